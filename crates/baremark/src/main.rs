@@ -1,0 +1,2 @@
+//! baremark
+fn main() {}
