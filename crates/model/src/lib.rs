@@ -1,1 +1,13 @@
-//! baremark-model
+//! The nouns of baremark and the seams between its parts.
+//!
+//! Everything that two crates must agree on is here: units, descriptor tables, the study's syntax tree and the plan that
+//! is resolved from it, the frames on the wire, events, the result document, and the traits behind which workloads,
+//! executors and environments hide. It does no I/O, starts nothing, reads no clock and holds no unsafe code, so that
+//! every crate can stand on it and nothing it says depends on a machine.
+#![forbid(unsafe_code)]
+
+pub mod arm;
+pub mod descriptor;
+pub mod seam;
+pub mod team;
+pub mod units;

@@ -1,1 +1,8 @@
-//! baremark-sys
+//! The only door to the operating system's and the processor's own facts: clocks, affinity, /proc, /sys, memory maps.
+//!
+//! What is `unsafe` about asking a machine is kept here, behind functions that are safe to call; nothing here knows
+//! what an experiment is.
+#![expect(unsafe_code, reason = "system calls and the time-stamp counter")]
+
+pub mod affinity;
+pub mod clock;

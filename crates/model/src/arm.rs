@@ -1,0 +1,115 @@
+//! One arm, resolved: everything an agent needs to know to run one treatment.
+
+use crate::descriptor::Value;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A page size of x86-64 that baremark can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum PageSize {
+    /// 4 KiB.
+    #[serde(rename = "4k")]
+    Small,
+    /// 2 MiB.
+    #[serde(rename = "2m")]
+    Large,
+}
+
+impl PageSize {
+    /// The size in bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        match self {
+            PageSize::Small => 4096,
+            PageSize::Large => 2 << 20,
+        }
+    }
+
+    /// From the label used in studies, `4k` or `2m`.
+    #[must_use]
+    pub fn from_label(label: &str) -> Option<Self> {
+        match label {
+            "4k" => Some(PageSize::Small),
+            "2m" => Some(PageSize::Large),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for PageSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PageSize::Small => "4k",
+            PageSize::Large => "2m",
+        })
+    }
+}
+
+/// How a body is run inside an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecutorKind {
+    /// On threads of the agent, with nothing between.
+    Direct,
+    /// On vCPUs of a virtual machine that shares the agent's address space.
+    Microvm,
+    /// Not at all: an empty region, which measures the floor of our own timing.
+    Null,
+}
+
+impl fmt::Display for ExecutorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ExecutorKind::Direct => "direct",
+            ExecutorKind::Microvm => "microvm",
+            ExecutorKind::Null => "null",
+        })
+    }
+}
+
+/// How the leaf tables of a microVM's guest page tables lie in guest-physical memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GuestTables {
+    /// One after the other, as they were filled: kinder than a real kernel's.
+    #[default]
+    Contiguous,
+    /// In random order over their region, as a kernel's come to lie after long use.
+    Scattered,
+}
+
+impl fmt::Display for GuestTables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GuestTables::Contiguous => "contiguous",
+            GuestTables::Scattered => "scattered",
+        })
+    }
+}
+
+/// One treatment as an agent executes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResolvedArm {
+    /// The executor that runs the body.
+    pub executor: ExecutorKind,
+    /// Ranks in the team, one pinned thread (and one vCPU) each.
+    pub ranks: usize,
+    /// The page size that the application sees: the process's own (direct) or the guest's (microvm).
+    pub page: PageSize,
+    /// What the virtual machine's memory is made of; `None` where there is none.
+    pub host_backing: Option<PageSize>,
+    /// Layout of the guest's page tables; `None` where there is none.
+    pub guest_tables: Option<GuestTables>,
+    /// The workload's own parameters, resolved against its descriptor, by key.
+    pub parameters: BTreeMap<String, Value>,
+}
+
+impl ResolvedArm {
+    /// The page size with which the *process* must back this arm's memory: the guest's page does not matter to the
+    /// host, whose own choice is `host_backing`.
+    #[must_use]
+    pub fn buffer_page(&self) -> PageSize {
+        self.host_backing.unwrap_or(self.page)
+    }
+}

@@ -1,0 +1,166 @@
+//! Descriptor tables: one row defines a knob or a metric.
+//!
+//! Parser, `plan`, `list`, error messages with the nearest valid key, and the reference page all read the same row, so
+//! that none of them can disagree with another.
+
+use crate::arm::PageSize;
+use crate::units::{Bytes, Nanos, Share};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What kind of value a knob takes, and its range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// A whole number within `min..=max`.
+    Count {
+        /// The least.
+        min: u64,
+        /// The most.
+        max: u64,
+    },
+    /// A size with its unit, within `min..=max` bytes.
+    Size {
+        /// The least, in bytes.
+        min: u64,
+        /// The most, in bytes.
+        max: u64,
+    },
+    /// A duration with its unit, within `min..=max` nanoseconds.
+    Time {
+        /// The least, in nanoseconds.
+        min: u64,
+        /// The most, in nanoseconds.
+        max: u64,
+    },
+    /// A percentage within `min..=max` (as fractions).
+    Percent {
+        /// The least, as a fraction.
+        min: f64,
+        /// The most, as a fraction.
+        max: f64,
+    },
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A page size, `4k` or `2m`.
+    Page,
+    /// Free text.
+    Text,
+    /// `true` or `false`.
+    Switch,
+}
+
+/// A value as a study gives it, checked against its knob's kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Value {
+    /// A whole number.
+    Count(u64),
+    /// A size in bytes.
+    SizeBytes(Bytes),
+    /// A duration in nanoseconds.
+    TimeNs(Nanos),
+    /// A share of one.
+    Share(Share),
+    /// One of a knob's words.
+    Choice(String),
+    /// A page size.
+    Page(PageSize),
+    /// Free text.
+    Text(String),
+    /// `true` or `false`.
+    Switch(bool),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Count(n) => n.fmt(f),
+            Value::SizeBytes(size) => size.fmt(f),
+            Value::TimeNs(time) => time.fmt(f),
+            Value::Share(share) => share.fmt(f),
+            Value::Choice(word) | Value::Text(word) => word.fmt(f),
+            Value::Page(page) => page.fmt(f),
+            Value::Switch(on) => on.fmt(f),
+        }
+    }
+}
+
+/// A default, as a person would type it in a study file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Default {
+    /// The study must say it.
+    Required,
+    /// Taken when the study does not say it.
+    Typed(&'static str),
+    /// Found from the machine or from other keys when the study does not say it; the text says how.
+    Derived(&'static str),
+}
+
+/// One row of a table: a key that a study may set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Knob {
+    /// The key as typed.
+    pub key: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// What is taken when it is absent.
+    pub default: Default,
+    /// One sentence for people.
+    pub help: &'static str,
+}
+
+/// Which way a metric is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// Throughputs.
+    Higher,
+    /// Times and costs.
+    Lower,
+}
+
+/// One row of a workload's metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// The key in samples and studies.
+    pub key: &'static str,
+    /// The unit, as printed.
+    pub unit: &'static str,
+    /// Which way is better.
+    pub better: Better,
+    /// One sentence for people: formula and source.
+    pub help: &'static str,
+}
+
+/// What a workload is, to everybody who never runs it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Descriptor {
+    /// The kind as typed in a study.
+    pub kind: &'static str,
+    /// One sentence for people.
+    pub help: &'static str,
+    /// Where it is defined: paper, standard, program.
+    pub source: &'static str,
+    /// Its parameters.
+    pub parameters: &'static [Knob],
+    /// Its metrics; the first is the headline's.
+    pub metrics: &'static [Metric],
+    /// The key of the parameter that says how much memory it works on; `None` where none does.
+    pub footprint: Option<&'static str>,
+    /// The executors that can run it.
+    pub executors: &'static [&'static str],
+}
+
+impl Descriptor {
+    /// The parameter named `key`.
+    #[must_use]
+    pub fn parameter(&self, key: &str) -> Option<&'static Knob> {
+        self.parameters.iter().find(|knob| knob.key == key)
+    }
+
+    /// The metric named `key`.
+    #[must_use]
+    pub fn metric(&self, key: &str) -> Option<&'static Metric> {
+        self.metrics.iter().find(|metric| metric.key == key)
+    }
+}

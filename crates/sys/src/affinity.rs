@@ -1,0 +1,59 @@
+//! Which CPUs this process may use, and pinning a thread to one of them.
+
+use std::io;
+use std::mem;
+
+/// The CPUs on which the calling thread may run, in ascending order.
+///
+/// # Errors
+/// What `sched_getaffinity(2)` gives.
+pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    // SAFETY: a cpu_set_t is plain bits; all zeros is a valid, empty set.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    // SAFETY: `set` is a cpu_set_t of the size that is passed, and lives through the call.
+    let rc = unsafe { libc::sched_getaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw mut set) };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let bits = 8 * mem::size_of::<libc::cpu_set_t>();
+    // SAFETY: CPU_ISSET reads the bit `cpu` of `set`, and `cpu` is below the number of its bits.
+    Ok((0..bits).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
+}
+
+/// Pins the calling thread to `cpu`.
+///
+/// # Errors
+/// `InvalidInput` when the number is beyond what a cpu_set_t holds, else what `sched_setaffinity(2)` gives.
+pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
+    if cpu >= 8 * mem::size_of::<libc::cpu_set_t>() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU has the number {cpu}")));
+    }
+    // SAFETY: a cpu_set_t is plain bits; all zeros is a valid, empty set.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    // SAFETY: CPU_SET writes the bit `cpu`, checked above to be inside `set`.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: `set` is a cpu_set_t of the size that is passed, and lives through the call.
+    let rc = unsafe { libc::sched_setaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw const set) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_thread_may_run_on_its_cpu_alone() {
+        let cpu = *allowed_cpus().expect("affinity").last().expect("at least one CPU");
+        std::thread::spawn(move || {
+            pin_current_thread(cpu).expect("an allowed CPU");
+            assert_eq!(allowed_cpus().expect("affinity"), [cpu]);
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
+    fn a_cpu_that_cannot_exist_is_refused() {
+        assert!(pin_current_thread(1 << 20).is_err());
+    }
+}
