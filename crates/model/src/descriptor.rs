@@ -3,7 +3,8 @@
 //! Parser, `plan`, `list`, error messages with the nearest valid key, and the reference page all read the same row, so
 //! that none of them can disagree with another.
 
-use crate::arm::PageSize;
+use crate::arm::{ExecutorKind, PageSize, ResolvedArm};
+use crate::knob::Misfit;
 use crate::units::{Bytes, Nanos, Share};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -133,7 +134,7 @@ pub struct Metric {
 }
 
 /// What a workload is, to everybody who never runs it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Descriptor {
     /// The kind as typed in a study.
     pub kind: &'static str,
@@ -148,7 +149,11 @@ pub struct Descriptor {
     /// The key of the parameter that says how much memory it works on; `None` where none does.
     pub footprint: Option<&'static str>,
     /// The executors that can run it.
-    pub executors: &'static [&'static str],
+    pub executors: &'static [ExecutorKind],
+    /// Parameters that `--quick` sets smaller, as typed: key and value.
+    pub quick: &'static [(&'static str, &'static str)],
+    /// Refuses a combination of parameters and ranks that each alone would pass.
+    pub check: fn(&ResolvedArm) -> Result<(), Misfit>,
 }
 
 impl Descriptor {

@@ -8,6 +8,14 @@
 
 pub mod arm;
 pub mod descriptor;
+pub mod document;
+pub mod event;
+pub mod knob;
+pub mod plan;
+pub mod problem;
 pub mod seam;
+pub mod study;
+pub mod tables;
 pub mod team;
 pub mod units;
+pub mod wire;

@@ -8,12 +8,12 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A size in bytes. Typed with `B`, decimal (`kB`, `MB`, `GB`) or binary (`KiB`, `MiB`, `GiB`) units; IEC 80000-13.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
 /// A duration in nanoseconds. Typed with `ns`, `us`, `ms`, `s`, `min` or `h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
@@ -54,8 +54,7 @@ const BYTE_UNITS: &[(&str, f64)] = &[
     ("GiB", 1_073_741_824.0),
     ("TiB", 1_099_511_627_776.0),
 ];
-const TIME_UNITS: &[(&str, f64)] =
-    &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3600e9)];
+const TIME_UNITS: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3600e9)];
 
 /// Splits "1.5 GiB" into its number and the unit's text.
 fn split<'t>(text: &'t str, example: &'static str) -> Result<(f64, &'t str), UnitError> {
@@ -144,6 +143,35 @@ impl fmt::Display for Share {
     }
 }
 
+/// A moment, in nanoseconds since 1970-01-01 UTC; shown as RFC 3339 to the second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct UnixTime(pub u64);
+
+impl UnixTime {
+    /// Year, month, day, hour, minute and second in UTC (Hinnant's civil-from-days).
+    #[must_use]
+    pub fn civil(self) -> [u64; 6] {
+        let seconds = self.0 / 1_000_000_000;
+        let (days, of_day) = (seconds / 86_400 + 719_468, seconds % 86_400);
+        let (era, of_era) = (days / 146_097, days % 146_097);
+        let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let shifted = (5 * of_year + 2) / 153;
+        let (day, month) =
+            (of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
+        let year = year_of_era + era * 400 + u64::from(month <= 2);
+        [year, month, day, of_day / 3600, of_day / 60 % 60, of_day % 60]
+    }
+}
+
+impl fmt::Display for UnixTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [year, month, day, hour, minute, second] = self.civil();
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    }
+}
+
 impl Nanos {
     /// The duration in seconds.
     #[must_use]
@@ -159,5 +187,39 @@ impl Bytes {
     #[expect(clippy::cast_possible_truncation, reason = "64-bit targets only")]
     pub fn count(self) -> usize {
         self.0 as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_reads_back_as_what_was_typed() {
+        for text in ["512 MiB", "3 KiB", "100 B", "1 TiB"] {
+            assert_eq!(text.parse::<Bytes>().map(|size| size.to_string()), Ok(text.to_owned()));
+        }
+        for text in ["3 min", "50 ms", "1 h", "90 s", "250 us", "7 ns"] {
+            let time = text.parse::<Nanos>().expect("a duration");
+            assert_eq!(time.to_string().parse(), Ok(time), "{text}");
+        }
+        assert_eq!("1 %".parse::<Share>().map(|share| share.to_string()), Ok("1 %".to_owned()));
+        assert_eq!("1.5GiB".parse(), Ok(Bytes(1_610_612_736)));
+    }
+
+    #[test]
+    fn a_bare_number_is_refused_with_the_units_that_would_do() {
+        let why = "50".parse::<Nanos>().expect_err("no unit").to_string();
+        assert_eq!(why, "'50' has no unit; the units are ns, us, ms, s, min and h");
+        let why = "1.2.3 s".parse::<Nanos>().expect_err("no number").to_string();
+        assert!(why.contains("does not start with a number"), "{why}");
+        assert!("99999999999 TiB".parse::<Bytes>().is_err());
+    }
+
+    #[test]
+    fn moments_are_shown_in_utc() {
+        assert_eq!(UnixTime(0).to_string(), "1970-01-01T00:00:00Z");
+        assert_eq!(UnixTime(951_782_400_000_000_000).to_string(), "2000-02-29T00:00:00Z");
+        assert_eq!(UnixTime(1_763_696_157_999_999_999).to_string(), "2025-11-21T03:35:57Z");
     }
 }

@@ -1,0 +1,217 @@
+//! The result document: one versioned JSON object that says everything a program needs to know of a run.
+//!
+//! Keys are only ever added within a version. Its JSON Schema, docs/result.schema.json, is written from these types by a
+//! test, so that the two cannot part.
+
+use crate::descriptor::Better;
+use crate::event::TrialStatus;
+
+use crate::plan::{Absent, Contrast, Mode, Treatment};
+use crate::seam::Sample;
+use crate::study::Design;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The machine facts, as the reader of the machine wrote them.
+pub type MachineFacts = serde_json::Value;
+
+/// The name and version of the format, in every document.
+pub const FORMAT: &str = "baremark-result/1";
+
+/// A run and everything estimated from it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// [`FORMAT`].
+    pub format: String,
+    /// What was run, where, and why it ended.
+    pub run: RunHead,
+    /// One row for each trial, in the order in which they ran.
+    pub trials: Vec<TrialRow>,
+    /// One row for each treatment and metric.
+    pub estimates: Vec<EstimateRow>,
+    /// One row for each pair and metric.
+    pub ratios: Vec<RatioRow>,
+    /// Each time the estimates were looked at.
+    pub looks: Vec<LookRow>,
+    /// Treatments of the study that this machine cannot run.
+    pub absent: Vec<Absent>,
+    /// What a reader should know beside the numbers.
+    pub flags: Vec<FlagRow>,
+}
+
+/// What was run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunHead {
+    /// The run's name in the store.
+    pub id: String,
+    /// The study's question.
+    pub study: String,
+    /// The study file as the user named it.
+    pub file: String,
+    /// The workload's kind.
+    pub workload: String,
+    /// The headline's metric.
+    pub metric: String,
+    /// The published table to print beside it.
+    pub published: Option<String>,
+    /// Of what the native arm is native: `bare metal` or `this virtual machine`.
+    pub native_means: String,
+    /// Factor down the table's side.
+    pub rows: Option<String>,
+    /// Factor along the table's top.
+    pub columns: String,
+    /// The factors that vary, with their levels in order.
+    pub factors: Vec<(String, Vec<String>)>,
+    /// The machine.
+    pub machine: MachineFacts,
+    /// The version of baremark.
+    pub version: String,
+    /// Precision, budget, phases and seed.
+    pub design: Design,
+    /// What the command line added.
+    pub mode: Mode,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// When it ended, RFC 3339; `null` while it has not.
+    pub ended: Option<String>,
+    /// Why it ended; `null` while it has not.
+    pub stop_reason: Option<String>,
+}
+
+/// One trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialRow {
+    /// Its block, from 0.
+    pub block: u64,
+    /// Its cell in the plan.
+    pub cell: usize,
+    /// How it ended.
+    #[serde(flatten)]
+    pub status: TrialStatus,
+    /// The arms, denominator first.
+    pub arms: Vec<TrialArm>,
+    /// The order in which the arms' phases ran, as indices into `arms`.
+    pub schedule: Vec<usize>,
+    /// What a reader should know though the trial counts.
+    pub flags: Vec<String>,
+    /// How long it took, start of the agent included.
+    pub elapsed_ns: u64,
+}
+
+/// One arm of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialArm {
+    /// Its treatment.
+    pub treatment: Treatment,
+    /// The median over its phases, per metric.
+    pub medians: Vec<Sample>,
+    /// Each phase's value of the headline's metric, in order.
+    pub phases: Vec<f64>,
+    /// The hypervisor's counters after the warm-in.
+    pub counters: BTreeMap<String, u64>,
+    /// Which MMU virtualization was at work, in words.
+    pub mmu: Option<String>,
+}
+
+/// One treatment's metric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EstimateRow {
+    /// The metric's key.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which way is better.
+    pub better: Better,
+    /// The treatment.
+    pub treatment: Treatment,
+    /// Trials that count.
+    pub n: usize,
+    /// The mean over trials of each trial's median.
+    pub estimate: f64,
+    /// Lower limit of its 95 % interval; `null` below two trials.
+    pub lo: Option<f64>,
+    /// Upper limit.
+    pub hi: Option<f64>,
+}
+
+/// One of the four outcomes of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The whole interval lies beyond delta.
+    DiffersByMore,
+    /// The interval leaves out 1 and lies within delta.
+    DiffersByLess,
+    /// The interval holds 1 and lies within delta.
+    Equivalent,
+    /// None of these can be said yet.
+    Undecided,
+}
+
+/// One ratio.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RatioRow {
+    /// The metric's key.
+    pub metric: String,
+    /// The treatment above the line.
+    pub treatment: Treatment,
+    /// The treatment below the line.
+    pub relative_to: Treatment,
+    /// What the ratio means.
+    pub contrast: Contrast,
+    /// Blocks that count.
+    pub blocks: usize,
+    /// The estimate; `null` when no block counts.
+    pub ratio: Option<f64>,
+    /// Lower limit of its interval.
+    pub lo: Option<f64>,
+    /// Upper limit of its interval.
+    pub hi: Option<f64>,
+    /// The interval's confidence, adjusted over the study's family of ratios.
+    pub confidence: f64,
+    /// What the estimate is: `mean log ratio` or `median`.
+    pub estimator: String,
+    /// The verdict.
+    pub verdict: Outcome,
+    /// The verdict in words.
+    pub words: String,
+    /// When undecided: about how many more blocks it would take, where that can be said.
+    pub more_blocks: Option<u64>,
+    /// The same ratio by other lights.
+    pub sensitivity: Vec<SensitivityRow>,
+}
+
+/// A ratio by another light: without flagged trials, with another estimator, by order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SensitivityRow {
+    /// Which light.
+    pub name: String,
+    /// Blocks that it uses.
+    pub blocks: usize,
+    /// The ratio.
+    pub ratio: f64,
+    /// Whether the verdict would be another.
+    pub flips: bool,
+}
+
+/// One look at the estimates while a run goes on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LookRow {
+    /// Blocks at that time.
+    pub blocks: u64,
+    /// The widest half-width of all ratios, relative; `null` where none has an interval.
+    pub half_width: Option<f64>,
+    /// What was decided: `continue`, `confirm` or `stop`, and why.
+    pub decision: String,
+}
+
+/// Something to know beside a number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlagRow {
+    /// Which treatment it concerns; empty for the whole run.
+    pub treatment: Treatment,
+    /// In words.
+    pub text: String,
+    /// In how many trials it was raised; 0 when it concerns the run.
+    pub trials: usize,
+}

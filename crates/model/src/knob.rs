@@ -1,0 +1,143 @@
+//! From a typed TOML value to a checked [`Value`], by a knob's row in its table.
+
+use crate::arm::PageSize;
+use crate::descriptor::{Kind, Knob, Value};
+use crate::problem::nearest;
+use crate::units::{Bytes, Nanos, Share};
+use toml::de::DeValue;
+
+/// Why a value does not fit its knob: what is wrong, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}; {remedy}")]
+pub struct Misfit {
+    /// What is wrong, naming the operand.
+    pub what: String,
+    /// What would be right.
+    pub remedy: String,
+}
+
+impl Knob {
+    /// Reads one typed value.
+    ///
+    /// # Errors
+    /// A [`Misfit`] when the type, the unit or the range is wrong.
+    pub fn read(&self, typed: &DeValue<'_>) -> Result<Value, Misfit> {
+        match (self.kind, typed) {
+            (Kind::Count { .. }, DeValue::Integer(number)) => self.count(number),
+            (Kind::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
+            (Kind::Count { .. } | Kind::Switch, other) => Err(self.wrong_type(other.type_str())),
+            (_, DeValue::String(text)) => self.read_text(text),
+            (_, other) => Err(self.wrong_type(other.type_str())),
+        }
+    }
+
+    /// Reads a value typed as text: on a command line, or a default in a table.
+    ///
+    /// # Errors
+    /// A [`Misfit`] when the unit or the range is wrong.
+    pub fn read_text(&self, text: &str) -> Result<Value, Misfit> {
+        match self.kind {
+            Kind::Count { min, max } => match text.parse() {
+                Ok(number) if (min..=max).contains(&number) => Ok(Value::Count(number)),
+                _ => Err(self.out_of_range(text)),
+            },
+            Kind::Size { min, max } => match text.parse::<Bytes>() {
+                Ok(size) if (min..=max).contains(&size.0) => Ok(Value::SizeBytes(size)),
+                Ok(_) => Err(self.out_of_range(text)),
+                Err(why) => Err(self.unreadable(&why.to_string())),
+            },
+            Kind::Time { min, max } => match text.parse::<Nanos>() {
+                Ok(time) if (min..=max).contains(&time.0) => Ok(Value::TimeNs(time)),
+                Ok(_) => Err(self.out_of_range(text)),
+                Err(why) => Err(self.unreadable(&why.to_string())),
+            },
+            Kind::Percent { min, max } => match text.parse::<Share>() {
+                Ok(share) if (min..=max).contains(&share.0) => Ok(Value::Share(share)),
+                Ok(_) => Err(self.out_of_range(text)),
+                Err(why) => Err(self.unreadable(&why.to_string())),
+            },
+            Kind::Choice(words) if words.contains(&text) => Ok(Value::Choice(text.to_owned())),
+            Kind::Choice(words) => Err(self.unknown_word(text, words)),
+            Kind::Page => match PageSize::from_label(text) {
+                Some(page) => Ok(Value::Page(page)),
+                None => Err(self.unknown_word(text, &["4k", "2m"])),
+            },
+            Kind::Text => Ok(Value::Text(text.to_owned())),
+            Kind::Switch => text.parse().map(Value::Switch).or(Err(self.unknown_word(text, &["true", "false"]))),
+        }
+    }
+
+    /// What the knob takes, in words: "a size from 1 MiB to 1 TiB, such as \"512 MiB\"".
+    #[must_use]
+    pub fn takes(&self) -> String {
+        match self.kind {
+            Kind::Count { min, max } if max >= i64::MAX as u64 => format!("a whole number from {min}"),
+            Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
+            Kind::Size { min, max } => format!("a size from {} to {}, such as \"512 MiB\"", Bytes(min), Bytes(max)),
+            Kind::Time { min, max } => format!("a duration from {} to {}, such as \"500 ms\"", Nanos(min), Nanos(max)),
+            Kind::Percent { min, max } => {
+                format!("a percentage from {} to {}, such as \"2 %\"", Share(min), Share(max))
+            }
+            Kind::Choice(words) => format!("one of {}", words.join(", ")),
+            Kind::Page => "a page size, \"4k\" or \"2m\"".to_owned(),
+            Kind::Text => "text in quotation marks".to_owned(),
+            Kind::Switch => "true or false".to_owned(),
+        }
+    }
+
+    fn count(&self, number: &toml::de::DeInteger<'_>) -> Result<Value, Misfit> {
+        let text = number.as_str();
+        match u64::from_str_radix(text, number.radix()) {
+            Ok(value) => self.read_text(&value.to_string()),
+            Err(_) => Err(self.out_of_range(text)),
+        }
+    }
+
+    fn wrong_type(&self, found: &str) -> Misfit {
+        let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
+        Misfit { what: format!("'{}' is {article} {found}", self.key), remedy: format!("write {}", self.takes()) }
+    }
+
+    fn out_of_range(&self, text: &str) -> Misfit {
+        Misfit { what: format!("{} = {text} is out of range", self.key), remedy: format!("write {}", self.takes()) }
+    }
+
+    fn unreadable(&self, why: &str) -> Misfit {
+        Misfit { what: format!("{}: {why}", self.key), remedy: format!("write {}", self.takes()) }
+    }
+
+    fn unknown_word(&self, text: &str, words: &[&str]) -> Misfit {
+        Misfit { what: format!("{} = '{text}' is not known", self.key), remedy: nearest(text, words) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptor::Default;
+
+    const SIZE: Knob =
+        Knob { key: "table", kind: Kind::Size { min: 1 << 20, max: 1 << 40 }, default: Default::Required, help: "" };
+
+    #[test]
+    fn a_size_needs_its_unit() {
+        let misfit = SIZE.read_text("512").expect_err("no unit");
+        assert!(misfit.what.contains("has no unit"), "{misfit}");
+        assert_eq!(SIZE.read_text("512 MiB"), Ok(Value::SizeBytes(Bytes(512 << 20))));
+    }
+
+    #[test]
+    fn a_time_is_no_size() {
+        let misfit = SIZE.read_text("3 min").expect_err("wrong unit");
+        assert!(misfit.to_string().contains("unknown unit 'min'"), "{misfit}");
+    }
+
+    #[test]
+    fn out_of_range_says_the_range() {
+        let misfit = SIZE.read_text("1 KiB").expect_err("too small");
+        assert_eq!(
+            misfit.to_string(),
+            "table = 1 KiB is out of range; write a size from 1 MiB to 1 TiB, such as \"512 MiB\""
+        );
+    }
+}

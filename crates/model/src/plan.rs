@@ -1,0 +1,446 @@
+//! The resolved plan: what a study comes to on a given machine. It cannot be invalid.
+//!
+//! Levels become treatments, treatments become arms that an agent can execute, and arms that are to be compared are put
+//! into one cell, so that they share a trial. What this machine lacks stays in the plan with its reason: a table with a
+//! hole in it is honest, a table without the row is not.
+
+use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
+use crate::descriptor::{Default, Descriptor, Knob, Value};
+use crate::problem::{Problem, Problems};
+use crate::study::{Design, Study};
+use crate::tables;
+use crate::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One combination of levels: factor by factor, as labels. Factors that do not apply are left out.
+pub type Treatment = BTreeMap<String, String>;
+
+/// What planning must know of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// The CPUs that the process may use.
+    pub cpus: Vec<usize>,
+    /// Memory that could be had without swapping.
+    pub memory_available: Bytes,
+    /// Environments that cannot run here, with the reason and the remedy.
+    pub absent: BTreeMap<String, String>,
+}
+
+/// What the command line adds to a study.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mode {
+    /// Fewest blocks and smallest sizes: a look, not a measurement.
+    pub quick: bool,
+    /// Every treatment against itself, through the identical path: the noise floor.
+    pub self_check: bool,
+}
+
+/// A treatment and the arm that executes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedArm {
+    /// The levels.
+    pub treatment: Treatment,
+    /// Where it runs.
+    pub environment: String,
+    /// What the agent is told.
+    pub arm: ResolvedArm,
+}
+
+/// What a ratio means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Contrast {
+    /// The same work and the same application page size in two environments.
+    Environment,
+    /// The arms differ in the application's page size; printed as such and never as a cost of virtualization.
+    PageSize,
+    /// The arms differ in some other factor.
+    Factor,
+    /// One treatment against itself.
+    SelfCheck,
+}
+
+/// Two arms whose ratio is asked for, as indices into [`Plan::arms`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pair {
+    /// The arm above the line.
+    pub numerator: usize,
+    /// The arm below the line.
+    pub denominator: usize,
+    /// What the ratio means.
+    pub contrast: Contrast,
+}
+
+/// What one trial of every block executes: two arms interleaved, or one alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cell {
+    /// Both arms of this pair, in one process.
+    Pair(usize),
+    /// This arm alone.
+    Single(usize),
+}
+
+/// A treatment that cannot run on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absent {
+    /// The levels.
+    pub treatment: Treatment,
+    /// Why, and what would help.
+    pub reason: String,
+}
+
+/// A study, resolved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The study's question.
+    pub title: String,
+    /// The published table to print beside it.
+    pub published: Option<String>,
+    /// The workload's kind.
+    pub workload: String,
+    /// The headline's metric.
+    pub metric: String,
+    /// The factors that vary, in the study's order, with the labels of their levels.
+    pub factors: Vec<(String, Vec<String>)>,
+    /// Factor down the table's side, if one was named.
+    pub rows: Option<String>,
+    /// Factor along the table's top.
+    pub columns: String,
+    /// Everything that is executed.
+    pub arms: Vec<PlannedArm>,
+    /// Every ratio that is estimated.
+    pub pairs: Vec<Pair>,
+    /// The trials of each block.
+    pub cells: Vec<Cell>,
+    /// What is not executed, and why.
+    pub absent: Vec<Absent>,
+    /// Precision, budget and phases, as changed by the mode.
+    pub design: Design,
+    /// What the command line added.
+    pub mode: Mode,
+    /// The CPUs to which ranks are pinned, in order.
+    pub cpus: Vec<usize>,
+}
+
+impl Plan {
+    /// The arms of one cell, denominator first.
+    #[must_use]
+    pub fn arms_of(&self, cell: Cell) -> Vec<usize> {
+        match cell {
+            Cell::Pair(pair) => vec![self.pairs[pair].denominator, self.pairs[pair].numerator],
+            Cell::Single(arm) => vec![arm],
+        }
+    }
+
+    /// Phases that one trial of `cell` runs, the warm-in of each arm not counted.
+    #[must_use]
+    pub fn phases_of(&self, cell: Cell) -> u64 {
+        match cell {
+            Cell::Pair(_) => 4 * self.design.quads,
+            Cell::Single(_) => 2 * self.design.quads,
+        }
+    }
+
+    /// The least time that one block takes: its phases alone, without start, warm-in and verification.
+    #[must_use]
+    pub fn least_block(&self) -> Nanos {
+        let phases: u64 = self.cells.iter().map(|&cell| self.phases_of(cell)).sum();
+        Nanos(phases.saturating_mul(self.design.phase.0))
+    }
+}
+
+/// Blocks of a `--quick` run.
+pub const QUICK_BLOCKS: u64 = 5;
+const QUICK_PHASE: Nanos = Nanos(50_000_000);
+
+/// Resolves a study on a machine. `file` names the study in messages.
+///
+/// # Errors
+/// Every combination that cannot be executed for reasons that lie in the study; what lies in the machine is recorded
+/// in [`Plan::absent`] instead.
+pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result<Plan, Problems> {
+    let mut resolver = Resolver { study, limits, mode, problems: Vec::new(), absent: Vec::new() };
+    let arms = resolver.arms();
+    let (pairs, cells) = resolver.compare(&arms);
+    resolver.check_memory(&arms, &pairs, &cells);
+    if !resolver.problems.is_empty() {
+        return Err(Problems { file: file.to_owned(), list: resolver.problems });
+    }
+    let design = resolver.design();
+    let metric = study.layout.metric.clone().unwrap_or_else(|| study.workload.metrics[0].key.to_owned());
+    Ok(Plan {
+        title: study.title.clone(),
+        published: study.published.clone(),
+        workload: study.workload.kind.to_owned(),
+        metric,
+        factors: study
+            .factors
+            .iter()
+            .map(|f| (f.key.clone(), f.levels.iter().map(ToString::to_string).collect()))
+            .collect(),
+        rows: study.layout.rows.clone(),
+        columns: study.layout.columns.clone(),
+        arms,
+        pairs,
+        cells,
+        absent: resolver.absent,
+        design,
+        mode,
+        cpus: limits.cpus.clone(),
+    })
+}
+
+struct Resolver<'s> {
+    study: &'s Study,
+    limits: &'s Limits,
+    mode: Mode,
+    problems: Vec<Problem>,
+    absent: Vec<Absent>,
+}
+
+impl Resolver<'_> {
+    fn report(&mut self, line: usize, what: String, remedy: impl Into<String>) {
+        let problem = Problem { line, what, remedy: remedy.into() };
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
+    fn design(&self) -> Design {
+        let mut design = self.study.design.clone();
+        if self.mode.quick {
+            design.phase = QUICK_PHASE;
+            design.quads = 1;
+            design.least_blocks = QUICK_BLOCKS;
+            design.most_blocks = QUICK_BLOCKS;
+        }
+        design
+    }
+
+    /// All combinations of levels; factors that do not apply are dropped and what then is alike counts once.
+    fn combinations(&self) -> Vec<BTreeMap<String, Value>> {
+        let mut all = vec![BTreeMap::new()];
+        for factor in &self.study.factors {
+            all = all
+                .iter()
+                .flat_map(|done: &BTreeMap<String, Value>| {
+                    factor.levels.iter().map(move |level| {
+                        let mut next = done.clone();
+                        next.insert(factor.key.clone(), level.clone());
+                        next
+                    })
+                })
+                .collect();
+        }
+        let mut kept: Vec<BTreeMap<String, Value>> = Vec::new();
+        for mut levels in all {
+            if environment_of(&levels) != "microvm" {
+                levels.retain(|key, _| !tables::MACHINE_FACTORS.contains(&key.as_str()));
+            }
+            if !kept.contains(&levels) {
+                kept.push(levels);
+            }
+        }
+        kept
+    }
+
+    fn arms(&mut self) -> Vec<PlannedArm> {
+        let varies = |key: &str| self.study.factors.iter().find(|factor| factor.key == key);
+        if let Some(factor) = tables::MACHINE_FACTORS.iter().find_map(|key| varies(key)) {
+            let machines = varies("environment").is_some_and(|f| f.levels.iter().any(|l| l.to_string() == "microvm"));
+            if !machines {
+                let what = format!("'{}' applies to no environment of this study", factor.key);
+                let line = factor.line;
+                self.report(line, what, "add \"microvm\" to environment, or drop the factor");
+            }
+        }
+        let mut arms = Vec::new();
+        for levels in self.combinations() {
+            let treatment: Treatment = levels.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
+            let environment = environment_of(&levels).to_owned();
+            if let Some(reason) = self.limits.absent.get(&environment) {
+                self.absent.push(Absent { treatment, reason: reason.clone() });
+                continue;
+            }
+            if let Some(arm) = self.arm(&levels, &environment) {
+                arms.push(PlannedArm { treatment, environment, arm });
+            }
+        }
+        if arms.is_empty() && self.problems.is_empty() {
+            let reasons: Vec<&str> = self.absent.iter().map(|absent| absent.reason.as_str()).collect();
+            self.report(0, "nothing in this study can run here".to_owned(), reasons.join("; "));
+        }
+        arms
+    }
+
+    fn arm(&mut self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<ResolvedArm> {
+        let workload = self.study.workload;
+        let executor = match environment {
+            "microvm" => ExecutorKind::Microvm,
+            "null" => ExecutorKind::Null,
+            _ => ExecutorKind::Direct,
+        };
+        if !workload.executors.contains(&executor) {
+            let what = format!("workload '{}' cannot run in environment '{environment}'", workload.kind);
+            self.report(0, what, "take that environment out of [factors]");
+            return None;
+        }
+        let page = match levels.get("page").cloned().or_else(|| crate::study::default_of(tables::FACTORS, "page")) {
+            Some(Value::Page(page)) => page,
+            _ => PageSize::Small,
+        };
+        let virtual_machine = executor == ExecutorKind::Microvm;
+        let arm = ResolvedArm {
+            executor,
+            ranks: self.ranks(levels)?,
+            page,
+            host_backing: virtual_machine.then(|| match levels.get("host_backing") {
+                Some(Value::Page(backing)) => *backing,
+                _ => page,
+            }),
+            guest_tables: virtual_machine.then(|| match levels.get("guest_tables") {
+                Some(Value::Choice(word)) if word == "scattered" => GuestTables::Scattered,
+                _ => GuestTables::Contiguous,
+            }),
+            parameters: self.parameters(levels),
+        };
+        if let Err(misfit) = (workload.check)(&arm) {
+            self.report(0, misfit.what, misfit.remedy);
+            return None;
+        }
+        Some(arm)
+    }
+
+    fn ranks(&mut self, levels: &BTreeMap<String, Value>) -> Option<usize> {
+        let cpus = self.limits.cpus.len();
+        let ranks = match levels.get("ranks") {
+            Some(Value::Count(ranks)) => usize::try_from(*ranks).unwrap_or(usize::MAX),
+            _ => cpus,
+        };
+        if ranks > cpus {
+            let what = format!("ranks = {ranks} is more than the {cpus} CPUs that this process may use");
+            self.report(0, what, format!("write ranks = {cpus} or fewer: each rank spins on a CPU of its own"));
+            return None;
+        }
+        Some(ranks)
+    }
+
+    /// The workload's parameters: its defaults, over them the study's, over them `--quick`, over them the levels.
+    fn parameters(&self, levels: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+        let workload = self.study.workload;
+        let mut values = BTreeMap::new();
+        for knob in workload.parameters {
+            let value = levels
+                .get(knob.key)
+                .cloned()
+                .or_else(|| self.mode.quick.then(|| quick_value(workload, knob)).flatten())
+                .or_else(|| self.study.parameters.get(knob.key).cloned())
+                .or_else(|| match knob.default {
+                    Default::Typed(text) => knob.read_text(text).ok(),
+                    _ => None,
+                });
+            if let Some(value) = value {
+                values.insert(knob.key.to_owned(), value);
+            }
+        }
+        values
+    }
+
+    fn compare(&mut self, arms: &[PlannedArm]) -> (Vec<Pair>, Vec<Cell>) {
+        if self.mode.self_check {
+            let checked = 0..arms.len();
+            let pairs: Vec<Pair> =
+                checked.map(|arm| Pair { numerator: arm, denominator: arm, contrast: Contrast::SelfCheck }).collect();
+            let cells = (0..pairs.len()).map(Cell::Pair).collect();
+            return (pairs, cells);
+        }
+        let pairs = self.pairs(arms);
+        let mut cells: Vec<Cell> = (0..pairs.len()).map(Cell::Pair).collect();
+        let paired = |arm: usize| pairs.iter().any(|pair| pair.numerator == arm || pair.denominator == arm);
+        cells.extend((0..arms.len()).filter(|&arm| !paired(arm)).map(Cell::Single));
+        (pairs, cells)
+    }
+
+    fn pairs(&mut self, arms: &[PlannedArm]) -> Vec<Pair> {
+        let wanted: Treatment =
+            self.study.layout.ratio_to.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let is_base = |arm: &PlannedArm| wanted.iter().all(|(key, label)| arm.treatment.get(key) == Some(label));
+        let is_absent = self.absent.iter().any(|a| wanted.iter().all(|(k, label)| a.treatment.get(k) == Some(label)));
+        if !arms.iter().any(is_base) && !is_absent {
+            self.report(
+                0,
+                "ratio_to matches no treatment of this study".to_owned(),
+                "name levels that the factors have",
+            );
+        }
+        let mut pairs = Vec::new();
+        for (numerator, arm) in arms.iter().enumerate() {
+            if is_base(arm) || arm.arm.executor == ExecutorKind::Null {
+                continue;
+            }
+            let agrees = |base: &PlannedArm| {
+                base.treatment.iter().all(|(key, label)| {
+                    wanted.contains_key(key) || arm.treatment.get(key).is_none_or(|mine| mine == label)
+                })
+            };
+            let found = arms.iter().position(|base| is_base(base) && agrees(base));
+            if let Some(denominator) = found {
+                let contrast = contrast(arm, &arms[denominator]);
+                pairs.push(Pair { numerator, denominator, contrast });
+            }
+        }
+        pairs
+    }
+
+    /// Refuses a study whose largest trial would not fit into memory: in one trial, each kind of backing is one buffer.
+    fn check_memory(&mut self, arms: &[PlannedArm], pairs: &[Pair], cells: &[Cell]) {
+        let Some(key) = self.study.workload.footprint else { return };
+        let size = |arm: &PlannedArm| match arm.arm.parameters.get(key) {
+            Some(Value::SizeBytes(size)) => size.0,
+            _ => 0,
+        };
+        for &cell in cells {
+            let need = match cell {
+                Cell::Single(arm) => size(&arms[arm]),
+                Cell::Pair(pair) => {
+                    let (above, below) = (&arms[pairs[pair].numerator], &arms[pairs[pair].denominator]);
+                    let shared = above.arm.buffer_page() == below.arm.buffer_page() && size(above) == size(below);
+                    if shared { size(above) } else { size(above).saturating_add(size(below)) }
+                }
+            };
+            let available = self.limits.memory_available;
+            if need > available.0 {
+                let line = self.study.factors.iter().find(|factor| factor.key == key).map_or(0, |factor| factor.line);
+                let what = format!("{key} needs {} of memory in one trial, and {available} are available", Bytes(need));
+                self.report(line, what, format!("write a smaller {key}"));
+            }
+        }
+    }
+}
+
+fn environment_of(levels: &BTreeMap<String, Value>) -> &str {
+    match levels.get("environment") {
+        Some(Value::Choice(environment)) => environment,
+        _ => "native",
+    }
+}
+
+fn quick_value(workload: &Descriptor, knob: &Knob) -> Option<Value> {
+    let (_, typed) = workload.quick.iter().find(|(key, _)| *key == knob.key)?;
+    knob.read_text(typed).ok()
+}
+
+fn contrast(above: &PlannedArm, below: &PlannedArm) -> Contrast {
+    if above.arm.page != below.arm.page {
+        Contrast::PageSize
+    } else if above.environment != below.environment {
+        Contrast::Environment
+    } else {
+        Contrast::Factor
+    }
+}

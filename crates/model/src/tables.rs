@@ -1,0 +1,134 @@
+//! The tables of every study: what may stand in `[study]`, `[factors]`, `[design]` and `[report]`.
+//!
+//! A workload's own parameters are in its [`Descriptor`](crate::descriptor::Descriptor); these are the keys that all
+//! workloads share. The reference page in docs/ is generated from the same rows.
+
+use crate::descriptor::{Default, Kind, Knob};
+
+const SECOND: u64 = 1_000_000_000;
+const HOUR: u64 = 3600 * SECOND;
+
+/// Keys of `[study]`.
+pub const STUDY: &[Knob] = &[
+    Knob { key: "title", kind: Kind::Text, default: Default::Required, help: "what the study asks, in one line" },
+    Knob {
+        key: "published",
+        kind: Kind::Text,
+        default: Default::Derived("nothing to compare with"),
+        help: "the published table beside which the report prints the values measured here, as source/table",
+    },
+];
+
+/// Where a study's work can run: values of the factor `environment`.
+pub const ENVIRONMENTS: &[&str] = &["native", "microvm", "null"];
+
+/// Keys of `[factors]` beside the workload's own parameters.
+pub const FACTORS: &[Knob] = &[
+    Knob {
+        key: "environment",
+        kind: Kind::Choice(ENVIRONMENTS),
+        default: Default::Typed("native"),
+        help: "where the work runs; microvm is native with the executor microvm, null runs nothing and shows our own floor",
+    },
+    Knob {
+        key: "page",
+        kind: Kind::Page,
+        default: Default::Typed("4k"),
+        help: "the page size that the application sees: the process's own when native, the guest's in a virtual machine",
+    },
+    Knob {
+        key: "host_backing",
+        kind: Kind::Page,
+        default: Default::Derived("the same as page"),
+        help: "the pages of which a virtual machine's memory is made; does not apply to native",
+    },
+    Knob {
+        key: "guest_tables",
+        kind: Kind::Choice(&["contiguous", "scattered"]),
+        default: Default::Typed("contiguous"),
+        help: "how a microVM's guest page tables lie in memory; does not apply to native",
+    },
+    Knob {
+        key: "ranks",
+        kind: Kind::Count { min: 1, max: 4096 },
+        default: Default::Derived("one rank per CPU that the process may use"),
+        help: "ranks of the team, one pinned thread (and one vCPU) each",
+    },
+];
+
+/// Factors that say nothing about an arm without a virtual machine.
+pub const MACHINE_FACTORS: &[&str] = &["host_backing", "guest_tables"];
+
+/// Keys of `[design]`.
+pub const DESIGN: &[Knob] = &[
+    Knob {
+        key: "precision",
+        kind: Kind::Percent { min: 0.0001, max: 0.5 },
+        default: Default::Typed("1 %"),
+        help: "the half-width that the 95 % interval of every ratio shall reach",
+    },
+    Knob {
+        key: "delta",
+        kind: Kind::Percent { min: 0.0002, max: 1.0 },
+        default: Default::Derived("twice the precision"),
+        help: "the difference that matters: smaller ones are called equivalent; at least twice the precision",
+    },
+    Knob {
+        key: "budget",
+        kind: Kind::Time { min: SECOND, max: 168 * HOUR },
+        default: Default::Typed("3 min"),
+        help: "the longest that the study may run",
+    },
+    Knob {
+        key: "phase",
+        kind: Kind::Time { min: 50_000_000, max: 600 * SECOND },
+        default: Default::Typed("100 ms"),
+        help: "how long one phase of one arm lasts at least; under 50 ms interrupts weigh too much",
+    },
+    Knob {
+        key: "quads",
+        kind: Kind::Count { min: 1, max: 64 },
+        default: Default::Typed("2"),
+        help: "how often a trial interleaves its two arms as ABBA or BAAB, the order drawn at random",
+    },
+    Knob {
+        key: "least_blocks",
+        kind: Kind::Count { min: 4, max: 10_000 },
+        default: Default::Typed("10"),
+        help: "blocks before the first look at the result",
+    },
+    Knob {
+        key: "most_blocks",
+        kind: Kind::Count { min: 4, max: 100_000 },
+        default: Default::Typed("200"),
+        help: "blocks after which the study ends, whatever has been reached",
+    },
+    Knob {
+        key: "seed",
+        kind: Kind::Count { min: 0, max: u64::MAX },
+        default: Default::Typed("1"),
+        help: "the seed of every random order in the study",
+    },
+];
+
+/// Keys of `[report]`; `ratio_to` is a table and parsed apart.
+pub const REPORT: &[Knob] = &[
+    Knob {
+        key: "metric",
+        kind: Kind::Text,
+        default: Default::Derived("the workload's first metric"),
+        help: "the metric of the headline and of the stopping rule",
+    },
+    Knob {
+        key: "rows",
+        kind: Kind::Text,
+        default: Default::Derived("every factor but the columns'"),
+        help: "the factor down the table's side",
+    },
+    Knob {
+        key: "columns",
+        kind: Kind::Text,
+        default: Default::Typed("environment"),
+        help: "the factor along the table's top",
+    },
+];

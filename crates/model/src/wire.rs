@@ -1,0 +1,286 @@
+//! The frames between the lab and its agents: length-prefixed, versioned JSON over any pair of byte streams.
+//!
+//! A frame is a 32-bit little-endian length and that many bytes of JSON. Both sides begin with `Hello`; a side that hears
+//! another protocol version says so and stops. Nothing here knows what carries the bytes: stdio, a serial port or ssh.
+
+use crate::arm::ResolvedArm;
+use crate::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+
+/// The version of this protocol; both sides must agree.
+pub const PROTOCOL: u32 = 1;
+
+/// The longest frame that is accepted, in bytes: a torn or foreign stream must not make us allocate what it claims.
+pub const LONGEST_FRAME: u32 = 64 << 20;
+
+/// What the lab tells an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum ToAgent {
+    /// The greeting; always first.
+    Hello {
+        /// The protocol that the lab speaks.
+        protocol: u32,
+        /// The lab's version.
+        version: String,
+    },
+    /// Run this trial and answer with [`FromAgent::TrialDone`] or [`FromAgent::Failed`].
+    RunTrial(Box<TrialSpec>),
+    /// Nothing more will come; leave.
+    Goodbye,
+}
+
+/// What an agent tells the lab.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum FromAgent {
+    /// The greeting; the answer to the lab's.
+    Hello {
+        /// The protocol that the agent speaks.
+        protocol: u32,
+        /// The agent's version.
+        version: String,
+        /// What it can do: `run-trial`, ...
+        capabilities: Vec<String>,
+        /// The widest instruction set that its site has, as dispatched by the kernels: `avx512`, `avx2`, `sse2`.
+        instruction_set: String,
+        /// Its process number at its site.
+        pid: u32,
+    },
+    /// One phase of a trial is over; for whoever watches.
+    Phase {
+        /// Its place in the schedule.
+        position: usize,
+        /// How many the schedule has.
+        of: usize,
+        /// Which arm ran.
+        arm: usize,
+    },
+    /// The trial ran to its end; it may still be void.
+    TrialDone(Box<TrialResult>),
+    /// The request could not be carried out.
+    Failed {
+        /// What was tried.
+        what: String,
+        /// What went wrong, with the remedy where there is one.
+        why: String,
+    },
+}
+
+/// One member of an ensemble: what runs, and how many of it, behind the arm's common barrier.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Member {
+    /// How many of it; 1 is the common case.
+    pub count: u32,
+    /// What each of them is.
+    pub arm: ResolvedArm,
+}
+
+/// One arm of a trial: an ensemble released by one barrier over a common measured window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArmSpec {
+    /// Its members; one is the common case.
+    pub members: Vec<Member>,
+}
+
+/// One fresh execution of a schedule of arms.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialSpec {
+    /// The workload's kind.
+    pub workload: String,
+    /// The arms, by index.
+    pub arms: Vec<ArmSpec>,
+    /// Which arm runs in each phase, in order.
+    pub schedule: Vec<usize>,
+    /// The order in which the arms' memory is allocated and touched.
+    pub allocation_order: Vec<usize>,
+    /// The least duration of a phase.
+    pub phase_ns: u64,
+    /// The longest that one run of a body may take before it is stopped.
+    pub watchdog_ns: u64,
+    /// The CPUs for the ranks, in order.
+    pub cpus: Vec<usize>,
+    /// Seed of every random choice inside the trial.
+    pub seed: u64,
+}
+
+/// Half of a phase: one run of the body.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HalfRecord {
+    /// When each rank was inside.
+    pub times: Vec<RankTime>,
+    /// What was counted meanwhile.
+    pub audit: Audit,
+    /// The metrics of this half alone.
+    pub samples: Vec<Sample>,
+}
+
+/// One phase: two halves of the same work, run one after the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseRecord {
+    /// Its place in the schedule.
+    pub position: usize,
+    /// Which arm ran.
+    pub arm: usize,
+    /// Which member of the arm's ensemble.
+    pub member: usize,
+    /// Repetitions in each half.
+    pub reps: u64,
+    /// The two halves.
+    pub halves: Vec<HalfRecord>,
+    /// The metrics of the whole phase.
+    pub samples: Vec<Sample>,
+}
+
+/// The pages behind a span of memory, as the kernel tells them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PagesSeen {
+    /// Bytes that are resident.
+    pub resident_bytes: u64,
+    /// Bytes of them in huge pages.
+    pub huge_bytes: u64,
+}
+
+/// What an arm looked like over the whole trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArmRecord {
+    /// Its executor.
+    pub executor: ExecutorFacts,
+    /// Its memory before the first phase.
+    pub pages_before: PagesSeen,
+    /// Its memory after the last.
+    pub pages_after: PagesSeen,
+    /// The hypervisor's counters after the warm-in: how the machine mapped the memory.
+    pub counters: BTreeMap<String, u64>,
+    /// Whether the result was right.
+    pub verification: Verification,
+    /// How long one entry into the executor and back takes, with nothing to do inside.
+    pub empty_run_ns: f64,
+}
+
+/// Processor time lost to others, seen by a loop that only reads the clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LostTime {
+    /// For how long it looked.
+    pub looked_ns: u64,
+    /// How often the loop stood still for longer than its threshold.
+    pub gaps: u64,
+    /// The share of the time that it stood still.
+    pub share: f64,
+    /// The longest stand-still.
+    pub longest_ns: u64,
+}
+
+/// The outcome of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialResult {
+    /// Per arm of the specification.
+    pub arms: Vec<ArmRecord>,
+    /// The phases, in order.
+    pub phases: Vec<PhaseRecord>,
+    /// Reasons for which the trial does not count; empty when it does.
+    pub void: Vec<String>,
+    /// What a reader should know though the trial counts.
+    pub flags: Vec<String>,
+    /// The clock of every tick in this record.
+    pub tick_rate_per_s: TickRate,
+    /// The instruction set that the kernels used.
+    pub instruction_set: String,
+    /// Lost time before the first phase.
+    pub lost_before: LostTime,
+    /// Lost time after the last.
+    pub lost_after: LostTime,
+    /// How long the whole trial took inside the agent.
+    pub elapsed_ns: u64,
+}
+
+/// Why a frame could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// The stream ended between frames: the other side is gone.
+    #[error("the other side closed the connection")]
+    Closed,
+    /// The stream ended inside a frame.
+    #[error("the connection was cut inside a frame: {got} of {want} bytes came")]
+    Torn {
+        /// Bytes that came.
+        got: usize,
+        /// Bytes that the frame should have had.
+        want: usize,
+    },
+    /// The length is beyond what is accepted.
+    #[error("a frame of {0} bytes was announced, more than {LONGEST_FRAME}; the stream is not baremark's")]
+    TooLong(u32),
+    /// The bytes are not the message that was expected.
+    #[error("a frame is not a message of protocol {PROTOCOL}: {0}")]
+    Garbled(#[source] serde_json::Error),
+    /// The message cannot be written as JSON.
+    #[error("a message could not be written: {0}")]
+    Unwritable(#[source] serde_json::Error),
+    /// The other side speaks another protocol.
+    #[error("the other side speaks protocol {theirs}, this one {PROTOCOL}; use the same version of baremark on both")]
+    Version {
+        /// Its protocol.
+        theirs: u32,
+    },
+    /// The stream failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Writes one frame and flushes.
+///
+/// # Errors
+/// When the message is too long or the stream fails.
+pub fn write_frame<T: Serialize>(stream: &mut impl Write, message: &T) -> Result<(), WireError> {
+    let body = serde_json::to_vec(message).map_err(WireError::Unwritable)?;
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    if length > LONGEST_FRAME {
+        return Err(WireError::TooLong(length));
+    }
+    stream.write_all(&length.to_le_bytes())?;
+    stream.write_all(&body)?;
+    stream.flush()?;
+    Ok(())
+}
+
+/// Reads one frame.
+///
+/// # Errors
+/// [`WireError::Closed`] at a clean end; else what is wrong with the stream or the frame.
+pub fn read_frame<T: DeserializeOwned>(stream: &mut impl Read) -> Result<T, WireError> {
+    let mut header = [0_u8; 4];
+    match fill(stream, &mut header)? {
+        0 => return Err(WireError::Closed),
+        4 => {}
+        got => return Err(WireError::Torn { got, want: 4 }),
+    }
+    let length = u32::from_le_bytes(header);
+    if length > LONGEST_FRAME {
+        return Err(WireError::TooLong(length));
+    }
+    let want = length as usize;
+    let mut body = Vec::new();
+    let got = stream.take(u64::from(length)).read_to_end(&mut body)?;
+    if got < want {
+        return Err(WireError::Torn { got, want });
+    }
+    serde_json::from_slice(&body).map_err(WireError::Garbled)
+}
+
+/// Reads until `buffer` is full or the stream ends; how much came.
+fn fill(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < buffer.len() {
+        match stream.read(&mut buffer[got..]) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(got)
+}
