@@ -14,6 +14,7 @@ pub mod knob;
 pub mod plan;
 pub mod problem;
 pub mod seam;
+pub mod site;
 pub mod study;
 pub mod tables;
 pub mod team;
