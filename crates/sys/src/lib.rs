@@ -6,3 +6,6 @@
 
 pub mod affinity;
 pub mod clock;
+pub mod memory;
+pub mod process;
+pub mod smaps;
