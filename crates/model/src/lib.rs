@@ -8,6 +8,7 @@
 
 pub mod arm;
 pub mod descriptor;
+pub mod machine;
 pub mod seam;
 pub mod team;
 pub mod units;

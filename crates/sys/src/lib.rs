@@ -6,6 +6,8 @@
 
 pub mod affinity;
 pub mod clock;
+pub mod gaps;
+pub mod machine;
 pub mod memory;
 pub mod process;
 pub mod smaps;
