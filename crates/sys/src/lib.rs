@@ -6,6 +6,7 @@
 
 pub mod affinity;
 pub mod clock;
+pub mod crew;
 pub mod gaps;
 pub mod machine;
 pub mod memory;
