@@ -11,6 +11,7 @@ pub mod descriptor;
 pub mod document;
 pub mod event;
 pub mod knob;
+pub mod machine;
 pub mod plan;
 pub mod problem;
 pub mod seam;
