@@ -41,7 +41,7 @@ unsafe impl Send for Map {}
 unsafe impl Sync for Map {}
 
 impl Map {
-    /// Memory for `spans` (sizes in bytes), made of pages of `page` where the kernel can, zeroed and touched in an order
+    /// Memory for `spans` (sizes in bytes; none gives an arena of nothing), made of pages of `page` where the kernel can, zeroed and touched in an order
     /// drawn from `seed`.
     ///
     /// # Errors
@@ -218,9 +218,6 @@ fn lay_out(sizes: &[u64]) -> Result<(Vec<Span>, usize), MemoryError> {
         spans.push(Span { offset, words: (end - offset) / 8 });
         offset = end;
     }
-    if spans.is_empty() {
-        return Err(MemoryError { what: "memory without a span".to_owned(), why: "ask for at least one".to_owned() });
-    }
     Ok((spans, offset))
 }
 
@@ -293,6 +290,13 @@ mod tests {
     }
 
     #[test]
+    fn a_map_of_no_spans_gives_none() {
+        let map = Map::new(&[], PageSize::Large, 7).expect("nothing");
+        assert_eq!(map.backing().expect("nothing to look up").is(PageSize::Large), Ok(()));
+        assert!(map.take_words(1).is_err());
+    }
+
+    #[test]
     fn a_span_larger_than_declared_is_refused() {
         let map = Map::new(&[8], PageSize::Small, 7).expect("2 MiB");
         assert!(map.take_words(CHUNK / 8 + 1).is_err());
@@ -340,7 +344,6 @@ mod tests {
         assert!(error.to_string().starts_with("64 TiB: ") && error.to_string().ends_with("free memory"), "{error}");
         assert!(Map::new(&[u64::MAX], PageSize::Small, 7).is_err());
         assert!(Map::new(&[0], PageSize::Small, 7).is_err());
-        assert!(Map::new(&[], PageSize::Small, 7).is_err());
     }
 
     #[test]

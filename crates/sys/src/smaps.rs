@@ -75,6 +75,9 @@ pub fn backing_of(address: u64, len: u64) -> Result<Backing, SmapsError> {
 /// When the text is not of the known form, or when the range is not made of whole mappings.
 pub fn backing_in(text: &str, address: u64, len: u64) -> Result<Backing, SmapsError> {
     let mut backing = Backing::default();
+    if len == 0 {
+        return Ok(backing);
+    }
     let mut inside = false;
     for (index, line) in text.lines().enumerate() {
         let odd = || SmapsError::Form { line: index + 1, text: line.to_owned() };
