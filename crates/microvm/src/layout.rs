@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn the_areas_do_not_overlap() {
-        const { assert!(GDT + GDT_LIMIT as u64 + 1 <= IDT && IDT + 4096 <= STUBS && STUBS + 4096 <= SYSCALL_STUB) };
-        const { assert!(SYSCALL_STUB + 4096 <= RANKS && TABLES % 4096 == 0 && TABLES < AREA && AREA <= BLOCK) };
+        const { assert!(GDT + (GDT_LIMIT as u64) < IDT && IDT + 4096 <= STUBS && STUBS + 4096 <= SYSCALL_STUB) };
+        const { assert!(SYSCALL_STUB + 4096 <= RANKS && TABLES.is_multiple_of(4096) && TABLES < AREA && AREA <= BLOCK) };
         const { assert!(GDT_FIRST_TSS + MAX_RANKS as u64 * 16 <= GDT_LIMIT as u64) };
         const { assert!(PORT_VECTORS + VECTORS <= 64, "the I/O bitmap of a task state has 64 ports") };
     }

@@ -43,10 +43,18 @@ fn refusal(number: u64) -> Option<i32> {
     }
 }
 
-/// A system call as the kernel's ABI has it; errno is not involved.
-unsafe fn raw(number: u64, [a, b, c, d, e, f]: [u64; 6]) -> u64 {
+/// The error in a system call's result.
+pub(crate) fn errno(result: u64) -> Option<i32> {
+    i32::try_from(result.cast_signed()).ok().filter(|result| (-4095..0).contains(result)).map(|result| -result)
+}
+
+/// A system call as the kernel's ABI has it; libc's errno is not involved.
+///
+/// # Safety
+/// The caller answers for what the call does.
+pub(crate) unsafe fn raw(number: u64, [a, b, c, d, e, f]: [u64; 6]) -> u64 {
     let result;
-    // SAFETY: the caller answers for what the call does; the registers are those of the ABI, and RCX and R11 are lost.
+    // SAFETY: the caller's promise; the registers are those of the ABI, and RCX and R11 are lost.
     unsafe {
         asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
              in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
@@ -63,6 +71,7 @@ mod tests {
         assert_eq!(forward(libc::SYS_getpid.cast_unsigned(), [0; 6]), u64::from(std::process::id()));
         assert_eq!(forward(libc::SYS_exit_group.cast_unsigned(), [0; 6]).cast_signed(), -i64::from(libc::EPERM));
         assert_eq!(forward(libc::SYS_clone3.cast_unsigned(), [0; 6]).cast_signed(), -i64::from(libc::ENOSYS));
-        assert_eq!(forward(libc::SYS_close.cast_unsigned(), [u64::MAX; 6]).cast_signed(), -i64::from(libc::EBADF));
+        assert_eq!(errno(forward(libc::SYS_close.cast_unsigned(), [u64::MAX; 6])), Some(libc::EBADF));
+        assert_eq!((errno(0), errno(7), errno(1 << 63)), (None, None, None));
     }
 }

@@ -15,12 +15,18 @@ use crate::space::Refusal;
 use crate::stats::{Meter, Source};
 use crate::syscall;
 use crate::tsc;
-use kvm_bindings::{Msrs, kvm_regs, kvm_sregs, kvm_vcpu_events, kvm_xcrs, kvm_xsave};
-use kvm_ioctls::{SyncReg, VcpuExit, VcpuFd};
+use kvm_bindings::{
+    KVM_EXIT_INTR, KVM_EXIT_IO, KVM_EXIT_IO_OUT, KVM_EXIT_MEMORY_FAULT, KVM_EXIT_MMIO, Msrs, kvm_regs, kvm_sregs,
+    kvm_vcpu_events, kvm_xcrs, kvm_xsave,
+};
+use kvm_ioctls::{SyncReg, VcpuFd};
+use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// `_IO(KVMIO, 0x80)`.
+const KVM_RUN: u64 = 0xae80;
 /// The guest's stack, as long as a main thread's.
 const STACK: usize = 8 << 20;
 /// Exits that may be needed to finish what an abandoned exit left pending.
@@ -181,9 +187,9 @@ impl Vcpu {
         // SAFETY: errno's address is valid for the thread's life, and the guest on this thread uses the same.
         let errno = unsafe { libc::__errno_location() };
         loop {
+            let exit = self.enter();
             // SAFETY: as above; no reference to errno is held across the guest's run.
             let guests = unsafe { *errno };
-            let exit = self.enter();
             let next = self.handle(exit, token, stop);
             // SAFETY: as above.
             unsafe { *errno = guests };
@@ -193,20 +199,27 @@ impl Vcpu {
         }
     }
 
-    /// One `KVM_RUN`.
+    /// One `KVM_RUN`, by a raw system call: libc's would overwrite errno, which on this thread is the guest's.
     fn enter(&mut self) -> Exit {
-        match self.fd.run() {
-            Ok(VcpuExit::IoOut(port, _)) => Exit::Port(port),
-            Ok(VcpuExit::MemoryFault { gpa, .. } | VcpuExit::MmioRead(gpa, _) | VcpuExit::MmioWrite(gpa, _)) => {
-                Exit::Memory(Some(gpa))
-            }
-            Ok(VcpuExit::Intr) => Exit::Interrupted,
-            Ok(_) => Exit::Unexpected,
-            Err(error) => match error.errno() {
-                libc::EINTR | libc::EAGAIN => Exit::Interrupted,
-                libc::EFAULT | libc::EHWPOISON => Exit::Memory(None),
-                errno => Exit::Failed(errno),
-            },
+        let fd = u64::from(self.fd.as_raw_fd().cast_unsigned());
+        // SAFETY: KVM_RUN on our own vCPU's descriptor. What the guest may do to this process's memory is the business of
+        // whoever orders the run: it is code of this process.
+        let result = unsafe { syscall::raw(libc::SYS_ioctl.cast_unsigned(), [fd, KVM_RUN, 0, 0, 0, 0]) };
+        let run = self.fd.get_kvm_run();
+        let reason = run.exit_reason;
+        // SAFETY: the exit's reason says which field of the union KVM has filled; all are plain numbers.
+        let (io, mmio, memory) = unsafe {
+            let exit = &run.__bindgen_anon_1;
+            (exit.io, exit.mmio, exit.memory_fault)
+        };
+        match (syscall::errno(result), reason) {
+            (None, KVM_EXIT_IO) if u32::from(io.direction) == KVM_EXIT_IO_OUT => Exit::Port(io.port),
+            (None, KVM_EXIT_MMIO) => Exit::Memory(Some(mmio.phys_addr)),
+            (None, KVM_EXIT_INTR) | (Some(libc::EINTR | libc::EAGAIN), _) => Exit::Interrupted,
+            (None, _) => Exit::Unexpected,
+            (Some(libc::EFAULT | libc::EHWPOISON), KVM_EXIT_MEMORY_FAULT) => Exit::Memory(Some(memory.gpa)),
+            (Some(libc::EFAULT | libc::EHWPOISON), _) => Exit::Memory(None),
+            (Some(errno), _) => Exit::Failed(errno),
         }
     }
 
@@ -290,11 +303,7 @@ impl Vcpu {
     /// An exception's stub has called: the processor's frame lies on ring 0's stack.
     fn exception(&mut self, vector: u16) -> Result<(), Stop> {
         let vector = u8::try_from(vector).unwrap_or(u8::MAX);
-        let frame: *const u64 = ptr::with_exposed_provenance(self.fd.sync_regs().regs.rsp as usize);
-        let has_code = exception::has_error_code(vector);
-        // SAFETY: the stub runs on ring 0's stack, which lies in the supervisor area at the same address as in the
-        // guest; the processor has pushed at least the frame of five words, and the error code where there is one.
-        let (code, rip) = unsafe { if has_code { (*frame, *frame.add(1)) } else { (0, *frame) } };
+        let (code, rip) = self.frame(vector)?;
         if vector != PAGE_FAULT {
             return Err(Stop::Exception { vector, rip, address: 0 });
         }
@@ -309,6 +318,19 @@ impl Vcpu {
             Err(Refusal::Unmapped) => Err(Stop::Exception { vector, rip, address }),
             Err(refusal) => Err(Stop::NoMemory(refusal)),
         }
+    }
+
+    /// Error code (0 where there is none) and instruction address, as the processor has pushed them.
+    fn frame(&self, vector: u8) -> Result<(u64, u64), Stop> {
+        let stack = self.fd.sync_regs().regs.rsp;
+        let area = self.machine.space.area();
+        if !(area..area + layout::TABLES).contains(&stack) {
+            return Err(Stop::Broken("the body wrote to a port that belongs to the microVM"));
+        }
+        let frame: *const u64 = ptr::with_exposed_provenance(usize::try_from(stack).unwrap_or(0));
+        // SAFETY: a rank's stack for ring 0, by the line above, which lies at the same address here as in the guest; the
+        // processor has pushed at least five words on it, and the error code where there is one.
+        unsafe { if exception::has_error_code(vector) { Ok((*frame, *frame.add(1))) } else { Ok((0, *frame)) } }
     }
 
     fn host_refused(&self, physical: Option<u64>) -> Stop {

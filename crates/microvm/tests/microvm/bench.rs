@@ -1,0 +1,1 @@
+//! Figures, printed on request: `cargo test --release -p baremark-microvm -- --ignored --nocapture figures`.
