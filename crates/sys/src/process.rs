@@ -9,7 +9,8 @@ use std::mem;
 use std::os::fd::FromRawFd;
 use std::path::Path;
 
-/// Asks the kernel to kill this process when the thread that started it ends.
+/// Asks the kernel to kill this process when the thread that started it ends. `parent_pid` is who that should be: told
+/// by the parent, or `std::os::unix::process::parent_id()` read as early as can be.
 ///
 /// # Errors
 /// What `prctl(2)` gives; `NotConnected` when the parent had gone before the request was made, so that nobody is left

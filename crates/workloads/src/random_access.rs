@@ -179,8 +179,9 @@ mod tests {
             "table = 7: a size with its unit is needed"
         );
         arm.parameters = BTreeMap::from([("variant".to_owned(), Value::Choice("fast".to_owned()))]);
-        let map = Map::new(&[256 << 20], PageSize::Small, 1).expect("256 MiB");
-        assert!(RandomAccess.prepare(&arm, &map).is_err());
+        let map = Map::new(&[8], PageSize::Small, 1).expect("2 MiB");
+        let error = RandomAccess.prepare(&arm, &map).err().expect("refused");
+        assert_eq!(error.to_string(), "variant = fast: the one variant is reference");
     }
 
     #[test]
