@@ -1,0 +1,168 @@
+//! What is stored, as the rest of the program sees it.
+
+use crate::run_id::RunId;
+use baremark_model::document::{LookRow, MachineFacts};
+use baremark_model::event::TrialStatus;
+use baremark_model::plan::Plan;
+use baremark_model::units::{Nanos, UnixTime};
+use baremark_model::wire::{TrialResult, TrialSpec};
+
+/// Everything that is known of a run when it begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    /// Its name; `None` lets the store draw one. Whoever will hold the run's lock draws it first with
+    /// [`RunId::generate`], so that the run is never seen without its lock.
+    pub id: Option<RunId>,
+    /// The study file as the user named it.
+    pub study_file: String,
+    /// The study file's text.
+    pub study_text: String,
+    /// What was resolved from it.
+    pub plan: Plan,
+    /// The machine.
+    pub machine: MachineFacts,
+    /// The version of baremark.
+    pub version: String,
+    /// When it began.
+    pub started: UnixTime,
+}
+
+/// A trial that is over, to be stored.
+#[derive(Clone, Copy, Debug)]
+pub struct TrialEntry<'t> {
+    /// Its block, from 0.
+    pub block: u64,
+    /// Its cell in the plan.
+    pub cell: usize,
+    /// Its place in the run, from 0 and never given twice; after an interruption it goes on from
+    /// [`StoredRun::next_seq`].
+    pub seq: u64,
+    /// What was asked.
+    pub spec: &'t TrialSpec,
+    /// How it ended.
+    pub status: &'t TrialStatus,
+    /// What came back; `None` where nothing did.
+    pub result: Option<&'t TrialResult>,
+    /// When it began.
+    pub started: UnixTime,
+    /// How long it took, start of the agent included.
+    pub elapsed: Nanos,
+}
+
+/// A trial as it was stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredTrial {
+    /// Its block, from 0.
+    pub block: u64,
+    /// Its cell in the plan.
+    pub cell: usize,
+    /// Its place in the run, from 0.
+    pub seq: u64,
+    /// What was asked.
+    pub spec: TrialSpec,
+    /// How it ended.
+    pub status: TrialStatus,
+    /// What came back.
+    pub result: Option<TrialResult>,
+    /// When it began.
+    pub started: UnixTime,
+    /// How long it took.
+    pub elapsed: Nanos,
+}
+
+/// A trial whose row is there and cannot be read: the file was changed by hand, or by a fault of the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// Its block, from 0.
+    pub block: u64,
+    /// Its cell in the plan.
+    pub cell: usize,
+    /// Its place in the run, from 0.
+    pub seq: u64,
+    /// Which part cannot be read, and why.
+    pub why: String,
+}
+
+/// A run with everything that was stored of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredRun {
+    /// Its name.
+    pub id: RunId,
+    /// The study file as the user named it.
+    pub study_file: String,
+    /// The study file's text.
+    pub study_text: String,
+    /// What was resolved from it.
+    pub plan: Plan,
+    /// The machine.
+    pub machine: MachineFacts,
+    /// The version of baremark that began it.
+    pub version: String,
+    /// When it began.
+    pub started: UnixTime,
+    /// When it ended; `None` while it has not.
+    pub ended: Option<UnixTime>,
+    /// Why it ended; `None` while it has not.
+    pub stop_reason: Option<String>,
+    /// The trials in the order in which they ran.
+    pub trials: Vec<StoredTrial>,
+    /// The trials that cannot be read; to be shown beside every number of this run.
+    pub torn: Vec<Torn>,
+    /// The looks at the estimates, in order.
+    pub looks: Vec<LookRow>,
+}
+
+impl StoredRun {
+    /// The place in the run of the next trial.
+    #[must_use]
+    pub fn next_seq(&self) -> u64 {
+        let last = self.trials.iter().map(|t| t.seq).chain(self.torn.iter().map(|t| t.seq)).max();
+        last.map_or(0, |seq| seq + 1)
+    }
+}
+
+/// Whether a run goes on, went to its end, or neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunState {
+    /// A living process holds its lock.
+    Live,
+    /// It has not ended and nobody works on it; it can be resumed.
+    Killed,
+    /// It ended.
+    Finished,
+}
+
+impl RunState {
+    /// The state in one word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            RunState::Live => "live",
+            RunState::Killed => "killed",
+            RunState::Finished => "finished",
+        }
+    }
+}
+
+/// A run in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSummary {
+    /// Its name.
+    pub id: RunId,
+    /// Its question.
+    pub title: String,
+    /// The study file as the user named it.
+    pub study_file: String,
+    /// When it began.
+    pub started: UnixTime,
+    /// When it ended; `None` while it has not.
+    pub ended: Option<UnixTime>,
+    /// Why it ended; `None` while it has not.
+    pub stop_reason: Option<String>,
+    /// Trials that were stored, void and failed ones included.
+    pub trials: u64,
+    /// Blocks of which every cell has a trial.
+    pub blocks: u64,
+    /// Whether it goes on.
+    pub state: RunState,
+}
