@@ -163,7 +163,7 @@ fn advance_pair(pair: __m128i, poly: __m128i) -> __m128i {
     _mm_xor_si128(_mm_add_epi64(pair, pair), _mm_and_si128(signs, poly))
 }
 
-/// Streams that advance before their updates are done; of 8 to 128 the fastest in and out of cache, with 16.
+/// Streams that advance before their updates are done: a divisor of [`STREAMS`].
 const GROUP: usize = 32;
 
 impl Rank {
