@@ -4,6 +4,7 @@
 mod error;
 mod exception;
 mod guest;
+mod image;
 mod kick;
 mod latch;
 mod layout;

@@ -2,25 +2,23 @@
 
 use crate::error::Error;
 use crate::exception;
-use crate::guest::{Order, pass};
+use crate::guest::Order;
+use crate::image;
 use crate::machine::{Machine, Shape};
 use crate::mmu::mmu_virtualization;
 use crate::rank::{Ending, Rank, Report, Starting};
+use crate::space::Refusal;
 use crate::touch::Touch;
 use crate::vcpu::Stop;
-use crate::{maps, space::Refusal};
 use baremark_model::arm::{GuestTables, PageSize};
 use baremark_model::seam::{Audit, Body, Executor, ExecutorFacts, Fault, RankTime, RunRecord, Work};
 use baremark_model::team::Team;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two kicks of a rank that does not come back.
 const KICK_EVERY: Duration = Duration::from_millis(1);
-/// How far around our own code mappings are taken for parts of the same program.
-const IMAGE_REACH: u64 = 64 << 20;
 /// A pre-touch goes through the watchdog in pieces of this size, since a first touch can cost microseconds a page.
 const TOUCH_BYTES: usize = 64 << 20;
 
@@ -129,16 +127,8 @@ impl Microvm {
 
     /// Fills the guest's tables over the program's code and static data.
     fn populate_image(&self) -> Result<(), Refusal> {
-        let here = pass as *const () as u64;
-        let near = here.saturating_sub(IMAGE_REACH)..here.saturating_add(IMAGE_REACH);
-        let mut result = Ok(());
-        maps::visit(c"/proc/self/maps", |range| {
-            if range.end > near.start && range.start < near.end {
-                result = self.machine.space.populate(range.start, range.end - range.start);
-            }
-            if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        result
+        let space = &self.machine.space;
+        image::segments().into_iter().try_for_each(|segment| space.populate(segment.start, segment.end - segment.start))
     }
 
     fn note(&mut self, name: &str, value: String) {

@@ -4,9 +4,11 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 mod audit;
-mod bench;
+
 mod bodies;
 mod faults;
+mod figures;
+mod host;
 mod lifecycle;
 mod results;
 mod support;
