@@ -9,6 +9,7 @@ mod bodies;
 mod faults;
 mod figures;
 mod host;
+mod leaves;
 mod lifecycle;
 mod results;
 mod support;
