@@ -5,7 +5,7 @@ use crate::exception;
 use crate::guest::Order;
 use crate::image;
 use crate::machine::{Machine, Shape};
-use crate::mmu::mmu_virtualization;
+use crate::mmu::{MmuMode, mmu_virtualization};
 use crate::rank::{Ending, Rank, Report, Starting};
 use crate::space::Refusal;
 use crate::touch::Touch;
@@ -136,9 +136,8 @@ impl Microvm {
     }
 
     /// Orders every rank to its work and waits until every rank has reported.
-    fn run_team(&mut self, body: &'static dyn Body, team: &'static Team, reps: u64) -> Vec<Report> {
+    fn run_team(&self, body: &'static dyn Body, team: &'static Team, reps: u64) -> Vec<Report> {
         let deadline = Instant::now().checked_add(self.watchdog);
-        self.runs += 1;
         for (rank, seat) in self.ranks.iter().enumerate() {
             seat.order(Order { body, team, rank, reps, token: token(self.runs, rank) });
         }
@@ -180,6 +179,7 @@ impl Executor for Microvm {
     }
 
     fn run(&mut self, body: &dyn Body, reps: u64) -> Result<RunRecord, Fault> {
+        self.runs += 1;
         *self.team = Team::new(self.ranks.len());
         self.populate(body)?;
         self.populate(self.team.as_ref())?;
@@ -296,12 +296,20 @@ fn facts(config: &Config, machine: &Machine, ranks: &[Rank]) -> ExecutorFacts {
     };
     let statistics =
         if machine.stats.is_some() { "present" } else { "absent: KVM has no statistics file (Linux 5.14)" };
+    let mmu = mmu_virtualization();
+    let walked = match mmu.mode {
+        MmuMode::Nested(_) => "yes, by the processor",
+        MmuMode::Shadow(_) => "no: the processor walks shadow tables, and the guest's layout plays no part",
+        MmuMode::Unknown => "unknown",
+    };
     let notes = [
         ("guest_page", config.guest_page.to_string()),
         ("guest_tables", config.guest_tables.to_string()),
         ("guest_tables_backing", "4k".into()),
+        ("guest_tables_walked", walked.into()),
         ("tsc_offset", offset),
         ("kvm_statistics", statistics.into()),
+        ("mmu_detail", mmu.detail.clone()),
         ("stands_for", "CPU and MMU virtualization only: no tick, no devices, no guest kernel".into()),
     ];
     ExecutorFacts {
@@ -310,7 +318,7 @@ fn facts(config: &Config, machine: &Machine, ranks: &[Rank]) -> ExecutorFacts {
         cpus: config.cpus.clone(),
         runs_body: true,
         virtual_machine: true,
-        mmu: Some(mmu_virtualization().to_string()),
+        mmu: Some(mmu.to_string()),
         notes: notes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
     }
 }

@@ -163,3 +163,52 @@ fn figures_of_leaves() {
     }
     say(&format!("clock {rate:.1} ticks/us"));
 }
+
+/// Random access over one buffer each, one after the other in every round: nanoseconds per update, and KVM's part in it.
+#[test]
+#[ignore = "prints figures"]
+fn figures_of_random_access_by_leaf() {
+    let Some(_turn) = turn() else { return };
+    let (bytes, updates, rate) = (1usize << 30, 1u64 << 22, ticks_per_us());
+    let cpu = two_cpus()[1];
+    pin_current_thread(cpu).unwrap();
+    let cases = [
+        ("native, host 4k", PageSize::Small, None),
+        ("native, host 2m", PageSize::Large, None),
+        ("native, host 2m mapped by 4k entries", PageSize::Large, None),
+        ("guest 4k, host 4k", PageSize::Small, Some(PageSize::Small)),
+        ("guest 2m, host 4k", PageSize::Small, Some(PageSize::Large)),
+        ("guest 4k, host 2m", PageSize::Large, Some(PageSize::Small)),
+        ("guest 2m, host 2m", PageSize::Large, Some(PageSize::Large)),
+    ];
+    let mut arms: Vec<_> = cases
+        .into_iter()
+        .map(|(name, host, guest)| {
+            let mut buffer = Buffer::new(bytes, host);
+            if name.ends_with("4k entries") {
+                buffer.split_entries();
+            }
+            let mut vm =
+                guest.map(|guest_page| Microvm::start(&Config { guest_page, ..Config::new(vec![cpu]) }).unwrap());
+            if let Some(vm) = &mut vm {
+                vm.touch(buffer.words()).unwrap();
+            }
+            (name, buffer, vm, Vec::new())
+        })
+        .collect();
+    let team = Team::new(1);
+    for round in 0..12 {
+        for (_, buffer, vm, found) in &mut arms {
+            let words = Mutex::new(buffer.words());
+            let body = Each(|_, _: &_, reps| scatter(&mut words.lock().unwrap(), reps, 3 + round));
+            let time = match vm {
+                Some(vm) => vm.run(&body, updates).unwrap().times[0],
+                None => timed_region(&body, 0, &team, updates, ticks),
+            };
+            found.push((time.end_ticks - time.start_ticks) as f64 / rate * 1e3 / updates as f64);
+        }
+    }
+    for (name, buffer, _, found) in arms {
+        say(&format!("{name:40} {:6.2} ns per update ({} MiB in large entries)", median(found), buffer.huge() >> 20));
+    }
+}

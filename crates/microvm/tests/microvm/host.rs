@@ -38,6 +38,19 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes / 8) }
     }
 
+    /// Has every huge page mapped by small entries, in place: the memory stays contiguous, only the entries are small.
+    pub fn split_entries(&mut self) {
+        for offset in (0..self.bytes).step_by(2 << 20) {
+            for protection in [libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE] {
+                // SAFETY: a page of this buffer, exclusively borrowed; its content stays.
+                unsafe {
+                    let page = self.start.byte_add(offset).cast();
+                    assert_eq!(libc::mprotect(page, 4096, protection), 0);
+                }
+            }
+        }
+    }
+
     /// How many bytes of it are huge pages just now.
     pub fn huge(&self) -> u64 {
         let text = fs::read_to_string("/proc/self/smaps").unwrap();

@@ -12,5 +12,6 @@ mod host;
 mod leaves;
 mod lifecycle;
 mod results;
+mod soak;
 mod support;
 mod watchdog;
