@@ -4,9 +4,11 @@
 mod error;
 mod exception;
 mod guest;
+mod image;
 mod kick;
 mod latch;
 mod layout;
+mod leaves;
 mod machine;
 mod mapping;
 mod maps;
@@ -26,6 +28,7 @@ mod tsc;
 mod vcpu;
 
 pub use error::Error;
+pub use leaves::{ExpectedLeaves, expected_leaves};
 pub use microvm::{Config, Microvm};
 pub use mmu::{MmuMode, MmuVirtualization, mmu_virtualization, mmu_virtualization_in};
 pub use probe::{Probe, probe, probe_at};

@@ -2,25 +2,23 @@
 
 use crate::error::Error;
 use crate::exception;
-use crate::guest::{Order, pass};
+use crate::guest::Order;
+use crate::image;
 use crate::machine::{Machine, Shape};
-use crate::mmu::mmu_virtualization;
+use crate::mmu::{MmuMode, mmu_virtualization};
 use crate::rank::{Ending, Rank, Report, Starting};
+use crate::space::Refusal;
 use crate::touch::Touch;
 use crate::vcpu::Stop;
-use crate::{maps, space::Refusal};
 use baremark_model::arm::{GuestTables, PageSize};
 use baremark_model::seam::{Audit, Body, Executor, ExecutorFacts, Fault, RankTime, RunRecord, Work};
 use baremark_model::team::Team;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two kicks of a rank that does not come back.
 const KICK_EVERY: Duration = Duration::from_millis(1);
-/// How far around our own code mappings are taken for parts of the same program.
-const IMAGE_REACH: u64 = 64 << 20;
 /// A pre-touch goes through the watchdog in pieces of this size, since a first touch can cost microseconds a page.
 const TOUCH_BYTES: usize = 64 << 20;
 
@@ -129,16 +127,8 @@ impl Microvm {
 
     /// Fills the guest's tables over the program's code and static data.
     fn populate_image(&self) -> Result<(), Refusal> {
-        let here = pass as *const () as u64;
-        let near = here.saturating_sub(IMAGE_REACH)..here.saturating_add(IMAGE_REACH);
-        let mut result = Ok(());
-        maps::visit(c"/proc/self/maps", |range| {
-            if range.end > near.start && range.start < near.end {
-                result = self.machine.space.populate(range.start, range.end - range.start);
-            }
-            if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        result
+        let space = &self.machine.space;
+        image::segments().into_iter().try_for_each(|segment| space.populate(segment.start, segment.end - segment.start))
     }
 
     fn note(&mut self, name: &str, value: String) {
@@ -146,9 +136,8 @@ impl Microvm {
     }
 
     /// Orders every rank to its work and waits until every rank has reported.
-    fn run_team(&mut self, body: &'static dyn Body, team: &'static Team, reps: u64) -> Vec<Report> {
+    fn run_team(&self, body: &'static dyn Body, team: &'static Team, reps: u64) -> Vec<Report> {
         let deadline = Instant::now().checked_add(self.watchdog);
-        self.runs += 1;
         for (rank, seat) in self.ranks.iter().enumerate() {
             seat.order(Order { body, team, rank, reps, token: token(self.runs, rank) });
         }
@@ -190,6 +179,7 @@ impl Executor for Microvm {
     }
 
     fn run(&mut self, body: &dyn Body, reps: u64) -> Result<RunRecord, Fault> {
+        self.runs += 1;
         *self.team = Team::new(self.ranks.len());
         self.populate(body)?;
         self.populate(self.team.as_ref())?;
@@ -306,12 +296,20 @@ fn facts(config: &Config, machine: &Machine, ranks: &[Rank]) -> ExecutorFacts {
     };
     let statistics =
         if machine.stats.is_some() { "present" } else { "absent: KVM has no statistics file (Linux 5.14)" };
+    let mmu = mmu_virtualization();
+    let walked = match mmu.mode {
+        MmuMode::Nested(_) => "yes, by the processor",
+        MmuMode::Shadow(_) => "no: the processor walks shadow tables, and the guest's layout plays no part",
+        MmuMode::Unknown => "unknown",
+    };
     let notes = [
         ("guest_page", config.guest_page.to_string()),
         ("guest_tables", config.guest_tables.to_string()),
         ("guest_tables_backing", "4k".into()),
+        ("guest_tables_walked", walked.into()),
         ("tsc_offset", offset),
         ("kvm_statistics", statistics.into()),
+        ("mmu_detail", mmu.detail.clone()),
         ("stands_for", "CPU and MMU virtualization only: no tick, no devices, no guest kernel".into()),
     ];
     ExecutorFacts {
@@ -320,7 +318,7 @@ fn facts(config: &Config, machine: &Machine, ranks: &[Rank]) -> ExecutorFacts {
         cpus: config.cpus.clone(),
         runs_body: true,
         virtual_machine: true,
-        mmu: Some(mmu_virtualization().to_string()),
+        mmu: Some(mmu.to_string()),
         notes: notes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
     }
 }

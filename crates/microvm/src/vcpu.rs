@@ -29,6 +29,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const KVM_RUN: u64 = 0xae80;
 /// The guest's stack, as long as a main thread's.
 const STACK: usize = 8 << 20;
+/// More than the thread-local data of a program that has no large buffers there.
+const THREAD_LOCAL: u64 = 64 << 10;
 /// Exits that may be needed to finish what an abandoned exit left pending.
 const DRAINS: usize = 8;
 
@@ -144,7 +146,8 @@ impl Vcpu {
     pub(crate) fn populate<T>(&self, start: *const T) -> Result<(), Refusal> {
         let space = &self.machine.space;
         space.populate(start.addr() as u64, size_of::<T>() as u64)?;
-        space.populate(self.fresh.sregs.fs.base, PAGE as u64)
+        // Thread-local data lies below the thread pointer.
+        space.populate(self.fresh.sregs.fs.base - THREAD_LOCAL, THREAD_LOCAL + PAGE as u64)
     }
 
     /// The flag that makes `KVM_RUN` return at once. Valid as long as the vCPU lives.

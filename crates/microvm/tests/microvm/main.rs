@@ -4,10 +4,14 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where something is not as expected")]
 
 mod audit;
-mod bench;
+
 mod bodies;
 mod faults;
+mod figures;
+mod host;
+mod leaves;
 mod lifecycle;
 mod results;
+mod soak;
 mod support;
 mod watchdog;

@@ -122,7 +122,7 @@ fn the_guests_clock_is_the_hosts() {
 }
 
 /// A thousand signals a second at every rank's thread.
-fn storm(until: &AtomicBool, signal: i32) -> u64 {
+pub fn storm(until: &AtomicBool, signal: i32) -> u64 {
     extern "C" fn nothing(_: i32) {}
     // SAFETY: the handler does nothing; a signal and its thread's number are plain numbers.
     unsafe { libc::signal(signal, nothing as *const () as libc::sighandler_t) };

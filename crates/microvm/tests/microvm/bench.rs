@@ -1,1 +1,0 @@
-//! Figures, printed on request: `cargo test --release -p baremark-microvm -- --ignored --nocapture figures`.
