@@ -10,6 +10,7 @@ use crate::problem::{Problem, Problems};
 use crate::study::{Design, Study};
 use crate::tables;
 use crate::units::{Bytes, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ pub struct Limits {
 }
 
 /// What the command line adds to a study.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mode {
     /// Fewest blocks and smallest sizes: a look, not a measurement.
     pub quick: bool,
@@ -48,7 +49,7 @@ pub struct PlannedArm {
 }
 
 /// What a ratio means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Contrast {
     /// The same work and the same application page size in two environments.
@@ -83,7 +84,7 @@ pub enum Cell {
 }
 
 /// A treatment that cannot run on this machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Absent {
     /// The levels.
     pub treatment: Treatment,

@@ -6,6 +6,7 @@ use crate::descriptor::{Descriptor, Kind, Knob, Value};
 use crate::problem::{Problem, Problems, nearest};
 use crate::tables;
 use crate::units::{Nanos, Share};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -23,7 +24,7 @@ pub struct Factor {
 }
 
 /// The design as typed, defaults filled in.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Design {
     /// Half-width that every ratio's interval shall reach.
     pub precision: Share,

@@ -3,6 +3,7 @@
 //! A person types a quantity with its unit ("1 GiB", "50 ms", "1 %"); a machine reads a suffixed key (`_ns`, `_bytes`).
 //! The newtypes here are the one place where the two meet. A bare number is refused wherever a unit changes its meaning.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -13,12 +14,12 @@ use std::str::FromStr;
 pub struct Bytes(pub u64);
 
 /// A duration in nanoseconds. Typed with `ns`, `us`, `ms`, `s`, `min` or `h`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
 /// A share of one, typed as a percentage ("1 %"); held as a fraction (0.01).
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Share(pub f64);
 
