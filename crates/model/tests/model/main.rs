@@ -16,3 +16,4 @@
 )]
 
 mod schema;
+mod units;
