@@ -15,5 +15,8 @@
     reason = "tests may fail loudly"
 )]
 
+mod descriptors;
 mod schema;
+mod specimen;
+mod study;
 mod units;
