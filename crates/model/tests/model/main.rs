@@ -16,6 +16,7 @@
 )]
 
 mod descriptors;
+mod plan;
 mod schema;
 mod specimen;
 mod study;
