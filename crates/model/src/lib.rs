@@ -13,6 +13,7 @@ pub mod event;
 pub mod knob;
 pub mod plan;
 pub mod problem;
+pub mod reference;
 pub mod seam;
 pub mod study;
 pub mod tables;

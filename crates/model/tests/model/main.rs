@@ -17,6 +17,7 @@
 
 mod descriptors;
 mod plan;
+mod reference;
 mod schema;
 mod specimen;
 mod study;
