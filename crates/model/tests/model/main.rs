@@ -22,3 +22,4 @@ mod schema;
 mod specimen;
 mod study;
 mod units;
+mod wire;
