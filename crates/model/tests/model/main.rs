@@ -20,6 +20,7 @@ mod plan;
 mod reference;
 mod schema;
 mod specimen;
+mod strangers;
 mod study;
 mod units;
 mod wire;
