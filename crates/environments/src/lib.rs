@@ -1,1 +1,8 @@
-//! baremark-environments
+//! How agents come to be somewhere: one adapter a file.
+//!
+//! An environment starts an agent and hands over its two streams. It knows nothing of trials; whatever it starts is gone
+//! when its site is dropped.
+#![expect(unsafe_code, reason = "the child's death signal is set between fork and exec")]
+
+mod log_tail;
+pub mod native;

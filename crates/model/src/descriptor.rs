@@ -6,6 +6,7 @@
 use crate::arm::{ExecutorKind, PageSize, ResolvedArm};
 use crate::knob::Misfit;
 use crate::units::{Bytes, Nanos, Share};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -111,7 +112,7 @@ pub struct Knob {
 }
 
 /// Which way a metric is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
     /// Throughputs.

@@ -9,6 +9,7 @@ use crate::event::TrialStatus;
 use crate::plan::{Absent, Contrast, Mode, Treatment};
 use crate::seam::Sample;
 use crate::study::Design;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ pub type MachineFacts = serde_json::Value;
 pub const FORMAT: &str = "baremark-result/1";
 
 /// A run and everything estimated from it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
     /// [`FORMAT`].
     pub format: String,
@@ -40,7 +41,7 @@ pub struct Document {
 }
 
 /// What was run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunHead {
     /// The run's name in the store.
     pub id: String,
@@ -79,7 +80,7 @@ pub struct RunHead {
 }
 
 /// One trial.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialRow {
     /// Its block, from 0.
     pub block: u64,
@@ -99,7 +100,7 @@ pub struct TrialRow {
 }
 
 /// One arm of a trial.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialArm {
     /// Its treatment.
     pub treatment: Treatment,
@@ -114,7 +115,7 @@ pub struct TrialArm {
 }
 
 /// One treatment's metric.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EstimateRow {
     /// The metric's key.
     pub metric: String,
@@ -135,7 +136,7 @@ pub struct EstimateRow {
 }
 
 /// One of the four outcomes of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The whole interval lies beyond delta.
@@ -149,7 +150,7 @@ pub enum Outcome {
 }
 
 /// One ratio.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RatioRow {
     /// The metric's key.
     pub metric: String,
@@ -182,7 +183,7 @@ pub struct RatioRow {
 }
 
 /// A ratio by another light: without flagged trials, with another estimator, by order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SensitivityRow {
     /// Which light.
     pub name: String,
@@ -195,7 +196,7 @@ pub struct SensitivityRow {
 }
 
 /// One look at the estimates while a run goes on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LookRow {
     /// Blocks at that time.
     pub blocks: u64,
@@ -206,7 +207,7 @@ pub struct LookRow {
 }
 
 /// Something to know beside a number.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlagRow {
     /// Which treatment it concerns; empty for the whole run.
     pub treatment: Treatment,

@@ -2,10 +2,11 @@
 
 use crate::document::LookRow;
 use crate::plan::Treatment;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How a trial ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum TrialStatus {
     /// It counts.

@@ -1,9 +1,9 @@
 //! From a typed TOML value to a checked [`Value`], by a knob's row in its table.
 
 use crate::arm::PageSize;
-use crate::descriptor::{Kind, Knob, Value};
-use crate::problem::nearest;
-use crate::units::{Bytes, Nanos, Share};
+use crate::descriptor::{Default, Kind, Knob, Value};
+use crate::problem::{nearest, with_article};
+use crate::units::{Bytes, Nanos, Share, UnitError};
 use toml::de::DeValue;
 
 /// Why a value does not fit its knob: what is wrong, and what would be right.
@@ -44,17 +44,17 @@ impl Knob {
             Kind::Size { min, max } => match text.parse::<Bytes>() {
                 Ok(size) if (min..=max).contains(&size.0) => Ok(Value::SizeBytes(size)),
                 Ok(_) => Err(self.out_of_range(text)),
-                Err(why) => Err(self.unreadable(&why.to_string())),
+                Err(why) => Err(self.unreadable(&why)),
             },
             Kind::Time { min, max } => match text.parse::<Nanos>() {
                 Ok(time) if (min..=max).contains(&time.0) => Ok(Value::TimeNs(time)),
                 Ok(_) => Err(self.out_of_range(text)),
-                Err(why) => Err(self.unreadable(&why.to_string())),
+                Err(why) => Err(self.unreadable(&why)),
             },
             Kind::Percent { min, max } => match text.parse::<Share>() {
                 Ok(share) if (min..=max).contains(&share.0) => Ok(Value::Share(share)),
                 Ok(_) => Err(self.out_of_range(text)),
-                Err(why) => Err(self.unreadable(&why.to_string())),
+                Err(why) => Err(self.unreadable(&why)),
             },
             Kind::Choice(words) if words.contains(&text) => Ok(Value::Choice(text.to_owned())),
             Kind::Choice(words) => Err(self.unknown_word(text, words)),
@@ -73,15 +73,31 @@ impl Knob {
         match self.kind {
             Kind::Count { min, max } if max >= i64::MAX as u64 => format!("a whole number from {min}"),
             Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
-            Kind::Size { min, max } => format!("a size from {} to {}, such as \"512 MiB\"", Bytes(min), Bytes(max)),
-            Kind::Time { min, max } => format!("a duration from {} to {}, such as \"500 ms\"", Nanos(min), Nanos(max)),
+            Kind::Size { min, max } => {
+                let example = self.example("512 MiB", (min..=max).contains(&(512 << 20)), Bytes(min));
+                format!("a size from {} to {}, such as \"{example}\"", Bytes(min), Bytes(max))
+            }
+            Kind::Time { min, max } => {
+                let example = self.example("500 ms", (min..=max).contains(&500_000_000), Nanos(min));
+                format!("a duration from {} to {}, such as \"{example}\"", Nanos(min), Nanos(max))
+            }
             Kind::Percent { min, max } => {
-                format!("a percentage from {} to {}, such as \"2 %\"", Share(min), Share(max))
+                let example = self.example("2 %", (min..=max).contains(&0.02), Share(min));
+                format!("a percentage from {} to {}, such as \"{example}\"", Share(min), Share(max))
             }
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
             Kind::Page => "a page size, \"4k\" or \"2m\"".to_owned(),
             Kind::Text => "text in quotation marks".to_owned(),
             Kind::Switch => "true or false".to_owned(),
+        }
+    }
+
+    /// An example that this knob takes: the usual one, else its default, else its least value.
+    fn example(&self, usual: &str, in_range: bool, least: impl ToString) -> String {
+        match self.default {
+            _ if in_range => usual.to_owned(),
+            Default::Typed(text) => text.to_owned(),
+            _ => least.to_string(),
         }
     }
 
@@ -94,16 +110,20 @@ impl Knob {
     }
 
     fn wrong_type(&self, found: &str) -> Misfit {
-        let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
-        Misfit { what: format!("'{}' is {article} {found}", self.key), remedy: format!("write {}", self.takes()) }
+        Misfit { what: format!("'{}' is {}", self.key, with_article(found)), remedy: format!("write {}", self.takes()) }
     }
 
     fn out_of_range(&self, text: &str) -> Misfit {
         Misfit { what: format!("{} = {text} is out of range", self.key), remedy: format!("write {}", self.takes()) }
     }
 
-    fn unreadable(&self, why: &str) -> Misfit {
-        Misfit { what: format!("{}: {why}", self.key), remedy: format!("write {}", self.takes()) }
+    fn unreadable(&self, why: &UnitError) -> Misfit {
+        let what = match why {
+            UnitError::Range(text, _) => return self.out_of_range(text),
+            UnitError::NoNumber(text, _) => format!("{} = '{text}' does not start with a number", self.key),
+            UnitError::Unit { text, found, expected } => format!("{} = '{text}' has {found} ({expected})", self.key),
+        };
+        Misfit { what, remedy: format!("write {}", self.takes()) }
     }
 
     fn unknown_word(&self, text: &str, words: &[&str]) -> Misfit {

@@ -10,6 +10,7 @@ use crate::problem::{Problem, Problems};
 use crate::study::{Design, Study};
 use crate::tables;
 use crate::units::{Bytes, Nanos};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ pub struct Limits {
 }
 
 /// What the command line adds to a study.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mode {
     /// Fewest blocks and smallest sizes: a look, not a measurement.
     pub quick: bool,
@@ -48,7 +49,7 @@ pub struct PlannedArm {
 }
 
 /// What a ratio means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Contrast {
     /// The same work and the same application page size in two environments.
@@ -83,7 +84,7 @@ pub enum Cell {
 }
 
 /// A treatment that cannot run on this machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Absent {
     /// The levels.
     pub treatment: Treatment,
@@ -154,6 +155,8 @@ impl Plan {
 /// Blocks of a `--quick` run.
 pub const QUICK_BLOCKS: u64 = 5;
 const QUICK_PHASE: Nanos = Nanos(50_000_000);
+/// The most treatments that a study may have: every one of them is a row of the report.
+pub const MOST_TREATMENTS: usize = 4096;
 
 /// Resolves a study on a machine. `file` names the study in messages.
 ///
@@ -162,10 +165,12 @@ const QUICK_PHASE: Nanos = Nanos(50_000_000);
 /// in [`Plan::absent`] instead.
 pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result<Plan, Problems> {
     let mut resolver = Resolver { study, limits, mode, problems: Vec::new(), absent: Vec::new() };
-    let arms = resolver.arms();
+    resolver.check_size();
+    let arms = if resolver.problems.is_empty() { resolver.arms() } else { Vec::new() };
     let (pairs, cells) = resolver.compare(&arms);
     resolver.check_memory(&arms, &pairs, &cells);
     if !resolver.problems.is_empty() {
+        resolver.problems.sort_by_key(|problem| problem.line);
         return Err(Problems { file: file.to_owned(), list: resolver.problems });
     }
     let design = resolver.design();
@@ -202,7 +207,7 @@ struct Resolver<'s> {
 
 impl Resolver<'_> {
     fn report(&mut self, line: usize, what: String, remedy: impl Into<String>) {
-        let problem = Problem { line, what, remedy: remedy.into() };
+        let problem = Problem::new(line, what, remedy);
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
@@ -217,6 +222,20 @@ impl Resolver<'_> {
             design.most_blocks = QUICK_BLOCKS;
         }
         design
+    }
+
+    /// Refuses what no machine could run, before combining anything.
+    fn check_size(&mut self) {
+        let treatments = self.study.factors.iter().fold(1_usize, |n, factor| n.saturating_mul(factor.levels.len()));
+        if treatments > MOST_TREATMENTS {
+            let longest = self.study.factors.iter().max_by_key(|factor| factor.levels.len());
+            let what = format!("the factors have {treatments} combinations of levels, more than {MOST_TREATMENTS}");
+            let remedy = "drop levels, or make one study of each part";
+            self.report(longest.map_or(0, |factor| factor.line), what, remedy);
+        }
+        if self.limits.cpus.is_empty() {
+            self.report(0, "this process may use no CPU".to_owned(), "start it with an affinity mask that has one");
+        }
     }
 
     /// All combinations of levels; factors that do not apply are dropped and what then is alike counts once.
@@ -248,13 +267,10 @@ impl Resolver<'_> {
 
     fn arms(&mut self) -> Vec<PlannedArm> {
         let varies = |key: &str| self.study.factors.iter().find(|factor| factor.key == key);
-        if let Some(factor) = tables::MACHINE_FACTORS.iter().find_map(|key| varies(key)) {
-            let machines = varies("environment").is_some_and(|f| f.levels.iter().any(|l| l.to_string() == "microvm"));
-            if !machines {
-                let what = format!("'{}' applies to no environment of this study", factor.key);
-                let line = factor.line;
-                self.report(line, what, "add \"microvm\" to environment, or drop the factor");
-            }
+        let machines = varies("environment").is_some_and(|f| f.levels.iter().any(|l| l.to_string() == "microvm"));
+        for factor in tables::MACHINE_FACTORS.iter().filter(|_| !machines).filter_map(|key| varies(key)) {
+            let what = format!("'{}' applies to no environment of this study", factor.key);
+            self.report(factor.line, what, "add \"microvm\" to environment, or drop the factor");
         }
         let mut arms = Vec::new();
         for levels in self.combinations() {
@@ -269,8 +285,14 @@ impl Resolver<'_> {
             }
         }
         if arms.is_empty() && self.problems.is_empty() {
-            let reasons: Vec<&str> = self.absent.iter().map(|absent| absent.reason.as_str()).collect();
-            self.report(0, "nothing in this study can run here".to_owned(), reasons.join("; "));
+            let mut reasons: Vec<&str> = self.absent.iter().map(|absent| absent.reason.as_str()).collect();
+            reasons.dedup();
+            let reasons = reasons.join("; ");
+            self.report(
+                self.study.line("factors.environment"),
+                "nothing in this study can run here".to_owned(),
+                reasons,
+            );
         }
         arms
     }
@@ -284,7 +306,7 @@ impl Resolver<'_> {
         };
         if !workload.executors.contains(&executor) {
             let what = format!("workload '{}' cannot run in environment '{environment}'", workload.kind);
-            self.report(0, what, "take that environment out of [factors]");
+            self.report(self.study.line("factors.environment"), what, "take that environment out of [factors]");
             return None;
         }
         let page = match levels.get("page").cloned().or_else(|| crate::study::default_of(tables::FACTORS, "page")) {
@@ -307,7 +329,7 @@ impl Resolver<'_> {
             parameters: self.parameters(levels),
         };
         if let Err(misfit) = (workload.check)(&arm) {
-            self.report(0, misfit.what, misfit.remedy);
+            self.report(self.line_of_misfit(&misfit.what), misfit.what, misfit.remedy);
             return None;
         }
         Some(arm)
@@ -321,10 +343,24 @@ impl Resolver<'_> {
         };
         if ranks > cpus {
             let what = format!("ranks = {ranks} is more than the {cpus} CPUs that this process may use");
-            self.report(0, what, format!("write ranks = {cpus} or fewer: each rank spins on a CPU of its own"));
+            let remedy = format!("write ranks = {cpus} or fewer: each rank spins on a CPU of its own");
+            self.report(self.study.line("factors.ranks"), what, remedy);
             return None;
         }
         Some(ranks)
+    }
+
+    /// The line of the first parameter that a workload's own refusal names; where it names none, the workload's.
+    fn line_of_misfit(&self, what: &str) -> usize {
+        let words = what.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'));
+        let lines = words.map(|word| self.line_of_parameter(word));
+        lines.into_iter().find(|line| *line > 0).unwrap_or_else(|| self.study.line("workload.kind"))
+    }
+
+    /// Where a parameter is varied or set; 0 where it is not.
+    fn line_of_parameter(&self, key: &str) -> usize {
+        let lines = [self.study.line(&format!("factors.{key}")), self.study.line(&format!("workload.{key}"))];
+        lines.into_iter().find(|line| *line > 0).unwrap_or(0)
     }
 
     /// The workload's parameters: its defaults, over them the study's, over them `--quick`, over them the levels.
@@ -332,16 +368,16 @@ impl Resolver<'_> {
         let workload = self.study.workload;
         let mut values = BTreeMap::new();
         for knob in workload.parameters {
-            let value = levels
-                .get(knob.key)
-                .cloned()
-                .or_else(|| self.mode.quick.then(|| quick_value(workload, knob)).flatten())
-                .or_else(|| self.study.parameters.get(knob.key).cloned())
-                .or_else(|| match knob.default {
-                    Default::Typed(text) => knob.read_text(text).ok(),
-                    _ => None,
-                });
-            if let Some(value) = value {
+            let said = self.study.parameters.get(knob.key).cloned().or_else(|| match knob.default {
+                Default::Typed(text) => knob.read_text(text).ok(),
+                _ => None,
+            });
+            let quick = self.mode.quick.then(|| quick_value(workload, knob)).flatten();
+            let usual = match (said, quick) {
+                (Some(said), Some(quick)) if is_smaller(&said, &quick) => Some(said),
+                (said, quick) => quick.or(said),
+            };
+            if let Some(value) = levels.get(knob.key).cloned().or(usual) {
                 values.insert(knob.key.to_owned(), value);
             }
         }
@@ -372,11 +408,13 @@ impl Resolver<'_> {
         let is_base = |arm: &PlannedArm| wanted.iter().all(|(key, label)| arm.treatment.get(key) == Some(label));
         let is_absent = self.absent.iter().any(|a| wanted.iter().all(|(k, label)| a.treatment.get(k) == Some(label)));
         if !arms.iter().any(is_base) && !is_absent {
-            self.report(
-                0,
-                "ratio_to matches no treatment of this study".to_owned(),
-                "name levels that the factors have",
+            let named: Vec<String> = wanted.iter().map(|(key, label)| format!("{key} = {label}")).collect();
+            let what = format!("ratio_to matches no treatment of this study: none has {}", named.join(" and "));
+            let remedy = format!(
+                "leave out what does not apply there; native has no {}",
+                tables::MACHINE_FACTORS.join(" and no ")
             );
+            self.report(self.study.line("report.ratio_to"), what, remedy);
         }
         let mut pairs = Vec::new();
         for (numerator, arm) in arms.iter().enumerate() {
@@ -415,9 +453,9 @@ impl Resolver<'_> {
             };
             let available = self.limits.memory_available;
             if need > available.0 {
-                let line = self.study.factors.iter().find(|factor| factor.key == key).map_or(0, |factor| factor.line);
-                let what = format!("{key} needs {} of memory in one trial, and {available} are available", Bytes(need));
-                self.report(line, what, format!("write a smaller {key}"));
+                let what =
+                    format!("{key} needs {} of memory in one trial, and {available:.1} are available", Bytes(need));
+                self.report(self.line_of_parameter(key), what, format!("write a smaller {key}"));
             }
         }
     }
@@ -435,10 +473,24 @@ fn quick_value(workload: &Descriptor, knob: &Knob) -> Option<Value> {
     knob.read_text(typed).ok()
 }
 
+/// Whether what the study says is already less than what `--quick` would take.
+fn is_smaller(said: &Value, quick: &Value) -> bool {
+    match (said, quick) {
+        (Value::Count(said), Value::Count(quick)) => said < quick,
+        (Value::SizeBytes(said), Value::SizeBytes(quick)) => said < quick,
+        (Value::TimeNs(said), Value::TimeNs(quick)) => said < quick,
+        _ => false,
+    }
+}
+
 fn contrast(above: &PlannedArm, below: &PlannedArm) -> Contrast {
+    let same_work = above
+        .treatment
+        .iter()
+        .all(|(key, label)| key == "environment" || below.treatment.get(key).is_none_or(|other| other == label));
     if above.arm.page != below.arm.page {
         Contrast::PageSize
-    } else if above.environment != below.environment {
+    } else if above.environment != below.environment && same_work {
         Contrast::Environment
     } else {
         Contrast::Factor

@@ -13,6 +13,27 @@ pub struct Problem {
     pub remedy: String,
 }
 
+/// The longest that a message may be, in bytes; what was typed may be of any length.
+const LONGEST: usize = 400;
+
+impl Problem {
+    /// A mistake, told at bearable length.
+    #[must_use]
+    pub fn new(line: usize, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Problem { line, what: bearable(what.into()), remedy: bearable(remedy.into()) }
+    }
+}
+
+/// Without its middle where it is too long.
+fn bearable(text: String) -> String {
+    if text.len() <= LONGEST {
+        return text;
+    }
+    let head = text.floor_char_boundary(LONGEST / 2);
+    let tail = text.ceil_char_boundary(text.len() - LONGEST / 4);
+    format!("{} ... {}", &text[..head], &text[tail..])
+}
+
 /// Everything that is wrong with one study file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
@@ -39,12 +60,25 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
+/// "an integer", "a string".
+pub(crate) fn with_article(noun: &str) -> String {
+    let article = if noun.starts_with(['a', 'i']) { "an" } else { "a" };
+    format!("{article} {noun}")
+}
+
 /// "did you mean 'x'?" when one of `valid` is near to `given`, else the list of what is valid.
 #[must_use]
 pub fn nearest(given: &str, valid: &[&str]) -> String {
-    let best = valid.iter().map(|word| (strsim::damerau_levenshtein(given, word), word)).min();
+    let near = |word: &str| {
+        let longer = given.len().max(word.len());
+        let distance = if longer > LONGEST { longer } else { strsim::damerau_levenshtein(given, word) };
+        // Of two letters one wrong is half: that is no slip of the finger, it is another word.
+        (distance <= 2.max(word.len() / 3) && 2 * distance < longer).then_some(distance)
+    };
+    let best = valid.iter().filter_map(|word| Some((near(word)?, word))).min();
     match best {
-        Some((distance, word)) if distance <= 2.max(word.len() / 3) => format!("did you mean '{word}'?"),
-        _ => format!("valid here: {}", valid.join(", ")),
+        Some((_, word)) => format!("did you mean '{word}'?"),
+        None if valid.is_empty() => "nothing can stand here; take it out".to_owned(),
+        None => format!("valid here: {}", valid.join(", ")),
     }
 }

@@ -8,6 +8,7 @@
 use crate::arm::ResolvedArm;
 use crate::descriptor::Descriptor;
 use crate::team::Team;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -209,7 +210,7 @@ pub trait Arena {
 }
 
 /// One measured value of one metric.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
     /// The metric's key in the workload's descriptor.
     pub metric: String,

@@ -3,6 +3,7 @@
 //! A person types a quantity with its unit ("1 GiB", "50 ms", "1 %"); a machine reads a suffixed key (`_ns`, `_bytes`).
 //! The newtypes here are the one place where the two meet. A bare number is refused wherever a unit changes its meaning.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -13,12 +14,12 @@ use std::str::FromStr;
 pub struct Bytes(pub u64);
 
 /// A duration in nanoseconds. Typed with `ns`, `us`, `ms`, `s`, `min` or `h`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
 /// A share of one, typed as a percentage ("1 %"); held as a fraction (0.01).
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Share(pub f64);
 
@@ -29,13 +30,13 @@ pub enum UnitError {
     #[error("'{0}' does not start with a number; write a number and a unit, such as {1}")]
     NoNumber(String, &'static str),
     /// The unit is missing or unknown.
-    #[error("'{text}' has {found}; the units are {expected}")]
+    #[error("'{text}' has {found}; {expected}")]
     Unit {
         /// What was typed.
         text: String,
         /// What is wrong with its unit, as a phrase.
         found: String,
-        /// The units that would do.
+        /// The units that would do, as a phrase.
         expected: &'static str,
     },
     /// The quantity cannot be held.
@@ -43,55 +44,75 @@ pub enum UnitError {
     Range(String, &'static str),
 }
 
-const BYTE_UNITS: &[(&str, f64)] = &[
-    ("B", 1.0),
-    ("kB", 1e3),
-    ("MB", 1e6),
-    ("GB", 1e9),
-    ("TB", 1e12),
-    ("KiB", 1024.0),
-    ("MiB", 1_048_576.0),
-    ("GiB", 1_073_741_824.0),
-    ("TiB", 1_099_511_627_776.0),
+const BYTE_UNITS: &[(&str, u64)] = &[
+    ("B", 1),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
 ];
-const TIME_UNITS: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3600e9)];
+const TIME_UNITS: &[(&str, u64)] = &[
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+const MOST: u64 = 9_000_000_000_000_000_000;
 
-/// Splits "1.5 GiB" into its number and the unit's text.
-fn split<'t>(text: &'t str, example: &'static str) -> Result<(f64, &'t str), UnitError> {
+/// Splits "1.5 GiB" into its number, which reads as a float, and the unit's text.
+fn split<'t>(text: &'t str, example: &'static str) -> Result<(String, &'t str), UnitError> {
     let trimmed = text.trim();
     let end = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(end);
-    match number.replace('_', "").parse::<f64>() {
-        Ok(value) => Ok((value, unit.trim())),
-        Err(_) => Err(UnitError::NoNumber(text.to_owned(), example)),
+    let number = number.replace('_', "");
+    if number.parse::<f64>().is_err() {
+        return Err(UnitError::NoNumber(text.to_owned(), example));
     }
+    Ok((number, unit.trim()))
 }
 
-fn scaled(text: &str, units: &[(&str, f64)], expected: &'static str, example: &'static str) -> Result<u64, UnitError> {
+/// `number` times `factor`, the whole part exactly and the fraction to the nearest; `None` beyond [`MOST`].
+fn times(number: &str, factor: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let fraction: f64 = format!("0.{fraction}0").parse().ok()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a fraction of a factor below 2^53, and no sign is parsed"
+    )]
+    let part = (fraction * factor as f64).round() as u64;
+    whole.checked_mul(factor)?.checked_add(part).filter(|value| *value <= MOST)
+}
+
+fn scaled(text: &str, units: &[(&str, u64)], expected: &'static str, example: &'static str) -> Result<u64, UnitError> {
     let (number, unit) = split(text, example)?;
     let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
         let found = if unit.is_empty() { "no unit".to_owned() } else { format!("the unknown unit '{unit}'") };
         return Err(UnitError::Unit { text: text.to_owned(), found, expected });
     };
-    let value = (number * factor).round();
-    if value > 9.0e18 {
-        return Err(UnitError::Range(text.to_owned(), "at most 9 x 10^18 of the base unit can be held"));
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above; no sign is parsed")]
-    Ok(value as u64)
+    let beyond = || UnitError::Range(text.to_owned(), "at most 9 x 10^18 of the base unit can be held");
+    times(&number, *factor).ok_or_else(beyond)
 }
 
 impl FromStr for Bytes {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        scaled(text, BYTE_UNITS, "B, kB, MB, GB, TB, KiB, MiB, GiB and TiB", "\"512 MiB\"").map(Bytes)
+        scaled(text, BYTE_UNITS, "the units are B, kB, MB, GB, TB, KiB, MiB, GiB and TiB", "\"512 MiB\"").map(Bytes)
     }
 }
 
 impl FromStr for Nanos {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        scaled(text, TIME_UNITS, "ns, us, ms, s, min and h", "\"50 ms\"").map(Nanos)
+        scaled(text, TIME_UNITS, "the units are ns, us, ms, s, min and h", "\"50 ms\"").map(Nanos)
     }
 }
 
@@ -100,16 +121,24 @@ impl FromStr for Share {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let (number, unit) = split(text, "\"1 %\"")?;
         if unit == "%" {
-            return Ok(Share(number / 100.0));
+            let Ok(percent) = number.parse::<f64>() else {
+                return Err(UnitError::NoNumber(text.to_owned(), "\"1 %\""));
+            };
+            return Ok(Share(percent / 100.0));
         }
         let found = if unit.is_empty() { "no unit".to_owned() } else { format!("the unknown unit '{unit}'") };
-        Err(UnitError::Unit { text: text.to_owned(), found, expected: "%" })
+        Err(UnitError::Unit { text: text.to_owned(), found, expected: "the unit is %" })
     }
 }
 
+/// Exact; with a precision (`{:.1}`) rounded to so many decimals of the largest unit that fits.
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (unit, shift) in [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)] {
+            if let Some(decimals) = f.precision().filter(|_| self.0 >= 1 << shift) {
+                #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
+                return write!(f, "{:.decimals$} {unit}", self.0 as f64 / (1_u64 << shift) as f64);
+            }
             if self.0 >= 1 << shift && self.0.is_multiple_of(1 << shift) {
                 return write!(f, "{} {unit}", self.0 >> shift);
             }
@@ -118,6 +147,8 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// Exact, so that it reads back as the same and two that differ never look alike; with a precision (`{:.1}`) rounded to
+/// so many decimals, for people who wait.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (unit, size) in [("h", 3_600_000_000_000_u64), ("min", 60_000_000_000), ("s", 1_000_000_000)] {
@@ -125,21 +156,39 @@ impl fmt::Display for Nanos {
                 return write!(f, "{} {unit}", self.0 / size);
             }
         }
-        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-        let value = self.0 as f64;
-        match self.0 {
-            0..1_000 => write!(f, "{value} ns"),
-            1_000..1_000_000 => write!(f, "{} us", value / 1e3),
-            1_000_000..1_000_000_000 => write!(f, "{} ms", value / 1e6),
-            _ => write!(f, "{:.1} s", value / 1e9),
+        let (unit, digits) = match self.0 {
+            0..1_000 => ("ns", 0),
+            1_000..1_000_000 => ("us", 3),
+            1_000_000..1_000_000_000 => ("ms", 6),
+            _ => ("s", 9),
+        };
+        let size = 10_u64.pow(digits);
+        if let Some(decimals) = f.precision() {
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "the size is at most 10^9, and the value is rounded anyway"
+            )]
+            return write!(f, "{:.decimals$} {unit}", self.0 as f64 / size as f64);
+        }
+        let fraction = format!("{:0width$}", self.0 % size, width = digits as usize);
+        match fraction.trim_end_matches('0') {
+            "" => write!(f, "{} {unit}", self.0 / size),
+            fraction => write!(f, "{}.{fraction} {unit}", self.0 / size),
         }
     }
 }
 
+/// With the fewest decimals that read back as the same; with a precision (`{:.1}`) rounded to so many.
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = (self.0 * 1e6).round() / 1e4;
-        write!(f, "{percent} %")
+        let percent = self.0 * 100.0;
+        if let Some(decimals) = f.precision() {
+            return write!(f, "{percent:.decimals$} %");
+        }
+        let reads_back =
+            |text: &String| text.parse::<f64>().is_ok_and(|read| (read / 100.0).to_bits() == self.0.to_bits());
+        let shortest = (0..18).map(|decimals| format!("{percent:.decimals$}")).find(reads_back);
+        write!(f, "{} %", shortest.unwrap_or_else(|| percent.to_string()))
     }
 }
 

@@ -6,3 +6,9 @@
 
 pub mod affinity;
 pub mod clock;
+pub mod crew;
+pub mod gaps;
+pub mod machine;
+pub mod memory;
+pub mod process;
+pub mod smaps;

@@ -1,0 +1,331 @@
+//! RandomAccess of the HPC Challenge, version 1.5: random updates of a table, the `Star` variant with a private table per rank.
+//!
+//! The update stream is the shift register x -> 2x mod (x^64 + x^2 + x + 1) over GF(2), begun at 1. As in the
+//! reference code it is cut into 128 streams whose starts lie `updates / 128` steps apart, `updates` being four times the
+//! table's words, and the 128 advance in turn: 128 updates may be under way at once, of the 1,024 that the rules allow.
+//! Repetitions continue the streams where the last one left them, so that all updates ever done are a prefix of each stream
+//! and can be undone: the table is only ever changed by exclusive-or.
+
+use crate::cell::Cell;
+use baremark_model::seam::{Body, Work};
+use baremark_model::team::Team;
+use std::arch::x86_64::{__m128i, _mm_add_epi64, _mm_and_si128, _mm_loadu_si128, _mm_set1_epi64x};
+use std::arch::x86_64::{_mm_shuffle_epi32, _mm_srai_epi32, _mm_storeu_si128, _mm_xor_si128};
+use std::marker::PhantomData;
+use std::thread;
+
+/// The feedback of the shift register: x^2 + x + 1.
+pub const POLY: u64 = 7;
+/// The length of the register's cycle from 1.
+pub const PERIOD: i64 = 1_317_624_576_693_539_401;
+/// Streams that advance in turn.
+pub const STREAMS: usize = 128;
+/// Updates of one repetition on each rank.
+pub const QUANTUM: u64 = 1 << 16;
+
+/// The tables of all ranks and where each rank stands in the stream.
+#[derive(Debug)]
+pub struct RandomAccess<'m> {
+    ranks: Vec<Cell<Rank>>,
+    words: usize,
+    /// The tables' memory is borrowed for as long as this lives.
+    memory: PhantomData<&'m mut [u64]>,
+}
+
+/// One rank's streams and table. The registers come first: they begin a cache line.
+#[derive(Debug)]
+struct Rank {
+    registers: [u64; STREAMS],
+    table: *mut u64,
+    mask: u64,
+    /// How often all 128 streams have advanced.
+    steps: u64,
+}
+
+// SAFETY: the table behind the pointer is borrowed exclusively for the life of the kernel, and each rank has its own.
+unsafe impl Send for Rank {}
+
+/// A table that cannot serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a table of {words} words; every rank needs 2^n words, {STREAMS} at least, and as many as the others")]
+pub struct Shape {
+    /// How many words it has.
+    pub words: usize,
+}
+
+/// What undoing all updates found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Check {
+    /// Updates that were undone, over all ranks.
+    pub updates: u64,
+    /// Words that were not as at the beginning.
+    pub errors: u64,
+}
+
+impl<'m> RandomAccess<'m> {
+    /// Fills one table for each rank with `table[i] = i` and puts every stream at its start.
+    ///
+    /// # Errors
+    /// When a table's words are not a power of two, fewer than 128, or not as many as the others'.
+    pub fn new(tables: Vec<&'m mut [u64]>) -> Result<Self, Shape> {
+        let words = tables.first().map_or(0, |table| table.len());
+        let fits = |table: &&'m mut [u64]| table.len() == words && words >= STREAMS && words.is_power_of_two();
+        if let Some(table) = tables.iter().find(|table| !fits(table)) {
+            return Err(Shape { words: table.len() });
+        }
+        let registers = starting_registers(words as u64);
+        let rank = |table: &'m mut [u64]| {
+            fill(table);
+            Cell::new(Rank { registers, table: table.as_mut_ptr(), mask: words as u64 - 1, steps: 0 })
+        };
+        Ok(RandomAccess { ranks: tables.into_iter().map(rank).collect(), words, memory: PhantomData })
+    }
+
+    /// Undoes every update with plain scalar code, counts the words that are not as at the beginning, and puts tables and
+    /// streams back to it.
+    pub fn check_and_reset(&mut self) -> Check {
+        let words = self.words;
+        let checks = thread::scope(|scope| {
+            let started: Vec<_> = self
+                .ranks
+                .iter_mut()
+                .map(|cell| {
+                    let rank = cell.get_mut();
+                    scope.spawn(move || rank.check_and_reset(words))
+                })
+                .collect();
+            // A thread that panicked has checked nothing: everything counts as wrong.
+            let lost = Check { updates: 0, errors: words as u64 };
+            started.into_iter().map(|thread| thread.join().unwrap_or(lost)).collect::<Vec<_>>()
+        });
+        checks.iter().fold(Check::default(), |sum, check| Check {
+            updates: sum.updates + check.updates,
+            errors: sum.errors + check.errors,
+        })
+    }
+}
+
+impl Body for RandomAccess<'_> {
+    /// Table words only: the 1 KiB of registers stays in the nearest cache. An update loads its word before it stores it,
+    /// so that nothing is read only because it will be written.
+    fn work(&self, ranks: usize) -> Work {
+        let operations = QUANTUM * ranks as u64;
+        Work { operations, flops: 0, bytes_loaded: 8 * operations, bytes_stored: 8 * operations, bytes_allocated: 0 }
+    }
+
+    fn rank(&self, rank: usize, _team: &Team, reps: u64) {
+        let Some(cell) = self.ranks.get(rank) else { return };
+        // SAFETY: a rank is entered by one thread at a time, by the contract of `Body::rank`.
+        let state = unsafe { cell.enter() };
+        let steps = reps * (QUANTUM / STREAMS as u64);
+        // SAFETY: every x86-64 processor has SSE2; `mask` is the words of the table less one (`new`), and the table is this rank's alone.
+        unsafe { random_access_update(&mut state.registers, state.table, state.mask, steps) };
+        state.steps += steps;
+    }
+}
+
+/// The measured loop: `steps` times, each stream advances and updates the word of `table` that it points to.
+///
+/// Streams advance by groups, two in one SSE2 register, and are read back for their updates: with one store for two
+/// registers instead of two, more updates find room in the store queue, in which they wait for their lines.
+///
+/// # Safety
+/// `table` must have `mask + 1` words that nobody else uses.
+#[inline(never)]
+#[target_feature(enable = "sse2")]
+unsafe fn random_access_update(registers: &mut [u64; STREAMS], table: *mut u64, mask: u64, steps: u64) {
+    let poly = _mm_set1_epi64x(POLY.cast_signed());
+    for _ in 0..steps {
+        for group in registers.as_chunks_mut::<GROUP>().0 {
+            let pairs = group.as_mut_ptr().cast::<__m128i>();
+            for pair in 0..GROUP / 2 {
+                // SAFETY: `pair` is below the group's pairs.
+                unsafe { _mm_storeu_si128(pairs.add(pair), advance_pair(_mm_loadu_si128(pairs.add(pair)), poly)) };
+            }
+            let first = group.as_ptr();
+            for stream in 0..GROUP {
+                // SAFETY: `stream` is below the group's size, and the masked index below the table's words. Volatile, else
+                // the compiler keeps the pairs' words in registers that it has to spill.
+                unsafe {
+                    let register = first.add(stream).read_volatile();
+                    *table.add((register & mask) as usize) ^= register;
+                }
+            }
+        }
+    }
+}
+
+/// [`advance`] for both words of a pair. SSE2 shifts signs down in 32-bit words only: each word's upper half stands for both.
+#[inline]
+#[target_feature(enable = "sse2")]
+fn advance_pair(pair: __m128i, poly: __m128i) -> __m128i {
+    let signs = _mm_srai_epi32::<31>(_mm_shuffle_epi32::<0b11_11_01_01>(pair));
+    _mm_xor_si128(_mm_add_epi64(pair, pair), _mm_and_si128(signs, poly))
+}
+
+/// Streams that advance before their updates are done: a divisor of [`STREAMS`].
+const GROUP: usize = 32;
+
+impl Rank {
+    fn check_and_reset(&mut self, words: usize) -> Check {
+        // SAFETY: `words` words lie there, borrowed for the life of the kernel (`RandomAccess::new`), and `&mut self` proves
+        // that no body is at work on them.
+        let table = unsafe { std::slice::from_raw_parts_mut(self.table, words) };
+        let updates = self.steps * STREAMS as u64;
+        let distance = stream_distance(words as u64);
+        for stream in 0..STREAMS as u64 {
+            undo(table, starts((distance * stream).cast_signed()), self.steps);
+        }
+        let errors = table.iter().zip(0..).filter(|&(&word, index)| word != index).count() as u64;
+        if errors > 0 {
+            fill(table);
+        }
+        self.registers = starting_registers(words as u64);
+        self.steps = 0;
+        Check { updates, errors }
+    }
+}
+
+/// Applies `steps` updates from the register's state `register` on, by the definition's own words.
+fn undo(table: &mut [u64], mut register: u64, steps: u64) {
+    let last = table.len() - 1;
+    for _ in 0..steps {
+        let carry = register.leading_zeros() == 0;
+        register = if carry { (register << 1) ^ POLY } else { register << 1 };
+        if let Some(word) = table.get_mut(register as usize & last) {
+            *word ^= register;
+        }
+    }
+}
+
+fn fill(table: &mut [u64]) {
+    for (word, index) in table.iter_mut().zip(0..) {
+        *word = index;
+    }
+}
+
+/// How far apart two streams start: the updates of a full run, four for each word, over the streams.
+fn stream_distance(words: u64) -> u64 {
+    4 * words / STREAMS as u64
+}
+
+fn starting_registers(words: u64) -> [u64; STREAMS] {
+    std::array::from_fn(|stream| starts((stream_distance(words) * stream as u64).cast_signed()))
+}
+
+/// The register after `n` steps from 1: x^n modulo the polynomial, by squaring and shifting from the highest bit of `n`
+/// on. Equals `HPCC_starts` of HPCC 1.4.1 and 1.5 for every `n`.
+#[must_use]
+pub fn starts(n: i64) -> u64 {
+    let n = n.rem_euclid(PERIOD).cast_unsigned();
+    let mut power = 1;
+    for bit in (0..64 - n.leading_zeros()).rev() {
+        power = square(power);
+        if n >> bit & 1 == 1 {
+            power = advance(power);
+        }
+    }
+    power
+}
+
+/// Squaring is linear over GF(2): the square of a sum is the sum of squares, and that of x^i is x^(2i).
+fn square(value: u64) -> u64 {
+    let mut square = 0;
+    let mut term = 1;
+    for bit in 0..64 {
+        square ^= if value >> bit & 1 == 1 { term } else { 0 };
+        term = advance(advance(term));
+    }
+    square
+}
+
+fn advance(register: u64) -> u64 {
+    (register << 1) ^ ((register >> 63) * POLY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `HPCC_starts` as the reference code gives it, for comparison only.
+    fn reference(steps: u64) -> u64 {
+        (0..steps).fold(1, |ran: u64, _| (ran << 1) ^ if ran.cast_signed() < 0 { POLY } else { 0 })
+    }
+
+    fn run(body: &RandomAccess<'_>, reps: u64) {
+        let team = Team::new(body.ranks.len());
+        for rank in 0..body.ranks.len() {
+            body.rank(rank, &team, reps);
+        }
+    }
+
+    #[test]
+    fn starts_are_what_stepping_gives() {
+        for n in (0..2000).chain([65_536, 99_991, 1 << 20]) {
+            assert_eq!(starts(n), reference(n.cast_unsigned()), "after {n} steps");
+        }
+    }
+
+    #[test]
+    fn starts_come_round_after_the_period() {
+        assert_eq!((starts(PERIOD), starts(0), starts(PERIOD + 5)), (1, 1, 32));
+        assert_eq!(advance(starts(-1)), 1);
+        for (a, b) in [(3, 9), (1 << 40, 77), (PERIOD - 1, 12_345)] {
+            let walked = (0..b).fold(starts(a), |register, _| advance(register));
+            assert_eq!(starts(a + b), walked, "{a} + {b}");
+        }
+    }
+
+    #[test]
+    fn a_full_run_is_the_scalar_definition_of_the_rules() {
+        let words = 1 << 14;
+        let mut table = vec![0; words];
+        let body = RandomAccess::new(vec![&mut table]).expect("2^14 words");
+        assert_eq!(body.work(1).operations, 4 * words as u64, "one repetition is a full run of this size");
+        run(&body, 1);
+        drop(body);
+        let mut expected: Vec<u64> = (0..words as u64).collect();
+        undo(&mut expected, 1, 4 * words as u64);
+        assert!(table == expected, "the 128 streams together are the one stream");
+    }
+
+    #[test]
+    fn all_repetitions_are_undone_and_everything_begins_anew() {
+        let mut tables = vec![vec![0; 1 << 12]; 3];
+        let mut body = RandomAccess::new(tables.iter_mut().map(Vec::as_mut_slice).collect()).expect("2^12 words");
+        for _ in 0..2 {
+            run(&body, 3);
+            run(&body, 2);
+            assert_eq!(body.check_and_reset(), Check { updates: 15 * QUANTUM, errors: 0 });
+        }
+        assert_eq!(body.check_and_reset(), Check { updates: 0, errors: 0 });
+    }
+
+    #[test]
+    fn one_wrong_word_is_found_and_repaired() {
+        let mut table = vec![0; 1 << 12];
+        let mut body = RandomAccess::new(vec![&mut table]).expect("2^12 words");
+        run(&body, 1);
+        // SAFETY: the only rank's table has 2^12 words, and no body is at work on it.
+        unsafe { *body.ranks[0].get_mut().table.add(77) ^= 1 << 50 };
+        assert_eq!(body.check_and_reset().errors, 1);
+        assert_eq!(body.check_and_reset().errors, 0);
+    }
+
+    #[test]
+    fn an_update_more_or_less_is_found() {
+        let mut table = vec![0; 1 << 12];
+        let mut body = RandomAccess::new(vec![&mut table]).expect("2^12 words");
+        run(&body, 1);
+        body.ranks[0].get_mut().steps -= 1;
+        assert_ne!(body.check_and_reset().errors, 0);
+    }
+
+    #[test]
+    fn tables_of_another_shape_are_refused() {
+        for sizes in [vec![1000], vec![64], vec![1 << 12, 1 << 13], vec![0]] {
+            let mut tables: Vec<Vec<u64>> = sizes.iter().map(|&words| vec![0; words]).collect();
+            assert!(RandomAccess::new(tables.iter_mut().map(Vec::as_mut_slice).collect()).is_err(), "{sizes:?}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The measured loops as the processor sees them: what the source promises is read out of this very binary.
+//!
+//! Needs `objdump`, which comes with any C toolchain; without it every check here is a
+//! printed skip, as in a build that is not optimized.
+#![expect(clippy::print_stderr, reason = "a check that cannot run says so")]
+
+use baremark_kernels::{fma, random_access, touch};
+use baremark_model::machine::Isa;
+use baremark_model::seam::Body;
+use baremark_model::team::Team;
+use std::process::Command;
+
+/// The instructions of the function `name` without addresses and bytes; `None` where they cannot be looked at.
+fn instructions(name: &str) -> Option<Vec<String>> {
+    if cfg!(debug_assertions) {
+        eprintln!("skipped: built without optimization; {name} is looked at by cargo test --release");
+        return None;
+    }
+    keep_kernels();
+    let binary = std::env::current_exe().expect("this program has a path");
+    let Ok(output) = Command::new("objdump").args(["-d", "--no-show-raw-insn", "--no-addresses"]).arg(binary).output()
+    else {
+        eprintln!("skipped: objdump is not installed (apt-get install binutils); {name} was not looked at");
+        return None;
+    };
+    assert!(output.status.success(), "objdump: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    // A symbol's line is "<mangled name>:"; a blank line ends the function.
+    let mut lines = text.lines().skip_while(|line| !(line.starts_with('<') && line.contains(name)));
+    assert!(lines.next().is_some(), "{name} has no symbol of its own: was it inlined?");
+    Some(lines.take_while(|line| !line.is_empty()).map(|line| line.trim().to_owned()).collect())
+}
+
+/// Makes the linker keep the kernels: they are reached through a body, as executors reach them.
+fn keep_kernels() {
+    let team = Team::new(1);
+    let (mut table, mut pages) = (vec![0; 1 << 10], vec![0; 1 << 10]);
+    let bodies: [Box<dyn Body + '_>; 3] = [
+        Box::new(random_access::RandomAccess::new(vec![&mut table]).expect("2^10 words")),
+        Box::new(fma::Fma::new(1, Isa::Baseline).expect("baseline is everywhere")),
+        Box::new(touch::Touch::new(&mut pages)),
+    ];
+    for body in bodies {
+        body.rank(0, &team, 1);
+    }
+}
+
+/// Nothing in a measured loop may leave it: no call, no jump to another function, no trap that stands for a panic.
+fn assert_stays_inside(name: &str, code: &[String]) {
+    assert!(code.iter().any(|line| line.starts_with("ret")), "{name} has no end: {code:#?}");
+    for line in code {
+        let leaves = line.starts_with("call") || line.starts_with("ud2") || line.starts_with("syscall");
+        let jumps_out = line.starts_with('j') && !line.contains(name);
+        assert!(!leaves && !jumps_out, "{name} leaves its loop: {line}");
+    }
+}
+
+fn count(code: &[String], holds: impl Fn(&str) -> bool) -> usize {
+    code.iter().filter(|line| holds(line)).count()
+}
+
+#[test]
+fn random_access_updates_memory_by_one_instruction_each() {
+    let Some(code) = instructions("random_access_update") else { return };
+    assert_stays_inside("random_access_update", &code);
+    // "xor %r9,(%rsi,%r10,8)": read, change and write a word of the table.
+    let updates = count(&code, |line| line.starts_with("xor") && line.ends_with(",8)"));
+    assert!(updates > 0 && 32 % updates == 0, "{updates} updates in the loop: {code:#?}");
+    assert_eq!(count(&code, |line| line.contains("lock")), 0, "private tables need no lock");
+    assert_eq!(count(&code, |line| line.contains("(%rsp)")), 0, "nothing is spilled: {code:#?}");
+}
+
+#[test]
+fn multiply_adds_stay_in_registers() {
+    for (name, register, expected) in [("fma_avx2", "%ymm", 24), ("fma_avx512", "%zmm", 32)] {
+        let Some(code) = instructions(name) else { return };
+        assert_stays_inside(name, &code);
+        let fused = count(&code, |line| line.starts_with("vfmadd") && line.contains(register));
+        assert!(fused >= expected && fused.is_multiple_of(expected), "{name} has {fused} multiply-adds: {code:#?}");
+        let from_memory = count(&code, |line| line.starts_with("vfmadd") && line.contains('('));
+        assert_eq!(from_memory, 0, "{name} reads memory in its loop: {code:#?}");
+    }
+    let Some(code) = instructions("fma_baseline") else { return };
+    assert_stays_inside("fma_baseline", &code);
+    assert!(count(&code, |line| line.starts_with("mulpd")) >= 16, "fma_baseline multiplies pairs: {code:#?}");
+}
+
+#[test]
+fn touching_a_page_loads_and_stores_one_word() {
+    let Some(code) = instructions("touch_pages") else { return };
+    assert_stays_inside("touch_pages", &code);
+    let loads = count(&code, |line| line.starts_with("mov ") && line.contains("),%r"));
+    let stores = count(&code, |line| line.starts_with("mov ") && line.ends_with(')') && line.contains("%r"));
+    assert!(loads > 0 && loads == stores, "{loads} loads, {stores} stores: {code:#?}");
+}

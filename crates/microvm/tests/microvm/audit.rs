@@ -1,0 +1,132 @@
+//! What is counted in a region: nothing in a clean one, and what happened in one that is not.
+
+use crate::bodies::{Each, scatter};
+use crate::support::{one, turn, two};
+use baremark_microvm::{Touch, Unclean, check_clean};
+use baremark_model::seam::{Body, Executor};
+use std::ptr;
+use std::sync::Mutex;
+
+/// Fresh memory in a block of its own, so that the guest cannot know it.
+fn fresh(bytes: usize) -> *mut u8 {
+    let (prot, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let start = unsafe { libc::mmap(ptr::null_mut(), bytes + (2 << 30), prot, flags, -1, 0) };
+    assert_ne!(start, libc::MAP_FAILED);
+    start.cast::<u8>().map_addr(|address| address.next_multiple_of(1 << 30))
+}
+
+#[test]
+fn a_clean_region_counts_nothing() {
+    let Some(_turn) = turn() else { return };
+    let mut vm = two();
+    let mut tables = [vec![0; 1 << 18], vec![0; 1 << 18]];
+    for table in &mut tables {
+        vm.touch(table).unwrap();
+    }
+    let tables = tables.map(Mutex::new);
+    let body = Each(|rank: usize, _: &_, reps| scatter(&mut tables[rank].lock().unwrap(), reps, rank as u64));
+    vm.run(&body, 1000).unwrap();
+    let audit = vm.run(&body, 1 << 20).unwrap().audit;
+    assert_eq!(
+        (audit.ranks_inside, audit.forwarded_syscalls, audit.guest_page_faults, audit.extra_exits),
+        (2, 0, 0, 0)
+    );
+    for counter in ["pf_taken", "pf_fixed", "pf_guest", "signal_exits", "mmio_exits"] {
+        if let Some(growth) = audit.counters.get(counter) {
+            assert_eq!(*growth, 0, "{counter}");
+        }
+    }
+}
+
+#[test]
+fn a_system_call_is_carried_out_and_counted() {
+    let Some(_turn) = turn() else { return };
+    let mut vm = two();
+    let body = Each(|_, _: &_, reps| {
+        for _ in 0..reps {
+            // SAFETY: asks for a number.
+            assert_eq!(unsafe { libc::syscall(libc::SYS_getpid) }, i64::from(std::process::id()));
+        }
+    });
+    let record = vm.run(&body, 3).unwrap();
+    assert!(matches!(check_clean(&record, 2), Err(Unclean::SystemCalls { count: 6.. })), "{record:?}");
+    let audit = record.audit;
+    assert!(audit.extra_exits >= audit.forwarded_syscalls);
+}
+
+#[test]
+fn fresh_memory_is_counted_and_touched_memory_is_not() {
+    let Some(_turn) = turn() else { return };
+    let mut vm = one();
+    let start = fresh(1 << 20);
+    // SAFETY: a new mapping of more than a mebibyte, that nobody else uses, never given back.
+    let memory = unsafe { std::slice::from_raw_parts_mut(start.cast::<u64>(), 1 << 17) };
+    memory[3] = 17;
+    let touch = Touch::new(memory);
+    assert!(vm.run(&touch, 1).unwrap().audit.guest_page_faults > 0);
+    assert_eq!(vm.run(&touch, 1).unwrap().audit.guest_page_faults, 0);
+    assert_eq!(touch.work(1).operations, 257);
+    assert_eq!(memory[3], 17);
+}
+
+#[test]
+fn a_pre_touch_makes_the_faults_before_the_run() {
+    let Some(_turn) = turn() else { return };
+    let mut vm = one();
+    let start = fresh(1 << 22);
+    // SAFETY: a new mapping of more than four mebibytes, that nobody else uses, never given back.
+    let memory = unsafe { std::slice::from_raw_parts_mut(start.cast::<u64>(), 1 << 19) };
+    let touched = vm.touch(memory).unwrap().audit;
+    assert_eq!(touched.guest_page_faults, 0, "tables are filled from outside");
+    let audit = vm.run(&Touch::new(memory), 1).unwrap().audit;
+    assert_eq!((audit.guest_page_faults, audit.extra_exits), (0, 0));
+    if let (Some(before), Some(after)) = (touched.counters.get("pf_taken"), audit.counters.get("pf_taken")) {
+        assert!(*before > 0 && *after == 0, "{before} {after}");
+    }
+}
+
+#[test]
+fn refused_calls_give_an_error_and_no_harm() {
+    let Some(_turn) = turn() else { return };
+    let mut vm = one();
+    let results = Mutex::new((0, 0));
+    let body = Each(|_, _: &_, _| {
+        // SAFETY: both are refused by the forwarding, which is what is tested.
+        *results.lock().unwrap() = unsafe { (libc::syscall(libc::SYS_fork), libc::syscall(libc::SYS_exit_group, 1)) };
+    });
+    let audit = vm.run(&body, 1).unwrap().audit;
+    assert_eq!(*results.lock().unwrap(), (-1, -1));
+    assert_eq!(audit.forwarded_syscalls, 2);
+}
+
+#[test]
+fn errno_belongs_to_the_guest() {
+    let Some(_turn) = turn() else { return };
+    let mut vm = one();
+    let errors = Mutex::new((0, 0));
+    let body = Each(|_, _: &_, _| {
+        // SAFETY: a call that fails, and reading errno.
+        let own = unsafe { (libc::close(-1), *libc::__errno_location()).1 };
+        // SAFETY: an address of this process that the guest has not seen yet, in a mapping never given back.
+        let between = unsafe { (ptr::read_volatile(fresh(4096)), *libc::__errno_location()).1 };
+        *errors.lock().unwrap() = (own, between);
+    });
+    vm.run(&body, 1).unwrap();
+    assert_eq!(*errors.lock().unwrap(), (libc::EBADF, libc::EBADF));
+}
+
+#[test]
+fn absolute_counters_have_kvms_own_names() {
+    let Some(_turn) = turn() else { return };
+    let mut vm = one();
+    let before = vm.counters();
+    if before.is_empty() {
+        assert!(vm.facts().notes["kvm_statistics"].starts_with("absent"));
+        return;
+    }
+    vm.run(&Each(|_, _: &_, _| ()), 1).unwrap();
+    assert!(vm.counters()["exits"] > before["exits"]);
+    assert!(before.contains_key("pages_4k") && !before.contains_key("halt_wait_hist"), "{before:?}");
+}

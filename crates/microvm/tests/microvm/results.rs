@@ -1,0 +1,157 @@
+//! What is computed in the machine is what is computed outside.
+
+use crate::bodies::{Each, digest, fma_256, fma_512, scatter};
+use crate::support::{one, turn, two, two_cpus};
+use baremark_microvm::{Config, Microvm};
+use baremark_model::arm::{GuestTables, PageSize};
+use baremark_model::seam::Executor;
+use baremark_sys::clock::ticks;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+#[test]
+fn every_rank_runs_the_closure_inside_and_says_so() {
+    let Some(_turn) = turn() else { return };
+    let mut vm = two();
+    let seen = [AtomicU64::new(0), AtomicU64::new(0)];
+    let scale = 3;
+    let body = Each(|rank: usize, _: &_, reps| {
+        seen[rank].fetch_add(reps * scale + rank as u64, Ordering::Relaxed);
+    });
+    for _ in 0..3 {
+        let record = vm.run(&body, 7).unwrap();
+        assert_eq!(record.audit.ranks_inside, 2);
+        assert_eq!(record.times.iter().map(|time| time.rank).collect::<Vec<_>>(), [0, 1]);
+        assert!(record.times.iter().all(|time| time.start_ticks < time.end_ticks));
+    }
+    assert_eq!(seen.map(AtomicU64::into_inner), [63, 66]);
+}
+
+#[test]
+fn ranks_meet_at_the_barrier() {
+    let Some(_turn) = turn() else { return };
+    let mut vm = two();
+    let count = AtomicU64::new(0);
+    let late = AtomicU64::new(0);
+    let body = Each(|_, team: &baremark_model::team::Team, reps| {
+        for round in 1..=reps {
+            count.fetch_add(1, Ordering::SeqCst);
+            team.barrier();
+            late.fetch_add(u64::from(count.load(Ordering::SeqCst) != 2 * round), Ordering::SeqCst);
+            team.barrier();
+        }
+    });
+    vm.run(&body, 10_000).unwrap();
+    assert_eq!((count.into_inner(), late.into_inner()), (20_000, 0));
+}
+
+#[test]
+fn vector_arithmetic_is_bitwise_equal() {
+    let Some(_turn) = turn() else { return };
+    let mut vm = one();
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: asked in the line above.
+        let native = unsafe { fma_512(1_000_000) };
+        let inside = Mutex::new([0; 8]);
+        // SAFETY: as above; the guest has the same processor.
+        vm.run(&Each(|_, _: &_, _| *inside.lock().unwrap() = unsafe { fma_512(1_000_000) }), 1).unwrap();
+        assert_eq!(inside.into_inner().unwrap(), native);
+    }
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        // SAFETY: asked in the line above.
+        let native = unsafe { fma_256(1_000_000) };
+        let inside = Mutex::new([0; 4]);
+        // SAFETY: as above; the guest has the same processor.
+        vm.run(&Each(|_, _: &_, _| *inside.lock().unwrap() = unsafe { fma_256(1_000_000) }), 1).unwrap();
+        assert_eq!(inside.into_inner().unwrap(), native);
+    }
+}
+
+#[test]
+fn all_page_sizes_and_layouts_give_the_same_table() {
+    let Some(_turn) = turn() else { return };
+    let mut native = vec![0; 1 << 21];
+    scatter(&mut native, 1 << 20, 5);
+    for guest_page in [PageSize::Small, PageSize::Large] {
+        for guest_tables in [GuestTables::Contiguous, GuestTables::Scattered] {
+            let config = Config { guest_page, guest_tables, ..Config::new(two_cpus()[..1].to_vec()) };
+            let mut vm = Microvm::start(&config).unwrap();
+            let mut table = vec![0; 1 << 21];
+            vm.touch(&mut table).unwrap();
+            let table = Mutex::new(table);
+            let record = vm.run(&Each(|_, _: &_, _| scatter(&mut table.lock().unwrap(), 1 << 20, 5)), 1).unwrap();
+            assert_eq!(table.into_inner().unwrap(), native, "{guest_page}, {guest_tables}");
+            assert_eq!(record.audit.guest_page_faults, 0, "{guest_page}, {guest_tables}");
+            assert_eq!(vm.facts().notes["guest_tables"], guest_tables.to_string());
+        }
+    }
+}
+
+#[test]
+fn two_machines_live_in_one_process() {
+    let Some(_turn) = turn() else { return };
+    let (mut first, mut second) = (one(), two());
+    let count = AtomicU64::new(0);
+    let body = Each(|_, _: &_, reps| {
+        count.fetch_add(reps, Ordering::Relaxed);
+    });
+    for _ in 0..5 {
+        assert_eq!(first.run(&body, 1).unwrap().audit.ranks_inside, 1);
+        assert_eq!(second.run(&body, 10).unwrap().audit.ranks_inside, 2);
+    }
+    drop(first);
+    second.run(&body, 1).unwrap();
+    assert_eq!(count.into_inner(), 5 + 100 + 2);
+}
+
+#[test]
+fn the_guests_clock_is_the_hosts() {
+    let Some(_turn) = turn() else { return };
+    let mut vm = two();
+    assert_eq!(vm.facts().notes["tsc_offset"], "0");
+    assert_eq!(vm.facts().notes["tsc_bracketed"], "yes");
+    for _ in 0..20 {
+        let before = ticks();
+        let record = vm.run(&Each(|_, _: &_, _| ()), 1).unwrap();
+        let after = ticks();
+        for time in record.times {
+            assert!(before < time.start_ticks && time.end_ticks < after, "{before} {time:?} {after}");
+        }
+    }
+}
+
+/// A thousand signals a second at every rank's thread.
+pub fn storm(until: &AtomicBool, signal: i32) -> u64 {
+    extern "C" fn nothing(_: i32) {}
+    // SAFETY: the handler does nothing; a signal and its thread's number are plain numbers.
+    unsafe { libc::signal(signal, nothing as *const () as libc::sighandler_t) };
+    let mut sent = 0;
+    while !until.load(Ordering::SeqCst) {
+        for thread in crate::lifecycle::rank_threads() {
+            // SAFETY: as above; a thread that is gone gives an error, which does not matter.
+            sent += u64::from(unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) } == 0);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    sent
+}
+
+#[test]
+fn a_storm_of_signals_changes_no_result() {
+    let Some(_turn) = turn() else { return };
+    let mut native = vec![0; 1 << 16];
+    scatter(&mut native, 1 << 28, 9);
+    let mut vm = one();
+    let table = Mutex::new(vec![0; 1 << 16]);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| storm(&over, libc::SIGALRM));
+        let record = vm.run(&Each(|_, _: &_, _| scatter(&mut table.lock().unwrap(), 1 << 28, 9)), 1);
+        over.store(true, Ordering::SeqCst);
+        let (record, sent) = (record.unwrap(), sending.join().unwrap());
+        assert!(sent > 50 && record.audit.extra_exits > 20, "{sent} sent, {:?}", record.audit);
+        assert_eq!(record.audit.forwarded_syscalls, 0);
+    });
+    assert_eq!(digest(&table.into_inner().unwrap()), digest(&native));
+}

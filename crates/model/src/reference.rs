@@ -1,0 +1,118 @@
+//! The reference page of study files, rendered from the tables that the parser reads.
+//!
+//! It is Markdown and has no text of its own about any single key: what is wrong on the page is wrong in a table, and is
+//! mended there. It refuses nothing and knows no file; whoever calls it writes the page.
+
+use crate::descriptor::{Better, Default, Descriptor, Kind, Knob};
+use crate::tables;
+use std::fmt::{self, Write};
+
+const HEAD: &str = "\
+# Study file reference
+
+<!-- Generated from the tables of keys; edit those, not this page. -->
+
+A study is a TOML file of up to five sections. Words stand in quotation marks, and so do sizes, durations
+and percentages, which are typed with their unit: `\"1 GiB\"`, `\"50 ms\"`, `\"1 %\"`. A key or a value that is not on this
+page is refused before anything runs.
+";
+const FACTORS: &str = "\
+What is varied: each key takes one level or a list of levels, and every combination is a treatment. The parameters of the
+workload may stand here too, instead of in `[workload]`.
+";
+const RATIO_TO: &str = "\
+`ratio_to` is a table of levels that make a treatment a denominator, such as `{ environment = \"native\" }`; without it no
+ratio is estimated.
+";
+const WORKLOAD: &str = "\
+`kind` names the workload and is required; the other keys are that workload's parameters, listed under its name below.
+";
+
+/// The page, for a program that has these workloads.
+#[must_use]
+pub fn study_reference(workloads: &[&Descriptor]) -> String {
+    let mut page = HEAD.to_owned();
+    let sections = [
+        ("[study]", "", tables::STUDY),
+        ("[workload]", WORKLOAD, &[]),
+        ("[factors]", FACTORS, tables::FACTORS),
+        ("[design]", "", tables::DESIGN),
+        ("[report]", RATIO_TO, tables::REPORT),
+    ];
+    for (name, text, knobs) in sections {
+        // A `String` takes whatever is written to it.
+        let _ = section(&mut page, name, text, knobs);
+    }
+    page.push_str("\n## Workloads\n");
+    for workload in workloads {
+        let _ = one_workload(&mut page, workload);
+    }
+    page
+}
+
+fn section(page: &mut String, name: &str, text: &str, knobs: &[Knob]) -> fmt::Result {
+    write!(page, "\n## `{name}`\n")?;
+    if !text.is_empty() {
+        write!(page, "\n{text}")?;
+    }
+    keys(page, knobs)
+}
+
+fn one_workload(page: &mut String, workload: &Descriptor) -> fmt::Result {
+    let executors: Vec<String> = workload.executors.iter().map(ToString::to_string).collect();
+    write!(page, "\n### `{}`\n\n", workload.kind)?;
+    writeln!(page, "{}. Defined by: {}. Runs in: {}.", capital(workload.help), workload.source, executors.join(", "))?;
+    keys(page, workload.parameters)?;
+    if !workload.quick.is_empty() {
+        let smaller: Vec<String> = workload.quick.iter().map(|(key, value)| typed(workload, key, value)).collect();
+        write!(page, "\n`--quick` takes at most {}.\n", smaller.join(", "))?;
+    }
+    write!(page, "\n| metric | unit | better | meaning |\n|---|---|---|---|\n")?;
+    for metric in workload.metrics {
+        let better = match metric.better {
+            Better::Higher => "higher",
+            Better::Lower => "lower",
+        };
+        writeln!(page, "| `{}` | {} | {better} | {} |", metric.key, cell(metric.unit), cell(metric.help))?;
+    }
+    Ok(())
+}
+
+fn keys(page: &mut String, knobs: &[Knob]) -> fmt::Result {
+    if knobs.is_empty() {
+        return Ok(());
+    }
+    write!(page, "\n| key | takes | default | meaning |\n|---|---|---|---|\n")?;
+    for knob in knobs {
+        let default = match knob.default {
+            Default::Required => "required".to_owned(),
+            Default::Typed(text) => format!("`{}`", cell(&as_toml(knob.kind, text))),
+            Default::Derived(how) => cell(how),
+        };
+        writeln!(page, "| `{}` | {} | {default} | {} |", knob.key, cell(&knob.takes()), cell(knob.help))?;
+    }
+    Ok(())
+}
+
+fn typed(workload: &Descriptor, key: &str, value: &str) -> String {
+    let kind = workload.parameter(key).map_or(Kind::Text, |knob| knob.kind);
+    format!("`{key} = {}`", as_toml(kind, value))
+}
+
+/// A value as a study file has it.
+fn as_toml(kind: Kind, text: &str) -> String {
+    match kind {
+        Kind::Count { .. } | Kind::Switch => text.to_owned(),
+        _ => format!("\"{text}\""),
+    }
+}
+
+/// Text that cannot end its cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+}

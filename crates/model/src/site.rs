@@ -1,0 +1,67 @@
+//! The seam of environments: how an agent comes to be somewhere, and how it leaves.
+
+use std::io::{Read, Write};
+
+/// Something that an environment needs and that is not there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}; {remedy}")]
+pub struct Missing {
+    /// What is missing.
+    pub what: String,
+    /// What would help.
+    pub remedy: String,
+}
+
+/// Why a site could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SiteError {
+    /// Something is missing.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// The operating system refused.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What it said.
+        source: std::io::Error,
+    },
+}
+
+/// The two streams on which an agent speaks frames.
+pub struct Link {
+    /// From the agent.
+    pub from_agent: Box<dyn Read + Send>,
+    /// To the agent.
+    pub to_agent: Box<dyn Write + Send>,
+}
+
+/// One place in which an agent runs. Dropping a site leaves nothing behind: no process, no memory, no mount.
+pub trait Site {
+    /// The agent's streams; they can be taken once.
+    fn link(&mut self) -> Option<Link>;
+
+    /// Ends the agent now, whatever it is doing, and waits until it is gone.
+    fn kill(&mut self);
+
+    /// The last lines that the agent wrote for people, oldest first.
+    fn log(&self) -> Vec<String>;
+}
+
+/// How agents come to be somewhere.
+pub trait Environment {
+    /// Its name in studies.
+    fn name(&self) -> &'static str;
+
+    /// Says cheaply whether it can be used here.
+    ///
+    /// # Errors
+    /// What is missing, with the remedy.
+    fn probe(&self) -> Result<(), Missing>;
+
+    /// Starts one site with one agent in it.
+    ///
+    /// # Errors
+    /// When something is missing or refused; nothing is left behind.
+    fn start(&self) -> Result<Box<dyn Site>, SiteError>;
+}

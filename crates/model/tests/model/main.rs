@@ -1,0 +1,26 @@
+//! The tests of the model: what a stranger's study file, frame or document meets.
+//!
+//! One binary with a module for each part. Messages, frames and the schema are golden files: a change to one of them is a
+//! change to what people or other versions read, and must be seen in review. `INSTA_UPDATE=always` rewrites the goldens,
+//! `UPDATE_SCHEMA=1` the schema.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::float_cmp,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "tests may fail loudly"
+)]
+
+mod descriptors;
+mod plan;
+mod reference;
+mod schema;
+mod specimen;
+mod strangers;
+mod study;
+mod units;
+mod wire;

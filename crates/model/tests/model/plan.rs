@@ -1,0 +1,396 @@
+//! What a study comes to on a machine: arms, pairs, cells, and what is refused.
+
+use crate::specimen::WORKLOADS;
+use baremark_model::arm::{ExecutorKind, GuestTables, PageSize};
+use baremark_model::descriptor::Value;
+use baremark_model::plan::{Cell, Contrast, Limits, Mode, Pair, Plan, QUICK_BLOCKS, resolve};
+use baremark_model::study::parse;
+use baremark_model::units::{Bytes, Nanos};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// A study of random-access with these factors and this `ratio_to`.
+fn study(factors: &str, ratio_to: &str) -> String {
+    let report = if ratio_to.is_empty() { String::new() } else { format!("[report]\nratio_to = {ratio_to}\n") };
+    format!(
+        "[study]\ntitle = \"t\"\n[workload]\nkind = \"random-access\"\ntable = \"1 GiB\"\n[factors]\n{factors}\n{report}"
+    )
+}
+
+/// The study of the design page.
+const SKETCH: &str = "environment = [\"native\", \"microvm\"]\npage = [\"4k\", \"2m\"]\nhost_backing = [\"2m\"]";
+const TO_NATIVE: &str = "{ environment = \"native\" }";
+
+fn machine() -> Limits {
+    Limits { cpus: vec![0, 1, 2, 3], memory_available: Bytes(8 << 30), absent: BTreeMap::new() }
+}
+
+fn without(environment: &str) -> Limits {
+    let reason = "no /dev/kvm; load the module kvm_intel".to_owned();
+    Limits { absent: BTreeMap::from([(environment.to_owned(), reason)]), ..machine() }
+}
+
+fn outcome(text: &str, limits: &Limits, mode: Mode) -> Result<Plan, String> {
+    let study = parse("a.toml", text.as_bytes(), WORKLOADS).expect("the study is sound");
+    resolve("a.toml", &study, limits, mode).map_err(|problems| problems.to_string())
+}
+
+fn planned(text: &str) -> Plan {
+    outcome(text, &machine(), Mode::default()).expect("a plan")
+}
+
+fn refused(text: &str) -> String {
+    outcome(text, &machine(), Mode::default()).expect_err("a refusal")
+}
+
+/// An arm in one line: "microvm page=4k".
+fn name(plan: &Plan, arm: usize) -> String {
+    let treatment = &plan.arms[arm].treatment;
+    treatment.iter().map(|(key, level)| format!("{key}={level}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Every ratio in one line.
+fn ratios(plan: &Plan) -> Vec<String> {
+    let line = |pair: &Pair| {
+        format!("{} : {} ({:?})", name(plan, pair.numerator), name(plan, pair.denominator), pair.contrast)
+    };
+    plan.pairs.iter().map(line).collect()
+}
+
+#[test]
+fn the_sketch_gives_four_arms_and_two_ratios_at_equal_page_size() {
+    let plan = planned(&study(SKETCH, TO_NATIVE));
+    let arms: Vec<_> = (0..plan.arms.len()).map(|arm| name(&plan, arm)).collect();
+    assert_eq!(
+        arms,
+        [
+            "environment=native page=4k",
+            "environment=native page=2m",
+            "environment=microvm host_backing=2m page=4k",
+            "environment=microvm host_backing=2m page=2m",
+        ],
+        "native knows no host_backing"
+    );
+    assert_eq!(
+        ratios(&plan),
+        [
+            "environment=microvm host_backing=2m page=4k : environment=native page=4k (Environment)",
+            "environment=microvm host_backing=2m page=2m : environment=native page=2m (Environment)",
+        ],
+        "never guest 4k over native 2m, which once gave 2.6 where 1.3 is right"
+    );
+    assert_eq!(plan.cells, [Cell::Pair(0), Cell::Pair(1)]);
+    assert_eq!(plan.arms_of(plan.cells[0]), [0, 2], "denominator first");
+    assert_eq!(plan.metric, "gups", "the workload's first metric");
+    assert_eq!(plan.columns, "environment");
+}
+
+#[test]
+fn an_arm_is_told_everything() {
+    let plan = planned(&study(SKETCH, TO_NATIVE));
+    let (native, guest) = (&plan.arms[0].arm, &plan.arms[2].arm);
+    assert_eq!((native.executor, guest.executor), (ExecutorKind::Direct, ExecutorKind::Microvm));
+    assert_eq!((native.host_backing, guest.host_backing), (None, Some(PageSize::Large)));
+    assert_eq!((native.guest_tables, guest.guest_tables), (None, Some(GuestTables::Contiguous)));
+    assert_eq!((native.buffer_page(), guest.buffer_page()), (PageSize::Small, PageSize::Large));
+    assert_eq!((native.ranks, guest.ranks), (4, 4), "one per CPU");
+    assert_eq!(native.parameters["table"], Value::SizeBytes(Bytes(1 << 30)));
+    assert_eq!(native.parameters["lookahead"], Value::Count(128), "a default");
+    assert!(!native.parameters.contains_key("stream"), "derived defaults are the workload's business");
+}
+
+#[test]
+fn each_host_backing_is_compared_with_the_one_native() {
+    let plan = planned(&study(&SKETCH.replace("[\"2m\"]", "[\"4k\", \"2m\"]"), TO_NATIVE));
+    assert_eq!(plan.arms.len(), 6);
+    assert_eq!(
+        ratios(&plan),
+        [
+            "environment=microvm host_backing=4k page=4k : environment=native page=4k (Environment)",
+            "environment=microvm host_backing=2m page=4k : environment=native page=4k (Environment)",
+            "environment=microvm host_backing=4k page=2m : environment=native page=2m (Environment)",
+            "environment=microvm host_backing=2m page=2m : environment=native page=2m (Environment)",
+        ]
+    );
+}
+
+#[test]
+fn a_ratio_across_page_sizes_is_named_as_one() {
+    let plan = planned(&study(SKETCH, "{ page = \"4k\" }"));
+    assert_eq!(
+        ratios(&plan),
+        [
+            "environment=native page=2m : environment=native page=4k (PageSize)",
+            "environment=microvm host_backing=2m page=2m : environment=microvm host_backing=2m page=4k (PageSize)",
+        ]
+    );
+    let plan = planned(&study(SKETCH, "{ environment = \"native\", page = \"4k\" }"));
+    let contrasts: Vec<_> = plan.pairs.iter().map(|pair| pair.contrast).collect();
+    assert_eq!(contrasts, [Contrast::PageSize, Contrast::Environment, Contrast::PageSize]);
+}
+
+#[test]
+fn a_ratio_whose_arms_differ_in_more_than_the_environment_is_no_cost_of_virtualization() {
+    let plan = planned(&study(
+        "environment = [\"native\", \"microvm\"]\nranks = [1, 2]",
+        "{ environment = \"native\", ranks = 1 }",
+    ));
+    assert_eq!(
+        ratios(&plan),
+        [
+            "environment=native ranks=2 : environment=native ranks=1 (Factor)",
+            "environment=microvm ranks=1 : environment=native ranks=1 (Environment)",
+            "environment=microvm ranks=2 : environment=native ranks=1 (Factor)",
+        ]
+    );
+}
+
+#[test]
+fn a_parameter_of_the_workload_may_be_a_factor() {
+    let factors = "variant = [\"update\", \"chase\"]\nlookahead = [1, 64]";
+    let plan = planned(&study(factors, "{ variant = \"update\" }"));
+    assert_eq!(
+        ratios(&plan),
+        [
+            "lookahead=1 variant=chase : lookahead=1 variant=update (Factor)",
+            "lookahead=64 variant=chase : lookahead=64 variant=update (Factor)",
+        ]
+    );
+    assert_eq!(plan.arms[1].arm.parameters["lookahead"], Value::Count(64));
+    assert!(plan.arms.iter().all(|arm| arm.environment == "native"), "where nothing is said");
+}
+
+#[test]
+fn levels_that_differ_are_different_treatments_however_little() {
+    let plan = planned(&study("pause = [\"101.234567 ms\", \"101.234568 ms\"]\nskew = [\"1 %\", \"1.00001 %\"]", ""));
+    let mut names: Vec<_> = (0..4).map(|arm| name(&plan, arm)).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 4, "{names:?}");
+}
+
+#[test]
+fn without_ratios_every_arm_is_measured_alone() {
+    let plan = planned(&study(SKETCH, ""));
+    assert!(plan.pairs.is_empty());
+    assert_eq!(plan.cells, [Cell::Single(0), Cell::Single(1), Cell::Single(2), Cell::Single(3)]);
+    assert_eq!(plan.least_block(), Nanos(4 * 2 * 2 * 100_000_000), "four cells of two quads' halves of 100 ms");
+}
+
+#[test]
+fn what_the_machine_lacks_stays_in_the_plan_with_its_reason() {
+    let plan = outcome(&study(SKETCH, TO_NATIVE), &without("microvm"), Mode::default()).expect("native still runs");
+    assert_eq!(plan.arms.len(), 2);
+    assert!(plan.pairs.is_empty());
+    assert_eq!(plan.cells, [Cell::Single(0), Cell::Single(1)], "native is still worth its time");
+    assert_eq!(plan.absent.len(), 2);
+    assert!(plan.absent.iter().all(|absent| absent.reason == "no /dev/kvm; load the module kvm_intel"));
+    assert_eq!(plan.absent[0].treatment["host_backing"], "2m");
+
+    let plan = outcome(&study(SKETCH, "{ environment = \"microvm\" }"), &without("microvm"), Mode::default());
+    assert!(plan.expect("the denominator is what lacks").pairs.is_empty());
+}
+
+#[test]
+fn null_measures_our_floor_and_is_in_no_ratio() {
+    let factors = "environment = [\"native\", \"microvm\", \"null\"]";
+    let plan = planned(&study(factors, TO_NATIVE));
+    assert_eq!(ratios(&plan), ["environment=microvm : environment=native (Environment)"]);
+    assert_eq!(plan.cells, [Cell::Pair(0), Cell::Single(2)]);
+    assert_eq!(plan.arms[2].arm.executor, ExecutorKind::Null);
+}
+
+#[test]
+fn a_self_check_puts_each_arm_against_itself() {
+    let mode = Mode { self_check: true, ..Mode::default() };
+    let plan = outcome(&study(SKETCH, TO_NATIVE), &machine(), mode).expect("a plan");
+    let same = |arm| Pair { numerator: arm, denominator: arm, contrast: Contrast::SelfCheck };
+    assert_eq!(plan.pairs, [same(0), same(1), same(2), same(3)]);
+    assert_eq!(plan.cells, (0..4).map(Cell::Pair).collect::<Vec<_>>());
+}
+
+#[test]
+fn quick_takes_the_fewest_blocks_and_the_smaller_size() {
+    let mode = Mode { quick: true, ..Mode::default() };
+    let text = study(SKETCH, TO_NATIVE);
+    let plan = outcome(&text, &machine(), mode).expect("a plan");
+    assert_eq!((plan.design.least_blocks, plan.design.most_blocks), (QUICK_BLOCKS, QUICK_BLOCKS));
+    assert_eq!(plan.design.quads, 1);
+    assert_eq!(plan.least_block(), Nanos(2 * 4 * 50_000_000));
+    assert!(plan.arms.iter().all(|arm| arm.arm.parameters["table"] == Value::SizeBytes(Bytes(64 << 20))));
+
+    let small = outcome(&text.replace("1 GiB", "2 MiB"), &machine(), mode).expect("a plan");
+    assert_eq!(small.arms[0].arm.parameters["table"], Value::SizeBytes(Bytes(2 << 20)), "not made larger by quick");
+
+    let varied = text.replace("table = \"1 GiB\"\n", "").replace("[factors]", "[factors]\ntable = [\"1 GiB\"]");
+    let plan = outcome(&varied, &machine(), mode).expect("a plan");
+    assert_eq!(plan.arms[0].arm.parameters["table"], Value::SizeBytes(Bytes(1 << 30)), "a level is a level");
+}
+
+#[test]
+fn one_trial_must_fit_into_memory() {
+    let fits = |factors: &str, ratio_to: &str, gib: u64| {
+        let limits = Limits { memory_available: Bytes(gib << 30), ..machine() };
+        outcome(&study(factors, ratio_to).replace("1 GiB", "4 GiB"), &limits, Mode::default())
+    };
+    let both = "environment = [\"native\", \"microvm\"]\npage = \"2m\"";
+    assert!(fits(both, TO_NATIVE, 4).is_ok(), "page and backing are alike: one buffer serves both arms");
+    let apart = "environment = [\"native\", \"microvm\"]\npage = \"4k\"\nhost_backing = \"2m\"";
+    assert!(fits(apart, TO_NATIVE, 8).is_ok());
+    insta::assert_snapshot!(fits(apart, TO_NATIVE, 7).expect_err("two buffers"), @r#"a.toml:5: table needs 8 GiB of memory in one trial, and 7.0 GiB are available; write a smaller table"#);
+    assert!(fits(apart, "", 4).is_ok(), "one after the other");
+    let limits = Limits { memory_available: Bytes((4 << 30) + 1), ..machine() };
+    let varied = study("table = [\"2 GiB\", \"8 GiB\"]", "").replacen("table = \"1 GiB\"\n", "", 1);
+    insta::assert_snapshot!(outcome(&varied, &limits, Mode::default()).expect_err("the second is too large"), @r#"a.toml:6: table needs 8 GiB of memory in one trial, and 4.0 GiB are available; write a smaller table"#);
+}
+
+#[test]
+fn what_lies_in_the_study_is_refused() {
+    let cases = [
+        ("host_backing = [\"2m\"]\nguest_tables = \"scattered\"", ""),
+        ("ranks = [4, 5]", ""),
+        (SKETCH, "{ environment = \"native\", host_backing = \"2m\" }"),
+        ("table = [\"1 GiB\", \"3 GiB\"]", ""),
+    ];
+    let mut golden = String::new();
+    for (factors, ratio_to) in cases {
+        let text = study(factors, ratio_to);
+        let text = if factors.starts_with("table") { text.replacen("table = \"1 GiB\"\n", "", 1) } else { text };
+        golden += &format!("{}\n{}\n\n", factors.replace('\n', "; "), refused(&text));
+    }
+    golden += &format!("table = \"3 GiB\" in [workload]\n{}\n\n", refused(&study("", "").replace("1 GiB", "3 GiB")));
+    let command = "[study]\ntitle = \"t\"\n[workload]\nkind = \"command\"\nprogram = \"true\"\n[factors]\nenvironment = [\"native\", \"microvm\"]\n";
+    golden += &format!("command in a microvm\n{}\n\n", refused(command));
+    let wide = "page = [\"4k\", \"2m\"]\nlookahead = [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]\npause = [\"1 ns\",\"2 ns\",\"3 ns\",\"4 ns\",\"5 ns\",\"6 ns\",\"7 ns\",\"8 ns\"]\nstream = [1,2,3,4,5,6,7,8]\nskew = [\"1 %\",\"2 %\",\"3 %\",\"4 %\"]";
+    golden += &format!("8192 treatments\n{}\n\n", refused(&study(wide, "")));
+    insta::assert_snapshot!(golden);
+}
+
+#[test]
+fn what_lies_in_the_machine_and_leaves_nothing_is_said_once() {
+    let told =
+        outcome(&study("environment = \"microvm\"\npage = [\"4k\", \"2m\"]", ""), &without("microvm"), Mode::default());
+    insta::assert_snapshot!(told.expect_err("nothing"), @r#"a.toml:7: nothing in this study can run here; no /dev/kvm; load the module kvm_intel"#);
+    let nowhere = Limits { cpus: Vec::new(), ..machine() };
+    insta::assert_snapshot!(outcome(&study("", ""), &nowhere, Mode::default()).expect_err("no CPU"), @r#"a.toml: this process may use no CPU; start it with an affinity mask that has one"#);
+}
+
+/// Every factor with every level that is valid on `machine`, as typed.
+const LEVELS: &[(&str, &[&str])] = &[
+    ("environment", &["\"native\"", "\"microvm\"", "\"null\""]),
+    ("page", &["\"4k\"", "\"2m\""]),
+    ("host_backing", &["\"4k\"", "\"2m\""]),
+    ("guest_tables", &["\"contiguous\"", "\"scattered\""]),
+    ("ranks", &["1", "2", "4"]),
+    ("table", &["\"1 MiB\"", "\"2 MiB\""]),
+    ("pause", &["\"1.25 ms\"", "\"1.3 ms\"", "\"0.9 s\""]),
+    ("skew", &["\"1 %\"", "\"1.00001 %\""]),
+    ("prefetch", &["true", "false"]),
+];
+
+/// A factor and some of its levels, as indices into [`LEVELS`].
+type Chosen = (usize, Vec<usize>);
+
+/// Some of the factors with some of their levels, and one level of some of those as the denominator.
+fn combinations() -> impl Strategy<Value = (Vec<Chosen>, Vec<(usize, usize)>)> {
+    let factors = proptest::sample::subsequence((0..LEVELS.len()).collect::<Vec<_>>(), 0..=5).prop_flat_map(|keys| {
+        keys.into_iter()
+            .map(|key| {
+                let all: Vec<usize> = (0..LEVELS[key].1.len()).collect();
+                let many = all.len();
+                (Just(key), proptest::sample::subsequence(all, 1..=many).prop_shuffle())
+            })
+            .collect::<Vec<_>>()
+    });
+    factors.prop_flat_map(|factors| {
+        let many = factors.len();
+        let named = proptest::sample::subsequence(factors.clone(), 0..=many.min(3));
+        (Just(factors), named.prop_map(|named| named.into_iter().map(|(key, levels)| (key, levels[0])).collect()))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_plan_is_consistent(
+        (factors, base) in combinations(),
+        quick: bool,
+        self_check: bool,
+        kvm: bool,
+    ) {
+        let typed = |&(key, ref levels): &Chosen| {
+            let levels: Vec<_> = levels.iter().map(|&level| LEVELS[key].1[level]).collect();
+            format!("{} = [{}]\n", LEVELS[key].0, levels.join(", "))
+        };
+        let wanted: Vec<_> = base.iter().map(|&(key, level)| format!("{} = {}", LEVELS[key].0, LEVELS[key].1[level])).collect();
+        let ratio_to = if wanted.is_empty() { String::new() } else { format!("{{ {} }}", wanted.join(", ")) };
+        let text = study(&factors.iter().map(typed).collect::<String>(), &ratio_to).replacen("table = \"1 GiB\"\n", "", 1);
+        let limits = if kvm { machine() } else { without("microvm") };
+        match parse("a.toml", text.as_bytes(), WORKLOADS) {
+            Err(problems) => prop_assert!(problems.to_string().contains("null"), "{text}\n{problems}"),
+            Ok(study) => match resolve("a.toml", &study, &limits, Mode { quick, self_check }) {
+                Ok(plan) => consistent(&plan, &base)?,
+                Err(problems) => refused_for_cause(&problems.to_string())?,
+            }
+        }
+    }
+}
+
+/// The only reasons for which a combination of valid levels may be refused.
+fn refused_for_cause(told: &str) -> Result<(), TestCaseError> {
+    let causes = [
+        "applies to no environment",
+        "nothing in this study can run",
+        "ratio_to matches no treatment",
+        "ratio_to names",
+    ];
+    prop_assert!(told.lines().all(|line| causes.iter().any(|cause| line.contains(cause))), "{told}");
+    Ok(())
+}
+
+fn consistent(plan: &Plan, base: &[(usize, usize)]) -> Result<(), TestCaseError> {
+    let arms = plan.arms.len();
+    for (index, arm) in plan.arms.iter().enumerate() {
+        prop_assert!(
+            plan.arms[..index].iter().all(|other| other.treatment != arm.treatment),
+            "{} twice",
+            name(plan, index)
+        );
+        prop_assert!(
+            plan.cells.iter().any(|&cell| plan.arms_of(cell).contains(&index)),
+            "{} in no cell",
+            name(plan, index)
+        );
+        prop_assert_eq!(arm.arm.host_backing.is_some(), arm.arm.executor == ExecutorKind::Microvm);
+        prop_assert!((1..=plan.cpus.len()).contains(&arm.arm.ranks));
+    }
+    for pair in &plan.pairs {
+        prop_assert!(pair.numerator < arms && pair.denominator < arms);
+        let (above, below) = (&plan.arms[pair.numerator], &plan.arms[pair.denominator]);
+        if plan.mode.self_check {
+            prop_assert_eq!(pair.numerator, pair.denominator);
+            continue;
+        }
+        prop_assert_ne!(pair.numerator, pair.denominator);
+        prop_assert!(above.arm.executor != ExecutorKind::Null && below.arm.executor != ExecutorKind::Null);
+        for (key, label) in &above.treatment {
+            let named = base.iter().any(|&(index, _)| LEVELS[index].0 == key);
+            let other = below.treatment.get(key);
+            prop_assert!(
+                named || other.is_none() || other == Some(label),
+                "{key} differs and is not named in ratio_to"
+            );
+        }
+        prop_assert_eq!(pair.contrast == Contrast::PageSize, above.arm.page != below.arm.page);
+    }
+    for &cell in &plan.cells {
+        match cell {
+            Cell::Pair(pair) => prop_assert!(pair < plan.pairs.len()),
+            Cell::Single(arm) => prop_assert!(arm < arms),
+        }
+    }
+    prop_assert_eq!(plan.cells.iter().filter(|cell| matches!(cell, Cell::Pair(_))).count(), plan.pairs.len());
+    prop_assert!(plan.design.least_blocks <= plan.design.most_blocks);
+    Ok(())
+}

@@ -1,0 +1,353 @@
+//! Frames: their shape is fixed by goldens, and no stream, however torn or foreign, does harm.
+
+use baremark_model::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
+use baremark_model::descriptor::Value;
+use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
+use baremark_model::units::{Bytes, Nanos, Share};
+use baremark_model::wire::{
+    ArmRecord, ArmSpec, FromAgent, HalfRecord, LONGEST_FRAME, LostTime, Member, PROTOCOL, PagesSeen, PhaseRecord,
+    ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
+};
+use proptest::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::io::{self, Cursor, Read, Write};
+
+/// Any change to these is a change of the protocol: raise [`PROTOCOL`] with it.
+fn golden<T: Serialize + DeserializeOwned + PartialEq + Debug>(message: &T) -> String {
+    let json = serde_json::to_string_pretty(message).expect("JSON");
+    assert_eq!(&serde_json::from_str::<T>(&json).expect("reads back"), message);
+    format!("protocol {PROTOCOL}\n{json}")
+}
+
+fn arm() -> ResolvedArm {
+    let parameters = [
+        ("table", Value::SizeBytes(Bytes(1 << 30))),
+        ("pause", Value::TimeNs(Nanos(250))),
+        ("skew", Value::Share(Share(0.25))),
+        ("lookahead", Value::Count(128)),
+        ("variant", Value::Choice("update".to_owned())),
+        ("note", Value::Text("\"\u{e9}\"".to_owned())),
+        ("prefetch", Value::Switch(true)),
+        ("inner_page", Value::Page(PageSize::Small)),
+    ];
+    ResolvedArm {
+        executor: ExecutorKind::Microvm,
+        ranks: 2,
+        page: PageSize::Small,
+        host_backing: Some(PageSize::Large),
+        guest_tables: Some(GuestTables::Scattered),
+        parameters: parameters.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+    }
+}
+
+fn native() -> ResolvedArm {
+    ResolvedArm {
+        executor: ExecutorKind::Direct,
+        host_backing: None,
+        guest_tables: None,
+        parameters: BTreeMap::new(),
+        ..arm()
+    }
+}
+
+fn spec() -> TrialSpec {
+    let of_one = |arm| ArmSpec { members: vec![Member { count: 1, arm }] };
+    TrialSpec {
+        workload: "random-access".to_owned(),
+        arms: vec![of_one(native()), of_one(arm())],
+        schedule: vec![0, 1, 1, 0],
+        allocation_order: vec![1, 0],
+        phase_ns: 100_000_000,
+        watchdog_ns: 10_000_000_000,
+        cpus: vec![0, 2],
+        seed: u64::MAX,
+    }
+}
+
+fn half(value: f64) -> HalfRecord {
+    HalfRecord {
+        times: vec![RankTime { rank: 0, start_ticks: 1, end_ticks: u64::MAX }],
+        audit: Audit {
+            ranks_inside: 2,
+            forwarded_syscalls: 0,
+            guest_page_faults: 0,
+            extra_exits: 3,
+            counters: BTreeMap::from([("pf_fixed".to_owned(), 4)]),
+        },
+        samples: vec![Sample { metric: "gups".to_owned(), value }],
+    }
+}
+
+fn result() -> TrialResult {
+    TrialResult {
+        arms: vec![ArmRecord {
+            executor: ExecutorFacts {
+                name: "microvm".to_owned(),
+                ranks: 2,
+                cpus: vec![0, 2],
+                runs_body: true,
+                virtual_machine: true,
+                mmu: Some("nested (EPT)".to_owned()),
+                notes: BTreeMap::from([("timer".to_owned(), "none".to_owned())]),
+            },
+            pages_before: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30 },
+            pages_after: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 0 },
+            counters: BTreeMap::from([("pages_2m".to_owned(), 512)]),
+            verification: Verification::Passed { detail: "0 errors".to_owned() },
+            empty_run_ns: 1234.5,
+        }],
+        phases: vec![PhaseRecord {
+            position: 0,
+            arm: 0,
+            member: 0,
+            reps: 7,
+            halves: vec![half(0.1), half(0.30000000000000004)],
+            samples: vec![Sample { metric: "gups".to_owned(), value: 0.2 }],
+        }],
+        void: vec!["pages changed".to_owned()],
+        flags: vec!["one gap".to_owned()],
+        tick_rate_per_s: TickRate(2_100_000_000.0),
+        instruction_set: "avx2".to_owned(),
+        lost_before: LostTime::default(),
+        lost_after: LostTime { looked_ns: 50_000_000, gaps: 2, share: 0.001, longest_ns: 40_000 },
+        elapsed_ns: 812_345_678,
+    }
+}
+
+fn agent_hello() -> FromAgent {
+    FromAgent::Hello {
+        protocol: PROTOCOL,
+        version: "0.1.0".to_owned(),
+        capabilities: vec!["run-trial".to_owned()],
+        instruction_set: "avx2".to_owned(),
+        pid: 7,
+    }
+}
+
+#[test]
+fn to_agent_hello() {
+    insta::assert_snapshot!(golden(&ToAgent::Hello { protocol: PROTOCOL, version: "0.1.0".to_owned() }));
+}
+
+#[test]
+fn to_agent_run_trial() {
+    insta::assert_snapshot!(golden(&ToAgent::RunTrial(Box::new(spec()))));
+}
+
+#[test]
+fn to_agent_goodbye() {
+    insta::assert_snapshot!(golden(&ToAgent::Goodbye));
+}
+
+#[test]
+fn from_agent_hello() {
+    insta::assert_snapshot!(golden(&agent_hello()));
+}
+
+#[test]
+fn from_agent_phase() {
+    insta::assert_snapshot!(golden(&FromAgent::Phase { position: 3, of: 8, arm: 1 }));
+}
+
+#[test]
+fn from_agent_trial_done() {
+    insta::assert_snapshot!(golden(&FromAgent::TrialDone(Box::new(result()))));
+}
+
+#[test]
+fn from_agent_failed() {
+    let what = "reserve 1 GiB".to_owned();
+    insta::assert_snapshot!(golden(&FromAgent::Failed { what, why: "no huge pages; reserve 512".to_owned() }));
+}
+
+/// The bytes of some messages, one after the other.
+fn framed(messages: &[FromAgent]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for message in messages {
+        write_frame(&mut bytes, message).expect("memory does not fail");
+    }
+    bytes
+}
+
+fn read(bytes: &[u8]) -> Result<FromAgent, WireError> {
+    read_frame(&mut Cursor::new(bytes))
+}
+
+#[test]
+fn messages_come_out_as_they_went_in_and_then_the_stream_is_closed() {
+    let messages =
+        [agent_hello(), FromAgent::Phase { position: 0, of: 1, arm: 0 }, FromAgent::TrialDone(Box::new(result()))];
+    let mut stream = Cursor::new(framed(&messages));
+    for message in &messages {
+        assert_eq!(&read_frame::<FromAgent>(&mut stream).expect("a message"), message);
+    }
+    assert!(matches!(read_frame::<FromAgent>(&mut stream), Err(WireError::Closed)));
+}
+
+#[test]
+fn a_frame_cut_at_any_byte_is_torn_and_says_how_much_came() {
+    let bytes = framed(&[FromAgent::TrialDone(Box::new(result()))]);
+    assert!(matches!(read(&[]), Err(WireError::Closed)), "nothing at all is a clean end");
+    for cut in 1..bytes.len() {
+        let Err(WireError::Torn { got, want }) = read(&bytes[..cut]) else { panic!("cut at {cut}: no tear") };
+        let expected = if cut < 4 { (cut, 4) } else { (cut - 4, bytes.len() - 4) };
+        assert_eq!((got, want), expected, "cut at {cut}");
+    }
+}
+
+#[test]
+fn what_the_lab_says_of_a_broken_stream() {
+    let frame = |body: &[u8]| [&u32::try_from(body.len()).unwrap().to_le_bytes(), body].concat();
+    let whole = framed(&[agent_hello()]);
+    let cases: [(&str, Vec<u8>); 9] = [
+        ("closed", Vec::new()),
+        ("cut in the length", whole[..3].to_vec()),
+        ("cut in the body", whole[..20].to_vec()),
+        ("a shell's greeting instead of an agent", b"Welcome to the machine\n".to_vec()),
+        ("a length just too long", (LONGEST_FRAME + 1).to_le_bytes().to_vec()),
+        ("an empty frame", frame(b"")),
+        ("no JSON", frame(b"hello")),
+        ("another message", frame(br#"{"type":"greeting"}"#)),
+        ("a message of another shape", frame(br#"{"type":"phase","position":-1,"of":2,"arm":0}"#)),
+    ];
+    let told = |(case, bytes): &(&str, Vec<u8>)| format!("{case}\n  {}\n", read(bytes).expect_err("broken"));
+    let version = format!("another version\n  {}\n", WireError::Version { theirs: 9 });
+    insta::assert_snapshot!(cases.iter().map(told).collect::<String>() + &version);
+}
+
+#[test]
+fn a_length_that_is_only_claimed_costs_no_memory() {
+    /// Gives a header that claims the longest frame, then little, and remembers the largest buffer it was offered.
+    struct Boaster {
+        bytes: Cursor<Vec<u8>>,
+        largest: usize,
+    }
+    impl Read for Boaster {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.largest = self.largest.max(buffer.len());
+            self.bytes.read(buffer)
+        }
+    }
+    let bytes = [&LONGEST_FRAME.to_le_bytes()[..], &[b'x'; 1000]].concat();
+    let mut stream = Boaster { bytes: Cursor::new(bytes), largest: 0 };
+    let told = read_frame::<FromAgent>(&mut stream);
+    assert!(matches!(told, Err(WireError::Torn { got: 1000, want }) if want == LONGEST_FRAME as usize));
+    assert!(stream.largest <= 64 << 10, "a buffer of {} bytes for a frame of which 1000 came", stream.largest);
+}
+
+/// Gives one byte at a time, and is interrupted before each.
+struct Slow<'b> {
+    bytes: &'b [u8],
+    interrupt: bool,
+}
+
+impl Read for Slow<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.interrupt = !self.interrupt;
+        if self.interrupt {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        self.bytes.read(&mut buffer[..1])
+    }
+}
+
+#[test]
+fn a_slow_and_interrupted_stream_is_read_all_the_same() {
+    let message = FromAgent::TrialDone(Box::new(result()));
+    let bytes = framed(&[message.clone(), agent_hello()]);
+    let mut stream = Slow { bytes: &bytes, interrupt: false };
+    assert_eq!(read_frame::<FromAgent>(&mut stream).expect("a message"), message);
+    assert_eq!(read_frame::<FromAgent>(&mut stream).expect("not a byte too many was taken"), agent_hello());
+    assert!(matches!(read_frame::<FromAgent>(&mut stream), Err(WireError::Closed)));
+}
+
+#[test]
+fn an_error_of_the_stream_is_passed_on() {
+    struct Broken;
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::ConnectionReset.into())
+        }
+    }
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let read = read_frame::<ToAgent>(&mut Broken);
+    assert!(matches!(read, Err(WireError::Io(why)) if why.kind() == io::ErrorKind::ConnectionReset));
+    let written = write_frame(&mut Broken, &ToAgent::Goodbye);
+    assert!(matches!(written, Err(WireError::Io(why)) if why.kind() == io::ErrorKind::BrokenPipe));
+}
+
+#[test]
+fn a_message_too_long_for_the_reader_is_not_begun() {
+    let what = "x".repeat(LONGEST_FRAME as usize);
+    let mut bytes = Vec::new();
+    let told = write_frame(&mut bytes, &FromAgent::Failed { what, why: String::new() });
+    assert!(matches!(told, Err(WireError::TooLong(_))));
+    assert!(bytes.is_empty(), "the stream is still usable");
+}
+
+#[test]
+fn json_nested_without_end_is_refused_and_not_followed() {
+    let body = b"[".repeat(1 << 20);
+    let bytes = [&u32::try_from(body.len()).unwrap().to_le_bytes()[..], &body].concat();
+    assert!(matches!(read(&bytes), Err(WireError::Garbled(_))));
+}
+
+fn values() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        any::<u64>().prop_map(Value::Count),
+        any::<u64>().prop_map(|n| Value::SizeBytes(Bytes(n))),
+        any::<u64>().prop_map(|n| Value::TimeNs(Nanos(n))),
+        (0.0..1.0_f64).prop_map(|share| Value::Share(Share(share))),
+        any::<String>().prop_map(Value::Choice),
+        any::<String>().prop_map(Value::Text),
+        any::<bool>().prop_map(Value::Switch),
+        any::<bool>().prop_map(|large| Value::Page(if large { PageSize::Large } else { PageSize::Small })),
+    ]
+}
+
+/// Any finite number: JSON has no other, and a metric that is none is void before it is sent.
+fn numbers() -> impl Strategy<Value = f64> {
+    proptest::num::f64::NORMAL | proptest::num::f64::SUBNORMAL | proptest::num::f64::ZERO
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_trial_crosses_the_wire_unchanged(
+        parameters in proptest::collection::btree_map(any::<String>(), values(), 0..6),
+        schedule in proptest::collection::vec(any::<usize>(), 0..20),
+        seed: u64,
+    ) {
+        let mut spec = TrialSpec { schedule, seed, ..spec() };
+        spec.arms[1].members[0].arm.parameters = parameters;
+        let message = ToAgent::RunTrial(Box::new(spec));
+        let mut bytes = Vec::new();
+        write_frame(&mut bytes, &message).expect("written");
+        prop_assert_eq!(read_frame::<ToAgent>(&mut Cursor::new(bytes)).expect("read"), message);
+    }
+
+    #[test]
+    fn any_result_crosses_the_wire_to_the_last_bit(
+        samples in proptest::collection::vec((any::<String>(), numbers()), 0..20),
+        ticks: (u64, u64),
+        empty_run_ns in numbers(),
+    ) {
+        let mut result = result();
+        result.arms[0].empty_run_ns = empty_run_ns;
+        result.phases[0].samples = samples.into_iter().map(|(metric, value)| Sample { metric, value }).collect();
+        result.phases[0].halves[0].times[0] = RankTime { rank: 1, start_ticks: ticks.0, end_ticks: ticks.1 };
+        let message = FromAgent::TrialDone(Box::new(result));
+        prop_assert_eq!(read(&framed(std::slice::from_ref(&message))).expect("read"), message);
+    }
+}

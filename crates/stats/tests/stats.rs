@@ -1,0 +1,13 @@
+//! Tests of the statistics: against tables made with scipy, by property, and by simulating whole studies.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::float_cmp,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::allow_attributes,
+    reason = "tests"
+)]
+
+#[path = "stats/against_scipy.rs"]
+mod against_scipy;

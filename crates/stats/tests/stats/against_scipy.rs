@@ -1,0 +1,121 @@
+//! The oracle: scipy's answers, made by `tests/oracle/make.py` and checked in.
+
+use baremark_stats::estimate::{mean, mean_interval, median, median_interval, sd};
+use baremark_stats::family::discoveries;
+use baremark_stats::percentile::percentile;
+use baremark_stats::shape::{skewness, skewness_p};
+use baremark_stats::unpaired::unpaired;
+use baremark_stats::{Estimator, PairedRatio, special};
+use serde_json::Value;
+
+fn table(text: &str, name: &str) -> Vec<Value> {
+    let all: Value = serde_json::from_str(text).unwrap();
+    all[name].as_array().unwrap().clone()
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+}
+
+fn close(found: f64, expected: f64, relative: f64, what: &str) {
+    let distance = (found - expected).abs();
+    assert!(distance <= relative * expected.abs() + 1e-300, "{what}: found {found:e}, scipy {expected:e}");
+}
+
+fn check(name: &str, relative: f64, function: impl Fn(&[f64]) -> f64) {
+    let rows = table(include_str!("../oracle/special.json"), name);
+    assert!(rows.len() >= 8, "{name}: table is there");
+    for row in rows {
+        let row = numbers(&row);
+        let (expected, arguments) = row.split_last().unwrap();
+        let found = function(arguments);
+        // scipy's own zero (quantile of 1/2, ln gamma of 1 and 2) is approached absolutely
+        if expected.abs() < 1e-14 {
+            assert!(found.abs() < 1e-13, "{name}{arguments:?}: found {found:e}, scipy {expected:e}");
+        } else {
+            close(found, *expected, relative, &format!("{name}{arguments:?}"));
+        }
+    }
+}
+
+#[test]
+fn special_functions() {
+    check("ln_gamma", 1e-13, |x| special::ln_gamma(x[0]));
+    check("beta_inc", 1e-10, |x| special::beta_inc(x[0], x[1], x[2]));
+    check("normal_sf", 1e-12, |x| special::normal_sf(x[0]));
+    check("normal_quantile", 1e-13, |x| special::normal_quantile(x[0]));
+    check("student_sf", 1e-10, |x| special::student_sf(x[0], x[1]));
+    check("student_quantile", 1e-10, |x| special::student_quantile(x[0], x[1]));
+    check("binomial_cdf", 1e-10, |x| special::binomial_cdf(x[0] as i64, x[1] as u64, x[2]));
+    check("erf", 1e-13, |x| special::erf(x[0]));
+}
+
+fn statistics(name: &str) -> Vec<Value> {
+    table(include_str!("../oracle/statistics.json"), name)
+}
+
+#[test]
+fn estimates_and_intervals() {
+    for row in statistics("samples") {
+        let x = numbers(&row["x"]);
+        let expect = |key: &str| row[key].as_f64().unwrap();
+        close(mean(&x).unwrap(), expect("mean"), 1e-12, "mean");
+        close(sd(&x).unwrap(), expect("sd"), 1e-12, "sd");
+        close(median(&x).unwrap(), expect("median"), 1e-12, "median");
+        close(skewness(&x).unwrap(), expect("skewness"), 1e-10, "skewness");
+        close(skewness_p(&x).unwrap(), expect("skewness_p"), 1e-9, "skewness p");
+
+        let t = mean_interval(&x, 0.95).unwrap();
+        close(t.lo, numbers(&row["t"])[0], 1e-10, "t lo");
+        close(t.hi, numbers(&row["t"])[1], 1e-10, "t hi");
+
+        let m = median_interval(&x, 0.95).unwrap();
+        assert_eq!(vec![m.lo, m.hi], numbers(&row["median_interval"]), "n = {}", x.len());
+        close(m.coverage, expect("median_coverage"), 1e-10, "coverage");
+
+        let ratio = PairedRatio::new(&x).unwrap();
+        let hl = ratio.interval_by(Estimator::HodgesLehmann, 0.95).unwrap();
+        if ratio.batch() == 1 {
+            for (found, expected) in [hl.centre, hl.lo, hl.hi].into_iter().zip(numbers(&row["hl"])) {
+                close(found, expected, 1e-10, "Hodges-Lehmann");
+            }
+        }
+        let p = if ratio.estimator() == Estimator::Mean { "t_p" } else { "sign_p" };
+        close(ratio.p_value(), expect(p), 1e-9, p);
+    }
+}
+
+#[test]
+fn both_p_values_are_exercised() {
+    let shapes: Vec<Estimator> =
+        statistics("samples").iter().map(|row| PairedRatio::new(&numbers(&row["x"])).unwrap().estimator()).collect();
+    assert!(shapes.contains(&Estimator::Mean) && shapes.contains(&Estimator::Median));
+}
+
+#[test]
+fn welch() {
+    for row in statistics("welch") {
+        let side = |key: &str| numbers(&row[key]).into_iter().map(|v| vec![v]).collect::<Vec<_>>();
+        let found = unpaired(&side("a"), &side("b"), 0.95).unwrap();
+        close(found.log_ratio.lo, row["lo"].as_f64().unwrap(), 1e-9, "lo");
+        close(found.log_ratio.hi, row["hi"].as_f64().unwrap(), 1e-9, "hi");
+        close(found.freedom, row["freedom"].as_f64().unwrap(), 1e-9, "degrees of freedom");
+    }
+}
+
+#[test]
+fn benjamini_hochberg() {
+    for row in statistics("discoveries") {
+        let found = discoveries(&numbers(&row["p"]), 0.05);
+        assert_eq!(found as u64, row["found"].as_u64().unwrap(), "{row}");
+    }
+}
+
+#[test]
+fn quantile_interval() {
+    for row in statistics("quantile") {
+        let p = row["p"].as_f64().unwrap();
+        let found = percentile(&numbers(&row["x"]), p, 0.95).unwrap();
+        assert_eq!([Some(found.lo), Some(found.hi)], [row["lo"].as_f64(), row["hi"].as_f64()], "p = {p}");
+    }
+}

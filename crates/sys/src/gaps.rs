@@ -1,0 +1,92 @@
+//! Lost time: gaps in a thread that does nothing but look at the clock.
+//!
+//! Whatever keeps a pinned thread from running (a host that steals its processor, an interrupt, another process, system
+//! management mode) shows as a gap between two readings of the time-stamp counter. `/proc/stat` counts steal in ticks of
+//! 10 ms and interrupts not at all; this sees two microseconds.
+
+use crate::clock::ticks_unordered;
+use baremark_model::seam::TickRate;
+use std::time::Duration;
+
+/// What one look at the clock found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gaps {
+    /// How long was looked, in seconds.
+    pub seconds: f64,
+    /// Gaps longer than the threshold.
+    pub count: u64,
+    /// Their total as a share of the time looked.
+    pub lost_share: f64,
+    /// The longest, in nanoseconds; 0 when there was none.
+    pub longest_ns: f64,
+}
+
+/// A gap longer than this was no cache miss: an interrupt's way in and out takes about as long.
+pub const THRESHOLD: Duration = Duration::from_micros(2);
+
+/// Looks at the clock for `duration` on the calling thread, which should be pinned, and counts gaps over `threshold`.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a duration in ticks, far below 2^53")]
+#[expect(clippy::cast_precision_loss, reason = "counts of ticks far below 2^53")]
+pub fn measure(duration: Duration, threshold: Duration, rate: TickRate) -> Gaps {
+    let in_ticks = |time: Duration| (time.as_secs_f64() * rate.0) as u64;
+    let found = spin(in_ticks(duration), in_ticks(threshold));
+    let share = if found.elapsed == 0 { 0.0 } else { found.lost as f64 / found.elapsed as f64 };
+    Gaps {
+        seconds: rate.seconds(found.elapsed),
+        count: found.count,
+        lost_share: share,
+        longest_ns: rate.seconds(found.longest) * 1e9,
+    }
+}
+
+/// What was found, in ticks.
+#[derive(Default)]
+struct Found {
+    elapsed: u64,
+    count: u64,
+    lost: u64,
+    longest: u64,
+}
+
+#[inline(never)]
+fn spin(duration: u64, threshold: u64) -> Found {
+    let start = ticks_unordered();
+    let mut last = start;
+    let mut found = Found::default();
+    while found.elapsed < duration {
+        let now = ticks_unordered();
+        // Saturating: unordered readings may swap by a few ticks.
+        let gap = now.saturating_sub(last);
+        if gap > threshold {
+            found.count += 1;
+            found.lost += gap;
+            found.longest = found.longest.max(gap);
+        }
+        last = now;
+        found.elapsed = now.saturating_sub(start);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::tick_rate;
+
+    #[test]
+    fn gaps_are_a_part_of_the_time() {
+        let (rate, _) = tick_rate(Duration::from_millis(50)).expect("a clock");
+        let gaps = measure(Duration::from_millis(20), THRESHOLD, rate);
+        assert!(gaps.seconds >= 0.0199, "{gaps:?}");
+        assert!((0.0..=1.0).contains(&gaps.lost_share), "{gaps:?}");
+        assert_eq!(gaps.count == 0, gaps.longest_ns <= 0.0, "{gaps:?}");
+    }
+
+    #[test]
+    fn every_reading_is_a_gap_over_no_threshold() {
+        let (rate, _) = tick_rate(Duration::from_millis(50)).expect("a clock");
+        let gaps = measure(Duration::from_millis(5), Duration::ZERO, rate);
+        assert!(gaps.count > 1000 && gaps.lost_share > 0.99, "{gaps:?}");
+    }
+}

@@ -1,0 +1,358 @@
+//! Memory made of the pages that were asked for: the arena that a workload is handed.
+//!
+//! Anonymous and private, each span on a boundary of 2 MiB, zero, and touched before anybody measures. It is touched by
+//! chunks of 2 MiB in random order, so that where pages come to lie in physical memory is drawn anew with every
+//! allocation instead of being one lucky run of neighbours. Pages that cannot be had as asked are not an error here:
+//! [`Map::backing`] says what was got, and whoever needs it checks.
+
+use crate::process;
+use crate::smaps::{self, Backing, SmapsError, THP_ENABLED};
+use baremark_model::arm::PageSize;
+use baremark_model::seam::{Arena, MemoryError};
+use baremark_model::units::Bytes;
+use std::io;
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Spans of memory with page size and place under control, unmapped when dropped.
+#[derive(Debug)]
+pub struct Map {
+    #[expect(dead_code, reason = "held for its drop, which unmaps")]
+    reservation: Reservation,
+    /// The memory that is readable and writable, inside the reservation.
+    start: NonNull<u8>,
+    bytes: usize,
+    spans: Vec<Span>,
+    taken: AtomicUsize,
+    page: PageSize,
+}
+
+/// One span, as an offset into the map; its end is padded to the next boundary of 2 MiB.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    offset: usize,
+    words: usize,
+}
+
+// SAFETY: a map owns its mapping as a box owns its contents; the pointers in it are to that mapping alone.
+unsafe impl Send for Map {}
+// SAFETY: through a shared map only `take_words` gives access, and its counter gives each span to one caller.
+unsafe impl Sync for Map {}
+
+impl Map {
+    /// Memory for `spans` (sizes in bytes; none gives an arena of nothing), made of pages of `page` where the kernel can, zeroed and touched in an order
+    /// drawn from `seed`.
+    ///
+    /// # Errors
+    /// When more is asked than can be had without swapping, or when the kernel refuses.
+    pub fn new(spans: &[u64], page: PageSize, seed: u64) -> Result<Map, MemoryError> {
+        let (spans, bytes) = lay_out(spans)?;
+        refuse_too_much(bytes)?;
+        let reservation = Reservation::new(bytes + 2 * CHUNK).map_err(|e| failed(bytes, "mmap", &e))?;
+        let start = reservation.open(bytes).map_err(|e| failed(bytes, "mprotect", &e))?;
+        let map = Map { reservation, start, bytes, spans, taken: AtomicUsize::new(0), page };
+        map.advise()?;
+        map.touch(seed);
+        if page == PageSize::Large && map.backing().is_ok_and(|backing| backing.is(page).is_err()) {
+            map.collapse();
+        }
+        Ok(map)
+    }
+
+    /// What the memory is really made of.
+    ///
+    /// # Errors
+    /// When smaps cannot be read or understood.
+    pub fn backing(&self) -> Result<Backing, SmapsError> {
+        smaps::backing_of(self.address(), self.bytes as u64)
+    }
+
+    /// The page size that was asked for.
+    #[must_use]
+    pub fn page(&self) -> PageSize {
+        self.page
+    }
+
+    /// Where the memory starts, a multiple of 2 MiB.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.start.as_ptr() as u64
+    }
+
+    /// How much memory it is: all spans, each padded to a multiple of 2 MiB.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// All of it at once, while no span is in use: to walk every page before the spans are handed out.
+    pub fn whole(&mut self) -> &mut [u64] {
+        // SAFETY: `start` is the begin of `bytes` readable and writable bytes, aligned to 2 MiB, initialised (zero or
+        // what spans left there), and `&mut self` proves that no span borrowed from `&self` lives.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes / 8) }
+    }
+
+    /// Takes all spans back, zeroed, as after [`Map::new`]; the pages stay where they are.
+    pub fn reset(&mut self) {
+        self.whole().fill(0);
+        self.taken.store(0, Ordering::Relaxed);
+    }
+
+    fn advise(&self) -> Result<(), MemoryError> {
+        let (advice, name) = match self.page {
+            PageSize::Small => (libc::MADV_NOHUGEPAGE, "MADV_NOHUGEPAGE"),
+            PageSize::Large => (libc::MADV_HUGEPAGE, "MADV_HUGEPAGE"),
+        };
+        match self.madvise(0, self.bytes, advice) {
+            Ok(()) => Ok(()),
+            // A kernel without transparent huge pages knows neither advice; small pages are then all there is.
+            Err(error) if self.page == PageSize::Small && error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+            Err(error) => Err(MemoryError {
+                what: asked(self.bytes, self.page),
+                why: format!("madvise({name}): {error}; {THP_ENABLED} must exist and say madvise or always"),
+            }),
+        }
+    }
+
+    fn madvise(&self, offset: usize, bytes: usize, advice: i32) -> io::Result<()> {
+        debug_assert!(offset + bytes <= self.bytes);
+        // SAFETY: the range lies in our own mapping (all callers pass parts of `0..self.bytes`), and the advices that are
+        // given change its pages, never its contents.
+        let rc = unsafe { libc::madvise(self.start.as_ptr().add(offset).cast(), bytes, advice) };
+        if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Writes a zero to every 4 KiB, chunk by chunk in random order: where a large page could not be had, its small ones
+    /// come to memory just so.
+    fn touch(&self, seed: u64) {
+        for chunk in shuffled(self.bytes / CHUNK, seed) {
+            for offset in (chunk * CHUNK..(chunk + 1) * CHUNK).step_by(SMALL) {
+                // SAFETY: `offset` is below `self.bytes` and a multiple of 8, so an aligned word of our own
+                // mapping; volatile because the store has no effect but the page.
+                unsafe { self.start.as_ptr().add(offset).cast::<u64>().write_volatile(0) };
+            }
+        }
+    }
+
+    /// Asks the kernel to make huge pages of those chunks where it gave small ones. A refusal is no error: what is still
+    /// missing is found by whoever verifies.
+    fn collapse(&self) {
+        for chunk in 0..self.bytes / CHUNK {
+            if self.madvise(chunk * CHUNK, CHUNK, MADV_COLLAPSE).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Arena for Map {
+    fn take_words(&self, words: usize) -> Result<&mut [u64], MemoryError> {
+        let index = self.taken.fetch_add(1, Ordering::Relaxed);
+        let what = || format!("span {} of {words} words", index + 1);
+        let Some(span) = self.spans.get(index) else {
+            let why = format!("the arena has {} spans; declare every span that is taken", self.spans.len());
+            return Err(MemoryError { what: what(), why });
+        };
+        if words > span.words {
+            let why = format!("the arena made it with {} words; declare its full size", span.words);
+            return Err(MemoryError { what: what(), why });
+        }
+        // SAFETY: `span` lies inside the mapping (`lay_out`), starts on 2 MiB, is zero since `touch` or `reset`, and the
+        // counter gave this index to nobody else; the mapping lives as long as `self`, from which the slice is borrowed.
+        Ok(unsafe { slice::from_raw_parts_mut(self.start.as_ptr().add(span.offset).cast(), words) })
+    }
+}
+
+/// Address space, unmapped when dropped. It begins inaccessible; what is not opened stays so and fences the rest, which
+/// keeps the kernel from merging the opened part with a neighbour and catches whoever runs over its end.
+#[derive(Debug)]
+struct Reservation {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Reservation {
+    fn new(bytes: usize) -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice; no existing memory is touched.
+        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        NonNull::new(start.cast()).map(|start| Reservation { start, bytes }).ok_or_else(io::Error::last_os_error)
+    }
+
+    /// Makes `bytes` on a boundary of 2 MiB accessible, with a fence before and after.
+    fn open(&self, bytes: usize) -> io::Result<NonNull<u8>> {
+        // Past the first page, then up to the boundary: the first page of the reservation is always fence.
+        let offset = SMALL + (self.start.as_ptr() as usize + SMALL).wrapping_neg() % CHUNK;
+        debug_assert!(offset + bytes < self.bytes);
+        // SAFETY: `offset + bytes` is inside the reservation, which is 2 * CHUNK larger than `bytes`.
+        let start = unsafe { self.start.add(offset) };
+        // SAFETY: the range is ours and nobody uses it yet.
+        let rc = unsafe { libc::mprotect(start.as_ptr().cast(), bytes, libc::PROT_READ | libc::PROT_WRITE) };
+        if rc == 0 { Ok(start) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: start and size are those of our own mapping, and whoever borrowed from it is gone. A failure would
+        // leak address space and nothing else.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Places the spans one after the other, each on a boundary of 2 MiB, and gives the size of all.
+fn lay_out(sizes: &[u64]) -> Result<(Vec<Span>, usize), MemoryError> {
+    let mut offset = 0_usize;
+    let mut spans = Vec::with_capacity(sizes.len());
+    for &size in sizes {
+        let bytes = usize::try_from(size).ok().and_then(|size| size.checked_next_multiple_of(CHUNK));
+        let end = bytes.and_then(|bytes| offset.checked_add(bytes)).filter(|&end| end < ADDRESSABLE);
+        let Some(end) = end.filter(|_| size > 0) else {
+            let why = format!("a span must have from 1 byte to {}", Bytes(ADDRESSABLE as u64));
+            return Err(MemoryError { what: format!("a span of {}", Bytes(size)), why });
+        };
+        spans.push(Span { offset, words: (end - offset) / 8 });
+        offset = end;
+    }
+    Ok((spans, offset))
+}
+
+fn refuse_too_much(bytes: usize) -> Result<(), MemoryError> {
+    let what = || Bytes(bytes as u64).to_string();
+    let available = process::available_memory_bytes().map_err(|e| MemoryError { what: what(), why: e.to_string() })?;
+    let limit = available.saturating_sub(RESERVE_BYTES.max(available / 32));
+    if bytes as u64 <= limit {
+        return Ok(());
+    }
+    let why = format!(
+        "{} MiB are available, of which {} MiB can be used; ask for less or free memory",
+        available >> 20,
+        limit >> 20
+    );
+    Err(MemoryError { what: what(), why })
+}
+
+/// The numbers below `count` in random order: Fisher and Yates with SplitMix64, whose modulo bias of `count` / 2^64 is
+/// of no matter here.
+fn shuffled(count: usize, seed: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    let mut state = seed;
+    for last in (1..count).rev() {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        #[expect(clippy::cast_possible_truncation, reason = "64-bit targets only")]
+        order.swap(last, (z ^ (z >> 31)) as usize % (last + 1));
+    }
+    order
+}
+
+fn asked(bytes: usize, page: PageSize) -> String {
+    format!("{} in pages of {page}", Bytes(bytes as u64))
+}
+
+fn failed(bytes: usize, call: &str, error: &io::Error) -> MemoryError {
+    let what = Bytes(bytes as u64).to_string();
+    MemoryError { what, why: format!("{call}: {error}; ask for less, or raise ulimit -v and vm.overcommit_memory") }
+}
+
+/// The unit in which memory is laid out and touched: a huge page.
+const CHUNK: usize = 2 << 20;
+/// The smallest page.
+const SMALL: usize = 4096;
+/// What user space can address on x86-64.
+const ADDRESSABLE: usize = 1 << 47;
+/// What is left to everybody else, at least.
+const RESERVE_BYTES: u64 = 256 << 20;
+/// Linux 6.1, `madvise(2)`; not yet in the C library's headers of older systems.
+const MADV_COLLAPSE: i32 = 25;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_apart_aligned_zero_and_given_once() {
+        let map = Map::new(&[3 << 20, 8], PageSize::Small, 7).expect("8 MiB");
+        assert_eq!(map.bytes(), 6 << 20);
+        let first = map.take_words((3 << 20) / 8).expect("the first span");
+        let second = map.take_words(1).expect("the second span");
+        assert_eq!((first.as_ptr() as usize % CHUNK, second.as_ptr() as usize % CHUNK), (0, 0));
+        assert!(first.iter().chain(second.iter()).all(|&word| word == 0));
+        first.fill(u64::MAX);
+        assert_eq!(second[0], 0);
+        let error = map.take_words(1).expect_err("no third span");
+        assert_eq!(error.to_string(), "span 3 of 1 words: the arena has 2 spans; declare every span that is taken");
+    }
+
+    #[test]
+    fn a_map_of_no_spans_gives_none() {
+        let map = Map::new(&[], PageSize::Large, 7).expect("nothing");
+        assert_eq!(map.backing().expect("nothing to look up").is(PageSize::Large), Ok(()));
+        assert!(map.take_words(1).is_err());
+    }
+
+    #[test]
+    fn a_span_larger_than_declared_is_refused() {
+        let map = Map::new(&[8], PageSize::Small, 7).expect("2 MiB");
+        assert!(map.take_words(CHUNK / 8 + 1).is_err());
+    }
+
+    #[test]
+    fn small_pages_are_small_and_in_memory() {
+        let map = Map::new(&[8 << 20], PageSize::Small, 1).expect("8 MiB");
+        assert_eq!(map.backing().expect("smaps").is(PageSize::Small), Ok(()));
+    }
+
+    #[test]
+    fn large_pages_are_large_or_the_verdict_says_why() {
+        let map = Map::new(&[16 << 20], PageSize::Large, 1).expect("16 MiB");
+        let verdict = map.backing().expect("smaps").is(PageSize::Large);
+        let given = std::fs::read_to_string(THP_ENABLED).is_ok_and(|text| !text.contains("[never]"));
+        if given {
+            assert_eq!(verdict, Ok(()));
+        } else {
+            assert!(verdict.expect_err("no huge pages here").contains(THP_ENABLED));
+        }
+    }
+
+    #[test]
+    fn two_maps_of_one_kind_are_told_apart() {
+        let maps = [1, 2].map(|seed| Map::new(&[2 << 20], PageSize::Small, seed).expect("2 MiB"));
+        for map in &maps {
+            assert_eq!(map.backing().expect("its own mapping").mapped_bytes, 2 << 20);
+        }
+    }
+
+    #[test]
+    fn a_reset_map_is_as_new() {
+        let mut map = Map::new(&[8], PageSize::Small, 7).expect("2 MiB");
+        map.take_words(1).expect("the span")[0] = 5;
+        map.whole()[9] = 6;
+        map.reset();
+        assert!(map.whole().iter().all(|&word| word == 0));
+        assert_eq!(map.take_words(1).expect("the span again")[0], 0);
+    }
+
+    #[test]
+    fn too_much_and_nothing_are_refused_with_a_reason() {
+        let error = Map::new(&[1 << 46], PageSize::Small, 7).expect_err("64 TiB");
+        assert!(error.to_string().starts_with("64 TiB: ") && error.to_string().ends_with("free memory"), "{error}");
+        assert!(Map::new(&[u64::MAX], PageSize::Small, 7).is_err());
+        assert!(Map::new(&[0], PageSize::Small, 7).is_err());
+    }
+
+    #[test]
+    fn the_order_is_a_permutation_drawn_from_the_seed() {
+        let mut order = shuffled(1000, 42);
+        assert_eq!(order, shuffled(1000, 42));
+        assert_ne!(order, shuffled(1000, 43));
+        order.sort_unstable();
+        assert!(order.into_iter().eq(0..1000));
+        assert!(shuffled(0, 1).is_empty());
+    }
+}

@@ -1,0 +1,137 @@
+//! What a process is to those around it: its parent, its standard output, its memory.
+//!
+//! An agent speaks frames over the standard output that it was born with. [`take_stdout`] moves that stream out of every
+//! library's reach, and [`die_with_parent`] leaves no agent behind when its lab is killed.
+
+use std::fs::{self, File};
+use std::io;
+use std::mem;
+use std::os::fd::FromRawFd;
+use std::path::Path;
+
+/// Asks the kernel to kill this process when the thread that started it ends. `parent_pid` is who that should be: told
+/// by the parent, or `std::os::unix::process::parent_id()` read as early as can be.
+///
+/// # Errors
+/// What `prctl(2)` gives; `NotConnected` when the parent had gone before the request was made, so that nobody is left
+/// whose end could be waited for.
+pub fn die_with_parent(parent_pid: u32) -> io::Result<()> {
+    // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory of ours.
+    let rc = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // The parent may have ended between our start and the request: then the signal never comes.
+    if std::os::unix::process::parent_id() == parent_pid {
+        Ok(())
+    } else {
+        Err(io::Error::new(io::ErrorKind::NotConnected, format!("the parent, process {parent_pid}, has ended")))
+    }
+}
+
+/// Hands back the original standard output and lets descriptor 1 lead to standard error from here on, so that no print
+/// can corrupt what is written to the original.
+///
+/// # Errors
+/// What `fcntl(2)` or `dup2(2)` gives.
+pub fn take_stdout() -> io::Result<File> {
+    // SAFETY: F_DUPFD_CLOEXEC makes a new descriptor and changes none; its result is checked.
+    let kept = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 3) };
+    if kept < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `kept` was just made by the kernel for us, and nobody else knows its number.
+    let original = unsafe { File::from_raw_fd(kept) };
+    // SAFETY: both are numbers of standard streams; dup2 closes descriptor 1, whose original is kept above.
+    if unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(original)
+}
+
+/// The largest resident set that this process has had, in bytes.
+///
+/// # Errors
+/// What `getrusage(2)` gives.
+pub fn peak_rss_bytes() -> io::Result<u64> {
+    // SAFETY: a rusage is plain numbers; all zeros is a valid one.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    // SAFETY: `usage` is a rusage that lives through the call.
+    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024)
+}
+
+/// The memory that this process can still have without swapping, in bytes: the kernel's `MemAvailable`, or what the
+/// control group leaves where that is less.
+///
+/// # Errors
+/// What reading `/proc/meminfo` gives; `InvalidData` when it has no such line.
+pub fn available_memory_bytes() -> io::Result<u64> {
+    available_under(Path::new("/"))
+}
+
+fn available_under(root: &Path) -> io::Result<u64> {
+    let meminfo = fs::read_to_string(root.join("proc/meminfo"))?;
+    let machine = kib_field(&meminfo, "MemAvailable").ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "/proc/meminfo has no MemAvailable; Linux 3.14 or later is needed")
+    })?;
+    Ok(group_headroom_bytes(root).map_or(machine, |group| group.min(machine)))
+}
+
+/// What the control group (version 2) mounted at its usual place leaves to us; `None` without one or without a limit.
+fn group_headroom_bytes(root: &Path) -> Option<u64> {
+    let number = |name: &str| -> Option<u64> {
+        fs::read_to_string(root.join("sys/fs/cgroup").join(name)).ok()?.trim().parse().ok()
+    };
+    Some(number("memory.max")?.saturating_sub(number("memory.current")?))
+}
+
+/// The field `name` of a file such as `/proc/meminfo`, in bytes.
+pub(crate) fn kib_field(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("a directory");
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+            fs::write(path, text).expect("a file");
+        }
+        dir
+    }
+
+    #[test]
+    fn a_control_groups_limit_counts_where_it_is_tighter() {
+        let meminfo = ("proc/meminfo", "MemTotal: 64 kB\nMemAvailable:       32 kB\n");
+        let free = tree(&[meminfo, ("sys/fs/cgroup/memory.max", "max\n"), ("sys/fs/cgroup/memory.current", "1\n")]);
+        assert_eq!(available_under(free.path()).expect("readable"), 32 << 10);
+        let tight =
+            tree(&[meminfo, ("sys/fs/cgroup/memory.max", "9000\n"), ("sys/fs/cgroup/memory.current", "1000\n")]);
+        assert_eq!(available_under(tight.path()).expect("readable"), 8000);
+    }
+
+    #[test]
+    fn a_meminfo_without_the_field_is_an_error_and_not_zero() {
+        let dir = tree(&[("proc/meminfo", "MemTotal: 64 kB\nMemAvailableX: 1 kB\n")]);
+        let error = available_under(dir.path()).expect_err("no field");
+        assert!(error.to_string().contains("no MemAvailable"), "{error}");
+    }
+
+    #[test]
+    fn this_process_has_memory_and_its_parent_is_checked() {
+        assert!(peak_rss_bytes().expect("getrusage") > 1 << 16);
+        assert!(available_memory_bytes().expect("meminfo") > 1 << 20);
+        let error = die_with_parent(u32::MAX).expect_err("not our parent");
+        assert_eq!(error.kind(), io::ErrorKind::NotConnected);
+        // SAFETY: takes back the request that the line before made; 0 is "no signal".
+        assert_eq!(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, 0, 0, 0, 0) }, 0);
+    }
+}

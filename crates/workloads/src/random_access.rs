@@ -1,0 +1,209 @@
+//! RandomAccess of the HPC Challenge, star mode: every rank updates random words of a table of its own.
+//!
+//! What it costs is the walk of page tables and the miss in the cache, which is why it shows the MMU's virtualization
+//! more than anything else. The reference runs four updates for each word and tolerates 1 % of wrong words, which its
+//! variants over shared tables need. Here a run is as many repetitions as the caller asks for, and since the tables are
+//! private not one word may be wrong.
+
+use crate::parameters::{choice, odd, size};
+use baremark_kernels::random_access as kernel;
+use baremark_model::arm::ResolvedArm;
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
+use baremark_model::units::Bytes;
+
+/// The workload `random-access`.
+#[derive(Clone, Copy, Debug)]
+pub struct RandomAccess;
+
+const TABLE: Knob = Knob {
+    key: "table",
+    kind: Kind::Size { min: RANK_MIN_BYTES, max: 1 << 46 },
+    default: Default::Typed("256 MiB"),
+    help: "size of all ranks' tables together; each rank's is 2^n words of 8 bytes",
+};
+
+const VARIANT: Knob = Knob {
+    key: "variant",
+    kind: Kind::Choice(&["reference"]),
+    default: Default::Typed("reference"),
+    help: "reference: the 128 interleaved streams of the HPC Challenge's own code",
+};
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "random-access",
+    help: "random updates of a table by every rank, each in a table of its own (StarRandomAccess)",
+    source: "HPC Challenge 1.5, RandomAccess",
+    parameters: &[TABLE, VARIANT],
+    metrics: &[
+        Metric {
+            key: "gups",
+            unit: "GUP/s",
+            better: Better::Higher,
+            help: "mean over the ranks of 10^-9 x updates / the rank's own time, as the HPC Challenge's star mode",
+        },
+        Metric {
+            key: "update_ns",
+            unit: "ns",
+            better: Better::Lower,
+            help: "mean over the ranks of the rank's own time / updates",
+        },
+    ],
+    footprint: Some("table"),
+    executors: &["direct", "microvm", "null"],
+};
+
+impl Workload for RandomAccess {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn spans(&self, arm: &ResolvedArm) -> Result<Vec<u64>, WorkloadError> {
+        Ok(vec![rank_bytes(arm)?; arm.ranks])
+    }
+
+    fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
+        let word = choice(arm, &VARIANT)?;
+        if word != "reference" {
+            return Err(odd(&VARIANT, word, "the one variant is reference"));
+        }
+        let words = Bytes(rank_bytes(arm)? / 8).count();
+        let tables = (0..arm.ranks).map(|_| arena.take_words(words)).collect::<Result<Vec<_>, _>>()?;
+        let body = kernel::RandomAccess::new(tables).map_err(|shape| odd(&TABLE, words * 8, shape.to_string()))?;
+        Ok(Box::new(Ready { body }))
+    }
+}
+
+/// The size of one rank's table, which must be 2^n words.
+fn rank_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
+    let total = size(arm, &TABLE)?;
+    let Some(ranks) = u64::try_from(arm.ranks).ok().filter(|&ranks| ranks > 0) else {
+        return Err(odd(&TABLE, total, "an arm needs at least one rank"));
+    };
+    let each = total.0 / ranks;
+    if total.0.is_multiple_of(ranks) && each.is_power_of_two() && each >= RANK_MIN_BYTES {
+        return Ok(each);
+    }
+    let below = if each == 0 { 0 } else { 1 << each.ilog2() };
+    let nearest = [below, (2 * below).max(RANK_MIN_BYTES)].into_iter().filter(|&each| each >= RANK_MIN_BYTES);
+    let nearest: Vec<String> = nearest.map(|each| Bytes(each * ranks).to_string()).collect();
+    let why = format!("each of {ranks} ranks needs 2^n words of 8 bytes; nearest is {}", nearest.join(" or "));
+    Err(odd(&TABLE, total, why))
+}
+
+/// The least table of a rank: one word for each stream.
+const RANK_MIN_BYTES: u64 = 8 * kernel::STREAMS as u64;
+
+struct Ready<'m> {
+    body: kernel::RandomAccess<'m>,
+}
+
+impl Prepared for Ready<'_> {
+    fn body(&self) -> &dyn Body {
+        &self.body
+    }
+
+    fn verify(&mut self) -> Verification {
+        let check = self.body.check_and_reset();
+        let kernel::Check { updates, errors } = check;
+        if errors == 0 {
+            Verification::Passed { detail: format!("all of {updates} updates undone, every word as at the beginning") }
+        } else {
+            Verification::Failed { detail: format!("{errors} words differ after {updates} updates were undone") }
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+    fn metrics(&self, reps: u64, times: &[RankTime], rate: TickRate) -> Vec<Sample> {
+        let updates = (reps * kernel::QUANTUM) as f64;
+        let own: Vec<f64> = times.iter().map(|time| rate.own(time)).collect();
+        // A rank that took no time was not run: there is no rate to be told.
+        if updates <= 0.0 || own.is_empty() || own.iter().any(|&seconds| seconds <= 0.0) {
+            return Vec::new();
+        }
+        let ranks = own.len() as f64;
+        let gups = own.iter().map(|seconds| 1e-9 * updates / seconds).sum::<f64>() / ranks;
+        let update_ns = own.iter().map(|seconds| 1e9 * seconds / updates).sum::<f64>() / ranks;
+        let sample = |metric: &str, value| Sample { metric: metric.to_owned(), value };
+        vec![sample("gups", gups), sample("update_ns", update_ns)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_model::arm::{ExecutorKind, PageSize};
+    use baremark_model::descriptor::Value;
+    use baremark_model::team::Team;
+    use baremark_sys::memory::Map;
+    use std::collections::BTreeMap;
+
+    fn arm(ranks: usize, table: u64) -> ResolvedArm {
+        ResolvedArm {
+            executor: ExecutorKind::Direct,
+            ranks,
+            page: PageSize::Small,
+            host_backing: None,
+            guest_tables: None,
+            parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(table)))]),
+        }
+    }
+
+    #[test]
+    fn a_table_that_does_not_divide_names_the_nearest_that_do() {
+        let error = RandomAccess.spans(&arm(3, 256 << 20)).expect_err("a third of 256 MiB");
+        assert_eq!(
+            error.to_string(),
+            "table = 256 MiB: each of 3 ranks needs 2^n words of 8 bytes; nearest is 192 MiB or 384 MiB"
+        );
+        let error = RandomAccess.spans(&arm(2, 3 << 20)).expect_err("1.5 MiB each");
+        assert!(error.to_string().ends_with("nearest is 2 MiB or 4 MiB"), "{error}");
+        let error = RandomAccess.spans(&arm(2, 8)).expect_err("half a word each");
+        assert!(error.to_string().ends_with("nearest is 2 KiB"), "{error}");
+        assert!(RandomAccess.spans(&arm(0, 8)).is_err());
+    }
+
+    #[test]
+    fn the_default_table_serves_any_power_of_two_of_ranks() {
+        let mut arm = arm(4, 0);
+        arm.parameters.clear();
+        assert_eq!(RandomAccess.spans(&arm).expect("the default"), [64 << 20; 4]);
+    }
+
+    #[test]
+    fn a_parameter_of_another_kind_is_refused() {
+        let mut arm = arm(1, 0);
+        arm.parameters.insert("table".to_owned(), Value::Count(7));
+        assert_eq!(
+            RandomAccess.spans(&arm).expect_err("no unit").to_string(),
+            "table = 7: a size with its unit is needed"
+        );
+        arm.parameters = BTreeMap::from([("variant".to_owned(), Value::Choice("fast".to_owned()))]);
+        let map = Map::new(&[8], PageSize::Small, 1).expect("2 MiB");
+        let error = RandomAccess.prepare(&arm, &map).err().expect("refused");
+        assert_eq!(error.to_string(), "variant = fast: the one variant is reference");
+    }
+
+    #[test]
+    fn what_was_run_is_verified_and_measured_as_defined() {
+        let arm = arm(2, 2 << 20);
+        let spans = RandomAccess.spans(&arm).expect("1 MiB each");
+        let map = Map::new(&spans, PageSize::Small, 1).expect("4 MiB");
+        let mut prepared = RandomAccess.prepare(&arm, &map).expect("enough memory");
+        let team = Team::new(2);
+        for rank in 0..2 {
+            prepared.body().rank(rank, &team, 2);
+        }
+        let times = [(0, 0, 1_000_000), (1, 0, 2_000_000)];
+        let times = times.map(|(rank, start_ticks, end_ticks)| RankTime { rank, start_ticks, end_ticks });
+        let samples = prepared.metrics(2, &times, TickRate(1e9));
+        // 131,072 updates in 1 ms and in 2 ms.
+        let expected = [0.131_072 * 0.75, 1.5e6 / 131_072.0];
+        for (sample, expected) in samples.iter().zip(expected) {
+            assert!((sample.value / expected - 1.0).abs() < 1e-12, "{sample:?}, not {expected}");
+        }
+        let Verification::Passed { detail } = prepared.verify() else { panic!("must pass") };
+        assert_eq!(detail, "all of 262144 updates undone, every word as at the beginning");
+        assert!(prepared.metrics(2, &[], TickRate(1e9)).is_empty());
+    }
+}

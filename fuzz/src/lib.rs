@@ -1,0 +1,7 @@
+//! What strangers write, thrown at the readers of it: bodies for fuzzers, and a series of cases for the soak.
+#![forbid(unsafe_code)]
+
+pub mod bodies;
+pub mod mutate;
+#[path = "../../crates/model/tests/model/specimen.rs"]
+pub mod specimen;
