@@ -7,6 +7,7 @@
 
 use crate::interval::Interval;
 use crate::ratio::{PairedRatio, SMALLEST_STUDY};
+use crate::serial::Independence;
 use crate::verdict::{Verdict, verdict};
 
 /// The ratios of a study after judgement.
@@ -23,7 +24,8 @@ pub struct Family {
 pub struct Judged {
     /// Two-sided p value of ratio 1; 1 when the ratio may not be judged (too few blocks, not independent).
     pub p_value: f64,
-    /// The false-coverage-adjusted interval of the log ratio; `None` when the units are too few for it.
+    /// The false-coverage-adjusted interval of the log ratio; `None` when the units are too few for it
+    /// or not independent.
     pub interval: Option<Interval>,
     /// The outcome, read off that interval.
     pub verdict: Verdict,
@@ -61,6 +63,6 @@ pub fn discoveries(p_values: &[f64], q: f64) -> usize {
 }
 
 fn admissible_p(ratio: &PairedRatio) -> f64 {
-    let admissible = ratio.independent() && ratio.blocks() >= SMALLEST_STUDY;
+    let admissible = ratio.independence() != Independence::Rejected && ratio.blocks() >= SMALLEST_STUDY;
     if admissible { ratio.p_value() } else { 1.0 }
 }

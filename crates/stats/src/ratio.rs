@@ -5,14 +5,21 @@
 //! that a mean would mislead. Estimator and batching are chosen from shape and order alone, never from where the values
 //! lie, so that shifting all of them shifts the interval and changes nothing else.
 
-use crate::estimate::{mean_interval, median_interval, sorted};
+use crate::estimate::{mean_interval, median, median_interval, sorted};
 use crate::interval::{Estimator, Interval};
-use crate::serial::{Serial, batch_means, batch_size, serial};
+use crate::serial::{Independence, SHOWN_INDEPENDENT, Serial, batch_means, batch_size, serial};
 use crate::shape::{Shape, shape};
 use crate::special::{binomial_cdf, student_sf};
 
 /// Fewest blocks on which a verdict may rest. Intervals exist from 3 on.
 pub const SMALLEST_STUDY: usize = 10;
+
+/// ln(median of `arm` / median of `reference`) of one block, from the repetitions of all its phases. `None` without
+/// repetitions on either side or if a median is not positive.
+pub fn block_log_ratio(arm: &[f64], reference: &[f64]) -> Option<f64> {
+    let (above, below) = (median(arm)?, median(reference)?);
+    (above > 0.0 && below > 0.0).then(|| (above / below).ln())
+}
 
 /// The log ratios of a pair of arms, one a block, in the order measured, with what was found out about them.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +29,7 @@ pub struct PairedRatio {
     batch: usize,
     shape: Shape,
     serial: Option<Serial>,
-    independent: bool,
+    independence: Independence,
 }
 
 impl PairedRatio {
@@ -39,7 +46,11 @@ impl PairedRatio {
             batch,
             shape: shape(&units),
             serial: serial(&units),
-            independent: found.is_some(),
+            independence: match found {
+                None => Independence::Rejected,
+                Some(1) if log_ratios.len() < SHOWN_INDEPENDENT => Independence::Assumed,
+                Some(_) => Independence::Shown,
+            },
             units,
         })
     }
@@ -69,9 +80,9 @@ impl PairedRatio {
         self.serial
     }
 
-    /// Whether successive units may be treated as independent.
-    pub fn independent(&self) -> bool {
-        self.independent
+    /// What is known about the independence of successive units; unless rejected, a verdict is possible.
+    pub fn independence(&self) -> Independence {
+        self.independence
     }
 
     /// The estimator that the shape calls for.
@@ -83,8 +94,11 @@ impl PairedRatio {
     }
 
     /// The headline interval on the log scale, by [`Self::estimator`]. `None` when the units are too few for the median
-    /// at this confidence.
+    /// at this confidence, and when independence is rejected: such an interval would be printed at 95 % and cover 40 %.
     pub fn interval(&self, confidence: f64) -> Option<Interval> {
+        if self.independence == Independence::Rejected {
+            return None;
+        }
         self.interval_by(self.estimator(), confidence)
     }
 

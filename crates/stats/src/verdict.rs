@@ -7,6 +7,7 @@
 use crate::interval::Interval;
 use crate::pricing::blocks_for;
 use crate::ratio::{PairedRatio, SMALLEST_STUDY};
+use crate::serial::Independence;
 
 /// The outcome of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub fn verdict(ratio: &PairedRatio, confidence: f64, delta: f64) -> Verdict {
     if ratio.blocks() < SMALLEST_STUDY {
         return undecided(Some((SMALLEST_STUDY - ratio.blocks()) as u32), Reason::TooFewBlocks);
     }
-    if !ratio.independent() {
+    if ratio.independence() == Independence::Rejected {
         return undecided(None, Reason::NotIndependent);
     }
     let Some(interval) = ratio.interval(confidence) else {
