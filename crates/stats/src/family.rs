@@ -5,6 +5,7 @@
 //! intervals are made at confidence 1 - q max(R, 1)/m. A ratio is declared exactly when that interval excludes 1, so what
 //! is printed and what is said cannot disagree.
 
+use crate::estimate::sorted;
 use crate::interval::Interval;
 use crate::ratio::{PairedRatio, SMALLEST_STUDY};
 use crate::serial::Independence;
@@ -51,7 +52,7 @@ pub fn judge(ratios: &[(&PairedRatio, f64)], q: f64) -> Family {
 
 /// How many hypotheses Benjamini & Hochberg's step-up procedure rejects: the largest R with p(R) <= q R/m.
 pub fn discoveries(p_values: &[f64], q: f64) -> usize {
-    let ordered = crate::estimate::sorted(p_values);
+    let ordered = sorted(p_values);
     let m = ordered.len() as f64;
     ordered
         .iter()

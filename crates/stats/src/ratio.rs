@@ -5,11 +5,11 @@
 //! that a mean would mislead. Estimator and batching are chosen from shape and order alone, never from where the values
 //! lie, so that shifting all of them shifts the interval and changes nothing else.
 
-use crate::estimate::{mean_interval, median, median_interval, sorted};
+use crate::estimate::{mean, mean_interval, median, median_interval, median_sorted, sd, sorted};
 use crate::interval::{Estimator, Interval};
 use crate::serial::{Independence, SHOWN_INDEPENDENT, Serial, batch_means, batch_size, serial};
 use crate::shape::{Shape, shape};
-use crate::special::{binomial_cdf, student_sf};
+use crate::special::{binomial_cdf, normal_quantile, student_sf};
 
 /// Fewest blocks on which a verdict may rest. Intervals exist from 3 on.
 pub const SMALLEST_STUDY: usize = 10;
@@ -133,13 +133,12 @@ impl PairedRatio {
     }
 
     fn t_test(&self) -> f64 {
-        let Some(unit) = mean_interval(&self.units, 0.5) else { return 1.0 };
         let n = self.units.len() as f64;
-        let standard_error = unit.half_width() / crate::special::student_two_sided(0.5, n - 1.0);
-        if standard_error <= 0.0 {
-            return if unit.centre == 0.0 { 1.0 } else { 0.0 };
+        let Some((centre, spread)) = mean(&self.units).zip(sd(&self.units)) else { return 1.0 };
+        if spread <= 0.0 {
+            return if centre == 0.0 { 1.0 } else { 0.0 };
         }
-        2.0 * student_sf((unit.centre / standard_error).abs(), n - 1.0)
+        2.0 * student_sf(centre.abs() * n.sqrt() / spread, n - 1.0)
     }
 }
 
@@ -163,7 +162,7 @@ pub fn hodges_lehmann_interval(values: &[f64], confidence: f64) -> Option<Interv
             .collect::<Vec<_>>(),
     );
     Some(Interval {
-        centre: crate::estimate::median_sorted(&walsh)?,
+        centre: median_sorted(&walsh)?,
         lo: walsh[rank - 1],
         hi: walsh[walsh.len() - rank],
         confidence,
@@ -180,7 +179,7 @@ fn signed_rank(n: usize, confidence: f64) -> Option<(usize, f64)> {
         let n = n as f64;
         let centre = n * (n + 1.0) / 4.0;
         let spread = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
-        let rank = (centre + crate::special::normal_quantile(tail) * spread).floor();
+        let rank = (centre + normal_quantile(tail) * spread).floor();
         return (rank >= 1.0).then_some((rank as usize, confidence));
     }
     let mut below = 0.0;

@@ -44,7 +44,8 @@ pub enum Decision {
 /// Why measuring ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// The half-width was met and the confirmation batch measured.
+    /// The half-width was met and the confirmation batch measured. It is the t interval's at 95 %: an interval of the median, or
+    /// one adjusted for the other ratios of a study, may be longer, and its own half-width is what is printed.
     Precision,
     /// The budget ended before that; what was reached is in the last look.
     Budget,
