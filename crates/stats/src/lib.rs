@@ -10,6 +10,9 @@
 //! 2. [`StoppingRule`] asks for further blocks until the half-width is met and *confirmed*, or the budget ends.
 //! 3. [`verdict`] turns an interval into one of four outcomes, [`family`] does so for all ratios of a study together.
 //!
+//! Beside it: [`search`] finds the maximum of a monotone factor, [`unpaired`] compares runs that share no blocks, and
+//! [`percentile`], [`variance`], [`warmup`], [`halves`] and [`pricing`] say what the rest of a report needs.
+//!
 //! # What was decided by simulation
 //! `cargo test --release -p baremark-stats proof -- --nocapture` runs thousands of studies a case and prints the figures.
 //! Random order takes care of whatever the machine does to both arms, autocorrelated or not. What it cannot repair is an
@@ -41,6 +44,7 @@ pub mod percentile;
 pub mod pricing;
 mod ratio;
 pub mod rng;
+pub mod search;
 pub mod serial;
 pub mod shape;
 pub mod special;

@@ -19,5 +19,7 @@ mod parts;
 mod proof;
 #[path = "stats/rules.rs"]
 mod rules;
+#[path = "stats/search.rs"]
+mod search;
 #[path = "stats/studies.rs"]
 mod studies;
