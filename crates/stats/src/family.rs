@@ -1,9 +1,9 @@
 //! All ratios of a study judged together.
 //!
-//! Twenty comparisons at 95 % give a false "differs" on average. Benjamini & Hochberg (1995) bound the expected share of
-//! false ones among those declared; Benjamini & Yekutieli (2005) give the intervals that match: with R of m declared, all
-//! intervals are made at confidence 1 - q max(R, 1)/m. A ratio is declared exactly when that interval excludes 1, so what
-//! is printed and what is said cannot disagree.
+//! Twenty comparisons at 95 % give a false "differs" on average. Benjamini & Hochberg (1995) bound the expected share
+//! of false ones among those declared; Benjamini & Yekutieli (2005) give the intervals that match: with R of m
+//! declared, all intervals are made at confidence 1 - q max(R, 1)/m. A ratio is declared exactly when that interval
+//! excludes 1, so what is printed and what is said cannot disagree.
 
 use crate::estimate::sorted;
 use crate::interval::Interval;

@@ -8,7 +8,8 @@
 //!    chooses the estimator: a t interval for the mean, or an order-statistic interval for the median when the ratios
 //!    are skewed or bimodal; means of batches when neighbouring blocks are correlated.
 //! 2. [`StoppingRule`] asks for further blocks until the half-width is met and *confirmed*, or the budget ends.
-//! 3. [`verdict`] turns an interval into one of four outcomes, [`family`] does so for all ratios of a study together.
+//! 3. [`mod@verdict`] turns an interval into one of four outcomes, [`family`] does so for all ratios of a study
+//!    together.
 //!
 //! Beside it: [`search`] finds the maximum of a monotone factor, [`unpaired`] compares runs that share no blocks, and
 //! [`percentile`], [`variance`], [`warmup`], [`halves`] and [`pricing`] say what the rest of a report needs.
@@ -23,10 +24,11 @@
 //! - every verdict must survive the longest interval that the correlation not excluded would give ([`serial`]);
 //! - rejected independence leaves no interval at all, batches of blocks only where they are long and many enough.
 //!
-//! With that, false "differs" stay at or below 5 % for wandering effects of any strength under the standard rule, at a
-//! cost of at most 15 blocks to an easy study. Ten blocks (quick mode) keep the power to find twice the noise, and pay for it:
-//! there a wandering effect is declared too often, by how much the test `limits_of_ten_blocks` prints and bounds.
-//! The rare slow mode that a study never saw is the other limit: nothing computed from the blocks can know of it.
+//! With that, false "differs" stay at or below 5 % under the standard rule, for effects that wander with correlation
+//! 0.3, 0.6 and 0.9, at a cost of at most 10 blocks to an easy study. Ten blocks (quick mode) keep the power to find
+//! twice the noise, and pay for it: there a wandering effect is declared too often, by how much the test
+//! `limits_of_few_blocks` prints and bounds. The rare slow mode that a study never saw is the other limit: nothing
+//! computed from the blocks can know of it.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,

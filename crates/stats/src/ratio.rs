@@ -94,7 +94,7 @@ impl PairedRatio {
     }
 
     /// The headline interval on the log scale, by [`Self::estimator`]. `None` when the units are too few for the median
-    /// at this confidence, and when independence is rejected: such an interval would be printed at 95 % and cover 40 %.
+    /// at this confidence, and when independence is rejected: such an interval covers far less than it says.
     pub fn interval(&self, confidence: f64) -> Option<Interval> {
         if self.independence == Independence::Rejected {
             return None;
@@ -116,9 +116,9 @@ impl PairedRatio {
         self.serial.map_or(1.0, |found| found.inflation)
     }
 
-    /// Half-width for the stopping rule: that of the t interval, whatever the estimator. It depends on the spread alone;
-    /// an order-statistic interval of two modes is short just when the sample is lopsided, and stopping on it would
-    /// pick the wrong samples.
+    /// Half-width for the stopping rule: that of the t interval, whatever the estimator. It depends on the spread
+    /// alone; an order-statistic interval of two modes is short just when the sample is lopsided, and stopping on it
+    /// would pick the wrong samples.
     pub fn stopping_half_width(&self, confidence: f64) -> Option<f64> {
         Some(mean_interval(&self.units, confidence)?.half_width())
     }

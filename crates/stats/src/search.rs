@@ -1,8 +1,8 @@
 //! The largest level of a monotone factor (users, virtual machines, requests a second) that still keeps its limits.
 //!
 //! A level is tried for windows of about 10 s; a window is the unit, since requests inside it queue behind each other.
-//! [`Staircase`] says where to measure next, [`capacity`] fits what came out, [`judge_level`] says whether a single level
-//! may be called passed. A window with too few samples is insufficient and never a pass.
+//! [`Staircase`] says where to measure next, [`capacity`] fits what came out, [`judge_level`] says whether a single
+//! level may be called passed. A window with too few samples is insufficient and never a pass.
 //!
 //! A single search is one trial: its interval knows the windows' noise only and is labelled so. Trials repeated from a
 //! fresh start, 3 at least, give the interval that counts ([`over_trials`]).

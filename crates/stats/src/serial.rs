@@ -26,12 +26,13 @@ pub struct Serial {
     pub strong: bool,
 }
 
-/// Units from which on the guard works at full strength. With fewer, correlated and independent series look so alike that
-/// a full guard refuses plain large effects; it is bounded there (φ at most 0.5, level 0.01), which keeps 95 % of the
-/// effects of twice the noise and lets some wandering ones pass: hence [`Independence::Assumed`].
+/// Units from which on the guard works at full strength. With fewer, correlated and independent series look so alike
+/// that a full guard refuses plain large effects; it is bounded there (φ at most 0.5, level 0.01), which keeps 95 % of
+/// the effects of twice the noise and lets some wandering ones pass: hence [`Independence::Assumed`].
 pub const FULL_GUARD: usize = 15;
 
-/// Units from which on independence counts as shown: false "differs" stay below 5 % for effects of any correlation.
+/// Units from which on independence counts as shown: false "differs" stay at 5 % for effects that wander, however
+/// strongly.
 pub const SHOWN_INDEPENDENT: usize = 25;
 
 /// What is known about the independence of the units.
@@ -81,11 +82,12 @@ pub fn batch_means(series: &[f64], size: usize) -> Vec<f64> {
 /// Fewest batches that a verdict may rest on: with fewer, the lag-1 test of the batches is too weak to trust.
 pub const FEWEST_BATCHES: usize = 20;
 
-/// The smallest batch size (1 = the blocks themselves) that leaves independent units, [`FEWEST_BATCHES`] of them at least
-/// unless it is 1. `None` if there is none: not independent.
+/// The smallest batch size (1 = the blocks themselves) that leaves independent units, [`FEWEST_BATCHES`] of them at
+/// least unless it is 1. `None` if there is none: not independent.
 ///
-/// Once the blocks were found correlated the burden of proof is reversed. Batches must be so long, b >= 5φ/(1-φ²) with φ
-/// the upper limit, that their own correlation, about φ/(b(1-φ²)), is at most 0.2; and it must be far from significant.
+/// Once the blocks were found correlated the burden of proof is reversed. Batches must be so long, b >= 5φ/(1-φ²) with
+/// φ the upper limit, that their own correlation, about φ/(b(1-φ²)), is at most 0.2; and it must be far from
+/// significant.
 pub fn batch_size(series: &[f64]) -> Option<usize> {
     let Some(blocks) = serial(series).filter(|found| found.strong) else { return Some(1) };
     let shortest = (5.0 * blocks.upper / (1.0 - blocks.upper.powi(2))).ceil().max(2.0) as usize;

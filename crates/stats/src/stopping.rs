@@ -4,8 +4,8 @@
 //! spread happens to look small, and its intervals then cover less than they say. Two measures keep the coverage: looks
 //! are few (from 10 blocks on, every 5), and a width that is met must be *confirmed* by further blocks that had no part
 //! in the choice. The confirmation brings a study to 25 blocks at least: with fewer, a lag-1 test cannot tell
-//! independent blocks from an effect that wanders, however short the interval looks. The rule sees half-widths only, never an estimate, and it is pure: looks in, decision out, so that a
-//! recorded run can be replayed.
+//! independent blocks from an effect that wanders, however short the interval looks. The rule sees half-widths only,
+//! never an estimate, and it is pure: looks in, decision out, so that a recorded run can be replayed.
 
 use crate::serial::SHOWN_INDEPENDENT;
 
@@ -44,8 +44,9 @@ pub enum Decision {
 /// Why measuring ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// The half-width was met and the confirmation batch measured. It is the t interval's at 95 %: an interval of the median, or
-    /// one adjusted for the other ratios of a study, may be longer, and its own half-width is what is printed.
+    /// The half-width was met and the confirmation batch measured. It is the t interval's at 95 %: an interval of the
+    /// median, or one adjusted for the other ratios of a study, may be longer, and its own half-width is what is
+    /// printed.
     Precision,
     /// The budget ended before that; what was reached is in the last look.
     Budget,

@@ -99,8 +99,8 @@ fn edge_distance(claim: Claim, centre: f64, delta: f64) -> f64 {
     if claim == Claim::Less { to_band.min(centre.abs()) } else { to_band }
 }
 
-/// Blocks still missing until the half-width, lengthened by the guard, is below `distance`; `None` when that is more than
-/// 100 times the blocks there are, as for an estimate right on the edge.
+/// Blocks still missing until the half-width, lengthened by the guard, is below `distance`; `None` when that is more
+/// than 100 times the blocks there are, as for an estimate right on the edge.
 fn more_blocks(ratio: &PairedRatio, interval: &Interval, distance: f64) -> Option<u32> {
     let units = ratio.units().len() as f64;
     let t = student_two_sided(interval.confidence, units - 1.0);

@@ -1,9 +1,9 @@
 //! Detection of warm-up in a series of repetitions, so that it is not guessed.
 //!
 //! MSER (White 1997; with batches of 5: White, Cobb & Spratt 2000): leave out the first d values such that the squared
-//! standard error of the mean of the rest is smallest. The rule trades bias against precision by itself. A minimum in the
-//! second half means that the series never settled; because a few last values agree by chance now and then, it counts
-//! only if it is less than half of the best of the first half.
+//! standard error of the mean of the rest is smallest. The rule trades bias against precision by itself. A minimum in
+//! the second half means that the series never settled; because a few last values agree by chance now and then, it
+//! counts only if it is less than half of the best of the first half.
 
 use crate::serial::batch_means;
 

@@ -1,8 +1,9 @@
 //! The level at which an operation reaches its allowed share, from the windows of a search.
 //!
-//! Main estimate: a logistic curve of the share over the level, by maximum likelihood (iteratively reweighted least squares,
-//! McCullagh & Nelder 1989), inverted at the allowed share. Other estimate, for the sensitivity line: isotonic regression
-//! (Ayer et al. 1955) of the share by level, interpolated. With several operations the smallest level counts.
+//! Main estimate: a logistic curve of the share over the level, by maximum likelihood (iteratively reweighted least
+//! squares, McCullagh & Nelder 1989), inverted at the allowed share. Other estimate, for the sensitivity line: isotonic
+//! regression (Ayer et al. 1955) of the share by level, interpolated. With several operations the smallest level
+//! counts.
 
 use super::{Approach, Count, Window};
 use crate::estimate::{mean, mean_interval, sd, sorted};
@@ -32,8 +33,8 @@ pub struct Capacity {
     pub basis: Basis,
 }
 
-/// Capacity from the windows of one search. `None` below 6 windows, when no or all operations are bad, or when the share does not rise
-/// with the level: then there is no crossing to be found.
+/// Capacity from the windows of one search. `None` below 6 windows, when no or all operations are bad, or when the
+/// share does not rise with the level: then there is no crossing to be found.
 pub fn capacity(windows: &[Window], allowed: f64, confidence: f64) -> Option<Capacity> {
     if windows.len() < 6 {
         return None;
@@ -130,8 +131,8 @@ fn jackknife(windows: &[Window], allowed: f64, level: f64, confidence: f64) -> O
     })
 }
 
-/// Capacity by isotonic regression: the shares by level made monotone (pool adjacent violators), interpolated linearly at `allowed`.
-/// `None` if the shares stay on one side of it.
+/// Capacity by isotonic regression: the shares by level made monotone (pool adjacent violators), interpolated linearly
+/// at `allowed`. `None` if the shares stay on one side of it.
 pub fn capacity_isotonic(windows: &[Window], allowed: f64) -> Option<f64> {
     let mut levels = sorted(&windows.iter().map(|w| w.level).collect::<Vec<_>>());
     levels.dedup();

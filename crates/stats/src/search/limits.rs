@@ -1,7 +1,8 @@
 //! Whether one level keeps the limits of all operations, with one-sided limits over windows.
 //!
-//! An operation's limit is a share: "p95 below 200 ms" is "at most 5 % slower than 200 ms". The share over windows is a ratio
-//! of sums (Cochran 1977, ch. 6), its standard error comes from the windows, so bursts inside a window count once.
+//! An operation's limit is a share: "p95 below 200 ms" is "at most 5 % slower than 200 ms". The share over windows is a
+//! ratio of sums (Cochran 1977, ch. 6), its standard error comes from the windows, so bursts inside a window count
+//! once.
 
 use super::Count;
 use crate::percentile::one_sided_floor;
@@ -36,9 +37,10 @@ pub enum LevelVerdict {
     },
 }
 
-/// Judges a level; neither a false pass nor a false failure is to be more frequent than `alpha`. To pass, each operation
-/// must (an intersection-union test needs no correction, Berger 1982), at half of `alpha`: shares of few bursty windows are
-/// so skewed that the nominal level is reached only so. To fail, one must exceed its share with Holm's (1979) correction.
+/// Judges a level; neither a false pass nor a false failure is to be more frequent than `alpha`. To pass, each
+/// operation must (an intersection-union test needs no correction, Berger 1982), at half of `alpha`: shares of few
+/// bursty windows are so skewed that the nominal level is reached only so. To fail, one must exceed its share with
+/// Holm's (1979) correction.
 ///
 /// Needs 3 windows and, per operation, so many samples that all of them good would show the share: the floors of
 /// [`crate::percentile::sample_floor`], 72 for p95 at alpha 0.05.
@@ -68,7 +70,7 @@ const FEWEST_WINDOWS: usize = 3;
 /// infinitely sure.
 ///
 /// Bursts make shares skewed to the right, so that few windows with a small share also show too small a spread, and on
-/// the plain scale a level right at its limit passed three times too often. The test of failing therefore compares
+/// the plain scale a level right at its limit passes too often. The test of failing therefore compares
 /// logarithms; the test of passing takes the spread in proportion to the share, as it would be at the allowed share.
 fn tails(operation: &Operation) -> (f64, f64) {
     let bad: u64 = operation.windows.iter().map(|count| count.bad).sum();

@@ -1,7 +1,7 @@
 //! Where to measure next: up after a pass, down after a failure, in steps that halve at every turn.
 //!
-//! The one-up one-down staircase (Dixon & Mood 1948) gathers its windows around the level sought and reaches it from both
-//! sides. Pure: visits in, next level out, so that a recorded search can be replayed.
+//! The one-up one-down staircase (Dixon & Mood 1948) gathers its windows around the level sought and reaches it from
+//! both sides. Pure: visits in, next level out, so that a recorded search can be replayed.
 
 /// What a window said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,8 @@ impl Staircase {
         Next::Measure { level: walk.level, drain }
     }
 
-    /// Position of the first visit made at the finest step: the windows from here on are fitted. `None` if there is none.
+    /// Position of the first visit made at the finest step: the windows from here on are fitted. `None` if there is
+    /// none.
     pub fn fine_from(&self, visits: &[Visit]) -> Option<usize> {
         let walk = self.walk(visits);
         (walk.fine > 0).then_some(walk.fine_from)

@@ -6,8 +6,8 @@ use baremark_stats::search::{
     capacity_isotonic, hysteresis, judge_level, over_trials,
 };
 
-/// One server, Poisson arrivals, exponential service: a request stays Exp(SERVICE - rate), so a share `ALLOWED` stays longer
-/// than `LIMIT_S` at the rate SERVICE - ln(1/ALLOWED)/LIMIT_S.
+/// One server, Poisson arrivals, exponential service: a request stays Exp(SERVICE - rate), so a share `ALLOWED` stays
+/// longer than `LIMIT_S` at the rate SERVICE - ln(1/ALLOWED)/LIMIT_S.
 struct Queue {
     rng: Rng,
     /// Work still before the next arrival, seconds.

@@ -127,8 +127,9 @@ impl Tally {
         assert!(self.false_differs / self.studies <= limit, "{name}: false 'differs' {}", self.false_differs);
     }
 
-    /// Fails unless the intervals of the median cover the 95 % asked for, up to simulation error. What they say is more, and true
-    /// for a number of blocks fixed beforehand; a skewed study stops a little early when its tail was not seen.
+    /// Fails unless the intervals of the median cover the 95 % asked for, up to simulation error. What they say is
+    /// more, and true for a number of blocks fixed beforehand; a skewed study stops a little early when its tail was
+    /// not seen.
     pub fn assert_medians_cover(&self, name: &str) {
         let covered = self.median_covered / self.medians;
         let error = 3.0 * (0.95 * 0.05 / self.medians).sqrt();
