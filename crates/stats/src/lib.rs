@@ -25,10 +25,10 @@
 //! - rejected independence leaves no interval at all, batches of blocks only where they are long and many enough.
 //!
 //! With that, false "differs" stay at or below 5 % under the standard rule, for effects that wander with correlation
-//! 0.3, 0.6 and 0.9, at a cost of at most 10 blocks to an easy study. Ten blocks (quick mode) keep the power to find
+//! 0.3 to 0.9, at a cost of at most 10 blocks to an easy study. Ten blocks (quick mode) keep the power to find
 //! twice the noise, and pay for it: there a wandering effect is declared too often, by how much the test
-//! `limits_of_few_blocks` prints and bounds. The rare slow mode that a study never saw is the other limit: nothing
-//! computed from the blocks can know of it.
+//! `limits_of_few_blocks` prints and bounds. Nothing computed from the blocks can know of a rare slow mode that
+//! a study never saw, nor of an effect that stays put for a study and wanders over days.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,
