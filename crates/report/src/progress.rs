@@ -22,10 +22,11 @@ pub fn line(event: &Event) -> Option<String> {
             Some(format!("run {}: {} ({trials} in each block{before})", clean(run), clean(title)))
         }
         Event::TrialStarted { .. } | Event::Phase { .. } => None,
-        Event::TrialEnded { block, cell, status, .. } => {
+        Event::TrialEnded { block, cell, status, elapsed_ns } => {
             let place = format!("block {}, trial of cell {cell}", block + 1);
             match status {
-                TrialStatus::Ok => None,
+                // It is stored by now: whoever kills the run after this line does not lose the trial.
+                TrialStatus::Ok => Some(format!("{place} is stored, {}", duration(*elapsed_ns))),
                 TrialStatus::Void { reasons } => Some(format!("{place} is void: {}", clean(&reasons.join("; ")))),
                 TrialStatus::Failed { reason } => Some(format!("{place} failed: {}", clean(reason))),
             }

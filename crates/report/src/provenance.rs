@@ -11,7 +11,7 @@ use serde_json::Value;
 pub(crate) fn lines(document: &Document) -> Vec<(&'static str, String)> {
     let run = &document.run;
     let mut lines = Vec::new();
-    lines.push(("machine", machine(&run.machine).unwrap_or_else(|| "not recorded".to_owned())));
+    lines.push(("machine", machine(run).unwrap_or_else(|| "not recorded".to_owned())));
     let fixed = Factors::of(run).fixed();
     if !fixed.is_empty() {
         lines.push(("fixed", fixed.join(", ")));
@@ -37,7 +37,7 @@ pub(crate) fn lines(document: &Document) -> Vec<(&'static str, String)> {
 /// The command that runs it again.
 pub(crate) fn reproduce(run: &RunHead) -> String {
     let quick = if run.mode.quick { " --quick" } else { "" };
-    let check = if run.mode.self_check { " --self-check" } else { "" };
+    let check = if run.mode.self_check { " --aa" } else { "" };
     let file = clean(&run.file);
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     let file = if file.chars().all(plain) { file } else { format!("'{}'", file.replace('\'', "'\\''")) };
@@ -60,7 +60,8 @@ fn design(run: &RunHead) -> String {
 }
 
 /// The machine in one line, of what its facts tell; `None` when they tell nothing.
-pub(crate) fn machine(facts: &Value) -> Option<String> {
+pub(crate) fn machine(run: &RunHead) -> Option<String> {
+    let facts = serde_json::to_value(&run.machine).ok()?;
     let text = |path: &str| facts.pointer(path).and_then(Value::as_str).map(clean).filter(|text| !text.is_empty());
     let number = |path: &str| facts.pointer(path).and_then(Value::as_u64);
     let parts = [

@@ -3,6 +3,7 @@
 use baremark_model::descriptor::Better;
 use baremark_model::document::*;
 use baremark_model::event::TrialStatus;
+use baremark_model::machine::MachineFacts;
 use baremark_model::plan::{Absent, Contrast, Mode, Treatment};
 use baremark_model::seam::Sample;
 use baremark_model::study::Design;
@@ -114,12 +115,13 @@ pub fn head() -> RunHead {
             ("page", &["4k", "2m"]),
             ("host_backing", &["2m"]),
         ]),
-        machine: serde_json::json!({
+        machine: serde_json::from_value(serde_json::json!({
             "cpu": { "model_name": "AMD EPYC", "logical_cpus": 2, "sockets": 1 },
             "memory": { "total_bytes": 25_276_502_016_u64 },
             "kernel": { "release": "6.1.0-28-amd64" },
             "virtualization": { "hypervisor": true, "hypervisor_vendor": "KVMKVMKVM" },
-        }),
+        }))
+        .expect("facts of a machine"),
         version: "0.1.0".to_owned(),
         design: Design {
             precision: Share(0.01),
@@ -180,9 +182,19 @@ pub fn typical() -> Document {
         document.trials.push(trial(block, 1, &[(&n2, 0.039_56), (&v2, 0.039_31)], TrialStatus::Ok));
     }
     document.looks = vec![
-        LookRow { blocks: 10, half_width: Some(0.0121), decision: "continue: ±1.2 % is wider than ±1 %".to_owned() },
-        LookRow { blocks: 15, half_width: Some(0.0093), decision: "confirm: ±1 % is met".to_owned() },
-        LookRow { blocks: 20, half_width: Some(0.0088), decision: "stop: confirmed".to_owned() },
+        LookRow {
+            blocks: 10,
+            half_width: Some(0.0121),
+            independent: true,
+            decision: "continue: ±1.2 % is wider than ±1 %".to_owned(),
+        },
+        LookRow {
+            blocks: 15,
+            half_width: Some(0.0093),
+            independent: true,
+            decision: "confirm: ±1 % is met".to_owned(),
+        },
+        LookRow { blocks: 20, half_width: Some(0.0088), independent: true, decision: "stop: confirmed".to_owned() },
     ];
     document
 }
@@ -294,7 +306,7 @@ pub fn scaling() -> Document {
     document.run.columns = "ranks".to_owned();
     document.run.rows = None;
     document.run.published = None;
-    document.run.machine = serde_json::Value::Null;
+    document.run.machine = MachineFacts::default();
     document.run.factors = factors(&[("ranks", &["1", "2"])]);
     let (one, two) = (treatment(&[("ranks", "1")]), treatment(&[("ranks", "2")]));
     document.estimates = vec![estimate("triad", &one, 6617.0, 31.0), estimate("triad", &two, 12_505.0, 88.0)];

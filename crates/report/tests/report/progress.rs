@@ -26,9 +26,15 @@ fn events() -> Vec<Event> {
     events.push(Event::Looked(LookRow {
         blocks: 10,
         half_width: Some(0.0141),
+        independent: true,
         decision: "continue: too wide".to_owned(),
     }));
-    events.push(Event::Looked(LookRow { blocks: 15, half_width: Some(0.0099), decision: "confirm: met".to_owned() }));
+    events.push(Event::Looked(LookRow {
+        blocks: 15,
+        half_width: Some(0.0099),
+        independent: true,
+        decision: "confirm: met".to_owned(),
+    }));
     events.push(Event::Stopped { reason: "confirmed".to_owned(), blocks: 20, elapsed_ns: 171 * SECOND });
     events
 }
@@ -63,7 +69,7 @@ fn time_to_go_follows_width_and_never_passes_the_budget() {
         progress.heard(&Event::TrialEnded { block, cell: 0, status: TrialStatus::Ok, elapsed_ns: SECOND });
     }
     let at = |progress: &mut Progress, width: f64| {
-        let look = LookRow { blocks: 10, half_width: Some(width), decision: "continue".to_owned() };
+        let look = LookRow { blocks: 10, half_width: Some(width), independent: true, decision: "continue".to_owned() };
         progress.heard(&Event::Looked(look));
         progress.to_go(Nanos(10 * SECOND)).map(|left| left.0 / SECOND)
     };

@@ -2,6 +2,7 @@
 
 use baremark_model::document::LookRow;
 use baremark_model::event::TrialStatus;
+use baremark_model::machine::{Isa, MachineFacts};
 use baremark_model::plan::{Cell, Mode, Plan};
 use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use baremark_model::study::Design;
@@ -59,7 +60,7 @@ pub fn run(id: Option<&str>) -> RunRecord {
         study_file: "studies/a.toml".to_owned(),
         study_text: "[study]\ntitle = \"é\"\n".to_owned(),
         plan: plan(),
-        machine: serde_json::json!({ "cpu": { "model": "A CPU", "mhz": 2100.5 } }),
+        machine: MachineFacts { hostname: Some("a machine".to_owned()), ..MachineFacts::default() },
         version: "0.1.0".to_owned(),
         started: STARTED,
     }
@@ -117,7 +118,7 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
         void: Vec::new(),
         flags: vec!["a flag".to_owned()],
         tick_rate_per_s: TickRate(2.1e9),
-        instruction_set: "avx2".to_owned(),
+        instruction_set: Isa::Avx2,
         lost_before: LostTime::default(),
         lost_after: LostTime { looked_ns: 1, gaps: 2, share: 0.25, longest_ns: 3 },
         elapsed_ns: 1,
@@ -143,7 +144,7 @@ pub fn add(store: &Store, run: &RunId, seq: u64, phases: usize) -> Result<(), St
 }
 
 pub fn look(blocks: u64, half_width: Option<f64>) -> LookRow {
-    LookRow { blocks, half_width, decision: "continue: not yet".to_owned() }
+    LookRow { blocks, half_width, independent: true, decision: "continue: not yet".to_owned() }
 }
 
 /// What SQLite itself thinks of the whole file.
