@@ -6,8 +6,8 @@
 use crate::number::{self, Digits, fixed, ratio_decimals};
 use crate::text::clean;
 use crate::treatment::{Factors, join, phrase};
-use crate::words::{self, Quantity};
-use baremark_model::document::{Document, EstimateRow, Outcome, RatioRow};
+use crate::words::{self, Quantity, Tone, limits_of, ratio_of};
+use baremark_model::document::{Document, EstimateRow, RatioRow};
 use baremark_model::plan::{Contrast, Treatment};
 
 /// A table as data.
@@ -63,8 +63,8 @@ pub(crate) struct RatioCell {
     pub verdict: String,
     /// The verdict in a word or two.
     pub short: String,
-    /// What was decided.
-    pub outcome: Outcome,
+    /// How it is to be taken.
+    pub tone: Tone,
 }
 
 /// The table of one metric; `None` where nothing was measured and nothing is absent.
@@ -168,8 +168,8 @@ fn measured(document: &Document, row: &EstimateRow, ratio: Option<&RatioRow>) ->
 
 /// A ratio as a table shows it; `None` where no block counts.
 pub(crate) fn ratio_cell(document: &Document, row: &RatioRow) -> Option<RatioCell> {
-    let ratio = row.ratio?;
-    let limits = row.lo.zip(row.hi);
+    let ratio = ratio_of(row)?;
+    let limits = limits_of(row);
     let places = ratio_decimals(ratio, limits, 1.0, Digits::Two);
     let interval = limits.map(|(lo, hi)| format!("{} to {}", fixed(lo, places), fixed(hi, places)));
     let half_width = limits.map(|(lo, hi)| format!(" ± {}", fixed((hi - lo) / 2.0, places)));
@@ -191,7 +191,7 @@ pub(crate) fn ratio_cell(document: &Document, row: &RatioRow) -> Option<RatioCel
         half_width: half_width.unwrap_or_default(),
         verdict,
         short,
-        outcome: row.verdict,
+        tone: words::tone(row),
     })
 }
 

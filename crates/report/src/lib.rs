@@ -6,7 +6,9 @@
 //! show digits that it does not support.
 #![forbid(unsafe_code)]
 
+pub mod figure;
 pub mod history;
+pub mod html;
 pub mod json;
 pub mod progress;
 pub mod terminal;
@@ -15,6 +17,7 @@ mod grid;
 mod number;
 mod outline;
 mod provenance;
+mod svg;
 mod text;
 mod treatment;
 mod words;

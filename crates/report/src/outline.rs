@@ -5,7 +5,7 @@ use crate::number::{self, count, percent};
 use crate::provenance;
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
-use crate::words::{Headline, Quantity, headline};
+use crate::words::{Headline, Quantity, Tone, headline, limits_of};
 use baremark_model::document::Document;
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Contrast, Treatment};
@@ -106,12 +106,7 @@ fn cautions(document: &Document) -> Vec<String> {
 fn without_ratios(document: &Document) -> Vec<Headline> {
     let factors = Factors::of(&document.run);
     let quantity = Quantity::of(document, &document.run.metric);
-    let plain = |sentence: String| Headline {
-        overturned: None,
-        sentence,
-        sensitivity: None,
-        outcome: baremark_model::document::Outcome::Undecided,
-    };
+    let plain = |sentence: String| Headline { overturned: None, sentence, sensitivity: None, tone: Tone::Plain };
     let rows = document.estimates.iter().filter(|row| row.metric == document.run.metric);
     let said: Vec<Headline> = rows
         .map(|row| {
@@ -158,7 +153,7 @@ fn notes(document: &Document) -> Vec<String> {
 /// What the intervals are.
 fn intervals(document: &Document) -> Option<String> {
     let rows: Vec<_> =
-        document.ratios.iter().filter(|row| row.metric == document.run.metric && row.lo.is_some()).collect();
+        document.ratios.iter().filter(|row| row.metric == document.run.metric && limits_of(row).is_some()).collect();
     if rows.is_empty() {
         return None;
     }

@@ -3,8 +3,8 @@
 use crate::grid::{Cell, Grid, RatioCell};
 use crate::outline::{Outline, outline};
 use crate::text::{Paint, Style, left, width, wrap};
-use crate::words::Headline;
-use baremark_model::document::{Document, Outcome};
+use crate::words::{Headline, Tone};
+use baremark_model::document::Document;
 
 const INDENT: usize = 2;
 const GAP: usize = 3;
@@ -121,9 +121,9 @@ impl Page {
         let label = grid.rows.iter().map(|row| width(&row.label)).max().unwrap_or(0).min(self.style.width / 3);
         let room = self.style.width.saturating_sub(INDENT + label);
         let most = room.saturating_sub(GAP).max(12);
-        let mut laid = Laid::of(grid, Detail::Full, most);
+        let mut laid = Laid::of(grid, Detail::Full, &self.style, most);
         if laid.widths.iter().map(|w| w + GAP).sum::<usize>() > room {
-            laid = Laid::of(grid, Detail::Short, most);
+            laid = Laid::of(grid, Detail::Short, &self.style, most);
         }
         let mut from = 0;
         while from < laid.widths.len() {
@@ -163,7 +163,6 @@ impl Page {
                 line.push_str(&left(labels.get(at).map_or("", String::as_str), label));
                 for (cell, column) in cells.iter().zip(part.clone()) {
                     let (paint, text) = cell.get(at).cloned().unwrap_or((Paint::Plain, String::new()));
-                    let text = self.style.plain(&text);
                     line.push_str(&gap);
                     line.push_str(&self.style.paint(paint, &text));
                     line.push_str(&" ".repeat(laid.widths[column].saturating_sub(width(&text))));
@@ -193,9 +192,12 @@ struct Laid {
 }
 
 impl Laid {
-    fn of(grid: &Grid, detail: Detail, most: usize) -> Self {
-        let cells: Vec<Vec<Lines>> =
-            grid.rows.iter().map(|row| row.cells.iter().map(|cell| lines(cell, detail)).collect()).collect();
+    fn of(grid: &Grid, detail: Detail, style: &Style, most: usize) -> Self {
+        let cells: Vec<Vec<Lines>> = grid
+            .rows
+            .iter()
+            .map(|row| row.cells.iter().map(|cell| shown(lines(cell, detail), style)).collect())
+            .collect();
         let widest = |column: usize| {
             let texts = cells.iter().flat_map(|row: &Vec<Lines>| row[column].iter().map(|(_, text)| width(text)));
             texts.chain([width(&grid.columns[column])]).max().unwrap_or(0).min(most)
@@ -218,6 +220,11 @@ fn lines(cell: &Cell, detail: Detail) -> Lines {
     }
 }
 
+/// Lines as the place can show them; before widths are taken, because `±` is one column and `+-` is two.
+fn shown(lines: Lines, style: &Style) -> Lines {
+    lines.into_iter().map(|(paint, text)| (paint, style.plain(&text))).collect()
+}
+
 fn ratio_lines(ratio: &RatioCell, detail: Detail) -> Lines {
     let interval = if ratio.interval.is_empty() { String::new() } else { format!(" ({})", ratio.interval) };
     let (value, verdict) = match detail {
@@ -226,16 +233,17 @@ fn ratio_lines(ratio: &RatioCell, detail: Detail) -> Lines {
     };
     let mut lines = vec![(Paint::Strong, value)];
     if !verdict.is_empty() {
-        lines.push((paint(ratio.outcome), verdict));
+        lines.push((paint(ratio.tone), verdict));
     }
     lines
 }
 
-fn paint(outcome: Outcome) -> Paint {
-    match outcome {
-        Outcome::Undecided => Paint::Caution,
-        Outcome::Equivalent | Outcome::DiffersByLess => Paint::Good,
-        Outcome::DiffersByMore => Paint::Strong,
+fn paint(tone: Tone) -> Paint {
+    match tone {
+        Tone::Plain => Paint::Plain,
+        Tone::Differs => Paint::Strong,
+        Tone::Alike => Paint::Good,
+        Tone::Open => Paint::Caution,
     }
 }
 

@@ -20,8 +20,32 @@ pub(crate) struct Headline {
     pub sentence: String,
     /// The ratio by other lights.
     pub sensitivity: Option<String>,
-    /// What was decided.
-    pub outcome: Outcome,
+    /// How it is to be taken.
+    pub tone: Tone,
+}
+
+/// How a reader is to take a verdict; layouts colour by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// No verdict, only a statement.
+    Plain,
+    /// There is a difference that matters.
+    Differs,
+    /// There is none that matters.
+    Alike,
+    /// Not decided, or a self-check that finds what is not there.
+    Open,
+}
+
+/// How the verdict of a ratio is to be taken.
+pub(crate) fn tone(row: &RatioRow) -> Tone {
+    match (row.contrast, limits_of(row), row.verdict) {
+        (Contrast::PageSize, ..) => Tone::Plain,
+        (Contrast::SelfCheck, Some((lo, hi)), _) if (lo..=hi).contains(&1.0) => Tone::Alike,
+        (Contrast::SelfCheck, ..) | (.., Outcome::Undecided) => Tone::Open,
+        (.., Outcome::DiffersByMore) => Tone::Differs,
+        (.., Outcome::DiffersByLess | Outcome::Equivalent) => Tone::Alike,
+    }
 }
 
 /// What a metric measures, as far as sentences need it.
@@ -74,6 +98,16 @@ impl Quantity {
     }
 }
 
+/// A ratio's estimate, where it is one: what is not finite counts as absent.
+pub(crate) fn ratio_of(row: &RatioRow) -> Option<f64> {
+    row.ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+}
+
+/// A ratio's interval, where it has both limits.
+pub(crate) fn limits_of(row: &RatioRow) -> Option<(f64, f64)> {
+    row.lo.zip(row.hi).filter(|(lo, hi)| *lo > 0.0 && hi.is_finite() && lo <= hi)
+}
+
 /// The verdict of a ratio in a few words: the document's own, or what its outcome says.
 pub(crate) fn verdict(document: &Document, row: &RatioRow) -> String {
     let delta = document.run.design.delta;
@@ -115,12 +149,12 @@ pub(crate) fn headline(document: &Document, row: &RatioRow) -> Headline {
             .then(|| format!("The verdict below would flip by another light: {}.", overturned.join("; "))),
         sentence: sentence(document, row, &scale),
         sensitivity: (!row.sensitivity.is_empty()).then(|| format!("By other lights: {}.", lights(false).join("; "))),
-        outcome: row.verdict,
+        tone: tone(row),
     }
 }
 
 fn sentence(document: &Document, row: &RatioRow, scale: &Scale) -> String {
-    let Some(ratio) = row.ratio else {
+    let Some(ratio) = ratio_of(row) else {
         let factors = Factors::of(&document.run);
         let (above, below) = (factors.name(&row.treatment), factors.name(&row.relative_to));
         return format!("{above} against {below}: no block counts.");
@@ -192,7 +226,7 @@ fn contrast(document: &Document, row: &RatioRow, scale: &Scale, ratio: f64) -> S
 /// "native with 4k pages against itself: no difference found: noise floor ±0.8 %."
 fn self_check(document: &Document, row: &RatioRow, scale: &Scale, ratio: f64) -> String {
     let name = Factors::of(&document.run).name(&row.treatment);
-    let Some((lo, hi)) = row.lo.zip(row.hi) else {
+    let Some((lo, hi)) = limits_of(row) else {
         return format!("{name} against itself: too few blocks for a noise floor.");
     };
     let floor = percent((hi - 1.0).abs().max((1.0 - lo).abs()));
@@ -223,11 +257,11 @@ struct Scale {
 impl Scale {
     fn of(document: &Document, row: &RatioRow) -> Self {
         let quantity = Quantity::of(document, &row.metric);
-        let ratio = row.ratio.unwrap_or(1.0);
+        let ratio = ratio_of(row).unwrap_or(1.0);
         let keeps = matches!(row.contrast, Contrast::Environment) && quantity.better != Some(Better::Lower);
         let percent = keeps && (0.1..2.0).contains(&ratio);
         let unit = if percent { 100.0 } else { 1.0 };
-        Scale { percent, decimals: ratio_decimals(ratio, row.lo.zip(row.hi), unit, Digits::Plain), quantity }
+        Scale { percent, decimals: ratio_decimals(ratio, limits_of(row), unit, Digits::Plain), quantity }
     }
 
     fn bare(&self, ratio: f64) -> String {
@@ -241,7 +275,7 @@ impl Scale {
 
     /// ", 95.4 to 97.1 %", or nothing where there is no interval.
     fn interval(&self, row: &RatioRow) -> String {
-        match row.lo.zip(row.hi) {
+        match limits_of(row) {
             Some((lo, hi)) => format!(", {} to {}", self.bare(lo), self.show(hi)),
             None => String::new(),
         }

@@ -72,9 +72,14 @@ pub fn light(name: &str, blocks: usize, ratio: f64, flips: bool) -> SensitivityR
 }
 
 pub fn trial(block: u64, cell: usize, arms: &[(&Treatment, f64)], status: TrialStatus) -> TrialRow {
-    // A little pattern instead of noise, so that plots have something to show.
+    // Noise that is the same in every run, so that plots have something to show.
     #[expect(clippy::cast_precision_loss, reason = "small")]
-    let wobble = |k: u64| 1.0 + 0.004 * (((block * 7 + k * 5 + cell as u64 * 3) % 11) as f64 - 5.0) / 5.0;
+    let wobble = |k: u64| {
+        let mut mixed = (block * 64 + k * 8 + cell as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        1.0 + 0.03 * ((mixed >> 40) as f64 / (1_u64 << 24) as f64 - 0.5)
+    };
     let arms = (0..)
         .zip(arms)
         .map(|(k, (treatment, value))| {
