@@ -88,6 +88,9 @@ enum Command {
     Report {
         /// The run; a unique beginning will do [default: the latest one]
         run: Option<String>,
+        /// Write the report as one HTML page that needs nothing else
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
     },
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
@@ -133,7 +136,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::List { what }) => list::run(what, context.json),
         Some(Command::Doctor) => doctor::run(context.json),
         Some(Command::History) => history::run(&context),
-        Some(Command::Report { run }) => report::run(&context, run.as_deref()),
+        Some(Command::Report { run, html }) => report::run(&context, run.as_deref(), html.as_deref()),
         Some(Command::Agent) => unreachable!("handled above"),
     }
 }

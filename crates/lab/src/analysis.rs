@@ -53,15 +53,16 @@ pub struct Run {
 /// The document of a run.
 #[must_use]
 pub fn document(run: &Run, workload: &Descriptor) -> Document {
+    let ratios = ratios(&run.plan, &run.trials);
     Document {
         format: FORMAT.to_owned(),
         run: head(run),
         trials: run.trials.iter().map(|trial| trial_row(&run.plan, trial)).collect(),
         estimates: estimates(run, workload),
-        ratios: ratios(&run.plan, &run.trials),
         looks: run.looks.clone(),
         absent: run.plan.absent.clone(),
-        flags: flags(run, workload),
+        flags: flags(run, workload, &ratios),
+        ratios,
     }
 }
 
@@ -292,10 +293,10 @@ fn contradicts(verdict: Outcome, interval: &Interval, delta: f64) -> bool {
 }
 
 /// Virtual machines that beat native beyond the interval: then something beside virtualization differs between the arms.
-fn faster_than_native(run: &Run, workload: &Descriptor) -> Vec<FlagRow> {
+fn faster_than_native(run: &Run, workload: &Descriptor, ratios: &[RatioRow]) -> Vec<FlagRow> {
     let better = workload.metric(&run.plan.metric).map(|metric| metric.better);
     let mut rows = Vec::new();
-    for (row, pair) in ratios(&run.plan, &run.trials).into_iter().zip(&run.plan.pairs) {
+    for (row, pair) in ratios.iter().zip(&run.plan.pairs) {
         let arm = &run.plan.arms[pair.numerator].arm;
         let beaten = match better {
             Some(Better::Higher) => row.lo.is_some_and(|lo| lo > 1.0),
@@ -312,13 +313,13 @@ fn faster_than_native(run: &Run, workload: &Descriptor) -> Vec<FlagRow> {
             }
         };
         let text = format!("faster than native beyond the interval: {why}");
-        rows.push(FlagRow { treatment: row.treatment, text, trials: 0 });
+        rows.push(FlagRow { treatment: row.treatment.clone(), text, trials: 0 });
     }
     rows
 }
 
-fn flags(run: &Run, workload: &Descriptor) -> Vec<FlagRow> {
-    let mut rows = faster_than_native(run, workload);
+fn flags(run: &Run, workload: &Descriptor, ratios: &[RatioRow]) -> Vec<FlagRow> {
+    let mut rows = faster_than_native(run, workload, ratios);
     let mut raise = |treatment: &Treatment, text: String, trials: usize| {
         rows.push(FlagRow { treatment: treatment.clone(), text, trials });
     };

@@ -11,6 +11,7 @@ use crate::provenance::reproduce;
 use crate::svg::{STYLE, escape};
 use crate::words::{Headline, Tone};
 use baremark_model::document::Document;
+use baremark_model::machine::MachineFacts;
 use std::fmt::Write;
 
 const PAGE: &str = include_str!("page.css");
@@ -230,8 +231,8 @@ impl Page {
             "</dl>\n<p class=\"note\">To have these numbers again:</p>\n<pre><code>{}</code></pre>\n",
             escape(&reproduce(&document.run))
         ));
-        if let Some(facts) = document.run.machine.as_object().filter(|facts| !facts.is_empty()) {
-            let facts = serde_json::to_string_pretty(facts).unwrap_or_default();
+        if document.run.machine != MachineFacts::default() {
+            let facts = serde_json::to_string_pretty(&document.run.machine).unwrap_or_default();
             self.add("<details><summary>All that is recorded of the machine</summary>\n<pre>");
             for line in facts.lines() {
                 self.put(format_args!("{}\n", escape(line)));
