@@ -71,3 +71,39 @@ fn a_store_under_a_file_is_refused() {
     let message = run_refused(&bench);
     assert!(message.contains("store"), "{message}");
 }
+
+#[test]
+fn a_trial_that_does_not_get_its_pages_is_void() {
+    let bench = Bench::new();
+    bench.write(
+        "small.toml",
+        SMALL.replace("[\"native\", \"null\"]", "\"native\"").replace("\"4k\"", "[\"4k\", \"2m\"]"),
+    );
+    let mut command = bench.command(&["run", "small.toml", "--json"]);
+    // Transparent huge pages are switched off for this process and its children: what a machine without them looks like.
+    // SAFETY: prctl is async-signal-safe and touches no memory.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(&mut command, || {
+            match libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        });
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let trials = document["trials"].as_array().unwrap();
+    let of = |page: &str| -> Vec<&serde_json::Value> {
+        trials.iter().filter(|trial| trial["arms"][0]["treatment"]["page"] == page).collect()
+    };
+    assert!(of("4k").len() >= 10 && of("4k").iter().all(|trial| trial["status"] == "ok"), "{document:#}");
+    assert_eq!(of("2m").len(), 3, "given up after three in a row");
+    for trial in of("2m") {
+        assert_ne!(trial["status"], "ok", "{trial:#}");
+    }
+    let estimated: Vec<_> =
+        document["estimates"].as_array().unwrap().iter().map(|row| &row["treatment"]["page"]).collect();
+    assert!(estimated.iter().all(|page| *page == "4k"), "what did not get its pages has no estimate: {estimated:?}");
+    assert!(document["flags"].to_string().contains("does not count"), "{}", document["flags"]);
+}
