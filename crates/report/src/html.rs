@@ -11,6 +11,8 @@ use crate::provenance::reproduce;
 use crate::svg::{STYLE, escape};
 use crate::words::{Headline, Tone};
 use baremark_model::document::Document;
+use baremark_model::machine::MachineFacts;
+use serde_json::Value;
 use std::fmt::Write;
 
 const PAGE: &str = include_str!("page.css");
@@ -230,8 +232,9 @@ impl Page {
             "</dl>\n<p class=\"note\">To have these numbers again:</p>\n<pre><code>{}</code></pre>\n",
             escape(&reproduce(&document.run))
         ));
-        if let Some(facts) = document.run.machine.as_object().filter(|facts| !facts.is_empty()) {
-            let facts = serde_json::to_string_pretty(facts).unwrap_or_default();
+        if document.run.machine != MachineFacts::default() {
+            let facts = serde_json::to_value(&document.run.machine).ok().and_then(known).unwrap_or_default();
+            let facts = serde_json::to_string_pretty(&facts).unwrap_or_default();
             self.add("<details><summary>All that is recorded of the machine</summary>\n<pre>");
             for line in facts.lines() {
                 self.put(format_args!("{}\n", escape(line)));
@@ -239,6 +242,20 @@ impl Page {
             self.add("</pre></details>\n");
         }
         self.add("</section>\n");
+    }
+}
+
+/// What is known of `facts`: without what is null or empty.
+fn known(facts: Value) -> Option<Value> {
+    match facts {
+        Value::Null => None,
+        Value::Object(fields) => {
+            let fields = fields.into_iter().filter_map(|(key, value)| Some((key, known(value)?)));
+            let fields: serde_json::Map<_, _> = fields.collect();
+            (!fields.is_empty()).then_some(Value::Object(fields))
+        }
+        Value::Array(items) if items.is_empty() => None,
+        value => Some(value),
     }
 }
 
