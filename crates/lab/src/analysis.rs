@@ -15,7 +15,7 @@ use baremark_model::seam::Sample;
 use baremark_model::units::{Share, UnixTime};
 use baremark_stats::estimate::{mean_interval, median};
 use baremark_stats::halves::drift;
-use baremark_stats::{Estimator, Family, Interval, Judged, PairedRatio, Reason, Verdict, judge};
+use baremark_stats::{Estimator, Family, Independence, Interval, Judged, PairedRatio, Reason, Verdict, judge};
 use std::collections::BTreeMap;
 
 /// The false discovery rate of a study, and one minus the confidence of a single interval.
@@ -61,7 +61,7 @@ pub fn document(run: &Run, workload: &Descriptor) -> Document {
         ratios: ratios(&run.plan, &run.trials),
         looks: run.looks.clone(),
         absent: run.plan.absent.clone(),
-        flags: flags(run),
+        flags: flags(run, workload),
     }
 }
 
@@ -187,6 +187,7 @@ fn ratios(plan: &Plan, trials: &[Finished]) -> Vec<RatioRow> {
             verdict: Outcome::Undecided,
             words: "undecided: too few blocks".to_owned(),
             more_blocks: None,
+            independence: "assumed".to_owned(),
             sensitivity: Vec::new(),
         };
         if let Some((ratio, judged)) = found {
@@ -200,6 +201,12 @@ fn ratios(plan: &Plan, trials: &[Finished]) -> Vec<RatioRow> {
 
 fn fill(row: &mut RatioRow, ratio: &PairedRatio, judged: &Judged, plan: &Plan) {
     row.estimator = name(ratio.estimator()).to_owned();
+    row.independence = match ratio.independence() {
+        Independence::Shown => "shown",
+        Independence::Assumed => "assumed",
+        Independence::Rejected => "rejected",
+    }
+    .to_owned();
     if let Some(interval) = judged.interval {
         row.ratio = Some(interval.centre.exp());
         row.lo = Some(interval.lo.exp());
@@ -284,8 +291,34 @@ fn contradicts(verdict: Outcome, interval: &Interval, delta: f64) -> bool {
     }
 }
 
-fn flags(run: &Run) -> Vec<FlagRow> {
+/// Virtual machines that beat native beyond the interval: then something beside virtualization differs between the arms.
+fn faster_than_native(run: &Run, workload: &Descriptor) -> Vec<FlagRow> {
+    let better = workload.metric(&run.plan.metric).map(|metric| metric.better);
     let mut rows = Vec::new();
+    for (row, pair) in ratios(&run.plan, &run.trials).into_iter().zip(&run.plan.pairs) {
+        let arm = &run.plan.arms[pair.numerator].arm;
+        let beaten = match better {
+            Some(Better::Higher) => row.lo.is_some_and(|lo| lo > 1.0),
+            Some(Better::Lower) => row.hi.is_some_and(|hi| hi < 1.0),
+            None => false,
+        };
+        if pair.contrast != Contrast::Environment || arm.host_backing.is_none() || !beaten {
+            continue;
+        }
+        let why = match arm.host_backing == Some(arm.page) {
+            true => "the arms share their memory, so look at placement, frequency and what else ran",
+            false => {
+                "its memory is made of larger pages than native's and lies less scattered; compare host_backing = page"
+            }
+        };
+        let text = format!("faster than native beyond the interval: {why}");
+        rows.push(FlagRow { treatment: row.treatment, text, trials: 0 });
+    }
+    rows
+}
+
+fn flags(run: &Run, workload: &Descriptor) -> Vec<FlagRow> {
+    let mut rows = faster_than_native(run, workload);
     let mut raise = |treatment: &Treatment, text: String, trials: usize| {
         rows.push(FlagRow { treatment: treatment.clone(), text, trials });
     };

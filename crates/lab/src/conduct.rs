@@ -11,7 +11,7 @@ use baremark_model::event::{Event, TrialStatus};
 use baremark_model::plan::Plan;
 use baremark_model::site::Environment;
 use baremark_model::wire::TrialResult;
-use baremark_stats::{Decision, Look, PairedRatio, StopReason, StoppingRule};
+use baremark_stats::{Decision, Independence, Look, PairedRatio, StopReason, StoppingRule};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -209,7 +209,7 @@ impl Conductor<'_> {
         let look = Look {
             blocks: u32::try_from(blocks).unwrap_or(u32::MAX),
             half_width,
-            independent: ratios.iter().all(PairedRatio::independent),
+            independent: ratios.iter().all(|ratio| ratio.independence() != Independence::Rejected),
         };
         state.looks.push(look);
         let decision = match rule.next(&state.looks) {

@@ -176,6 +176,8 @@ pub struct RatioRow {
     pub words: String,
     /// When undecided: about how many more blocks it would take, where that can be said.
     pub more_blocks: Option<u64>,
+    /// Whether successive blocks were shown to be independent: `shown`, `assumed` (too few blocks to tell) or `rejected`.
+    pub independence: String,
     /// The same ratio by other lights.
     pub sensitivity: Vec<SensitivityRow>,
 }
