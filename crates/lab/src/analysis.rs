@@ -8,7 +8,6 @@ use baremark_model::descriptor::{Better, Descriptor};
 use baremark_model::document::{
     Document, EstimateRow, FORMAT, FlagRow, LookRow, Outcome, RatioRow, RunHead, SensitivityRow, TrialArm, TrialRow,
 };
-use baremark_model::event::TrialStatus;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::{Contrast, Plan, Treatment};
 use baremark_model::seam::Sample;
@@ -323,18 +322,6 @@ fn flags(run: &Run, workload: &Descriptor, ratios: &[RatioRow]) -> Vec<FlagRow> 
     let mut raise = |treatment: &Treatment, text: String, trials: usize| {
         rows.push(FlagRow { treatment: treatment.clone(), text, trials });
     };
-    let nothing = Treatment::new();
-    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for trial in &run.trials {
-        match &trial.status {
-            TrialStatus::Ok => {}
-            TrialStatus::Void { reasons: why } => why.iter().for_each(|why| *reasons.entry(why).or_default() += 1),
-            TrialStatus::Failed { reason } => *reasons.entry(reason).or_default() += 1,
-        }
-    }
-    for (why, trials) in reasons {
-        raise(&nothing, format!("does not count: {why}"), trials);
-    }
     for (arm, planned) in run.plan.arms.iter().enumerate() {
         let places = places(&run.plan, &run.trials, arm);
         let halves: Vec<(f64, f64)> =
@@ -349,7 +336,7 @@ fn flags(run: &Run, workload: &Descriptor, ratios: &[RatioRow]) -> Vec<FlagRow> 
         *notes.entry(flag).or_default() += 1;
     }
     for (text, trials) in notes {
-        raise(&nothing, text.to_owned(), trials);
+        raise(&Treatment::new(), text.to_owned(), trials);
     }
     rows
 }

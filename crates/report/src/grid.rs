@@ -183,7 +183,7 @@ pub(crate) fn ratio_cell(document: &Document, row: &RatioRow) -> Option<RatioCel
             };
             (found.to_owned(), found.to_owned())
         }
-        _ => (words::verdict(document, row), words::short(document, row)),
+        _ => (words::outcome(document, row), words::short(document, row)),
     };
     Some(RatioCell {
         value: fixed(ratio, places),

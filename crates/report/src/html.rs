@@ -12,6 +12,7 @@ use crate::svg::{STYLE, escape};
 use crate::words::{Headline, Tone};
 use baremark_model::document::Document;
 use baremark_model::machine::MachineFacts;
+use serde_json::Value;
 use std::fmt::Write;
 
 const PAGE: &str = include_str!("page.css");
@@ -232,7 +233,8 @@ impl Page {
             escape(&reproduce(&document.run))
         ));
         if document.run.machine != MachineFacts::default() {
-            let facts = serde_json::to_string_pretty(&document.run.machine).unwrap_or_default();
+            let facts = serde_json::to_value(&document.run.machine).ok().and_then(known).unwrap_or_default();
+            let facts = serde_json::to_string_pretty(&facts).unwrap_or_default();
             self.add("<details><summary>All that is recorded of the machine</summary>\n<pre>");
             for line in facts.lines() {
                 self.put(format_args!("{}\n", escape(line)));
@@ -240,6 +242,20 @@ impl Page {
             self.add("</pre></details>\n");
         }
         self.add("</section>\n");
+    }
+}
+
+/// What is known of `facts`: without what is null or empty.
+fn known(facts: Value) -> Option<Value> {
+    match facts {
+        Value::Null => None,
+        Value::Object(fields) => {
+            let fields = fields.into_iter().filter_map(|(key, value)| Some((key, known(value)?)));
+            let fields: serde_json::Map<_, _> = fields.collect();
+            (!fields.is_empty()).then_some(Value::Object(fields))
+        }
+        Value::Array(items) if items.is_empty() => None,
+        value => Some(value),
     }
 }
 

@@ -157,12 +157,10 @@ fn intervals(document: &Document) -> Option<String> {
     if rows.is_empty() {
         return None;
     }
-    let medians = rows.iter().filter(|row| row.estimator.contains("median")).count();
-    let of = match medians {
-        0 => "the mean over blocks of the log ratio",
-        n if n == rows.len() => "the median over blocks of the ratio",
-        _ => "the mean over blocks of the log ratio, or the median where the blocks are skewed",
-    };
+    let mut of: Vec<String> = rows.iter().map(|row| estimand(&row.estimator)).collect();
+    of.sort_unstable();
+    of.dedup();
+    let of = of.join(" or ");
     let level = |confidence: f64| number::fixed(confidence * 100.0, 1).trim_end_matches(".0").to_owned();
     let least = rows.iter().map(|row| row.confidence).fold(1.0, f64::min);
     let most = rows.iter().map(|row| row.confidence).fold(0.0, f64::max);
@@ -177,6 +175,15 @@ fn intervals(document: &Document) -> Option<String> {
         String::new()
     };
     Some(format!("Intervals: {levels} for {of}{why}."))
+}
+
+/// What an estimator estimates.
+fn estimand(estimator: &str) -> String {
+    match estimator {
+        "mean log ratio" => "the mean over blocks of the log ratio".to_owned(),
+        "median" => "the median over blocks of the ratio".to_owned(),
+        other => format!("the {} estimate over blocks of the ratio", clean(other)),
+    }
 }
 
 fn flags(document: &Document) -> Vec<String> {

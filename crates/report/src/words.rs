@@ -4,7 +4,7 @@
 //! itself a virtual machine the sentence says "of this virtual machine". A contrast of page sizes is worded as a contrast
 //! and never as what a virtual machine keeps.
 
-use crate::number::{Digits, fixed, percent, ratio_decimals};
+use crate::number::{Digits, count, fixed, percent, ratio_decimals};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors, join};
 use baremark_model::descriptor::Better;
@@ -108,12 +108,17 @@ pub(crate) fn limits_of(row: &RatioRow) -> Option<(f64, f64)> {
     row.lo.zip(row.hi).filter(|(lo, hi)| *lo > 0.0 && hi.is_finite() && lo <= hi)
 }
 
-/// The verdict of a ratio in a few words: the document's own, or what its outcome says.
-pub(crate) fn verdict(document: &Document, row: &RatioRow) -> String {
-    let delta = document.run.design.delta;
-    if !row.words.is_empty() {
-        return clean(&row.words).trim_end_matches('.').replacen("undecided: ", "undecided, ", 1);
+/// The verdict of a ratio in words for a sentence: the document's own, else what its outcome says.
+fn verdict(document: &Document, row: &RatioRow) -> String {
+    match clean(&row.words) {
+        words if words.trim().is_empty() => outcome(document, row),
+        words => words.trim_end_matches('.').replacen("undecided: ", "undecided; ", 1),
     }
+}
+
+/// The verdict of a ratio as a table shows it.
+pub(crate) fn outcome(document: &Document, row: &RatioRow) -> String {
+    let delta = document.run.design.delta;
     match row.verdict {
         Outcome::DiffersByMore => format!("differs by more than {delta}"),
         Outcome::DiffersByLess => format!("differs by less than {delta}"),
@@ -157,7 +162,8 @@ fn sentence(document: &Document, row: &RatioRow, scale: &Scale) -> String {
     let Some(ratio) = ratio_of(row) else {
         let factors = Factors::of(&document.run);
         let (above, below) = (factors.name(&row.treatment), factors.name(&row.relative_to));
-        return format!("{above} against {below}: no block counts.");
+        let blocks = count(row.blocks as u64, "block");
+        return format!("{above} against {below}: undecided, {blocks} so far.");
     };
     match row.contrast {
         Contrast::SelfCheck => self_check(document, row, scale, ratio),

@@ -208,7 +208,7 @@ pub fn undecided() -> Document {
     let row = &mut document.ratios[1];
     (row.ratio, row.lo, row.hi) = (Some(0.987), Some(0.968), Some(1.007));
     (row.verdict, row.more_blocks) = (Outcome::Undecided, Some(34));
-    row.words = "undecided: about 34 more blocks".to_owned();
+    row.words = "undecided: the interval is still too wide; about 34 more blocks".to_owned();
     document
 }
 

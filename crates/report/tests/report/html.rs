@@ -185,8 +185,9 @@ fn nothing_that_others_wrote_becomes_markup() {
     run.published = Some(bad.to_owned());
     run.ended = Some(bad.to_owned());
     run.stop_reason = Some(bad.to_owned());
-    run.machine.cpu.model_name = Some(bad.to_owned());
     run.machine.hostname = Some(bad.to_owned());
+    run.machine.cpu.model_name = Some(bad.to_owned());
+    run.machine.kernel.mitigations.insert(bad.to_owned(), bad.to_owned());
     run.factors[1].1[0] = bad.to_owned();
     document.flags[0].text = bad.to_owned();
     document.looks[0].decision = bad.to_owned();
