@@ -34,7 +34,7 @@ fn keeps(ratio: f64, sd: f64) -> Played {
     Played::new(move |_| Answer::Values(vec![1.0, ratio * (sd * rng.normal()).exp()]))
 }
 
-const NEVER: AtomicBool = AtomicBool::new(false);
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 #[test]
 fn a_run_ends_when_the_precision_is_reached_and_confirmed() {
