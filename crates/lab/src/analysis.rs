@@ -3,6 +3,7 @@
 //! Everything is worked out anew from the trials; nothing is carried over from the time when they were measured. Ratios
 //! are judged together as one family, each interval with its verdict, and each again by other lights (sensitivity).
 
+use crate::explain;
 use crate::tally::{self, Finished, Observation};
 use baremark_model::descriptor::{Better, Descriptor};
 use baremark_model::document::{
@@ -62,6 +63,7 @@ pub fn document(run: &Run, workload: &Descriptor) -> Document {
         absent: run.plan.absent.clone(),
         flags: flags(run, workload, &ratios),
         ratios,
+        explanations: explain::explain(&run.plan, &run.trials),
     }
 }
 
@@ -127,7 +129,7 @@ fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
 }
 
 /// For each arm of the plan: the places (trial, arm in the trial) at which it was executed and counted.
-fn places<'t>(plan: &Plan, trials: &'t [Finished], arm: usize) -> Vec<(&'t Finished, usize)> {
+pub(crate) fn places<'t>(plan: &Plan, trials: &'t [Finished], arm: usize) -> Vec<(&'t Finished, usize)> {
     let mut found = Vec::new();
     for trial in trials.iter().filter(|trial| trial.counted().is_some()) {
         let arms = plan.arms_of(plan.cells[trial.cell]);

@@ -411,11 +411,11 @@ fn consistent(plan: &Plan, base: &[(usize, usize)]) -> Result<(), TestCaseError>
     }
     for &cell in &plan.cells {
         match cell {
-            Cell::Pair(pair) => prop_assert!(pair < asked(&plan).count()),
+            Cell::Pair(pair) => prop_assert!(pair < asked(plan).count()),
             Cell::Single(arm) => prop_assert!(arm < arms),
         }
     }
-    prop_assert_eq!(plan.cells.iter().filter(|cell| matches!(cell, Cell::Pair(_))).count(), asked(&plan).count());
+    prop_assert_eq!(plan.cells.iter().filter(|cell| matches!(cell, Cell::Pair(_))).count(), asked(plan).count());
     prop_assert!(plan.design.least_blocks <= plan.design.most_blocks);
     Ok(())
 }
