@@ -14,6 +14,7 @@ pub mod knob;
 pub mod machine;
 pub mod plan;
 pub mod problem;
+pub mod published;
 pub mod reference;
 pub mod seam;
 pub mod site;

@@ -17,6 +17,7 @@ mod grid;
 mod number;
 mod outline;
 mod provenance;
+mod published;
 mod svg;
 mod text;
 mod treatment;

@@ -16,9 +16,10 @@ pub fn render(document: &Document, style: &Style) -> String {
     let mut page = Page { style: *style, text: String::new() };
     page.top(&outline);
     page.headlines(&outline);
-    for grid in &outline.grids {
-        page.grid(grid);
-    }
+    let (own, others) = outline.grids.split_at(outline.grids.len().min(1));
+    own.iter().for_each(|grid| page.grid(grid));
+    page.beside(&outline);
+    others.iter().for_each(|grid| page.grid(grid));
     if !outline.contrasts.is_empty() {
         page.head("Page-size contrasts: the application's pages differ, so this is not what a VM costs");
         page.sentences(&outline.contrasts);
@@ -112,6 +113,19 @@ impl Page {
             if let Some(sensitivity) = &headline.sensitivity {
                 self.paragraph(Paint::Faint, 2 * INDENT, INDENT, sensitivity);
             }
+        }
+    }
+
+    /// The published values, right below those measured here.
+    fn beside(&mut self, outline: &Outline) {
+        let Some(beside) = &outline.beside else { return };
+        self.head(&beside.head);
+        for grid in &beside.grids {
+            self.grid(grid);
+        }
+        self.text.push('\n');
+        for note in &beside.notes {
+            self.paragraph(Paint::Faint, INDENT, 0, note);
         }
     }
 

@@ -75,7 +75,7 @@ fn every_shipped_study_can_be_planned() {
 #[test]
 fn lists_and_doctor_answer() {
     let bench = Bench::new();
-    for what in ["workloads", "environments", "studies", "keys"] {
+    for what in ["workloads", "environments", "studies", "published", "keys"] {
         let output = bench.run(&["list", what]);
         assert!(output.status.success() && output.stdout.len() > 40, "{what}: {}", text(&output.stdout));
     }

@@ -329,3 +329,10 @@ pub fn nothing() -> Document {
     document.trials = vec![trial(0, 0, &[(&native, 1.0)], failed)];
     document
 }
+
+/// Threads against nothing, beside a published pair of tables.
+pub fn stream() -> Document {
+    let mut document = scaling();
+    document.run.published = Some("hpc-memory-2010/stream-virtual".to_owned());
+    document
+}
