@@ -3,7 +3,7 @@
 //! Everything is worked out anew from the trials; nothing is carried over from the time when they were measured. Ratios
 //! are judged together as one family, each interval with its verdict, and each again by other lights (sensitivity).
 
-use crate::tally::{self, Finished};
+use crate::tally::{self, Finished, Observation};
 use baremark_model::descriptor::{Better, Descriptor};
 use baremark_model::document::{
     Document, EstimateRow, FORMAT, FlagRow, LookRow, Outcome, RatioRow, RunHead, SensitivityRow, TrialArm, TrialRow,
@@ -192,6 +192,12 @@ fn ratios(plan: &Plan, trials: &[Finished]) -> Vec<RatioRow> {
         };
         if let Some((ratio, judged)) = found {
             fill(&mut row, ratio, &judged, plan);
+            if plan.arms[pair.numerator].emulated || plan.arms[pair.denominator].emulated {
+                row.verdict = Outcome::Undecided;
+                row.words =
+                    "no verdict: an emulated machine exercises the mechanics and is no measure of a cost".to_owned();
+                row.more_blocks = None;
+            }
             row.sensitivity = sensitivity(plan, trials, index, &row, confidence);
         }
         rows.push(row);
@@ -245,9 +251,9 @@ fn words(verdict: &Verdict, delta: Share, contrast: Contrast) -> (Outcome, Strin
 
 /// The same ratio without flagged trials, by the other estimators, and by which arm began.
 fn sensitivity(plan: &Plan, trials: &[Finished], pair: usize, row: &RatioRow, confidence: f64) -> Vec<SensitivityRow> {
-    let of_pair = tally::of_pair(plan, trials, pair);
-    let logs = |keep: &dyn Fn(&Finished) -> bool| -> Vec<f64> {
-        of_pair.iter().filter(|trial| keep(trial)).filter_map(|trial| trial.log_ratio(&plan.metric)).collect()
+    let observations = tally::observations(plan, trials, pair);
+    let logs = |keep: &dyn Fn(&Observation<'_>) -> bool| -> Vec<f64> {
+        observations.iter().filter(|seen| keep(seen)).map(|seen| seen.log_ratio).collect()
     };
     let all = logs(&|_| true);
     let mut rows = Vec::new();
@@ -262,7 +268,7 @@ fn sensitivity(plan: &Plan, trials: &[Finished], pair: usize, row: &RatioRow, co
     };
     let by =
         |logs: &[f64], estimator| PairedRatio::new(logs).and_then(|ratio| ratio.interval_by(estimator, confidence));
-    let unflagged = logs(&|trial| trial.counted().is_some_and(|result| result.flags.is_empty()));
+    let unflagged = logs(&|seen| seen.unflagged());
     if unflagged.len() < all.len() {
         add("without flagged trials", &unflagged, by(&unflagged, Estimator::Mean));
     }
@@ -271,8 +277,10 @@ fn sensitivity(plan: &Plan, trials: &[Finished], pair: usize, row: &RatioRow, co
             add(name(estimator), &all, by(&all, estimator));
         }
     }
-    for (name, arm) in [("trials that began with the reference", 0), ("trials that began with the other arm", 1)] {
-        let some = logs(&|trial| trial.began_with() == Some(arm));
+    for (name, below) in
+        [("trials that began with the reference", true), ("trials that began with the other arm", false)]
+    {
+        let some = logs(&|seen| seen.began_below() == below);
         add(name, &some, by(&some, Estimator::Mean));
     }
     rows
@@ -289,6 +297,23 @@ fn contradicts(verdict: Outcome, interval: &Interval, delta: f64) -> bool {
         Outcome::Equivalent => beyond,
         Outcome::Undecided => false,
     }
+}
+
+/// Pairs whose arms ran with different instruction sets: then part of the ratio is the processor that the place shows.
+fn unequal_instruction_sets(run: &Run) -> Vec<FlagRow> {
+    let mut rows = Vec::new();
+    for (index, pair) in run.plan.pairs.iter().enumerate() {
+        let set = |trial: &Finished| trial.counted().map(|result| result.instruction_set);
+        let observations = tally::observations(&run.plan, &run.trials, index);
+        let unequal = observations.iter().filter(|seen| set(seen.below) != set(seen.above)).count();
+        if unequal > 0 {
+            let treatment = run.plan.arms[pair.numerator].treatment.clone();
+            let text =
+                "its instruction set is another than its reference's: the ratio is not one of places alone".to_owned();
+            rows.push(FlagRow { treatment, text, trials: unequal });
+        }
+    }
+    rows
 }
 
 /// Virtual machines that beat native beyond the interval: then something beside virtualization differs between the arms.
@@ -319,6 +344,7 @@ fn faster_than_native(run: &Run, workload: &Descriptor, ratios: &[RatioRow]) -> 
 
 fn flags(run: &Run, workload: &Descriptor, ratios: &[RatioRow]) -> Vec<FlagRow> {
     let mut rows = faster_than_native(run, workload, ratios);
+    rows.extend(unequal_instruction_sets(run));
     let mut raise = |treatment: &Treatment, text: String, trials: usize| {
         rows.push(FlagRow { treatment: treatment.clone(), text, trials });
     };
