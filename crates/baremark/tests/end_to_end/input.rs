@@ -86,6 +86,25 @@ fn lists_and_doctor_answer() {
 }
 
 #[test]
+fn completions_and_manual_know_every_command() {
+    let bench = Bench::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = bench.run(&["completions", shell]);
+        assert!(output.status.success() && text(&output.stdout).contains("compare"), "{shell}");
+    }
+    let page = text(&bench.run(&["man"]).stdout);
+    assert!(page.starts_with(".ie") || page.contains(".TH baremark 1"), "{page}");
+    std::fs::create_dir(bench.path("man")).unwrap();
+    let written = text(&bench.run(&["man", "--to", "man"]).stdout);
+    for command in ["baremark", "baremark-run", "baremark-compare", "baremark-check"] {
+        let page = std::fs::read_to_string(bench.path(&format!("man/{command}.1"))).unwrap();
+        assert!(page.contains(&format!(".TH {command} 1")), "{page}");
+    }
+    assert!(!written.contains("agent") && !written.contains("help"), "{written}");
+    refusal(&bench, &["man", "--to", "nowhere"], 1);
+}
+
+#[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
     let bench = Bench::new();
     let mut child = bench.spawn(&["list", "workloads"]);
