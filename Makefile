@@ -14,10 +14,8 @@ run: build
 	$(BAREMARK)
 
 # Everything that must hold: tests of every crate, then lints. What the machine lacks is counted and printed.
-test: install-needs
-	./scripts/probe
-	$(CARGO) test --release --locked --workspace
-	$(MAKE) lint
+test: install-needs lint
+	./scripts/test
 
 lint:
 	$(CARGO) fmt --all --check

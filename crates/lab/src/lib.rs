@@ -8,6 +8,7 @@
 pub mod analysis;
 pub mod comparison;
 pub mod conduct;
+mod explain;
 pub mod fitness;
 mod link;
 pub mod schedule;
