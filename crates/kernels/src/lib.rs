@@ -8,7 +8,10 @@
 
 pub mod fma;
 pub mod isa;
+pub mod laps;
 pub mod random_access;
+pub mod stream;
 pub mod touch;
 
 mod cell;
+mod share;

@@ -4,11 +4,13 @@
 //! printed skip, as in a build that is not optimized.
 #![expect(clippy::print_stderr, reason = "a check that cannot run says so")]
 
-use baremark_kernels::{fma, random_access, touch};
+use baremark_kernels::stream::{Kernel, Plan, Stores, Stream};
+use baremark_kernels::{fma, isa, random_access, touch};
 use baremark_model::machine::Isa;
 use baremark_model::seam::Body;
 use baremark_model::team::Team;
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// The instructions of the function `name` without addresses and bytes; `None` where they cannot be looked at.
 fn instructions(name: &str) -> Option<Vec<String>> {
@@ -16,19 +18,28 @@ fn instructions(name: &str) -> Option<Vec<String>> {
         eprintln!("skipped: built without optimization; {name} is looked at by cargo test --release");
         return None;
     }
-    keep_kernels();
-    let binary = std::env::current_exe().expect("this program has a path");
-    let Ok(output) = Command::new("objdump").args(["-d", "--no-show-raw-insn", "--no-addresses"]).arg(binary).output()
-    else {
+    let Some(text) = disassembly() else {
         eprintln!("skipped: objdump is not installed (apt-get install binutils); {name} was not looked at");
         return None;
     };
-    assert!(output.status.success(), "objdump: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout);
     // A symbol's line is "<mangled name>:"; a blank line ends the function.
     let mut lines = text.lines().skip_while(|line| !(line.starts_with('<') && line.contains(name)));
     assert!(lines.next().is_some(), "{name} has no symbol of its own: was it inlined?");
     Some(lines.take_while(|line| !line.is_empty()).map(|line| line.trim().to_owned()).collect())
+}
+
+/// This binary's code as text, read once.
+fn disassembly() -> Option<&'static str> {
+    static TEXT: OnceLock<Option<String>> = OnceLock::new();
+    let text = TEXT.get_or_init(|| {
+        keep_kernels();
+        let binary = std::env::current_exe().expect("this program has a path");
+        let arguments = ["-d", "--no-show-raw-insn", "--no-addresses"];
+        let output = Command::new("objdump").args(arguments).arg(binary).output().ok()?;
+        assert!(output.status.success(), "objdump: {}", String::from_utf8_lossy(&output.stderr));
+        Some(String::from_utf8_lossy(&output.stdout).into_owned())
+    });
+    text.as_deref()
 }
 
 /// Makes the linker keep the kernels: they are reached through a body, as executors reach them.
@@ -42,6 +53,20 @@ fn keep_kernels() {
     ];
     for body in bodies {
         body.rank(0, &team, 1);
+    }
+    keep_streams(&team);
+}
+
+#[repr(align(64))]
+struct Lines([u64; 24]);
+
+fn keep_streams(team: &Team) {
+    let mut lines = Lines([0; 24]);
+    for stores in [Stores::Regular, Stores::NonTemporal] {
+        let mut arrays = lines.0.as_chunks_mut::<8>().0.iter_mut();
+        let arrays = std::array::from_fn(|_| arrays.next().expect("three lines").as_mut_slice());
+        let plan = Plan { kernels: &Kernel::ALL, stores, isa: isa::widest(), passes: 1 };
+        Stream::new(arrays, plan, || 1).expect("three lines").rank(0, team, 1);
     }
 }
 
@@ -92,4 +117,32 @@ fn touching_a_page_loads_and_stores_one_word() {
     let loads = count(&code, |line| line.starts_with("mov ") && line.contains("),%r"));
     let stores = count(&code, |line| line.starts_with("mov ") && line.ends_with(')') && line.contains("%r"));
     assert!(loads > 0 && loads == stores, "{loads} loads, {stores} stores: {code:#?}");
+}
+
+#[test]
+fn streams_load_and_store_vectors_and_nothing_else() {
+    for (isa, register) in [("baseline", "%xmm"), ("avx2", "%ymm"), ("avx512", "%zmm")] {
+        for (kernel, loads_each, arithmetic_each) in [("copy", 1, 0), ("scale", 1, 1), ("add", 2, 1), ("triad", 2, 2)] {
+            for (variant, store) in [("", "mov"), ("nt_", "movnt")] {
+                // A symbol ends in a hash after 17h; so no name is taken for the beginning of another.
+                let name = format!("stream_{variant}{kernel}_{isa}17h");
+                let Some(code) = instructions(&name) else { return };
+                assert_stays_inside(&name, &code);
+                let is_store = |line: &str| line.contains(register) && line.ends_with(')');
+                let stores = count(&code, is_store);
+                let as_asked = count(&code, |line| is_store(line) && line.trim_start_matches('v').starts_with(store));
+                let bypassing = count(&code, |line| is_store(line) && line.contains("movnt"));
+                assert!(stores > 0 && stores == as_asked, "{name}: {code:#?}");
+                assert_eq!(bypassing, if variant.is_empty() { 0 } else { stores }, "{name}: {code:#?}");
+                let loads =
+                    count(&code, |line| line.contains("),%") && line.contains(register) && !line.contains("(%rip)"));
+                assert_eq!(loads, loads_each * stores, "{name} loads: {code:#?}");
+                let arithmetic = count(&code, |line| line.contains("addpd") || line.contains("mulpd"));
+                assert_eq!(arithmetic, arithmetic_each * stores, "{name} computes: {code:#?}");
+                assert_eq!(count(&code, |line| line.contains("fmadd")), 0, "{name} rounds twice everywhere");
+                let fences = count(&code, |line| line.starts_with("sfence"));
+                assert_eq!(fences, usize::from(!variant.is_empty()), "{name} fences: {code:#?}");
+            }
+        }
+    }
 }

@@ -7,6 +7,7 @@
 
 pub mod fma;
 pub mod random_access;
+pub mod stream;
 
 mod parameters;
 
@@ -15,7 +16,7 @@ use baremark_model::seam::Workload;
 /// Every workload that can be run in an agent.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Workload] {
-    &[&random_access::RandomAccess, &fma::Fma]
+    &[&random_access::RandomAccess, &stream::Stream, &fma::Fma]
 }
 
 /// The workload of this kind.
