@@ -9,6 +9,7 @@
 pub mod fma;
 pub mod isa;
 pub mod laps;
+pub mod pointer_chase;
 pub mod random_access;
 pub mod stream;
 pub mod touch;

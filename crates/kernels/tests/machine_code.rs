@@ -5,7 +5,7 @@
 #![expect(clippy::print_stderr, reason = "a check that cannot run says so")]
 
 use baremark_kernels::stream::{Kernel, Plan, Stores, Stream};
-use baremark_kernels::{fma, isa, random_access, touch};
+use baremark_kernels::{fma, isa, pointer_chase, random_access, touch};
 use baremark_model::machine::Isa;
 use baremark_model::seam::Body;
 use baremark_model::team::Team;
@@ -45,11 +45,12 @@ fn disassembly() -> Option<&'static str> {
 /// Makes the linker keep the kernels: they are reached through a body, as executors reach them.
 fn keep_kernels() {
     let team = Team::new(1);
-    let (mut table, mut pages) = (vec![0; 1 << 10], vec![0; 1 << 10]);
-    let bodies: [Box<dyn Body + '_>; 3] = [
+    let (mut table, mut pages, mut lines) = (vec![0; 1 << 10], vec![0; 1 << 10], vec![0; 1 << 10]);
+    let bodies: [Box<dyn Body + '_>; 4] = [
         Box::new(random_access::RandomAccess::new(vec![&mut table]).expect("2^10 words")),
         Box::new(fma::Fma::new(1, Isa::Baseline).expect("baseline is everywhere")),
         Box::new(touch::Touch::new(&mut pages)),
+        Box::new(pointer_chase::PointerChase::new(vec![&mut lines], 1).expect("whole lines")),
     ];
     for body in bodies {
         body.rank(0, &team, 1);
@@ -145,4 +146,18 @@ fn streams_load_and_store_vectors_and_nothing_else() {
             }
         }
     }
+}
+
+#[test]
+fn a_chase_is_one_load_after_the_other() {
+    let Some(code) = instructions("13pointer_chase17h") else { return };
+    assert_stays_inside("pointer_chase", &code);
+    // "mov (%rdi),%rdi": the address is what was loaded before. The first may come from another register.
+    let loads = count(&code, |line| line.starts_with("mov ") && line.contains("(%r"));
+    let dependent = count(&code, |line| {
+        let registers = line.strip_prefix("mov ").and_then(|rest| rest.trim().split_once(','));
+        registers.is_some_and(|(from, to)| from == format!("({to})"))
+    });
+    assert!(loads > 0 && loads.is_multiple_of(16), "{loads} loads: {code:#?}");
+    assert!(dependent + 1 >= loads, "{dependent} of {loads} loads depend: {code:#?}");
 }

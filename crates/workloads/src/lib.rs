@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod fma;
+pub mod pointer_chase;
 pub mod random_access;
 pub mod stream;
 
@@ -16,7 +17,7 @@ use baremark_model::seam::Workload;
 /// Every workload that can be run in an agent.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Workload] {
-    &[&random_access::RandomAccess, &stream::Stream, &fma::Fma]
+    &[&random_access::RandomAccess, &pointer_chase::PointerChase, &stream::Stream, &fma::Fma]
 }
 
 /// The workload of this kind.
