@@ -4,6 +4,7 @@
 //! printed skip, as in a build that is not optimized.
 #![expect(clippy::print_stderr, reason = "a check that cannot run says so")]
 
+use baremark_kernels::random_access::Variant;
 use baremark_kernels::stream::{Kernel, Plan, Stores, Stream};
 use baremark_kernels::{fma, isa, pointer_chase, random_access, touch};
 use baremark_model::machine::Isa;
@@ -47,7 +48,7 @@ fn keep_kernels() {
     let team = Team::new(1);
     let (mut table, mut pages, mut lines) = (vec![0; 1 << 10], vec![0; 1 << 10], vec![0; 1 << 10]);
     let bodies: [Box<dyn Body + '_>; 4] = [
-        Box::new(random_access::RandomAccess::new(vec![&mut table]).expect("2^10 words")),
+        Box::new(random_access::RandomAccess::new(vec![&mut table], Variant::Reference).expect("2^10 words")),
         Box::new(fma::Fma::new(1, Isa::Baseline).expect("baseline is everywhere")),
         Box::new(touch::Touch::new(&mut pages)),
         Box::new(pointer_chase::PointerChase::new(vec![&mut lines], 1).expect("whole lines")),
@@ -94,6 +95,15 @@ fn random_access_updates_memory_by_one_instruction_each() {
     assert!(updates > 0 && 32 % updates == 0, "{updates} updates in the loop: {code:#?}");
     assert_eq!(count(&code, |line| line.contains("lock")), 0, "private tables need no lock");
     assert_eq!(count(&code, |line| line.contains("(%rsp)")), 0, "nothing is spilled: {code:#?}");
+}
+
+#[test]
+fn updates_ahead_ask_for_a_line_and_update_another() {
+    let Some(code) = instructions("random_access_ahead") else { return };
+    assert_stays_inside("random_access_ahead", &code);
+    let updates = count(&code, |line| line.starts_with("xor") && line.ends_with(",8)"));
+    let prefetches = count(&code, |line| line.starts_with("prefetcht1"));
+    assert!(prefetches > 0 && updates > prefetches, "{prefetches} lines asked for, {updates} updates: {code:#?}");
 }
 
 #[test]
