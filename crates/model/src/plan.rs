@@ -153,7 +153,7 @@ impl Plan {
 }
 
 /// Blocks of a `--quick` run.
-pub const QUICK_BLOCKS: u64 = 5;
+pub const QUICK_BLOCKS: u64 = 10;
 const QUICK_PHASE: Nanos = Nanos(50_000_000);
 /// The most treatments that a study may have: every one of them is a row of the report.
 pub const MOST_TREATMENTS: usize = 4096;

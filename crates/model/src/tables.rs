@@ -88,7 +88,7 @@ pub const DESIGN: &[Knob] = &[
     Knob {
         key: "quads",
         kind: Kind::Count { min: 1, max: 64 },
-        default: Default::Typed("2"),
+        default: Default::Typed("1"),
         help: "how often a trial interleaves its two arms as ABBA or BAAB, the order drawn at random",
     },
     Knob {

@@ -174,7 +174,7 @@ fn without_ratios_every_arm_is_measured_alone() {
     let plan = planned(&study(SKETCH, ""));
     assert!(plan.pairs.is_empty());
     assert_eq!(plan.cells, [Cell::Single(0), Cell::Single(1), Cell::Single(2), Cell::Single(3)]);
-    assert_eq!(plan.least_block(), Nanos(4 * 2 * 2 * 100_000_000), "four cells of two quads' halves of 100 ms");
+    assert_eq!(plan.least_block(), Nanos(4 * 2 * 100_000_000), "four cells of two phases of 100 ms");
 }
 
 #[test]
