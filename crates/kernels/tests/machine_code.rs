@@ -6,7 +6,7 @@
 
 use baremark_kernels::random_access::Variant;
 use baremark_kernels::stream::{Kernel, Plan, Stores, Stream};
-use baremark_kernels::{fma, isa, pointer_chase, random_access, touch};
+use baremark_kernels::{dgemm, fma, isa, pointer_chase, random_access, touch};
 use baremark_model::machine::Isa;
 use baremark_model::seam::Body;
 use baremark_model::team::Team;
@@ -57,6 +57,19 @@ fn keep_kernels() {
         body.rank(0, &team, 1);
     }
     keep_streams(&team);
+    keep_products(&team);
+}
+
+fn keep_products(team: &Team) {
+    let mut spans: Vec<Vec<[u64; 8]>> =
+        dgemm::span_words(8, 1).into_iter().map(|words| vec![[0; 8]; words / 8 + 1]).collect();
+    // Each from the first boundary of 64 bytes on.
+    let aligned = spans.iter_mut().map(|span| {
+        let words = span.as_flattened_mut();
+        let skip = words.as_ptr().align_offset(64);
+        &mut words[skip..]
+    });
+    dgemm::Dgemm::new(8, isa::widest(), aligned.collect()).expect("as long as asked").rank(0, team, 1);
 }
 
 #[repr(align(64))]
@@ -119,6 +132,19 @@ fn multiply_adds_stay_in_registers() {
     let Some(code) = instructions("fma_baseline") else { return };
     assert_stays_inside("fma_baseline", &code);
     assert!(count(&code, |line| line.starts_with("mulpd")) >= 16, "fma_baseline multiplies pairs: {code:#?}");
+}
+
+#[test]
+fn tiles_of_a_product_stay_in_registers() {
+    for (name, register, sums) in [("gemm_tile_avx2", "%ymm", 12), ("gemm_tile_avx512", "%zmm", 24)] {
+        let Some(code) = instructions(name) else { return };
+        assert_stays_inside(name, &code);
+        let fused = count(&code, |line| line.starts_with("vfmadd") && line.contains(register));
+        assert!(fused >= sums && fused.is_multiple_of(sums), "{name} has {fused} multiply-adds: {code:#?}");
+        let stores = count(&code, |line| line.starts_with("vmov") && line.contains(register) && line.ends_with(')'));
+        assert_eq!(stores, sums, "{name} stores each sum once, at its end: {code:#?}");
+        assert_eq!(count(&code, |line| line.contains("(%rsp)")), 0, "nothing is spilled: {code:#?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,9 @@
 //! add it to [`all`]; nothing else knows workloads by name.
 #![forbid(unsafe_code)]
 
+pub mod dgemm;
 pub mod fma;
+pub mod hpl;
 pub mod pointer_chase;
 pub mod random_access;
 pub mod stream;
@@ -17,7 +19,7 @@ use baremark_model::seam::Workload;
 /// Every workload that can be run in an agent.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Workload] {
-    &[&random_access::RandomAccess, &pointer_chase::PointerChase, &stream::Stream, &fma::Fma]
+    &[&random_access::RandomAccess, &pointer_chase::PointerChase, &stream::Stream, &hpl::Hpl, &dgemm::Dgemm, &fma::Fma]
 }
 
 /// The workload of this kind.
