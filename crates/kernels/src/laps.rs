@@ -21,17 +21,21 @@ pub struct Lap {
 
 /// The last laps of one rank.
 #[derive(Debug)]
-pub(crate) struct Laps {
+pub struct Laps {
     clock: Clock,
     ring: Vec<Lap>,
     next: usize,
 }
 
 impl Laps {
+    /// Room for the laps to come.
+    #[must_use]
     pub fn new(clock: Clock) -> Self {
         Laps { clock, ring: vec![Lap::default(); KEPT], next: 0 }
     }
 
+    /// The time.
+    #[must_use]
     pub fn now(&self) -> u64 {
         (self.clock)()
     }
@@ -46,6 +50,7 @@ impl Laps {
     }
 
     /// The laps that began at `start_ticks` or later, oldest first, as far as they are still kept.
+    #[must_use]
     pub fn since(&self, start_ticks: u64) -> Vec<Lap> {
         let (newer, older) = self.ring.split_at(self.next);
         let laps = older.iter().chain(newer).copied();

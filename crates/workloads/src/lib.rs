@@ -8,9 +8,11 @@
 pub mod dgemm;
 pub mod fma;
 pub mod hpl;
+pub mod page_table;
 pub mod pointer_chase;
 pub mod random_access;
 pub mod stream;
+pub mod system;
 
 mod parameters;
 
@@ -19,7 +21,15 @@ use baremark_model::seam::Workload;
 /// Every workload that can be run in an agent.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Workload] {
-    &[&random_access::RandomAccess, &pointer_chase::PointerChase, &stream::Stream, &hpl::Hpl, &dgemm::Dgemm, &fma::Fma]
+    &[
+        &random_access::RandomAccess,
+        &pointer_chase::PointerChase,
+        &stream::Stream,
+        &hpl::Hpl,
+        &dgemm::Dgemm,
+        &fma::Fma,
+        &page_table::PageTable,
+    ]
 }
 
 /// The workload of this kind.
