@@ -21,16 +21,23 @@ use baremark_model::seam::Workload;
 /// Every workload that can be run in an agent.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Workload] {
-    &[
-        &random_access::RandomAccess,
-        &pointer_chase::PointerChase,
-        &stream::Stream,
-        &hpl::Hpl,
-        &dgemm::Dgemm,
-        &fma::Fma,
-        &page_table::PageTable,
-    ]
+    ALL
 }
+
+static ALL: &[&dyn Workload] = &[
+    &random_access::RandomAccess,
+    &pointer_chase::PointerChase,
+    &stream::Stream,
+    &hpl::Hpl,
+    &dgemm::Dgemm,
+    &fma::Fma,
+    &page_table::PageTable,
+    &system::SYSCALL,
+    &system::SEGV,
+    &system::FW,
+    &system::PCD,
+    &system::NPS,
+];
 
 /// The workload of this kind.
 #[must_use]
