@@ -21,9 +21,15 @@
 )]
 
 pub mod counts;
+pub mod machine;
 pub mod page;
+pub mod predict;
+pub mod prior;
 pub mod random;
+mod reader;
 pub mod scheme;
 pub mod sets;
 pub mod simulator;
+pub mod stream;
 pub mod tables;
+pub mod time;

@@ -69,8 +69,12 @@ impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Scheme::Native { page } => write!(f, "native {page}"),
-            Scheme::Nested { guest_page, host_backing } => write!(f, "nested, guest {guest_page} on host {host_backing}"),
-            Scheme::Shadow { guest_page, host_backing } => write!(f, "shadow, guest {guest_page} on host {host_backing}"),
+            Scheme::Nested { guest_page, host_backing } => {
+                write!(f, "nested, guest {guest_page} on host {host_backing}")
+            }
+            Scheme::Shadow { guest_page, host_backing } => {
+                write!(f, "shadow, guest {guest_page} on host {host_backing}")
+            }
         }
     }
 }

@@ -10,5 +10,6 @@
     reason = "tests"
 )]
 
+mod machines;
 mod references;
 mod structures;
