@@ -270,16 +270,16 @@ impl Draws {
 
     fn add(&mut self, question: &Question<'_>, structure: &Structure, dependence: Dependence, random: &mut Random) {
         let timing: Timing = question.machine.draw_timing(random);
-        let hidden = question.priors.hidden.draw(random);
+        let overlap = question.priors.overlap(dependence, random);
         let tax = question.priors.tax.draw(random);
         let work = question.work_ns.draw(random);
         let mut log_weight = 0.0;
         for (index, scheme) in question.schemes.iter().enumerate() {
             let Some(counts) = structure.counts.get(index) else { continue };
-            let walking = time::walking(counts, &timing);
+            let walking = time::walking(counts, &timing, overlap);
             let data = time::data(counts, &timing, dependence).max(work);
             let taxed = if matches!(scheme, Scheme::Native { .. }) { 1.0 } else { 1.0 + tax };
-            let ns = time::together(data, walking, hidden, dependence) * taxed;
+            let ns = time::together(data, walking, overlap) * taxed;
             for (_, range) in question.measured.iter().filter(|(measured, _)| measured == scheme) {
                 log_weight -= distance(ns, *range).powi(2) / 2.0;
             }

@@ -1,7 +1,10 @@
 //! What is assumed of virtual machines and of memory, read from `priors/virtualization.toml`, where the sources stand.
 
 use crate::machine::Range;
+use crate::random::Random;
 use crate::reader::Reader;
+use crate::stream::Dependence;
+use crate::time::Overlap;
 use baremark_model::problem::Problems;
 
 const FILE: &str = include_str!("../priors/virtualization.toml");
@@ -13,6 +16,8 @@ pub struct Priors {
     pub tax: Range,
     /// The share of the shorter of data and walks that is hidden under the longer.
     pub hidden: Range,
+    /// The share of a walk's steps that does not keep the walker from the next walk.
+    pub pipelined: Range,
     /// The probability that pages lie scattered.
     pub scattered: f64,
     /// In how many times the program's size they then lie.
@@ -23,6 +28,13 @@ pub struct Priors {
     pub exits_per_change: Range,
     /// A page fault without virtualization, in ns.
     pub fault_ns: Range,
+}
+
+impl Priors {
+    /// How accesses of this kind overlap.
+    pub fn overlap(&self, dependence: Dependence, random: &mut Random) -> Overlap {
+        Overlap { dependence, hidden: self.hidden.draw(random), pipelined: self.pipelined.draw(random) }
+    }
 }
 
 /// The assumptions that are built in.
@@ -39,6 +51,7 @@ pub fn priors() -> Result<Priors, Problems> {
         Some(Priors {
             tax: share(reader.range(&machine, "tax_percent", 0.0, 100.0)?),
             hidden: share(reader.range(&overlap, "hidden_percent", 0.0, 100.0)?),
+            pipelined: share(reader.range(&overlap, "pipelined_percent", 0.0, 100.0)?),
             scattered: share(reader.range(&placement, "scattered_percent", 0.0, 100.0)?).low,
             span: reader.range(&placement, "span", 1.0, 1000.0)?,
             exit_ns: reader.range(&shadow, "exit_ns", 0.0, 1e6)?,

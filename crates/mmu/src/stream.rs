@@ -207,6 +207,36 @@ impl Stream for BlockedUpdate {
     }
 }
 
+/// First touches: one access to each small page of a buffer in order, as a program meets fresh memory.
+#[derive(Clone, Debug)]
+pub struct Touch {
+    bytes: u64,
+    at: u64,
+}
+
+impl Touch {
+    /// Touches of `bytes`, for ever again.
+    ///
+    /// # Errors
+    /// When the buffer is smaller than a page.
+    pub fn new(bytes: u64) -> Result<Self, StreamError> {
+        Ok(Touch { bytes: buffer(bytes)?, at: 0 })
+    }
+}
+
+impl Stream for Touch {
+    fn fill(&mut self, block: &mut [u64]) {
+        for address in block {
+            *address = BASE + self.at;
+            self.at = (self.at + 4096) % self.bytes;
+        }
+    }
+
+    fn footprint(&self) -> u64 {
+        self.bytes
+    }
+}
+
 fn buffer(bytes: u64) -> Result<u64, StreamError> {
     if (4096..=1 << 44).contains(&bytes) { Ok(bytes & !63) } else { Err(StreamError::Buffer(bytes)) }
 }

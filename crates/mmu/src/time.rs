@@ -10,23 +10,48 @@ use crate::counts::{Counts, MEMORY, PLACES};
 use crate::machine::Timing;
 use crate::stream::Dependence;
 
-/// Nanoseconds of walking for each access.
+/// How accesses and walks overlap, as drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overlap {
+    /// Whether accesses wait for one another; then nothing overlaps and the rest does not matter.
+    pub dependence: Dependence,
+    /// The share of the shorter of data and walking that the longer hides.
+    pub hidden: f64,
+    /// The share of a walk's steps, beside its loads, that does not keep the walker from the next walk.
+    pub pipelined: f64,
+}
+
+impl Overlap {
+    /// Nothing overlaps.
+    pub const NONE: Overlap = Overlap { dependence: Dependence::Dependent, hidden: 0.0, pipelined: 0.0 };
+}
+
+/// Nanoseconds of walking for each access: of latency where accesses wait for one another, else of the walkers' time.
 #[must_use]
-pub fn walking(counts: &Counts, timing: &Timing) -> f64 {
-    let (fixed, memory) = walking_parts(counts, timing);
+pub fn walking(counts: &Counts, timing: &Timing, overlap: Overlap) -> f64 {
+    let (fixed, memory) = walking_parts(counts, timing, overlap);
     fixed + memory * timing.place_ns[MEMORY]
 }
 
 /// Walking as a line in the latency of memory: what does not depend on it, and how many such latencies an access pays.
 #[must_use]
-pub fn walking_parts(counts: &Counts, timing: &Timing) -> (f64, f64) {
+pub fn walking_parts(counts: &Counts, timing: &Timing, overlap: Overlap) -> (f64, f64) {
     let references: [u64; PLACES] = std::array::from_fn(|place| counts.table[place] + counts.nested[place]);
     let near: f64 = (0..MEMORY).map(|place| references[place] as f64 * timing.place_ns[place]).sum();
-    let all: u64 = references.iter().sum();
-    let walks = counts.walks as f64 * timing.begin_ns + all as f64 * timing.step_ns + near;
-    let hits = counts.second_hits as f64 * timing.second_tlb_ns;
+    let steps = references.iter().sum::<u64>() as f64 * timing.step_ns;
     let accesses = (counts.translations.max(1)) as f64;
-    ((hits + walks / timing.walkers) / accesses, references[MEMORY] as f64 / timing.walkers / accesses)
+    let to_memory = references[MEMORY] as f64 / accesses;
+    match overlap.dependence {
+        Dependence::Dependent => {
+            let begun = counts.walks as f64 * timing.begin_ns + counts.second_hits as f64 * timing.second_tlb_ns;
+            ((begun + steps + near) / accesses, to_memory)
+        }
+        // The lookup before a walk and a hit of the second TLB are latency, which independent accesses hide.
+        Dependence::Independent => {
+            let busy = (1.0 - overlap.pipelined) * steps + near;
+            (busy / timing.walkers / accesses, to_memory / timing.walkers)
+        }
+    }
 }
 
 /// Nanoseconds for each access of waiting for data; hits of the nearest cache are free where accesses are independent.
@@ -38,12 +63,12 @@ pub fn data(counts: &Counts, timing: &Timing, dependence: Dependence) -> f64 {
     counts.per_translation(1) * waiting / side_by_side
 }
 
-/// Both together: `hidden` is the share of the shorter that the longer hides.
+/// Both together.
 #[must_use]
-pub fn together(data: f64, walking: f64, hidden: f64, dependence: Dependence) -> f64 {
-    match dependence {
+pub fn together(data: f64, walking: f64, overlap: Overlap) -> f64 {
+    match overlap.dependence {
         Dependence::Dependent => data + walking,
-        Dependence::Independent => data.max(walking) + (1.0 - hidden) * data.min(walking),
+        Dependence::Independent => data.max(walking) + (1.0 - overlap.hidden) * data.min(walking),
     }
 }
 
