@@ -21,6 +21,7 @@
 )]
 
 pub mod counts;
+pub mod histogram;
 pub mod machine;
 pub mod page;
 pub mod predict;
@@ -35,4 +36,5 @@ pub mod simulator;
 pub mod stream;
 pub mod tables;
 pub mod time;
+pub mod trace;
 pub mod validate;

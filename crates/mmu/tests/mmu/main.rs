@@ -11,5 +11,7 @@
 )]
 
 mod machines;
+mod predictions;
 mod references;
 mod structures;
+mod traces;
