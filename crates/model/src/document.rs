@@ -5,6 +5,7 @@
 
 use crate::descriptor::Better;
 use crate::event::TrialStatus;
+use crate::machine::MachineFacts;
 
 use crate::plan::{Absent, Contrast, Mode, Treatment};
 use crate::seam::Sample;
@@ -12,9 +13,6 @@ use crate::study::Design;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// The machine facts, as the reader of the machine wrote them.
-pub type MachineFacts = serde_json::Value;
 
 /// The name and version of the format, in every document.
 pub const FORMAT: &str = "baremark-result/1";
@@ -178,6 +176,8 @@ pub struct RatioRow {
     pub words: String,
     /// When undecided: about how many more blocks it would take, where that can be said.
     pub more_blocks: Option<u64>,
+    /// Whether successive blocks were shown to be independent: `shown`, `assumed` (too few blocks to tell) or `rejected`.
+    pub independence: String,
     /// The same ratio by other lights.
     pub sensitivity: Vec<SensitivityRow>,
 }
@@ -202,6 +202,8 @@ pub struct LookRow {
     pub blocks: u64,
     /// The widest half-width of all ratios, relative; `null` where none has an interval.
     pub half_width: Option<f64>,
+    /// Whether the blocks of every ratio passed as independent.
+    pub independent: bool,
     /// What was decided: `continue`, `confirm` or `stop`, and why.
     pub decision: String,
 }
