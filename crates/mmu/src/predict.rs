@@ -208,21 +208,25 @@ fn one_structure(question: &Question<'_>, random: &mut Random) -> Result<Structu
     };
     let (data, tables, host_tables) = (placement(random), placement(random), placement(random));
     let outer = question.outer.get(random.below(question.outer.len() as u64) as usize).copied();
-    let mut counts = Vec::new();
-    for scheme in &question.schemes {
-        let simulated = beneath(*scheme, outer);
-        let setup = Setup { data, tables, host_tables, ..Setup::new(simulated) };
-        counts.push(
-            count(&drawn, setup, question).map_err(|why| PredictError::Setup { scheme: scheme.to_string(), why })?,
-        );
+    let mut counts: Vec<Counts> = Vec::new();
+    let simulated: Vec<Scheme> = question.schemes.iter().map(|scheme| beneath(*scheme, outer)).collect();
+    for (scheme, asked) in simulated.iter().zip(&question.schemes) {
+        // Schemes that walk alike are simulated once.
+        let before = simulated.iter().position(|other| other == scheme).and_then(|at| counts.get(at).copied());
+        let setup = Setup { data, tables, host_tables, ..Setup::new(*scheme) };
+        let counted = before.map_or_else(|| count(&drawn, setup, question), Ok);
+        counts.push(counted.map_err(|why| PredictError::Setup { scheme: asked.to_string(), why })?);
     }
     Ok(Structure { drawn, counts })
 }
 
 /// What is really walked when the machine is itself virtual: its own hypervisor's table is the second one, and whatever a
-/// hypervisor on it adds is merged into the first.
+/// hypervisor on it adds is merged into the first. A shadow table is walked as a native one of its leaves is.
 fn beneath(scheme: Scheme, outer: Option<Page>) -> Scheme {
-    let Some(outer) = outer else { return scheme };
+    let Some(outer) = outer else {
+        let shadowed = matches!(scheme, Scheme::Shadow { .. });
+        return if shadowed { Scheme::Native { page: scheme.translation() } } else { scheme };
+    };
     match scheme {
         Scheme::Native { page } => Scheme::Nested { guest_page: page, host_backing: outer },
         Scheme::Shadow { .. } => Scheme::Nested { guest_page: scheme.translation(), host_backing: outer },

@@ -1,6 +1,8 @@
 //! Predictions and the validation as plain text, so that a command and an example say the same.
 
-use crate::predict::{Effort, Interval};
+use crate::page::Page;
+use crate::predict::{Cell, Effort, Interval, Prediction};
+use crate::scheme::Scheme;
 use crate::validate::{self, Compared, ValidateError};
 use std::fmt::Write;
 
@@ -76,6 +78,74 @@ pub fn validation(effort: Effort) -> Result<Shown, ValidateError> {
         say(format!("    {}  {name:44} {:3} (architecture {:3})", verdict_word(holds), cold.counted, cold.expected));
     }
     Ok(Shown { text, passes })
+}
+
+/// A prediction as a table, with advice under it.
+#[must_use]
+pub fn prediction(prediction: &Prediction) -> String {
+    let mut text = format!(
+        "{:34} {:>27} {:>28} {:>8} {:>8} {:>8}\n",
+        "", "run time over native", "ns an access", "walks", "refs", "memory"
+    );
+    for cell in &prediction.cells {
+        let relative = cell.relative.map_or_else(|| "-".to_owned(), |relative| interval(&relative, 1.0));
+        let _ = writeln!(
+            text,
+            "{:34} {relative:>27} {:>28} {:8.4} {:8.4} {:8.4}",
+            cell.scheme.to_string(),
+            interval(&cell.ns, 1.0),
+            cell.walks,
+            cell.walk_references,
+            cell.walk_references_to_memory
+        );
+    }
+    let _ = writeln!(
+        text,
+        "\nPredicted, not measured; in brackets 95 % intervals. Native of the same page size is 1. Walks, references of walks and\n\
+         those that go to memory are for each access. {:.0} of {} draws count.\n",
+        prediction.effective_draws, prediction.draws
+    );
+    for sentence in advice(prediction) {
+        let _ = writeln!(text, "{sentence}");
+    }
+    text
+}
+
+/// What to change, where the prediction is clear about it.
+#[must_use]
+pub fn advice(prediction: &Prediction) -> Vec<String> {
+    let find = |scheme: Scheme| prediction.cells.iter().find(|cell| cell.scheme == scheme);
+    let nested = |guest_page, host_backing| find(Scheme::Nested { guest_page, host_backing });
+    let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+    let clear = |cell: &&Cell| cell.relative.is_some_and(|relative| relative.low > 1.02);
+    let mut sentences = Vec::new();
+    let (native, large) = (find(Scheme::Native { page: Page::Small }), find(Scheme::Native { page: Page::Large }));
+    if let Some((small, large)) = native.zip(large).filter(|(small, large)| small.ns.low > 1.05 * large.ns.high) {
+        let saved = percent(small.ns.median / large.ns.median);
+        sentences.push(format!("Large pages pay even natively: small ones take {saved:.0} % longer."));
+    }
+    if let Some(cell) = nested(Page::Small, Page::Large).filter(clear) {
+        let cost = cell.relative.map_or(0.0, |relative| percent(relative.median));
+        sentences
+            .push(format!("A guest with small pages loses about {cost:.0} % to nested walks: give it large pages."));
+    }
+    let mixed = nested(Page::Large, Page::Small).zip(nested(Page::Large, Page::Large));
+    if mixed.is_some_and(|(splintered, whole)| splintered.ns.low > 1.02 * whole.ns.high) {
+        sentences
+            .push("Large pages in the guest need large memory beneath: back the guest's memory with them.".to_owned());
+    }
+    let shadowed = find(Scheme::Shadow { guest_page: Page::Small, host_backing: Page::Large });
+    let both = nested(Page::Small, Page::Large).zip(shadowed);
+    if both.is_some_and(|(nested, shadow)| nested.ns.low > shadow.ns.high) {
+        sentences.push(
+            "Shadow paging walks less, as long as the guest's page tables stay as they are; each change costs an exit."
+                .to_owned(),
+        );
+    }
+    if sentences.is_empty() {
+        sentences.push("Page sizes and MMU virtualization make no clear difference to this program.".to_owned());
+    }
+    sentences
 }
 
 fn compared(name: &str, cell: &Compared) -> String {

@@ -63,7 +63,7 @@ impl Tables {
             // The few upper tables share one large page; the page tables follow in order.
             Placement::Contiguous if level == 1 => GUEST_TABLES + (1 << 21) + (table << 12),
             Placement::Contiguous => GUEST_TABLES + ((((level as u64) << 6) | (table & 63)) << 12),
-            Placement::Scattered { span } => scatter(self.salt ^ ((level as u64) << 50) ^ table, 12, span),
+            Placement::Scattered { span } => scatter(table ^ mix(level as u64), 12, span),
         }
     }
 }
@@ -77,10 +77,17 @@ pub(crate) fn place(placement: Placement, address: u64, bits: u32) -> u64 {
     }
 }
 
+/// Where a page lies among those of the span: no two pages of a program that fits into it share a place.
 #[inline]
 fn scatter(page: u64, bits: u32, span: u64) -> u64 {
-    let mask = span.next_power_of_two().max(1 << bits) - 1;
-    (mix(page) << bits) & mask
+    let places = span.next_power_of_two().max(1 << bits) >> bits;
+    let mask = places - 1;
+    // Each step permutes the numbers below a power of two.
+    let half = (places.trailing_zeros() / 2).max(1);
+    let mut place = (page & mask).wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
+    place ^= place >> half;
+    place = place.wrapping_mul(0xbf58_476d_1ce4_e5b9) & mask;
+    (place ^ (place >> half)) << bits
 }
 
 /// The line of a byte of data at a physical address.
@@ -99,4 +106,35 @@ pub(crate) fn key(number: u64) -> u32 {
 fn fold(number: u64, bits: u32) -> u32 {
     let high = (number >> bits) as u32;
     (number as u32 ^ high.wrapping_mul(0x9e37_79b1)) & ((1 << bits) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn scattered_pages_never_share_a_place() {
+        for (bits, pages) in [(12, 2048), (21, 4), (21, 1024), (12, 1)] {
+            let span = pages << bits;
+            let places: HashSet<u64> = (0..pages).map(|page| scatter(page + 0x7f00_0000, bits, span)).collect();
+            assert_eq!(places.len() as u64, pages, "{pages} pages of 2^{bits} bytes");
+            assert!(
+                places.iter().all(|place| *place < span && place % (1 << bits) == 0),
+                "inside the span, whole pages"
+            );
+        }
+    }
+
+    #[test]
+    fn lines_of_entries_are_apart_by_level_tree_and_neighbourhood() {
+        for placement in [Placement::Contiguous, Placement::Scattered { span: 1 << 30 }] {
+            let (first, second) = (Tables::new(placement, 1), Tables::new(placement, 2));
+            assert_eq!(first.line(1, 0), first.line(1, 7 << 12), "8 entries share a line");
+            assert_ne!(first.line(1, 0), first.line(1, 8 << 12));
+            assert_ne!(first.line(1, 0), first.line(2, 0));
+            assert_ne!(first.line(1, 0), second.line(1, 0));
+            assert_ne!(first.line(1, 0), data_line(0));
+        }
+    }
 }
