@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod history;
 pub mod list;
 pub mod plan;
+pub mod predict;
 pub mod report;
 pub mod resume;
 pub mod run;
