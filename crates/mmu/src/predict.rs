@@ -82,6 +82,12 @@ impl Interval {
         (self.low..=self.high).contains(&value)
     }
 
+    /// Whether it and a measured interval have nothing in common: such a cell wants an explanation.
+    #[must_use]
+    pub fn disagrees(&self, measured: Range) -> bool {
+        measured.high < self.low || self.high < measured.low
+    }
+
     /// Of values and their weights; `None` when there are none or all weigh nothing.
     #[must_use]
     pub fn of(values: &[f64], weights: &[f64]) -> Option<Self> {

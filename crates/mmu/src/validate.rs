@@ -51,6 +51,9 @@ pub struct RandomAccessVerdict {
     pub memory_ns: Interval,
     /// The time of data that they gave, in ns for each update.
     pub data_ns: Interval,
+    /// Walk references of nested less those of native, for each update with small pages: the least and the most over the
+    /// drawn structures. What is not documented of them is what makes the interval wide.
+    pub extra_nested_references: Range,
     /// Walk references of shadow less those of native, for each access, small and large pages.
     pub extra_shadow_references: [f64; 2],
     /// Draws that the native cells left, and all.
@@ -80,8 +83,10 @@ impl RandomAccessVerdict {
             miss < null,
         ));
         let extra = self.extra_shadow_references.iter().copied().fold(0.0, f64::max);
-        conditions
-            .push((format!("EPT off: {extra:.3} walk references more than native for each update"), extra < 0.01));
+        conditions.push((
+            format!("EPT off: {extra:.3} walk references more than native; by construction, and all that is claimed"),
+            extra < 0.01,
+        ));
         conditions
     }
 
@@ -289,10 +294,23 @@ impl Kept {
             difference: compared(&self.difference, nested[0] - nested[1])?,
             memory_ns: interval(&self.memory_ns)?,
             data_ns: interval(&self.data_ns)?,
+            extra_nested_references: spread(structures),
             extra_shadow_references: [extra(0), extra(1)],
             kept: (weights.len(), draws),
         })
     }
+}
+
+/// How many more references a nested walk makes than a native one, small pages, over the structures.
+fn spread(structures: &[Structure]) -> Range {
+    let extra = structures.iter().filter_map(|structure| {
+        let of = |at: usize| structure.counts.get(at).map(|one| one.per_translation(one.walk_references()));
+        Some(of(2)? - of(0)?)
+    });
+    extra.fold(Range { low: f64::INFINITY, high: f64::NEG_INFINITY }, |range, extra| Range {
+        low: range.low.min(extra),
+        high: range.high.max(extra),
+    })
 }
 
 /// The time of data and the latency of memory for a walker that make both native cells what they are; `None` where none do.

@@ -127,6 +127,14 @@ fn questions_that_cannot_be_are_refused() {
     assert_eq!(Interval::of(&[1.0], &[0.0]), None);
 }
 
+#[test]
+fn a_cell_disagrees_when_both_intervals_are_apart() {
+    let predicted = Interval { median: 1.1, low: 1.0, high: 1.2 };
+    let apart = |low, high| predicted.disagrees(Range { low, high });
+    assert!(apart(1.25, 1.34) && apart(0.9, 0.99));
+    assert!(!apart(1.15, 1.3) && !apart(0.9, 1.0) && !apart(0.5, 2.0));
+}
+
 proptest! {
     #[test]
     fn data_is_found_again_from_the_total(data in 0.1_f64..100.0, walking in 0.0_f64..100.0, hidden in 0.0_f64..0.99) {
