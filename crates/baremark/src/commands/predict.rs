@@ -59,7 +59,7 @@ pub struct Arguments {
 /// What accesses memory.
 enum Subject {
     RandomAccess { table: u64 },
-    Distances(Histogram),
+    Distances(Box<Histogram>),
     Trace(Trace),
 }
 
@@ -134,8 +134,9 @@ fn subject(context: &Context, arguments: &Arguments) -> Result<(Subject, u32), R
     if let Some(path) = &arguments.distances {
         let text = std::fs::read_to_string(path)
             .map_err(|why| Refusal::bad_input(format!("reading {}: {why}", path.display())))?;
-        let histogram = text.parse().map_err(|why| Refusal::bad_input(format!("{}: {why}", path.display())))?;
-        return Ok((Subject::Distances(histogram), 1));
+        let histogram: Histogram =
+            text.parse().map_err(|why| Refusal::bad_input(format!("{}: {why}", path.display())))?;
+        return Ok((Subject::Distances(Box::new(histogram)), 1));
     }
     let trace = traced(context, &arguments.program)?;
     if let Some(path) = &arguments.save_distances {
