@@ -3,13 +3,14 @@
 //! Everything is worked out anew from the trials; nothing is carried over from the time when they were measured. Ratios
 //! are judged together as one family, each interval with its verdict, and each again by other lights (sensitivity).
 
+use crate::explain;
 use crate::tally::{self, Finished, Observation};
 use baremark_model::descriptor::{Better, Descriptor};
 use baremark_model::document::{
     Document, EstimateRow, FORMAT, FlagRow, LookRow, Outcome, RatioRow, RunHead, SensitivityRow, TrialArm, TrialRow,
 };
 use baremark_model::machine::MachineFacts;
-use baremark_model::plan::{Contrast, Plan, Treatment};
+use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
 use baremark_model::seam::Sample;
 use baremark_model::units::{Share, UnixTime};
 use baremark_stats::estimate::{mean_interval, median};
@@ -62,6 +63,7 @@ pub fn document(run: &Run, workload: &Descriptor) -> Document {
         absent: run.plan.absent.clone(),
         flags: flags(run, workload, &ratios),
         ratios,
+        explanations: explain::explain(&run.plan, &run.trials),
     }
 }
 
@@ -127,7 +129,7 @@ fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
 }
 
 /// For each arm of the plan: the places (trial, arm in the trial) at which it was executed and counted.
-fn places<'t>(plan: &Plan, trials: &'t [Finished], arm: usize) -> Vec<(&'t Finished, usize)> {
+pub(crate) fn places<'t>(plan: &Plan, trials: &'t [Finished], arm: usize) -> Vec<(&'t Finished, usize)> {
     let mut found = Vec::new();
     for trial in trials.iter().filter(|trial| trial.counted().is_some()) {
         let arms = plan.arms_of(plan.cells[trial.cell]);
@@ -163,46 +165,60 @@ fn estimates(run: &Run, workload: &Descriptor) -> Vec<EstimateRow> {
     rows
 }
 
+/// Every ratio of the plan: those that the study asks for are judged as one family, those that explain as another.
 fn ratios(plan: &Plan, trials: &[Finished]) -> Vec<RatioRow> {
-    let series: Vec<Vec<f64>> = (0..plan.pairs.len()).map(|pair| tally::log_ratios(plan, trials, pair)).collect();
-    let paired: Vec<Option<PairedRatio>> = series.iter().map(|logs| PairedRatio::new(logs)).collect();
+    let mut rows: Vec<(usize, RatioRow)> = family(plan, trials, true);
+    rows.extend(family(plan, trials, false));
+    rows.sort_by_key(|(pair, _)| *pair);
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn family(plan: &Plan, trials: &[Finished], asked: bool) -> Vec<(usize, RatioRow)> {
     let delta = plan.design.delta.0;
-    let family: Vec<(&PairedRatio, f64)> = paired.iter().flatten().map(|ratio| (ratio, delta)).collect();
-    let Family { confidence, judged } = judge(&family, RATE);
+    let members = (0..plan.pairs.len()).filter(|&pair| plan.pairs[pair].asked == asked);
+    let series: Vec<(usize, Vec<f64>)> = members.map(|pair| (pair, tally::log_ratios(plan, trials, pair))).collect();
+    let paired: Vec<Option<PairedRatio>> = series.iter().map(|(_, logs)| PairedRatio::new(logs)).collect();
+    let known: Vec<(&PairedRatio, f64)> = paired.iter().flatten().map(|ratio| (ratio, delta)).collect();
+    let Family { confidence, judged } = judge(&known, RATE);
     let mut judged = judged.into_iter();
     let mut rows = Vec::new();
-    for (index, pair) in plan.pairs.iter().enumerate() {
-        let found = paired[index].as_ref().and_then(|ratio| Some((ratio, judged.next()?)));
-        let mut row = RatioRow {
-            metric: plan.metric.clone(),
-            treatment: plan.arms[pair.numerator].treatment.clone(),
-            relative_to: plan.arms[pair.denominator].treatment.clone(),
-            contrast: pair.contrast,
-            blocks: series[index].len(),
-            ratio: None,
-            lo: None,
-            hi: None,
-            confidence,
-            estimator: name(Estimator::Mean).to_owned(),
-            verdict: Outcome::Undecided,
-            words: "undecided: too few blocks".to_owned(),
-            more_blocks: None,
-            independence: "assumed".to_owned(),
-            sensitivity: Vec::new(),
-        };
-        if let Some((ratio, judged)) = found {
+    for ((pair, logs), ratio) in series.iter().zip(&paired) {
+        let mut row = empty_row(plan, *pair, logs.len(), confidence);
+        if let Some((ratio, judged)) = ratio.as_ref().and_then(|ratio| Some((ratio, judged.next()?))) {
             fill(&mut row, ratio, &judged, plan);
-            if plan.arms[pair.numerator].emulated || plan.arms[pair.denominator].emulated {
+            let Pair { numerator, denominator, .. } = plan.pairs[*pair];
+            if plan.arms[numerator].emulated || plan.arms[denominator].emulated {
                 row.verdict = Outcome::Undecided;
                 row.words =
                     "no verdict: an emulated machine exercises the mechanics and is no measure of a cost".to_owned();
                 row.more_blocks = None;
             }
-            row.sensitivity = sensitivity(plan, trials, index, &row, confidence);
+            row.sensitivity = sensitivity(plan, trials, *pair, &row, confidence);
         }
-        rows.push(row);
+        rows.push((*pair, row));
     }
     rows
+}
+
+fn empty_row(plan: &Plan, pair: usize, blocks: usize, confidence: f64) -> RatioRow {
+    let Pair { numerator, denominator, contrast, .. } = plan.pairs[pair];
+    RatioRow {
+        metric: plan.metric.clone(),
+        treatment: plan.arms[numerator].treatment.clone(),
+        relative_to: plan.arms[denominator].treatment.clone(),
+        contrast,
+        blocks,
+        ratio: None,
+        lo: None,
+        hi: None,
+        confidence,
+        estimator: name(Estimator::Mean).to_owned(),
+        verdict: Outcome::Undecided,
+        words: "undecided: too few blocks".to_owned(),
+        more_blocks: None,
+        independence: "assumed".to_owned(),
+        sensitivity: Vec::new(),
+    }
 }
 
 fn fill(row: &mut RatioRow, ratio: &PairedRatio, judged: &Judged, plan: &Plan) {

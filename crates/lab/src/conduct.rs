@@ -205,9 +205,9 @@ impl Conductor<'_> {
     }
 
     fn look(&mut self, state: &mut State, rule: &StoppingRule) -> Result<(), JournalError> {
-        let ratios: Vec<PairedRatio> = (0..self.plan.pairs.len())
-            .filter_map(|pair| PairedRatio::new(&tally::log_ratios(self.plan, &state.trials, pair)))
-            .collect();
+        let asked = (0..self.plan.pairs.len()).filter(|&pair| self.plan.pairs[pair].asked);
+        let ratios: Vec<PairedRatio> =
+            asked.filter_map(|pair| PairedRatio::new(&tally::log_ratios(self.plan, &state.trials, pair))).collect();
         let widths = ratios.iter().map(|ratio| ratio.stopping_half_width(0.95).unwrap_or(f64::INFINITY));
         let half_width = if ratios.is_empty() { f64::INFINITY } else { widths.fold(0.0, f64::max) };
         let blocks = state.blocks(self.plan.cells.len());
@@ -256,7 +256,7 @@ impl Conductor<'_> {
             false => StoppingRule::new(design.precision.0, affordable),
         };
         rule.first = u32::try_from(design.least_blocks).unwrap_or(u32::MAX).min(rule.budget_blocks);
-        if self.plan.pairs.is_empty() {
+        if !self.plan.pairs.iter().any(|pair| pair.asked) {
             // Without a ratio there is no width to reach: the fewest blocks give every estimate its interval.
             rule.quick = true;
         }

@@ -7,6 +7,7 @@
 
 pub mod analysis;
 pub mod conduct;
+mod explain;
 pub mod fitness;
 mod link;
 pub mod schedule;

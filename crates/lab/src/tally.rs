@@ -98,12 +98,9 @@ impl Observation<'_> {
 /// The observations of `pair`, one for each block in which both arms count, in order of blocks.
 pub(crate) fn observations<'t>(plan: &Plan, trials: &'t [Finished], pair: usize) -> Vec<Observation<'t>> {
     let Pair { numerator, denominator, interleaved, .. } = plan.pairs[pair];
-    let cell_of = |wanted: Cell| plan.cells.iter().position(|&cell| cell == wanted);
     let places = match interleaved {
-        true => cell_of(Cell::Pair(pair)).map(|cell| ((cell, 0), (cell, 1))),
-        false => {
-            cell_of(Cell::Single(denominator)).zip(cell_of(Cell::Single(numerator))).map(|(b, a)| ((b, 0), (a, 0)))
-        }
+        true => plan.cells.iter().position(|&cell| cell == Cell::Pair(pair)).map(|cell| ((cell, 0), (cell, 1))),
+        false => place_of(plan, denominator).zip(place_of(plan, numerator)),
     };
     let Some((below, above)) = places else { return Vec::new() };
     let by_block = |(cell, arm): (usize, usize)| -> BTreeMap<u64, (&'t Finished, f64)> {
@@ -119,6 +116,16 @@ pub(crate) fn observations<'t>(plan: &Plan, trials: &'t [Finished], pair: usize)
         }
     }
     found
+}
+
+/// The cell in which `arm` is measured, and its place among the cell's arms: the cell that it has alone, else the first
+/// that it shares.
+fn place_of(plan: &Plan, arm: usize) -> Option<(usize, usize)> {
+    let alone = plan.cells.iter().position(|&cell| cell == Cell::Single(arm)).map(|cell| (cell, 0));
+    alone.or_else(|| {
+        let mut shared = plan.cells.iter().enumerate();
+        shared.find_map(|(cell, &of)| Some((cell, plan.arms_of(of).iter().position(|&found| found == arm)?)))
+    })
 }
 
 /// The log ratios of `pair`, one for each block in which both arms count, in order of blocks.

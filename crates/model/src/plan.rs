@@ -85,12 +85,15 @@ pub struct Pair {
     /// What the ratio means.
     pub contrast: Contrast,
     /// Whether both arms run in one process, interleaved; else each has its own trial in every block.
-    #[serde(default = "interleaved")]
+    #[serde(default = "yes")]
     pub interleaved: bool,
+    /// Whether the study asks for it; else it explains, from trials that are run anyway, and does not hold up the end.
+    #[serde(default = "yes")]
+    pub asked: bool,
 }
 
-/// Plans that were stored before there was any other place.
-fn interleaved() -> bool {
+/// What was so in every plan that was stored before it could be otherwise.
+fn yes() -> bool {
     true
 }
 
@@ -448,7 +451,7 @@ impl Resolver<'_> {
     /// The ratios that are asked for and the trials that give them: a pair that shares a machine is interleaved in one
     /// trial, every other arm has a trial of its own.
     fn compare(&mut self, arms: &[PlannedArm]) -> (Vec<Pair>, Vec<Cell>) {
-        let pairs = if self.mode.self_check { self_pairs(arms) } else { self.pairs(arms) };
+        let mut pairs = if self.mode.self_check { self_pairs(arms) } else { self.pairs(arms) };
         let interleaved = |index: &usize| pairs[*index].interleaved;
         let mut cells: Vec<Cell> = (0..pairs.len()).filter(interleaved).map(Cell::Pair).collect();
         let has_trial = |arm: usize| {
@@ -456,6 +459,10 @@ impl Resolver<'_> {
             of_arm.clone().next().is_some() && of_arm.all(|pair| pair.interleaved)
         };
         cells.extend((0..arms.len()).filter(|&arm| !has_trial(arm)).map(Cell::Single));
+        if !self.mode.self_check && !pairs.is_empty() {
+            let contrasts = page_contrasts(arms, &pairs);
+            pairs.extend(contrasts);
+        }
         (pairs, cells)
     }
 
@@ -490,7 +497,7 @@ impl Resolver<'_> {
             if let Some(denominator) = found {
                 let contrast = contrast(arm, &arms[denominator]);
                 let interleaved = arm.on_this_machine() && arms[denominator].on_this_machine();
-                pairs.push(Pair { numerator, denominator, contrast, interleaved });
+                pairs.push(Pair { numerator, denominator, contrast, interleaved, asked: true });
             }
         }
         pairs
@@ -525,8 +532,27 @@ impl Resolver<'_> {
 /// Every arm against itself; an arm that runs nothing has nothing to be compared.
 fn self_pairs(arms: &[PlannedArm]) -> Vec<Pair> {
     let runs = |arm: &usize| arms[*arm].arm.executor != ExecutorKind::Null;
-    let pair = |arm| Pair { numerator: arm, denominator: arm, contrast: Contrast::SelfCheck, interleaved: true };
+    let pair =
+        |arm| Pair { numerator: arm, denominator: arm, contrast: Contrast::SelfCheck, interleaved: true, asked: true };
     (0..arms.len()).filter(runs).map(pair).collect()
+}
+
+/// Large pages against small ones wherever both are measured and nothing else differs: what large pages alone would give.
+fn page_contrasts(arms: &[PlannedArm], asked: &[Pair]) -> Vec<Pair> {
+    let mut found = Vec::new();
+    for (numerator, large) in arms.iter().enumerate() {
+        let mut small = large.treatment.clone();
+        let is_large = small.insert("page".to_owned(), PageSize::Small.to_string()).as_deref() == Some("2m");
+        let denominator = arms.iter().position(|arm| arm.treatment == small);
+        let Some(denominator) = denominator.filter(|_| is_large && large.arm.executor != ExecutorKind::Null) else {
+            continue;
+        };
+        if !asked.iter().any(|pair| pair.numerator == numerator && pair.denominator == denominator) {
+            let contrast = Contrast::PageSize;
+            found.push(Pair { numerator, denominator, contrast, interleaved: false, asked: false });
+        }
+    }
+    found
 }
 
 fn environment_of(levels: &BTreeMap<String, Value>) -> &str {

@@ -173,3 +173,23 @@ fn an_emulated_machine_never_gives_a_verdict() {
     assert_eq!(document.ratios[0].verdict, Outcome::Undecided);
     assert!(document.ratios[0].words.contains("emulated"), "{}", document.ratios[0].words);
 }
+
+#[test]
+fn what_a_machine_costs_is_explained_by_what_was_counted() {
+    let (plan, mut memory) = (plan("microvm"), Memory::default());
+    conduct(&plan, vec![("native", keeps(0.9, 0.005))], &mut memory, &NEVER).0.unwrap();
+    assert!(document(&run(&plan, &memory), &WORKLOAD).explanations.is_empty(), "nothing was counted in a machine");
+    for trial in &mut memory.trials {
+        let result = trial.result.as_mut().unwrap();
+        result.arms[1].executor.virtual_machine = true;
+        result.arms[1].empty_run_ns = 90_000.0;
+        for half in result.phases.iter_mut().filter(|phase| phase.arm == 1).flat_map(|phase| &mut phase.halves) {
+            half.times[0].end_ticks = 500_000_000;
+            half.audit.counters = [("exits".to_owned(), 300), ("irq_exits".to_owned(), 125)].into();
+        }
+    }
+    let document = document(&run(&plan, &memory), &WORKLOAD);
+    let found: Vec<(&str, f64)> = document.explanations.iter().map(|row| (row.unit.as_str(), row.value)).collect();
+    assert_eq!(found, [("1/s per rank", 600.0), ("1/s per rank", 250.0), ("us", 90.0)]);
+    assert!(document.explanations.iter().all(|row| row.treatment["environment"] == "microvm"));
+}

@@ -194,7 +194,7 @@ pub fn plan(other: &str) -> Plan {
         rows: None,
         columns: "environment".to_owned(),
         arms: vec![arm("native"), arm(other)],
-        pairs: vec![Pair { numerator: 1, denominator: 0, contrast: Contrast::Environment, interleaved }],
+        pairs: vec![Pair { numerator: 1, denominator: 0, contrast: Contrast::Environment, interleaved, asked: true }],
         cells: if interleaved { vec![Cell::Pair(0)] } else { vec![Cell::Single(0), Cell::Single(1)] },
         absent: Vec::new(),
         design: Design {

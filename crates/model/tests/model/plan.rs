@@ -59,7 +59,26 @@ fn ratios(plan: &Plan) -> Vec<String> {
     let line = |pair: &Pair| {
         format!("{} : {} ({:?})", name(plan, pair.numerator), name(plan, pair.denominator), pair.contrast)
     };
-    plan.pairs.iter().map(line).collect()
+    asked(plan).map(line).collect()
+}
+
+/// The ratios that the study asks for.
+fn asked(plan: &Plan) -> impl Iterator<Item = &Pair> {
+    plan.pairs.iter().filter(|pair| pair.asked)
+}
+
+#[test]
+fn where_small_and_large_pages_are_measured_their_contrast_explains() {
+    let plan = planned(&study(SKETCH, TO_NATIVE));
+    let contrasts: Vec<&Pair> = plan.pairs.iter().filter(|pair| !pair.asked).collect();
+    assert_eq!(contrasts.len(), 2, "native and microvm, each large against small");
+    for pair in contrasts {
+        assert_eq!((pair.contrast, pair.interleaved), (Contrast::PageSize, false));
+        let (large, small) = (&plan.arms[pair.numerator], &plan.arms[pair.denominator]);
+        assert_eq!((large.arm.page, small.arm.page), (PageSize::Large, PageSize::Small));
+        assert_eq!(large.environment, small.environment);
+    }
+    assert_eq!(plan.cells.len(), 2, "they need no trial of their own");
 }
 
 #[test]
@@ -130,7 +149,7 @@ fn a_ratio_across_page_sizes_is_named_as_one() {
         ]
     );
     let plan = planned(&study(SKETCH, "{ environment = \"native\", page = \"4k\" }"));
-    let contrasts: Vec<_> = plan.pairs.iter().map(|pair| pair.contrast).collect();
+    let contrasts: Vec<_> = asked(&plan).map(|pair| pair.contrast).collect();
     assert_eq!(contrasts, [Contrast::PageSize, Contrast::Environment, Contrast::PageSize]);
 }
 
@@ -209,7 +228,8 @@ fn null_measures_our_floor_and_is_in_no_ratio() {
 fn a_self_check_puts_each_arm_against_itself() {
     let mode = Mode { self_check: true, ..Mode::default() };
     let plan = outcome(&study(SKETCH, TO_NATIVE), &machine(), mode).expect("a plan");
-    let same = |arm| Pair { numerator: arm, denominator: arm, contrast: Contrast::SelfCheck, interleaved: true };
+    let same =
+        |arm| Pair { numerator: arm, denominator: arm, contrast: Contrast::SelfCheck, interleaved: true, asked: true };
     assert_eq!(plan.pairs, [same(0), same(1), same(2), same(3)]);
     assert_eq!(plan.cells, (0..4).map(Cell::Pair).collect::<Vec<_>>());
 }
@@ -380,7 +400,7 @@ fn consistent(plan: &Plan, base: &[(usize, usize)]) -> Result<(), TestCaseError>
         prop_assert_ne!(pair.numerator, pair.denominator);
         prop_assert!(above.arm.executor != ExecutorKind::Null && below.arm.executor != ExecutorKind::Null);
         for (key, label) in &above.treatment {
-            let named = base.iter().any(|&(index, _)| LEVELS[index].0 == key);
+            let named = base.iter().any(|&(index, _)| LEVELS[index].0 == key) || (!pair.asked && key == "page");
             let other = below.treatment.get(key);
             prop_assert!(
                 named || other.is_none() || other == Some(label),
@@ -391,11 +411,11 @@ fn consistent(plan: &Plan, base: &[(usize, usize)]) -> Result<(), TestCaseError>
     }
     for &cell in &plan.cells {
         match cell {
-            Cell::Pair(pair) => prop_assert!(pair < plan.pairs.len()),
+            Cell::Pair(pair) => prop_assert!(pair < asked(plan).count()),
             Cell::Single(arm) => prop_assert!(arm < arms),
         }
     }
-    prop_assert_eq!(plan.cells.iter().filter(|cell| matches!(cell, Cell::Pair(_))).count(), plan.pairs.len());
+    prop_assert_eq!(plan.cells.iter().filter(|cell| matches!(cell, Cell::Pair(_))).count(), asked(plan).count());
     prop_assert!(plan.design.least_blocks <= plan.design.most_blocks);
     Ok(())
 }
@@ -404,7 +424,7 @@ fn consistent(plan: &Plan, base: &[(usize, usize)]) -> Result<(), TestCaseError>
 fn places_that_share_no_process_have_trials_of_their_own_and_are_compared_block_by_block() {
     let text = SKETCH.replace("[\"native\", \"microvm\"]", "[\"native\", \"container\", \"microvm\"]");
     let plan = planned(&study(&text, TO_NATIVE));
-    let interleaved: Vec<bool> = plan.pairs.iter().map(|pair| pair.interleaved).collect();
+    let interleaved: Vec<bool> = asked(&plan).map(|pair| pair.interleaved).collect();
     assert_eq!(interleaved, [false, false, true, true], "container and microvm against native, small and large");
     let singles = plan.cells.iter().filter(|cell| matches!(cell, Cell::Single(_))).count();
     assert_eq!((plan.cells.len(), singles), (6, 4), "two interleaved pairs; native and container, small and large");

@@ -151,6 +151,7 @@ pub fn empty() -> Document {
         looks: Vec::new(),
         absent: Vec::new(),
         flags: Vec::new(),
+        explanations: Vec::new(),
     }
 }
 
