@@ -133,6 +133,8 @@ pub struct Cell {
 pub struct Prediction {
     /// A cell for each scheme, in the order asked.
     pub cells: Vec<Cell>,
+    /// The contrast of page sizes: run time native with small pages over native with large ones, where both were asked for.
+    pub page_contrast: Option<Interval>,
     /// Draws that count after weighing; few mean that the measurements contradict the model.
     pub effective_draws: f64,
     /// Draws in all.
@@ -329,7 +331,18 @@ impl Draws {
                 }),
             });
         }
-        Ok(Prediction { cells, effective_draws: sum * sum / squares, draws: weights.len() })
+        let natives = [Page::Small, Page::Large].map(|page| {
+            let at = question.schemes.iter().position(|scheme| *scheme == Scheme::Native { page });
+            at.and_then(|at| self.ns.get(at))
+        });
+        let page_contrast = match natives {
+            [Some(small), Some(large)] => {
+                let contrast: Vec<f64> = small.iter().zip(large).map(|(small, large)| small / large).collect();
+                Interval::of(&contrast, &weights)
+            }
+            _ => None,
+        };
+        Ok(Prediction { cells, page_contrast, effective_draws: sum * sum / squares, draws: weights.len() })
     }
 }
 

@@ -110,6 +110,9 @@ pub fn prediction(prediction: &Prediction) -> String {
          those that go to memory are for each access. {:.0} of {} draws count.\n",
         prediction.effective_draws, prediction.draws
     );
+    if let Some(contrast) = &prediction.page_contrast {
+        let _ = writeln!(text, "Contrast of page sizes, native: small over large {}.", interval(contrast, 1.0));
+    }
     for sentence in advice(prediction) {
         let _ = writeln!(text, "{sentence}");
     }
@@ -124,10 +127,9 @@ pub fn advice(prediction: &Prediction) -> Vec<String> {
     let percent = |ratio: f64| 100.0 * (ratio - 1.0);
     let clear = |cell: &&Cell| cell.relative.is_some_and(|relative| relative.low > 1.02);
     let mut sentences = Vec::new();
-    let (native, large) = (find(Scheme::Native { page: Page::Small }), find(Scheme::Native { page: Page::Large }));
-    if let Some((small, large)) = native.zip(large).filter(|(small, large)| small.ns.low > 1.05 * large.ns.high) {
-        let saved = percent(small.ns.median / large.ns.median);
-        sentences.push(format!("Large pages pay even natively: small ones take {saved:.0} % longer."));
+    if let Some(contrast) = prediction.page_contrast.filter(|contrast| contrast.low > 1.05) {
+        let saved = percent(contrast.median);
+        sentences.push(format!("Large pages pay even natively: small ones take about {saved:.0} % longer."));
     }
     if let Some(cell) = nested(Page::Small, Page::Large).filter(clear) {
         let cost = cell.relative.map_or(0.0, |relative| percent(relative.median));

@@ -203,6 +203,9 @@ fn traced(context: &Context, program: &[OsString]) -> Result<Trace, Refusal> {
         let _ = child.kill();
     }
     let status = child.wait().map_err(failed("waiting for the program"))?;
+    if context.interrupt.load(Ordering::Relaxed) {
+        return Err(interrupted());
+    }
     let name = program.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     match trace? {
         _ if !status.success() => Err(Refusal::bad_input(format!(
@@ -305,6 +308,7 @@ fn json(machine: &Machine, prediction: &Prediction) -> String {
     let document = serde_json::json!({
         "machine": machine.key,
         "cells": cells,
+        "native_small_over_large": prediction.page_contrast.as_ref().map(interval),
         "advice": show::advice(prediction),
         "draws": prediction.draws,
         "effective_draws": prediction.effective_draws,

@@ -75,6 +75,8 @@ fn small_pages_pay_most_in_two_dimensions_and_large_ones_repair_it() {
         assert!(relative[2] >= relative[3], "{key}: small memory beneath is no better: {relative:?}");
         assert!(relative[3] > relative[5], "{key}: shadow walks one dimension: {relative:?}");
         let ns: Vec<f64> = prediction.cells.iter().map(|cell| cell.ns.median).collect();
+        let contrast = prediction.page_contrast.expect("both natives were asked for");
+        assert!(contrast.median > 1.1 && contrast.low <= contrast.median, "{key}: {contrast:?}");
         assert!(ns[4] < ns[3], "{key}: large pages repair it: {ns:?}");
         assert!(prediction.cells[3].walk_references > prediction.cells[0].walk_references);
     }
@@ -86,6 +88,7 @@ fn what_fits_the_tlb_or_streams_through_memory_pays_next_to_nothing() {
     let prediction = asked("cascade-lake", &triad, &[native(Small), nested(Small, Large)], &[], &[]).unwrap();
     assert!(prediction.cells[1].walks < 0.003, "{:?}", prediction.cells[1]);
     assert!(medians(&prediction)[1] < 1.06);
+    assert_eq!(prediction.page_contrast, None, "large pages were not asked for");
 }
 
 #[test]
