@@ -14,6 +14,7 @@ use baremark_model::seam::{
 };
 use baremark_model::team::Team;
 use baremark_model::wire::{ArmRecord, HalfRecord, LostTime, PagesSeen, PhaseRecord, TrialResult, TrialSpec};
+use baremark_sys::affinity::allowed_cpus;
 use baremark_sys::crew::CrewError;
 use baremark_sys::{clock, gaps};
 use std::collections::BTreeMap;
@@ -51,6 +52,9 @@ pub enum TrialError {
     /// The threads of an executor could not be started.
     #[error(transparent)]
     Crew(#[from] CrewError),
+    /// The CPUs that may be used could not be asked for.
+    #[error("asking which CPUs may be used: {0}")]
+    Affinity(#[source] std::io::Error),
     /// A rank did not come back.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -151,8 +155,10 @@ fn single_members(spec: &TrialSpec) -> Result<Vec<&ResolvedArm>, TrialError> {
 /// Starts an arm's executor and lets it touch the memory that it will use, so that no page is mapped for the first time
 /// while it is timed.
 fn start(spec: &TrialSpec, arm: &ResolvedArm, memory: &mut [u64]) -> Result<Box<dyn Executor>, TrialError> {
-    let Some(cpus) = spec.cpus.get(..arm.ranks) else {
-        return Err(TrialError::spec(format!("{} ranks are asked for on {} CPUs", arm.ranks, spec.cpus.len())));
+    let found = if spec.cpus.is_empty() { allowed_cpus().map_err(TrialError::Affinity)? } else { spec.cpus.clone() };
+    let Some(cpus) = found.get(..arm.ranks) else {
+        let what = format!("{} ranks are asked for on {} CPUs", arm.ranks, found.len());
+        return Err(TrialError::Spec { what, remedy: "give the place more CPUs, or set ranks".to_owned() });
     };
     Ok(match arm.executor {
         ExecutorKind::Direct => Box::new(Direct::new(cpus)?),

@@ -6,7 +6,7 @@ use baremark_model::descriptor::Descriptor;
 use baremark_model::plan::Limits;
 use baremark_model::units::Bytes;
 use baremark_store::Store;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -63,5 +63,5 @@ pub fn limits() -> Result<Limits, Refusal> {
     if let Some(why) = baremark_microvm::probe().problem {
         absent.insert("microvm".to_owned(), why.to_string());
     }
-    Ok(Limits { cpus, memory_available: Bytes(memory), absent })
+    Ok(Limits { cpus, memory_available: Bytes(memory), absent, emulated: BTreeSet::new() })
 }

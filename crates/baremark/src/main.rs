@@ -10,11 +10,12 @@ mod commands;
 mod context;
 mod exit;
 mod record;
+mod sides;
 mod source;
 mod watch;
 
-use clap::{Args, Parser, Subcommand};
-use commands::{agent, doctor, history, list, plan, report, resume, run};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use commands::{agent, check, compare, completions, doctor, history, list, man, plan, report, resume, run};
 use context::Context;
 use exit::{Exit, Refusal};
 use std::io::{self, Write};
@@ -88,9 +89,42 @@ enum Command {
     Report {
         /// The run; a unique beginning will do [default: the latest one]
         run: Option<String>,
-        /// Write the report as one HTML page that needs nothing else
-        #[arg(long, value_name = "FILE")]
-        html: Option<PathBuf>,
+        #[command(flatten)]
+        form: report::Form,
+    },
+    /// Compare two sides: runs with runs, or two levels of one run
+    ///
+    /// A side is RUN[,RUN ...][:FACTOR=LEVEL[+FACTOR=LEVEL ...]]. Each RUN is a stored run, a file that --json wrote, or a
+    /// folder of such files. Levels of one run are compared block by block; runs share no block, so that at least three a
+    /// side are needed. Whatever else differs between the sides is named.
+    Compare {
+        /// What is compared with
+        base: String,
+        /// What is looked at
+        other: String,
+        #[command(flatten)]
+        args: compare::CompareArgs,
+    },
+    /// Say by the exit code whether it has become worse than a baseline: 0 no, 4 yes, 5 cannot tell
+    Check {
+        /// The baseline, named as in `compare`
+        #[arg(long, value_name = "BASELINE")]
+        against: String,
+        /// What is checked, named as in `compare` [default: all runs of that study since the baseline]
+        run: Option<String>,
+        #[command(flatten)]
+        args: compare::CompareArgs,
+    },
+    /// Print the completions of a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man {
+        /// Write the pages of all commands into this folder instead
+        #[arg(long, value_name = "FOLDER")]
+        to: Option<PathBuf>,
     },
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
@@ -136,7 +170,11 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::List { what }) => list::run(what, context.json),
         Some(Command::Doctor) => doctor::run(context.json),
         Some(Command::History) => history::run(&context),
-        Some(Command::Report { run, html }) => report::run(&context, run.as_deref(), html.as_deref()),
+        Some(Command::Report { run, form }) => report::run(&context, run.as_deref(), &form),
+        Some(Command::Compare { base, other, args }) => compare::run(&context, &base, &other, &args),
+        Some(Command::Check { against, run, args }) => check::run(&context, &against, run.as_deref(), &args),
+        Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
+        Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
         Some(Command::Agent) => unreachable!("handled above"),
     }
 }

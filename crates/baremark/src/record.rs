@@ -69,6 +69,7 @@ impl Journal for Record<'_> {
         let entry = TrialEntry {
             block: trial.block,
             cell: trial.cell,
+            // Not the trial's own place: a torn row, which is not read back, has one too.
             seq: self.next_seq,
             spec: &trial.spec,
             status: &trial.status,
@@ -99,6 +100,7 @@ pub fn load(store: &Store, id: &RunId) -> Result<Run, Refusal> {
     let trials = stored.trials.into_iter().map(|trial| Finished {
         block: trial.block,
         cell: trial.cell,
+        place: trial.seq,
         spec: trial.spec,
         status: trial.status,
         result: trial.result,

@@ -3,13 +3,15 @@
 //! Everything is worked out anew from the trials; nothing is carried over from the time when they were measured. Ratios
 //! are judged together as one family, each interval with its verdict, and each again by other lights (sensitivity).
 
-use crate::tally::{self, Finished};
+use crate::explain;
+use crate::tally::{self, Finished, Observation};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor};
 use baremark_model::document::{
     Document, EstimateRow, FORMAT, FlagRow, LookRow, Outcome, RatioRow, RunHead, SensitivityRow, TrialArm, TrialRow,
 };
 use baremark_model::machine::MachineFacts;
-use baremark_model::plan::{Contrast, Plan, Treatment};
+use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
 use baremark_model::seam::Sample;
 use baremark_model::units::{Share, UnixTime};
 use baremark_stats::estimate::{mean_interval, median};
@@ -62,6 +64,7 @@ pub fn document(run: &Run, workload: &Descriptor) -> Document {
         absent: run.plan.absent.clone(),
         flags: flags(run, workload, &ratios),
         ratios,
+        explanations: explain::explain(&run.plan, &run.trials),
     }
 }
 
@@ -78,6 +81,7 @@ fn head(run: &Run) -> RunHead {
         rows: run.plan.rows.clone(),
         columns: run.plan.columns.clone(),
         factors: run.plan.factors.clone(),
+        parameters: parameters(&run.plan),
         machine: run.machine.clone(),
         version: run.version.clone(),
         design: run.plan.design.clone(),
@@ -86,6 +90,22 @@ fn head(run: &Run) -> RunHead {
         ended: run.ended.map(|time| time.to_string()),
         stop_reason: run.stop_reason.clone(),
     }
+}
+
+/// What all arms have in common and is no factor of the study.
+fn parameters(plan: &Plan) -> BTreeMap<String, String> {
+    let of_arm = |arm: &ResolvedArm| -> BTreeMap<String, String> {
+        let own = arm.parameters.iter().map(|(key, value)| (key.clone(), value.to_string()));
+        let shared = [("ranks".to_owned(), arm.ranks.to_string()), ("page".to_owned(), arm.page.to_string())];
+        own.chain(shared).collect()
+    };
+    let mut arms = plan.arms.iter().map(|planned| of_arm(&planned.arm));
+    let mut common = arms.next().unwrap_or_default();
+    for other in arms {
+        common.retain(|key, value| other.get(key) == Some(value));
+    }
+    common.retain(|key, _| !plan.factors.iter().any(|(factor, _)| factor == key));
+    common
 }
 
 /// The metrics whose values a trial holds.
@@ -127,7 +147,7 @@ fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
 }
 
 /// For each arm of the plan: the places (trial, arm in the trial) at which it was executed and counted.
-fn places<'t>(plan: &Plan, trials: &'t [Finished], arm: usize) -> Vec<(&'t Finished, usize)> {
+pub(crate) fn places<'t>(plan: &Plan, trials: &'t [Finished], arm: usize) -> Vec<(&'t Finished, usize)> {
     let mut found = Vec::new();
     for trial in trials.iter().filter(|trial| trial.counted().is_some()) {
         let arms = plan.arms_of(plan.cells[trial.cell]);
@@ -163,40 +183,60 @@ fn estimates(run: &Run, workload: &Descriptor) -> Vec<EstimateRow> {
     rows
 }
 
+/// Every ratio of the plan: those that the study asks for are judged as one family, those that explain as another.
 fn ratios(plan: &Plan, trials: &[Finished]) -> Vec<RatioRow> {
-    let series: Vec<Vec<f64>> = (0..plan.pairs.len()).map(|pair| tally::log_ratios(plan, trials, pair)).collect();
-    let paired: Vec<Option<PairedRatio>> = series.iter().map(|logs| PairedRatio::new(logs)).collect();
+    let mut rows: Vec<(usize, RatioRow)> = family(plan, trials, true);
+    rows.extend(family(plan, trials, false));
+    rows.sort_by_key(|(pair, _)| *pair);
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn family(plan: &Plan, trials: &[Finished], asked: bool) -> Vec<(usize, RatioRow)> {
     let delta = plan.design.delta.0;
-    let family: Vec<(&PairedRatio, f64)> = paired.iter().flatten().map(|ratio| (ratio, delta)).collect();
-    let Family { confidence, judged } = judge(&family, RATE);
+    let members = (0..plan.pairs.len()).filter(|&pair| plan.pairs[pair].asked == asked);
+    let series: Vec<(usize, Vec<f64>)> = members.map(|pair| (pair, tally::log_ratios(plan, trials, pair))).collect();
+    let paired: Vec<Option<PairedRatio>> = series.iter().map(|(_, logs)| PairedRatio::new(logs)).collect();
+    let known: Vec<(&PairedRatio, f64)> = paired.iter().flatten().map(|ratio| (ratio, delta)).collect();
+    let Family { confidence, judged } = judge(&known, RATE);
     let mut judged = judged.into_iter();
     let mut rows = Vec::new();
-    for (index, pair) in plan.pairs.iter().enumerate() {
-        let found = paired[index].as_ref().and_then(|ratio| Some((ratio, judged.next()?)));
-        let mut row = RatioRow {
-            metric: plan.metric.clone(),
-            treatment: plan.arms[pair.numerator].treatment.clone(),
-            relative_to: plan.arms[pair.denominator].treatment.clone(),
-            contrast: pair.contrast,
-            blocks: series[index].len(),
-            ratio: None,
-            lo: None,
-            hi: None,
-            confidence,
-            estimator: name(Estimator::Mean).to_owned(),
-            verdict: Outcome::Undecided,
-            words: "undecided: too few blocks".to_owned(),
-            more_blocks: None,
-            independence: "assumed".to_owned(),
-            sensitivity: Vec::new(),
-        };
-        if let Some((ratio, judged)) = found {
+    for ((pair, logs), ratio) in series.iter().zip(&paired) {
+        let mut row = empty_row(plan, *pair, logs.len(), confidence);
+        if let Some((ratio, judged)) = ratio.as_ref().and_then(|ratio| Some((ratio, judged.next()?))) {
             fill(&mut row, ratio, &judged, plan);
-            row.sensitivity = sensitivity(plan, trials, index, &row, confidence);
+            let Pair { numerator, denominator, .. } = plan.pairs[*pair];
+            if plan.arms[numerator].emulated || plan.arms[denominator].emulated {
+                row.verdict = Outcome::Undecided;
+                row.words =
+                    "no verdict: an emulated machine exercises the mechanics and is no measure of a cost".to_owned();
+                row.more_blocks = None;
+            }
+            row.sensitivity = sensitivity(plan, trials, *pair, &row, confidence);
         }
-        rows.push(row);
+        rows.push((*pair, row));
     }
     rows
+}
+
+fn empty_row(plan: &Plan, pair: usize, blocks: usize, confidence: f64) -> RatioRow {
+    let Pair { numerator, denominator, contrast, .. } = plan.pairs[pair];
+    RatioRow {
+        metric: plan.metric.clone(),
+        treatment: plan.arms[numerator].treatment.clone(),
+        relative_to: plan.arms[denominator].treatment.clone(),
+        contrast,
+        blocks,
+        ratio: None,
+        lo: None,
+        hi: None,
+        confidence,
+        estimator: name(Estimator::Mean).to_owned(),
+        verdict: Outcome::Undecided,
+        words: "undecided: too few blocks".to_owned(),
+        more_blocks: None,
+        independence: "assumed".to_owned(),
+        sensitivity: Vec::new(),
+    }
 }
 
 fn fill(row: &mut RatioRow, ratio: &PairedRatio, judged: &Judged, plan: &Plan) {
@@ -221,7 +261,7 @@ fn fill(row: &mut RatioRow, ratio: &PairedRatio, judged: &Judged, plan: &Plan) {
 }
 
 /// The verdict as an outcome and in words.
-fn words(verdict: &Verdict, delta: Share, contrast: Contrast) -> (Outcome, String) {
+pub(crate) fn words(verdict: &Verdict, delta: Share, contrast: Contrast) -> (Outcome, String) {
     match verdict {
         Verdict::DiffersByMore => (Outcome::DiffersByMore, format!("differs by more than {delta}")),
         Verdict::DiffersByLess => (Outcome::DiffersByLess, format!("differs, by less than {delta}")),
@@ -245,9 +285,9 @@ fn words(verdict: &Verdict, delta: Share, contrast: Contrast) -> (Outcome, Strin
 
 /// The same ratio without flagged trials, by the other estimators, and by which arm began.
 fn sensitivity(plan: &Plan, trials: &[Finished], pair: usize, row: &RatioRow, confidence: f64) -> Vec<SensitivityRow> {
-    let of_pair = tally::of_pair(plan, trials, pair);
-    let logs = |keep: &dyn Fn(&Finished) -> bool| -> Vec<f64> {
-        of_pair.iter().filter(|trial| keep(trial)).filter_map(|trial| trial.log_ratio(&plan.metric)).collect()
+    let observations = tally::observations(plan, trials, pair);
+    let logs = |keep: &dyn Fn(&Observation<'_>) -> bool| -> Vec<f64> {
+        observations.iter().filter(|seen| keep(seen)).map(|seen| seen.log_ratio).collect()
     };
     let all = logs(&|_| true);
     let mut rows = Vec::new();
@@ -262,7 +302,7 @@ fn sensitivity(plan: &Plan, trials: &[Finished], pair: usize, row: &RatioRow, co
     };
     let by =
         |logs: &[f64], estimator| PairedRatio::new(logs).and_then(|ratio| ratio.interval_by(estimator, confidence));
-    let unflagged = logs(&|trial| trial.counted().is_some_and(|result| result.flags.is_empty()));
+    let unflagged = logs(&|seen| seen.unflagged());
     if unflagged.len() < all.len() {
         add("without flagged trials", &unflagged, by(&unflagged, Estimator::Mean));
     }
@@ -271,8 +311,10 @@ fn sensitivity(plan: &Plan, trials: &[Finished], pair: usize, row: &RatioRow, co
             add(name(estimator), &all, by(&all, estimator));
         }
     }
-    for (name, arm) in [("trials that began with the reference", 0), ("trials that began with the other arm", 1)] {
-        let some = logs(&|trial| trial.began_with() == Some(arm));
+    for (name, below) in
+        [("trials that began with the reference", true), ("trials that began with the other arm", false)]
+    {
+        let some = logs(&|seen| seen.began_below() == below);
         add(name, &some, by(&some, Estimator::Mean));
     }
     rows
@@ -289,6 +331,23 @@ fn contradicts(verdict: Outcome, interval: &Interval, delta: f64) -> bool {
         Outcome::Equivalent => beyond,
         Outcome::Undecided => false,
     }
+}
+
+/// Pairs whose arms ran with different instruction sets: then part of the ratio is the processor that the place shows.
+fn unequal_instruction_sets(run: &Run) -> Vec<FlagRow> {
+    let mut rows = Vec::new();
+    for (index, pair) in run.plan.pairs.iter().enumerate() {
+        let set = |trial: &Finished| trial.counted().map(|result| result.instruction_set);
+        let observations = tally::observations(&run.plan, &run.trials, index);
+        let unequal = observations.iter().filter(|seen| set(seen.below) != set(seen.above)).count();
+        if unequal > 0 {
+            let treatment = run.plan.arms[pair.numerator].treatment.clone();
+            let text =
+                "its instruction set is another than its reference's: the ratio is not one of places alone".to_owned();
+            rows.push(FlagRow { treatment, text, trials: unequal });
+        }
+    }
+    rows
 }
 
 /// Virtual machines that beat native beyond the interval: then something beside virtualization differs between the arms.
@@ -319,6 +378,7 @@ fn faster_than_native(run: &Run, workload: &Descriptor, ratios: &[RatioRow]) -> 
 
 fn flags(run: &Run, workload: &Descriptor, ratios: &[RatioRow]) -> Vec<FlagRow> {
     let mut rows = faster_than_native(run, workload, ratios);
+    rows.extend(unequal_instruction_sets(run));
     let mut raise = |treatment: &Treatment, text: String, trials: usize| {
         rows.push(FlagRow { treatment: treatment.clone(), text, trials });
     };

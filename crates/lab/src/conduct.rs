@@ -12,6 +12,7 @@ use baremark_model::plan::Plan;
 use baremark_model::site::Environment;
 use baremark_model::wire::TrialResult;
 use baremark_stats::{Decision, Independence, Look, PairedRatio, StopReason, StoppingRule};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -55,8 +56,8 @@ pub struct Conductor<'c> {
     pub plan: &'c Plan,
     /// The run's name.
     pub run: &'c str,
-    /// Where its agents run.
-    pub environment: &'c dyn Environment,
+    /// Where its agents run, by the name of the environment.
+    pub environments: &'c BTreeMap<String, Box<dyn Environment>>,
     /// Set when the user wants it to stop.
     pub interrupt: &'c AtomicBool,
     /// Where it is written down.
@@ -137,7 +138,7 @@ impl Conductor<'_> {
                 if state.over_budget(self.plan) {
                     return Ok(Some(Ending::Complete(stop_words(StopReason::Budget, self.plan))));
                 }
-                match self.trial(block, cell) {
+                match self.trial(block, cell, state.next_place()) {
                     None => return Ok(Some(Ending::Interrupted)),
                     Some(finished) => self.take(state, finished)?,
                 }
@@ -150,7 +151,7 @@ impl Conductor<'_> {
     }
 
     /// Runs one trial in a fresh agent; `None` when the user interrupted it.
-    fn trial(&mut self, block: u64, cell: usize) -> Option<Finished> {
+    fn trial(&mut self, block: u64, cell: usize, place: u64) -> Option<Finished> {
         let spec = schedule::trial(self.plan, block, cell);
         let arms = self.plan.arms_of(self.plan.cells[cell]);
         let treatments = arms.iter().map(|&arm| self.plan.arms[arm].treatment.clone()).collect();
@@ -158,7 +159,11 @@ impl Conductor<'_> {
         let began = Instant::now();
         let limit = Duration::from_nanos(spec.watchdog_ns.saturating_mul(4 + spec.schedule.len() as u64));
         let watch = &mut *self.watch;
-        let outcome = AgentLink::start(self.environment, self.interrupt)
+        let name = self.plan.environment_of(self.plan.cells[cell]);
+        let environment =
+            self.environments.get(name).ok_or_else(|| LinkError::OutOfTurn(format!("no environment {name}")));
+        let outcome = environment
+            .and_then(|environment| AgentLink::start(&**environment, self.interrupt))
             .and_then(|mut agent| agent.run(&spec, limit, &mut |position, of| watch(&Event::Phase { position, of })));
         let elapsed_ns = nanos(began.elapsed());
         let (status, result) = match outcome {
@@ -171,7 +176,7 @@ impl Conductor<'_> {
                 (status, Some(result))
             }
         };
-        Some(Finished { block, cell, spec, status, result, elapsed_ns })
+        Some(Finished { block, cell, place, spec, status, result, elapsed_ns })
     }
 
     fn take(&mut self, state: &mut State, finished: Finished) -> Result<(), JournalError> {
@@ -200,9 +205,9 @@ impl Conductor<'_> {
     }
 
     fn look(&mut self, state: &mut State, rule: &StoppingRule) -> Result<(), JournalError> {
-        let ratios: Vec<PairedRatio> = (0..self.plan.pairs.len())
-            .filter_map(|pair| PairedRatio::new(&tally::log_ratios(self.plan, &state.trials, pair)))
-            .collect();
+        let asked = (0..self.plan.pairs.len()).filter(|&pair| self.plan.pairs[pair].asked);
+        let ratios: Vec<PairedRatio> =
+            asked.filter_map(|pair| PairedRatio::new(&tally::log_ratios(self.plan, &state.trials, pair))).collect();
         let widths = ratios.iter().map(|ratio| ratio.stopping_half_width(0.95).unwrap_or(f64::INFINITY));
         let half_width = if ratios.is_empty() { f64::INFINITY } else { widths.fold(0.0, f64::max) };
         let blocks = state.blocks(self.plan.cells.len());
@@ -251,7 +256,7 @@ impl Conductor<'_> {
             false => StoppingRule::new(design.precision.0, affordable),
         };
         rule.first = u32::try_from(design.least_blocks).unwrap_or(u32::MAX).min(rule.budget_blocks);
-        if self.plan.pairs.is_empty() {
+        if !self.plan.pairs.iter().any(|pair| pair.asked) {
             // Without a ratio there is no width to reach: the fewest blocks give every estimate its interval.
             rule.quick = true;
         }
@@ -276,6 +281,11 @@ impl State {
     fn blocks(&self, cells: usize) -> u64 {
         let count = |cell: usize| self.trials.iter().filter(|trial| trial.cell == cell).count() as u64;
         (0..cells).filter(|&cell| !self.given_up[cell]).map(count).min().unwrap_or(0)
+    }
+
+    /// The place of the next trial among all of the run.
+    fn next_place(&self) -> u64 {
+        self.trials.iter().map(|trial| trial.place + 1).max().unwrap_or(0)
     }
 
     fn has(&self, block: u64, cell: usize) -> bool {

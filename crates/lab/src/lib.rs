@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod comparison;
 pub mod conduct;
+mod explain;
 pub mod fitness;
 mod link;
 pub mod schedule;

@@ -46,7 +46,7 @@ pub enum LinkError {
         why: String,
     },
     /// It said something that does not belong here.
-    #[error("the agent answered out of turn: {0}")]
+    #[error("the agent does not fit: {0}")]
     OutOfTurn(String),
     /// The user stopped the run.
     #[error("interrupted")]

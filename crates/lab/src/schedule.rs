@@ -44,7 +44,8 @@ pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
         allocation_order,
         phase_ns: plan.design.phase.0,
         watchdog_ns: watchdog_ns(plan.design.phase.0),
-        cpus: plan.cpus.clone(),
+        // Elsewhere the agent takes the CPUs that it finds.
+        cpus: if plan.environment_of(plan.cells[cell]) == "native" { plan.cpus.clone() } else { Vec::new() },
         seed: rng.next_u64(),
     }
 }

@@ -36,6 +36,9 @@ pub struct Document {
     pub absent: Vec<Absent>,
     /// What a reader should know beside the numbers.
     pub flags: Vec<FlagRow>,
+    /// Why the numbers are what they are, as far as it was counted.
+    #[serde(default)]
+    pub explanations: Vec<ExplanationRow>,
 }
 
 /// What was run.
@@ -61,6 +64,9 @@ pub struct RunHead {
     pub columns: String,
     /// The factors that vary, with their levels in order.
     pub factors: Vec<(String, Vec<String>)>,
+    /// What all arms have in common and is no factor: ranks, page, and the workload's parameters, in words.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
     /// The machine.
     pub machine: MachineFacts,
     /// The version of baremark.
@@ -217,4 +223,23 @@ pub struct FlagRow {
     pub text: String,
     /// In how many trials it was raised; 0 when it concerns the run.
     pub trials: usize,
+}
+
+/// One quantity that helps to explain a treatment's numbers, with its interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplanationRow {
+    /// Which treatment it concerns.
+    pub treatment: Treatment,
+    /// What was counted, in words that a number and its unit can follow.
+    pub what: String,
+    /// The unit.
+    pub unit: String,
+    /// The mean over trials.
+    pub value: f64,
+    /// Lower limit of its 95 % interval.
+    pub lo: f64,
+    /// Upper limit.
+    pub hi: f64,
+    /// What follows from it, in one sentence; empty where nothing does.
+    pub advice: String,
 }

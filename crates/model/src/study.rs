@@ -4,6 +4,7 @@
 
 use crate::descriptor::{Descriptor, Kind, Knob, Value};
 use crate::problem::{Problem, Problems, nearest, with_article};
+use crate::published;
 use crate::tables;
 use crate::units::{Nanos, Share};
 use schemars::JsonSchema;
@@ -72,6 +73,8 @@ pub struct Study {
     pub parameters: BTreeMap<String, Value>,
     /// What is varied.
     pub factors: Vec<Factor>,
+    /// What is set about the places where it runs, by environment.
+    pub environments: BTreeMap<String, BTreeMap<String, Value>>,
     /// How it is measured.
     pub design: Design,
     /// How it is shown.
@@ -95,7 +98,7 @@ pub const MOST_LEVELS: usize = 256;
 /// Mistakes that are listed; the others are counted.
 const MOST_PROBLEMS: usize = 100;
 
-const SECTIONS: &[&str] = &["study", "workload", "factors", "design", "report"];
+const SECTIONS: &[&str] = &["study", "workload", "factors", "environments", "design", "report"];
 
 /// Parses a study file. `file` is its name in messages, `workloads` are those that this program has.
 ///
@@ -188,8 +191,10 @@ impl Reader {
             let remedy = "write title = \"what the study asks\" in [study]";
             self.report(line_of_section("study"), "the study has no title".to_owned(), remedy);
         }
+        self.published(head.get("published"), take("study"));
         let design = self.known("design", tables::DESIGN, take("design"));
         let design = self.design(&design, take("design"));
+        let environments = self.environments(take("environments"));
         let descriptor = self.workload(take("workload"), line_of_section("workload"), workloads)?;
         let parameters = self.parameters(descriptor, take("workload"));
         self.required(descriptor, &[take("workload"), take("factors")].concat(), line_of_section("workload"));
@@ -207,10 +212,20 @@ impl Reader {
             workload: descriptor,
             parameters,
             factors,
+            environments,
             design,
             layout,
             lines: lines.collect(),
         })
+    }
+
+    /// Refuses a published table that is not among those of `reference/`.
+    fn published(&mut self, named: Option<&Value>, entries: &[Entry<'_>]) {
+        let Some(Value::Text(name)) = named else { return };
+        if published::find(name).is_none() {
+            let line = entries.iter().find(|(key, ..)| *key == "published").map_or(0, |(_, line, _)| *line);
+            self.report(line, format!("there is no published table '{name}'"), published::like(name));
+        }
     }
 
     /// The sections with their lines and entries; what is no section becomes a problem.
@@ -253,6 +268,29 @@ impl Reader {
             }
         }
         values
+    }
+
+    /// Reads `[environments.NAME]`: the settings of each place, with the defaults of those that it names.
+    fn environments(&mut self, entries: &[Entry<'_>]) -> BTreeMap<String, BTreeMap<String, Value>> {
+        let mut all = BTreeMap::new();
+        for &(name, line, value) in entries {
+            let Some(place) = tables::place(name) else {
+                self.report(
+                    line,
+                    format!("unknown environment [environments.{name}]"),
+                    nearest(name, tables::ENVIRONMENTS),
+                );
+                continue;
+            };
+            let Some(table) = value.get_ref().as_table() else {
+                let what = format!("'{name}' is {}, no section", with_article(value.get_ref().type_str()));
+                self.report(line, what, format!("write [environments.{name}] and keys below it"));
+                continue;
+            };
+            let settings = self.known(&format!("environments.{name}"), place.settings, &self.entries(table));
+            all.insert(name.to_owned(), settings);
+        }
+        all
     }
 
     fn workload(

@@ -102,7 +102,7 @@ pub struct TrialSpec {
     pub phase_ns: u64,
     /// The longest that one run of a body may take before it is stopped.
     pub watchdog_ns: u64,
-    /// The CPUs for the ranks, in order.
+    /// The CPUs for the ranks, in order; empty where the agent shall take those that it may use.
     pub cpus: Vec<usize>,
     /// Seed of every random choice inside the trial.
     pub seed: u64,

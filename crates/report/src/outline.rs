@@ -3,6 +3,7 @@
 use crate::grid::{Grid, grid};
 use crate::number::{self, count, percent};
 use crate::provenance;
+use crate::published::{Beside, beside};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::{Headline, Quantity, Tone, headline, limits_of};
@@ -26,6 +27,8 @@ pub(crate) struct Outline {
     pub notes: Vec<String>,
     /// The headline metric's table, then those of the other metrics.
     pub grids: Vec<Grid>,
+    /// The published values that the study names, to stand beside its own.
+    pub beside: Option<Beside>,
     /// Contrasts of page sizes, which are no cost of virtualization.
     pub contrasts: Vec<Headline>,
     /// What should be known beside the numbers.
@@ -56,11 +59,18 @@ pub(crate) fn outline(document: &Document) -> Outline {
         headlines,
         notes: notes(document),
         grids: metrics(document).iter().filter_map(|metric| grid(document, metric)).collect(),
+        beside: to_stand_beside(document),
         contrasts: of(true),
         flags: flags(document),
         discarded: discarded(document),
         provenance: provenance::lines(document),
     }
+}
+
+/// The published values, where there is something measured to stand beside: a self-check measures no such thing.
+fn to_stand_beside(document: &Document) -> Option<Beside> {
+    let measured = !document.estimates.is_empty() && !document.run.mode.self_check;
+    document.run.published.as_deref().filter(|_| measured).and_then(beside)
 }
 
 /// Blocks that the run has.

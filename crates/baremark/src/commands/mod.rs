@@ -1,9 +1,13 @@
 //! One file for each command.
 
 pub mod agent;
+pub mod check;
+pub mod compare;
+pub mod completions;
 pub mod doctor;
 pub mod history;
 pub mod list;
+pub mod man;
 pub mod plan;
 pub mod report;
 pub mod resume;

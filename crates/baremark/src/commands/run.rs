@@ -10,6 +10,8 @@ use baremark_environments::native::Native;
 use baremark_lab::analysis::{self, Run};
 use baremark_lab::conduct::{Conductor, Ending};
 use baremark_model::plan::Mode;
+use baremark_model::site::Environment;
+use std::collections::BTreeMap;
 
 /// Runs a study from its beginning.
 pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
@@ -22,13 +24,14 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
 pub fn conduct(context: &Context, mut record: Record<'_>) -> Result<(String, Exit), Refusal> {
     let program =
         std::env::current_exe().map_err(|why| Refusal::failure(format!("asking for this program's file: {why}")))?;
-    let environment = Native::new(program);
+    let native: Box<dyn Environment> = Box::new(Native::new(program));
+    let environments = BTreeMap::from([("native".to_owned(), native)]);
     let mut run = record.run()?;
     let mut watch = Watch::new(&run.plan, context.json);
     let ending = Conductor {
         plan: &run.plan,
         run: &run.id,
-        environment: &environment,
+        environments: &environments,
         interrupt: &context.interrupt,
         journal: &mut record,
         watch: &mut |event| watch.see(event),

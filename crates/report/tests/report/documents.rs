@@ -116,6 +116,7 @@ pub fn head() -> RunHead {
             ("page", &["4k", "2m"]),
             ("host_backing", &["2m"]),
         ]),
+        parameters: BTreeMap::from([("table".to_owned(), "1 GiB".to_owned()), ("ranks".to_owned(), "2".to_owned())]),
         machine: serde_json::from_value(serde_json::json!({
             "cpu": { "model_name": "AMD EPYC", "logical_cpus": 2, "sockets": 1 },
             "memory": { "total_bytes": 25_276_502_016_u64 },
@@ -151,6 +152,7 @@ pub fn empty() -> Document {
         looks: Vec::new(),
         absent: Vec::new(),
         flags: Vec::new(),
+        explanations: Vec::new(),
     }
 }
 
@@ -327,5 +329,12 @@ pub fn nothing() -> Document {
     let failed = TrialStatus::Failed { reason: "the agent died: signal 9".to_owned() };
     let native = arm("native", "4k");
     document.trials = vec![trial(0, 0, &[(&native, 1.0)], failed)];
+    document
+}
+
+/// Threads against nothing, beside a published pair of tables.
+pub fn stream() -> Document {
+    let mut document = scaling();
+    document.run.published = Some("hpc-memory-2010/stream-virtual".to_owned());
     document
 }

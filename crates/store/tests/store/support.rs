@@ -51,6 +51,7 @@ pub fn plan() -> Plan {
         },
         mode: Mode::default(),
         cpus: vec![0, 1],
+        environments: std::collections::BTreeMap::new(),
     }
 }
 
