@@ -15,7 +15,7 @@ mod source;
 mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use commands::{agent, check, compare, completions, doctor, history, list, man, plan, report, resume, run};
+use commands::{agent, check, compare, completions, doctor, history, list, man, plan, predict, report, resume, run};
 use context::Context;
 use exit::{Exit, Refusal};
 use std::io::{self, Write};
@@ -76,6 +76,8 @@ enum Command {
         #[command(flatten)]
         mode: ModeArgs,
     },
+    /// Predict what MMU virtualization and page sizes would cost, of a study or of any program
+    Predict(predict::Arguments),
     /// List what there is to choose from
     List {
         /// What to list
@@ -167,6 +169,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Run { study, mode: args }) => run::run(&context, &source::find(&study)?, mode(args)),
         Some(Command::Resume { run }) => resume::run(&context, run.as_deref()),
         Some(Command::Plan { study, mode: args }) => plan::run(&source::find(&study)?, mode(args), context.json),
+        Some(Command::Predict(arguments)) => predict::run(&context, &arguments),
         Some(Command::List { what }) => list::run(what, context.json),
         Some(Command::Doctor) => doctor::run(context.json),
         Some(Command::History) => history::run(&context),

@@ -27,5 +27,7 @@ mod input;
 mod kills;
 #[path = "end_to_end/pages.rs"]
 mod pages;
+#[path = "end_to_end/predict.rs"]
+mod predict;
 #[path = "end_to_end/results.rs"]
 mod results;

@@ -9,6 +9,7 @@ pub mod history;
 pub mod list;
 pub mod man;
 pub mod plan;
+pub mod predict;
 pub mod report;
 pub mod resume;
 pub mod run;
