@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak bench install-needs
+.PHONY: run test build lint soak figures install-needs
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -21,9 +21,16 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 
-# What takes too long for every change: ten million fuzz cases, a thousand kills.
+# What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, machines under signals.
 soak: install-needs
-	BAREMARK_SOAK=1 $(CARGO) test --release --locked --workspace -- --include-ignored --nocapture
+	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
+	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
+	BAREMARK_KILLS=1000 $(CARGO) test --release --locked -p baremark --test end_to_end -- --nocapture random_moments
+	BAREMARK_SOAK_SECONDS=300 $(CARGO) test --release --locked -p baremark-microvm --test microvm -- --ignored --nocapture soak
+
+# Figures of the microVM on this machine: first instruction, exits, leaves, random access by leaf.
+figures:
+	$(CARGO) test --release --locked -p baremark-microvm --test microvm -- --ignored --nocapture --test-threads=1 figures
 
 # The programs of other people that the tests use; installed by name where they are missing.
 install-needs:
