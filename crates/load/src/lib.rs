@@ -7,6 +7,7 @@
 
 mod actor;
 pub mod arrival;
+pub mod document;
 mod epoll;
 pub mod failure;
 mod heard;
