@@ -209,8 +209,8 @@ impl Document {
         }
         let has_starts = load.drive != Drive::Closed;
         let failed: u64 = failures.values().sum();
-        let share_of_asked = (has_starts && part.counts.intended > 0)
-            .then(|| part.counts.ended as f64 / part.counts.intended as f64);
+        let share_of_asked =
+            (has_starts && part.counts.intended > 0).then(|| part.counts.ended as f64 / part.counts.intended as f64);
         Document {
             format: FORMAT.to_owned(),
             scenario: load.scenario.title.clone(),
@@ -312,16 +312,21 @@ impl Generator {
         let own = |kind: Failure| part.operations.iter().map(|one| one.failures[kind as usize]).sum::<u64>();
         let starved = own(Failure::PortsExhausted) + own(Failure::DescriptorsExhausted);
         if starved > 0 {
-            let kind = if own(Failure::PortsExhausted) > 0 { Failure::PortsExhausted } else { Failure::DescriptorsExhausted };
+            let kind =
+                if own(Failure::PortsExhausted) > 0 { Failure::PortsExhausted } else { Failure::DescriptorsExhausted };
             reasons.push(format!("{starved} operations failed for want of its own: {}", kind.label()));
             reasons.extend(kind.remedy().map(str::to_owned));
         }
         if part.counts.waited > 0 && load.drive != Drive::Closed {
             let waited = part.counts.waited;
-            reasons.push(format!("{waited} operations waited for one of {} connections, in their latency", load.connections));
+            reasons.push(format!(
+                "{waited} operations waited for one of {} connections, in their latency",
+                load.connections
+            ));
         }
         if part.counts.unsent > 0 {
-            reasons.push(format!("{} operations never got a connection: percentiles lack the worst", part.counts.unsent));
+            reasons
+                .push(format!("{} operations never got a connection: percentiles lack the worst", part.counts.unsent));
         }
         // A closed loop that keeps a fast server busy uses its core up; the server may be the limit all the same.
         let full = busiest >= FULL_SHARE;

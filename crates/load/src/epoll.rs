@@ -18,6 +18,8 @@ pub(crate) struct Ready {
     pub(crate) token: u64,
     /// Data or an end can be read, or an error fetched.
     pub(crate) readable: bool,
+    /// The other side has ended: everything up to the end must be read now, no further event will come.
+    pub(crate) ended: bool,
     /// There is room to write, or a connect has come to an end.
     pub(crate) writable: bool,
 }
@@ -48,9 +50,8 @@ impl Epoll {
         let events = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET).cast_unsigned();
         let mut event = libc::epoll_event { events, u64: token };
         // SAFETY: `event` lives through the call, which copies it; both descriptors are open.
-        let rc = unsafe {
-            libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, socket.as_raw_fd(), &raw mut event)
-        };
+        let rc =
+            unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, socket.as_raw_fd(), &raw mut event) };
         if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
@@ -102,6 +103,7 @@ impl Epoll {
         Ready {
             token: event.u64,
             readable: has(libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR),
+            ended: has(libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR),
             writable: has(libc::EPOLLOUT | libc::EPOLLHUP | libc::EPOLLERR),
         }
     }

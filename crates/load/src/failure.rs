@@ -81,10 +81,12 @@ impl Failure {
     #[must_use]
     pub fn remedy(self) -> Option<&'static str> {
         match self {
-            Failure::PortsExhausted => {
-                Some("come from several addresses (--source), keep connections alive, or widen net.ipv4.ip_local_port_range")
+            Failure::PortsExhausted => Some(
+                "come from several addresses (--source), keep connections alive, or widen net.ipv4.ip_local_port_range",
+            ),
+            Failure::DescriptorsExhausted => {
+                Some("raise the limit on open files (ulimit -n), or use fewer connections")
             }
-            Failure::DescriptorsExhausted => Some("raise the limit on open files (ulimit -n), or use fewer connections"),
             Failure::Tls => Some("name the authority's certificate (--ca FILE), or check none (--insecure)"),
             Failure::Refused => Some("is the server started, and is the port right?"),
             _ => None,

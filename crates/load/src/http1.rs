@@ -19,14 +19,23 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunk {
     /// In the size; the digits so far.
-    Size { value: u64, digits: u8 },
+    Size {
+        value: u64,
+        digits: u8,
+    },
     /// After the size, up to the end of its line; `line` bytes of it so far.
-    Extension { value: u64, line: u16 },
+    Extension {
+        value: u64,
+        line: u16,
+    },
     Data(u64),
     /// The line's end after the data.
     DataEnd,
     /// A trailer line; bytes of it so far, all of them.
-    Trailer { line: u16, total: u16 },
+    Trailer {
+        line: u16,
+        total: u16,
+    },
 }
 
 /// What becomes of the connection after an answer.
@@ -221,7 +230,10 @@ impl Framing {
             match header.name.len() {
                 10 if header.name.eq_ignore_ascii_case("connection") => {
                     let says = |word: &[u8]| {
-                        header.value.split(|byte| *byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(word))
+                        header
+                            .value
+                            .split(|byte| *byte == b',')
+                            .any(|part| part.trim_ascii().eq_ignore_ascii_case(word))
                     };
                     if says(b"close") {
                         framing.connection = Some(After::Close);

@@ -211,7 +211,8 @@ impl Engine {
         let allowed = epoll::raise_descriptor_limit(wanted).map_err(LoadError::Loop)?;
         if allowed < wanted {
             if load.drive == Drive::Closed {
-                let what = format!("{} connections need {wanted} open files and {allowed} are allowed", load.connections);
+                let what =
+                    format!("{} connections need {wanted} open files and {allowed} are allowed", load.connections);
                 return Err(refused(what, "raise the limit (ulimit -n) or ask for fewer connections"));
             }
             load.connections = usize::try_from(allowed.saturating_sub(SPARE_DESCRIPTORS)).unwrap_or(1).max(1);
@@ -373,8 +374,9 @@ fn targets(load: &Load) -> Result<Vec<Target>, LoadError> {
                 Some(config) => Arc::clone(config),
                 None => Arc::clone(config.insert(load.trust.config(&[b"http/1.1"])?)),
             };
-            let name = ServerName::try_from(origin.host.clone())
-                .or_else(|_| Err(refused(format!("'{}' is no name for TLS", origin.host), "use a DNS name or an address")))?;
+            let name = ServerName::try_from(origin.host.clone()).or_else(|_| {
+                Err(refused(format!("'{}' is no name for TLS", origin.host), "use a DNS name or an address"))
+            })?;
             tls = Some((config, name));
         }
         targets.push(Target { addresses, tls });

@@ -188,9 +188,7 @@ impl Profile {
                     mean + amplitude * (2.0 * std::f64::consts::PI * step as f64 / SINE_PIECES as f64).sin()
                 };
                 let length = Nanos(period_ns.0 / SINE_PIECES);
-                (0..SINE_PIECES)
-                    .map(|step| Piece { from: at(step), to: at(step + 1), lasting_ns: length })
-                    .collect()
+                (0..SINE_PIECES).map(|step| Piece { from: at(step), to: at(step + 1), lasting_ns: length }).collect()
             }
             Shape::Burst { base, peak, every_ns, lasting_ns } => vec![
                 Piece { from: *peak, to: *peak, lasting_ns: *lasting_ns },
@@ -234,7 +232,13 @@ impl Curve {
         let mut straight = Vec::with_capacity(pieces.len());
         for piece in pieces {
             let seconds = piece.lasting_ns.seconds();
-            straight.push(Straight { start: length, area_before: area, length: seconds, from: piece.from, to: piece.to });
+            straight.push(Straight {
+                start: length,
+                area_before: area,
+                length: seconds,
+                from: piece.from,
+                to: piece.to,
+            });
             length += seconds;
             area += 0.5 * (piece.from + piece.to) * seconds;
         }

@@ -101,7 +101,14 @@ pub(crate) enum Change {
     Unset(usize),
     Add(usize, f64),
     /// The variable becomes `from` times a draw, rounded to so many decimals.
-    Draw { variable: usize, from: usize, mean: f64, deviation: f64, limits: (f64, f64), decimals: usize },
+    Draw {
+        variable: usize,
+        from: usize,
+        mean: f64,
+        deviation: f64,
+        limits: (f64, f64),
+        decimals: usize,
+    },
 }
 
 /// A loop that runs beside its user: long polls and event streams.
@@ -427,7 +434,8 @@ mod tests {
 
     #[test]
     fn json_paths_lead_to_values() {
-        let document = serde_json::json!({"items": [{"id": 1, "name": "a"}, {"id": 2}], "deep": {"er": [[7]]}, "no": null});
+        let document =
+            serde_json::json!({"items": [{"id": 1, "name": "a"}, {"id": 2}], "deep": {"er": [[7]]}, "no": null});
         let values = |path: &str| JsonPath::parse(path).expect(path).values(&document);
         assert_eq!(values("items[*].id"), ["1", "2"]);
         assert_eq!(values("$.items[0].name"), ["a"]);

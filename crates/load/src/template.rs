@@ -90,6 +90,18 @@ impl Template {
         Template { parts: vec![Part::Text(text.to_owned())] }
     }
 
+    /// With its fixed text escaped as its places will be.
+    pub(crate) fn escaped(mut self, escape: Escape) -> Template {
+        for part in &mut self.parts {
+            if let Part::Text(text) = part {
+                let mut out = Vec::new();
+                escape.append(text, &mut out);
+                *text = String::from_utf8_lossy(&out).into_owned();
+            }
+        }
+        self
+    }
+
     /// Whether it is the same for every user and request.
     pub(crate) fn is_fixed(&self) -> bool {
         self.parts.iter().all(|part| matches!(part, Part::Text(_)))

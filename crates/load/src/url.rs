@@ -146,7 +146,16 @@ mod tests {
 
     #[test]
     fn what_is_no_url_is_refused_with_an_example() {
-        for url in ["127.0.0.1", "ftp://a", "http://", "http://a:0", "http://a:70000/", "http://u:p@a/", "http://[::1", "http://a b/"] {
+        for url in [
+            "127.0.0.1",
+            "ftp://a",
+            "http://",
+            "http://a:0",
+            "http://a:70000/",
+            "http://u:p@a/",
+            "http://[::1",
+            "http://a b/",
+        ] {
             let why = parse(url).expect_err(url).to_string();
             assert!(why.contains(url) && why.contains("write such as"), "{why}");
         }

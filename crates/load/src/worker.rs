@@ -603,7 +603,7 @@ impl<'e> Worker<'e> {
                 continue;
             }
             if ready.readable {
-                self.read(connection, generation);
+                self.read(connection, generation, ready.ended);
             } else if ready.writable {
                 self.flush(connection);
             }
@@ -660,9 +660,9 @@ impl<'e> Worker<'e> {
         true
     }
 
-    /// Reads what a connection has, until it has no more.
+    /// Reads what a connection has, until it has no more: a short read is taken for that unless the other side has `ended`.
     #[inline]
-    fn read(&mut self, connection: u32, generation: u32) {
+    fn read(&mut self, connection: u32, generation: u32, ended: bool) {
         loop {
             let place = &mut self.connections[connection as usize];
             if place.generation != generation {
@@ -676,7 +676,7 @@ impl<'e> Worker<'e> {
                     self.part.counts.received_bytes += count as u64;
                     self.second.received_bytes += count as u64;
                     self.heard(connection, count);
-                    if more == More::No {
+                    if more == More::No && !ended {
                         return;
                     }
                 }
@@ -981,7 +981,13 @@ impl<'e> Worker<'e> {
             self.actors[user as usize].follows.retain(|(_, other)| *other != index);
             return self.dismiss(index);
         }
-        let pause = if !well { BACKOFF_NS.max(rule.pause.0) } else if step == 0 { rule.pause.0 } else { 0 };
+        let pause = if !well {
+            BACKOFF_NS.max(rule.pause.0)
+        } else if step == 0 {
+            rule.pause.0
+        } else {
+            0
+        };
         let at = self.now + pause;
         self.sleep_until(index, at);
     }
