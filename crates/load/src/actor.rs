@@ -59,7 +59,6 @@ pub(crate) struct Actor {
     /// When it wakes; meaningful while idle.
     pub(crate) wake: u64,
     pub(crate) connection: u32,
-    pub(crate) stream: u32,
     pub(crate) serial: u64,
     pub(crate) rng: Rng,
     pub(crate) variables: Vec<Option<Box<str>>>,
@@ -85,7 +84,6 @@ impl Actor {
             armed: 0,
             wake: 0,
             connection: NONE,
-            stream: 0,
             serial: 0,
             rng: Rng::stream(seed, number),
             variables: Vec::new(),

@@ -125,15 +125,7 @@ pub(crate) fn connect(to: SocketAddr, source: Option<IpAddr>) -> io::Result<(Tcp
         let on: libc::c_int = 1;
         // SAFETY: the option's value is one int that lives through the call. A kernel without the option picks the port
         // early, which works as well; the result does not matter.
-        unsafe {
-            libc::setsockopt(
-                fd,
-                libc::IPPROTO_IP,
-                libc::IP_BIND_ADDRESS_NO_PORT,
-                (&raw const on).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            )
-        };
+        unsafe { libc::setsockopt(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, (&raw const on).cast(), 4) };
         let (from, length) = raw_address(SocketAddr::new(address, 0));
         // SAFETY: `from` is a socket address of `length` bytes that lives through the call.
         if unsafe { libc::bind(fd, (&raw const from).cast(), length) } != 0 {
@@ -149,13 +141,17 @@ pub(crate) fn connect(to: SocketAddr, source: Option<IpAddr>) -> io::Result<(Tcp
     if why.raw_os_error() == Some(libc::EINPROGRESS) { Ok((stream, false)) } else { Err(why) }
 }
 
+fn family_of(family: libc::c_int) -> libc::sa_family_t {
+    libc::sa_family_t::try_from(family).unwrap_or(0)
+}
+
 fn raw_address(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     // SAFETY: a sockaddr_storage is plain numbers; all zeros is a valid one.
     let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
     let length = match address {
         SocketAddr::V4(v4) => {
             let raw = libc::sockaddr_in {
-                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_family: family_of(libc::AF_INET),
                 sin_port: v4.port().to_be(),
                 sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
                 sin_zero: [0; 8],
@@ -166,7 +162,7 @@ fn raw_address(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t)
         }
         SocketAddr::V6(v6) => {
             let raw = libc::sockaddr_in6 {
-                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_family: family_of(libc::AF_INET6),
                 sin6_port: v6.port().to_be(),
                 sin6_flowinfo: v6.flowinfo(),
                 sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },

@@ -78,8 +78,9 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Whether any byte of an answer has been read.
-    pub(crate) fn is_fresh(&self) -> bool {
+    /// Whether no byte of an answer has been read.
+    #[cfg(test)]
+    fn is_fresh(&self) -> bool {
         self.phase == Phase::Head && self.carry.is_empty()
     }
 
@@ -271,7 +272,6 @@ fn digits(value: &[u8]) -> Option<u64> {
 
 /// One step in a chunked body: bytes taken and where the reader then is, `None` at the body's end. `None` for the whole
 /// when the input is used up.
-#[expect(clippy::type_complexity, reason = "read in one place")]
 fn step(chunk: Chunk, input: &[u8], heard: &mut Heard) -> Result<Option<(usize, Option<Chunk>)>, Failure> {
     let Some(&byte) = input.first() else { return Ok(None) };
     let (taken, next) = match chunk {

@@ -203,7 +203,6 @@ const COOKIE: u32 = 0x1c84_9313;
 fn zigzag(value: i64, bytes: &mut Vec<u8>) {
     let mut rest = ((value << 1) ^ (value >> 63)).cast_unsigned();
     for _ in 0..8 {
-        #[expect(clippy::cast_possible_truncation, reason = "seven bits")]
         let low = (rest & 0x7f) as u8;
         rest >>= 7;
         if rest == 0 {

@@ -217,6 +217,7 @@ impl Engine {
             }
             load.connections = usize::try_from(allowed.saturating_sub(SPARE_DESCRIPTORS)).unwrap_or(1).max(1);
         }
+        check_users(&load, curve.as_ref())?;
         let targets = targets(&load)?;
         let pool = if matches!(load.drive, Drive::Open { .. }) { Pool::Shared } else { load.pool };
         let most_connections = load.connections.div_ceil(load.threads);
@@ -344,6 +345,17 @@ fn check_numbers(load: &Load) -> Result<(), LoadError> {
     Ok(())
 }
 
+/// Users who keep their connections need one each, or the last would wait for ever.
+fn check_users(load: &Load, curve: Option<&Curve>) -> Result<(), LoadError> {
+    let users = curve.map_or(0.0, Curve::highest).ceil();
+    let starved = matches!(load.drive, Drive::Users { .. }) && load.pool == Pool::Own && users > load.connections as f64;
+    if !starved {
+        return Ok(());
+    }
+    let what = format!("{users:.0} users keep a connection each and {} can be had", load.connections);
+    Err(refused(what, "allow more connections and open files (ulimit -n), or let users share connections"))
+}
+
 fn check_drive(load: &Load) -> Result<(), LoadError> {
     let operations = &load.scenario.operations;
     match &load.drive {
@@ -374,9 +386,10 @@ fn targets(load: &Load) -> Result<Vec<Target>, LoadError> {
                 Some(config) => Arc::clone(config),
                 None => Arc::clone(config.insert(load.trust.config(&[b"http/1.1"])?)),
             };
-            let name = ServerName::try_from(origin.host.clone()).or_else(|_| {
-                Err(refused(format!("'{}' is no name for TLS", origin.host), "use a DNS name or an address"))
-            })?;
+            let name = ServerName::try_from(origin.host.clone());
+            let Ok(name) = name else {
+                return Err(refused(format!("'{}' is no name for TLS", origin.host), "use a DNS name or an address"));
+            };
             tls = Some((config, name));
         }
         targets.push(Target { addresses, tls });

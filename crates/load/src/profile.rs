@@ -354,7 +354,8 @@ fn keyed(kind: &str, words: &[&str]) -> Result<Shape, ProfileError> {
     };
     let number = |key: &str| -> Result<f64, ProfileError> {
         let value = text(key)?;
-        value.parse().or_else(|_| Err(refused(format!("{kind}: {key}={value} is no number"), "write a number")))
+        let refusal = || refused(format!("{kind}: {key}={value} is no number"), "write a number");
+        value.parse().ok().ok_or_else(refusal)
     };
     let time = |key: &str| -> Result<Nanos, ProfileError> {
         text(key)?.parse().map_err(|why| refused(format!("{kind}: {key}: {why}"), "write such as 30s"))

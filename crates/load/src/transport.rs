@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
+use rustls::crypto::{WebPkiSupportedAlgorithms, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
@@ -121,13 +121,6 @@ impl ServerCertVerifier for Unchecked {
     }
 }
 
-/// The name of the provider's key exchange and ciphers, for a record.
-#[must_use]
-pub fn provider_name() -> String {
-    let provider: CryptoProvider = ring::default_provider();
-    format!("ring, {} cipher suites", provider.cipher_suites.len())
-}
-
 /// One connection's bytes.
 pub(crate) struct Transport {
     stream: TcpStream,
@@ -169,16 +162,6 @@ impl Transport {
 
     pub(crate) fn stream(&self) -> &TcpStream {
         &self.stream
-    }
-
-    /// Whether the server chose HTTP/2 (ALPN).
-    pub(crate) fn agreed_on_h2(&self) -> bool {
-        self.tls.as_ref().and_then(|tls| tls.alpn_protocol()) == Some(b"h2")
-    }
-
-    /// Whether TLS is still being agreed on.
-    pub(crate) fn is_handshaking(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
     /// Keeps bytes to be sent by the next [`Transport::flush`].

@@ -125,7 +125,7 @@ fn the_body_is_larger_than_what_is_kept() {
 fn the_server_answers_with_errors_now_and_then() {
     let count = AtomicUsize::new(0);
     let document = against(move |stream| {
-        let status = if count.fetch_add(1, Ordering::Relaxed) % 3 == 0 { 503 } else { 200 };
+        let status = if count.fetch_add(1, Ordering::Relaxed).is_multiple_of(3) { 503 } else { 200 };
         answer(stream, status, "", "")
     });
     assert_eq!(document.failures.keys().collect::<Vec<_>>(), ["status"]);

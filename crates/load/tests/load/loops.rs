@@ -6,6 +6,7 @@ use baremark_load::document::{Document, Ended};
 use baremark_load::load::{Drive, Engine, Stop};
 use baremark_load::profile::Profile;
 use baremark_load::record::Part;
+use baremark_load::scenario::Cycle;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -167,5 +168,10 @@ fn what_cannot_be_asked_is_refused() {
     assert!(refused(|load| load.timeout = ms(0)).contains("timeout of 0"));
     assert!(refused(|load| load.site = (2, 2)).contains("site 2 of 2"));
     assert!(refused(|load| load.drive = Drive::Users { profile: Profile::steady(5.0) }).contains("never rest"));
+    let many = refused(|load| {
+        load.scenario.set_cycle(Some(Cycle { mean: ms(100), deviation: 0.0, most: 0.0 }));
+        load.drive = Drive::Users { profile: Profile::steady(5.0) };
+    });
+    assert!(many.contains("5 users keep a connection each and 4 can be had"), "{many}");
     assert!(refused(|load| load.drive = open(-5.0, Arrival::Constant)).contains("levels are from 0"));
 }

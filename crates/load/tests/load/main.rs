@@ -1,5 +1,5 @@
 //! The engine against small servers of every kind of conduct, all on 127.0.0.1, bounded in count and time.
-#![expect(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod faults;
 mod loops;
