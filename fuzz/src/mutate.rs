@@ -77,7 +77,7 @@ pub struct Random(pub u64);
 
 impl Random {
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -87,7 +87,7 @@ impl Random {
 
     /// A number below `n`, or 0 when `n` is 0.
     pub fn below(&mut self, n: usize) -> usize {
-        usize::try_from(self.next() % (n.max(1) as u64)).unwrap_or(0)
+        usize::try_from(self.number() % (n.max(1) as u64)).unwrap_or(0)
     }
 }
 
@@ -95,9 +95,9 @@ impl Random {
 #[must_use]
 pub fn case(corpus: &[Vec<u8>], seed: u64, case: u64) -> Vec<u8> {
     let mut random = Random(seed ^ case.wrapping_mul(0xd134_2543_de82_ef95));
-    random.next();
+    random.number();
     if corpus.is_empty() || random.below(32) == 0 {
-        return (0..random.below(200)).map(|_| random.next().to_le_bytes()[0]).collect();
+        return (0..random.below(200)).map(|_| random.number().to_le_bytes()[0]).collect();
     }
     let mut data = corpus[random.below(corpus.len())].clone();
     for _ in 0..=random.below(8) {
@@ -124,7 +124,7 @@ fn change(data: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
             data.splice(to..to, copy);
         }
         2 if at < data.len() => data[at] ^= 1 << random.below(8),
-        3 if at < data.len() => data[at] = random.next().to_le_bytes()[0],
+        3 if at < data.len() => data[at] = random.number().to_le_bytes()[0],
         4 => data.truncate(at),
         5 => {
             let other = &corpus[random.below(corpus.len())];

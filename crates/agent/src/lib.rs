@@ -1,3 +1,14 @@
-//! The agent: runs bodies at a site, by executors, and tells what happened.
+//! The agent: what runs at a site and does the work of a trial.
+//!
+//! It speaks frames with the lab, prepares a workload in memory made of the pages that were asked for, lets executors run
+//! its body phase by phase and sends back everything that was seen. It decides nothing about statistics; it only voids a
+//! trial that was not what was asked for.
+#![forbid(unsafe_code)]
 
 pub mod executors;
+pub mod serve;
+pub mod trial;
+
+mod audit;
+mod buffers;
+mod pace;

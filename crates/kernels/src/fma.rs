@@ -100,9 +100,8 @@ impl Body for Fma {
     }
 
     fn rank(&self, rank: usize, _team: &Team, reps: u64) {
-        let Some(cell) = self.ranks.get(rank) else { return };
-        // SAFETY: a rank is entered by one thread at a time, by the contract of `Body::rank`.
-        let state = unsafe { cell.enter() };
+        let Some(mut state) = self.ranks.get(rank).and_then(Cell::enter) else { return };
+        let state = &mut *state;
         let turns = reps * QUANTUM;
         match self.isa {
             Isa::Baseline => fma_baseline(&mut state.lanes, turns),

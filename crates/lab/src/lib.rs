@@ -1,1 +1,14 @@
-//! baremark-lab
+//! The lab: from a plan to a stored run to estimates.
+//!
+//! It starts agents through environments, gives them trials in random order, stores each as soon as it is over, asks the
+//! stopping rule whether another block is needed, and works out the result document from the stored trials alone, so that
+//! a killed run, a resumed run and an undisturbed one are judged by the same code. It knows workloads as descriptors only.
+#![forbid(unsafe_code)]
+
+pub mod analysis;
+pub mod conduct;
+mod explain;
+pub mod fitness;
+mod link;
+pub mod schedule;
+pub mod tally;

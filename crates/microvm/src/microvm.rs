@@ -57,8 +57,10 @@ pub struct Microvm {
     ranks: Vec<Rank>,
     machine: Arc<Machine>,
     facts: ExecutorFacts,
-    watchdog: Duration,
+    config: Config,
     runs: u64,
+    /// Something happened that no reset of a vCPU is sure to undo: the next run makes the machine anew.
+    spoilt: bool,
     // At one place for all runs, so that the guest's first touch of it is not part of a timed one.
     team: Box<Team>,
 }
@@ -92,8 +94,15 @@ impl Microvm {
         })?);
         let ranks = start_ranks(&machine, &config.cpus)?;
         let facts = facts(config, &machine, &ranks);
-        let mut microvm =
-            Microvm { ranks, machine, facts, watchdog: config.watchdog, runs: 0, team: Box::new(Team::new(1)) };
+        let mut microvm = Microvm {
+            ranks,
+            machine,
+            facts,
+            config: config.clone(),
+            runs: 0,
+            spoilt: false,
+            team: Box::new(Team::new(1)),
+        };
         microvm.populate_image().map_err(|refusal| crate::machine::refused("program image", refusal))?;
         microvm.run(&Nothing, 1).map_err(Error::FirstRun)?;
         microvm.note("first_run_us", started.elapsed().as_micros().to_string());
@@ -107,6 +116,7 @@ impl Microvm {
     /// # Errors
     /// As [`Executor::run`]. The audit of all pieces is summed up, the times are those of the last.
     pub fn touch(&mut self, memory: &mut [u64]) -> Result<RunRecord, Fault> {
+        self.restore()?;
         let mut sum: Option<RunRecord> = None;
         for piece in memory.chunks_mut(TOUCH_BYTES / size_of::<u64>()) {
             self.populate(piece)?;
@@ -131,13 +141,25 @@ impl Microvm {
         image::segments().into_iter().try_for_each(|segment| space.populate(segment.start, segment.end - segment.start))
     }
 
+    /// Where the last run has spoilt the machine: a new one with the same configuration, in which nothing has been touched.
+    fn restore(&mut self) -> Result<(), Fault> {
+        if !self.spoilt {
+            return Ok(());
+        }
+        let rebuilt = self.facts.notes.get("rebuilt").and_then(|count| count.parse().ok()).unwrap_or(0u64) + 1;
+        *self = Microvm::start(&self.config)
+            .map_err(|error| Fault::Executor { what: "making the microVM anew".into(), why: error.to_string() })?;
+        self.note("rebuilt", rebuilt.to_string());
+        Ok(())
+    }
+
     fn note(&mut self, name: &str, value: String) {
         self.facts.notes.insert(name.to_owned(), value);
     }
 
     /// Orders every rank to its work and waits until every rank has reported.
     fn run_team(&self, body: &'static dyn Body, team: &'static Team, reps: u64) -> Vec<Report> {
-        let deadline = Instant::now().checked_add(self.watchdog);
+        let deadline = Instant::now().checked_add(self.config.watchdog);
         for (rank, seat) in self.ranks.iter().enumerate() {
             seat.order(Order { body, team, rank, reps, token: token(self.runs, rank) });
         }
@@ -179,6 +201,7 @@ impl Executor for Microvm {
     }
 
     fn run(&mut self, body: &dyn Body, reps: u64) -> Result<RunRecord, Fault> {
+        self.restore()?;
         self.runs += 1;
         *self.team = Team::new(self.ranks.len());
         self.populate(body)?;
@@ -193,7 +216,10 @@ impl Executor for Microvm {
         };
         let reports = self.run_team(body, lent, reps);
         match worst(&reports) {
-            Some((rank, ending)) => Err(self.fault(rank, ending)),
+            Some((rank, ending)) => {
+                self.spoilt = reports.iter().any(Report::spoils);
+                Err(self.fault(rank, ending))
+            }
             None => Ok(RunRecord { times: times(&reports), audit: self.audit(&reports) }),
         }
     }
@@ -222,7 +248,7 @@ impl Microvm {
         match ending {
             Ending::Panicked => Fault::Panicked { rank },
             Ending::Stopped(Stop::Kicked) => {
-                Fault::TimedOut { rank, limit_ms: u64::try_from(self.watchdog.as_millis()).unwrap_or(u64::MAX) }
+                Fault::TimedOut { rank, limit_ms: u64::try_from(self.config.watchdog.as_millis()).unwrap_or(u64::MAX) }
             }
             Ending::Stopped(Stop::Exception { vector, rip, address }) => exception(vector, "", rip, address),
             Ending::Stopped(Stop::HostRefused { rip, address }) => {
@@ -276,14 +302,12 @@ fn add(mut sum: Audit, more: Audit) -> Audit {
     sum
 }
 
-/// All threads first, then all answers: vCPUs are made side by side.
+/// All threads first, then all answers: vCPUs are made side by side. Every thread that was started is heard, so that none
+/// stays behind when another could not start.
 fn start_ranks(machine: &Arc<Machine>, cpus: &[usize]) -> Result<Vec<Rank>, Error> {
-    let starting: Vec<_> = cpus
-        .iter()
-        .enumerate()
-        .map(|(number, cpu)| Starting::spawn(machine.clone(), number, *cpu))
-        .collect::<Result<_, _>>()?;
-    let ranks: Vec<_> = starting.into_iter().map(Starting::ready).collect();
+    let starting: Vec<_> =
+        cpus.iter().enumerate().map(|(number, cpu)| Starting::spawn(machine.clone(), number, *cpu)).collect();
+    let ranks: Vec<_> = starting.into_iter().map(|starting| starting.and_then(Starting::ready)).collect();
     ranks.into_iter().collect()
 }
 

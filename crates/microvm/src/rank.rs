@@ -38,6 +38,16 @@ pub(crate) enum Ending {
     Panicked,
 }
 
+impl Report {
+    /// Whether the machine may be in a state that resetting the vCPU does not undo.
+    pub(crate) fn spoils(&self) -> bool {
+        matches!(
+            self.result,
+            Err(Ending::Stopped(Stop::Failed(_) | Stop::Unexpected { .. } | Stop::Broken(_) | Stop::NoMemory(_)))
+        )
+    }
+}
+
 enum Slot {
     Empty,
     Ordered(Order),
@@ -105,7 +115,14 @@ impl Starting {
     /// Waits until its vCPU is ready.
     pub(crate) fn ready(self) -> Result<Rank, Error> {
         let gone = |error| Error::Thread { rank: self.number, source: std::io::Error::other(error) };
-        let ready = self.ready.recv().map_err(gone)??;
+        let ready = match self.ready.recv().map_err(gone).flatten() {
+            Ok(ready) => ready,
+            Err(error) => {
+                // It has said why it cannot go on, or is gone: either way it ends.
+                drop(self.thread.join());
+                return Err(error);
+            }
+        };
         let flag = std::ptr::with_exposed_provenance_mut(ready.immediate_exit);
         Ok(Rank {
             desk: self.desk,

@@ -5,6 +5,7 @@
 
 use crate::descriptor::Better;
 use crate::event::TrialStatus;
+use crate::machine::MachineFacts;
 
 use crate::plan::{Absent, Contrast, Mode, Treatment};
 use crate::seam::Sample;
@@ -12,9 +13,6 @@ use crate::study::Design;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// The machine facts, as the reader of the machine wrote them.
-pub type MachineFacts = serde_json::Value;
 
 /// The name and version of the format, in every document.
 pub const FORMAT: &str = "baremark-result/1";
@@ -38,6 +36,9 @@ pub struct Document {
     pub absent: Vec<Absent>,
     /// What a reader should know beside the numbers.
     pub flags: Vec<FlagRow>,
+    /// Why the numbers are what they are, as far as it was counted.
+    #[serde(default)]
+    pub explanations: Vec<ExplanationRow>,
 }
 
 /// What was run.
@@ -178,6 +179,8 @@ pub struct RatioRow {
     pub words: String,
     /// When undecided: about how many more blocks it would take, where that can be said.
     pub more_blocks: Option<u64>,
+    /// Whether successive blocks were shown to be independent: `shown`, `assumed` (too few blocks to tell) or `rejected`.
+    pub independence: String,
     /// The same ratio by other lights.
     pub sensitivity: Vec<SensitivityRow>,
 }
@@ -202,6 +205,8 @@ pub struct LookRow {
     pub blocks: u64,
     /// The widest half-width of all ratios, relative; `null` where none has an interval.
     pub half_width: Option<f64>,
+    /// Whether the blocks of every ratio passed as independent.
+    pub independent: bool,
     /// What was decided: `continue`, `confirm` or `stop`, and why.
     pub decision: String,
 }
@@ -215,4 +220,23 @@ pub struct FlagRow {
     pub text: String,
     /// In how many trials it was raised; 0 when it concerns the run.
     pub trials: usize,
+}
+
+/// One quantity that helps to explain a treatment's numbers, with its interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplanationRow {
+    /// Which treatment it concerns.
+    pub treatment: Treatment,
+    /// What was counted, in words that a number and its unit can follow.
+    pub what: String,
+    /// The unit.
+    pub unit: String,
+    /// The mean over trials.
+    pub value: f64,
+    /// Lower limit of its 95 % interval.
+    pub lo: f64,
+    /// Upper limit.
+    pub hi: f64,
+    /// What follows from it, in one sentence; empty where nothing does.
+    pub advice: String,
 }

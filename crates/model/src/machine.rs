@@ -4,11 +4,12 @@
 //! their units. Two records are of the same machine when [`MachineFacts::fingerprint`] agrees; everything else that
 //! differs between them is a confounder to be named.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Everything that is recorded about a machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MachineFacts {
     /// Its network name; tells machines of one make apart for people, and is no part of the fingerprint.
@@ -32,7 +33,7 @@ pub struct MachineFacts {
 }
 
 /// The processors.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CpuFacts {
     /// The name by which it is sold.
@@ -62,7 +63,7 @@ pub struct CpuFacts {
 }
 
 /// The instruction sets among which measured loops choose at run time, from narrow to wide.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Isa {
     /// What every x86-64 processor has: SSE2.
@@ -74,7 +75,7 @@ pub enum Isa {
 }
 
 /// One cache.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CacheFacts {
     /// 1, 2, 3.
     pub level: u64,
@@ -93,7 +94,7 @@ pub struct CacheFacts {
 }
 
 /// The memory and its pages.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MemoryFacts {
     /// All that the kernel manages.
@@ -113,7 +114,7 @@ pub struct MemoryFacts {
 }
 
 /// One NUMA node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeFacts {
     /// Its number.
     pub node: u64,
@@ -126,7 +127,7 @@ pub struct NodeFacts {
 }
 
 /// One pool of reserved huge pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolFacts {
     /// The size of its pages.
     pub page_bytes: u64,
@@ -137,7 +138,7 @@ pub struct PoolFacts {
 }
 
 /// The operating system.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct KernelFacts {
     /// Such as `6.18.44`.
@@ -155,7 +156,7 @@ pub struct KernelFacts {
 }
 
 /// What governs the processor's frequency.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FrequencyFacts {
     /// The driver; `None` where the kernel governs nothing, as in most virtual machines.
@@ -171,7 +172,7 @@ pub struct FrequencyFacts {
 }
 
 /// Where the machine stands and what it can host.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct VirtualizationFacts {
     /// Whether the processor says that a hypervisor is under it: then nothing measured here is "of bare metal".
@@ -189,7 +190,7 @@ pub struct VirtualizationFacts {
 }
 
 /// The time-stamp counter.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockFacts {
     /// Its rate.
     pub tsc_hz: f64,
@@ -202,7 +203,7 @@ pub struct ClockFacts {
 }
 
 /// Where a rate of the time-stamp counter comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RateSource {
     /// The processor declares it (CPUID leaf 0x15).

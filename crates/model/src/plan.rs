@@ -12,7 +12,7 @@ use crate::tables;
 use crate::units::{Bytes, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One combination of levels: factor by factor, as labels. Factors that do not apply are left out.
 pub type Treatment = BTreeMap<String, String>;
@@ -26,6 +26,8 @@ pub struct Limits {
     pub memory_available: Bytes,
     /// Environments that cannot run here, with the reason and the remedy.
     pub absent: BTreeMap<String, String>,
+    /// Environments whose machine is emulated here: they exercise the mechanics and never give a verdict.
+    pub emulated: BTreeSet<String>,
 }
 
 /// What the command line adds to a study.
@@ -46,6 +48,17 @@ pub struct PlannedArm {
     pub environment: String,
     /// What the agent is told.
     pub arm: ResolvedArm,
+    /// Whether the place is emulated: no ratio with it has a verdict.
+    #[serde(default)]
+    pub emulated: bool,
+}
+
+impl PlannedArm {
+    /// Whether the arm runs in an agent on this machine itself.
+    #[must_use]
+    pub fn on_this_machine(&self) -> bool {
+        tables::place(&self.environment).is_none_or(|place| place.on_this_machine)
+    }
 }
 
 /// What a ratio means.
@@ -71,6 +84,17 @@ pub struct Pair {
     pub denominator: usize,
     /// What the ratio means.
     pub contrast: Contrast,
+    /// Whether both arms run in one process, interleaved; else each has its own trial in every block.
+    #[serde(default = "yes")]
+    pub interleaved: bool,
+    /// Whether the study asks for it; else it explains, from trials that are run anyway, and does not hold up the end.
+    #[serde(default = "yes")]
+    pub asked: bool,
+}
+
+/// What was so in every plan that was stored before it could be otherwise.
+fn yes() -> bool {
+    true
 }
 
 /// What one trial of every block executes: two arms interleaved, or one alone.
@@ -123,9 +147,22 @@ pub struct Plan {
     pub mode: Mode,
     /// The CPUs to which ranks are pinned, in order.
     pub cpus: Vec<usize>,
+    /// What is set about the places, by environment.
+    #[serde(default)]
+    pub environments: BTreeMap<String, BTreeMap<String, Value>>,
 }
 
 impl Plan {
+    /// The environment in which the trials of `cell` run; arms of one cell share it.
+    #[must_use]
+    pub fn environment_of(&self, cell: Cell) -> &str {
+        let arm = match cell {
+            Cell::Pair(pair) => self.pairs[pair].denominator,
+            Cell::Single(arm) => arm,
+        };
+        if self.arms[arm].on_this_machine() { "native" } else { &self.arms[arm].environment }
+    }
+
     /// The arms of one cell, denominator first.
     #[must_use]
     pub fn arms_of(&self, cell: Cell) -> Vec<usize> {
@@ -153,7 +190,7 @@ impl Plan {
 }
 
 /// Blocks of a `--quick` run.
-pub const QUICK_BLOCKS: u64 = 5;
+pub const QUICK_BLOCKS: u64 = 10;
 const QUICK_PHASE: Nanos = Nanos(50_000_000);
 /// The most treatments that a study may have: every one of them is a row of the report.
 pub const MOST_TREATMENTS: usize = 4096;
@@ -169,6 +206,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
     let arms = if resolver.problems.is_empty() { resolver.arms() } else { Vec::new() };
     let (pairs, cells) = resolver.compare(&arms);
     resolver.check_memory(&arms, &pairs, &cells);
+    let environments = resolver.environments(&arms);
     if !resolver.problems.is_empty() {
         resolver.problems.sort_by_key(|problem| problem.line);
         return Err(Problems { file: file.to_owned(), list: resolver.problems });
@@ -194,6 +232,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         design,
         mode,
         cpus: limits.cpus.clone(),
+        environments,
     })
 }
 
@@ -281,7 +320,8 @@ impl Resolver<'_> {
                 continue;
             }
             if let Some(arm) = self.arm(&levels, &environment) {
-                arms.push(PlannedArm { treatment, environment, arm });
+                let emulated = self.limits.emulated.contains(&environment);
+                arms.push(PlannedArm { treatment, environment, arm, emulated });
             }
         }
         if arms.is_empty() && self.problems.is_empty() {
@@ -384,18 +424,45 @@ impl Resolver<'_> {
         values
     }
 
-    fn compare(&mut self, arms: &[PlannedArm]) -> (Vec<Pair>, Vec<Cell>) {
-        if self.mode.self_check {
-            let checked = 0..arms.len();
-            let pairs: Vec<Pair> =
-                checked.map(|arm| Pair { numerator: arm, denominator: arm, contrast: Contrast::SelfCheck }).collect();
-            let cells = (0..pairs.len()).map(Cell::Pair).collect();
-            return (pairs, cells);
+    /// The settings of every place that is used, with their defaults; what must be set and is not becomes a problem.
+    fn environments(&mut self, arms: &[PlannedArm]) -> BTreeMap<String, BTreeMap<String, Value>> {
+        let mut all = BTreeMap::new();
+        let used: BTreeSet<&str> = arms.iter().map(|arm| arm.environment.as_str()).collect();
+        for place in used.into_iter().filter_map(tables::place).filter(|place| !place.settings.is_empty()) {
+            let mut settings = self.study.environments.get(place.name).cloned().unwrap_or_default();
+            for knob in place.settings.iter().filter(|knob| !settings.contains_key(knob.key)).collect::<Vec<_>>() {
+                match knob.default {
+                    Default::Typed(text) => {
+                        drop(knob.read_text(text).map(|value| settings.insert(knob.key.to_owned(), value)))
+                    }
+                    Default::Derived(_) => {}
+                    Default::Required => {
+                        let what = format!("environment {} needs {}", place.name, knob.key);
+                        let remedy = format!("write {} in [environments.{}]: {}", knob.key, place.name, knob.help);
+                        self.report(self.study.line("factors.environment"), what, remedy);
+                    }
+                }
+            }
+            all.insert(place.name.to_owned(), settings);
         }
-        let pairs = self.pairs(arms);
-        let mut cells: Vec<Cell> = (0..pairs.len()).map(Cell::Pair).collect();
-        let paired = |arm: usize| pairs.iter().any(|pair| pair.numerator == arm || pair.denominator == arm);
-        cells.extend((0..arms.len()).filter(|&arm| !paired(arm)).map(Cell::Single));
+        all
+    }
+
+    /// The ratios that are asked for and the trials that give them: a pair that shares a machine is interleaved in one
+    /// trial, every other arm has a trial of its own.
+    fn compare(&mut self, arms: &[PlannedArm]) -> (Vec<Pair>, Vec<Cell>) {
+        let mut pairs = if self.mode.self_check { self_pairs(arms) } else { self.pairs(arms) };
+        let interleaved = |index: &usize| pairs[*index].interleaved;
+        let mut cells: Vec<Cell> = (0..pairs.len()).filter(interleaved).map(Cell::Pair).collect();
+        let has_trial = |arm: usize| {
+            let mut of_arm = pairs.iter().filter(|pair| pair.numerator == arm || pair.denominator == arm);
+            of_arm.clone().next().is_some() && of_arm.all(|pair| pair.interleaved)
+        };
+        cells.extend((0..arms.len()).filter(|&arm| !has_trial(arm)).map(Cell::Single));
+        if !self.mode.self_check && !pairs.is_empty() {
+            let contrasts = page_contrasts(arms, &pairs);
+            pairs.extend(contrasts);
+        }
         (pairs, cells)
     }
 
@@ -429,7 +496,8 @@ impl Resolver<'_> {
             let found = arms.iter().position(|base| is_base(base) && agrees(base));
             if let Some(denominator) = found {
                 let contrast = contrast(arm, &arms[denominator]);
-                pairs.push(Pair { numerator, denominator, contrast });
+                let interleaved = arm.on_this_machine() && arms[denominator].on_this_machine();
+                pairs.push(Pair { numerator, denominator, contrast, interleaved, asked: true });
             }
         }
         pairs
@@ -459,6 +527,32 @@ impl Resolver<'_> {
             }
         }
     }
+}
+
+/// Every arm against itself; an arm that runs nothing has nothing to be compared.
+fn self_pairs(arms: &[PlannedArm]) -> Vec<Pair> {
+    let runs = |arm: &usize| arms[*arm].arm.executor != ExecutorKind::Null;
+    let pair =
+        |arm| Pair { numerator: arm, denominator: arm, contrast: Contrast::SelfCheck, interleaved: true, asked: true };
+    (0..arms.len()).filter(runs).map(pair).collect()
+}
+
+/// Large pages against small ones wherever both are measured and nothing else differs: what large pages alone would give.
+fn page_contrasts(arms: &[PlannedArm], asked: &[Pair]) -> Vec<Pair> {
+    let mut found = Vec::new();
+    for (numerator, large) in arms.iter().enumerate() {
+        let mut small = large.treatment.clone();
+        let is_large = small.insert("page".to_owned(), PageSize::Small.to_string()).as_deref() == Some("2m");
+        let denominator = arms.iter().position(|arm| arm.treatment == small);
+        let Some(denominator) = denominator.filter(|_| is_large && large.arm.executor != ExecutorKind::Null) else {
+            continue;
+        };
+        if !asked.iter().any(|pair| pair.numerator == numerator && pair.denominator == denominator) {
+            let contrast = Contrast::PageSize;
+            found.push(Pair { numerator, denominator, contrast, interleaved: false, asked: false });
+        }
+    }
+    found
 }
 
 fn environment_of(levels: &BTreeMap<String, Value>) -> &str {

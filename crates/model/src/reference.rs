@@ -43,6 +43,10 @@ pub fn study_reference(workloads: &[&Descriptor]) -> String {
         // A `String` takes whatever is written to it.
         let _ = section(&mut page, name, text, knobs);
     }
+    page.push_str("\n## `[environments.NAME]`\n\nWhat can be set about a place where the work runs.\n");
+    for place in tables::PLACES {
+        let _ = one_place(&mut page, place);
+    }
     page.push_str("\n## Workloads\n");
     for workload in workloads {
         let _ = one_workload(&mut page, workload);
@@ -56,6 +60,15 @@ fn section(page: &mut String, name: &str, text: &str, knobs: &[Knob]) -> fmt::Re
         write!(page, "\n{text}")?;
     }
     keys(page, knobs)
+}
+
+fn one_place(page: &mut String, place: &tables::Place) -> fmt::Result {
+    write!(page, "\n### `{}`\n\n{}.", place.name, capital(place.help))?;
+    if place.settings.is_empty() {
+        return writeln!(page, " Nothing can be set about it.");
+    }
+    writeln!(page)?;
+    keys(page, place.settings)
 }
 
 fn one_workload(page: &mut String, workload: &Descriptor) -> fmt::Result {

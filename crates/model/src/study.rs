@@ -72,6 +72,8 @@ pub struct Study {
     pub parameters: BTreeMap<String, Value>,
     /// What is varied.
     pub factors: Vec<Factor>,
+    /// What is set about the places where it runs, by environment.
+    pub environments: BTreeMap<String, BTreeMap<String, Value>>,
     /// How it is measured.
     pub design: Design,
     /// How it is shown.
@@ -95,7 +97,7 @@ pub const MOST_LEVELS: usize = 256;
 /// Mistakes that are listed; the others are counted.
 const MOST_PROBLEMS: usize = 100;
 
-const SECTIONS: &[&str] = &["study", "workload", "factors", "design", "report"];
+const SECTIONS: &[&str] = &["study", "workload", "factors", "environments", "design", "report"];
 
 /// Parses a study file. `file` is its name in messages, `workloads` are those that this program has.
 ///
@@ -190,6 +192,7 @@ impl Reader {
         }
         let design = self.known("design", tables::DESIGN, take("design"));
         let design = self.design(&design, take("design"));
+        let environments = self.environments(take("environments"));
         let descriptor = self.workload(take("workload"), line_of_section("workload"), workloads)?;
         let parameters = self.parameters(descriptor, take("workload"));
         self.required(descriptor, &[take("workload"), take("factors")].concat(), line_of_section("workload"));
@@ -207,6 +210,7 @@ impl Reader {
             workload: descriptor,
             parameters,
             factors,
+            environments,
             design,
             layout,
             lines: lines.collect(),
@@ -253,6 +257,29 @@ impl Reader {
             }
         }
         values
+    }
+
+    /// Reads `[environments.NAME]`: the settings of each place, with the defaults of those that it names.
+    fn environments(&mut self, entries: &[Entry<'_>]) -> BTreeMap<String, BTreeMap<String, Value>> {
+        let mut all = BTreeMap::new();
+        for &(name, line, value) in entries {
+            let Some(place) = tables::place(name) else {
+                self.report(
+                    line,
+                    format!("unknown environment [environments.{name}]"),
+                    nearest(name, tables::ENVIRONMENTS),
+                );
+                continue;
+            };
+            let Some(table) = value.get_ref().as_table() else {
+                let what = format!("'{name}' is {}, no section", with_article(value.get_ref().type_str()));
+                self.report(line, what, format!("write [environments.{name}] and keys below it"));
+                continue;
+            };
+            let settings = self.known(&format!("environments.{name}"), place.settings, &self.entries(table));
+            all.insert(name.to_owned(), settings);
+        }
+        all
     }
 
     fn workload(

@@ -19,8 +19,126 @@ pub const STUDY: &[Knob] = &[
     },
 ];
 
-/// Where a study's work can run: values of the factor `environment`.
-pub const ENVIRONMENTS: &[&str] = &["native", "microvm", "null"];
+/// Where a study's work can run, and what can be set about it in `[environments.NAME]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// Its name as a level of the factor `environment`.
+    pub name: &'static str,
+    /// One sentence for people.
+    pub help: &'static str,
+    /// Whether its arms run in an agent on this machine itself, so that two of them can be interleaved in one process.
+    pub on_this_machine: bool,
+    /// What can be set.
+    pub settings: &'static [Knob],
+}
+
+/// All places.
+pub const PLACES: &[Place] = &[
+    Place { name: "native", help: "this machine itself", on_this_machine: true, settings: &[] },
+    Place {
+        name: "microvm",
+        help: "this machine, inside a virtual machine that shares the agent's memory: the CPU and MMU part alone",
+        on_this_machine: true,
+        settings: &[],
+    },
+    Place {
+        name: "null",
+        help: "nowhere: nothing is run, which shows our own floor",
+        on_this_machine: true,
+        settings: &[],
+    },
+    Place {
+        name: "container",
+        help: "a container made of this program alone",
+        on_this_machine: false,
+        settings: CONTAINER,
+    },
+    Place {
+        name: "qemu",
+        help: "a Linux guest with this program as its first process",
+        on_this_machine: false,
+        settings: QEMU,
+    },
+    Place { name: "ssh", help: "another machine, reached by ssh", on_this_machine: false, settings: SSH },
+];
+
+/// The names of [`PLACES`].
+pub const ENVIRONMENTS: &[&str] = &["native", "microvm", "null", "container", "qemu", "ssh"];
+
+const CONTAINER: &[Knob] = &[
+    Knob {
+        key: "engine",
+        kind: Kind::Choice(&["auto", "podman", "docker"]),
+        default: Default::Typed("auto"),
+        help: "the container engine; auto takes podman, else docker",
+    },
+    Knob {
+        key: "memory",
+        kind: Kind::Size { min: 16 << 20, max: 1 << 46 },
+        default: Default::Derived("no limit"),
+        help: "the most memory that the container may use",
+    },
+    Knob {
+        key: "network",
+        kind: Kind::Choice(&["none", "host"]),
+        default: Default::Typed("none"),
+        help: "the network that the container sees",
+    },
+    Knob {
+        key: "seccomp",
+        kind: Kind::Choice(&["on", "off"]),
+        default: Default::Typed("on"),
+        help: "whether the engine filters the container's system calls",
+    },
+];
+
+const QEMU: &[Knob] = &[
+    Knob {
+        key: "vcpus",
+        kind: Kind::Count { min: 1, max: 4096 },
+        default: Default::Derived("one for each CPU that the process may use"),
+        help: "virtual processors of the guest",
+    },
+    Knob {
+        key: "memory",
+        kind: Kind::Size { min: 128 << 20, max: 1 << 46 },
+        default: Default::Typed("2 GiB"),
+        help: "memory of the guest",
+    },
+    Knob {
+        key: "accel",
+        kind: Kind::Choice(&["auto", "kvm", "tcg"]),
+        default: Default::Typed("auto"),
+        help: "auto takes kvm where a test boot succeeds in time, else tcg, which emulates and never gives a verdict",
+    },
+    Knob {
+        key: "kernel",
+        kind: Kind::Text,
+        default: Default::Derived("the newest kernel found on this machine"),
+        help: "the guest's kernel, a bzImage",
+    },
+];
+
+const SSH: &[Knob] = &[
+    Knob {
+        key: "host",
+        kind: Kind::Text,
+        default: Default::Required,
+        help: "the machine as ssh knows it: a name of its configuration, or user@address",
+    },
+    Knob {
+        key: "port",
+        kind: Kind::Count { min: 1, max: 65_535 },
+        default: Default::Derived("what ssh's configuration says"),
+        help: "the port of its ssh server",
+    },
+];
+
+/// The place of that name.
+#[must_use]
+pub fn place(name: &str) -> Option<&'static Place> {
+    PLACES.iter().find(|place| place.name == name)
+}
 
 /// Keys of `[factors]` beside the workload's own parameters.
 pub const FACTORS: &[Knob] = &[
@@ -88,7 +206,7 @@ pub const DESIGN: &[Knob] = &[
     Knob {
         key: "quads",
         kind: Kind::Count { min: 1, max: 64 },
-        default: Default::Typed("2"),
+        default: Default::Typed("1"),
         help: "how often a trial interleaves its two arms as ABBA or BAAB, the order drawn at random",
     },
     Knob {

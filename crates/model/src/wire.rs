@@ -4,6 +4,7 @@
 //! another protocol version says so and stops. Nothing here knows what carries the bytes: stdio, a serial port or ssh.
 
 use crate::arm::ResolvedArm;
+use crate::machine::Isa;
 use crate::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -45,8 +46,8 @@ pub enum FromAgent {
         version: String,
         /// What it can do: `run-trial`, ...
         capabilities: Vec<String>,
-        /// The widest instruction set that its site has, as dispatched by the kernels: `avx512`, `avx2`, `sse2`.
-        instruction_set: String,
+        /// The widest instruction set that its site has, as dispatched by the kernels.
+        instruction_set: Isa,
         /// Its process number at its site.
         pid: u32,
     },
@@ -101,7 +102,7 @@ pub struct TrialSpec {
     pub phase_ns: u64,
     /// The longest that one run of a body may take before it is stopped.
     pub watchdog_ns: u64,
-    /// The CPUs for the ranks, in order.
+    /// The CPUs for the ranks, in order; empty where the agent shall take those that it may use.
     pub cpus: Vec<usize>,
     /// Seed of every random choice inside the trial.
     pub seed: u64,
@@ -188,7 +189,7 @@ pub struct TrialResult {
     /// The clock of every tick in this record.
     pub tick_rate_per_s: TickRate,
     /// The instruction set that the kernels used.
-    pub instruction_set: String,
+    pub instruction_set: Isa,
     /// Lost time before the first phase.
     pub lost_before: LostTime,
     /// Lost time after the last.

@@ -1,1 +1,25 @@
-//! baremark-report
+//! Reports: from the result document to what people and programs read.
+//!
+//! Everything here is a pure function from data to text: nothing is printed, opened or asked. The document is first turned
+//! into an outline (sentences, tables, flags, provenance), which the terminal and the HTML page then only lay out, so
+//! that no two reports of one run can say different things. Numbers are rounded by the width of their interval and never
+//! show digits that it does not support.
+#![forbid(unsafe_code)]
+
+pub mod figure;
+pub mod history;
+pub mod html;
+pub mod json;
+pub mod progress;
+pub mod terminal;
+
+mod grid;
+mod number;
+mod outline;
+mod provenance;
+mod svg;
+mod text;
+mod treatment;
+mod words;
+
+pub use text::{Color, Style};

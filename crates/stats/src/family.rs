@@ -1,12 +1,14 @@
 //! All ratios of a study judged together.
 //!
-//! Twenty comparisons at 95 % give a false "differs" on average. Benjamini & Hochberg (1995) bound the expected share of
-//! false ones among those declared; Benjamini & Yekutieli (2005) give the intervals that match: with R of m declared, all
-//! intervals are made at confidence 1 - q max(R, 1)/m. A ratio is declared exactly when that interval excludes 1, so what
-//! is printed and what is said cannot disagree.
+//! Twenty comparisons at 95 % give a false "differs" on average. Benjamini & Hochberg (1995) bound the expected share
+//! of false ones among those declared; Benjamini & Yekutieli (2005) give the intervals that match: with R of m
+//! declared, all intervals are made at confidence 1 - q max(R, 1)/m. A ratio is declared exactly when that interval
+//! excludes 1, so what is printed and what is said cannot disagree.
 
+use crate::estimate::sorted;
 use crate::interval::Interval;
 use crate::ratio::{PairedRatio, SMALLEST_STUDY};
+use crate::serial::Independence;
 use crate::verdict::{Verdict, verdict};
 
 /// The ratios of a study after judgement.
@@ -23,7 +25,8 @@ pub struct Family {
 pub struct Judged {
     /// Two-sided p value of ratio 1; 1 when the ratio may not be judged (too few blocks, not independent).
     pub p_value: f64,
-    /// The false-coverage-adjusted interval of the log ratio; `None` when the units are too few for it.
+    /// The false-coverage-adjusted interval of the log ratio; `None` when the units are too few for it
+    /// or not independent.
     pub interval: Option<Interval>,
     /// The outcome, read off that interval.
     pub verdict: Verdict,
@@ -49,7 +52,7 @@ pub fn judge(ratios: &[(&PairedRatio, f64)], q: f64) -> Family {
 
 /// How many hypotheses Benjamini & Hochberg's step-up procedure rejects: the largest R with p(R) <= q R/m.
 pub fn discoveries(p_values: &[f64], q: f64) -> usize {
-    let ordered = crate::estimate::sorted(p_values);
+    let ordered = sorted(p_values);
     let m = ordered.len() as f64;
     ordered
         .iter()
@@ -61,6 +64,6 @@ pub fn discoveries(p_values: &[f64], q: f64) -> usize {
 }
 
 fn admissible_p(ratio: &PairedRatio) -> f64 {
-    let admissible = ratio.independent() && ratio.blocks() >= SMALLEST_STUDY;
+    let admissible = ratio.independence() != Independence::Rejected && ratio.blocks() >= SMALLEST_STUDY;
     if admissible { ratio.p_value() } else { 1.0 }
 }

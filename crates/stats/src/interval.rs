@@ -25,7 +25,8 @@ pub struct Interval {
     pub hi: f64,
     /// The confidence asked for, 0..1.
     pub confidence: f64,
-    /// The coverage the method guarantees under its assumptions; above `confidence` where order statistics are discrete.
+    /// The coverage the method guarantees under its assumptions for a number of units fixed beforehand; above
+    /// `confidence` where order statistics are discrete.
     pub coverage: f64,
     /// Independent units behind it (blocks, batches of blocks, trials).
     pub units: usize,

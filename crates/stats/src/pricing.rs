@@ -4,6 +4,7 @@
 //! an estimate, so a price is a plan and not a promise.
 
 use crate::special::student_two_sided;
+use crate::stopping::StoppingRule;
 
 /// Noise of a machine for one kind of block.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,7 +51,7 @@ pub fn half_width_for(sd: f64, blocks: u32, confidence: f64) -> Option<f64> {
 }
 
 /// The price of a relative `precision` (0.01 for 1 %) under `rule`'s looks and confirmation.
-pub fn price(noise: Noise, precision: f64, confidence: f64, rule: &crate::StoppingRule) -> Option<Price> {
+pub fn price(noise: Noise, precision: f64, confidence: f64, rule: &StoppingRule) -> Option<Price> {
     let blocks = blocks_for(noise.sd, precision.ln_1p(), confidence)?;
     let steps = blocks.saturating_sub(rule.first).div_ceil(rule.every.max(1));
     let look = rule.first + steps * rule.every;

@@ -5,14 +5,21 @@
 //! that a mean would mislead. Estimator and batching are chosen from shape and order alone, never from where the values
 //! lie, so that shifting all of them shifts the interval and changes nothing else.
 
-use crate::estimate::{mean_interval, median_interval, sorted};
+use crate::estimate::{mean, mean_interval, median, median_interval, median_sorted, sd, sorted};
 use crate::interval::{Estimator, Interval};
-use crate::serial::{Serial, batch_means, batch_size, serial};
+use crate::serial::{Independence, SHOWN_INDEPENDENT, Serial, batch_means, batch_size, serial};
 use crate::shape::{Shape, shape};
-use crate::special::{binomial_cdf, student_sf};
+use crate::special::{binomial_cdf, normal_quantile, student_sf};
 
 /// Fewest blocks on which a verdict may rest. Intervals exist from 3 on.
 pub const SMALLEST_STUDY: usize = 10;
+
+/// ln(median of `arm` / median of `reference`) of one block, from the repetitions of all its phases. `None` without
+/// repetitions on either side or if a median is not positive.
+pub fn block_log_ratio(arm: &[f64], reference: &[f64]) -> Option<f64> {
+    let (above, below) = (median(arm)?, median(reference)?);
+    (above > 0.0 && below > 0.0).then(|| (above / below).ln())
+}
 
 /// The log ratios of a pair of arms, one a block, in the order measured, with what was found out about them.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +29,7 @@ pub struct PairedRatio {
     batch: usize,
     shape: Shape,
     serial: Option<Serial>,
-    independent: bool,
+    independence: Independence,
 }
 
 impl PairedRatio {
@@ -39,7 +46,11 @@ impl PairedRatio {
             batch,
             shape: shape(&units),
             serial: serial(&units),
-            independent: found.is_some(),
+            independence: match found {
+                None => Independence::Rejected,
+                Some(1) if log_ratios.len() < SHOWN_INDEPENDENT => Independence::Assumed,
+                Some(_) => Independence::Shown,
+            },
             units,
         })
     }
@@ -69,9 +80,9 @@ impl PairedRatio {
         self.serial
     }
 
-    /// Whether successive units may be treated as independent.
-    pub fn independent(&self) -> bool {
-        self.independent
+    /// What is known about the independence of successive units; unless rejected, a verdict is possible.
+    pub fn independence(&self) -> Independence {
+        self.independence
     }
 
     /// The estimator that the shape calls for.
@@ -83,8 +94,11 @@ impl PairedRatio {
     }
 
     /// The headline interval on the log scale, by [`Self::estimator`]. `None` when the units are too few for the median
-    /// at this confidence.
+    /// at this confidence, and when independence is rejected: such an interval covers far less than it says.
     pub fn interval(&self, confidence: f64) -> Option<Interval> {
+        if self.independence == Independence::Rejected {
+            return None;
+        }
         self.interval_by(self.estimator(), confidence)
     }
 
@@ -102,9 +116,9 @@ impl PairedRatio {
         self.serial.map_or(1.0, |found| found.inflation)
     }
 
-    /// Half-width for the stopping rule: that of the t interval, whatever the estimator. It depends on the spread alone;
-    /// an order-statistic interval of two modes is short just when the sample is lopsided, and stopping on it would
-    /// pick the wrong samples.
+    /// Half-width for the stopping rule: that of the t interval, whatever the estimator. It depends on the spread
+    /// alone; an order-statistic interval of two modes is short just when the sample is lopsided, and stopping on it
+    /// would pick the wrong samples.
     pub fn stopping_half_width(&self, confidence: f64) -> Option<f64> {
         Some(mean_interval(&self.units, confidence)?.half_width())
     }
@@ -119,13 +133,12 @@ impl PairedRatio {
     }
 
     fn t_test(&self) -> f64 {
-        let Some(unit) = mean_interval(&self.units, 0.5) else { return 1.0 };
         let n = self.units.len() as f64;
-        let standard_error = unit.half_width() / crate::special::student_two_sided(0.5, n - 1.0);
-        if standard_error <= 0.0 {
-            return if unit.centre == 0.0 { 1.0 } else { 0.0 };
+        let Some((centre, spread)) = mean(&self.units).zip(sd(&self.units)) else { return 1.0 };
+        if spread <= 0.0 {
+            return if centre == 0.0 { 1.0 } else { 0.0 };
         }
-        2.0 * student_sf((unit.centre / standard_error).abs(), n - 1.0)
+        2.0 * student_sf(centre.abs() * n.sqrt() / spread, n - 1.0)
     }
 }
 
@@ -149,7 +162,7 @@ pub fn hodges_lehmann_interval(values: &[f64], confidence: f64) -> Option<Interv
             .collect::<Vec<_>>(),
     );
     Some(Interval {
-        centre: crate::estimate::median_sorted(&walsh)?,
+        centre: median_sorted(&walsh)?,
         lo: walsh[rank - 1],
         hi: walsh[walsh.len() - rank],
         confidence,
@@ -166,7 +179,7 @@ fn signed_rank(n: usize, confidence: f64) -> Option<(usize, f64)> {
         let n = n as f64;
         let centre = n * (n + 1.0) / 4.0;
         let spread = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
-        let rank = (centre + crate::special::normal_quantile(tail) * spread).floor();
+        let rank = (centre + normal_quantile(tail) * spread).floor();
         return (rank >= 1.0).then_some((rank as usize, confidence));
     }
     let mut below = 0.0;

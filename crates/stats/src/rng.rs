@@ -1,8 +1,8 @@
 //! A seeded generator whose sequence is fixed for ever: randomised orders must be the same in every version and build.
 //!
-//! xoshiro256** 1.0 (Blackman & Vigna 2018), its state filled by `SplitMix64` as its authors advise. `next_u64`, `below`
-//! and `shuffle` are integer arithmetic only, so orders are identical on every platform; `normal` uses the platform's
-//! logarithm and is meant for simulation. Not for secrets.
+//! xoshiro256** 1.0 (Blackman & Vigna 2018), its state filled by `SplitMix64` as its authors advise. `next_u64`,
+//! `below` and `shuffle` are integer arithmetic only, so orders are identical on every platform; `normal` uses the
+//! platform's logarithm and is meant for simulation. Not for secrets.
 
 /// A generator; equal seeds give equal sequences.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,7 +18,7 @@ pub struct Serial {
     pub lag1: f64,
     /// One-sided p value of no positive correlation.
     pub p_value: f64,
-    /// Upper limit (about 84 %) of the correlation of a first-order process.
+    /// Upper limit (about 88 %) of the correlation of a first-order process.
     pub upper: f64,
     /// What the arms of an interval must be multiplied by if the correlation is at its upper limit, >= 1.
     pub inflation: f64,
@@ -26,14 +26,31 @@ pub struct Serial {
     pub strong: bool,
 }
 
-/// Blocks from which on the guard works at its full strength; a shorter series cannot be told from a correlated one, so
-/// the guard is bounded there (limit 0.6, level 0.01) lest a plain large effect be refused, see the simulation.
+/// Units from which on the guard works at full strength. With fewer, correlated and independent series look so alike
+/// that a full guard refuses plain large effects; it is bounded there (φ at most 0.5, level 0.01), which keeps 95 % of
+/// the effects of twice the noise and lets some wandering ones pass: hence [`Independence::Assumed`].
 pub const FULL_GUARD: usize = 15;
+
+/// Units from which on independence counts as shown: an effect that wanders with correlation 0.3 to 0.9 from block to
+/// block is then declared in 5 % of studies at most. One that stays put for a whole study is an effect to it, and only
+/// runs at other times ([`crate::unpaired`]) can tell.
+pub const SHOWN_INDEPENDENT: usize = 25;
+
+/// What is known about the independence of the units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Independence {
+    /// Tested on [`SHOWN_INDEPENDENT`] units or on as many batches as are needed.
+    Shown,
+    /// Not rejected, but so few units would hide an effect that wanders; to be said beside the verdict.
+    Assumed,
+    /// Rejected, and no batch size repaired it: no verdict.
+    Rejected,
+}
 
 /// Tests a series in the order it was measured. `None` below 8 values or without spread.
 ///
 /// r1 has mean -1/n and variance (n-2)²/(n²(n-1)) for independent normal values (Moran 1948). The upper limit is
-/// (n r1 + 1)/(n - 3) + 1/√n, the first term being r1 freed from its bias (Marriott & Pope 1954), and the factor is
+/// (n r1 + 1)/(n - 3) + 1.2/√n, the first term being r1 freed from its bias (Marriott & Pope 1954), and the factor is
 /// √((1+φ)/(1-φ)), by which correlation φ lengthens the standard error of a mean.
 pub fn serial(series: &[f64]) -> Option<Serial> {
     let n = series.len() as f64;
@@ -43,8 +60,8 @@ pub fn serial(series: &[f64]) -> Option<Serial> {
     }
     let deviation = (n - 2.0) / (n * (n - 1.0).sqrt());
     let p_value = normal_sf((lag1 + 1.0 / n) / deviation);
-    let (limit, level) = if series.len() < FULL_GUARD { (0.6, 0.01) } else { (0.9, 0.025) };
-    let upper = ((n * lag1 + 1.0) / (n - 3.0) + 1.0 / n.sqrt()).clamp(0.0, limit);
+    let (limit, level) = if series.len() < FULL_GUARD { (0.5, 0.01) } else { (0.9, 0.05) };
+    let upper = ((n * lag1 + 1.0) / (n - 3.0) + 1.2 / n.sqrt()).clamp(0.0, limit);
     Some(Serial { lag1, p_value, upper, inflation: ((1.0 + upper) / (1.0 - upper)).sqrt(), strong: p_value < level })
 }
 
@@ -66,12 +83,15 @@ pub fn batch_means(series: &[f64], size: usize) -> Vec<f64> {
 /// Fewest batches that a verdict may rest on: with fewer, the lag-1 test of the batches is too weak to trust.
 pub const FEWEST_BATCHES: usize = 20;
 
-/// The smallest batch size (1 = the blocks themselves) whose batch means pass the lag-1 test, at least
-/// [`FEWEST_BATCHES`] of them being left unless the size is 1. `None` if there is none: not independent.
+/// The smallest batch size (1 = the blocks themselves) that leaves independent units, [`FEWEST_BATCHES`] of them at
+/// least unless it is 1. `None` if there is none: not independent.
+///
+/// Once the blocks were found correlated the burden of proof is reversed. Batches must be so long, b >= 5φ/(1-φ²) with
+/// φ the upper limit, that their own correlation, about φ/(b(1-φ²)), is at most 0.2; and it must be far from
+/// significant.
 pub fn batch_size(series: &[f64]) -> Option<usize> {
-    let passes = |values: &[f64]| serial(values).is_none_or(|found| !found.strong);
-    if passes(series) {
-        return Some(1);
-    }
-    (2..=series.len() / FEWEST_BATCHES).find(|&size| passes(&batch_means(series, size)))
+    let Some(blocks) = serial(series).filter(|found| found.strong) else { return Some(1) };
+    let shortest = (5.0 * blocks.upper / (1.0 - blocks.upper.powi(2))).ceil().max(2.0) as usize;
+    let settled = |size: &usize| serial(&batch_means(series, *size)).is_none_or(|found| found.p_value > 0.25);
+    (shortest..=series.len() / FEWEST_BATCHES).find(settled)
 }

@@ -120,7 +120,8 @@ pub fn student_cdf(t: f64, df: f64) -> f64 {
     student_sf(-t, df)
 }
 
-/// Quantile of Student's t, 0 < p < 1, by bisection in the logarithm of t and Newton steps.
+/// Quantile of Student's t, 0 < p < 1, by Newton steps kept inside a bracket, from the expansion of
+/// Abramowitz & Stegun 26.7.5.
 pub fn student_quantile(p: f64, df: f64) -> f64 {
     if p < 0.5 {
         return -student_upper(p, df);
@@ -141,15 +142,11 @@ fn student_upper(tail: f64, df: f64) -> f64 {
     if tail <= 0.0 {
         return f64::INFINITY;
     }
-    let mut lo = 0.0;
-    let mut hi = -normal_quantile(tail) + 1e-9;
-    while student_sf(hi, df) > tail {
-        lo = hi;
-        hi *= 2.0;
-    }
+    let z = -normal_quantile(tail);
+    let (mut lo, mut hi) = (0.0, f64::MAX.sqrt());
     let ln_scale = ln_gamma(0.5 * (df + 1.0)) - ln_gamma(0.5 * df) - 0.5 * (df * PI).ln();
-    let mut t = 0.5 * (lo + hi);
-    for _ in 0..100 {
+    let mut t = z + (z.powi(3) + z) / (4.0 * df) + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * df * df);
+    for _ in 0..200 {
         let excess = student_sf(t, df) - tail;
         if excess > 0.0 {
             lo = t;
@@ -158,8 +155,8 @@ fn student_upper(tail: f64, df: f64) -> f64 {
         }
         let density = (ln_scale - 0.5 * (df + 1.0) * (t * t / df).ln_1p()).exp();
         let newton = t + excess / density;
-        let next = if newton > lo && newton < hi { newton } else { 0.5 * (lo + hi) };
-        if (next - t).abs() <= 1e-15 * t {
+        let next = if newton > lo && newton < hi.min(2.0 * t) { newton } else { (2.0 * t).min(0.5 * (lo + hi)) };
+        if (next - t).abs() <= 1e-13 * t {
             return next;
         }
         t = next;

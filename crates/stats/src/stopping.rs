@@ -3,8 +3,11 @@
 //! A rule that looks at the data after each block and stops when the interval is short enough stops too often when the
 //! spread happens to look small, and its intervals then cover less than they say. Two measures keep the coverage: looks
 //! are few (from 10 blocks on, every 5), and a width that is met must be *confirmed* by further blocks that had no part
-//! in the choice. The rule sees half-widths only, never an estimate, and it is pure: looks in, decision out, so that a
-//! recorded run can be replayed.
+//! in the choice. The confirmation brings a study to 25 blocks at least: with fewer, a lag-1 test cannot tell
+//! independent blocks from an effect that wanders, however short the interval looks. The rule sees half-widths only,
+//! never an estimate, and it is pure: looks in, decision out, so that a recorded run can be replayed.
+
+use crate::serial::SHOWN_INDEPENDENT;
 
 /// One look at the data, recorded as data whatever came of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,7 +44,9 @@ pub enum Decision {
 /// Why measuring ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// The half-width was met and the confirmation batch measured.
+    /// The half-width was met and the confirmation batch measured. It is the t interval's at 95 %: an interval of the
+    /// median, or one adjusted for the other ratios of a study, may be longer, and its own half-width is what is
+    /// printed.
     Precision,
     /// The budget ended before that; what was reached is in the last look.
     Budget,
@@ -67,10 +72,17 @@ pub struct StoppingRule {
 }
 
 impl StoppingRule {
-    /// The standard rule: looks at 10, 15, 20 ... blocks, confirmation by 5 more and at least 20 in all.
+    /// The standard rule: looks at 10, 15, 20 ... blocks, confirmation by 5 more and at least 25 in all.
     /// `precision` is relative (0.01 for 1 %).
     pub fn new(precision: f64, budget_blocks: u32) -> Self {
-        Self { half_width: precision.ln_1p(), budget_blocks, first: 10, every: 5, confirmed: 20, quick: false }
+        Self {
+            half_width: precision.ln_1p(),
+            budget_blocks,
+            first: 10,
+            every: 5,
+            confirmed: SHOWN_INDEPENDENT as u32,
+            quick: false,
+        }
     }
 
     /// Quick mode: 10 blocks and one look.

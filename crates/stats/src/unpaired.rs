@@ -1,8 +1,8 @@
 //! Unpaired comparison: two runs days apart, two hosts, two clouds.
 //!
-//! Nothing pairs the trials, so whatever differs between runs (placement, temperature, neighbours) is in the difference.
-//! It can only be judged against the spread *between* runs, which needs several runs a side; trials inside a run, however
-//! many, say nothing about it. Below 3 runs a side the answer is "not comparable".
+//! Nothing pairs the trials, so whatever differs between runs (placement, temperature, neighbours) is in the
+//! difference. It can only be judged against the spread *between* runs, which needs several runs a side; trials inside
+//! a run, however many, say nothing about it. Below 3 runs a side the answer is "not comparable".
 
 use crate::estimate::{mean, sd};
 use crate::interval::{Estimator, Interval};
@@ -24,9 +24,10 @@ pub struct Unpaired {
     pub between_runs_b: f64,
 }
 
-/// Compares two sides, each `[run][trial]` of ln(value). The mean of the runs' means is the estimate of a side; its variance is
-/// s²/R over R runs, which contains both components. Welch's t interval (1947) with Satterthwaite's degrees of freedom.
-/// `None` ("not comparable") below [`FEWEST_RUNS`] runs with a trial on either side, or for a value that is not finite.
+/// Compares two sides, each `[run][trial]` of ln(value). The mean of the runs' means is the estimate of a side; its
+/// variance is s²/R over R runs, which contains both components. Welch's t interval (1947) with Satterthwaite's degrees
+/// of freedom. `None` ("not comparable") below [`FEWEST_RUNS`] runs with a trial on either side, or for a value that is
+/// not finite.
 pub fn unpaired(a: &[Vec<f64>], b: &[Vec<f64>], confidence: f64) -> Option<Unpaired> {
     let (a, b) = (Side::new(a)?, Side::new(b)?);
     let variance = a.variance + b.variance;

@@ -1,7 +1,8 @@
 //! Where the noise comes from: variance components of boots, processes and repetitions.
 //!
 //! Nested analysis of variance by the method of moments, balanced or not (Searle, Casella & McCulloch 1992, ch. 5).
-//! Reported, so that a study spends its time at the level that varies; never used to pretend that repetitions are units.
+//! Reported, so that a study spends its time at the level that varies; never used to pretend that repetitions are
+//! units.
 
 use crate::estimate::mean;
 

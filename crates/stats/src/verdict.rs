@@ -7,6 +7,8 @@
 use crate::interval::Interval;
 use crate::pricing::blocks_for;
 use crate::ratio::{PairedRatio, SMALLEST_STUDY};
+use crate::serial::Independence;
+use crate::special::student_two_sided;
 
 /// The outcome of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,18 +49,19 @@ pub fn verdict(ratio: &PairedRatio, confidence: f64, delta: f64) -> Verdict {
     if ratio.blocks() < SMALLEST_STUDY {
         return undecided(Some((SMALLEST_STUDY - ratio.blocks()) as u32), Reason::TooFewBlocks);
     }
-    if !ratio.independent() {
+    if ratio.independence() == Independence::Rejected {
         return undecided(None, Reason::NotIndependent);
     }
     let Some(interval) = ratio.interval(confidence) else {
         return undecided(more_for_median(ratio, confidence), Reason::TooFewBlocks);
     };
     let claim = read(&interval, delta);
-    let more = || more_blocks(ratio, &interval, delta);
+    let more = || more_blocks(ratio, &interval, edge_distance(claim, interval.centre, delta));
     match claim {
         Claim::TooWide => undecided(more(), Reason::TooWide),
         Claim::Straddles => undecided(more(), Reason::StraddlesDelta),
-        _ if !survives(claim, &interval.widened(ratio.inflation()), delta) => {
+        // the guard: the lengthened interval must say the same
+        _ if read(&interval.widened(ratio.inflation()), delta) != claim => {
             undecided(more(), Reason::IndependenceUnproven)
         }
         Claim::More => Verdict::DiffersByMore,
@@ -90,18 +93,17 @@ fn read(interval: &Interval, delta: f64) -> Claim {
     }
 }
 
-/// Whether a claim also holds for the lengthened interval. Equivalence asks only that it stays inside ±delta.
-fn survives(claim: Claim, lengthened: &Interval, delta: f64) -> bool {
-    let again = read(lengthened, delta);
-    again == claim
+/// Distance from the estimate to the edge that has to be cleared: ±ln(1 + delta), or 0 as well for "differs by less".
+fn edge_distance(claim: Claim, centre: f64, delta: f64) -> f64 {
+    let to_band = (centre.abs() - delta.ln_1p()).abs();
+    if claim == Claim::Less { to_band.min(centre.abs()) } else { to_band }
 }
 
-/// Blocks still missing until the nearest edge that decides (±delta from the estimate) is cleared, by pricing the
-/// half-width from the units' spread; `None` when the estimate sits on the edge (more than 100 times the blocks).
-fn more_blocks(ratio: &PairedRatio, interval: &Interval, delta: f64) -> Option<u32> {
-    let distance = (interval.centre.abs() - delta.ln_1p()).abs();
+/// Blocks still missing until the half-width, lengthened by the guard, is below `distance`; `None` when that is more
+/// than 100 times the blocks there are, as for an estimate right on the edge.
+fn more_blocks(ratio: &PairedRatio, interval: &Interval, distance: f64) -> Option<u32> {
     let units = ratio.units().len() as f64;
-    let t = crate::special::student_two_sided(interval.confidence, units - 1.0);
+    let t = student_two_sided(interval.confidence, units - 1.0);
     let sd_equivalent = interval.half_width() * ratio.inflation() * units.sqrt() / t;
     let needed = blocks_for(sd_equivalent, distance, interval.confidence)? as usize * ratio.batch();
     let more = needed.saturating_sub(ratio.blocks()).max(1);

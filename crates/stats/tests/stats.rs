@@ -11,3 +11,15 @@
 
 #[path = "stats/against_scipy.rs"]
 mod against_scipy;
+#[path = "stats/machine.rs"]
+mod machine;
+#[path = "stats/parts.rs"]
+mod parts;
+#[path = "stats/proof.rs"]
+mod proof;
+#[path = "stats/rules.rs"]
+mod rules;
+#[path = "stats/search.rs"]
+mod search;
+#[path = "stats/studies.rs"]
+mod studies;

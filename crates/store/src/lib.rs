@@ -1,9 +1,9 @@
 //! The record of runs: one SQLite file that keeps every finished trial, whatever happens to the process that ran it.
 //!
 //! A trial is one transaction, and the call that adds it returns when the write-ahead log has been synced to the disk:
-//! neither `kill -9` nor a power cut loses a trial that was acknowledged. The sync costs milliseconds between two trials
-//! that last seconds, and nothing is written while one is measured. Who works on a run holds its lock, which the kernel
-//! takes back when the process dies, so that a run is *live*, *killed* or *finished* and never needs repair.
+//! neither `kill -9` nor a power cut loses a trial that was acknowledged. The sync falls between two trials; nothing is
+//! written while one is measured. Who works on a run holds its lock, which the kernel takes back when the process dies,
+//! so that a run is *live*, *killed* or *finished* and never needs repair.
 //!
 //! Specification and result of a trial are stored as the JSON that crossed the wire: a later version can estimate anew
 //! from what was measured, and `sqlite3` shows it to anybody. The store computes nothing and judges nothing. It does not

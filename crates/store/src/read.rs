@@ -185,9 +185,10 @@ fn trial(row: &Row<'_>) -> rusqlite::Result<Result<StoredTrial, Torn>> {
 }
 
 fn looks(snapshot: &Connection, run: &RunId) -> rusqlite::Result<Vec<LookRow>> {
-    let mut select = snapshot.prepare("SELECT blocks, half_width, decision FROM look WHERE run = ?1 ORDER BY seq")?;
+    let mut select =
+        snapshot.prepare("SELECT blocks, half_width, independent, decision FROM look WHERE run = ?1 ORDER BY seq")?;
     let rows = select.query_map([run.as_str()], |row| {
-        Ok(LookRow { blocks: count(row, 0)?, half_width: row.get(1)?, decision: row.get(2)? })
+        Ok(LookRow { blocks: count(row, 0)?, half_width: row.get(1)?, independent: row.get(2)?, decision: row.get(3)? })
     })?;
     rows.collect()
 }

@@ -1,8 +1,9 @@
 //! What is stored, as the rest of the program sees it.
 
 use crate::run_id::RunId;
-use baremark_model::document::{LookRow, MachineFacts};
+use baremark_model::document::LookRow;
 use baremark_model::event::TrialStatus;
+use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
 use baremark_model::units::{Nanos, UnixTime};
 use baremark_model::wire::{TrialResult, TrialSpec};

@@ -48,6 +48,7 @@ CREATE TABLE look (
     seq         INTEGER NOT NULL,
     blocks      INTEGER NOT NULL,
     half_width  REAL,
+    independent INTEGER NOT NULL,
     decision    TEXT NOT NULL,
     UNIQUE (run, seq)
 ) STRICT;

@@ -167,9 +167,9 @@ impl Store {
     /// When the run is unknown or the file cannot be written.
     pub fn add_look(&self, run: &RunId, look: &LookRow) -> Result<(), StoreError> {
         let inserted = self.connection.execute(
-            "INSERT INTO look (run, seq, blocks, half_width, decision)
-             VALUES (?1, (SELECT count(*) FROM look WHERE run = ?1), ?2, ?3, ?4)",
-            params![run.as_str(), whole(look.blocks), look.half_width, look.decision],
+            "INSERT INTO look (run, seq, blocks, half_width, independent, decision)
+             VALUES (?1, (SELECT count(*) FROM look WHERE run = ?1), ?2, ?3, ?4, ?5)",
+            params![run.as_str(), whole(look.blocks), look.half_width, look.independent, look.decision],
         );
         self.inserted(run, format!("a look of run {run}"), inserted)
     }

@@ -2,6 +2,7 @@
 
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Default, Knob, Value};
+use baremark_model::knob::Misfit;
 use baremark_model::seam::WorkloadError;
 use baremark_model::units::Bytes;
 
@@ -26,6 +27,16 @@ pub fn choice<'a>(arm: &'a ResolvedArm, knob: &Knob) -> Result<&'a str, Workload
 /// A parameter that the workload refuses.
 pub fn odd(knob: &Knob, value: impl ToString, why: impl Into<String>) -> WorkloadError {
     WorkloadError::Parameter { key: knob.key.to_owned(), value: value.to_string(), why: why.into() }
+}
+
+/// The same refusal as a mistake in a study.
+pub fn misfit(refusal: WorkloadError) -> Misfit {
+    match refusal {
+        WorkloadError::Parameter { key, value, why } => {
+            Misfit { what: format!("{key} = {value} cannot be"), remedy: why }
+        }
+        WorkloadError::Memory(why) => Misfit { what: why.what, remedy: why.why },
+    }
 }
 
 fn unfit(knob: &Knob, found: Option<&Value>, expected: &str) -> WorkloadError {

@@ -5,9 +5,9 @@
 //! variants over shared tables need. Here a run is as many repetitions as the caller asks for, and since the tables are
 //! private not one word may be wrong.
 
-use crate::parameters::{choice, odd, size};
+use crate::parameters::{choice, misfit, odd, size};
 use baremark_kernels::random_access as kernel;
-use baremark_model::arm::ResolvedArm;
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 use baremark_model::units::Bytes;
@@ -50,7 +50,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
         },
     ],
     footprint: Some("table"),
-    executors: &["direct", "microvm", "null"],
+    executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
+    quick: &[("table", "64 MiB")],
+    check: |arm| rank_bytes(arm).map(drop).map_err(misfit),
 };
 
 impl Workload for RandomAccess {
@@ -132,7 +134,7 @@ impl Prepared for Ready<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::arm::{ExecutorKind, PageSize};
+    use baremark_model::arm::PageSize;
     use baremark_model::descriptor::Value;
     use baremark_model::team::Team;
     use baremark_sys::memory::Map;

@@ -2,7 +2,7 @@
 
 use crate::bodies::{Each, scatter};
 use crate::support::{one, turn, two};
-use baremark_microvm::Touch;
+use baremark_microvm::{Touch, Unclean, check_clean};
 use baremark_model::seam::{Body, Executor};
 use std::ptr;
 use std::sync::Mutex;
@@ -50,8 +50,9 @@ fn a_system_call_is_carried_out_and_counted() {
             assert_eq!(unsafe { libc::syscall(libc::SYS_getpid) }, i64::from(std::process::id()));
         }
     });
-    let audit = vm.run(&body, 3).unwrap().audit;
-    assert!(audit.forwarded_syscalls >= 6, "{audit:?}");
+    let record = vm.run(&body, 3).unwrap();
+    assert!(matches!(check_clean(&record, 2), Err(Unclean::SystemCalls { count: 6.. })), "{record:?}");
+    let audit = record.audit;
     assert!(audit.extra_exits >= audit.forwarded_syscalls);
 }
 

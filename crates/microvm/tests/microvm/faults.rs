@@ -89,6 +89,8 @@ fn what_the_processor_refuses_is_an_exception() {
     // SAFETY: as above: a port that is ours, which must not be taken for an exception, and one that is nobody's.
     let forged = vm.run(&Each(|_, _: &_, _| unsafe { asm!("out 0x2e, al") }), 1).unwrap_err();
     assert!(matches!(forged, Fault::Executor { .. }), "{forged}");
+    works(&mut vm);
+    assert_eq!(vm.facts().notes["rebuilt"], "1", "after what no reset is sure to undo, the machine is made anew");
     // SAFETY: as above.
     assert_eq!(exception_of(&mut vm, || unsafe { asm!("out 0x80, al") }).0, 13);
 }

@@ -7,7 +7,7 @@ use baremark_model::plan::{Cell, Contrast, Limits, Mode, Pair, Plan, QUICK_BLOCK
 use baremark_model::study::parse;
 use baremark_model::units::{Bytes, Nanos};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A study of random-access with these factors and this `ratio_to`.
 fn study(factors: &str, ratio_to: &str) -> String {
@@ -22,7 +22,12 @@ const SKETCH: &str = "environment = [\"native\", \"microvm\"]\npage = [\"4k\", \
 const TO_NATIVE: &str = "{ environment = \"native\" }";
 
 fn machine() -> Limits {
-    Limits { cpus: vec![0, 1, 2, 3], memory_available: Bytes(8 << 30), absent: BTreeMap::new() }
+    Limits {
+        cpus: vec![0, 1, 2, 3],
+        memory_available: Bytes(8 << 30),
+        absent: BTreeMap::new(),
+        emulated: BTreeSet::new(),
+    }
 }
 
 fn without(environment: &str) -> Limits {
@@ -54,7 +59,26 @@ fn ratios(plan: &Plan) -> Vec<String> {
     let line = |pair: &Pair| {
         format!("{} : {} ({:?})", name(plan, pair.numerator), name(plan, pair.denominator), pair.contrast)
     };
-    plan.pairs.iter().map(line).collect()
+    asked(plan).map(line).collect()
+}
+
+/// The ratios that the study asks for.
+fn asked(plan: &Plan) -> impl Iterator<Item = &Pair> {
+    plan.pairs.iter().filter(|pair| pair.asked)
+}
+
+#[test]
+fn where_small_and_large_pages_are_measured_their_contrast_explains() {
+    let plan = planned(&study(SKETCH, TO_NATIVE));
+    let contrasts: Vec<&Pair> = plan.pairs.iter().filter(|pair| !pair.asked).collect();
+    assert_eq!(contrasts.len(), 2, "native and microvm, each large against small");
+    for pair in contrasts {
+        assert_eq!((pair.contrast, pair.interleaved), (Contrast::PageSize, false));
+        let (large, small) = (&plan.arms[pair.numerator], &plan.arms[pair.denominator]);
+        assert_eq!((large.arm.page, small.arm.page), (PageSize::Large, PageSize::Small));
+        assert_eq!(large.environment, small.environment);
+    }
+    assert_eq!(plan.cells.len(), 2, "they need no trial of their own");
 }
 
 #[test]
@@ -125,7 +149,7 @@ fn a_ratio_across_page_sizes_is_named_as_one() {
         ]
     );
     let plan = planned(&study(SKETCH, "{ environment = \"native\", page = \"4k\" }"));
-    let contrasts: Vec<_> = plan.pairs.iter().map(|pair| pair.contrast).collect();
+    let contrasts: Vec<_> = asked(&plan).map(|pair| pair.contrast).collect();
     assert_eq!(contrasts, [Contrast::PageSize, Contrast::Environment, Contrast::PageSize]);
 }
 
@@ -174,7 +198,7 @@ fn without_ratios_every_arm_is_measured_alone() {
     let plan = planned(&study(SKETCH, ""));
     assert!(plan.pairs.is_empty());
     assert_eq!(plan.cells, [Cell::Single(0), Cell::Single(1), Cell::Single(2), Cell::Single(3)]);
-    assert_eq!(plan.least_block(), Nanos(4 * 2 * 2 * 100_000_000), "four cells of two quads' halves of 100 ms");
+    assert_eq!(plan.least_block(), Nanos(4 * 2 * 100_000_000), "four cells of two phases of 100 ms");
 }
 
 #[test]
@@ -204,7 +228,8 @@ fn null_measures_our_floor_and_is_in_no_ratio() {
 fn a_self_check_puts_each_arm_against_itself() {
     let mode = Mode { self_check: true, ..Mode::default() };
     let plan = outcome(&study(SKETCH, TO_NATIVE), &machine(), mode).expect("a plan");
-    let same = |arm| Pair { numerator: arm, denominator: arm, contrast: Contrast::SelfCheck };
+    let same =
+        |arm| Pair { numerator: arm, denominator: arm, contrast: Contrast::SelfCheck, interleaved: true, asked: true };
     assert_eq!(plan.pairs, [same(0), same(1), same(2), same(3)]);
     assert_eq!(plan.cells, (0..4).map(Cell::Pair).collect::<Vec<_>>());
 }
@@ -375,7 +400,7 @@ fn consistent(plan: &Plan, base: &[(usize, usize)]) -> Result<(), TestCaseError>
         prop_assert_ne!(pair.numerator, pair.denominator);
         prop_assert!(above.arm.executor != ExecutorKind::Null && below.arm.executor != ExecutorKind::Null);
         for (key, label) in &above.treatment {
-            let named = base.iter().any(|&(index, _)| LEVELS[index].0 == key);
+            let named = base.iter().any(|&(index, _)| LEVELS[index].0 == key) || (!pair.asked && key == "page");
             let other = below.treatment.get(key);
             prop_assert!(
                 named || other.is_none() || other == Some(label),
@@ -386,11 +411,38 @@ fn consistent(plan: &Plan, base: &[(usize, usize)]) -> Result<(), TestCaseError>
     }
     for &cell in &plan.cells {
         match cell {
-            Cell::Pair(pair) => prop_assert!(pair < plan.pairs.len()),
+            Cell::Pair(pair) => prop_assert!(pair < asked(plan).count()),
             Cell::Single(arm) => prop_assert!(arm < arms),
         }
     }
-    prop_assert_eq!(plan.cells.iter().filter(|cell| matches!(cell, Cell::Pair(_))).count(), plan.pairs.len());
+    prop_assert_eq!(plan.cells.iter().filter(|cell| matches!(cell, Cell::Pair(_))).count(), asked(plan).count());
     prop_assert!(plan.design.least_blocks <= plan.design.most_blocks);
     Ok(())
+}
+
+#[test]
+fn places_that_share_no_process_have_trials_of_their_own_and_are_compared_block_by_block() {
+    let text = SKETCH.replace("[\"native\", \"microvm\"]", "[\"native\", \"container\", \"microvm\"]");
+    let plan = planned(&study(&text, TO_NATIVE));
+    let interleaved: Vec<bool> = asked(&plan).map(|pair| pair.interleaved).collect();
+    assert_eq!(interleaved, [false, false, true, true], "container and microvm against native, small and large");
+    let singles = plan.cells.iter().filter(|cell| matches!(cell, Cell::Single(_))).count();
+    assert_eq!((plan.cells.len(), singles), (6, 4), "two interleaved pairs; native and container, small and large");
+    let places: Vec<&str> = plan.cells.iter().map(|&cell| plan.environment_of(cell)).collect();
+    assert_eq!(places.iter().filter(|place| **place == "container").count(), 2, "{places:?}");
+    assert_eq!(plan.environments["container"]["network"], Value::Choice("none".to_owned()), "defaults are filled in");
+}
+
+#[test]
+fn a_place_that_needs_a_setting_says_so() {
+    let text = SKETCH.replace("[\"native\", \"microvm\"]", "[\"native\", \"ssh\"]");
+    let text = text.lines().filter(|line| !line.contains("host_backing")).collect::<Vec<_>>().join("\n");
+    let problems = refused(&study(&text, ""));
+    assert!(problems.contains("environment ssh needs host; write host in [environments.ssh]"), "{problems}");
+}
+
+#[test]
+fn the_names_of_places_are_the_levels_of_the_factor() {
+    let names: Vec<&str> = baremark_model::tables::PLACES.iter().map(|place| place.name).collect();
+    assert_eq!(names, baremark_model::tables::ENVIRONMENTS);
 }

@@ -110,7 +110,7 @@ fn result() -> TrialResult {
         void: vec!["pages changed".to_owned()],
         flags: vec!["one gap".to_owned()],
         tick_rate_per_s: TickRate(2_100_000_000.0),
-        instruction_set: "avx2".to_owned(),
+        instruction_set: baremark_model::machine::Isa::Avx2,
         lost_before: LostTime::default(),
         lost_after: LostTime { looked_ns: 50_000_000, gaps: 2, share: 0.001, longest_ns: 40_000 },
         elapsed_ns: 812_345_678,
@@ -122,7 +122,7 @@ fn agent_hello() -> FromAgent {
         protocol: PROTOCOL,
         version: "0.1.0".to_owned(),
         capabilities: vec!["run-trial".to_owned()],
-        instruction_set: "avx2".to_owned(),
+        instruction_set: baremark_model::machine::Isa::Avx2,
         pid: 7,
     }
 }

@@ -1,0 +1,41 @@
+//! What makes a trial void: anything that was not as asked.
+
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::seam::{ExecutorFacts, RunRecord, Verification};
+use std::collections::BTreeMap;
+
+/// The reason for which one run inside a phase does not count, if there is one.
+pub fn of_run(facts: &ExecutorFacts, run: &RunRecord) -> Option<String> {
+    if !facts.virtual_machine {
+        return None;
+    }
+    baremark_microvm::check_clean(run, facts.ranks).err().map(|unclean| unclean.to_string())
+}
+
+/// Whether the hypervisor mapped `bytes` of memory with the pages that the arm asks for.
+pub fn of_leaves(arm: &ResolvedArm, bytes: u64, counters: &BTreeMap<String, u64>) -> Option<String> {
+    if arm.executor != ExecutorKind::Microvm {
+        return None;
+    }
+    let expected = baremark_microvm::expected_leaves(
+        &baremark_microvm::mmu_virtualization().mode,
+        arm.page,
+        arm.buffer_page(),
+        bytes,
+    )?;
+    let seen = *counters.get(expected.counter)?;
+    (seen < expected.at_least).then(|| {
+        format!(
+            "the hypervisor counts {} = {seen}; for what was asked it must be {} or more",
+            expected.counter, expected.at_least
+        )
+    })
+}
+
+/// The reason for which a wrong result voids a trial.
+pub fn of_result(verification: &Verification) -> Option<String> {
+    match verification {
+        Verification::Passed { .. } => None,
+        Verification::Failed { detail } => Some(format!("the result is wrong: {detail}")),
+    }
+}

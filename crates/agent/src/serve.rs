@@ -1,0 +1,51 @@
+//! The agent's side of the wire: greet, run what is asked for, leave when the other side is gone.
+
+use crate::trial;
+use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, write_frame};
+use std::io::{Read, Write};
+
+/// What this agent can do, as it says in its greeting.
+pub const CAPABILITIES: &[&str] = &["run-trial"];
+
+/// Serves one lab until it says goodbye or is gone.
+///
+/// # Errors
+/// When the stream is torn or the other side is not a lab of this protocol.
+pub fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), WireError> {
+    loop {
+        match read_frame(input) {
+            Ok(ToAgent::Hello { protocol, .. }) => {
+                write_frame(output, &greeting())?;
+                if protocol != PROTOCOL {
+                    return Err(WireError::Version { theirs: protocol });
+                }
+            }
+            Ok(ToAgent::RunTrial(spec)) => {
+                let of = spec.schedule.len();
+                let result = trial::run(&spec, &mut |position, arm| {
+                    // A lab that no longer listens is noticed at the next read; the trial's own time is not its.
+                    drop(write_frame(output, &FromAgent::Phase { position, of, arm }));
+                });
+                let answer = match result {
+                    Ok(result) => FromAgent::TrialDone(Box::new(result)),
+                    Err(why) => {
+                        FromAgent::Failed { what: format!("a trial of {}", spec.workload), why: why.to_string() }
+                    }
+                };
+                write_frame(output, &answer)?;
+            }
+            Ok(ToAgent::Goodbye) | Err(WireError::Closed) => return Ok(()),
+            Err(why) => return Err(why),
+        }
+    }
+}
+
+fn greeting() -> FromAgent {
+    FromAgent::Hello {
+        protocol: PROTOCOL,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        capabilities: CAPABILITIES.iter().map(|&name| name.to_owned()).collect(),
+        instruction_set: baremark_kernels::isa::widest(),
+        pid: std::process::id(),
+    }
+}

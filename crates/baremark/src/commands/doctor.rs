@@ -1,0 +1,53 @@
+//! `baremark doctor`: is this machine fit to measure, what is noisy, and what to change.
+
+use crate::exit::{Exit, Refusal};
+use baremark_lab::fitness::{Finding, Glimpse, Grade, judge};
+use baremark_model::seam::TickRate;
+use baremark_sys::{gaps, machine};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// For how long lost time is looked for.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The examination as text or JSON.
+pub fn run(json: bool) -> Result<(String, Exit), Refusal> {
+    let facts = machine::this();
+    let lost = facts.clock.map(|clock| gaps::measure(LOOK, gaps::THRESHOLD, TickRate(clock.tsc_hz)));
+    let limits = crate::context::limits()?;
+    let glimpse = Glimpse {
+        lost_share: lost.map(|lost| lost.lost_share),
+        longest_gap_ns: lost.map_or(0.0, |lost| lost.longest_ns),
+        microvm_missing: limits.absent.get("microvm").cloned(),
+        mmu: baremark_microvm::mmu_virtualization().to_string(),
+    };
+    let findings = judge(&facts, &glimpse);
+    if json {
+        let document = serde_json::json!({ "findings": findings, "machine": facts });
+        return Ok((format!("{document:#}\n"), Exit::Success));
+    }
+    Ok((describe(&findings), Exit::Success))
+}
+
+fn describe(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let mark = match finding.grade {
+            Grade::Good => "ok      ",
+            Grade::Note => "note    ",
+            Grade::Concern => "concern ",
+            Grade::Missing => "missing ",
+        };
+        let _ = writeln!(text, "{mark} {:<20} {}", finding.subject, finding.found);
+        if let Some(remedy) = finding.remedy {
+            let _ = writeln!(text, "{:>29} -> {remedy}", "");
+        }
+    }
+    let concerns = findings.iter().filter(|finding| finding.grade >= Grade::Concern).count();
+    let _ = match concerns {
+        0 => writeln!(text, "\nThis machine is fit to measure."),
+        1 => writeln!(text, "\nOne thing to change or to know before you trust small differences."),
+        _ => writeln!(text, "\n{concerns} things to change or to know before you trust small differences."),
+    };
+    text
+}

@@ -1,0 +1,126 @@
+//! `baremark list`: what there is to choose from, straight from the descriptor tables.
+
+use crate::context::descriptors;
+use crate::exit::{Exit, Refusal};
+use crate::source::SHIPPED;
+use baremark_model::descriptor::{Better, Default, Knob};
+use baremark_model::study;
+use baremark_model::tables;
+use serde_json::json;
+use std::fmt::Write;
+
+/// What to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum What {
+    /// Workloads with their parameters and metrics.
+    Workloads,
+    /// Environments, and whether they can be used here.
+    Environments,
+    /// Studies that are built in.
+    Studies,
+    /// Keys of a study file.
+    Keys,
+}
+
+/// The listing.
+pub fn run(what: What, json: bool) -> Result<(String, Exit), Refusal> {
+    let text = match (what, json) {
+        (What::Workloads, false) => workloads(),
+        (What::Workloads, true) => pretty(&workloads_json()),
+        (What::Environments, _) => environments(json)?,
+        (What::Studies, _) => studies(json)?,
+        (What::Keys, _) => keys(),
+    };
+    Ok((text, Exit::Success))
+}
+
+fn pretty(value: &serde_json::Value) -> String {
+    format!("{value:#}\n")
+}
+
+fn knob_line(knob: &Knob) -> String {
+    let default = match knob.default {
+        Default::Required => "must be given".to_owned(),
+        Default::Typed(text) => format!("default {text}"),
+        Default::Derived(how) => format!("default: {how}"),
+    };
+    format!("    {:<14} {}\n    {:<14} {}; {default}\n", knob.key, knob.help, "", knob.takes())
+}
+
+fn workloads() -> String {
+    let mut text = String::new();
+    for descriptor in descriptors() {
+        let _ = writeln!(text, "{}\n  {}\n  source: {}", descriptor.kind, descriptor.help, descriptor.source);
+        let executors: Vec<String> = descriptor.executors.iter().map(ToString::to_string).collect();
+        let _ = writeln!(text, "  executors: {}\n  parameters:", executors.join(", "));
+        descriptor.parameters.iter().for_each(|knob| text.push_str(&knob_line(knob)));
+        text.push_str("  metrics:\n");
+        for metric in descriptor.metrics {
+            let better = if metric.better == Better::Higher { "higher" } else { "lower" };
+            let _ = writeln!(text, "    {:<14} {} ({better} is better): {}", metric.key, metric.unit, metric.help);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn workloads_json() -> serde_json::Value {
+    let knob = |knob: &Knob| json!({ "key": knob.key, "takes": knob.takes(), "help": knob.help });
+    descriptors()
+        .iter()
+        .map(|descriptor| {
+            let metrics: Vec<_> = descriptor
+                .metrics
+                .iter()
+                .map(|metric| json!({ "key": metric.key, "unit": metric.unit, "better": metric.better }))
+                .collect();
+            let parameters: Vec<_> = descriptor.parameters.iter().map(knob).collect();
+            json!({ "kind": descriptor.kind, "help": descriptor.help, "parameters": parameters, "metrics": metrics })
+        })
+        .collect()
+}
+
+fn environments(json: bool) -> Result<String, Refusal> {
+    let limits = crate::context::limits()?;
+    let rows = tables::ENVIRONMENTS.iter().map(|&name| (name, limits.absent.get(name)));
+    if json {
+        let rows: Vec<_> = rows.map(|(name, why)| json!({ "name": name, "missing": why })).collect();
+        return Ok(pretty(&rows.into()));
+    }
+    Ok(rows
+        .map(|(name, why)| match why {
+            None => format!("{name:<10} can be used here\n"),
+            Some(why) => format!("{name:<10} not here: {why}\n"),
+        })
+        .collect())
+}
+
+fn studies(json: bool) -> Result<String, Refusal> {
+    let mut rows = Vec::new();
+    for shipped in SHIPPED {
+        let study = study::parse(shipped.name, shipped.text.as_bytes(), &descriptors()).map_err(Refusal::failure)?;
+        rows.push((shipped.name, study.title));
+    }
+    if json {
+        let rows: Vec<_> = rows.iter().map(|(name, title)| json!({ "name": name, "title": title })).collect();
+        return Ok(pretty(&rows.into()));
+    }
+    Ok(rows.iter().map(|(name, title)| format!("{name:<12} {title}\n")).collect())
+}
+
+fn keys() -> String {
+    let sections = [
+        ("study", tables::STUDY),
+        ("factors", tables::FACTORS),
+        ("design", tables::DESIGN),
+        ("report", tables::REPORT),
+    ];
+    let mut text = String::new();
+    for (name, knobs) in sections {
+        let _ = writeln!(text, "[{name}]");
+        knobs.iter().for_each(|knob| text.push_str(&knob_line(knob)));
+        text.push('\n');
+    }
+    text.push_str("[workload] takes kind and the parameters that `baremark list workloads` shows.\n");
+    text
+}

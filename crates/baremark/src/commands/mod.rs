@@ -1,0 +1,10 @@
+//! One file for each command.
+
+pub mod agent;
+pub mod doctor;
+pub mod history;
+pub mod list;
+pub mod plan;
+pub mod report;
+pub mod resume;
+pub mod run;

@@ -1,0 +1,21 @@
+//! `baremark resume`: go on with a run that was interrupted or killed.
+
+use crate::commands::run;
+use crate::context::Context;
+use crate::exit::{Exit, Refusal};
+use crate::record::{self, Record};
+
+/// Goes on with the named run, or with the latest that is unfinished.
+pub fn run(context: &Context, named: Option<&str>) -> Result<(String, Exit), Refusal> {
+    let store = context.open_store()?;
+    let id = record::find_unfinished(&store, named)?;
+    let record = Record::take_up(&store, id.clone())?;
+    let then = record.run()?.machine;
+    if baremark_sys::machine::this().fingerprint() != then.fingerprint() {
+        return Err(Refusal::bad_input(format!(
+            "run {id} was begun on another machine ({}); trials of two machines are not one run",
+            record::machine_line(&then)
+        )));
+    }
+    run::conduct(context, record)
+}

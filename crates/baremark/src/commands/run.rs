@@ -1,0 +1,68 @@
+//! `baremark run`: plan, measure, show.
+
+use crate::commands::plan;
+use crate::context::{Context, descriptor_of};
+use crate::exit::{Exit, Refusal};
+use crate::record::Record;
+use crate::source::Source;
+use crate::watch::Watch;
+use baremark_environments::native::Native;
+use baremark_lab::analysis::{self, Run};
+use baremark_lab::conduct::{Conductor, Ending};
+use baremark_model::plan::Mode;
+use baremark_model::site::Environment;
+use std::collections::BTreeMap;
+
+/// Runs a study from its beginning.
+pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
+    let plan = plan::of(source, mode)?;
+    let store = context.open_store()?;
+    conduct(context, Record::create(&store, source, &plan)?)
+}
+
+/// Measures what a run still lacks and shows it.
+pub fn conduct(context: &Context, mut record: Record<'_>) -> Result<(String, Exit), Refusal> {
+    let program =
+        std::env::current_exe().map_err(|why| Refusal::failure(format!("asking for this program's file: {why}")))?;
+    let native: Box<dyn Environment> = Box::new(Native::new(program));
+    let environments = BTreeMap::from([("native".to_owned(), native)]);
+    let mut run = record.run()?;
+    let mut watch = Watch::new(&run.plan, context.json);
+    let ending = Conductor {
+        plan: &run.plan,
+        run: &run.id,
+        environments: &environments,
+        interrupt: &context.interrupt,
+        journal: &mut record,
+        watch: &mut |event| watch.see(event),
+    }
+    .conduct(&mut run.trials, &run.looks);
+    watch.finish();
+    let ending = ending.map_err(|why| Refusal::failure(format!("run {} stopped: {why}", run.id)))?;
+    record.close(&ending)?;
+    let run = record.run()?;
+    Ok((show(context, &run)?, exit_of(&ending, &run)))
+}
+
+/// The run as text or JSON.
+pub fn show(context: &Context, run: &Run) -> Result<String, Refusal> {
+    let document = analysis::document(run, descriptor_of(run)?);
+    Ok(match context.json {
+        true => baremark_report::json::render(&document),
+        false => baremark_report::terminal::render(&document, &crate::watch::style()),
+    })
+}
+
+fn exit_of(ending: &Ending, run: &Run) -> Exit {
+    match ending {
+        Ending::Complete(_) => Exit::Success,
+        Ending::Interrupted => {
+            eprintln!("interrupted; `baremark resume {}` goes on", run.id);
+            Exit::Interrupted
+        }
+        Ending::Failed(why) => {
+            eprintln!("error: nothing could be measured: {why}");
+            Exit::Failure
+        }
+    }
+}

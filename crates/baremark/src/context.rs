@@ -1,0 +1,67 @@
+//! What every command needs: the store's place, whether to speak JSON, and the user's wish to stop.
+
+use crate::exit::Refusal;
+use baremark_lab::analysis::Run;
+use baremark_model::descriptor::Descriptor;
+use baremark_model::plan::Limits;
+use baremark_model::units::Bytes;
+use baremark_store::Store;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The common part of a command's surroundings.
+pub struct Context {
+    /// The store that the user named, if any.
+    pub store: Option<PathBuf>,
+    /// Whether standard output carries one JSON document instead of text.
+    pub json: bool,
+    /// Set by SIGINT and SIGTERM.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+impl Context {
+    /// Where the store is: `--store`, else $XDG_DATA_HOME/baremark/baremark.db, else ~/.local/share/baremark/baremark.db.
+    pub fn store_path(&self) -> Result<PathBuf, Refusal> {
+        if let Some(path) = &self.store {
+            return Ok(path.clone());
+        }
+        let home = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let data = home("XDG_DATA_HOME").or_else(|| Some(home("HOME")?.join(".local/share")));
+        match data {
+            Some(data) => Ok(data.join("baremark/baremark.db")),
+            None => Err(Refusal::bad_input("neither XDG_DATA_HOME nor HOME is set; name the store with --store FILE")),
+        }
+    }
+
+    /// Opens the store for writing, making it when it is not there.
+    pub fn open_store(&self) -> Result<Store, Refusal> {
+        Store::open(self.store_path()?).map_err(Refusal::failure)
+    }
+}
+
+/// The descriptors of every workload that this program has.
+pub fn descriptors() -> Vec<&'static Descriptor> {
+    baremark_workloads::all().iter().map(|workload| workload.descriptor()).collect()
+}
+
+/// The descriptor of the workload that a stored run names.
+pub fn descriptor_of(run: &Run) -> Result<&'static Descriptor, Refusal> {
+    let kind = &run.plan.workload;
+    let found = descriptors().into_iter().find(|descriptor| descriptor.kind == kind);
+    found.ok_or_else(|| Refusal::failure(format!("run {} is of a workload that this version lacks: {kind}", run.id)))
+}
+
+/// What planning must know of this machine.
+pub fn limits() -> Result<Limits, Refusal> {
+    let cpus = baremark_sys::affinity::allowed_cpus()
+        .map_err(|why| Refusal::failure(format!("asking which CPUs may be used: {why}")))?;
+    let memory = baremark_sys::process::available_memory_bytes()
+        .map_err(|why| Refusal::failure(format!("asking how much memory is available: {why}")))?;
+    let mut absent = BTreeMap::new();
+    if let Some(why) = baremark_microvm::probe().problem {
+        absent.insert("microvm".to_owned(), why.to_string());
+    }
+    Ok(Limits { cpus, memory_available: Bytes(memory), absent, emulated: BTreeSet::new() })
+}

@@ -1,0 +1,62 @@
+//! What `baremark` says to the program that called it.
+
+use std::process::{ExitCode, Termination};
+
+/// The exit codes of every command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: what was asked was done. A run that ends undecided has been run and succeeds.
+    Success,
+    /// 1: something failed that should not have: a full disk, a broken store, an agent that cannot start.
+    Failure,
+    /// 2: the input is wrong: a command line, a study file, the name of a run.
+    BadInput,
+    /// 3: something that the study needs is not on this machine, and nothing of the study could run.
+    Missing,
+    /// 130: interrupted; what was finished is stored and the run can be resumed.
+    Interrupted,
+}
+
+impl Exit {
+    /// Every code with its meaning, for help and documentation.
+    pub const TABLE: &str = "\
+Exit codes:
+  0    done (a run that ends undecided is done, too)
+  1    failed: full disk, broken store, agent that cannot start
+  2    bad input: command line, study file, name of a run
+  3    nothing of the study can run on this machine
+  130  interrupted; finished trials are stored, `baremark resume` goes on";
+}
+
+impl Termination for Exit {
+    fn report(self) -> ExitCode {
+        ExitCode::from(match self {
+            Exit::Success => 0,
+            Exit::Failure => 1,
+            Exit::BadInput => 2,
+            Exit::Missing => 3,
+            Exit::Interrupted => 130,
+        })
+    }
+}
+
+/// Why a command ends early: what to tell the user, and the exit code.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The exit code.
+    pub exit: Exit,
+    /// The message, without "error:" and without a full stop.
+    pub message: String,
+}
+
+impl Refusal {
+    /// Bad input.
+    pub fn bad_input(message: impl ToString) -> Self {
+        Refusal { exit: Exit::BadInput, message: message.to_string() }
+    }
+
+    /// A failure.
+    pub fn failure(message: impl ToString) -> Self {
+        Refusal { exit: Exit::Failure, message: message.to_string() }
+    }
+}

@@ -1,0 +1,49 @@
+//! Where studies come from: a file that the user names, or one of those that are built into the program.
+
+use crate::exit::Refusal;
+use baremark_model::problem::nearest;
+use std::path::Path;
+
+/// A study that ships with the program.
+pub struct Shipped {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+/// All of them; the first is what `baremark` alone runs.
+pub const SHIPPED: &[Shipped] = &[Shipped { name: "standard", text: include_str!("../../../studies/standard.toml") }];
+
+/// A study's text, and the name by which messages call it.
+pub struct Source {
+    /// The file as the user named it, or the shipped study's name.
+    pub name: String,
+    /// Its bytes; whether they are text is the parser's business.
+    pub bytes: Vec<u8>,
+}
+
+/// The study that the user named: a file if there is one by that name, else a shipped study.
+pub fn find(named: &str) -> Result<Source, Refusal> {
+    let path = Path::new(named);
+    if path.is_dir() {
+        return Err(Refusal::bad_input(format!("{named} is a folder; name a study file in it")));
+    }
+    if path.exists() {
+        let bytes = std::fs::read(path).map_err(|why| Refusal::bad_input(format!("reading {named}: {why}")))?;
+        return Ok(Source { name: named.to_owned(), bytes });
+    }
+    match SHIPPED.iter().find(|study| study.name == named) {
+        Some(study) => Ok(shipped(study)),
+        None => {
+            let names: Vec<&str> = SHIPPED.iter().map(|study| study.name).collect();
+            let hint = nearest(named, &names);
+            Err(Refusal::bad_input(format!("there is no file and no shipped study '{named}'; {hint}")))
+        }
+    }
+}
+
+/// A shipped study as a source.
+pub fn shipped(study: &Shipped) -> Source {
+    Source { name: study.name.to_owned(), bytes: study.text.as_bytes().to_vec() }
+}

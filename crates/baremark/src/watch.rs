@@ -1,0 +1,69 @@
+//! Progress, for whoever watches: one live line on a terminal, plain lines in a pipe. Always on standard error, so that
+//! standard output carries the result alone.
+
+use baremark_model::event::Event;
+use baremark_model::plan::Plan;
+use baremark_model::units::Nanos;
+use baremark_report::progress::{self, Progress};
+use baremark_report::{Color, Style};
+use std::io::{IsTerminal, Write, stderr, stdout};
+use std::time::Instant;
+
+/// A reader of events that prints.
+pub struct Watch {
+    progress: Progress,
+    began: Instant,
+    live: bool,
+    quiet: bool,
+}
+
+impl Watch {
+    /// For a run of `plan`; with `json`, a pipe hears nothing.
+    pub fn new(plan: &Plan, json: bool) -> Self {
+        let live = stderr().is_terminal();
+        Watch { progress: Progress::new(&plan.design), began: Instant::now(), live, quiet: json && !live }
+    }
+
+    /// Shows an event. A terminal or pipe that is gone ends nothing: the run is in the store.
+    pub fn see(&mut self, event: &Event) {
+        if self.quiet {
+            return;
+        }
+        self.progress.heard(event);
+        let mut out = stderr().lock();
+        if !self.live {
+            if let Some(line) = progress::line(event) {
+                drop(writeln!(out, "{line}"));
+            }
+            return;
+        }
+        if let Event::Warning { .. } = event
+            && let Some(line) = progress::line(event)
+        {
+            drop(writeln!(out, "\r\x1b[K{line}"));
+        }
+        let elapsed = Nanos(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        drop(write!(out, "\r\x1b[K{}", self.progress.status(elapsed, &style_of(stderr().is_terminal()))));
+        drop(out.flush());
+    }
+
+    /// Clears the live line.
+    pub fn finish(&self) {
+        if self.live {
+            drop(write!(stderr(), "\r\x1b[K"));
+        }
+    }
+}
+
+/// How text is to be set on standard output.
+pub fn style() -> Style {
+    style_of(stdout().is_terminal())
+}
+
+fn style_of(terminal: bool) -> Style {
+    let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
+    let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
+    let color = if terminal && unset("NO_COLOR") && !dumb { Color::Always } else { Color::Never };
+    let width = if terminal { baremark_sys::process::terminal_columns().unwrap_or(80) } else { 80 };
+    Style { width, color, unicode: !dumb }
+}

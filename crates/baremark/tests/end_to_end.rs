@@ -1,0 +1,29 @@
+//! The program as its users meet it: one binary, real agents, a real store, and everything that can go wrong.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::float_cmp,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::allow_attributes,
+    unsafe_code,
+    missing_docs,
+    reason = "a test crate"
+)]
+
+#[path = "end_to_end/arrows.rs"]
+mod arrows;
+#[path = "end_to_end/bench.rs"]
+mod bench;
+#[path = "end_to_end/faults.rs"]
+mod faults;
+#[path = "end_to_end/input.rs"]
+mod input;
+#[path = "end_to_end/kills.rs"]
+mod kills;
+#[path = "end_to_end/pages.rs"]
+mod pages;
+#[path = "end_to_end/results.rs"]
+mod results;

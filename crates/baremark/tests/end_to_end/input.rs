@@ -1,0 +1,118 @@
+//! Bad input: a clear error, the right exit code, and nothing run.
+
+use crate::bench::{Bench, SMALL, root, text};
+use std::process::Command;
+
+/// The program's error for these arguments; it must refuse with `code` and print no result.
+fn refusal(bench: &Bench, arguments: &[&str], code: i32) -> String {
+    let output = bench.run(arguments);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
+    assert!(output.stdout.is_empty(), "{arguments:?} printed {}", text(&output.stdout));
+    message
+}
+
+fn refused_study(study: impl AsRef<[u8]>) -> String {
+    let bench = Bench::new();
+    bench.write("odd.toml", study);
+    let message = refusal(&bench, &["run", "odd.toml"], 2);
+    assert!(!bench.store().exists(), "a refused study must leave no run behind");
+    message
+}
+
+#[test]
+fn a_malformed_study_is_refused_with_line_and_remedy() {
+    let message = refused_study(SMALL.replace("precision", "precison"));
+    assert!(
+        message.contains("odd.toml:16: unknown key 'precison' in [design]; did you mean 'precision'?"),
+        "{message}"
+    );
+    let message = refused_study(SMALL.replace("\"8 MiB\"", "\"8 s\""));
+    assert!(message.contains("odd.toml:6: table") && message.contains("unknown unit 's'"), "{message}");
+    let message = refused_study(SMALL.replace("\"8 MiB\"", "8"));
+    assert!(message.contains("such as \"512 MiB\""), "{message}");
+    let message = refused_study(b"\xff\xfe[study]");
+    assert!(message.contains("not UTF-8"), "{message}");
+    let message = refused_study(SMALL.replace("page =", "page"));
+    assert!(message.contains("odd.toml:9"), "{message}");
+}
+
+#[test]
+fn an_impossible_study_is_refused() {
+    let message = refused_study(SMALL.replace("\"8 MiB\"", "\"16 TiB\""));
+    assert!(message.contains("table needs 16 TiB of memory") && message.contains("available"), "{message}");
+    let message = refused_study(SMALL.replace("ranks = 1", "ranks = 4096"));
+    assert!(message.contains("ranks = 4096 is more than"), "{message}");
+    let message = refused_study(SMALL.replace("\"8 MiB\"", "\"9 MiB\""));
+    assert!(message.contains("nearest is 8 MiB or 16 MiB"), "{message}");
+    let message = refused_study(SMALL.replace("page = \"4k\"", "page = \"4k\"\nhost_backing = \"2m\""));
+    assert!(message.contains("'host_backing' applies to no environment of this study"), "{message}");
+}
+
+#[test]
+fn a_study_that_is_not_there_names_what_is() {
+    let bench = Bench::new();
+    let message = refusal(&bench, &["run", "standrad"], 2);
+    assert!(message.contains("no file and no shipped study 'standrad'; did you mean 'standard'?"), "{message}");
+    let message = refusal(&bench, &["run", "."], 2);
+    assert!(message.contains("is a folder"), "{message}");
+    let message = refusal(&bench, &["report", "nothing"], 1);
+    assert!(message.contains("baremark.db"), "{message}");
+    refusal(&bench, &["resume"], 2);
+    refusal(&bench, &["plan"], 2);
+}
+
+#[test]
+fn every_shipped_study_can_be_planned() {
+    let bench = Bench::new();
+    for study in bench.json(&["list", "studies", "--json"]).as_array().unwrap() {
+        let plan = bench.json(&["plan", study["name"].as_str().unwrap(), "--json"]);
+        assert!(!plan["arms"].as_array().unwrap().is_empty(), "{plan:#}");
+        assert!(bench.run(&["plan", study["name"].as_str().unwrap()]).status.success());
+    }
+}
+
+#[test]
+fn lists_and_doctor_answer() {
+    let bench = Bench::new();
+    for what in ["workloads", "environments", "studies", "keys"] {
+        let output = bench.run(&["list", what]);
+        assert!(output.status.success() && output.stdout.len() > 40, "{what}: {}", text(&output.stdout));
+    }
+    let findings = bench.json(&["doctor", "--json"]);
+    assert!(findings["findings"].as_array().unwrap().len() >= 6, "{findings:#}");
+    assert!(text(&bench.run(&["doctor"]).stdout).contains("where we stand"));
+    assert!(text(&bench.run(&["history"]).stdout).contains("No run has been stored yet"));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let bench = Bench::new();
+    let mut child = bench.spawn(&["list", "workloads"]);
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn without_kvm_the_rest_runs_and_the_reason_is_told() {
+    if !root() {
+        return;
+    }
+    let bench = Bench::new();
+    let study = SMALL.replace("[\"native\", \"null\"]", "[\"native\", \"microvm\"]");
+    let path = bench.write("small.toml", study);
+    let script = "mount --bind /dev/null /dev/kvm && exec \"$@\"";
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_baremark"), "--json", "--store"])
+        .arg(bench.store())
+        .args(["run", "--quick"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let absent = &document["absent"][0];
+    assert_eq!(absent["treatment"]["environment"], "microvm");
+    assert!(absent["reason"].as_str().unwrap().contains("KVM"), "{absent}");
+    assert_eq!(document["estimates"][0]["treatment"]["environment"], "native");
+}

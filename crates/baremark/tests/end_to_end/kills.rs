@@ -1,0 +1,145 @@
+//! Kills and interrupts: nothing measured is lost, nothing is left running, and the run goes on.
+
+use crate::bench::{Bench, SMALL, children, lives, signal, text};
+use baremark_stats::Rng;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const STUDY: &str = "small.toml";
+
+/// A bench with a study that runs long enough to be killed in the middle of, when it is run with [`LONG`].
+fn bench() -> Bench {
+    let bench = Bench::new();
+    let native = SMALL.replace("[\"native\", \"null\"]", "\"native\"");
+    bench.write(STUDY, native.replace("most_blocks = 12", "most_blocks = 90000").replace("60 s", "24 h"));
+    bench
+}
+
+/// A self-check has a ratio, whose precision of 0.1 % it will not reach before it is killed.
+const LONG: &[&str] = &["run", STUDY, "--aa"];
+
+fn trials_stored(bench: &Bench) -> u64 {
+    let history = bench.json(&["history", "--json"]);
+    history["runs"][0]["trials"].as_u64().unwrap_or(0)
+}
+
+/// Trials that the program said it had finished: it says so after they are stored.
+fn acknowledged(log: &str) -> u64 {
+    log.lines().filter(|line| line.starts_with("block ") && line.contains(" is stored")).count() as u64
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !done() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until the child has said that so many trials are over; what it said, and what it will say.
+fn after_trials(child: &mut Child, count: u64) -> (String, impl Read + use<>) {
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut seen = String::new();
+    while acknowledged(&seen) < count {
+        assert!(log.read_line(&mut seen).unwrap() > 0, "it ended early: {seen}");
+    }
+    (seen, log)
+}
+
+#[test]
+fn killed_at_random_moments_no_finished_trial_is_lost() {
+    let kills: u64 = std::env::var("BAREMARK_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(20);
+    let bench = bench();
+    let mut rng = Rng::new(20_261_121);
+    let mut child = bench.spawn(LONG);
+    let mut before = 0;
+    for kill in 0..kills {
+        // Some are killed before their first trial is over, some right after a trial, most in the middle of one.
+        let (mut log, mut rest) = after_trials(&mut child, rng.below(3));
+        thread::sleep(Duration::from_millis(rng.below(400)));
+        let agents = children(child.id());
+        signal(child.id(), libc::SIGKILL);
+        child.wait().unwrap();
+        rest.read_to_string(&mut log).unwrap();
+        wait_until("the agent died with its lab", || agents.iter().all(|&agent| !lives(agent)));
+        if bench.store().exists() {
+            let stored = trials_stored(&bench);
+            assert!(stored >= before + acknowledged(&log), "kill {kill}: {stored} stored, {before} before: {log}");
+            before = stored;
+        }
+        // Killed before its run was in the store, there is nothing to resume yet.
+        let begun = bench.json(&["history", "--json"])["runs"].as_array().is_some_and(|runs| !runs.is_empty());
+        child = bench.spawn(if begun { &["resume"] } else { LONG });
+    }
+    assert!(before > 10, "the kills left only {before} trials to lose");
+    signal(child.id(), libc::SIGINT);
+    child.wait().unwrap();
+    let history = bench.json(&["history", "--json"]);
+    assert_eq!(history["runs"].as_array().unwrap().len(), 1, "resumed as one run: {history:#}");
+    let document = bench.json(&["report", "--json"]);
+    let mut places: Vec<(u64, u64)> = document["trials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|trial| (trial["block"].as_u64().unwrap(), trial["cell"].as_u64().unwrap()))
+        .collect();
+    let count = places.len();
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), count, "no trial was measured twice");
+}
+
+#[test]
+fn an_interrupt_stops_cleanly_and_the_run_can_be_resumed_to_its_end() {
+    let bench = Bench::new();
+    bench.write(STUDY, SMALL);
+    let mut child = bench.spawn(&["run", STUDY]);
+    let (mut log, mut rest) = after_trials(&mut child, 1);
+    let agents = children(child.id());
+    signal(child.id(), libc::SIGINT);
+    let status = child.wait().unwrap();
+    rest.read_to_string(&mut log).unwrap();
+    assert_eq!(status.code(), Some(130), "{log}");
+    assert!(log.contains("baremark resume"), "{log}");
+    wait_until("the agent is gone", || agents.iter().all(|&agent| !lives(agent)));
+    let document = bench.json(&["resume", "--json"]);
+    assert!(document["run"]["ended"].is_string(), "{document:#}");
+    let output = bench.run(&["resume"]);
+    assert_eq!(output.status.code(), Some(2), "a finished run is not resumed");
+}
+
+#[test]
+fn a_run_that_is_going_on_is_not_resumed_beside_itself() {
+    let bench = bench();
+    let mut child = bench.spawn(LONG);
+    let _log = after_trials(&mut child, 1);
+    let id = bench.json(&["history", "--json"])["runs"][0]["id"].as_str().unwrap().to_owned();
+    let output = bench.run(&["resume", &id]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains(&id), "{}", text(&output.stderr));
+    signal(child.id(), libc::SIGKILL);
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_killed_agent_costs_its_trial_and_no_more() {
+    let bench = bench();
+    // Without a terminal and with --json the program says nothing while it runs.
+    let mut child = bench.spawn(&["run", STUDY, "--aa", "--quick", "--json"]);
+    wait_until("there is an agent", || !children(child.id()).is_empty());
+    thread::sleep(Duration::from_millis(100));
+    for agent in children(child.id()) {
+        signal(agent, libc::SIGKILL);
+    }
+    let mut output = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+    assert!(child.wait().unwrap().success());
+    let document: serde_json::Value = serde_json::from_str(&output).unwrap();
+    let trials = document["trials"].as_array().unwrap();
+    let failed: Vec<_> = trials.iter().filter(|trial| trial["status"] == "failed").collect();
+    assert_eq!(failed.len(), 1, "{document:#}");
+    assert!(failed[0]["reason"].as_str().unwrap().contains("the agent is lost"), "{}", failed[0]);
+    assert!(trials.len() == 10 && document["ratios"][0]["blocks"].as_u64() >= Some(7), "{document:#}");
+}

@@ -1,0 +1,393 @@
+//! From a stored run to the result document.
+//!
+//! Everything is worked out anew from the trials; nothing is carried over from the time when they were measured. Ratios
+//! are judged together as one family, each interval with its verdict, and each again by other lights (sensitivity).
+
+use crate::explain;
+use crate::tally::{self, Finished, Observation};
+use baremark_model::descriptor::{Better, Descriptor};
+use baremark_model::document::{
+    Document, EstimateRow, FORMAT, FlagRow, LookRow, Outcome, RatioRow, RunHead, SensitivityRow, TrialArm, TrialRow,
+};
+use baremark_model::machine::MachineFacts;
+use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
+use baremark_model::seam::Sample;
+use baremark_model::units::{Share, UnixTime};
+use baremark_stats::estimate::{mean_interval, median};
+use baremark_stats::halves::drift;
+use baremark_stats::{Estimator, Family, Independence, Interval, Judged, PairedRatio, Reason, Verdict, judge};
+use std::collections::BTreeMap;
+
+/// The false discovery rate of a study, and one minus the confidence of a single interval.
+pub const RATE: f64 = 0.05;
+/// A drift inside phases below this share is nobody's concern.
+const DRIFT_TOLERANCE: f64 = 0.01;
+/// Key of the metric that an executor without a body gives.
+const EMPTY_REGION: &str = "empty_region_ns";
+
+/// A run as stored.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its name.
+    pub id: String,
+    /// The study file as the user named it.
+    pub file: String,
+    /// The plan.
+    pub plan: Plan,
+    /// The machine.
+    pub machine: MachineFacts,
+    /// The version of baremark that measured.
+    pub version: String,
+    /// When it began.
+    pub started: UnixTime,
+    /// When it ended.
+    pub ended: Option<UnixTime>,
+    /// Why it ended.
+    pub stop_reason: Option<String>,
+    /// Its trials, in the order measured.
+    pub trials: Vec<Finished>,
+    /// Its looks.
+    pub looks: Vec<LookRow>,
+}
+
+/// The document of a run.
+#[must_use]
+pub fn document(run: &Run, workload: &Descriptor) -> Document {
+    let ratios = ratios(&run.plan, &run.trials);
+    Document {
+        format: FORMAT.to_owned(),
+        run: head(run),
+        trials: run.trials.iter().map(|trial| trial_row(&run.plan, trial)).collect(),
+        estimates: estimates(run, workload),
+        looks: run.looks.clone(),
+        absent: run.plan.absent.clone(),
+        flags: flags(run, workload, &ratios),
+        ratios,
+        explanations: explain::explain(&run.plan, &run.trials),
+    }
+}
+
+fn head(run: &Run) -> RunHead {
+    let virtual_machine = run.machine.virtualization.hypervisor == Some(true);
+    RunHead {
+        id: run.id.clone(),
+        study: run.plan.title.clone(),
+        file: run.file.clone(),
+        workload: run.plan.workload.clone(),
+        metric: run.plan.metric.clone(),
+        published: run.plan.published.clone(),
+        native_means: if virtual_machine { "this virtual machine" } else { "bare metal" }.to_owned(),
+        rows: run.plan.rows.clone(),
+        columns: run.plan.columns.clone(),
+        factors: run.plan.factors.clone(),
+        machine: run.machine.clone(),
+        version: run.version.clone(),
+        design: run.plan.design.clone(),
+        mode: run.plan.mode,
+        started: run.started.to_string(),
+        ended: run.ended.map(|time| time.to_string()),
+        stop_reason: run.stop_reason.clone(),
+    }
+}
+
+/// The metrics whose values a trial holds.
+fn metrics_of(trial: &Finished) -> Vec<String> {
+    let Some(result) = trial.counted() else { return Vec::new() };
+    let mut keys: Vec<String> =
+        result.phases.iter().flat_map(|phase| phase.samples.iter().map(|sample| sample.metric.clone())).collect();
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
+    let metrics = metrics_of(trial);
+    let records = trial.result.as_ref().map(|result| result.arms.as_slice()).unwrap_or_default();
+    let arms = plan.arms_of(plan.cells[trial.cell]);
+    let arm_row = |(index, &arm): (usize, &usize)| TrialArm {
+        treatment: plan.arms[arm].treatment.clone(),
+        medians: metrics
+            .iter()
+            .filter_map(|metric| {
+                let value = median(&trial.phases(index, metric))?;
+                Some(Sample { metric: metric.clone(), value })
+            })
+            .collect(),
+        phases: trial.phases(index, &plan.metric),
+        counters: records.get(index).map(|record| record.counters.clone()).unwrap_or_default(),
+        mmu: records.get(index).and_then(|record| record.executor.mmu.clone()),
+    };
+    TrialRow {
+        block: trial.block,
+        cell: trial.cell,
+        status: trial.status.clone(),
+        arms: arms.iter().enumerate().map(arm_row).collect(),
+        schedule: trial.spec.schedule.clone(),
+        flags: trial.result.as_ref().map(|result| result.flags.clone()).unwrap_or_default(),
+        elapsed_ns: trial.elapsed_ns,
+    }
+}
+
+/// For each arm of the plan: the places (trial, arm in the trial) at which it was executed and counted.
+pub(crate) fn places<'t>(plan: &Plan, trials: &'t [Finished], arm: usize) -> Vec<(&'t Finished, usize)> {
+    let mut found = Vec::new();
+    for trial in trials.iter().filter(|trial| trial.counted().is_some()) {
+        let arms = plan.arms_of(plan.cells[trial.cell]);
+        found.extend(arms.iter().enumerate().filter(|(_, of)| **of == arm).map(|(index, _)| (trial, index)));
+    }
+    found
+}
+
+fn estimates(run: &Run, workload: &Descriptor) -> Vec<EstimateRow> {
+    let mut rows = Vec::new();
+    for (arm, planned) in run.plan.arms.iter().enumerate() {
+        let places = places(&run.plan, &run.trials, arm);
+        let mut keys: Vec<(&str, &str, Better)> =
+            workload.metrics.iter().map(|metric| (metric.key, metric.unit, metric.better)).collect();
+        keys.push((EMPTY_REGION, "ns", Better::Lower));
+        for (key, unit, better) in keys {
+            let values: Vec<f64> =
+                places.iter().filter_map(|(trial, index)| median(&trial.phases(*index, key))).collect();
+            let Some(estimate) = baremark_stats::estimate::mean(&values) else { continue };
+            let interval = mean_interval(&values, 1.0 - RATE);
+            rows.push(EstimateRow {
+                metric: key.to_owned(),
+                unit: unit.to_owned(),
+                better,
+                treatment: planned.treatment.clone(),
+                n: values.len(),
+                estimate,
+                lo: interval.map(|interval| interval.lo),
+                hi: interval.map(|interval| interval.hi),
+            });
+        }
+    }
+    rows
+}
+
+/// Every ratio of the plan: those that the study asks for are judged as one family, those that explain as another.
+fn ratios(plan: &Plan, trials: &[Finished]) -> Vec<RatioRow> {
+    let mut rows: Vec<(usize, RatioRow)> = family(plan, trials, true);
+    rows.extend(family(plan, trials, false));
+    rows.sort_by_key(|(pair, _)| *pair);
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn family(plan: &Plan, trials: &[Finished], asked: bool) -> Vec<(usize, RatioRow)> {
+    let delta = plan.design.delta.0;
+    let members = (0..plan.pairs.len()).filter(|&pair| plan.pairs[pair].asked == asked);
+    let series: Vec<(usize, Vec<f64>)> = members.map(|pair| (pair, tally::log_ratios(plan, trials, pair))).collect();
+    let paired: Vec<Option<PairedRatio>> = series.iter().map(|(_, logs)| PairedRatio::new(logs)).collect();
+    let known: Vec<(&PairedRatio, f64)> = paired.iter().flatten().map(|ratio| (ratio, delta)).collect();
+    let Family { confidence, judged } = judge(&known, RATE);
+    let mut judged = judged.into_iter();
+    let mut rows = Vec::new();
+    for ((pair, logs), ratio) in series.iter().zip(&paired) {
+        let mut row = empty_row(plan, *pair, logs.len(), confidence);
+        if let Some((ratio, judged)) = ratio.as_ref().and_then(|ratio| Some((ratio, judged.next()?))) {
+            fill(&mut row, ratio, &judged, plan);
+            let Pair { numerator, denominator, .. } = plan.pairs[*pair];
+            if plan.arms[numerator].emulated || plan.arms[denominator].emulated {
+                row.verdict = Outcome::Undecided;
+                row.words =
+                    "no verdict: an emulated machine exercises the mechanics and is no measure of a cost".to_owned();
+                row.more_blocks = None;
+            }
+            row.sensitivity = sensitivity(plan, trials, *pair, &row, confidence);
+        }
+        rows.push((*pair, row));
+    }
+    rows
+}
+
+fn empty_row(plan: &Plan, pair: usize, blocks: usize, confidence: f64) -> RatioRow {
+    let Pair { numerator, denominator, contrast, .. } = plan.pairs[pair];
+    RatioRow {
+        metric: plan.metric.clone(),
+        treatment: plan.arms[numerator].treatment.clone(),
+        relative_to: plan.arms[denominator].treatment.clone(),
+        contrast,
+        blocks,
+        ratio: None,
+        lo: None,
+        hi: None,
+        confidence,
+        estimator: name(Estimator::Mean).to_owned(),
+        verdict: Outcome::Undecided,
+        words: "undecided: too few blocks".to_owned(),
+        more_blocks: None,
+        independence: "assumed".to_owned(),
+        sensitivity: Vec::new(),
+    }
+}
+
+fn fill(row: &mut RatioRow, ratio: &PairedRatio, judged: &Judged, plan: &Plan) {
+    row.estimator = name(ratio.estimator()).to_owned();
+    row.independence = match ratio.independence() {
+        Independence::Shown => "shown",
+        Independence::Assumed => "assumed",
+        Independence::Rejected => "rejected",
+    }
+    .to_owned();
+    if let Some(interval) = judged.interval {
+        row.ratio = Some(interval.centre.exp());
+        row.lo = Some(interval.lo.exp());
+        row.hi = Some(interval.hi.exp());
+    } else {
+        row.ratio = median(ratio.units()).map(f64::exp);
+    }
+    (row.verdict, row.words) = words(&judged.verdict, plan.design.delta, row.contrast);
+    if let Verdict::Undecided { more_blocks, .. } = judged.verdict {
+        row.more_blocks = more_blocks.map(u64::from);
+    }
+}
+
+/// The verdict as an outcome and in words.
+fn words(verdict: &Verdict, delta: Share, contrast: Contrast) -> (Outcome, String) {
+    match verdict {
+        Verdict::DiffersByMore => (Outcome::DiffersByMore, format!("differs by more than {delta}")),
+        Verdict::DiffersByLess => (Outcome::DiffersByLess, format!("differs, by less than {delta}")),
+        Verdict::Equivalent if contrast == Contrast::SelfCheck => {
+            (Outcome::Equivalent, format!("no difference: equivalent within {delta}"))
+        }
+        Verdict::Equivalent => (Outcome::Equivalent, format!("equivalent within {delta}")),
+        Verdict::Undecided { more_blocks, reason } => {
+            let why = match reason {
+                Reason::TooFewBlocks => "too few blocks",
+                Reason::TooWide => "the interval is still too wide",
+                Reason::StraddlesDelta => "it differs, but it may be by more or by less than delta",
+                Reason::NotIndependent => "not independent: neighbouring blocks are correlated",
+                Reason::IndependenceUnproven => "so few blocks cannot exclude that neighbouring ones are correlated",
+            };
+            let more = more_blocks.map(|more| format!("; about {more} more blocks")).unwrap_or_default();
+            (Outcome::Undecided, format!("undecided: {why}{more}"))
+        }
+    }
+}
+
+/// The same ratio without flagged trials, by the other estimators, and by which arm began.
+fn sensitivity(plan: &Plan, trials: &[Finished], pair: usize, row: &RatioRow, confidence: f64) -> Vec<SensitivityRow> {
+    let observations = tally::observations(plan, trials, pair);
+    let logs = |keep: &dyn Fn(&Observation<'_>) -> bool| -> Vec<f64> {
+        observations.iter().filter(|seen| keep(seen)).map(|seen| seen.log_ratio).collect()
+    };
+    let all = logs(&|_| true);
+    let mut rows = Vec::new();
+    let mut add = |name: &str, logs: &[f64], interval: Option<Interval>| {
+        let Some(interval) = interval else { return };
+        rows.push(SensitivityRow {
+            name: name.to_owned(),
+            blocks: logs.len(),
+            ratio: interval.centre.exp(),
+            flips: contradicts(row.verdict, &interval, plan.design.delta.0),
+        });
+    };
+    let by =
+        |logs: &[f64], estimator| PairedRatio::new(logs).and_then(|ratio| ratio.interval_by(estimator, confidence));
+    let unflagged = logs(&|seen| seen.unflagged());
+    if unflagged.len() < all.len() {
+        add("without flagged trials", &unflagged, by(&unflagged, Estimator::Mean));
+    }
+    for estimator in [Estimator::Mean, Estimator::Median, Estimator::HodgesLehmann] {
+        if name(estimator) != row.estimator {
+            add(name(estimator), &all, by(&all, estimator));
+        }
+    }
+    for (name, below) in
+        [("trials that began with the reference", true), ("trials that began with the other arm", false)]
+    {
+        let some = logs(&|seen| seen.began_below() == below);
+        add(name, &some, by(&some, Estimator::Mean));
+    }
+    rows
+}
+
+/// Whether another interval speaks against a verdict: it lies wholly where the verdict says that the ratio is not.
+fn contradicts(verdict: Outcome, interval: &Interval, delta: f64) -> bool {
+    let band = delta.ln_1p();
+    let beyond = interval.lo > band || interval.hi < -band;
+    let within = interval.lo > -band && interval.hi < band;
+    match verdict {
+        Outcome::DiffersByMore => within,
+        Outcome::DiffersByLess => beyond,
+        Outcome::Equivalent => beyond,
+        Outcome::Undecided => false,
+    }
+}
+
+/// Pairs whose arms ran with different instruction sets: then part of the ratio is the processor that the place shows.
+fn unequal_instruction_sets(run: &Run) -> Vec<FlagRow> {
+    let mut rows = Vec::new();
+    for (index, pair) in run.plan.pairs.iter().enumerate() {
+        let set = |trial: &Finished| trial.counted().map(|result| result.instruction_set);
+        let observations = tally::observations(&run.plan, &run.trials, index);
+        let unequal = observations.iter().filter(|seen| set(seen.below) != set(seen.above)).count();
+        if unequal > 0 {
+            let treatment = run.plan.arms[pair.numerator].treatment.clone();
+            let text =
+                "its instruction set is another than its reference's: the ratio is not one of places alone".to_owned();
+            rows.push(FlagRow { treatment, text, trials: unequal });
+        }
+    }
+    rows
+}
+
+/// Virtual machines that beat native beyond the interval: then something beside virtualization differs between the arms.
+fn faster_than_native(run: &Run, workload: &Descriptor, ratios: &[RatioRow]) -> Vec<FlagRow> {
+    let better = workload.metric(&run.plan.metric).map(|metric| metric.better);
+    let mut rows = Vec::new();
+    for (row, pair) in ratios.iter().zip(&run.plan.pairs) {
+        let arm = &run.plan.arms[pair.numerator].arm;
+        let beaten = match better {
+            Some(Better::Higher) => row.lo.is_some_and(|lo| lo > 1.0),
+            Some(Better::Lower) => row.hi.is_some_and(|hi| hi < 1.0),
+            None => false,
+        };
+        if pair.contrast != Contrast::Environment || arm.host_backing.is_none() || !beaten {
+            continue;
+        }
+        let why = match arm.host_backing == Some(arm.page) {
+            true => "the arms share their memory, so look at placement, frequency and what else ran",
+            false => {
+                "its memory is made of larger pages than native's and lies less scattered; compare host_backing = page"
+            }
+        };
+        let text = format!("faster than native beyond the interval: {why}");
+        rows.push(FlagRow { treatment: row.treatment.clone(), text, trials: 0 });
+    }
+    rows
+}
+
+fn flags(run: &Run, workload: &Descriptor, ratios: &[RatioRow]) -> Vec<FlagRow> {
+    let mut rows = faster_than_native(run, workload, ratios);
+    rows.extend(unequal_instruction_sets(run));
+    let mut raise = |treatment: &Treatment, text: String, trials: usize| {
+        rows.push(FlagRow { treatment: treatment.clone(), text, trials });
+    };
+    for (arm, planned) in run.plan.arms.iter().enumerate() {
+        let places = places(&run.plan, &run.trials, arm);
+        let halves: Vec<(f64, f64)> =
+            places.iter().flat_map(|(trial, index)| trial.halves(*index, &run.plan.metric)).collect();
+        if let Some(drift) = drift(&halves, DRIFT_TOLERANCE).filter(|drift| drift.flagged) {
+            let share = Share(drift.change.centre.exp_m1());
+            raise(&planned.treatment, format!("second halves of phases differ from first by {share}"), places.len());
+        }
+    }
+    let mut notes: BTreeMap<&str, usize> = BTreeMap::new();
+    for flag in run.trials.iter().filter_map(Finished::counted).flat_map(|result| &result.flags) {
+        *notes.entry(flag).or_default() += 1;
+    }
+    for (text, trials) in notes {
+        raise(&Treatment::new(), text.to_owned(), trials);
+    }
+    rows
+}
+
+/// An estimator's name in documents.
+fn name(estimator: Estimator) -> &'static str {
+    match estimator {
+        Estimator::Mean => "mean log ratio",
+        Estimator::Median => "median",
+        Estimator::HodgesLehmann => "Hodges-Lehmann",
+    }
+}

@@ -1,0 +1,334 @@
+//! Conducting a run: block after block, until the stopping rule, the budget or the user ends it.
+//!
+//! A trial is stored before the next begins. What an interrupt or a kill takes away is the trial that was running, never
+//! one that was finished. A cell whose trials fail again and again is given up, with its reason; the others go on.
+
+use crate::link::{AgentLink, LinkError};
+use crate::schedule;
+use crate::tally::{self, Finished};
+use baremark_model::document::LookRow;
+use baremark_model::event::{Event, TrialStatus};
+use baremark_model::plan::Plan;
+use baremark_model::site::Environment;
+use baremark_model::wire::TrialResult;
+use baremark_stats::{Decision, Independence, Look, PairedRatio, StopReason, StoppingRule};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Trials of one cell that may fail or be void in a row before it is given up.
+const PATIENCE: usize = 3;
+
+/// Where a run is written down while it goes on.
+pub trait Journal {
+    /// Stores a finished trial; when this returns, a kill cannot lose it.
+    ///
+    /// # Errors
+    /// In words, with the remedy: the run stops.
+    fn trial(&mut self, trial: &Finished) -> Result<(), String>;
+
+    /// Stores a look.
+    ///
+    /// # Errors
+    /// In words, with the remedy: the run stops.
+    fn look(&mut self, look: &LookRow) -> Result<(), String>;
+}
+
+/// Why a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The stopping rule or the budget ended it; in words.
+    Complete(String),
+    /// The user stopped it; it can be resumed.
+    Interrupted,
+    /// No cell is left that works; in words. It can be resumed when the cause is gone.
+    Failed(String),
+}
+
+/// The run could not be written down.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct JournalError(pub String);
+
+/// A run in progress.
+pub struct Conductor<'c> {
+    /// What is run.
+    pub plan: &'c Plan,
+    /// The run's name.
+    pub run: &'c str,
+    /// Where its agents run, by the name of the environment.
+    pub environments: &'c BTreeMap<String, Box<dyn Environment>>,
+    /// Set when the user wants it to stop.
+    pub interrupt: &'c AtomicBool,
+    /// Where it is written down.
+    pub journal: &'c mut dyn Journal,
+    /// Who watches.
+    pub watch: &'c mut dyn FnMut(&Event),
+}
+
+/// What a run has so far.
+struct State {
+    trials: Vec<Finished>,
+    looks: Vec<Look>,
+    spent: Duration,
+    setbacks: Vec<usize>,
+    given_up: Vec<bool>,
+    last_reason: String,
+}
+
+impl Conductor<'_> {
+    /// Runs what is still missing. `trials` and `looks` are those that an earlier process stored; they are complete
+    /// with the new ones when this returns.
+    ///
+    /// # Errors
+    /// When the run can no longer be written down.
+    pub fn conduct(&mut self, trials: &mut Vec<Finished>, looks: &[LookRow]) -> Result<Ending, JournalError> {
+        let cells = self.plan.cells.len();
+        let mut state = State {
+            spent: trials.iter().map(|trial| Duration::from_nanos(trial.elapsed_ns)).sum(),
+            trials: std::mem::take(trials),
+            looks: looks.iter().map(from_row).collect(),
+            setbacks: vec![0; cells],
+            given_up: vec![false; cells],
+            last_reason: String::new(),
+        };
+        (self.watch)(&Event::Started {
+            run: self.run.to_owned(),
+            title: self.plan.title.clone(),
+            trials_per_block: cells,
+            blocks_done: state.blocks(cells),
+        });
+        let began = Instant::now();
+        let ending = self.blocks(&mut state);
+        if let Ok(ending) = &ending {
+            (self.watch)(&Event::Stopped {
+                reason: ending.words(),
+                blocks: state.blocks(cells),
+                elapsed_ns: nanos(began.elapsed()),
+            });
+        }
+        *trials = state.trials;
+        ending
+    }
+
+    fn blocks(&mut self, state: &mut State) -> Result<Ending, JournalError> {
+        loop {
+            let rule = self.rule(state);
+            let until = match rule.next(&state.looks) {
+                Decision::Continue { until } | Decision::Confirm { until } => u64::from(until),
+                Decision::Stop { reason } => return Ok(Ending::Complete(stop_words(reason, self.plan))),
+            };
+            if let Some(ending) = self.measure(state, until)? {
+                return Ok(ending);
+            }
+            self.look(state, &rule)?;
+        }
+    }
+
+    /// Runs the trials that are missing until `until` blocks are there; an ending when something ends the run first.
+    fn measure(&mut self, state: &mut State, until: u64) -> Result<Option<Ending>, JournalError> {
+        for block in 0..until {
+            for cell in schedule::order(self.plan, block) {
+                if state.given_up[cell] || state.has(block, cell) {
+                    continue;
+                }
+                if self.interrupt.load(Ordering::Relaxed) {
+                    return Ok(Some(Ending::Interrupted));
+                }
+                if state.over_budget(self.plan) {
+                    return Ok(Some(Ending::Complete(stop_words(StopReason::Budget, self.plan))));
+                }
+                match self.trial(block, cell, state.next_place()) {
+                    None => return Ok(Some(Ending::Interrupted)),
+                    Some(finished) => self.take(state, finished)?,
+                }
+            }
+            if state.given_up.iter().all(|&given_up| given_up) {
+                return Ok(Some(Ending::Failed(state.last_reason.clone())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Runs one trial in a fresh agent; `None` when the user interrupted it.
+    fn trial(&mut self, block: u64, cell: usize, place: u64) -> Option<Finished> {
+        let spec = schedule::trial(self.plan, block, cell);
+        let arms = self.plan.arms_of(self.plan.cells[cell]);
+        let treatments = arms.iter().map(|&arm| self.plan.arms[arm].treatment.clone()).collect();
+        (self.watch)(&Event::TrialStarted { block, cell, treatments });
+        let began = Instant::now();
+        let limit = Duration::from_nanos(spec.watchdog_ns.saturating_mul(4 + spec.schedule.len() as u64));
+        let watch = &mut *self.watch;
+        let name = self.plan.environment_of(self.plan.cells[cell]);
+        let environment =
+            self.environments.get(name).ok_or_else(|| LinkError::OutOfTurn(format!("no environment {name}")));
+        let outcome = environment
+            .and_then(|environment| AgentLink::start(&**environment, self.interrupt))
+            .and_then(|mut agent| agent.run(&spec, limit, &mut |position, of| watch(&Event::Phase { position, of })));
+        let elapsed_ns = nanos(began.elapsed());
+        let (status, result) = match outcome {
+            Err(LinkError::Interrupted) => return None,
+            Err(why) => (TrialStatus::Failed { reason: why.to_string() }, None),
+            Ok(mut result) => {
+                flag_lost_time(&mut result, self.plan);
+                let reasons = result.void.clone();
+                let status = if reasons.is_empty() { TrialStatus::Ok } else { TrialStatus::Void { reasons } };
+                (status, Some(result))
+            }
+        };
+        Some(Finished { block, cell, place, spec, status, result, elapsed_ns })
+    }
+
+    fn take(&mut self, state: &mut State, finished: Finished) -> Result<(), JournalError> {
+        self.journal.trial(&finished).map_err(JournalError)?;
+        let Finished { block, cell, elapsed_ns, .. } = finished;
+        let status = finished.status.clone();
+        (self.watch)(&Event::TrialEnded { block, cell, status: status.clone(), elapsed_ns });
+        state.spent += Duration::from_nanos(elapsed_ns);
+        state.trials.push(finished);
+        let reason = match status {
+            TrialStatus::Ok => {
+                state.setbacks[cell] = 0;
+                return Ok(());
+            }
+            TrialStatus::Void { reasons } => reasons.join("; "),
+            TrialStatus::Failed { reason } => reason,
+        };
+        state.setbacks[cell] += 1;
+        if state.setbacks[cell] >= PATIENCE {
+            state.given_up[cell] = true;
+            let text = format!("{PATIENCE} trials in a row did not count, so this comparison is given up: {reason}");
+            (self.watch)(&Event::Warning { text });
+        }
+        state.last_reason = reason;
+        Ok(())
+    }
+
+    fn look(&mut self, state: &mut State, rule: &StoppingRule) -> Result<(), JournalError> {
+        let asked = (0..self.plan.pairs.len()).filter(|&pair| self.plan.pairs[pair].asked);
+        let ratios: Vec<PairedRatio> =
+            asked.filter_map(|pair| PairedRatio::new(&tally::log_ratios(self.plan, &state.trials, pair))).collect();
+        let widths = ratios.iter().map(|ratio| ratio.stopping_half_width(0.95).unwrap_or(f64::INFINITY));
+        let half_width = if ratios.is_empty() { f64::INFINITY } else { widths.fold(0.0, f64::max) };
+        let blocks = state.blocks(self.plan.cells.len());
+        let look = Look {
+            blocks: u32::try_from(blocks).unwrap_or(u32::MAX),
+            half_width,
+            independent: ratios.iter().all(|ratio| ratio.independence() != Independence::Rejected),
+        };
+        state.looks.push(look);
+        let decision = match rule.next(&state.looks) {
+            Decision::Continue { until } => format!("continue to {until} blocks"),
+            Decision::Confirm { until } => format!("width reached; confirm with {until} blocks"),
+            Decision::Stop { reason } => format!("stop: {}", stop_words(reason, self.plan)),
+        };
+        let row = LookRow {
+            blocks,
+            half_width: half_width.is_finite().then(|| half_width.exp_m1()),
+            independent: look.independent,
+            decision,
+        };
+        self.journal.look(&row).map_err(JournalError)?;
+        (self.watch)(&Event::Looked(row));
+        Ok(())
+    }
+
+    /// The stopping rule, with the blocks that fit the budget as blocks have lasted so far.
+    fn rule(&self, state: &State) -> StoppingRule {
+        let design = &self.plan.design;
+        let most = u32::try_from(design.most_blocks).unwrap_or(u32::MAX);
+        let blocks = state.blocks(self.plan.cells.len());
+        let affordable = match u32::try_from(blocks) {
+            Ok(blocks) if blocks > 0 && !state.spent.is_zero() => {
+                let fit = f64::from(blocks) * design.budget.seconds() / state.spent.as_secs_f64();
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "saturates, and is positive"
+                )]
+                let fit = fit as u32;
+                most.min(fit.max(1))
+            }
+            _ => most,
+        };
+        let mut rule = match self.plan.mode.quick {
+            true => StoppingRule::quick(design.precision.0),
+            false => StoppingRule::new(design.precision.0, affordable),
+        };
+        rule.first = u32::try_from(design.least_blocks).unwrap_or(u32::MAX).min(rule.budget_blocks);
+        if !self.plan.pairs.iter().any(|pair| pair.asked) {
+            // Without a ratio there is no width to reach: the fewest blocks give every estimate its interval.
+            rule.quick = true;
+        }
+        rule
+    }
+}
+
+impl Ending {
+    /// The ending in words, as a run's stop reason.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Ending::Complete(words) => words.clone(),
+            Ending::Interrupted => "interrupted by the user".to_owned(),
+            Ending::Failed(reason) => format!("nothing could be measured: {reason}"),
+        }
+    }
+}
+
+impl State {
+    /// Blocks of which every cell that is not given up has its trial.
+    fn blocks(&self, cells: usize) -> u64 {
+        let count = |cell: usize| self.trials.iter().filter(|trial| trial.cell == cell).count() as u64;
+        (0..cells).filter(|&cell| !self.given_up[cell]).map(count).min().unwrap_or(0)
+    }
+
+    /// The place of the next trial among all of the run.
+    fn next_place(&self) -> u64 {
+        self.trials.iter().map(|trial| trial.place + 1).max().unwrap_or(0)
+    }
+
+    fn has(&self, block: u64, cell: usize) -> bool {
+        self.trials.iter().any(|trial| trial.block == block && trial.cell == cell)
+    }
+
+    /// Whether one more trial, if it takes as long as they took so far, would pass the budget.
+    fn over_budget(&self, plan: &Plan) -> bool {
+        let Ok(count) = u32::try_from(self.trials.len()) else { return true };
+        let next = if count == 0 { Duration::ZERO } else { self.spent / count };
+        self.spent + next > Duration::from_nanos(plan.design.budget.0)
+    }
+}
+
+/// A trial whose arms can differ because the machine was taken away from it is flagged: time lost, as seen before and
+/// after the phases, by over half of the width that the study wants to reach.
+fn flag_lost_time(result: &mut TrialResult, plan: &Plan) {
+    let limit = plan.design.precision.0 / 2.0;
+    for (when, lost) in [("before", result.lost_before), ("after", result.lost_after)] {
+        if lost.share > limit {
+            result
+                .flags
+                .push(format!("time lost to others {when} the phases exceeded half of the precision asked for"));
+        }
+    }
+}
+
+fn stop_words(reason: StopReason, plan: &Plan) -> String {
+    match reason {
+        StopReason::Precision => format!("precision of {} reached and confirmed", plan.design.precision),
+        StopReason::Budget => format!("budget of {} or {} blocks used up", plan.design.budget, plan.design.most_blocks),
+        StopReason::Fewest => "the fewest blocks were asked for".to_owned(),
+    }
+}
+
+fn from_row(row: &LookRow) -> Look {
+    Look {
+        blocks: u32::try_from(row.blocks).unwrap_or(u32::MAX),
+        half_width: row.half_width.map_or(f64::INFINITY, f64::ln_1p),
+        independent: row.independent,
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,160 @@
+//! The lab's end of the wire to one agent.
+
+use baremark_model::site::{Environment, Site, SiteError};
+use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame};
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a waiting lab looks whether it was interrupted.
+const GLANCE: Duration = Duration::from_millis(20);
+/// How long an agent may take to greet.
+const GREETING: Duration = Duration::from_secs(30);
+
+/// Why an agent gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// It could not be started.
+    #[error(transparent)]
+    Site(#[from] SiteError),
+    /// The stream failed or ended.
+    #[error("the agent is lost: {why}{log}")]
+    Lost {
+        /// What the stream said.
+        why: WireError,
+        /// The last lines of its log.
+        log: String,
+    },
+    /// It did not answer in time.
+    #[error("the agent did not {what} within {seconds} s and was stopped{log}")]
+    Silent {
+        /// What it should have done.
+        what: &'static str,
+        /// How long it had.
+        seconds: u64,
+        /// The last lines of its log.
+        log: String,
+    },
+    /// It said that it could not.
+    #[error("{what} failed: {why}")]
+    Refused {
+        /// What was asked.
+        what: String,
+        /// What it said.
+        why: String,
+    },
+    /// It said something that does not belong here.
+    #[error("the agent does not fit: {0}")]
+    OutOfTurn(String),
+    /// The user stopped the run.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// An agent at its site, greeted and ready.
+pub struct AgentLink<'i> {
+    site: Box<dyn Site>,
+    to_agent: Box<dyn Write + Send>,
+    frames: Receiver<Result<FromAgent, WireError>>,
+    interrupt: &'i AtomicBool,
+}
+
+impl<'i> AgentLink<'i> {
+    /// Starts an agent and greets it.
+    pub fn start(environment: &dyn Environment, interrupt: &'i AtomicBool) -> Result<Self, LinkError> {
+        let mut site = environment.start()?;
+        let Some(mut link) = site.link() else {
+            return Err(LinkError::OutOfTurn("its site has no streams".to_owned()));
+        };
+        let (sender, frames) = channel();
+        thread::spawn(move || {
+            loop {
+                let frame = read_frame(&mut link.from_agent);
+                let last = frame.is_err();
+                if sender.send(frame).is_err() || last {
+                    return;
+                }
+            }
+        });
+        let mut agent = AgentLink { site, to_agent: link.to_agent, frames, interrupt };
+        agent.greet()?;
+        Ok(agent)
+    }
+
+    fn greet(&mut self) -> Result<(), LinkError> {
+        let hello = ToAgent::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned() };
+        self.send(&hello)?;
+        match self.receive("greet", GREETING)? {
+            FromAgent::Hello { protocol: PROTOCOL, .. } => Ok(()),
+            FromAgent::Hello { protocol, .. } => Err(self.lost(WireError::Version { theirs: protocol })),
+            other => Err(LinkError::OutOfTurn(format!("{other:?}"))),
+        }
+    }
+
+    /// Has the agent run a trial, within `limit`; `progress` is told of every finished phase (position, of).
+    pub fn run(
+        &mut self,
+        spec: &TrialSpec,
+        limit: Duration,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<TrialResult, LinkError> {
+        self.send(&ToAgent::RunTrial(Box::new(spec.clone())))?;
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.receive_until("finish a trial", left, limit)? {
+                FromAgent::Phase { position, of, .. } => progress(position, of),
+                FromAgent::TrialDone(result) => return Ok(*result),
+                FromAgent::Failed { what, why } => return Err(LinkError::Refused { what, why }),
+                hello @ FromAgent::Hello { .. } => return Err(LinkError::OutOfTurn(format!("{hello:?}"))),
+            }
+        }
+    }
+
+    fn send(&mut self, message: &ToAgent) -> Result<(), LinkError> {
+        write_frame(&mut self.to_agent, message).map_err(|why| self.lost(why))
+    }
+
+    fn receive(&mut self, what: &'static str, limit: Duration) -> Result<FromAgent, LinkError> {
+        self.receive_until(what, limit, limit)
+    }
+
+    fn receive_until(&mut self, what: &'static str, left: Duration, limit: Duration) -> Result<FromAgent, LinkError> {
+        let deadline = Instant::now() + left;
+        loop {
+            if self.interrupt.load(Ordering::Relaxed) {
+                return Err(LinkError::Interrupted);
+            }
+            match self.frames.recv_timeout(GLANCE) {
+                Ok(Ok(frame)) => return Ok(frame),
+                Ok(Err(why)) => return Err(self.lost(why)),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.lost(WireError::Closed)),
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => {
+                    let log = self.last_words();
+                    return Err(LinkError::Silent { what, seconds: limit.as_secs(), log });
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    fn lost(&mut self, why: WireError) -> LinkError {
+        LinkError::Lost { why, log: self.last_words() }
+    }
+
+    /// Ends the agent and gives the end of its log, indented, or nothing.
+    fn last_words(&mut self) -> String {
+        self.site.kill();
+        let lines = self.site.log();
+        if lines.is_empty() { String::new() } else { format!("; its last words:\n    {}", lines.join("\n    ")) }
+    }
+}
+
+impl Drop for AgentLink<'_> {
+    fn drop(&mut self) {
+        // A goodbye is courtesy: the site is killed when it is dropped, whether or not this arrives.
+        drop(write_frame(&mut self.to_agent, &ToAgent::Goodbye));
+    }
+}

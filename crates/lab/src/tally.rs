@@ -1,0 +1,134 @@
+//! From finished trials to the numbers that statistics works on: one value for each trial and arm, one log ratio for each
+//! trial of a pair.
+
+use baremark_model::event::TrialStatus;
+use baremark_model::plan::{Cell, Pair, Plan};
+use baremark_model::wire::{TrialResult, TrialSpec};
+use baremark_stats::estimate::median;
+use std::collections::BTreeMap;
+
+/// A trial as the store gives it back.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// Its block, from 0.
+    pub block: u64,
+    /// Its cell in the plan.
+    pub cell: usize,
+    /// Its place among all trials of the run, from 0.
+    pub place: u64,
+    /// What was asked.
+    pub spec: TrialSpec,
+    /// How it ended.
+    pub status: TrialStatus,
+    /// What came of it, unless it failed.
+    pub result: Option<TrialResult>,
+    /// How long it took, start of the agent included.
+    pub elapsed_ns: u64,
+}
+
+impl Finished {
+    /// The result, if the trial counts.
+    pub fn counted(&self) -> Option<&TrialResult> {
+        match self.status {
+            TrialStatus::Ok => self.result.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The values of `metric` in the phases of `arm`, in the order measured; empty unless the trial counts.
+    pub fn phases(&self, arm: usize, metric: &str) -> Vec<f64> {
+        let Some(result) = self.counted() else { return Vec::new() };
+        let of_arm = result.phases.iter().filter(|phase| phase.arm == arm);
+        of_arm.filter_map(|phase| value(&phase.samples, metric)).collect()
+    }
+
+    /// First and second half of each phase of `arm`.
+    pub fn halves(&self, arm: usize, metric: &str) -> Vec<(f64, f64)> {
+        let Some(result) = self.counted() else { return Vec::new() };
+        let of_arm = result.phases.iter().filter(|phase| phase.arm == arm);
+        of_arm
+            .filter_map(|phase| match phase.halves.as_slice() {
+                [first, second] => value(&first.samples, metric).zip(value(&second.samples, metric)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The median of `metric` over the phases of `arm`; `None` unless the trial counts.
+    pub fn median(&self, arm: usize, metric: &str) -> Option<f64> {
+        median(&self.phases(arm, metric))
+    }
+
+    /// Whether this trial was measured before `other`, as the plan orders the trials of a block.
+    fn started_before(&self, other: &Finished) -> bool {
+        (self.block, self.place) < (other.block, other.place)
+    }
+}
+
+fn value(samples: &[baremark_model::seam::Sample], metric: &str) -> Option<f64> {
+    samples.iter().find(|sample| sample.metric == metric).map(|sample| sample.value)
+}
+
+/// One observation of a pair: where its denominator and its numerator were measured, and what came out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observation<'t> {
+    /// The trial of the denominator.
+    pub below: &'t Finished,
+    /// The trial of the numerator; the same one when they were interleaved.
+    pub above: &'t Finished,
+    /// ln(numerator / denominator) of the medians over the phases.
+    pub log_ratio: f64,
+}
+
+impl Observation<'_> {
+    /// Whether the denominator ran first.
+    pub fn began_below(&self) -> bool {
+        if std::ptr::eq(self.below, self.above) {
+            return self.below.spec.schedule.first() == Some(&0);
+        }
+        self.below.started_before(self.above)
+    }
+
+    /// Whether neither trial was flagged.
+    pub fn unflagged(&self) -> bool {
+        [self.below, self.above].iter().all(|trial| trial.counted().is_some_and(|result| result.flags.is_empty()))
+    }
+}
+
+/// The observations of `pair`, one for each block in which both arms count, in order of blocks.
+pub(crate) fn observations<'t>(plan: &Plan, trials: &'t [Finished], pair: usize) -> Vec<Observation<'t>> {
+    let Pair { numerator, denominator, interleaved, .. } = plan.pairs[pair];
+    let places = match interleaved {
+        true => plan.cells.iter().position(|&cell| cell == Cell::Pair(pair)).map(|cell| ((cell, 0), (cell, 1))),
+        false => place_of(plan, denominator).zip(place_of(plan, numerator)),
+    };
+    let Some((below, above)) = places else { return Vec::new() };
+    let by_block = |(cell, arm): (usize, usize)| -> BTreeMap<u64, (&'t Finished, f64)> {
+        let of_cell = trials.iter().filter(|trial| trial.cell == cell);
+        of_cell.filter_map(|trial| Some((trial.block, (trial, trial.median(arm, &plan.metric)?)))).collect()
+    };
+    let (below, above) = (by_block(below), by_block(above));
+    let mut found = Vec::new();
+    for (block, (below, under)) in below {
+        let Some(&(above, over)) = above.get(&block) else { continue };
+        if under > 0.0 && over > 0.0 {
+            found.push(Observation { below, above, log_ratio: (over / under).ln() });
+        }
+    }
+    found
+}
+
+/// The cell in which `arm` is measured, and its place among the cell's arms: the cell that it has alone, else the first
+/// that it shares.
+fn place_of(plan: &Plan, arm: usize) -> Option<(usize, usize)> {
+    let alone = plan.cells.iter().position(|&cell| cell == Cell::Single(arm)).map(|cell| (cell, 0));
+    alone.or_else(|| {
+        let mut shared = plan.cells.iter().enumerate();
+        shared.find_map(|(cell, &of)| Some((cell, plan.arms_of(of).iter().position(|&found| found == arm)?)))
+    })
+}
+
+/// The log ratios of `pair`, one for each block in which both arms count, in order of blocks.
+pub(crate) fn log_ratios(plan: &Plan, trials: &[Finished], pair: usize) -> Vec<f64> {
+    observations(plan, trials, pair).iter().map(|observation| observation.log_ratio).collect()
+}

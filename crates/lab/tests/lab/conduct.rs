@@ -1,0 +1,195 @@
+//! How a run goes on, ends, and is judged.
+
+use crate::played::{Answer, Memory, Played, conduct, plan, run};
+use baremark_lab::analysis::document;
+use baremark_lab::conduct::Ending;
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::descriptor::{Better, Descriptor, Metric};
+use baremark_model::document::Outcome;
+use baremark_model::event::{Event, TrialStatus};
+use baremark_model::knob::Misfit;
+use baremark_stats::Rng;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+static WORKLOAD: Descriptor = Descriptor {
+    kind: "random-access",
+    help: "played",
+    source: "this test",
+    parameters: &[],
+    metrics: &[Metric { key: "gups", unit: "GUP/s", better: Better::Higher, help: "played" }],
+    footprint: None,
+    executors: &[ExecutorKind::Direct, ExecutorKind::Microvm],
+    quick: &[],
+    check: sound,
+};
+
+fn sound(_: &ResolvedArm) -> Result<(), Misfit> {
+    Ok(())
+}
+
+/// Agents that keep `ratio` of native, with noise of `sd` in each trial.
+fn keeps(ratio: f64, sd: f64) -> Played {
+    let mut rng = Rng::new(11);
+    Played::new(move |_| Answer::Values(vec![1.0, ratio * (sd * rng.normal()).exp()]))
+}
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn a_run_ends_when_the_precision_is_reached_and_confirmed() {
+    let (plan, mut memory) = (plan("microvm"), Memory::default());
+    let (ending, events) = conduct(&plan, vec![("native", keeps(0.9, 0.005))], &mut memory, &NEVER);
+    assert_eq!(ending, Ok(Ending::Complete("precision of 1 % reached and confirmed".to_owned())));
+    assert_eq!(memory.trials.len(), 25, "a first look at 10 blocks, confirmed at 25");
+    assert_eq!(memory.looks.iter().map(|look| look.blocks).collect::<Vec<_>>(), [10, 25]);
+    assert!(matches!(events.last(), Some(Event::Stopped { blocks: 25, .. })), "{events:?}");
+    let document = document(&run(&plan, &memory), &WORKLOAD);
+    let ratio = &document.ratios[0];
+    assert_eq!(ratio.verdict, Outcome::DiffersByMore);
+    let (lo, hi) = (ratio.lo.unwrap(), ratio.hi.unwrap());
+    assert!(lo < 0.9 && 0.9 < hi && hi - lo < 0.02, "{ratio:?}");
+}
+
+#[test]
+fn noise_that_never_settles_ends_at_the_most_blocks_undecided() {
+    let (plan, mut memory) = (plan("microvm"), Memory::default());
+    let (ending, _) = conduct(&plan, vec![("native", keeps(1.0, 0.2))], &mut memory, &NEVER);
+    assert!(matches!(ending, Ok(Ending::Complete(ref why)) if why.contains("60 blocks")), "{ending:?}");
+    assert_eq!(memory.trials.len(), 60);
+    let document = document(&run(&plan, &memory), &WORKLOAD);
+    assert_eq!(document.ratios[0].verdict, Outcome::Undecided);
+    assert!(document.ratios[0].words.contains("too wide"), "{:?}", document.ratios[0]);
+}
+
+#[test]
+fn an_interrupted_run_goes_on_as_if_nothing_had_happened() {
+    let plan = plan("microvm");
+    let by_seed = || Played::new(|spec| Answer::Values(vec![1.0, 0.9 + 0.01 * (spec.seed % 97) as f64 / 97.0]));
+    let mut whole = Memory::default();
+    conduct(&plan, vec![("native", by_seed())], &mut whole, &NEVER).0.unwrap();
+
+    let mut parts = Memory::default();
+    let mut ending = Ending::Interrupted;
+    for stop_after in [1, 4, 9, 13, u64::MAX] {
+        let interrupt = Arc::new(AtomicBool::new(false));
+        let (flag, count) = (Arc::clone(&interrupt), AtomicU64::new(0));
+        let script = Played::new(move |spec| {
+            if count.fetch_add(1, Ordering::SeqCst) + 1 >= stop_after {
+                flag.store(true, Ordering::SeqCst);
+            }
+            Answer::Values(vec![1.0, 0.9 + 0.01 * (spec.seed % 97) as f64 / 97.0])
+        });
+        ending = conduct(&plan, vec![("native", script)], &mut parts, &interrupt).0.unwrap();
+    }
+    assert!(matches!(ending, Ending::Complete(_)), "{ending:?}");
+    let specs =
+        |memory: &Memory| memory.trials.iter().map(|trial| (trial.block, trial.spec.clone())).collect::<Vec<_>>();
+    assert_eq!(specs(&parts), specs(&whole), "the same trials in the same order");
+    assert_eq!(document(&run(&plan, &parts), &WORKLOAD).ratios, document(&run(&plan, &whole), &WORKLOAD).ratios);
+}
+
+#[test]
+fn void_and_failed_trials_are_kept_and_do_not_count() {
+    let (plan, mut memory) = (plan("microvm"), Memory::default());
+    let mut turn = 0;
+    let script = Played::new(move |_| {
+        turn += 1;
+        match turn % 6 {
+            1 => Answer::Void("other pages than asked"),
+            3 => Answer::Failed("no memory"),
+            5 => Answer::Dies,
+            _ => Answer::Values(vec![1.0, 0.9]),
+        }
+    });
+    conduct(&plan, vec![("native", script)], &mut memory, &NEVER).0.unwrap();
+    let counted = memory.trials.iter().filter(|trial| trial.status == TrialStatus::Ok).count();
+    assert_eq!(counted * 2, memory.trials.len() / 2 * 2, "every other trial counts");
+    let lost = memory.trials.iter().find_map(|trial| match &trial.status {
+        TrialStatus::Failed { reason } if reason.contains("lost") => Some(reason.clone()),
+        _ => None,
+    });
+    assert!(lost.unwrap().contains("the last words of a played agent"));
+    let document = document(&run(&plan, &memory), &WORKLOAD);
+    assert_eq!(document.ratios[0].blocks, counted);
+}
+
+#[test]
+fn a_comparison_that_fails_again_and_again_is_given_up() {
+    let (plan, mut memory) = (plan("microvm"), Memory::default());
+    let script = Played::new(|_| Answer::Void("transparent huge pages are off"));
+    let (ending, events) = conduct(&plan, vec![("native", script)], &mut memory, &NEVER);
+    assert_eq!(ending, Ok(Ending::Failed("transparent huge pages are off".to_owned())));
+    assert_eq!(memory.trials.len(), 3);
+    assert!(events.iter().any(|event| matches!(event, Event::Warning { text } if text.contains("given up"))));
+}
+
+#[test]
+fn an_agent_of_another_version_is_refused_with_the_remedy() {
+    let (plan, mut memory) = (plan("microvm"), Memory::default());
+    let (ending, _) = conduct(&plan, vec![("native", Played::foreign())], &mut memory, &NEVER);
+    assert!(matches!(ending, Ok(Ending::Failed(ref why)) if why.contains("same version")), "{ending:?}");
+}
+
+#[test]
+fn a_full_disk_ends_the_run() {
+    let plan = plan("microvm");
+    let mut memory = Memory { full_after: Some(4), ..Memory::default() };
+    let (ending, _) = conduct(&plan, vec![("native", keeps(0.9, 0.01))], &mut memory, &NEVER);
+    assert_eq!(ending.unwrap_err().to_string(), "the disk is full");
+    assert_eq!(memory.trials.len(), 4);
+}
+
+#[test]
+fn places_that_share_no_process_are_compared_within_blocks() {
+    let plan = plan("container");
+    // The machine slows down from block to block; within a block the container keeps nine tenths.
+    let slow = |block: u64| 1.0 / (1.0 + 0.1 * block as f64);
+    let place = |factor: f64| {
+        let mut block = 0;
+        Played::new(move |_| {
+            block += 1;
+            Answer::Values(vec![factor * slow(block) * (1.0 + 0.001 * (block % 3) as f64)])
+        })
+    };
+    let mut memory = Memory::default();
+    let agents = vec![("native", place(1.0)), ("container", place(0.9))];
+    conduct(&plan, agents, &mut memory, &NEVER).0.unwrap();
+    let document = document(&run(&plan, &memory), &WORKLOAD);
+    let ratio = &document.ratios[0];
+    assert!((ratio.ratio.unwrap() - 0.9).abs() < 0.002, "{ratio:?}");
+    assert_eq!(ratio.blocks * 2, memory.trials.len());
+}
+
+#[test]
+fn an_emulated_machine_never_gives_a_verdict() {
+    let mut plan = plan("container");
+    plan.arms[1].emulated = true;
+    let constant =
+        |value: f64| Played::new(move |spec| Answer::Values(vec![value * (1.0 + 1e-4 * (spec.seed % 7) as f64)]));
+    let mut memory = Memory::default();
+    conduct(&plan, vec![("native", constant(1.0)), ("container", constant(0.1))], &mut memory, &NEVER).0.unwrap();
+    let document = document(&run(&plan, &memory), &WORKLOAD);
+    assert_eq!(document.ratios[0].verdict, Outcome::Undecided);
+    assert!(document.ratios[0].words.contains("emulated"), "{}", document.ratios[0].words);
+}
+
+#[test]
+fn what_a_machine_costs_is_explained_by_what_was_counted() {
+    let (plan, mut memory) = (plan("microvm"), Memory::default());
+    conduct(&plan, vec![("native", keeps(0.9, 0.005))], &mut memory, &NEVER).0.unwrap();
+    assert!(document(&run(&plan, &memory), &WORKLOAD).explanations.is_empty(), "nothing was counted in a machine");
+    for trial in &mut memory.trials {
+        let result = trial.result.as_mut().unwrap();
+        result.arms[1].executor.virtual_machine = true;
+        result.arms[1].empty_run_ns = 90_000.0;
+        for half in result.phases.iter_mut().filter(|phase| phase.arm == 1).flat_map(|phase| &mut phase.halves) {
+            half.times[0].end_ticks = 500_000_000;
+            half.audit.counters = [("exits".to_owned(), 300), ("irq_exits".to_owned(), 125)].into();
+        }
+    }
+    let document = document(&run(&plan, &memory), &WORKLOAD);
+    let found: Vec<(&str, f64)> = document.explanations.iter().map(|row| (row.unit.as_str(), row.value)).collect();
+    assert_eq!(found, [("1/s per rank", 600.0), ("1/s per rank", 250.0), ("us", 90.0)]);
+    assert!(document.explanations.iter().all(|row| row.treatment["environment"] == "microvm"));
+}

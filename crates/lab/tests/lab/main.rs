@@ -1,0 +1,13 @@
+//! The lab against agents that are played: every trial's outcome is written by the test, nothing is measured.
+#![allow(
+    clippy::unwrap_used,
+    clippy::float_cmp,
+    clippy::cast_precision_loss,
+    clippy::allow_attributes,
+    missing_docs,
+    reason = "a test crate"
+)]
+
+mod conduct;
+mod played;
+mod schedule;

@@ -1,0 +1,276 @@
+//! An environment whose agents are threads that follow a script, and a journal in memory.
+
+use baremark_lab::analysis::Run;
+use baremark_lab::conduct::{Conductor, Ending, Journal, JournalError};
+use baremark_lab::tally::Finished;
+use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::document::LookRow;
+use baremark_model::event::Event;
+use baremark_model::machine::{Isa, MachineFacts};
+use baremark_model::plan::{Cell, Contrast, Mode, Pair, Plan, PlannedArm, Treatment};
+use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
+use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
+use baremark_model::study::Design;
+use baremark_model::units::{Nanos, Share, UnixTime};
+use baremark_model::wire::{
+    ArmRecord, FromAgent, HalfRecord, LostTime, PROTOCOL, PagesSeen, PhaseRecord, ToAgent, TrialResult, TrialSpec,
+    read_frame, write_frame,
+};
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// What an agent does with a trial.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// It gives these values of "gups", one for each arm.
+    Values(Vec<f64>),
+    /// It gives values, and the trial is void for this reason.
+    Void(&'static str),
+    /// It says that it cannot.
+    Failed(&'static str),
+    /// It dies.
+    Dies,
+    /// It speaks another protocol.
+    Foreign,
+}
+
+type Script = Arc<Mutex<dyn FnMut(&TrialSpec) -> Answer + Send>>;
+
+pub struct Played {
+    script: Script,
+    greeting: u32,
+}
+
+struct PlayedSite {
+    link: Option<Link>,
+}
+
+impl Played {
+    pub fn new(script: impl FnMut(&TrialSpec) -> Answer + Send + 'static) -> Self {
+        Played { script: Arc::new(Mutex::new(script)), greeting: PROTOCOL }
+    }
+
+    /// Agents that greet with another protocol.
+    pub fn foreign() -> Self {
+        Played { greeting: PROTOCOL + 1, ..Played::new(|_| Answer::Foreign) }
+    }
+}
+
+impl Environment for Played {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn probe(&self) -> Result<(), Missing> {
+        Ok(())
+    }
+
+    fn start(&self) -> Result<Box<dyn Site>, SiteError> {
+        let (lab, agent) = UnixStream::pair().unwrap();
+        let (script, greeting) = (Arc::clone(&self.script), self.greeting);
+        thread::spawn(move || play(agent, greeting, &script));
+        let link = Link { from_agent: Box::new(lab.try_clone().unwrap()), to_agent: Box::new(lab) };
+        Ok(Box::new(PlayedSite { link: Some(link) }))
+    }
+}
+
+impl Site for PlayedSite {
+    fn link(&mut self) -> Option<Link> {
+        self.link.take()
+    }
+
+    fn kill(&mut self) {}
+
+    fn log(&self) -> Vec<String> {
+        vec!["the last words of a played agent".to_owned()]
+    }
+}
+
+fn play(mut stream: UnixStream, protocol: u32, script: &Script) {
+    while let Ok(message) = read_frame::<ToAgent>(&mut stream) {
+        let answer = match message {
+            ToAgent::Hello { .. } => FromAgent::Hello {
+                protocol,
+                version: "0".to_owned(),
+                capabilities: Vec::new(),
+                instruction_set: Isa::Baseline,
+                pid: 1,
+            },
+            ToAgent::RunTrial(spec) => {
+                let answer = (script.lock().unwrap())(&spec);
+                match answer {
+                    Answer::Values(values) => FromAgent::TrialDone(Box::new(result(&spec, &values))),
+                    Answer::Void(reason) => {
+                        let mut result = result(&spec, &[1.0, 1.0]);
+                        result.void.push(reason.to_owned());
+                        FromAgent::TrialDone(Box::new(result))
+                    }
+                    Answer::Failed(why) => FromAgent::Failed { what: "a trial".to_owned(), why: why.to_owned() },
+                    Answer::Dies | Answer::Foreign => return,
+                }
+            }
+            ToAgent::Goodbye => return,
+        };
+        if write_frame(&mut stream, &answer).is_err() {
+            return;
+        }
+    }
+}
+
+/// The result of a trial in which arm i had the value `values[i]` in every phase.
+pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
+    let samples = |arm: usize| vec![Sample { metric: "gups".to_owned(), value: values[arm] }];
+    let half = |arm| HalfRecord {
+        times: vec![RankTime { rank: 0, start_ticks: 0, end_ticks: 1 }],
+        audit: Audit::default(),
+        samples: samples(arm),
+    };
+    let phases = spec.schedule.iter().enumerate().map(|(position, &arm)| PhaseRecord {
+        position,
+        arm,
+        member: 0,
+        reps: 1,
+        halves: vec![half(arm), half(arm)],
+        samples: samples(arm),
+    });
+    let arm = ArmRecord {
+        executor: ExecutorFacts {
+            name: "direct".to_owned(),
+            ranks: 1,
+            cpus: vec![0],
+            runs_body: true,
+            virtual_machine: false,
+            mmu: None,
+            notes: BTreeMap::new(),
+        },
+        pages_before: PagesSeen::default(),
+        pages_after: PagesSeen::default(),
+        counters: BTreeMap::new(),
+        verification: Verification::Passed { detail: String::new() },
+        empty_run_ns: 1.0,
+    };
+    TrialResult {
+        arms: vec![arm; spec.arms.len()],
+        phases: phases.collect(),
+        void: Vec::new(),
+        flags: Vec::new(),
+        tick_rate_per_s: TickRate(1e9),
+        instruction_set: Isa::Baseline,
+        lost_before: LostTime::default(),
+        lost_after: LostTime::default(),
+        elapsed_ns: 1,
+    }
+}
+
+fn arm(environment: &str) -> PlannedArm {
+    let executor = if environment == "microvm" { ExecutorKind::Microvm } else { ExecutorKind::Direct };
+    PlannedArm {
+        treatment: Treatment::from([("environment".to_owned(), environment.to_owned())]),
+        environment: environment.to_owned(),
+        arm: ResolvedArm {
+            executor,
+            ranks: 1,
+            page: PageSize::Small,
+            host_backing: None,
+            guest_tables: None,
+            parameters: BTreeMap::new(),
+        },
+        emulated: false,
+    }
+}
+
+/// Native against microvm in one process, or against a container in trials of its own.
+pub fn plan(other: &str) -> Plan {
+    let interleaved = other == "microvm";
+    Plan {
+        title: "played".to_owned(),
+        published: None,
+        workload: "random-access".to_owned(),
+        metric: "gups".to_owned(),
+        factors: vec![("environment".to_owned(), vec!["native".to_owned(), other.to_owned()])],
+        rows: None,
+        columns: "environment".to_owned(),
+        arms: vec![arm("native"), arm(other)],
+        pairs: vec![Pair { numerator: 1, denominator: 0, contrast: Contrast::Environment, interleaved, asked: true }],
+        cells: if interleaved { vec![Cell::Pair(0)] } else { vec![Cell::Single(0), Cell::Single(1)] },
+        absent: Vec::new(),
+        design: Design {
+            precision: Share(0.01),
+            delta: Share(0.02),
+            budget: Nanos(60_000_000_000),
+            phase: Nanos(50_000_000),
+            quads: 1,
+            least_blocks: 10,
+            most_blocks: 60,
+            seed: 7,
+        },
+        mode: Mode::default(),
+        cpus: vec![0],
+        environments: BTreeMap::new(),
+    }
+}
+
+/// What was written down, and after how many trials the disk is full.
+#[derive(Default)]
+pub struct Memory {
+    pub trials: Vec<Finished>,
+    pub looks: Vec<LookRow>,
+    pub full_after: Option<usize>,
+}
+
+impl Journal for Memory {
+    fn trial(&mut self, trial: &Finished) -> Result<(), String> {
+        if self.full_after.is_some_and(|limit| self.trials.len() >= limit) {
+            return Err("the disk is full".to_owned());
+        }
+        self.trials.push(trial.clone());
+        Ok(())
+    }
+
+    fn look(&mut self, look: &LookRow) -> Result<(), String> {
+        self.looks.push(look.clone());
+        Ok(())
+    }
+}
+
+/// Conducts `plan` with what `memory` has so far; the agents of every environment follow `played`'s script.
+pub fn conduct(
+    plan: &Plan,
+    played: Vec<(&str, Played)>,
+    memory: &mut Memory,
+    interrupt: &AtomicBool,
+) -> (Result<Ending, JournalError>, Vec<Event>) {
+    let environments: BTreeMap<String, Box<dyn Environment>> =
+        played.into_iter().map(|(name, played)| (name.to_owned(), Box::new(played) as Box<dyn Environment>)).collect();
+    let mut events = Vec::new();
+    let (mut trials, looks) = (memory.trials.clone(), memory.looks.clone());
+    let ending = Conductor {
+        plan,
+        run: "a-run",
+        environments: &environments,
+        interrupt,
+        journal: memory,
+        watch: &mut |event| events.push(event.clone()),
+    }
+    .conduct(&mut trials, &looks);
+    (ending, events)
+}
+
+/// The stored run, for the analysis.
+pub fn run(plan: &Plan, memory: &Memory) -> Run {
+    Run {
+        id: "a-run".to_owned(),
+        file: "a.toml".to_owned(),
+        plan: plan.clone(),
+        machine: MachineFacts::default(),
+        version: "0".to_owned(),
+        started: UnixTime(0),
+        ended: None,
+        stop_reason: None,
+        trials: memory.trials.clone(),
+        looks: memory.looks.clone(),
+    }
+}

@@ -1,0 +1,339 @@
+//! The figures of a report: ratios with their intervals, and what each block gave over the course of the run.
+//!
+//! Ratios are drawn on a logarithmic axis, on which half and twice are equally far from 1. Labels stand above what they
+//! name, so that a figure is as readable on a telephone as on a wide screen.
+
+use crate::grid::ratio_cell;
+use crate::number::{fixed, percent, three_digits};
+use crate::svg::{Anchor, Svg};
+use crate::text::cut;
+use crate::treatment::{ENVIRONMENT, Factors};
+use crate::words::{Quantity, Tone, limits_of, ratio_of, tone};
+use baremark_model::document::{Document, RatioRow, TrialRow};
+use baremark_model::event::TrialStatus;
+use baremark_model::plan::{Contrast, Treatment};
+
+const WIDTH: f64 = 480.0;
+const MARGIN: f64 = 12.0;
+/// Ratios or series that one figure shows; a study can have thousands.
+const MOST: usize = 40;
+const LABEL: usize = 42;
+/// Height of one ratio in the figure of ratios, and where in it, below the label, the interval's lane begins.
+const ROW: f64 = 48.0;
+const LANE: f64 = 20.0;
+
+/// A figure with the name of its file.
+pub struct Figure {
+    /// What it shows, in one line.
+    pub caption: String,
+    /// A name for a file, without ending.
+    pub name: String,
+    pub(crate) svg: Svg,
+}
+
+impl Figure {
+    /// The figure as a file of its own.
+    #[must_use]
+    pub fn file(&self) -> String {
+        self.svg.file()
+    }
+}
+
+/// The figures of a document, in the order in which a report shows them.
+#[must_use]
+pub fn figures(document: &Document) -> Vec<Figure> {
+    forest(document).into_iter().chain(courses(document)).collect()
+}
+
+/// A logarithmic axis of ratios, or a linear one of values.
+struct Axis {
+    least: f64,
+    most: f64,
+    from: f64,
+    to: f64,
+    logarithmic: bool,
+}
+
+impl Axis {
+    /// An axis that shows all of `values` with a margin, drawn between the coordinates `from` and `to`.
+    fn over(values: impl Iterator<Item = f64>, [from, to]: [f64; 2], logarithmic: bool) -> Option<Self> {
+        let wanted = values.filter(|value| value.is_finite() && (!logarithmic || *value > 0.0));
+        let ends = wanted.fold(None, |ends: Option<(f64, f64)>, value| match ends {
+            None => Some((value, value)),
+            Some((least, most)) => Some((least.min(value), most.max(value))),
+        });
+        let (least, most) = ends?;
+        let (least, most) = if logarithmic { (least.ln(), most.ln()) } else { (least, most) };
+        let room = ((most - least) * 0.06).max(most.abs() * 1e-6).max(1e-12);
+        Some(Axis { least: least - room, most: most + room, from, to, logarithmic })
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        let value = if self.logarithmic { value.ln() } else { value };
+        self.from + (value - self.least) / (self.most - self.least) * (self.to - self.from)
+    }
+
+    /// Round values on the axis, about `wanted` of them, as texts.
+    fn ticks(&self, wanted: f64) -> Vec<(f64, String)> {
+        let (low, high) = if self.logarithmic { (self.least.exp(), self.most.exp()) } else { (self.least, self.most) };
+        if self.logarithmic && high / low > 4.0 {
+            return doublings(low, high);
+        }
+        let raw = (high - low) / wanted;
+        let power = 10_f64.powf(raw.log10().floor());
+        let step = [1.0, 2.0, 2.5, 5.0, 10.0].map(|s| s * power).into_iter().find(|step| *step >= raw).unwrap_or(raw);
+        let places = (0..12).find(|&places| is_whole(step * 10_f64.powi(places))).unwrap_or(12);
+        let first = (low / step).ceil();
+        let ticks = (0..50).map(|n| (first + f64::from(n)) * step).take_while(|tick| *tick <= high);
+        ticks.map(|tick| (tick, fixed(tick, places))).collect()
+    }
+}
+
+/// Powers of two for axes over which a ratio doubles several times; powers of ten where even these are too many.
+fn doublings(low: f64, high: f64) -> Vec<(f64, String)> {
+    let base: f64 = if high / low > 200.0 { 10.0 } else { 2.0 };
+    let powers = (-40..=40).map(|n| base.powi(n)).filter(|tick| (low..=high).contains(tick));
+    powers.map(|tick| (tick, if tick < 1.0 { format!("1/{}", fixed(1.0 / tick, 0)) } else { fixed(tick, 0) })).collect()
+}
+
+fn is_whole(value: f64) -> bool {
+    (value - value.round()).abs() < 1e-6
+}
+
+/// The ratios with their intervals, one below the other; `None` where there is none.
+fn forest(document: &Document) -> Option<Figure> {
+    let shown = |row: &&RatioRow| row.metric == document.run.metric && row.contrast != Contrast::PageSize;
+    let all: Vec<&RatioRow> = document.ratios.iter().filter(shown).filter(|row| ratio_of(row).is_some()).collect();
+    let rows = &all[..all.len().min(MOST)];
+    let delta = document.run.design.delta.0;
+    let values = rows.iter().flat_map(|row| {
+        let limits = limits_of(row).map(|(lo, hi)| [lo, hi]);
+        ratio_of(row).into_iter().chain(limits.into_iter().flatten())
+    });
+    let band = [1.0 / (1.0 + delta), 1.0 + delta];
+    if rows.is_empty() {
+        return None;
+    }
+    let axis = Axis::over(values.chain(band).chain([1.0]), [MARGIN, WIDTH - MARGIN], true)?;
+    #[expect(clippy::cast_precision_loss, reason = "at most MOST")]
+    let bottom = 12.0 + rows.len() as f64 * ROW;
+    let mut svg =
+        Svg::new("ratios", [WIDTH, bottom + 24.0], "Ratios with their intervals", &description(document, rows));
+    ticks_along(&mut svg, &axis, bottom);
+    let mut top = 12.0;
+    for row in rows {
+        let lane = [top + LANE, top + ROW - 3.0];
+        svg.rect("band", [axis.at(band[0]), lane[0]], [axis.at(band[1]) - axis.at(band[0]), lane[1] - lane[0]]);
+        svg.line("one", [axis.at(1.0), lane[0]], [axis.at(1.0), lane[1]]);
+        forest_row(&mut svg, document, row, &axis, top);
+        top += ROW;
+    }
+    let caption = forest_caption(document, rows, all.len());
+    Some(Figure { caption, name: "ratios".to_owned(), svg })
+}
+
+fn forest_caption(document: &Document, rows: &[&RatioRow], of: usize) -> String {
+    let quantity = Quantity::of(document, &document.run.metric);
+    let to_native = |row: &&RatioRow| {
+        row.contrast == Contrast::Environment && row.relative_to.get(ENVIRONMENT).is_none_or(|label| label == "native")
+    };
+    let base = if rows.iter().all(to_native) { format!(" to {}", document.run.native_means) } else { String::new() };
+    let more = if of > rows.len() { format!(" (the first {} of {of})", rows.len()) } else { String::new() };
+    let open = rows.iter().any(|row| tone(row) == Tone::Open);
+    let hollow = if open { "; hollow: not settled" } else { "" };
+    let delta = document.run.design.delta;
+    let noun = quantity.noun();
+    format!("Ratio of {noun}{base}{more}. Dashed: no difference; shaded: within {delta}{hollow}.")
+}
+
+fn forest_row(svg: &mut Svg, document: &Document, row: &RatioRow, axis: &Axis, top: f64) {
+    let Some((ratio, cell)) = ratio_of(row).zip(ratio_cell(document, row)) else { return };
+    let interval = if cell.interval.is_empty() { String::new() } else { format!(" ({})", cell.interval) };
+    let says = format!("{}{interval}", cell.value);
+    svg.text("label", [MARGIN, top + 12.0], Anchor::Start, &cut(&label(document, row), LABEL));
+    svg.text("label", [WIDTH - MARGIN, top + 12.0], Anchor::End, &says);
+    let open = if tone(row) == Tone::Open { " open" } else { "" };
+    let middle = top + f64::midpoint(LANE, ROW - 3.0);
+    if let Some((lo, hi)) = limits_of(row) {
+        svg.line(&format!("interval{open}"), [axis.at(lo), middle], [axis.at(hi), middle]);
+        for end in [lo, hi] {
+            svg.line(&format!("interval{open}"), [axis.at(end), middle - 5.0], [axis.at(end), middle + 5.0]);
+        }
+    }
+    svg.dot(&format!("point{open}"), [axis.at(ratio), middle], 4.5, &format!("{}: {says}", label(document, row)));
+}
+
+fn ticks_along(svg: &mut Svg, axis: &Axis, bottom: f64) {
+    svg.line("rule", [axis.from, bottom], [axis.to, bottom]);
+    for (value, text) in axis.ticks(6.0) {
+        let x = axis.at(value);
+        svg.line("rule", [x, bottom], [x, bottom + 4.0]);
+        svg.text("tick", [x, bottom + 17.0], Anchor::Middle, &text);
+    }
+}
+
+/// The figure in words, for those who cannot see it.
+fn description(document: &Document, rows: &[&RatioRow]) -> String {
+    let say = |row: &&RatioRow| {
+        let cell = ratio_cell(document, row)?;
+        let interval = if cell.interval.is_empty() { String::new() } else { format!(", {}", cell.interval) };
+        Some(format!("{}: {}{interval}", label(document, row), cell.value))
+    };
+    rows.iter().filter_map(say).collect::<Vec<_>>().join("; ")
+}
+
+/// What a ratio compares: the treatment, and the other where it is not plain from it.
+fn label(document: &Document, row: &RatioRow) -> String {
+    let factors = Factors::of(&document.run);
+    match row.contrast {
+        Contrast::Factor | Contrast::PageSize => {
+            format!("{} : {}", factors.name(&row.treatment), factors.name(&row.relative_to))
+        }
+        Contrast::Environment | Contrast::SelfCheck => factors.name(&row.treatment),
+    }
+}
+
+/// What every block gave for one ratio, or for one treatment where no ratio was asked for.
+struct Course {
+    label: String,
+    points: Vec<(u64, Option<f64>, Mark)>,
+    limits: Option<[f64; 2]>,
+    centre: Option<f64>,
+    ratio: bool,
+}
+
+/// Whether a trial counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Counts,
+    Flagged,
+    Void,
+}
+
+/// One figure for each ratio: its value in every block, in order.
+fn courses(document: &Document) -> Vec<Figure> {
+    let of_metric = |row: &&RatioRow| row.metric == document.run.metric;
+    let ratios = document.ratios.iter().filter(of_metric).map(|row| ratio_course(document, row));
+    let mut courses: Vec<Course> = ratios.filter(|course| !course.points.is_empty()).take(MOST).collect();
+    if courses.is_empty() {
+        let rows = document.estimates.iter().filter(|row| row.metric == document.run.metric);
+        courses = rows
+            .map(|row| Course {
+                label: Factors::of(&document.run).name(&row.treatment),
+                points: points(
+                    document,
+                    |trial| median(document, trial, &row.treatment),
+                    |trial| trial.arms.iter().any(|arm| arm.treatment == row.treatment),
+                ),
+                limits: row
+                    .lo
+                    .zip(row.hi)
+                    .map(|(lo, hi)| [lo, hi])
+                    .filter(|ends| ends.iter().all(|end| end.is_finite())),
+                centre: Some(row.estimate).filter(|estimate| estimate.is_finite()),
+                ratio: false,
+            })
+            .filter(|course| !course.points.is_empty())
+            .take(MOST)
+            .collect();
+    }
+    (1..).zip(&courses).filter_map(|(number, course)| draw(document, course, number)).collect()
+}
+
+fn ratio_course(document: &Document, row: &RatioRow) -> Course {
+    let belongs = |trial: &TrialRow| match trial.arms.as_slice() {
+        [below, above] => below.treatment == row.relative_to && above.treatment == row.treatment,
+        _ => false,
+    };
+    let cell = document.trials.iter().find(|trial| belongs(trial)).map(|trial| trial.cell);
+    let value = |trial: &TrialRow| {
+        let [below, above] = trial.arms.as_slice() else { return None };
+        let of = |arm: &baremark_model::document::TrialArm| {
+            arm.medians.iter().find(|sample| sample.metric == row.metric).map(|sample| sample.value)
+        };
+        Some(of(above)? / of(below)?)
+    };
+    Course {
+        label: label(document, row),
+        points: points(document, value, |trial| Some(trial.cell) == cell),
+        limits: limits_of(row).map(|(lo, hi)| [lo, hi]),
+        centre: ratio_of(row),
+        ratio: true,
+    }
+}
+
+fn median(document: &Document, trial: &TrialRow, treatment: &Treatment) -> Option<f64> {
+    let arm = trial.arms.iter().find(|arm| arm.treatment == *treatment)?;
+    arm.medians.iter().find(|sample| sample.metric == document.run.metric).map(|sample| sample.value)
+}
+
+fn points(
+    document: &Document,
+    value: impl Fn(&TrialRow) -> Option<f64>,
+    belongs: impl Fn(&TrialRow) -> bool,
+) -> Vec<(u64, Option<f64>, Mark)> {
+    let mark = |trial: &TrialRow| match trial.status {
+        TrialStatus::Ok if trial.flags.is_empty() => Mark::Counts,
+        TrialStatus::Ok => Mark::Flagged,
+        TrialStatus::Void { .. } | TrialStatus::Failed { .. } => Mark::Void,
+    };
+    let trials = document.trials.iter().filter(|trial| belongs(trial));
+    trials.map(|trial| (trial.block, value(trial).filter(|v| v.is_finite() && *v > 0.0), mark(trial))).collect()
+}
+
+fn draw(document: &Document, course: &Course, number: usize) -> Option<Figure> {
+    const HEIGHT: f64 = 150.0;
+    const LEFT: f64 = 62.0;
+    const TOP: f64 = 10.0;
+    let values = course.points.iter().filter_map(|(_, value, _)| *value);
+    let shown = values.chain(course.limits.into_iter().flatten()).chain(course.centre);
+    let up = Axis::over(shown, [TOP + HEIGHT, TOP], course.ratio)?;
+    let last = course.points.iter().map(|(block, ..)| *block).max().unwrap_or(0);
+    #[expect(clippy::cast_precision_loss, reason = "counts of blocks are small")]
+    let blocks = |block: u64| LEFT + 8.0 + (WIDTH - MARGIN - LEFT - 16.0) * block as f64 / (last.max(1)) as f64;
+    let name = format!("course-{number}");
+    let title = format!("{}: block by block", course.label);
+    let mut svg = Svg::new(&name, [WIDTH, TOP + HEIGHT + 36.0], &title, &course_in_words(course));
+    if let Some([lo, hi]) = course.limits {
+        svg.rect("limits", [LEFT, up.at(hi)], [WIDTH - MARGIN - LEFT, up.at(lo) - up.at(hi)]);
+    }
+    for (value, text) in up.ticks(4.0) {
+        svg.line("rule", [LEFT, up.at(value)], [WIDTH - MARGIN, up.at(value)]);
+        svg.text("tick", [LEFT - 6.0, up.at(value) + 4.0], Anchor::End, &text);
+    }
+    if course.ratio && (up.least..=up.most).contains(&0.0) {
+        svg.line("one", [LEFT, up.at(1.0)], [WIDTH - MARGIN, up.at(1.0)]);
+    }
+    if let Some(centre) = course.centre {
+        svg.line("estimate", [LEFT, up.at(centre)], [WIDTH - MARGIN, up.at(centre)]);
+    }
+    for &(block, value, mark) in &course.points {
+        let at = [blocks(block), value.map_or(TOP + HEIGHT, |value| up.at(value))];
+        let says = value.map_or_else(|| "no value".to_owned(), |value| fixed(value, three_digits(value) + 1));
+        let says = format!("block {}: {says}", block + 1);
+        match mark {
+            Mark::Counts => svg.dot("point", at, 2.8, &says),
+            Mark::Flagged => svg.dot("point flagged", at, 3.2, &format!("{says}, flagged")),
+            Mark::Void => svg.cross("void", at, 4.0, &format!("{says}, does not count")),
+        }
+    }
+    svg.text("tick", [blocks(0), TOP + HEIGHT + 18.0], Anchor::Middle, "1");
+    if last > 0 {
+        svg.text("tick", [blocks(last), TOP + HEIGHT + 18.0], Anchor::Middle, &(last + 1).to_string());
+    }
+    svg.text("axis", [f64::midpoint(LEFT, WIDTH), TOP + HEIGHT + 32.0], Anchor::Middle, "block");
+    let what = if course.ratio { "ratio".to_owned() } else { Quantity::of(document, &document.run.metric).unit };
+    Some(Figure { caption: format!("{}: {what} in each block", course.label), name, svg })
+}
+
+fn course_in_words(course: &Course) -> String {
+    let values: Vec<f64> = course.points.iter().filter_map(|(_, value, _)| *value).collect();
+    let void = course.points.iter().filter(|(.., mark)| *mark == Mark::Void).count();
+    let (least, most) = values.iter().fold((f64::INFINITY, 0.0_f64), |(l, m), &v| (l.min(v), m.max(v)));
+    if values.is_empty() {
+        return format!("{} trials, none with a value", course.points.len());
+    }
+    let spread = percent((most / least - 1.0).abs());
+    let void = if void == 0 { String::new() } else { format!(", {void} not counting") };
+    format!("{} trials{void}; the largest value is {spread} above the smallest", course.points.len())
+}

@@ -1,0 +1,212 @@
+//! The study's table: one factor down the side, one along the top, estimates with their ratios in the cells.
+//!
+//! A treatment to which a factor does not apply (native has no host backing) stands in every row that it agrees with, as
+//! the base does in a published table. What this machine cannot run keeps its cell, with the reason below.
+
+use crate::number::{self, Digits, fixed, ratio_decimals};
+use crate::text::clean;
+use crate::treatment::{Factors, join, phrase};
+use crate::words::{self, Quantity, Tone, limits_of, ratio_of};
+use baremark_model::document::{Document, EstimateRow, RatioRow};
+use baremark_model::plan::{Contrast, Treatment};
+
+/// A table as data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Grid {
+    /// What the numbers are.
+    pub caption: String,
+    /// Heads of the columns.
+    pub columns: Vec<String>,
+    /// The rows.
+    pub rows: Vec<GridRow>,
+    /// Reasons for what is not available, in the order of their numbers.
+    pub reasons: Vec<String>,
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GridRow {
+    /// Its levels in words.
+    pub label: String,
+    /// One cell for each column.
+    pub cells: Vec<Cell>,
+}
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cell {
+    /// The study does not ask for it.
+    Blank,
+    /// This machine cannot run it: the reason's number, from 1.
+    Absent(usize),
+    /// It was measured.
+    Measured {
+        /// The estimate with its half-width.
+        estimate: String,
+        /// Its ratio, where one was asked for.
+        ratio: Option<RatioCell>,
+    },
+    /// It was to be measured and no trial counts.
+    Nothing,
+}
+
+/// A ratio in a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RatioCell {
+    /// The estimate: `0.8475`.
+    pub value: String,
+    /// Its interval: `0.8440 to 0.8510`; empty where there is none.
+    pub interval: String,
+    /// Half of it: ` ± 0.0035`; empty where there is none.
+    pub half_width: String,
+    /// The verdict in words; empty for a contrast of page sizes.
+    pub verdict: String,
+    /// The verdict in a word or two.
+    pub short: String,
+    /// How it is to be taken.
+    pub tone: Tone,
+}
+
+/// The table of one metric; `None` where nothing was measured and nothing is absent.
+pub(crate) fn grid(document: &Document, metric: &str) -> Option<Grid> {
+    let layout = Layout::of(document);
+    if layout.columns.is_empty() {
+        return None;
+    }
+    let mut reasons: Vec<String> = Vec::new();
+    let rows = layout
+        .rows
+        .iter()
+        .map(|row| GridRow {
+            label: join(&layout.factors.levels(row, &[])).replace(" and ", ", "),
+            cells: layout.columns.iter().map(|column| layout.cell(metric, row, column, &mut reasons)).collect(),
+        })
+        .collect();
+    Some(Grid {
+        caption: caption(document, metric),
+        columns: layout.columns.iter().map(|column| phrase(&document.run.columns, column)).collect(),
+        rows,
+        reasons,
+    })
+}
+
+fn caption(document: &Document, metric: &str) -> String {
+    let quantity = Quantity::of(document, metric);
+    let ratios = document.ratios.iter().any(|row| row.metric == metric && row.contrast != Contrast::PageSize);
+    let below = if ratios { "; below it the ratio" } else { "" };
+    format!("{} (mean ± half its 95 % interval{below})", quantity.caption())
+}
+
+struct Layout<'d> {
+    document: &'d Document,
+    factors: Factors<'d>,
+    columns: Vec<String>,
+    rows: Vec<Treatment>,
+}
+
+impl<'d> Layout<'d> {
+    fn of(document: &'d Document) -> Self {
+        let factors = Factors::of(&document.run);
+        let along = document.run.columns.as_str();
+        let measured = document.estimates.iter().map(|row| &row.treatment);
+        let tried = document.trials.iter().flat_map(|trial| trial.arms.iter().map(|arm| &arm.treatment));
+        let all: Vec<&Treatment> =
+            measured.chain(document.absent.iter().map(|row| &row.treatment)).chain(tried).collect();
+        let mut columns: Vec<String> = Vec::new();
+        let mut rows: Vec<Treatment> = Vec::new();
+        for treatment in all {
+            let label = column_of(treatment, along);
+            if !columns.contains(&label) {
+                columns.push(label);
+            }
+            let rest = factors.levels(treatment, &[along]);
+            let row: Treatment = rest.iter().map(|(key, label)| ((*key).to_owned(), (*label).to_owned())).collect();
+            if !rows.contains(&row) {
+                rows.push(row);
+            }
+        }
+        columns.sort_by_key(|label| factors.rank(along, label));
+        let whole = rows.clone();
+        rows.retain(|row| !whole.iter().any(|other| other.len() > row.len() && agrees(row, other)));
+        let down = document.run.rows.as_deref();
+        rows.sort_by_key(|row| order(&factors, row, down));
+        Layout { document, factors, columns, rows }
+    }
+
+    fn cell(&self, metric: &str, row: &Treatment, column: &str, reasons: &mut Vec<String>) -> Cell {
+        let along = self.document.run.columns.as_str();
+        let here = |treatment: &Treatment| {
+            let rest = treatment.iter().filter(|(key, _)| *key != along);
+            column_of(treatment, along) == column
+                && rest.clone().all(|(k, label)| row.get(k).is_none_or(|l| l == label))
+        };
+        let document = self.document;
+        if let Some(found) = document.estimates.iter().find(|row| row.metric == metric && here(&row.treatment)) {
+            let of_it = |ratio: &&RatioRow| ratio.metric == metric && ratio.treatment == found.treatment;
+            let wanted = document.ratios.iter().filter(of_it).find(|ratio| ratio.contrast != Contrast::PageSize);
+            return measured(document, found, wanted);
+        }
+        if let Some(absent) = document.absent.iter().find(|absent| here(&absent.treatment)) {
+            let reason = clean(&absent.reason);
+            let known = reasons.iter().position(|text| *text == reason);
+            return Cell::Absent(
+                1 + known.unwrap_or_else(|| {
+                    reasons.push(reason);
+                    reasons.len() - 1
+                }),
+            );
+        }
+        let tried = document.trials.iter().any(|trial| trial.arms.iter().any(|arm| here(&arm.treatment)));
+        if tried { Cell::Nothing } else { Cell::Blank }
+    }
+}
+
+fn measured(document: &Document, row: &EstimateRow, ratio: Option<&RatioRow>) -> Cell {
+    let estimate = number::estimate(row.estimate, row.lo, row.hi);
+    Cell::Measured { estimate, ratio: ratio.and_then(|ratio| ratio_cell(document, ratio)) }
+}
+
+/// A ratio as a table shows it; `None` where no block counts.
+pub(crate) fn ratio_cell(document: &Document, row: &RatioRow) -> Option<RatioCell> {
+    let ratio = ratio_of(row)?;
+    let limits = limits_of(row);
+    let places = ratio_decimals(ratio, limits, 1.0, Digits::Two);
+    let interval = limits.map(|(lo, hi)| format!("{} to {}", fixed(lo, places), fixed(hi, places)));
+    let half_width = limits.map(|(lo, hi)| format!(" ± {}", fixed((hi - lo) / 2.0, places)));
+    let (verdict, short) = match row.contrast {
+        Contrast::PageSize => (String::new(), String::new()),
+        Contrast::SelfCheck => {
+            let found = match limits {
+                Some((lo, hi)) if (lo..=hi).contains(&1.0) => "no difference found",
+                Some(_) => "differs from itself",
+                None => "too few blocks",
+            };
+            (found.to_owned(), found.to_owned())
+        }
+        _ => (words::outcome(document, row), words::short(document, row)),
+    };
+    Some(RatioCell {
+        value: fixed(ratio, places),
+        interval: interval.unwrap_or_default(),
+        half_width: half_width.unwrap_or_default(),
+        verdict,
+        short,
+        tone: words::tone(row),
+    })
+}
+
+/// A treatment's level of the columns' factor. Native is what runs where no environment varies.
+fn column_of(treatment: &Treatment, along: &str) -> String {
+    treatment.get(along).cloned().unwrap_or_else(|| "native".to_owned())
+}
+
+/// Whether `row` says nothing that `other` does not.
+fn agrees(row: &Treatment, other: &Treatment) -> bool {
+    row.iter().all(|(key, label)| other.get(key) == Some(label))
+}
+
+fn order(factors: &Factors<'_>, row: &Treatment, first: Option<&str>) -> Vec<usize> {
+    let mut levels = factors.levels(row, &[]);
+    levels.sort_by_key(|(key, _)| Some(*key) != first);
+    levels.iter().map(|(key, label)| factors.rank(key, label)).collect()
+}

@@ -1,0 +1,167 @@
+//! Numbers as a reader may trust them: digits by the width of the interval.
+//!
+//! In tables a half-width is shown with two significant digits and the estimate to the same decimal. In sentences the rule
+//! of the Particle Data Group is followed (Review of Particle Physics, section 5.3): a half-width whose leading digits
+//! are above 35 supports one digit, others two. Without an interval, three significant digits are shown.
+
+use std::fmt::Write;
+
+/// How many digits of a half-width are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Digits {
+    /// Two, always: tables.
+    Two,
+    /// One or two, by the rule of the Particle Data Group: sentences.
+    Plain,
+}
+
+/// Decimals to which a value with this half-width is shown; negative means tens, hundreds, ...
+pub(crate) fn decimals(half_width: f64, digits: Digits) -> Option<i32> {
+    if !half_width.is_finite() || half_width <= 0.0 {
+        return None;
+    }
+    let (leading, exponent) = scientific(half_width, 1)?;
+    match digits {
+        Digits::Plain if leading > 3.54 => Some(-exponent),
+        _ => Some(1 - exponent),
+    }
+}
+
+/// Decimals for a ratio and its interval, all in `unit`s (100 for percent): by the half-width, and one or two more where
+/// rounding would put a limit on 1 that is not there, because then the interval would contradict its verdict.
+pub(crate) fn ratio_decimals(ratio: f64, interval: Option<(f64, f64)>, unit: f64, digits: Digits) -> i32 {
+    let by_width = interval.and_then(|(lo, hi)| decimals((hi - lo) / 2.0 * unit, digits));
+    let (Some(places), Some((lo, hi))) = (by_width, interval) else { return three_digits(ratio * unit) };
+    let one = |places| fixed(unit, places);
+    let misleads = |places| [lo, hi].iter().any(|&x| (x - 1.0).abs() > 1e-9 && fixed(x * unit, places) == one(places));
+    (places..places + 3).find(|&places| !misleads(places)).unwrap_or(places)
+}
+
+/// Decimals that show three significant digits of `value`.
+pub(crate) fn three_digits(value: f64) -> i32 {
+    scientific(value.abs(), 2).map_or(0, |(_, exponent)| 2 - exponent)
+}
+
+/// Mantissa and decimal exponent of a positive value, rounded to `places` after the point first, so that 0.0996 is 1.0e-1.
+fn scientific(value: f64, places: usize) -> Option<(f64, i32)> {
+    let text = format!("{value:.places$e}");
+    let (mantissa, exponent) = text.split_once('e')?;
+    Some((mantissa.parse().ok()?, exponent.parse().ok()?))
+}
+
+/// `value` to `decimals`; those below zero round before the point.
+pub(crate) fn fixed(value: f64, decimals: i32) -> String {
+    let text = match usize::try_from(decimals) {
+        Ok(places) => format!("{value:.places$}"),
+        Err(_) => {
+            let unit = 10_f64.powi(-decimals);
+            format!("{:.0}", (value / unit).round() * unit)
+        }
+    };
+    match text.strip_prefix('-') {
+        Some(zero) if zero.chars().all(|c| matches!(c, '0' | '.')) => zero.to_owned(),
+        _ => text,
+    }
+}
+
+/// An estimate with its half-width, `0.01561 ± 0.00015`; far from one, `(1.234 ± 0.012)e-7`.
+pub(crate) fn estimate(value: f64, lo: Option<f64>, hi: Option<f64>) -> String {
+    if !value.is_finite() {
+        return "no number".to_owned();
+    }
+    let half_width = lo.zip(hi).map(|(lo, hi)| (hi - lo) / 2.0).filter(|half| half.is_finite());
+    let exponent = scientific(value.abs(), 2).map_or(0, |(_, exponent)| exponent);
+    if value != 0.0 && !(-4..=8).contains(&exponent) {
+        let scale = 10_f64.powi(exponent);
+        let inner = with_half_width(value / scale, half_width.map(|half| half / scale));
+        return format!("({inner})e{exponent}");
+    }
+    with_half_width(value, half_width)
+}
+
+fn with_half_width(value: f64, half_width: Option<f64>) -> String {
+    match half_width {
+        None => fixed(value, three_digits(value)),
+        Some(half) => match decimals(half, Digits::Two) {
+            Some(places) => format!("{} ± {}", fixed(value, places), fixed(half, places)),
+            None => format!("{} ± 0", fixed(value, three_digits(value).max(0) + 3)),
+        },
+    }
+}
+
+/// A share as a percentage with two significant digits: `1.4 %`, `0.084 %`, `12 %`.
+pub(crate) fn percent(share: f64) -> String {
+    match decimals(share.abs() * 100.0, Digits::Two) {
+        Some(places) => format!("{} %", fixed(share * 100.0, places)),
+        None => "0 %".to_owned(),
+    }
+}
+
+/// A count with its noun: `1 trial`, `3 trials`.
+pub(crate) fn count(n: u64, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+/// A duration for people: `850 ms`, `41 s`, `2 min 51 s`, `3 h 5 min`.
+pub(crate) fn duration(nanoseconds: u64) -> String {
+    let milliseconds = nanoseconds / 1_000_000;
+    let seconds = (milliseconds + 500) / 1000;
+    let mut text = String::new();
+    let done = match seconds {
+        0 => write!(text, "{milliseconds} ms"),
+        1..100 => write!(text, "{seconds} s"),
+        100..3600 if seconds.is_multiple_of(60) => write!(text, "{} min", seconds / 60),
+        100..3600 => write!(text, "{} min {} s", seconds / 60, seconds % 60),
+        _ => write!(text, "{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    };
+    debug_assert!(done.is_ok(), "a string takes everything");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_follow_the_half_width() {
+        let shown = |value: f64, half: f64| estimate(value, Some(value - half), Some(value + half));
+        assert_eq!(shown(0.015_612_3, 0.000_151), "0.01561 ± 0.00015");
+        assert_eq!(shown(20473.4, 231.0), "20470 ± 230");
+        assert_eq!(shown(1.0, 0.099_6), "1.00 ± 0.10", "rounded before digits are counted");
+        assert_eq!(shown(37.04, 12.0), "37 ± 12");
+        assert_eq!(shown(1.234_5e-7, 1.2e-9), "(1.235 ± 0.012)e-7");
+        assert_eq!(shown(3.0, 0.0), "3.00000 ± 0");
+        assert_eq!(shown(-0.001, 1.0), "0.0 ± 1.0");
+        assert_eq!(estimate(0.015_61, None, None), "0.0156");
+        assert_eq!(estimate(20473.0, None, Some(1.0)), "20500");
+        assert_eq!(estimate(f64::NAN, None, None), "no number");
+        assert_eq!(estimate(0.0, None, None), "0.00");
+    }
+
+    #[test]
+    fn sentences_show_one_digit_where_two_would_be_noise() {
+        assert_eq!(decimals(0.85, Digits::Plain), Some(1));
+        assert_eq!(decimals(0.85, Digits::Two), Some(2));
+        assert_eq!(decimals(0.35, Digits::Plain), Some(2));
+        assert_eq!(decimals(0.097, Digits::Plain), Some(2));
+        assert_eq!(decimals(0.0, Digits::Two), None);
+        assert_eq!(decimals(f64::INFINITY, Digits::Two), None);
+    }
+
+    #[test]
+    fn a_limit_that_is_not_1_is_never_shown_as_1() {
+        let places = |lo, hi| ratio_decimals(0.9938, Some((lo, hi)), 100.0, Digits::Plain);
+        assert_eq!(places(0.9881, 0.9985), 1);
+        assert_eq!(places(0.9881, 0.9996), 2, "99.96, not 100.0");
+        assert_eq!(places(0.9881, 0.999_996), 1, "nothing short would tell");
+        assert_eq!(ratio_decimals(0.9938, None, 1.0, Digits::Two), 3);
+    }
+
+    #[test]
+    fn shares_and_durations_are_for_people() {
+        assert_eq!([0.0141, 0.00084, 0.123, 0.0].map(percent), ["1.4 %", "0.084 %", "12 %", "0 %"]);
+        let times = [850_000_000, 41_000_000_000, 171_000_000_000, 11_100_000_000_000, 999_900_000, 400_000];
+        assert_eq!(times.map(duration), ["1 s", "41 s", "2 min 51 s", "3 h 5 min", "1 s", "0 ms"]);
+        assert_eq!(duration(499_000_000), "499 ms");
+    }
+}

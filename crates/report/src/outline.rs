@@ -1,0 +1,224 @@
+//! What a report of a run says, before anybody lays it out.
+
+use crate::grid::{Grid, grid};
+use crate::number::{self, count, percent};
+use crate::provenance;
+use crate::text::clean;
+use crate::treatment::{ENVIRONMENT, Factors};
+use crate::words::{Headline, Quantity, Tone, headline, limits_of};
+use baremark_model::document::Document;
+use baremark_model::event::TrialStatus;
+use baremark_model::plan::{Contrast, Treatment};
+use std::collections::BTreeMap;
+
+/// A report's parts, in the order in which they are to be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outline {
+    /// The study's question.
+    pub title: String,
+    /// Workload, place, size and name of the run, in one line.
+    pub context: String,
+    /// What a reader must know before any number.
+    pub cautions: Vec<String>,
+    /// The verdicts in words.
+    pub headlines: Vec<Headline>,
+    /// What the verdicts mean and do not mean.
+    pub notes: Vec<String>,
+    /// The headline metric's table, then those of the other metrics.
+    pub grids: Vec<Grid>,
+    /// Contrasts of page sizes, which are no cost of virtualization.
+    pub contrasts: Vec<Headline>,
+    /// What should be known beside the numbers.
+    pub flags: Vec<String>,
+    /// Trials that do not count, by reason.
+    pub discarded: Vec<String>,
+    /// Where the numbers come from: a word and what it says.
+    pub provenance: Vec<(&'static str, String)>,
+}
+
+/// The outline of a document.
+pub(crate) fn outline(document: &Document) -> Outline {
+    let of = |page_size: bool| -> Vec<Headline> {
+        let wanted = document.ratios.iter().filter(|row| row.metric == document.run.metric);
+        wanted
+            .filter(|row| (row.contrast == Contrast::PageSize) == page_size)
+            .map(|row| headline(document, row))
+            .collect()
+    };
+    let mut headlines = of(false);
+    if headlines.is_empty() {
+        headlines = without_ratios(document);
+    }
+    Outline {
+        title: clean(&document.run.study),
+        context: context(document),
+        cautions: cautions(document),
+        headlines,
+        notes: notes(document),
+        grids: metrics(document).iter().filter_map(|metric| grid(document, metric)).collect(),
+        contrasts: of(true),
+        flags: flags(document),
+        discarded: discarded(document),
+        provenance: provenance::lines(document),
+    }
+}
+
+/// Blocks that the run has.
+pub(crate) fn blocks(document: &Document) -> u64 {
+    document.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0)
+}
+
+/// The headline's metric, then the others as they come.
+fn metrics(document: &Document) -> Vec<&str> {
+    let mut metrics = vec![document.run.metric.as_str()];
+    for row in &document.estimates {
+        if !metrics.contains(&row.metric.as_str()) {
+            metrics.push(&row.metric);
+        }
+    }
+    metrics
+}
+
+fn context(document: &Document) -> String {
+    let run = &document.run;
+    let blocks = count(blocks(document), "block");
+    format!("{} on {} · {blocks} · run {}", clean(&run.workload), clean(&run.native_means), clean(&run.id))
+}
+
+fn cautions(document: &Document) -> Vec<String> {
+    let run = &document.run;
+    let mut cautions = Vec::new();
+    if run.mode.quick {
+        cautions.push("This is a look, not a measurement: --quick ran the fewest blocks and the smallest sizes.");
+    }
+    if run.ended.is_none() {
+        cautions.push("This run has not ended; what follows may change.");
+    }
+    if run.mode.self_check {
+        cautions.push(
+            "Self-check: every treatment against itself. Whatever differs here is noise or a fault of the method.",
+        );
+    }
+    cautions.into_iter().map(str::to_owned).collect()
+}
+
+/// What can be said where no ratio was asked for, or none could be had.
+fn without_ratios(document: &Document) -> Vec<Headline> {
+    let factors = Factors::of(&document.run);
+    let quantity = Quantity::of(document, &document.run.metric);
+    let plain = |sentence: String| Headline { overturned: None, sentence, sensitivity: None, tone: Tone::Plain };
+    let rows = document.estimates.iter().filter(|row| row.metric == document.run.metric);
+    let said: Vec<Headline> = rows
+        .map(|row| {
+            let value = number::estimate(row.estimate, row.lo, row.hi);
+            let trials = count(row.n as u64, "trial");
+            plain(format!("{}: {value} {} ({trials}).", factors.name(&row.treatment), quantity.unit))
+        })
+        .collect();
+    let mut said: Vec<Headline> = missing(document).map(plain).into_iter().chain(said).collect();
+    if document.estimates.is_empty() {
+        said.push(plain("Nothing was measured: no trial counts.".to_owned()));
+    }
+    said
+}
+
+/// What could not be compared for want of it, by environment.
+fn missing(document: &Document) -> Option<String> {
+    let mut places: Vec<String> = Vec::new();
+    for absent in &document.absent {
+        let place = absent.treatment.get(ENVIRONMENT).map_or_else(|| "a treatment".to_owned(), |label| clean(label));
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    (!places.is_empty()).then(|| format!("Nothing could be compared: {} is not available here.", places.join(", ")))
+}
+
+fn notes(document: &Document) -> Vec<String> {
+    let mut notes = Vec::new();
+    let runs_in = |place: &str| {
+        let mut all = document.estimates.iter().map(|row| &row.treatment);
+        all.any(|treatment| treatment.get(ENVIRONMENT).is_some_and(|label| label == place))
+    };
+    if runs_in("microvm") {
+        notes.push("microvm: CPU and MMU part only: a lower bound on the cost of a VM.".to_owned());
+    }
+    if runs_in("null") {
+        notes.push("null: runs nothing; what it shows is the floor of our own timing.".to_owned());
+    }
+    notes.extend(intervals(document));
+    notes
+}
+
+/// What the intervals are.
+fn intervals(document: &Document) -> Option<String> {
+    let rows: Vec<_> =
+        document.ratios.iter().filter(|row| row.metric == document.run.metric && limits_of(row).is_some()).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let mut of: Vec<String> = rows.iter().map(|row| estimand(&row.estimator)).collect();
+    of.sort_unstable();
+    of.dedup();
+    let of = of.join(" or ");
+    let level = |confidence: f64| number::fixed(confidence * 100.0, 1).trim_end_matches(".0").to_owned();
+    let least = rows.iter().map(|row| row.confidence).fold(1.0, f64::min);
+    let most = rows.iter().map(|row| row.confidence).fold(0.0, f64::max);
+    let levels = if level(least) == level(most) {
+        format!("{} %", level(most))
+    } else {
+        format!("{} to {} %", level(least), level(most))
+    };
+    let why = if rows.len() > 1 && level(most) != "95" {
+        format!(", so that over the {} ratios of this study 95 % hold", rows.len())
+    } else {
+        String::new()
+    };
+    Some(format!("Intervals: {levels} for {of}{why}."))
+}
+
+/// What an estimator estimates.
+fn estimand(estimator: &str) -> String {
+    match estimator {
+        "mean log ratio" => "the mean over blocks of the log ratio".to_owned(),
+        "median" => "the median over blocks of the ratio".to_owned(),
+        other => format!("the {} estimate over blocks of the ratio", clean(other)),
+    }
+}
+
+fn flags(document: &Document) -> Vec<String> {
+    let factors = Factors::of(&document.run);
+    let line = |treatment: &Treatment, text: &str, trials: usize| {
+        let place = if treatment.is_empty() { String::new() } else { format!("{}: ", factors.name(treatment)) };
+        let often = if trials == 0 { String::new() } else { format!(" (in {})", count(trials as u64, "trial")) };
+        format!("{place}{}{often}", clean(text))
+    };
+    document.flags.iter().map(|flag| line(&flag.treatment, &flag.text, flag.trials)).collect()
+}
+
+fn discarded(document: &Document) -> Vec<String> {
+    let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
+    for trial in &document.trials {
+        let why = match &trial.status {
+            TrialStatus::Ok => continue,
+            TrialStatus::Void { reasons } if reasons.is_empty() => "void: no reason was given".to_owned(),
+            TrialStatus::Void { reasons } => format!("void: {}", clean(&reasons.join("; "))),
+            TrialStatus::Failed { reason } => format!("failed: {}", clean(reason)),
+        };
+        *reasons.entry(why).or_default() += 1;
+    }
+    reasons.into_iter().map(|(why, n)| format!("{}, {why}", count(n, "trial"))).collect()
+}
+
+/// The trials' tally: "40 trials, of which 38 count".
+pub(crate) fn tally(document: &Document) -> String {
+    let all = document.trials.len() as u64;
+    let counting = document.trials.iter().filter(|trial| trial.status == TrialStatus::Ok).count() as u64;
+    let trials = count(all, "trial");
+    if all == counting { format!("{trials}, all count") } else { format!("{trials}, of which {counting} count") }
+}
+
+/// The widest half-width at the last look, where there was one.
+pub(crate) fn last_width(document: &Document) -> Option<String> {
+    document.looks.last()?.half_width.map(percent)
+}

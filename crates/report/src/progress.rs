@@ -1,0 +1,163 @@
+//! What happens during a run, for whoever watches: plain lines for a pipe, one live line for a terminal.
+
+use crate::number::{count, duration, percent};
+use crate::text::{Style, clean, cut};
+use baremark_model::event::{Event, TrialStatus};
+use baremark_model::study::Design;
+use baremark_model::units::Nanos;
+
+/// Blocks that follow the look at which the precision is met.
+const CONFIRMATION: u64 = 5;
+
+/// One event as a line of a log; `None` for what happens too often to be told.
+#[must_use]
+pub fn line(event: &Event) -> Option<String> {
+    match event {
+        Event::Started { run, title, trials_per_block, blocks_done } => {
+            let trials = count(*trials_per_block as u64, "trial");
+            let before = match blocks_done {
+                0 => String::new(),
+                n => format!(", {} done before", count(*n, "block")),
+            };
+            Some(format!("run {}: {} ({trials} in each block{before})", clean(run), clean(title)))
+        }
+        Event::TrialStarted { .. } | Event::Phase { .. } => None,
+        Event::TrialEnded { block, cell, status, elapsed_ns } => {
+            let place = format!("block {}, trial of cell {cell}", block + 1);
+            match status {
+                // It is stored by now: whoever kills the run after this line does not lose the trial.
+                TrialStatus::Ok => Some(format!("{place} is stored, {}", duration(*elapsed_ns))),
+                TrialStatus::Void { reasons } => Some(format!("{place} is void: {}", clean(&reasons.join("; ")))),
+                TrialStatus::Failed { reason } => Some(format!("{place} failed: {}", clean(reason))),
+            }
+        }
+        Event::Looked(look) => {
+            let width = look.half_width.map(|width| format!(", half-width ±{}", percent(width))).unwrap_or_default();
+            Some(format!("after {}{width}: {}", count(look.blocks, "block"), clean(&look.decision)))
+        }
+        Event::Warning { text } => Some(format!("warning: {}", clean(text))),
+        Event::Stopped { reason, blocks, elapsed_ns } => {
+            Some(format!("stopped after {}, {}: {}", count(*blocks, "block"), duration(*elapsed_ns), clean(reason)))
+        }
+    }
+}
+
+/// The state of a run as its events have told it.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    design: Design,
+    per_block: u64,
+    before: u64,
+    ended: u64,
+    spent_ns: u64,
+    phase: Option<(usize, usize)>,
+    half_width: Option<(u64, f64)>,
+    confirming: bool,
+}
+
+impl Progress {
+    /// Nothing has happened yet in a run of this design.
+    #[must_use]
+    pub fn new(design: &Design) -> Self {
+        Progress {
+            design: design.clone(),
+            per_block: 1,
+            before: 0,
+            ended: 0,
+            spent_ns: 0,
+            phase: None,
+            half_width: None,
+            confirming: false,
+        }
+    }
+
+    /// Takes note of an event.
+    pub fn heard(&mut self, event: &Event) {
+        match event {
+            Event::Started { trials_per_block, blocks_done, .. } => {
+                self.per_block = (*trials_per_block as u64).max(1);
+                self.before = *blocks_done;
+            }
+            Event::TrialStarted { .. } => self.phase = None,
+            Event::Phase { position, of } => self.phase = Some((position + 1, *of)),
+            Event::TrialEnded { elapsed_ns, .. } => {
+                self.phase = None;
+                self.ended += 1;
+                self.spent_ns = self.spent_ns.saturating_add(*elapsed_ns);
+            }
+            Event::Looked(look) => {
+                self.half_width = look.half_width.map(|width| (look.blocks, width));
+                self.confirming = look.decision.starts_with("confirm");
+            }
+            Event::Warning { .. } | Event::Stopped { .. } => {}
+        }
+    }
+
+    /// Blocks that are finished, those of earlier processes included.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.before + self.ended / self.per_block
+    }
+
+    /// About how long the run still takes: what the precision needs by the last look's width, and never beyond budget
+    /// or the most blocks. `None` before the first trial has ended.
+    #[must_use]
+    pub fn to_go(&self, elapsed: Nanos) -> Option<Nanos> {
+        let per_trial = self.spent_ns.checked_div(self.ended)?;
+        let done = self.before.saturating_mul(self.per_block).saturating_add(self.ended);
+        let trials = self.blocks_needed().saturating_mul(self.per_block).saturating_sub(done);
+        let budget = self.design.budget.0.saturating_sub(elapsed.0);
+        Some(Nanos(per_trial.saturating_mul(trials).min(budget)))
+    }
+
+    /// Blocks that the run will probably have: the half-width shrinks with the square root of their number.
+    fn blocks_needed(&self) -> u64 {
+        let design = &self.design;
+        let needed = match self.half_width {
+            None => design.least_blocks + CONFIRMATION,
+            Some((at, _)) if self.confirming => at + CONFIRMATION,
+            Some((at, width)) => scaled(at, (width / design.precision.0).powi(2)).max(at) + CONFIRMATION,
+        };
+        needed.clamp(design.least_blocks, design.most_blocks.max(design.least_blocks))
+    }
+
+    /// The live line for a terminal, cut to its width, without a newline.
+    #[must_use]
+    pub fn status(&self, elapsed: Nanos, style: &Style) -> String {
+        let bar = self.bar(style);
+        let trial = self.ended % self.per_block + 1;
+        let phase = self.phase.map(|(at, of)| format!(", phase {at} of {of}")).unwrap_or_default();
+        let width = self
+            .half_width
+            .map(|(_, width)| format!(" · ±{} of ±{} wanted", percent(width), percent(self.design.precision.0)));
+        let to_go = match self.to_go(elapsed) {
+            Some(Nanos(0)) => "about to end".to_owned(),
+            Some(left) => format!("about {} to go", duration(left.0)),
+            None => format!("at most {}", duration(self.design.budget.0)),
+        };
+        let line = format!(
+            "{bar} {to_go} · block {}, trial {trial} of {}{phase}{} · {}",
+            self.blocks() + 1,
+            self.per_block,
+            width.unwrap_or_default(),
+            duration(elapsed.0),
+        );
+        cut(&style.plain(&line), style.width.saturating_sub(1))
+    }
+
+    fn bar(&self, style: &Style) -> String {
+        const CELLS: u64 = 12;
+        let wanted = self.blocks_needed().saturating_mul(self.per_block).max(1);
+        let done = self.before.saturating_mul(self.per_block).saturating_add(self.ended).min(wanted);
+        let filled = done * CELLS / wanted;
+        let (full, empty) = if style.unicode { ("━", "─") } else { ("#", "-") };
+        (0..CELLS).map(|cell| if cell < filled { full } else { empty }).collect()
+    }
+}
+
+/// `count * factor`, rounded up; a wild factor gives the most there is.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded to 0..=1e9 first")]
+#[expect(clippy::cast_precision_loss, reason = "counts of blocks are small")]
+fn scaled(count: u64, factor: f64) -> u64 {
+    (count as f64 * factor).ceil().clamp(0.0, 1e9) as u64
+}

@@ -1,0 +1,95 @@
+//! Where the numbers come from, and how to have them again.
+
+use crate::number::count;
+use crate::outline::{blocks, last_width, tally};
+use crate::text::clean;
+use crate::treatment::Factors;
+use baremark_model::document::{Document, RunHead};
+use serde_json::Value;
+
+/// The lines of provenance: a word and what it says.
+pub(crate) fn lines(document: &Document) -> Vec<(&'static str, String)> {
+    let run = &document.run;
+    let mut lines = Vec::new();
+    lines.push(("machine", machine(run).unwrap_or_else(|| "not recorded".to_owned())));
+    let fixed = Factors::of(run).fixed();
+    if !fixed.is_empty() {
+        lines.push(("fixed", fixed.join(", ")));
+    }
+    lines.push(("run", format!("{}, {}", clean(&run.id), when(run))));
+    let looks = match (document.looks.len() as u64, last_width(document)) {
+        (0, _) => String::new(),
+        (n, None) => format!("; {}", count(n, "look")),
+        (n, Some(width)) => format!("; {}, the widest half-width ±{width} at the last", count(n, "look")),
+    };
+    lines.push(("blocks", format!("{}; {}{looks}", blocks(document), tally(document))));
+    let stopped = run.stop_reason.as_deref().map_or_else(|| "not yet".to_owned(), clean);
+    lines.push(("stopped", stopped));
+    lines.push(("design", design(run)));
+    if let Some(published) = &run.published {
+        lines.push(("published", clean(published)));
+    }
+    lines.push(("version", format!("baremark {}", clean(&run.version))));
+    lines.push(("reproduce", reproduce(run)));
+    lines
+}
+
+/// The command that runs it again.
+pub(crate) fn reproduce(run: &RunHead) -> String {
+    let quick = if run.mode.quick { " --quick" } else { "" };
+    let check = if run.mode.self_check { " --aa" } else { "" };
+    let file = clean(&run.file);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    let file = if file.chars().all(plain) { file } else { format!("'{}'", file.replace('\'', "'\\''")) };
+    format!("baremark run {file}{quick}{check}")
+}
+
+fn when(run: &RunHead) -> String {
+    match &run.ended {
+        Some(ended) => format!("{} to {}", clean(&run.started), clean(ended)),
+        None => format!("begun {}", clean(&run.started)),
+    }
+}
+
+fn design(run: &RunHead) -> String {
+    let design = &run.design;
+    format!(
+        "precision {}, delta {}, budget {}, phases of {}, seed {}",
+        design.precision, design.delta, design.budget, design.phase, design.seed
+    )
+}
+
+/// The machine in one line, of what its facts tell; `None` when they tell nothing.
+pub(crate) fn machine(run: &RunHead) -> Option<String> {
+    let facts = serde_json::to_value(&run.machine).ok()?;
+    let text = |path: &str| facts.pointer(path).and_then(Value::as_str).map(clean).filter(|text| !text.is_empty());
+    let number = |path: &str| facts.pointer(path).and_then(Value::as_u64);
+    let parts = [
+        text("/cpu/model_name"),
+        number("/cpu/sockets").filter(|&n| n > 1).map(|n| count(n, "socket")),
+        number("/cpu/logical_cpus").map(|n| count(n, "CPU")),
+        number("/memory/total_bytes").map(memory),
+        text("/kernel/release").map(|release| format!("Linux {release}")),
+        text("/virtualization/hypervisor_vendor").map(|vendor| format!("under {}", hypervisor(&vendor))),
+    ];
+    let told: Vec<String> = parts.into_iter().flatten().collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// The hypervisor's name for the twelve letters by which it signs in CPUID leaf 0x4000_0000.
+fn hypervisor(vendor: &str) -> &str {
+    match vendor.trim() {
+        "KVMKVMKVM" => "KVM",
+        "VMwareVMware" => "VMware",
+        "Microsoft Hv" => "Hyper-V",
+        "XenVMMXenVMM" => "Xen",
+        "TCGTCGTCGTCG" => "QEMU's emulation (TCG)",
+        "bhyve bhyve" => "bhyve",
+        other => other,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+fn memory(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / (1_u64 << 30) as f64)
+}

@@ -1,0 +1,253 @@
+//! The report for a terminal or a pipe: verdicts in words first, then the table, then what a reader must know of them.
+
+use crate::grid::{Cell, Grid, RatioCell};
+use crate::outline::{Outline, outline};
+use crate::text::{Paint, Style, left, width, wrap};
+use crate::words::{Headline, Tone};
+use baremark_model::document::Document;
+
+const INDENT: usize = 2;
+const GAP: usize = 3;
+
+/// The report of one run.
+#[must_use]
+pub fn render(document: &Document, style: &Style) -> String {
+    let outline = outline(document);
+    let mut page = Page { style: *style, text: String::new() };
+    page.top(&outline);
+    page.headlines(&outline);
+    for grid in &outline.grids {
+        page.grid(grid);
+    }
+    if !outline.contrasts.is_empty() {
+        page.head("Page-size contrasts: the application's pages differ, so this is not what a VM costs");
+        page.sentences(&outline.contrasts);
+    }
+    page.list("Flags", &outline.flags);
+    page.list("Trials that do not count", &outline.discarded);
+    page.head("Run");
+    let label = outline.provenance.iter().map(|(word, _)| width(word)).max().unwrap_or(0);
+    for (word, says) in &outline.provenance {
+        page.hanging(&left(word, label), says);
+    }
+    page.text
+}
+
+/// Text that grows line by line.
+struct Page {
+    style: Style,
+    text: String,
+}
+
+impl Page {
+    fn line(&mut self, paint: Paint, line: &str) {
+        let line = self.style.paint(paint, line.trim_end());
+        self.text.push_str(&line);
+        self.text.push('\n');
+    }
+
+    /// A paragraph at `indent`, its further lines two columns deeper where it `hangs`.
+    fn paragraph(&mut self, paint: Paint, indent: usize, hang: usize, text: &str) {
+        let text = self.style.plain(text);
+        let room = self.style.width.saturating_sub(indent + hang).max(12);
+        for (index, line) in wrap(&text, room).into_iter().enumerate() {
+            let depth = if index == 0 { indent } else { indent + hang };
+            self.line(paint, &format!("{}{line}", " ".repeat(depth)));
+        }
+    }
+
+    fn head(&mut self, text: &str) {
+        self.text.push('\n');
+        self.paragraph(Paint::Strong, 0, INDENT, text);
+    }
+
+    fn hanging(&mut self, label: &str, text: &str) {
+        let text = self.style.plain(text);
+        let indent = INDENT + width(label) + 2;
+        let room = self.style.width.saturating_sub(indent).max(12);
+        for (index, line) in wrap(&text, room).into_iter().enumerate() {
+            let label = if index == 0 { self.style.paint(Paint::Faint, label) } else { " ".repeat(width(label)) };
+            self.line(Paint::Plain, &format!("{}{label}  {line}", " ".repeat(INDENT)));
+        }
+    }
+
+    fn list(&mut self, head: &str, items: &[String]) {
+        if items.is_empty() {
+            return;
+        }
+        self.head(head);
+        for item in items {
+            self.paragraph(Paint::Plain, INDENT, INDENT, item);
+        }
+    }
+
+    fn top(&mut self, outline: &Outline) {
+        self.paragraph(Paint::Strong, 0, INDENT, &outline.title);
+        self.paragraph(Paint::Faint, 0, INDENT, &outline.context);
+        if !outline.cautions.is_empty() {
+            self.text.push('\n');
+        }
+        for caution in &outline.cautions {
+            self.paragraph(Paint::Caution, 0, 0, caution);
+        }
+    }
+
+    fn headlines(&mut self, outline: &Outline) {
+        self.head("Verdict");
+        self.sentences(&outline.headlines);
+        if !outline.notes.is_empty() {
+            self.text.push('\n');
+        }
+        for note in &outline.notes {
+            self.paragraph(Paint::Faint, INDENT, 0, note);
+        }
+    }
+
+    fn sentences(&mut self, headlines: &[Headline]) {
+        for headline in headlines {
+            if let Some(overturned) = &headline.overturned {
+                self.paragraph(Paint::Caution, INDENT, INDENT, overturned);
+            }
+            self.paragraph(Paint::Strong, INDENT, INDENT, &headline.sentence);
+            if let Some(sensitivity) = &headline.sensitivity {
+                self.paragraph(Paint::Faint, 2 * INDENT, INDENT, sensitivity);
+            }
+        }
+    }
+
+    /// The table whole, else with shorter cells, else in as many parts as fit side by side.
+    fn grid(&mut self, grid: &Grid) {
+        self.head(&grid.caption);
+        let label = grid.rows.iter().map(|row| width(&row.label)).max().unwrap_or(0).min(self.style.width / 3);
+        let room = self.style.width.saturating_sub(INDENT + label);
+        let most = room.saturating_sub(GAP).max(12);
+        let mut laid = Laid::of(grid, Detail::Full, &self.style, most);
+        if laid.widths.iter().map(|w| w + GAP).sum::<usize>() > room {
+            laid = Laid::of(grid, Detail::Short, &self.style, most);
+        }
+        let mut from = 0;
+        while from < laid.widths.len() {
+            let mut to = from + 1;
+            while to < laid.widths.len() && laid.widths[from..=to].iter().map(|w| w + GAP).sum::<usize>() <= room {
+                to += 1;
+            }
+            if from > 0 {
+                self.text.push('\n');
+            }
+            self.part(grid, &laid, label, from..to);
+            from = to;
+        }
+        for (number, reason) in (1..).zip(&grid.reasons) {
+            self.hanging(&format!("[{number}]"), &format!("not available here: {reason}"));
+        }
+    }
+
+    fn part(&mut self, grid: &Grid, laid: &Laid, label: usize, part: std::ops::Range<usize>) {
+        let gap = " ".repeat(GAP);
+        let mut head = " ".repeat(INDENT + label);
+        for column in part.clone() {
+            head.push_str(&gap);
+            head.push_str(&left(&grid.columns[column], laid.widths[column]));
+        }
+        let head = self.style.plain(&head);
+        self.line(Paint::Strong, &head);
+        for (index, (row, cells)) in grid.rows.iter().zip(&laid.cells).enumerate() {
+            let labels = wrap(&row.label, label);
+            let cells: Vec<Lines> = part.clone().map(|column| folded(&cells[column], laid.widths[column])).collect();
+            let height = cells.iter().map(Vec::len).chain([labels.len()]).max().unwrap_or(0);
+            if index > 0 && height > 1 {
+                self.text.push('\n');
+            }
+            for at in 0..height {
+                let mut line = " ".repeat(INDENT);
+                line.push_str(&left(labels.get(at).map_or("", String::as_str), label));
+                for (cell, column) in cells.iter().zip(part.clone()) {
+                    let (paint, text) = cell.get(at).cloned().unwrap_or((Paint::Plain, String::new()));
+                    line.push_str(&gap);
+                    line.push_str(&self.style.paint(paint, &text));
+                    line.push_str(&" ".repeat(laid.widths[column].saturating_sub(width(&text))));
+                }
+                self.line(Paint::Plain, &line);
+            }
+        }
+    }
+}
+
+/// The lines of one cell.
+type Lines = Vec<(Paint, String)>;
+
+/// How much a cell says of its ratio.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// Interval and verdict in words.
+    Full,
+    /// Half-width and verdict in a word or two: the sentences above say the rest.
+    Short,
+}
+
+/// A grid's cells as lines, with the widths of its columns.
+struct Laid {
+    cells: Vec<Vec<Lines>>,
+    widths: Vec<usize>,
+}
+
+impl Laid {
+    fn of(grid: &Grid, detail: Detail, style: &Style, most: usize) -> Self {
+        let cells: Vec<Vec<Lines>> = grid
+            .rows
+            .iter()
+            .map(|row| row.cells.iter().map(|cell| shown(lines(cell, detail), style)).collect())
+            .collect();
+        let widest = |column: usize| {
+            let texts = cells.iter().flat_map(|row: &Vec<Lines>| row[column].iter().map(|(_, text)| width(text)));
+            texts.chain([width(&grid.columns[column])]).max().unwrap_or(0).min(most)
+        };
+        let widths = (0..grid.columns.len()).map(widest).collect();
+        Laid { cells, widths }
+    }
+}
+
+fn lines(cell: &Cell, detail: Detail) -> Lines {
+    match cell {
+        Cell::Blank => vec![(Paint::Faint, "–".to_owned())],
+        Cell::Nothing => vec![(Paint::Caution, "no trial counts".to_owned())],
+        Cell::Absent(reason) => vec![(Paint::Faint, format!("not available here [{reason}]"))],
+        Cell::Measured { estimate, ratio } => {
+            let mut lines = vec![(Paint::Plain, estimate.clone())];
+            lines.extend(ratio.iter().flat_map(|ratio| ratio_lines(ratio, detail)));
+            lines
+        }
+    }
+}
+
+/// Lines as the place can show them; before widths are taken, because `±` is one column and `+-` is two.
+fn shown(lines: Lines, style: &Style) -> Lines {
+    lines.into_iter().map(|(paint, text)| (paint, style.plain(&text))).collect()
+}
+
+fn ratio_lines(ratio: &RatioCell, detail: Detail) -> Lines {
+    let interval = if ratio.interval.is_empty() { String::new() } else { format!(" ({})", ratio.interval) };
+    let (value, verdict) = match detail {
+        Detail::Full => (format!("{}{interval}", ratio.value), ratio.verdict.clone()),
+        Detail::Short => (format!("{}{}", ratio.value, ratio.half_width), ratio.short.clone()),
+    };
+    let mut lines = vec![(Paint::Strong, value)];
+    if !verdict.is_empty() {
+        lines.push((paint(ratio.tone), verdict));
+    }
+    lines
+}
+
+fn paint(tone: Tone) -> Paint {
+    match tone {
+        Tone::Plain => Paint::Plain,
+        Tone::Differs => Paint::Strong,
+        Tone::Alike => Paint::Good,
+        Tone::Open => Paint::Caution,
+    }
+}
+
+/// A cell's lines, wrapped to its column.
+fn folded(lines: &Lines, columns: usize) -> Lines {
+    lines.iter().flat_map(|(paint, text)| wrap(text, columns).into_iter().map(|line| (*paint, line))).collect()
+}

@@ -1,0 +1,222 @@
+//! Text in columns: display width, wrapping, padding, colour, and the removal of what a terminal would obey.
+
+/// Whether escape sequences may be written. Whoever prints decides: this crate does not look at the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Color {
+    /// Plain text, as for a pipe.
+    Never,
+    /// Bold, dim and colours.
+    Always,
+}
+
+/// What the place can show to which text goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Columns.
+    pub width: usize,
+    /// Whether to colour.
+    pub color: Color,
+    /// Whether characters beyond ASCII can be shown.
+    pub unicode: bool,
+}
+
+impl Default for Style {
+    /// As for a pipe: 80 columns, no colour.
+    fn default() -> Self {
+        Style { width: 80, color: Color::Never, unicode: true }
+    }
+}
+
+/// What a piece of text is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Paint {
+    Plain,
+    Strong,
+    Faint,
+    Good,
+    Caution,
+}
+
+impl Style {
+    /// `text` in the colour of its purpose. Applied to whole lines or padded cells, after widths are settled.
+    pub(crate) fn paint(&self, paint: Paint, text: &str) -> String {
+        let code = match paint {
+            Paint::Plain => return text.to_owned(),
+            Paint::Strong => "1",
+            Paint::Faint => "2",
+            Paint::Good => "32",
+            Paint::Caution => "33",
+        };
+        if self.color == Color::Never || text.trim().is_empty() {
+            return text.to_owned();
+        }
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    /// `text` in ASCII where nothing else can be shown. What has no ASCII form stands as `?`.
+    pub(crate) fn plain(&self, text: &str) -> String {
+        if self.unicode {
+            return text.to_owned();
+        }
+        text.chars().fold(String::new(), |mut out, c| {
+            match c {
+                '±' => out.push_str("+-"),
+                '–' | '·' => out.push('-'),
+                '…' => out.push_str("..."),
+                '×' => out.push('x'),
+                c if c.is_ascii() => out.push(c),
+                _ => out.push('?'),
+            }
+            out
+        })
+    }
+}
+
+/// `text` without control characters: what others wrote (titles, reasons, flags) must not move a cursor.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || is_bidi(c) { ' ' } else { c }).collect()
+}
+
+/// Characters that reorder what stands around them.
+fn is_bidi(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Columns that `text` takes (an approximation of UAX #11: wide and combining characters; no emoji sequences).
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().map(columns).sum()
+}
+
+fn columns(c: char) -> usize {
+    match u32::from(c) {
+        0x20..0x300 => 1,
+        0x300..=0x36f | 0x200b..=0x200f | 0x20d0..=0x20ff | 0xfe00..=0xfe0f => 0,
+        0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f => 2,
+        0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f300..=0x1faff | 0x20000..=0x3fffd => 2,
+        _ => 1,
+    }
+}
+
+/// `text` filled up to `columns` on the right.
+pub(crate) fn left(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+/// `text` filled up to `columns` on the left.
+pub(crate) fn right(text: &str, columns: usize) -> String {
+    format!("{}{text}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+/// `text` cut to `columns`, with `…` where something was lost.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mut taken = 0;
+    let kept: String = text
+        .chars()
+        .take_while(|&c| {
+            taken += self::columns(c);
+            taken < columns
+        })
+        .collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// `text` broken at spaces into lines of at most `columns`; a word that is longer is broken where it must be. A number
+/// stays with its `%` and its `±`.
+pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let columns = columns.max(1);
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in words(text) {
+        if !line.is_empty() && width(&line) + 1 + width(&word) <= columns {
+            line.push(' ');
+            line.push_str(&word);
+            continue;
+        }
+        if !line.is_empty() {
+            lines.push(std::mem::take(&mut line));
+        }
+        let mut rest = word.as_str();
+        while width(rest) > columns && rest.chars().count() > 1 {
+            let (head, tail) = rest.split_at(break_at(rest, columns));
+            lines.push(head.trim_end().to_owned());
+            rest = tail;
+        }
+        rest.clone_into(&mut line);
+    }
+    lines.push(line);
+    lines
+}
+
+/// Words, where a unit or sign that must not begin a line clings to the word before it.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let clings = word.starts_with('%') || word == "±" || words.last().is_some_and(|last| last.ends_with('±'));
+        match words.last_mut() {
+            Some(last) if clings => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+/// Where to break a word that is too long: after the last separator that fits, else where the line ends.
+fn break_at(word: &str, columns: usize) -> usize {
+    let mut taken = 0;
+    let mut hard = word.chars().next().map_or(0, char::len_utf8);
+    let mut soft = None;
+    for (at, c) in word.char_indices() {
+        taken += self::columns(c);
+        if taken > columns {
+            break;
+        }
+        hard = at + c.len_utf8();
+        if matches!(c, '/' | '-' | '_' | ',' | ' ') {
+            soft = Some(hard);
+        }
+    }
+    soft.unwrap_or(hard)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_fit_and_numbers_keep_their_units() {
+        assert_eq!(wrap("it keeps 96.2 % of it", 11), ["it keeps", "96.2 % of", "it"]);
+        assert_eq!(wrap("0.1 ± 0.2 GUP/s", 9), ["0.1 ± 0.2", "GUP/s"]);
+        assert_eq!(wrap("/a/very/long/path", 8), ["/a/very/", "long/", "path"].to_vec());
+        assert_eq!(wrap("", 8), [""]);
+        for columns in 1..20 {
+            assert!(wrap("日本語 and abcdefghijkl ± 3 %", columns).iter().all(|line| width(line) <= columns.max(2)));
+        }
+    }
+
+    #[test]
+    fn width_is_what_a_terminal_shows() {
+        assert_eq!(width("0.1 ± 0.2"), 9);
+        assert_eq!(width("日本"), 4);
+        assert_eq!(width("e\u{301}"), 1);
+        assert_eq!(cut("日本語", 5), "日本…");
+        assert_eq!(cut("short", 5), "short");
+        assert_eq!(right("±1", 4), "  ±1");
+    }
+
+    #[test]
+    fn what_others_wrote_cannot_move_the_cursor() {
+        assert_eq!(clean("a\x1b[2Jb\nc\u{202e}d"), "a [2Jb c d");
+    }
+
+    #[test]
+    fn ascii_only_where_nothing_else_can_be_shown() {
+        let style = Style { unicode: false, ..Style::default() };
+        assert_eq!(style.plain("1 ± 2 – é"), "1 +- 2 - ?");
+    }
+}

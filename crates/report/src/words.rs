@@ -1,0 +1,294 @@
+//! Ratios in sentences.
+//!
+//! A sentence names what was compared, says the estimate with its interval, and ends with the verdict. Where native is
+//! itself a virtual machine the sentence says "of this virtual machine". A contrast of page sizes is worded as a contrast
+//! and never as what a virtual machine keeps.
+
+use crate::number::{Digits, count, fixed, percent, ratio_decimals};
+use crate::text::clean;
+use crate::treatment::{ENVIRONMENT, Factors, join};
+use baremark_model::descriptor::Better;
+use baremark_model::document::{Document, Outcome, RatioRow, SensitivityRow};
+use baremark_model::plan::{Contrast, Treatment};
+
+/// A ratio in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Headline {
+    /// Said first: by which other light the verdict would be another.
+    pub overturned: Option<String>,
+    /// The sentence.
+    pub sentence: String,
+    /// The ratio by other lights.
+    pub sensitivity: Option<String>,
+    /// How it is to be taken.
+    pub tone: Tone,
+}
+
+/// How a reader is to take a verdict; layouts colour by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// No verdict, only a statement.
+    Plain,
+    /// There is a difference that matters.
+    Differs,
+    /// There is none that matters.
+    Alike,
+    /// Not decided, or a self-check that finds what is not there.
+    Open,
+}
+
+/// How the verdict of a ratio is to be taken.
+pub(crate) fn tone(row: &RatioRow) -> Tone {
+    match (row.contrast, limits_of(row), row.verdict) {
+        (Contrast::PageSize, ..) => Tone::Plain,
+        (Contrast::SelfCheck, Some((lo, hi)), _) if (lo..=hi).contains(&1.0) => Tone::Alike,
+        (Contrast::SelfCheck, ..) | (.., Outcome::Undecided) => Tone::Open,
+        (.., Outcome::DiffersByMore) => Tone::Differs,
+        (.., Outcome::DiffersByLess | Outcome::Equivalent) => Tone::Alike,
+    }
+}
+
+/// What a metric measures, as far as sentences need it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Quantity {
+    /// Its unit.
+    pub unit: String,
+    /// Which way is better; `None` when the document has no estimate of it.
+    pub better: Option<Better>,
+    name: String,
+}
+
+impl Quantity {
+    /// The quantity that `metric` measures, looked up among the estimates.
+    pub(crate) fn of(document: &Document, metric: &str) -> Self {
+        let row = document.estimates.iter().find(|row| row.metric == metric);
+        Quantity {
+            unit: row.map(|row| clean(&row.unit)).unwrap_or_default(),
+            better: row.map(|row| row.better),
+            name: clean(metric),
+        }
+    }
+
+    fn is_time(&self) -> bool {
+        matches!(self.unit.as_str(), "ns" | "us" | "µs" | "ms" | "s" | "min" | "h")
+    }
+
+    /// The quantity as a noun: a rate's unit is one, other metrics are called by their key.
+    pub(crate) fn noun(&self) -> &str {
+        if self.unit.contains('/') { &self.unit } else { &self.name }
+    }
+
+    /// "1.04 times as long as X", "1.04 times the GUP/s of X".
+    fn times(&self, value: &str, base: &str) -> String {
+        if self.is_time() {
+            format!("{value} times as long as {base}")
+        } else {
+            format!("{value} times the {} of {base}", self.noun())
+        }
+    }
+
+    /// The unit and the direction, for a table's caption.
+    pub(crate) fn caption(&self) -> String {
+        let unit = if self.unit.is_empty() { &self.name } else { &self.unit };
+        match self.better {
+            Some(Better::Higher) => format!("{unit}, higher is better"),
+            Some(Better::Lower) => format!("{unit}, lower is better"),
+            None => unit.clone(),
+        }
+    }
+}
+
+/// A ratio's estimate, where it is one: what is not finite counts as absent.
+pub(crate) fn ratio_of(row: &RatioRow) -> Option<f64> {
+    row.ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+}
+
+/// A ratio's interval, where it has both limits.
+pub(crate) fn limits_of(row: &RatioRow) -> Option<(f64, f64)> {
+    row.lo.zip(row.hi).filter(|(lo, hi)| *lo > 0.0 && hi.is_finite() && lo <= hi)
+}
+
+/// The verdict of a ratio in words for a sentence: the document's own, else what its outcome says.
+fn verdict(document: &Document, row: &RatioRow) -> String {
+    match clean(&row.words) {
+        words if words.trim().is_empty() => outcome(document, row),
+        words => words.trim_end_matches('.').replacen("undecided: ", "undecided; ", 1),
+    }
+}
+
+/// The verdict of a ratio as a table shows it.
+pub(crate) fn outcome(document: &Document, row: &RatioRow) -> String {
+    let delta = document.run.design.delta;
+    match row.verdict {
+        Outcome::DiffersByMore => format!("differs by more than {delta}"),
+        Outcome::DiffersByLess => format!("differs by less than {delta}"),
+        Outcome::Equivalent => format!("equivalent within {delta}"),
+        Outcome::Undecided => match row.more_blocks {
+            Some(more) => format!("undecided, about {more} more blocks"),
+            None => "undecided".to_owned(),
+        },
+    }
+}
+
+/// The verdict in a word or two, for narrow cells.
+pub(crate) fn short(document: &Document, row: &RatioRow) -> String {
+    let delta = document.run.design.delta;
+    match row.verdict {
+        Outcome::DiffersByMore => format!("differs > {delta}"),
+        Outcome::DiffersByLess => format!("differs < {delta}"),
+        Outcome::Equivalent => format!("within {delta}"),
+        Outcome::Undecided => "undecided".to_owned(),
+    }
+}
+
+/// The sentence of one ratio with what stands around it.
+pub(crate) fn headline(document: &Document, row: &RatioRow) -> Headline {
+    let scale = Scale::of(document, row);
+    let lights = |flips: bool| -> Vec<String> {
+        let wanted = row.sensitivity.iter().filter(|light| light.flips || !flips);
+        wanted.map(|light| scale.light(light, row.blocks)).collect()
+    };
+    let overturned = lights(true);
+    Headline {
+        overturned: (!overturned.is_empty())
+            .then(|| format!("The verdict below would flip by another light: {}.", overturned.join("; "))),
+        sentence: sentence(document, row, &scale),
+        sensitivity: (!row.sensitivity.is_empty()).then(|| format!("By other lights: {}.", lights(false).join("; "))),
+        tone: tone(row),
+    }
+}
+
+fn sentence(document: &Document, row: &RatioRow, scale: &Scale) -> String {
+    let Some(ratio) = ratio_of(row) else {
+        let factors = Factors::of(&document.run);
+        let (above, below) = (factors.name(&row.treatment), factors.name(&row.relative_to));
+        let blocks = count(row.blocks as u64, "block");
+        return format!("{above} against {below}: undecided, {blocks} so far.");
+    };
+    match row.contrast {
+        Contrast::SelfCheck => self_check(document, row, scale, ratio),
+        Contrast::Environment => environment(document, row, scale, ratio),
+        Contrast::Factor => format!("{}; {}.", contrast(document, row, scale, ratio), verdict(document, row)),
+        Contrast::PageSize => format!("{}.", contrast(document, row, scale, ratio)),
+    }
+}
+
+/// "microvm keeps 96.2 % of the GUP/s of bare metal with 4k pages (95.4 to 97.1 %): differs by more than 2 %."
+fn environment(document: &Document, row: &RatioRow, scale: &Scale, ratio: f64) -> String {
+    let factors = Factors::of(&document.run);
+    let label = |treatment: &Treatment| treatment.get(ENVIRONMENT).map_or("native", String::as_str).to_owned();
+    let (subject, base) = (clean(&label(&row.treatment)), native(document, &label(&row.relative_to)));
+    let with = factors.levels(&row.treatment, &[ENVIRONMENT]);
+    let with = if with.is_empty() { String::new() } else { format!(" with {}", join(&with)) };
+    let (value, interval) = (scale.show(ratio), scale.interval(row));
+    let quantity = &scale.quantity;
+    let judged = verdict(document, row);
+    if row.verdict == Outcome::Undecided {
+        return format!(
+            "{subject} against {base}{with}: {judged} (so far {value} of the {}{interval}).",
+            quantity.noun()
+        );
+    }
+    let said = match (scale.percent, quantity.better) {
+        (true, _) if ratio < 1.0 => format!("keeps {value} of the {} of {base}", quantity.noun()),
+        (true, _) => format!("reaches {value} of the {} of {base}", quantity.noun()),
+        (false, Some(Better::Lower)) => format!("takes {}", quantity.times(&value, &base)),
+        (false, _) => format!("gives {}", quantity.times(&value, &base)),
+    };
+    let interval = interval.strip_prefix(", ").map(|text| format!(" ({text})")).unwrap_or_default();
+    format!("{subject} {said}{with}{interval}: {judged}.")
+}
+
+/// "2m pages against 4k pages (native): 2.15 times the GUP/s (2.13 to 2.17)"
+fn contrast(document: &Document, row: &RatioRow, scale: &Scale, ratio: f64) -> String {
+    let factors = Factors::of(&document.run);
+    let shared = |key: &str| row.treatment.get(key) == row.relative_to.get(key);
+    let common: Vec<&str> = row.treatment.keys().map(String::as_str).filter(|key| shared(key)).collect();
+    let differing = |treatment: &Treatment| match factors.levels(treatment, &common) {
+        levels if levels.is_empty() => factors.name(treatment),
+        levels => match levels.split_first() {
+            Some((first, rest)) if first.0 == ENVIRONMENT && !rest.is_empty() => {
+                format!("{} with {}", clean(first.1), join(rest))
+            }
+            _ => join(&levels),
+        },
+    };
+    let (above, below) = (differing(&row.treatment), differing(&row.relative_to));
+    let unshared: Vec<&str> = row.treatment.keys().map(String::as_str).filter(|key| !shared(key)).collect();
+    let place = match factors.levels(&row.treatment, &unshared) {
+        levels if levels.is_empty() => String::new(),
+        levels => format!(" ({})", join(&levels).replace(" and ", ", ")),
+    };
+    let value = scale.show(ratio);
+    let amount = if scale.quantity.is_time() {
+        format!("{value} times as long")
+    } else {
+        format!("{value} times the {}", scale.quantity.noun())
+    };
+    let interval = scale.interval(row).strip_prefix(", ").map(|text| format!(" ({text})")).unwrap_or_default();
+    format!("{above} against {below}{place}: {amount}{interval}")
+}
+
+/// "native with 4k pages against itself: no difference found: noise floor ±0.8 %."
+fn self_check(document: &Document, row: &RatioRow, scale: &Scale, ratio: f64) -> String {
+    let name = Factors::of(&document.run).name(&row.treatment);
+    let Some((lo, hi)) = limits_of(row) else {
+        return format!("{name} against itself: too few blocks for a noise floor.");
+    };
+    let floor = percent((hi - 1.0).abs().max((1.0 - lo).abs()));
+    if (lo..=hi).contains(&1.0) {
+        return format!("{name} against itself: no difference found: noise floor ±{floor}.");
+    }
+    let off = percent((ratio - 1.0).abs());
+    let interval = scale.interval(row);
+    format!(
+        "{name} against itself: a difference of {off} was found where there is none ({}{interval}); trust no \
+         difference below {floor} here.",
+        scale.show(ratio)
+    )
+}
+
+/// Of what: native is called what it is.
+fn native(document: &Document, label: &str) -> String {
+    if label == "native" { clean(&document.run.native_means) } else { clean(label) }
+}
+
+/// How one ratio's numbers are shown: as percent or as a factor, and to which decimal.
+struct Scale {
+    percent: bool,
+    decimals: i32,
+    quantity: Quantity,
+}
+
+impl Scale {
+    fn of(document: &Document, row: &RatioRow) -> Self {
+        let quantity = Quantity::of(document, &row.metric);
+        let ratio = ratio_of(row).unwrap_or(1.0);
+        let keeps = matches!(row.contrast, Contrast::Environment) && quantity.better != Some(Better::Lower);
+        let percent = keeps && (0.1..2.0).contains(&ratio);
+        let unit = if percent { 100.0 } else { 1.0 };
+        Scale { percent, decimals: ratio_decimals(ratio, limits_of(row), unit, Digits::Plain), quantity }
+    }
+
+    fn bare(&self, ratio: f64) -> String {
+        fixed(if self.percent { ratio * 100.0 } else { ratio }, self.decimals)
+    }
+
+    fn show(&self, ratio: f64) -> String {
+        let unit = if self.percent { " %" } else { "" };
+        format!("{}{unit}", self.bare(ratio))
+    }
+
+    /// ", 95.4 to 97.1 %", or nothing where there is no interval.
+    fn interval(&self, row: &RatioRow) -> String {
+        match limits_of(row) {
+            Some((lo, hi)) => format!(", {} to {}", self.bare(lo), self.show(hi)),
+            None => String::new(),
+        }
+    }
+
+    fn light(&self, light: &SensitivityRow, of: usize) -> String {
+        let fewer = if light.blocks == of { String::new() } else { format!(" ({} of {of} blocks)", light.blocks) };
+        format!("{} {}{fewer}", clean(&light.name), self.show(light.ratio))
+    }
+}

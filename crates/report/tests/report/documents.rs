@@ -1,0 +1,332 @@
+//! Documents to report on. The numbers are made up after the published small-page and large-page cells.
+
+use baremark_model::descriptor::Better;
+use baremark_model::document::*;
+use baremark_model::event::TrialStatus;
+use baremark_model::machine::MachineFacts;
+use baremark_model::plan::{Absent, Contrast, Mode, Treatment};
+use baremark_model::seam::Sample;
+use baremark_model::study::Design;
+use baremark_model::units::{Nanos, Share};
+use std::collections::BTreeMap;
+
+pub fn treatment(levels: &[(&str, &str)]) -> Treatment {
+    levels.iter().map(|(key, label)| ((*key).to_owned(), (*label).to_owned())).collect()
+}
+
+pub fn arm(environment: &str, page: &str) -> Treatment {
+    treatment(&[("environment", environment), ("page", page)])
+}
+
+pub fn estimate(metric: &str, treatment: &Treatment, value: f64, half: f64) -> EstimateRow {
+    let (unit, better) = match metric {
+        "gups" => ("GUP/s", Better::Higher),
+        "triad" => ("MB/s", Better::Higher),
+        _ => ("ns", Better::Lower),
+    };
+    EstimateRow {
+        metric: metric.to_owned(),
+        unit: unit.to_owned(),
+        better,
+        treatment: treatment.clone(),
+        n: 20,
+        estimate: value,
+        lo: Some(value - half),
+        hi: Some(value + half),
+    }
+}
+
+pub fn ratio(above: &Treatment, below: &Treatment, [ratio, lo, hi]: [f64; 3]) -> RatioRow {
+    let same_page = above.get("page") == below.get("page");
+    let verdict = match (lo, hi) {
+        (lo, hi) if lo > 1.02 || hi < 1.0 / 1.02 => Outcome::DiffersByMore,
+        (lo, hi) if lo >= 1.0 / 1.02 && hi <= 1.02 && lo < 1.0 && hi > 1.0 => Outcome::Equivalent,
+        (lo, hi) if lo >= 1.0 / 1.02 && hi <= 1.02 => Outcome::DiffersByLess,
+        _ => Outcome::Undecided,
+    };
+    RatioRow {
+        metric: "gups".to_owned(),
+        treatment: above.clone(),
+        relative_to: below.clone(),
+        contrast: match (above == below, same_page) {
+            (true, _) => Contrast::SelfCheck,
+            (_, true) => Contrast::Environment,
+            (_, false) => Contrast::PageSize,
+        },
+        blocks: 20,
+        ratio: Some(ratio),
+        lo: Some(lo),
+        hi: Some(hi),
+        confidence: 0.95,
+        estimator: "mean log ratio".to_owned(),
+        verdict,
+        words: String::new(),
+        more_blocks: (verdict == Outcome::Undecided).then_some(34),
+        independence: "shown".to_owned(),
+        sensitivity: Vec::new(),
+    }
+}
+
+pub fn light(name: &str, blocks: usize, ratio: f64, flips: bool) -> SensitivityRow {
+    SensitivityRow { name: name.to_owned(), blocks, ratio, flips }
+}
+
+pub fn trial(block: u64, cell: usize, arms: &[(&Treatment, f64)], status: TrialStatus) -> TrialRow {
+    // Noise that is the same in every run, so that plots have something to show.
+    #[expect(clippy::cast_precision_loss, reason = "small")]
+    let wobble = |k: u64| {
+        let mut mixed = (block * 64 + k * 8 + cell as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        1.0 + 0.03 * ((mixed >> 40) as f64 / (1_u64 << 24) as f64 - 0.5)
+    };
+    let arms = (0..)
+        .zip(arms)
+        .map(|(k, (treatment, value))| {
+            let median = value * wobble(k);
+            TrialArm {
+                treatment: (*treatment).clone(),
+                medians: vec![Sample { metric: "gups".to_owned(), value: median }],
+                phases: (0..4).map(|phase| value * wobble(k + phase)).collect(),
+                counters: BTreeMap::new(),
+                mmu: None,
+            }
+        })
+        .collect();
+    TrialRow { block, cell, status, arms, schedule: vec![0, 1, 1, 0], flags: Vec::new(), elapsed_ns: 2_100_000_000 }
+}
+
+fn factors(list: &[(&str, &[&str])]) -> Vec<(String, Vec<String>)> {
+    list.iter().map(|(key, levels)| ((*key).to_owned(), levels.iter().map(|&l| l.to_owned()).collect())).collect()
+}
+
+pub fn head() -> RunHead {
+    RunHead {
+        id: "20251121-0335-3fa9".to_owned(),
+        study: "StarRandomAccess: native against virtual, small and large pages".to_owned(),
+        file: "studies/star-random-access.toml".to_owned(),
+        workload: "random-access".to_owned(),
+        metric: "gups".to_owned(),
+        published: Some("hpc-memory-2010/star-random-access".to_owned()),
+        native_means: "this virtual machine".to_owned(),
+        rows: Some("page".to_owned()),
+        columns: "environment".to_owned(),
+        factors: factors(&[
+            ("environment", &["native", "microvm"]),
+            ("page", &["4k", "2m"]),
+            ("host_backing", &["2m"]),
+        ]),
+        machine: serde_json::from_value(serde_json::json!({
+            "cpu": { "model_name": "AMD EPYC", "logical_cpus": 2, "sockets": 1 },
+            "memory": { "total_bytes": 25_276_502_016_u64 },
+            "kernel": { "release": "6.1.0-28-amd64" },
+            "virtualization": { "hypervisor": true, "hypervisor_vendor": "KVMKVMKVM" },
+        }))
+        .expect("facts of a machine"),
+        version: "0.1.0".to_owned(),
+        design: Design {
+            precision: Share(0.01),
+            delta: Share(0.02),
+            budget: Nanos(180_000_000_000),
+            phase: Nanos(100_000_000),
+            quads: 2,
+            least_blocks: 10,
+            most_blocks: 200,
+            seed: 1,
+        },
+        mode: Mode::default(),
+        started: "2025-11-21T03:35:57Z".to_owned(),
+        ended: Some("2025-11-21T03:37:41Z".to_owned()),
+        stop_reason: Some("every ratio is within ±1 %, and a confirmation batch of 5 blocks agreed".to_owned()),
+    }
+}
+
+pub fn empty() -> Document {
+    Document {
+        format: FORMAT.to_owned(),
+        run: head(),
+        trials: Vec::new(),
+        estimates: Vec::new(),
+        ratios: Vec::new(),
+        looks: Vec::new(),
+        absent: Vec::new(),
+        flags: Vec::new(),
+        explanations: Vec::new(),
+    }
+}
+
+/// Two pages by two environments, everything decided.
+pub fn typical() -> Document {
+    let [n4, n2] = ["4k", "2m"].map(|page| arm("native", page));
+    let [v4, v2] = [&n4, &n2].map(|native| {
+        let mut virtual_one = native.clone();
+        virtual_one.insert("environment".to_owned(), "microvm".to_owned());
+        virtual_one.insert("host_backing".to_owned(), "2m".to_owned());
+        virtual_one
+    });
+    let mut document = empty();
+    document.estimates = vec![
+        estimate("gups", &n4, 0.018_42, 0.000_12),
+        estimate("gups", &v4, 0.015_61, 0.000_15),
+        estimate("gups", &n2, 0.039_56, 0.000_31),
+        estimate("gups", &v2, 0.039_31, 0.000_28),
+    ];
+    document.ratios = vec![ratio(&v4, &n4, [0.8475, 0.8401, 0.8550]), ratio(&v2, &n2, [0.9938, 0.9881, 0.9995])];
+    for row in &mut document.ratios {
+        row.sensitivity = vec![
+            light("without flagged trials", 18, row.ratio.unwrap_or(1.0) + 0.0011, false),
+            light("median", 20, row.ratio.unwrap_or(1.0) - 0.0022, false),
+            light("native first", 11, row.ratio.unwrap_or(1.0) + 0.0004, false),
+        ];
+    }
+    for block in 0..20 {
+        document.trials.push(trial(block, 0, &[(&n4, 0.018_42), (&v4, 0.015_61)], TrialStatus::Ok));
+        document.trials.push(trial(block, 1, &[(&n2, 0.039_56), (&v2, 0.039_31)], TrialStatus::Ok));
+    }
+    document.looks = vec![
+        LookRow {
+            blocks: 10,
+            half_width: Some(0.0121),
+            independent: true,
+            decision: "continue: ±1.2 % is wider than ±1 %".to_owned(),
+        },
+        LookRow {
+            blocks: 15,
+            half_width: Some(0.0093),
+            independent: true,
+            decision: "confirm: ±1 % is met".to_owned(),
+        },
+        LookRow { blocks: 20, half_width: Some(0.0088), independent: true, decision: "stop: confirmed".to_owned() },
+    ];
+    document
+}
+
+/// As typical, but large pages are not decided and the machine is bare.
+pub fn undecided() -> Document {
+    let mut document = typical();
+    document.run.native_means = "bare metal".to_owned();
+    document.run.stop_reason = Some("the budget of 3 min is spent".to_owned());
+    let row = &mut document.ratios[1];
+    (row.ratio, row.lo, row.hi) = (Some(0.987), Some(0.968), Some(1.007));
+    (row.verdict, row.more_blocks) = (Outcome::Undecided, Some(34));
+    row.words = "undecided: the interval is still too wide; about 34 more blocks".to_owned();
+    document
+}
+
+/// Every treatment against itself; the second finds a difference where there is none.
+pub fn self_check() -> Document {
+    let mut document = typical();
+    document.run.mode = Mode { quick: true, self_check: true };
+    let own: Vec<Treatment> = document.estimates.iter().map(|row| row.treatment.clone()).collect();
+    let found =
+        [[1.0004, 0.9968, 1.0041], [1.0011, 0.9949, 1.0073], [0.9989, 0.9957, 1.0021], [0.9871, 0.9812, 0.9930]];
+    document.ratios = own.iter().zip(found).map(|(own, found)| ratio(own, own, found)).collect();
+    document
+}
+
+/// A machine that cannot run the microVM.
+pub fn absent() -> Document {
+    let mut document = typical();
+    document.ratios.clear();
+    let gone = document.estimates.extract_if(.., |row| row.treatment["environment"] == "microvm");
+    let reason =
+        "/dev/kvm cannot be opened (Permission denied): add the user to the group kvm, or run as root".to_owned();
+    document.absent = gone.map(|row| Absent { treatment: row.treatment, reason: reason.clone() }).collect();
+    for trial in &mut document.trials {
+        trial.arms.truncate(1);
+    }
+    document
+}
+
+/// Ratios to native with small pages: contrasts of page sizes beside a cost of virtualization.
+pub fn page_sizes() -> Document {
+    let mut document = typical();
+    let base = arm("native", "4k");
+    let others: Vec<Treatment> = document.estimates.iter().map(|row| row.treatment.clone()).collect();
+    let found = [[0.8475, 0.8401, 0.8550], [2.1476, 2.1312, 2.1641], [2.1340, 2.1201, 2.1480]];
+    document.ratios = others[1..].iter().zip(found).map(|(other, found)| ratio(other, &base, found)).collect();
+    for row in &mut document.ratios {
+        row.confidence = 0.983;
+    }
+    document
+}
+
+/// Flags, void and failed trials, and a verdict that another light overturns.
+pub fn flagged() -> Document {
+    let mut document = typical();
+    let (v4, n2) = (document.estimates[1].treatment.clone(), document.estimates[2].treatment.clone());
+    document.ratios[1].sensitivity[1] = light("median", 20, 0.9771, true);
+    document.flags = vec![
+        FlagRow { treatment: Treatment::new(), text: "the load average was 1.7 before the run".to_owned(), trials: 0 },
+        FlagRow { treatment: v4, text: "lost time differs between the arms by 0.61 %".to_owned(), trials: 3 },
+        FlagRow { treatment: n2, text: "first and second halves of a phase differ".to_owned(), trials: 1 },
+    ];
+    let moved = || vec!["the arm's memory changed during a phase: 4 MiB less in huge pages".to_owned()];
+    document.trials[5].status = TrialStatus::Void { reasons: moved() };
+    document.trials[9].status = TrialStatus::Void { reasons: moved() };
+    document.trials[30].status =
+        TrialStatus::Failed { reason: "rank 1 did not finish within 10000 ms; the machine was stopped".to_owned() };
+    document.trials[30].arms.clear();
+    document
+}
+
+/// A cost, in nanoseconds, over more columns than fit, with host backing as a further factor.
+pub fn wide() -> Document {
+    let mut document = empty();
+    document.run.study = "Page walks: 日本語 and a title that is long enough to be wrapped at every width".to_owned();
+    document.run.metric = "update_ns".to_owned();
+    document.run.columns = "ranks".to_owned();
+    document.run.rows = Some("environment".to_owned());
+    document.run.factors = factors(&[
+        ("environment", &["native", "microvm"]),
+        ("host_backing", &["4k", "2m"]),
+        ("ranks", &["1", "2", "4", "8"]),
+    ]);
+    for (ranks, factor) in [("1", 1.0), ("2", 1.1), ("4", 1.35), ("8", 2.4)] {
+        let native = treatment(&[("environment", "native"), ("ranks", ranks)]);
+        document.estimates.push(estimate("update_ns", &native, 54.3 * factor, 0.6));
+        for (backing, cost) in [("4k", 1.28), ("2m", 1.18)] {
+            let levels = [("environment", "microvm"), ("host_backing", backing), ("ranks", ranks)];
+            let machine = treatment(&levels);
+            document.estimates.push(estimate("update_ns", &machine, 54.3 * factor * cost, 0.7));
+            let mut row = ratio(&machine, &native, [cost, cost - 0.011, cost + 0.011]);
+            row.metric = "update_ns".to_owned();
+            row.contrast = Contrast::Environment;
+            row.confidence = 0.991;
+            document.ratios.push(row);
+        }
+    }
+    document
+}
+
+/// A factor other than the environment, compared with its first level.
+pub fn scaling() -> Document {
+    let mut document = empty();
+    document.run.study = "STREAM triad by ranks".to_owned();
+    document.run.workload = "stream".to_owned();
+    document.run.metric = "triad".to_owned();
+    document.run.columns = "ranks".to_owned();
+    document.run.rows = None;
+    document.run.published = None;
+    document.run.machine = MachineFacts::default();
+    document.run.factors = factors(&[("ranks", &["1", "2"])]);
+    let (one, two) = (treatment(&[("ranks", "1")]), treatment(&[("ranks", "2")]));
+    document.estimates = vec![estimate("triad", &one, 6617.0, 31.0), estimate("triad", &two, 12_505.0, 88.0)];
+    let mut row = ratio(&two, &one, [1.8898, 1.8741, 1.9057]);
+    row.metric = "triad".to_owned();
+    row.contrast = Contrast::Factor;
+    row.estimator = "median".to_owned();
+    document.ratios = vec![row];
+    document
+}
+
+/// Nothing came of it.
+pub fn nothing() -> Document {
+    let mut document = empty();
+    document.run.ended = None;
+    document.run.stop_reason = None;
+    let failed = TrialStatus::Failed { reason: "the agent died: signal 9".to_owned() };
+    let native = arm("native", "4k");
+    document.trials = vec![trial(0, 0, &[(&native, 1.0)], failed)];
+    document
+}

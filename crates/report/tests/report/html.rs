@@ -1,0 +1,215 @@
+//! The report as a page: by content, and by what it must not contain.
+
+use crate::documents;
+use baremark_model::document::Document;
+use baremark_model::event::TrialStatus;
+use baremark_report::{figure, html};
+
+/// The page without its style, so that golden files show what changes for a reader.
+fn body(document: &Document) -> String {
+    let page = html::render(document);
+    let (_, body) = page.split_once("</style>").expect("a style");
+    body.to_owned()
+}
+
+/// The text of the page as it is read aloud: no tags, no figures' shapes.
+fn text(page: &str) -> String {
+    let mut text = String::new();
+    for piece in page.split('<').skip(1) {
+        let (_, words) = piece.split_once('>').expect("every tag is closed");
+        text.push_str(words.trim_end_matches('\n'));
+        text.push(' ');
+    }
+    let plain = text.replace('\u{a0}', " ").replace("&#39;", "'").replace("&gt;", ">");
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn typical() {
+    insta::assert_snapshot!(body(&documents::typical()));
+}
+
+#[test]
+fn flags_and_an_overturned_verdict() {
+    insta::assert_snapshot!(text(&body(&documents::flagged())));
+}
+
+#[test]
+fn page_size_contrasts() {
+    insta::assert_snapshot!(text(&body(&documents::page_sizes())));
+}
+
+#[test]
+fn absent_microvm() {
+    insta::assert_snapshot!(text(&body(&documents::absent())));
+}
+
+#[test]
+fn the_verdict_stands_before_everything_else() {
+    let page = body(&documents::flagged());
+    let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what} is missing"));
+    assert!(at("<h2 id=\"verdict\">") < at("<table"));
+    assert!(at("would flip by another light") < at("microvm keeps 99.38"), "what overturns a verdict is said first");
+    assert!(at("<table") < at("<svg"));
+    assert!(at("<svg") < at("<h2 id=\"flags\">"));
+    assert!(at("<h2 id=\"flags\">") < at("baremark run studies/star-random-access.toml"));
+}
+
+#[test]
+fn the_page_says_what_the_terminal_says() {
+    let documents = [documents::typical(), documents::undecided(), documents::self_check(), documents::wide()];
+    for document in documents {
+        let style = baremark_report::Style { width: 10_000, ..Default::default() };
+        let terminal = baremark_report::terminal::render(&document, &style);
+        let page = text(&body(&document));
+        for line in
+            terminal.lines().filter(|line| line.contains("of this virtual machine") || line.contains("Intervals"))
+        {
+            assert!(page.contains(line.trim()), "{line}\n{page}");
+        }
+    }
+}
+
+/// Every tag that is opened is closed, in order; enough of a parser for what this crate writes.
+fn assert_well_formed(page: &str) {
+    const VOID: &[&str] = &["meta", "!doctype"];
+    let mut open: Vec<&str> = Vec::new();
+    for piece in page.split('<').skip(1) {
+        let (tag, _) = piece.split_once('>').expect("every tag is closed");
+        let name = tag.split_whitespace().next().unwrap_or_default().trim_end_matches('/');
+        match name.strip_prefix('/') {
+            Some(closed) => assert_eq!(open.pop(), Some(closed), "near <{piece}"),
+            None if VOID.contains(&name) || tag.ends_with('/') => {}
+            None => open.push(name),
+        }
+    }
+    assert!(open.is_empty(), "left open: {open:?}");
+}
+
+#[test]
+fn pages_are_well_formed_and_ask_for_nothing() {
+    let documents = [
+        documents::typical(),
+        documents::undecided(),
+        documents::self_check(),
+        documents::absent(),
+        documents::page_sizes(),
+        documents::flagged(),
+        documents::wide(),
+        documents::scaling(),
+        documents::nothing(),
+        documents::empty(),
+    ];
+    for document in documents {
+        let page = html::render(&document);
+        assert_well_formed(&page);
+        for outside in ["http:", "https:", "src=", "<script", "@import", "url(", "<link", "javascript:"] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        assert!(!page.contains("NaN") && !page.contains("inf\""), "no number that is none");
+        for figure in figure::figures(&document) {
+            let file = figure.file();
+            assert!(file.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""), "{file}");
+            assert_well_formed(&file);
+        }
+    }
+}
+
+#[test]
+fn figures_are_told_to_those_who_cannot_see_them() {
+    let page = body(&documents::typical());
+    assert_eq!(page.matches("<svg").count(), 3, "the ratios, and two courses");
+    assert_eq!(page.matches("role=\"img\"").count(), 3);
+    let described = "<desc id=\"ratios-description\">microvm with 4k pages: 0.8475, 0.8401 to 0.8550; microvm with 2m \
+                     pages: 0.9938, 0.9881 to 0.9995</desc>";
+    assert!(page.contains(described), "{page}");
+    assert!(page.contains("<desc id=\"course-1-description\">20 trials; the largest value is"), "{page}");
+    assert!(page.contains("<th scope=\"col\">microvm</th>") && page.contains("<th scope=\"row\">4k pages</th>"));
+}
+
+#[test]
+fn every_trial_is_a_point_and_what_does_not_count_a_cross() {
+    let mut document = documents::flagged();
+    document.trials[7].flags = vec!["first and second halves differ".to_owned()];
+    let page = body(&document);
+    let course = |number: usize| {
+        let (_, rest) = page.split_once(&format!("aria-labelledby=\"course-{number}-title")).expect("a course");
+        rest.split_once("</svg>").expect("its end").0.to_owned()
+    };
+    let (first, second) = (course(1), course(2));
+    let count = |course: &str, what: &str| course.matches(what).count();
+    assert_eq!((count(&first, "<circle"), count(&first, "class=\"void\"")), (19, 1), "a failed trial has no arms");
+    assert_eq!((count(&second, "<circle"), count(&second, "class=\"void\"")), (18, 2));
+    assert_eq!(count(&second, "point flagged"), 1);
+    assert!(first.contains("block 16: no value, does not count"), "{first}");
+}
+
+/// What an estimator gives when it has nothing to go by must not become a drawing, nor a panic.
+#[test]
+fn numbers_that_are_none_are_left_out() {
+    for none in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0] {
+        for spoilt in 0..4 {
+            let mut document = documents::typical();
+            let row = &mut document.ratios[0];
+            match spoilt {
+                0 => (row.ratio, row.lo, row.hi) = (Some(none), Some(none), Some(none)),
+                1 => row.hi = Some(none),
+                2 => document.estimates[0].estimate = none,
+                _ => document.trials[3].arms[0].medians[0].value = none,
+            }
+            document.ratios[0].sensitivity.clear();
+            let pages = [html::render(&document), baremark_report::terminal::render(&document, &Default::default())];
+            for page in pages {
+                assert!(!page.contains("NaN") && !page.contains("inf"), "{none} at {spoilt}: {page}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_that_others_wrote_becomes_markup() {
+    let bad = "\"><script>alert('x')</script><img src=x onerror=y>&amp;\x1b";
+    let mut document = documents::flagged();
+    let run = &mut document.run;
+    for text in [
+        &mut run.study,
+        &mut run.id,
+        &mut run.file,
+        &mut run.workload,
+        &mut run.native_means,
+        &mut run.version,
+        &mut run.started,
+    ] {
+        *text = bad.to_owned();
+    }
+    run.published = Some(bad.to_owned());
+    run.ended = Some(bad.to_owned());
+    run.stop_reason = Some(bad.to_owned());
+    run.machine.hostname = Some(bad.to_owned());
+    run.machine.cpu.model_name = Some(bad.to_owned());
+    run.machine.kernel.mitigations.insert(bad.to_owned(), bad.to_owned());
+    run.factors[1].1[0] = bad.to_owned();
+    document.flags[0].text = bad.to_owned();
+    document.looks[0].decision = bad.to_owned();
+    for row in &mut document.estimates {
+        row.unit = bad.to_owned();
+        row.treatment.insert("page".to_owned(), bad.to_owned());
+    }
+    for row in &mut document.ratios {
+        row.words = bad.to_owned();
+        row.treatment.insert("page".to_owned(), bad.to_owned());
+        row.sensitivity[0].name = bad.to_owned();
+    }
+    document.trials[0].status = TrialStatus::Failed { reason: bad.to_owned() };
+    document.trials[1].status = TrialStatus::Void { reasons: vec![bad.to_owned()] };
+    document.absent =
+        vec![baremark_model::plan::Absent { treatment: documents::arm("microvm", bad), reason: bad.to_owned() }];
+    let page = html::render(&document);
+    assert!(!page.contains("<script") && !page.contains("<img"), "{page}");
+    assert!(page.chars().all(|c| c == '\n' || !c.is_control()));
+    assert_well_formed(&page);
+    for figure in figure::figures(&document) {
+        assert!(!figure.file().contains("<script"));
+        assert_well_formed(&figure.file());
+    }
+}

@@ -1,0 +1,6 @@
+//! Reports as golden files: what people read is looked at by people, and stays as it was approved.
+
+mod documents;
+mod html;
+mod progress;
+mod terminal;

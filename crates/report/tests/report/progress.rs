@@ -1,0 +1,80 @@
+//! Progress as lines and as the live line.
+
+use crate::documents;
+use baremark_model::document::LookRow;
+use baremark_model::event::{Event, TrialStatus};
+use baremark_model::units::Nanos;
+use baremark_report::progress::{Progress, line};
+use baremark_report::{Color, Style};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn events() -> Vec<Event> {
+    let ended = |block, cell, status| Event::TrialEnded { block, cell, status, elapsed_ns: 2 * SECOND };
+    let void = TrialStatus::Void { reasons: vec!["smaps changed".to_owned(), "a rank migrated".to_owned()] };
+    let mut events = vec![
+        Event::Started { run: "a-1".to_owned(), title: "What?".to_owned(), trials_per_block: 2, blocks_done: 3 },
+        Event::Warning { text: "the governor is powersave".to_owned() },
+        Event::TrialStarted { block: 3, cell: 0, treatments: vec![documents::arm("native", "4k")] },
+        Event::Phase { position: 4, of: 8 },
+        ended(3, 0, TrialStatus::Ok),
+        ended(3, 1, void),
+        ended(4, 0, TrialStatus::Failed { reason: "the agent died".to_owned() }),
+    ];
+    events
+        .extend((0..11).map(|trial| ended(4 + u64::div_ceil(trial, 2), usize::from(trial % 2 == 0), TrialStatus::Ok)));
+    events.push(Event::Looked(LookRow {
+        blocks: 10,
+        half_width: Some(0.0141),
+        independent: true,
+        decision: "continue: too wide".to_owned(),
+    }));
+    events.push(Event::Looked(LookRow {
+        blocks: 15,
+        half_width: Some(0.0099),
+        independent: true,
+        decision: "confirm: met".to_owned(),
+    }));
+    events.push(Event::Stopped { reason: "confirmed".to_owned(), blocks: 20, elapsed_ns: 171 * SECOND });
+    events
+}
+
+#[test]
+fn plain_lines() {
+    let lines: Vec<String> = events().iter().filter_map(line).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn the_live_line_over_a_run() {
+    let style = Style { width: 100, color: Color::Never, unicode: true };
+    let mut progress = Progress::new(&documents::head().design);
+    let mut shown = vec![progress.status(Nanos(0), &style)];
+    for (second, event) in (1..).zip(events()) {
+        progress.heard(&event);
+        shown.push(progress.status(Nanos(second * SECOND), &style));
+    }
+    for line in &shown {
+        assert!(line.chars().count() < style.width, "{line}");
+    }
+    insta::assert_snapshot!(shown.join("\n"));
+}
+
+#[test]
+fn time_to_go_follows_width_and_never_passes_the_budget() {
+    let mut progress = Progress::new(&documents::head().design);
+    assert_eq!(progress.to_go(Nanos(0)), None, "nothing is known before the first trial");
+    progress.heard(&Event::Started { run: String::new(), title: String::new(), trials_per_block: 1, blocks_done: 0 });
+    for block in 0..10 {
+        progress.heard(&Event::TrialEnded { block, cell: 0, status: TrialStatus::Ok, elapsed_ns: SECOND });
+    }
+    let at = |progress: &mut Progress, width: f64| {
+        let look = LookRow { blocks: 10, half_width: Some(width), independent: true, decision: "continue".to_owned() };
+        progress.heard(&Event::Looked(look));
+        progress.to_go(Nanos(10 * SECOND)).map(|left| left.0 / SECOND)
+    };
+    assert_eq!(at(&mut progress, 0.02), Some(35), "four times the blocks and the confirmation");
+    assert_eq!(at(&mut progress, 0.01), Some(5));
+    assert_eq!(at(&mut progress, 0.5), Some(170), "what the budget leaves");
+    assert_eq!(at(&mut progress, f64::INFINITY), Some(170));
+}

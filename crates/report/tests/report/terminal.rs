@@ -1,0 +1,104 @@
+//! The report as a terminal and a pipe show it.
+
+use crate::documents;
+use baremark_model::units::UnixTime;
+use baremark_report::history::{self, HistoryRow};
+use baremark_report::{Color, Style, json, terminal};
+
+const STYLE: Style = Style { width: 80, color: Color::Never, unicode: true };
+
+macro_rules! golden {
+    ($($name:ident: $document:expr, $style:expr;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                let text = terminal::render(&$document, &$style);
+                let style: Style = $style;
+                if style.color == Color::Never {
+                    for line in text.lines() {
+                        assert!(columns(line) <= style.width, "{} columns: {line}", columns(line));
+                        assert_eq!(line, line.trim_end(), "no blanks at the end");
+                    }
+                }
+                insta::assert_snapshot!(text);
+            }
+        )*
+    };
+}
+
+/// Columns of a line, as far as these documents go: their only wide characters are Japanese.
+fn columns(line: &str) -> usize {
+    line.chars().map(|c| if c >= '\u{2e80}' { 2 } else { 1 }).sum()
+}
+
+golden! {
+    typical: documents::typical(), STYLE;
+    undecided_on_bare_metal: documents::undecided(), STYLE;
+    self_check_quick: documents::self_check(), STYLE;
+    absent_microvm: documents::absent(), STYLE;
+    page_size_contrasts: documents::page_sizes(), STYLE;
+    flags_and_an_overturned_verdict: documents::flagged(), STYLE;
+    narrow: documents::flagged(), Style { width: 44, ..STYLE };
+    wide_table_of_a_cost: documents::wide(), STYLE;
+    wide_table_at_120: documents::wide(), Style { width: 120, ..STYLE };
+    another_factor_than_the_environment: documents::scaling(), STYLE;
+    nothing_was_measured: documents::nothing(), STYLE;
+    ascii: documents::undecided(), Style { unicode: false, ..STYLE };
+    colored: documents::flagged(), Style { color: Color::Always, ..STYLE };
+}
+
+#[test]
+fn no_width_panics_or_loses_the_verdict() {
+    for width in 0..200 {
+        for document in [documents::wide(), documents::flagged(), documents::absent()] {
+            let text = terminal::render(&document, &Style { width, ..STYLE });
+            assert!(text.contains("Verdict"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn inside_a_virtual_machine_bare_metal_is_never_said() {
+    for document in [documents::typical(), documents::page_sizes(), documents::self_check(), documents::wide()] {
+        assert!(!terminal::render(&document, &STYLE).contains("bare metal"));
+    }
+}
+
+#[test]
+fn what_others_wrote_cannot_drive_the_terminal() {
+    let mut document = documents::flagged();
+    document.run.study = "a\x1b]0;owned\x07b".to_owned();
+    document.flags[0].text = "c\x1b[2Jd".to_owned();
+    document.run.stop_reason = Some("e\rf".to_owned());
+    let text = terminal::render(&document, &STYLE);
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+}
+
+#[test]
+fn json_reads_back() {
+    for document in [documents::typical(), documents::flagged(), documents::nothing()] {
+        let text = json::render(&document);
+        assert!(text.ends_with("}\n"));
+        let read: baremark_model::document::Document = serde_json::from_str(&text).expect("a document");
+        assert_eq!(read, document);
+    }
+}
+
+#[test]
+fn history_of_runs() {
+    let row = |id: &str, minute: u64, state: &str, blocks, reason: Option<&str>| HistoryRow {
+        id: id.to_owned(),
+        title: "StarRandomAccess: native against virtual, small and large pages".to_owned(),
+        started: UnixTime(1_763_696_157_000_000_000 + minute * 60_000_000_000),
+        state: state.to_owned(),
+        blocks,
+        stop_reason: reason.map(str::to_owned),
+    };
+    let rows = [
+        row("20251121-0420-77c1", 45, "live", 3, None),
+        row("20251121-0351-0b5e", 16, "killed", 112, None),
+        row("20251121-0335-3fa9", 0, "finished", 20, Some("precision reached")),
+    ];
+    insta::assert_snapshot!(history::render(&rows, &STYLE));
+    assert_eq!(history::render(&[], &STYLE), "No run has been stored yet.\n");
+}

@@ -1,0 +1,267 @@
+//! Records to store, and children to kill.
+
+use baremark_model::document::LookRow;
+use baremark_model::event::TrialStatus;
+use baremark_model::machine::{Isa, MachineFacts};
+use baremark_model::plan::{Cell, Mode, Plan};
+use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
+use baremark_model::study::Design;
+use baremark_model::units::{Nanos, Share, UnixTime};
+use baremark_model::wire::{ArmRecord, ArmSpec, HalfRecord, LostTime, PagesSeen, PhaseRecord, TrialResult, TrialSpec};
+use baremark_store::{RunId, RunRecord, Store, StoreError, TrialEntry};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub const STARTED: UnixTime = UnixTime(1_763_696_157_000_000_000);
+
+static SKIPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// Says that `test` could not run here. Not by a macro: those are captured, and a skip must be seen.
+pub fn skip(test: &str, why: &str) {
+    let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
+    let line = format!("skipped: {why} ({count} so far: {test})\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+}
+
+pub fn plan() -> Plan {
+    Plan {
+        title: "Does it keep what it is given?".to_owned(),
+        published: None,
+        workload: "random-access".to_owned(),
+        metric: "gups".to_owned(),
+        factors: vec![("environment".to_owned(), vec!["native".to_owned(), "microvm".to_owned()])],
+        rows: None,
+        columns: "environment".to_owned(),
+        arms: Vec::new(),
+        pairs: Vec::new(),
+        cells: vec![Cell::Single(0), Cell::Single(1)],
+        absent: Vec::new(),
+        design: Design {
+            precision: Share(0.01),
+            delta: Share(0.02),
+            budget: Nanos(180_000_000_000),
+            phase: Nanos(100_000_000),
+            quads: 2,
+            least_blocks: 10,
+            most_blocks: 200,
+            seed: u64::MAX,
+        },
+        mode: Mode::default(),
+        cpus: vec![0, 1],
+        environments: std::collections::BTreeMap::new(),
+    }
+}
+
+pub fn run(id: Option<&str>) -> RunRecord {
+    RunRecord {
+        id: id.map(|id| id.parse().unwrap()),
+        study_file: "studies/a.toml".to_owned(),
+        study_text: "[study]\ntitle = \"é\"\n".to_owned(),
+        plan: plan(),
+        machine: MachineFacts { hostname: Some("a machine".to_owned()), ..MachineFacts::default() },
+        version: "0.1.0".to_owned(),
+        started: STARTED,
+    }
+}
+
+pub fn spec(seed: u64) -> TrialSpec {
+    TrialSpec {
+        workload: "random-access".to_owned(),
+        arms: vec![ArmSpec { members: Vec::new() }],
+        schedule: vec![0, 0],
+        allocation_order: vec![0],
+        phase_ns: 100_000_000,
+        watchdog_ns: 10_000_000_000,
+        cpus: vec![0, 1],
+        seed,
+    }
+}
+
+/// A result with `phases` phases whose numbers come from `seed`.
+pub fn result(seed: u64, phases: usize) -> TrialResult {
+    #[expect(clippy::cast_precision_loss, reason = "any number will do")]
+    let value = 0.1 + seed as f64 / 3.0;
+    let sample = Sample { metric: "gups".to_owned(), value };
+    let half = HalfRecord {
+        times: vec![RankTime { rank: 0, start_ticks: seed, end_ticks: seed + 1000 }],
+        audit: Audit::default(),
+        samples: vec![sample.clone()],
+    };
+    let phase = |position| PhaseRecord {
+        position,
+        arm: 0,
+        member: 0,
+        reps: 7,
+        halves: vec![half.clone(), half.clone()],
+        samples: vec![sample.clone()],
+    };
+    TrialResult {
+        arms: vec![ArmRecord {
+            executor: ExecutorFacts {
+                name: "direct".to_owned(),
+                ranks: 1,
+                cpus: vec![0],
+                runs_body: true,
+                virtual_machine: false,
+                mmu: None,
+                notes: BTreeMap::new(),
+            },
+            pages_before: PagesSeen::default(),
+            pages_after: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30 },
+            counters: BTreeMap::from([("mmu_flooded".to_owned(), 3)]),
+            verification: Verification::Passed { detail: "all words".to_owned() },
+            empty_run_ns: 812.5,
+        }],
+        phases: (0..phases).map(phase).collect(),
+        void: Vec::new(),
+        flags: vec!["a flag".to_owned()],
+        tick_rate_per_s: TickRate(2.1e9),
+        instruction_set: Isa::Avx2,
+        lost_before: LostTime::default(),
+        lost_after: LostTime { looked_ns: 1, gaps: 2, share: 0.25, longest_ns: 3 },
+        elapsed_ns: 1,
+    }
+}
+
+/// Stores trial `seq`, whose content follows from its number.
+pub fn add(store: &Store, run: &RunId, seq: u64, phases: usize) -> Result<(), StoreError> {
+    let (spec, result) = (spec(seq), result(seq, phases));
+    store.add_trial(
+        run,
+        &TrialEntry {
+            block: seq / 2,
+            cell: usize::try_from(seq % 2).unwrap(),
+            seq,
+            spec: &spec,
+            status: &TrialStatus::Ok,
+            result: Some(&result),
+            started: UnixTime(STARTED.0 + seq),
+            elapsed: Nanos(5),
+        },
+    )
+}
+
+pub fn look(blocks: u64, half_width: Option<f64>) -> LookRow {
+    LookRow { blocks, half_width, independent: true, decision: "continue: not yet".to_owned() }
+}
+
+/// What SQLite itself thinks of the whole file.
+pub fn integrity(path: &Path) -> String {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection.query_row("PRAGMA integrity_check", (), |row| row.get(0)).unwrap()
+}
+
+/// This test program as another process, in a role of [`role`].
+pub fn child(role: &str, path: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    as_child(&mut command, role, path);
+    command
+}
+
+/// Makes `command`, which runs this test program, take a role.
+pub fn as_child(command: &mut Command, role: &str, path: &Path) {
+    command.args(["--exact", "support::role", "--nocapture"]);
+    command.env("STORE_ROLE", role).env("STORE_PATH", path);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+}
+
+/// A child and the lines that it says.
+pub struct Talker {
+    pub child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Talker {
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Talker { child, lines }
+    }
+
+    /// What it says next after `say:`, the test harness's own lines left out; `None` when it is gone.
+    pub fn hear(&mut self) -> Option<String> {
+        self.lines.by_ref().map_while(Result::ok).find_map(|line| {
+            let (_, said) = line.split_once("say:")?;
+            Some(said.to_owned())
+        })
+    }
+
+    /// Everything that it still says.
+    pub fn rest(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.hear()).collect()
+    }
+}
+
+impl Drop for Talker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Says a line at once, past the harness's buffers, so that what was said before a SIGKILL has been said.
+fn say(what: &str) {
+    let mut out = std::io::stdout();
+    out.write_all(format!("say:{what}\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+/// No test: what a child does. As a test of the suite it does nothing.
+#[test]
+fn role() {
+    let Ok(role) = std::env::var("STORE_ROLE") else { return };
+    let path = PathBuf::from(std::env::var_os("STORE_PATH").unwrap());
+    match role.as_str() {
+        "write" => write_until_killed(&path),
+        "fill" => say(&format!("error: {}", fill(&path))),
+        "hold" => hold(&path),
+        "open" => say(&Store::open(&path).map_or_else(|why| why.to_string(), |_| "opened".to_owned())),
+        "history" => {
+            let runs = Store::open_read_only(&path).and_then(|store| store.runs());
+            say(&runs.map_or_else(|why| why.to_string(), |runs| format!("{} runs", runs.len())));
+        }
+        other => panic!("no such role: {other}"),
+    }
+}
+
+fn begin(store: &Store) -> RunId {
+    let id = "20251121-0335-aaaa".parse::<RunId>().unwrap();
+    match store.create_run(&run(Some(id.as_str()))) {
+        Ok(_) | Err(StoreError::Duplicate(_)) => id,
+        Err(why) => panic!("{why}"),
+    }
+}
+
+fn write_until_killed(path: &Path) {
+    let store = Store::open(path).unwrap();
+    let id = begin(&store);
+    let _held = store.lock(&id).unwrap();
+    for seq in store.load(&id).unwrap().next_seq().. {
+        // Sizes from a few pages to some hundred, so that kills fall before, into and after checkpoints of the log.
+        add(&store, &id, seq, usize::try_from(seq % 7 * 60).unwrap()).unwrap();
+        say(&seq.to_string());
+    }
+}
+
+fn fill(path: &Path) -> StoreError {
+    let store = Store::open(path).unwrap();
+    let id = begin(&store);
+    for seq in store.load(&id).unwrap().next_seq().. {
+        if let Err(why) = add(&store, &id, seq, 100) {
+            return why;
+        }
+        say(&seq.to_string());
+    }
+    unreachable!("no disk is endless")
+}
+
+fn hold(path: &Path) {
+    let store = Store::open(path).unwrap();
+    let _held = store.lock(&begin(&store)).unwrap();
+    say("held");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+}
