@@ -14,7 +14,7 @@ mod source;
 mod watch;
 
 use clap::{Args, Parser, Subcommand};
-use commands::{agent, doctor, history, list, plan, report, resume, run};
+use commands::{agent, doctor, history, list, load, plan, report, resume, run};
 use context::Context;
 use exit::{Exit, Refusal};
 use std::io::{self, Write};
@@ -92,6 +92,8 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
     },
+    /// Send requests to a server, by connections, a rate or users, and say what became of them
+    Load(Box<load::LoadArgs>),
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
     Agent,
@@ -137,6 +139,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Doctor) => doctor::run(context.json),
         Some(Command::History) => history::run(&context),
         Some(Command::Report { run, html }) => report::run(&context, run.as_deref(), html.as_deref()),
+        Some(Command::Load(args)) => load::run(&context, *args),
         Some(Command::Agent) => unreachable!("handled above"),
     }
 }

@@ -348,7 +348,8 @@ fn check_numbers(load: &Load) -> Result<(), LoadError> {
 /// Users who keep their connections need one each, or the last would wait for ever.
 fn check_users(load: &Load, curve: Option<&Curve>) -> Result<(), LoadError> {
     let users = curve.map_or(0.0, Curve::highest).ceil();
-    let starved = matches!(load.drive, Drive::Users { .. }) && load.pool == Pool::Own && users > load.connections as f64;
+    let starved =
+        matches!(load.drive, Drive::Users { .. }) && load.pool == Pool::Own && users > load.connections as f64;
     if !starved {
         return Ok(());
     }
