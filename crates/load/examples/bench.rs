@@ -21,7 +21,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const PORT: u16 = 18_981;
 /// Seconds of each half of a round.
-const HALF: u64 = 3;
+const HALF: u64 = 2;
 
 fn main() -> Outcome<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -113,7 +113,12 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
         drop(write!(stderr(), "\r\x1b[K"));
     }
     let document = Document::new(engine.load(), &part);
-    let exit = if document.ended == Ended::Interrupted { Exit::Interrupted } else { Exit::Success };
+    let exit = match document.ended {
+        Ended::Interrupted => Exit::Interrupted,
+        // Not one answer: nobody has been measured.
+        Ended::Complete if document.counts.answered == 0 => Exit::Failure,
+        Ended::Complete => Exit::Success,
+    };
     if context.json {
         let text =
             serde_json::to_string_pretty(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
