@@ -47,6 +47,8 @@ pub(crate) struct Actor {
     pub(crate) request: usize,
     /// Which of a list, for a request made for each.
     pub(crate) each: usize,
+    /// The current request has been sent again.
+    pub(crate) retried: bool,
     /// Of the operation, all in ns of the load's clock.
     pub(crate) intended: u64,
     pub(crate) begun: u64,
@@ -77,6 +79,7 @@ impl Actor {
             operation: scenario.start,
             request: 0,
             each: 0,
+            retried: false,
             intended: 0,
             begun: 0,
             first_event: 0,

@@ -212,8 +212,7 @@ struct Scheduling {
 /// 6.12; earlier kernels ignore it). It takes no larger share, and needs no privilege. The nice level stays.
 fn shorten_slice() {
     let size = u32::try_from(size_of::<Scheduling>()).unwrap_or(0);
-    let mut wanted =
-        Scheduling { size, policy: 0, flags: 0, nice: 0, priority: 0, runtime: 0, deadline: 0, period: 0 };
+    let mut wanted = Scheduling { size, policy: 0, flags: 0, nice: 0, priority: 0, runtime: 0, deadline: 0, period: 0 };
     // SAFETY: `wanted` has `size` bytes and lives through the call, which fills it with the thread's settings.
     let known = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut wanted, size, 0) } == 0;
     if !known || wanted.policy != libc::SCHED_OTHER.cast_unsigned() {

@@ -79,8 +79,7 @@ impl Default for Reader {
 
 impl Reader {
     /// Whether no byte of an answer has been read.
-    #[cfg(test)]
-    fn is_fresh(&self) -> bool {
+    pub(crate) fn is_fresh(&self) -> bool {
         self.phase == Phase::Head && self.carry.is_empty()
     }
 
@@ -129,7 +128,6 @@ impl Reader {
     /// The connection has ended: whether that completes the answer.
     pub(crate) fn end(&mut self) -> Result<(), Failure> {
         let complete = self.phase == Phase::UntilClose;
-        self.phase = Phase::Head;
         if complete { Ok(()) } else { Err(Failure::ClosedEarly) }
     }
 

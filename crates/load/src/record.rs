@@ -60,6 +60,8 @@ pub struct Counts {
     pub unsent: u64,
     /// Operations that had to wait for a free connection.
     pub waited: u64,
+    /// Requests sent again because a kept connection had been closed by the server meanwhile; the wait is in the latency.
+    pub retried: u64,
     /// Server-sent events received.
     pub events: u64,
 }
@@ -75,6 +77,7 @@ impl Counts {
         self.unfinished += other.unfinished;
         self.unsent += other.unsent;
         self.waited += other.waited;
+        self.retried += other.retried;
         self.events += other.events;
     }
 }

@@ -37,6 +37,8 @@ struct Connection {
     origin: usize,
     reader: Reader,
     actor: u32,
+    /// It has carried an answer before.
+    used: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -378,6 +380,7 @@ impl<'e> Worker<'e> {
         let beside = matches!(actor.role, Role::Follow { .. });
         actor.request = 0;
         actor.each = 0;
+        actor.retried = false;
         actor.intended = intended;
         actor.begun = 0;
         actor.first_event = 0;
@@ -421,7 +424,9 @@ impl<'e> Worker<'e> {
             let other = std::mem::replace(&mut actor.connection, NONE);
             self.release(other);
         }
-        if let Some(idle) = self.idle[request.origin].pop() {
+        // What is sent again goes on a new connection: the other idle ones may be as stale.
+        let fresh = actor.retried && self.open < self.engine.most_connections;
+        if !fresh && let Some(idle) = self.idle[request.origin].pop() {
             return self.write(idle, index, request);
         }
         if self.open < self.engine.most_connections {
@@ -508,7 +513,15 @@ impl<'e> Worker<'e> {
         let index = self.free_connections.pop().unwrap_or_else(|| {
             let reader = Reader::default();
             let (transport, actor) = (None, NONE);
-            self.connections.push(Connection { transport, connecting: false, generation: 0, origin, reader, actor });
+            self.connections.push(Connection {
+                transport,
+                connecting: false,
+                generation: 0,
+                origin,
+                reader,
+                actor,
+                used: false,
+            });
             u32::try_from(self.connections.len() - 1).unwrap_or(NONE)
         });
         let place = &mut self.connections[index as usize];
@@ -529,6 +542,7 @@ impl<'e> Worker<'e> {
         place.connecting = !connected;
         place.origin = origin;
         place.reader = Reader::default();
+        place.used = false;
         self.open += 1;
         self.part.counts.connections += 1;
         Ok(index)
@@ -561,11 +575,24 @@ impl<'e> Worker<'e> {
     fn lose(&mut self, connection: u32, why: Failure) {
         let place = &self.connections[connection as usize];
         let (actor, connecting) = (place.actor, place.connecting);
+        let stale = place.used && matches!(why, Failure::Reset | Failure::ClosedEarly) && place.reader.is_fresh();
         let flies = actor != NONE && self.actors[actor as usize].state == State::Flying;
         self.close(connection);
-        if flies {
+        if flies && stale && self.may_retry(actor) {
+            self.actors[actor as usize].retried = true;
+            self.part.counts.retried += 1;
+            self.send(actor);
+        } else if flies {
             self.fail(actor, why, connecting);
         }
+    }
+
+    /// A server may close an idle connection at any time, also while a request is on its way to it. What can be repeated
+    /// without harm is sent once more on another connection, as RFC 9110, 9.2.2, allows and browsers do.
+    fn may_retry(&self, index: u32) -> bool {
+        let actor = &self.actors[index as usize];
+        let request = &self.scenario.operations[actor.operation].requests[actor.request];
+        !actor.retried && matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE")
     }
 
     /// The current request has failed, and its operation with it.
@@ -795,6 +822,8 @@ impl<'e> Worker<'e> {
             self.second.answered += 1;
         }
         let connection = actor.connection;
+        actor.retried = false;
+        self.connections[connection as usize].used = true;
         if after == After::Close {
             self.close(connection);
         } else if self.engine.pool == Pool::Shared {

@@ -129,6 +129,20 @@ fn a_server_that_closes_after_each_answer_is_met_with_new_connections() {
     assert!(document.counts.connections >= document.counts.answered && document.counts.answered > 0);
 }
 
+/// Closing without a word of it is a server's right; the request that was under way is sent again, and its wait counts.
+#[test]
+fn a_server_that_closes_without_a_word_loses_no_request() {
+    let server = serve(|_, stream| {
+        answer(stream, 200, "", "x");
+        Then::Close
+    });
+    let document = run(load(server.address, open(200.0, Arrival::Constant), 500));
+    assert!(document.failures.is_empty(), "{:?}", document.failure_examples);
+    assert_eq!(document.statuses[&200], document.counts.intended);
+    let document = run(load(server.address, Drive::Closed, 300));
+    assert!(document.failures.is_empty() && document.counts.retried > 0, "{:?}", document.counts);
+}
+
 #[test]
 fn sites_share_the_starts_and_merge_to_the_whole() {
     let server = prompt();
