@@ -425,7 +425,7 @@ impl<'e> Worker<'e> {
             self.release(other);
         }
         // What is sent again goes on a new connection: the other idle ones may be as stale.
-        let fresh = actor.retried && self.open < self.engine.most_connections;
+        let fresh = self.actors[index as usize].retried && self.open < self.engine.most_connections;
         if !fresh && let Some(idle) = self.idle[request.origin].pop() {
             return self.write(idle, index, request);
         }
