@@ -15,7 +15,9 @@ mod source;
 mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use commands::{agent, check, compare, completions, doctor, history, list, man, plan, predict, report, resume, run};
+use commands::{
+    agent, check, compare, completions, doctor, history, list, load, man, plan, predict, report, resume, run,
+};
 use context::Context;
 use exit::{Exit, Refusal};
 use std::io::{self, Write};
@@ -128,6 +130,8 @@ enum Command {
         #[arg(long, value_name = "FOLDER")]
         to: Option<PathBuf>,
     },
+    /// Send requests to a server, by connections, a rate or users, and say what became of them
+    Load(Box<load::LoadArgs>),
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
     Agent,
@@ -178,6 +182,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Check { against, run, args }) => check::run(&context, &against, run.as_deref(), &args),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
+        Some(Command::Load(args)) => load::run(&context, *args),
         Some(Command::Agent) => unreachable!("handled above"),
     }
 }

@@ -7,6 +7,7 @@ pub mod completions;
 pub mod doctor;
 pub mod history;
 pub mod list;
+pub mod load;
 pub mod man;
 pub mod plan;
 pub mod predict;
