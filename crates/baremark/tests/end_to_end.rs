@@ -17,6 +17,8 @@
 mod arrows;
 #[path = "end_to_end/bench.rs"]
 mod bench;
+#[path = "end_to_end/environments.rs"]
+mod environments;
 #[path = "end_to_end/faults.rs"]
 mod faults;
 #[path = "end_to_end/input.rs"]
