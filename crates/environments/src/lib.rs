@@ -10,3 +10,4 @@ pub mod container;
 mod folder;
 mod log_tail;
 pub mod native;
+pub mod ssh;

@@ -2,6 +2,8 @@
 
 #[path = "environments/container.rs"]
 mod container;
+#[path = "environments/ssh.rs"]
+mod ssh;
 
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::native::Native;
@@ -13,7 +15,7 @@ use baremark_model::wire::{ArmSpec, FromAgent, Member, ToAgent, TrialSpec, WireE
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -101,9 +103,10 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
 }
 
 /// Runs one ignored test of this file as a process of its own, which plays the lab for this program.
-pub fn lab(test: &str, program: &Program) -> Child {
+pub fn lab(test: &str, program: &Program, told: &[(&str, &Path)]) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "--ignored", test]).env(PLAYED, program.path());
+    command.envs(told.iter().copied());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 

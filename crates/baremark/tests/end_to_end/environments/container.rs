@@ -99,7 +99,7 @@ fn a_killed_lab_leaves_no_container_and_the_next_one_its_folder() {
     if !usable(&Container::new(program.path(), Settings::default())) {
         return;
     }
-    let mut lab = lab("environments::container::a_lab_to_be_killed", &program);
+    let mut lab = lab("environments::container::a_lab_to_be_killed", &program, &[]);
     wait_for(|| program.pids().first().copied());
     signal(lab.id(), libc::SIGKILL);
     lab.wait().unwrap();
