@@ -9,6 +9,7 @@
 mod commands;
 mod context;
 mod exit;
+mod places;
 mod record;
 mod sides;
 mod source;

@@ -3,15 +3,13 @@
 use crate::commands::plan;
 use crate::context::{Context, descriptor_of};
 use crate::exit::{Exit, Refusal};
+use crate::places;
 use crate::record::Record;
 use crate::source::Source;
 use crate::watch::Watch;
-use baremark_environments::native::Native;
 use baremark_lab::analysis::{self, Run};
 use baremark_lab::conduct::{Conductor, Ending};
 use baremark_model::plan::Mode;
-use baremark_model::site::Environment;
-use std::collections::BTreeMap;
 
 /// Runs a study from its beginning.
 pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
@@ -22,11 +20,8 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
 
 /// Measures what a run still lacks and shows it.
 pub fn conduct(context: &Context, mut record: Record<'_>) -> Result<(String, Exit), Refusal> {
-    let program =
-        std::env::current_exe().map_err(|why| Refusal::failure(format!("asking for this program's file: {why}")))?;
-    let native: Box<dyn Environment> = Box::new(Native::new(program));
-    let environments = BTreeMap::from([("native".to_owned(), native)]);
     let mut run = record.run()?;
+    let environments = places::of_plan(&run.plan)?;
     let mut watch = Watch::new(&run.plan, context.json);
     let ending = Conductor {
         plan: &run.plan,
