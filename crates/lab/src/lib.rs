@@ -11,5 +11,6 @@ pub mod conduct;
 mod explain;
 pub mod fitness;
 mod link;
+pub mod price;
 pub mod schedule;
 pub mod tally;

@@ -37,6 +37,14 @@ impl Store {
         Ok(stored)
     }
 
+    /// A run without its trials and looks: its plan, its machine, when and by what.
+    ///
+    /// # Errors
+    /// When the run is unknown, its plan cannot be read, or the file is damaged.
+    pub fn load_head(&self, run: &RunId) -> Result<StoredRun, StoreError> {
+        self.head(&self.connection, run)
+    }
+
     /// All runs, the latest first.
     ///
     /// # Errors

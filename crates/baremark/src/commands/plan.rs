@@ -1,12 +1,20 @@
 //! `baremark plan`: what a study comes to on this machine, before anything runs.
 
-use crate::context::{descriptors, limits};
+use crate::context::{Context, descriptors, limits};
 use crate::exit::{Exit, Refusal};
+use crate::record;
 use crate::source::Source;
+use baremark_lab::analysis::Run;
+use baremark_lab::price::{Price, Source as NoiseOf, price};
 use baremark_model::plan::{Cell, Mode, Plan, Treatment, resolve};
 use baremark_model::problem::Problems;
 use baremark_model::study;
+use baremark_model::units::{Nanos, Share};
 use std::fmt::Write;
+
+/// How many of the latest runs are looked at for the noise of this machine, and how many of a kind are read.
+const MOST_PRIORS: usize = 100;
+const PRIORS_OF_A_KIND: usize = 4;
 
 /// Resolves a study on this machine.
 pub fn of(source: &Source, mode: Mode) -> Result<Plan, Refusal> {
@@ -26,14 +34,97 @@ fn exit_of(problems: &Problems, absent: &std::collections::BTreeMap<String, Stri
     if problems.list.iter().all(|problem| lacks(&problem.remedy)) { Exit::Missing } else { Exit::BadInput }
 }
 
-/// The plan as text or JSON.
-pub fn run(source: &Source, mode: Mode, json: bool) -> Result<(String, Exit), Refusal> {
+/// The plan as text or JSON, with what its precision will cost as far as the store tells.
+pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
     let plan = of(source, mode)?;
-    if json {
-        let text = serde_json::to_string_pretty(&plan).map_err(Refusal::failure)?;
-        return Ok((text + "\n", Exit::Success));
+    let price = price(&plan, &priors(context, &plan)?);
+    if context.json {
+        let mut document = serde_json::to_value(&plan).map_err(Refusal::failure)?;
+        document["price"] = serde_json::to_value(&price).map_err(Refusal::failure)?;
+        return Ok((format!("{document:#}\n"), Exit::Success));
     }
-    Ok((describe(&plan), Exit::Success))
+    let mut text = describe(&plan);
+    if plan.pairs.iter().any(|pair| pair.asked) {
+        text.push_str(&price.map_or_else(|| unpriced(source, &plan), |price| priced(&price, &plan)));
+    }
+    Ok((text, Exit::Success))
+}
+
+/// The latest runs of the plan's workload on this machine, from which its noise can be told.
+fn priors(context: &Context, plan: &Plan) -> Result<Vec<Run>, Refusal> {
+    if !context.store_path()?.exists() {
+        return Ok(Vec::new());
+    }
+    let here = baremark_sys::machine::this().fingerprint();
+    let store = record::open_existing(context)?;
+    let (mut checks, mut others) = (Vec::new(), Vec::new());
+    for run in store.runs().map_err(Refusal::failure)?.into_iter().take(MOST_PRIORS) {
+        // A run of an older version may not be readable any more; then it tells nothing.
+        let Ok(head) = store.load_head(&run.id) else { continue };
+        if head.plan.workload != plan.workload || head.machine.fingerprint() != here {
+            continue;
+        }
+        let kind = if head.plan.mode.self_check { &mut checks } else { &mut others };
+        if kind.len() < PRIORS_OF_A_KIND {
+            kind.push(record::load(&store, &run.id)?);
+        }
+    }
+    checks.extend(others);
+    Ok(checks)
+}
+
+/// "+-1 % needs about 34 blocks, 4 min; in 60 s you get +-2.1 %."
+fn priced(price: &Price, plan: &Plan) -> String {
+    let percent = |share: f64| Share(share);
+    let mut text = match (price.blocks_with_confirmation, price.seconds) {
+        (Some(blocks), Some(seconds)) => {
+            format!("\n+-{} needs about {blocks} blocks, {}", percent(price.precision), lasts(seconds))
+        }
+        _ => format!("\n+-{} is out of reach", percent(price.precision)),
+    };
+    let minute = price.in_a_minute.filter(|_| plan.design.budget != Nanos(60_000_000_000));
+    if let Some(minute) = minute {
+        let _ = write!(text, "; in 60 s you get +-{:.1}", percent(minute));
+    }
+    if let (Some(reached), true) =
+        (price.in_the_budget, price.seconds.is_none_or(|seconds| seconds > plan.design.budget.seconds()))
+    {
+        let _ = write!(text, "; the budget of {} ends at +-{:.1}", plan.design.budget, percent(reached));
+    }
+    let from = match price.source {
+        NoiseOf::SelfCheck => "the self-check",
+        NoiseOf::SamePairs => "the ordinary run",
+        NoiseOf::OtherSelfCheck => "other treatments in the self-check",
+        NoiseOf::OtherPairs => "other treatments in the ordinary run",
+    };
+    let _ = writeln!(
+        text,
+        ".\nThat is from {from} {} on this machine: {:.1} of noise a block over {} blocks.",
+        price.run,
+        percent(price.noise),
+        price.of_blocks
+    );
+    if price.source != NoiseOf::SelfCheck {
+        text.push_str("A self-check of this study would tell better: `baremark run STUDY --aa`.\n");
+    }
+    text
+}
+
+fn unpriced(source: &Source, plan: &Plan) -> String {
+    format!(
+        "\nWhat +-{} costs on this machine is not known: no run of this workload on it is stored.\n\
+         `baremark run {} --aa` measures the noise, and then this says it.\n",
+        plan.design.precision, source.name
+    )
+}
+
+/// A time that is only about right.
+fn lasts(seconds: f64) -> String {
+    match seconds {
+        ..100.0 => format!("{seconds:.0} s"),
+        ..6000.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3600.0),
+    }
 }
 
 /// A treatment as people read it: its levels, in the order of their factors' names.

@@ -68,7 +68,8 @@ fn every_shipped_study_can_be_planned() {
     for study in bench.json(&["list", "studies", "--json"]).as_array().unwrap() {
         let plan = bench.json(&["plan", study["name"].as_str().unwrap(), "--json"]);
         assert!(!plan["arms"].as_array().unwrap().is_empty(), "{plan:#}");
-        assert!(bench.run(&["plan", study["name"].as_str().unwrap()]).status.success());
+        let shown = bench.run(&["plan", study["name"].as_str().unwrap()]);
+        assert!(shown.status.success() && text(&shown.stdout).contains("on this machine is not known"), "{shown:?}");
     }
 }
 

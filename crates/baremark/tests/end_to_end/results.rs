@@ -45,6 +45,11 @@ fn a_self_check_compares_every_treatment_with_itself() {
     let bench = Bench::new();
     let study = bench.write("small.toml", SMALL.replace("[\"native\", \"null\"]", "\"native\""));
     let document = bench.json(&["run", study.to_str().unwrap(), "--aa", "--json"]);
+    let price = &bench.json(&["plan", study.to_str().unwrap(), "--aa", "--json"])["price"];
+    assert_eq!((&price["source"], &price["run"]), (&"self_check".into(), &document["run"]["id"]), "{price:#}");
+    assert!(price["noise"].as_f64() > Some(0.0) && price["seconds_per_block"].as_f64() > Some(0.2), "{price:#}");
+    let plan = text(&bench.run(&["plan", study.to_str().unwrap(), "--aa"]).stdout);
+    assert!(plan.contains("of noise a block over 12 blocks"), "{plan}");
     let ratios = array(&document, "ratios");
     assert_eq!(ratios.len(), 1, "{ratios:?}");
     let ratio = &ratios[0];

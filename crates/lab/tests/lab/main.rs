@@ -10,4 +10,5 @@
 
 mod conduct;
 mod played;
+mod price;
 mod schedule;

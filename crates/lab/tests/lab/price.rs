@@ -1,0 +1,81 @@
+//! What precision is said to cost, from runs whose noise is known.
+
+use crate::played::{Answer, Memory, Played, conduct, plan, run};
+use baremark_lab::analysis::Run;
+use baremark_lab::price::{Source, price};
+use baremark_model::plan::{Contrast, Mode, Pair, Plan};
+use baremark_model::units::{Nanos, Share};
+use baremark_stats::Rng;
+use std::sync::atomic::AtomicBool;
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// A run of `plan` whose log ratios have this spread from block to block.
+fn noisy(id: &str, plan: &Plan, sd: f64) -> Run {
+    let mut rng = Rng::new(5);
+    let mut memory = Memory::default();
+    let script = Played::new(move |_| Answer::Values(vec![1.0, (sd * rng.normal()).exp()]));
+    conduct(plan, vec![("native", script)], &mut memory, &NEVER).0.unwrap();
+    Run { id: id.to_owned(), ..run(plan, &memory) }
+}
+
+fn self_check(of: &Plan) -> Plan {
+    let pair =
+        |arm| Pair { numerator: arm, denominator: arm, contrast: Contrast::SelfCheck, interleaved: true, asked: true };
+    let mode = Mode { quick: false, self_check: true };
+    let mut check = of.clone();
+    (check.pairs, check.mode) = (vec![pair(0)], mode);
+    check
+}
+
+fn other_work(of: &Plan) -> Plan {
+    let mut other = of.clone();
+    other.arms.iter_mut().for_each(|arm| arm.arm.ranks = 7);
+    other
+}
+
+#[test]
+fn the_price_follows_from_the_noise() {
+    let plan = plan("microvm");
+    let found = price(&plan, &[noisy("check", &self_check(&plan), 0.02)]).unwrap();
+    assert_eq!((found.source, found.run.as_str()), (Source::SelfCheck, "check"));
+    assert!((0.014..0.027).contains(&found.noise), "{found:?}");
+    // t(n-1) 0.02 / sqrt(n) <= 0.00995 from n = 18 on; the rule confirms at 25 blocks at the earliest.
+    assert!((10..=30).contains(&found.blocks.unwrap()), "{found:?}");
+    assert!((25..=35).contains(&found.blocks_with_confirmation.unwrap()), "{found:?}");
+    // Four phases of 50 ms and their warm-in make a block last a quarter of a second; nothing else was measured.
+    assert!((0.25..0.3).contains(&found.seconds_per_block), "{found:?}");
+    let minute = found.in_a_minute.unwrap();
+    assert!((0.0015..0.0045).contains(&minute), "about 220 blocks: {found:?}");
+    let mut dear = plan.clone();
+    (dear.design.precision, dear.design.budget) = (Share(0.000_001), Nanos(3_000_000_000));
+    let dear = price(&dear, &[noisy("check", &self_check(&plan), 0.02)]).unwrap();
+    assert_eq!(dear.blocks, None, "a million blocks would not do");
+    assert!(dear.in_the_budget.unwrap() > minute);
+}
+
+#[test]
+fn a_self_check_of_the_same_arms_is_trusted_before_anything_else() {
+    let plan = plan("microvm");
+    let all = [
+        noisy("other pairs", &other_work(&plan), 0.04),
+        noisy("other check", &self_check(&other_work(&plan)), 0.03),
+        noisy("ordinary", &plan, 0.02),
+        noisy("check", &self_check(&plan), 0.01),
+    ];
+    let order = [Source::OtherPairs, Source::OtherSelfCheck, Source::SamePairs, Source::SelfCheck];
+    for (count, source) in (1..).zip(order) {
+        let found = price(&plan, &all[..count]).unwrap();
+        assert_eq!((found.source, &found.run), (source, &all[count - 1].id));
+    }
+}
+
+#[test]
+fn without_runs_or_ratios_there_is_no_price() {
+    let plan = plan("microvm");
+    assert_eq!(price(&plan, &[]), None);
+    assert_eq!(price(&plan, &[run(&plan, &Memory::default())]), None, "a run without trials tells nothing");
+    let mut alone = plan.clone();
+    alone.pairs.clear();
+    assert_eq!(price(&alone, &[noisy("check", &self_check(&plan), 0.02)]), None);
+}
