@@ -13,6 +13,10 @@ pub enum Exit {
     BadInput,
     /// 3: something that the study needs is not on this machine, and nothing of the study could run.
     Missing,
+    /// 4: `check` found something worse than the baseline, by more than the difference that matters.
+    Regression,
+    /// 5: `check` found nothing worse, but cannot tell of everything yet.
+    Undecided,
     /// 130: interrupted; what was finished is stored and the run can be resumed.
     Interrupted,
 }
@@ -25,6 +29,8 @@ Exit codes:
   1    failed: full disk, broken store, agent that cannot start
   2    bad input: command line, study file, name of a run
   3    nothing of the study can run on this machine
+  4    check: worse than the baseline by more than matters
+  5    check: nothing is known to be worse, and not everything can be told yet
   130  interrupted; finished trials are stored, `baremark resume` goes on";
 }
 
@@ -35,6 +41,8 @@ impl Termination for Exit {
             Exit::Failure => 1,
             Exit::BadInput => 2,
             Exit::Missing => 3,
+            Exit::Regression => 4,
+            Exit::Undecided => 5,
             Exit::Interrupted => 130,
         })
     }

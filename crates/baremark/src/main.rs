@@ -10,11 +10,14 @@ mod commands;
 mod context;
 mod exit;
 mod record;
+mod sides;
 mod source;
 mod watch;
 
-use clap::{Args, Parser, Subcommand};
-use commands::{agent, doctor, history, list, load, plan, report, resume, run};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use commands::{
+    agent, check, compare, completions, doctor, history, list, load, man, plan, predict, report, resume, run,
+};
 use context::Context;
 use exit::{Exit, Refusal};
 use std::io::{self, Write};
@@ -75,6 +78,8 @@ enum Command {
         #[command(flatten)]
         mode: ModeArgs,
     },
+    /// Predict what MMU virtualization and page sizes would cost, of a study or of any program
+    Predict(predict::Arguments),
     /// List what there is to choose from
     List {
         /// What to list
@@ -88,9 +93,42 @@ enum Command {
     Report {
         /// The run; a unique beginning will do [default: the latest one]
         run: Option<String>,
-        /// Write the report as one HTML page that needs nothing else
-        #[arg(long, value_name = "FILE")]
-        html: Option<PathBuf>,
+        #[command(flatten)]
+        form: report::Form,
+    },
+    /// Compare two sides: runs with runs, or two levels of one run
+    ///
+    /// A side is RUN[,RUN ...][:FACTOR=LEVEL[+FACTOR=LEVEL ...]]. Each RUN is a stored run, a file that --json wrote, or a
+    /// folder of such files. Levels of one run are compared block by block; runs share no block, so that at least three a
+    /// side are needed. Whatever else differs between the sides is named.
+    Compare {
+        /// What is compared with
+        base: String,
+        /// What is looked at
+        other: String,
+        #[command(flatten)]
+        args: compare::CompareArgs,
+    },
+    /// Say by the exit code whether it has become worse than a baseline: 0 no, 4 yes, 5 cannot tell
+    Check {
+        /// The baseline, named as in `compare`
+        #[arg(long, value_name = "BASELINE")]
+        against: String,
+        /// What is checked, named as in `compare` [default: all runs of that study since the baseline]
+        run: Option<String>,
+        #[command(flatten)]
+        args: compare::CompareArgs,
+    },
+    /// Print the completions of a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man {
+        /// Write the pages of all commands into this folder instead
+        #[arg(long, value_name = "FOLDER")]
+        to: Option<PathBuf>,
     },
     /// Send requests to a server, by connections, a rate or users, and say what became of them
     Load(Box<load::LoadArgs>),
@@ -135,11 +173,16 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Run { study, mode: args }) => run::run(&context, &source::find(&study)?, mode(args)),
         Some(Command::Resume { run }) => resume::run(&context, run.as_deref()),
         Some(Command::Plan { study, mode: args }) => plan::run(&source::find(&study)?, mode(args), context.json),
+        Some(Command::Predict(arguments)) => predict::run(&context, &arguments),
+        Some(Command::Load(args)) => load::run(&context, *args),
         Some(Command::List { what }) => list::run(what, context.json),
         Some(Command::Doctor) => doctor::run(context.json),
         Some(Command::History) => history::run(&context),
-        Some(Command::Report { run, html }) => report::run(&context, run.as_deref(), html.as_deref()),
-        Some(Command::Load(args)) => load::run(&context, *args),
+        Some(Command::Report { run, form }) => report::run(&context, run.as_deref(), &form),
+        Some(Command::Compare { base, other, args }) => compare::run(&context, &base, &other, &args),
+        Some(Command::Check { against, run, args }) => check::run(&context, &against, run.as_deref(), &args),
+        Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
+        Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
         Some(Command::Agent) => unreachable!("handled above"),
     }
 }

@@ -17,6 +17,8 @@
 mod arrows;
 #[path = "end_to_end/bench.rs"]
 mod bench;
+#[path = "end_to_end/comparing.rs"]
+mod comparing;
 #[path = "end_to_end/faults.rs"]
 mod faults;
 #[path = "end_to_end/input.rs"]
@@ -27,5 +29,7 @@ mod kills;
 mod load;
 #[path = "end_to_end/pages.rs"]
 mod pages;
+#[path = "end_to_end/predict.rs"]
+mod predict;
 #[path = "end_to_end/results.rs"]
 mod results;

@@ -6,9 +6,19 @@
 #![expect(unsafe_code, reason = "measured loops work on raw memory: no bounds check may stand in them")]
 #![expect(clippy::cast_possible_truncation, reason = "64-bit targets only: a word is an index")]
 
+pub mod dgemm;
 pub mod fma;
+pub mod hpl;
 pub mod isa;
+pub mod laps;
+pub mod pointer_chase;
 pub mod random_access;
+pub mod stream;
 pub mod touch;
 
 mod cell;
+mod gemm;
+mod numbers;
+mod share;
+#[cfg(test)]
+mod test_bed;

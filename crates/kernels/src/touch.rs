@@ -3,6 +3,7 @@
 //! The first touch of a page inside a virtual machine costs a fault there too, long after the host has the page. A team
 //! walks its share of the pages, each by reading one word and writing it back, so that contents stay as they are.
 
+use crate::share::share;
 use baremark_model::seam::{Body, Work};
 use baremark_model::team::Team;
 use std::marker::PhantomData;
@@ -59,27 +60,11 @@ unsafe fn touch_pages(start: *mut u64, first: usize, last: usize) {
     }
 }
 
-/// Where the share of rank `rank` of `ranks` begins; the first ranks take one more where it does not divide. Ranks that
-/// the team does not have share nothing.
-fn share(pages: usize, rank: usize, ranks: usize) -> usize {
-    let rank = rank.min(ranks);
-    pages / ranks * rank + rank.min(pages % ranks)
-}
-
 const PAGE_WORDS: usize = 512;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shares_are_apart_and_cover_everything() {
-        for (pages, ranks) in [(0, 1), (7, 3), (8, 8), (3, 8), (1000, 7)] {
-            let ends: Vec<usize> = (0..=ranks).map(|rank| share(pages, rank, ranks)).collect();
-            assert!(ends.is_sorted() && ends[0] == 0 && ends[ranks] == pages, "{pages} {ranks}: {ends:?}");
-            assert_eq!(share(pages, ranks + 3, ranks), pages);
-        }
-    }
 
     #[test]
     fn contents_stay_as_they_are() {

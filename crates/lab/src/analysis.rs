@@ -5,6 +5,7 @@
 
 use crate::explain;
 use crate::tally::{self, Finished, Observation};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor};
 use baremark_model::document::{
     Document, EstimateRow, FORMAT, FlagRow, LookRow, Outcome, RatioRow, RunHead, SensitivityRow, TrialArm, TrialRow,
@@ -80,6 +81,7 @@ fn head(run: &Run) -> RunHead {
         rows: run.plan.rows.clone(),
         columns: run.plan.columns.clone(),
         factors: run.plan.factors.clone(),
+        parameters: parameters(&run.plan),
         machine: run.machine.clone(),
         version: run.version.clone(),
         design: run.plan.design.clone(),
@@ -88,6 +90,22 @@ fn head(run: &Run) -> RunHead {
         ended: run.ended.map(|time| time.to_string()),
         stop_reason: run.stop_reason.clone(),
     }
+}
+
+/// What all arms have in common and is no factor of the study.
+fn parameters(plan: &Plan) -> BTreeMap<String, String> {
+    let of_arm = |arm: &ResolvedArm| -> BTreeMap<String, String> {
+        let own = arm.parameters.iter().map(|(key, value)| (key.clone(), value.to_string()));
+        let shared = [("ranks".to_owned(), arm.ranks.to_string()), ("page".to_owned(), arm.page.to_string())];
+        own.chain(shared).collect()
+    };
+    let mut arms = plan.arms.iter().map(|planned| of_arm(&planned.arm));
+    let mut common = arms.next().unwrap_or_default();
+    for other in arms {
+        common.retain(|key, value| other.get(key) == Some(value));
+    }
+    common.retain(|key, _| !plan.factors.iter().any(|(factor, _)| factor == key));
+    common
 }
 
 /// The metrics whose values a trial holds.
@@ -243,7 +261,7 @@ fn fill(row: &mut RatioRow, ratio: &PairedRatio, judged: &Judged, plan: &Plan) {
 }
 
 /// The verdict as an outcome and in words.
-fn words(verdict: &Verdict, delta: Share, contrast: Contrast) -> (Outcome, String) {
+pub(crate) fn words(verdict: &Verdict, delta: Share, contrast: Contrast) -> (Outcome, String) {
     match verdict {
         Verdict::DiffersByMore => (Outcome::DiffersByMore, format!("differs by more than {delta}")),
         Verdict::DiffersByLess => (Outcome::DiffersByLess, format!("differs, by less than {delta}")),

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod comparison;
 pub mod conduct;
 mod explain;
 pub mod fitness;

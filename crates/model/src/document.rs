@@ -64,6 +64,9 @@ pub struct RunHead {
     pub columns: String,
     /// The factors that vary, with their levels in order.
     pub factors: Vec<(String, Vec<String>)>,
+    /// What all arms have in common and is no factor: ranks, page, and the workload's parameters, in words.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
     /// The machine.
     pub machine: MachineFacts,
     /// The version of baremark.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arm;
+pub mod comparison;
 pub mod descriptor;
 pub mod document;
 pub mod event;
@@ -14,6 +15,7 @@ pub mod knob;
 pub mod machine;
 pub mod plan;
 pub mod problem;
+pub mod published;
 pub mod reference;
 pub mod seam;
 pub mod site;

@@ -4,6 +4,7 @@
 
 use crate::descriptor::{Descriptor, Kind, Knob, Value};
 use crate::problem::{Problem, Problems, nearest, with_article};
+use crate::published;
 use crate::tables;
 use crate::units::{Nanos, Share};
 use schemars::JsonSchema;
@@ -190,6 +191,7 @@ impl Reader {
             let remedy = "write title = \"what the study asks\" in [study]";
             self.report(line_of_section("study"), "the study has no title".to_owned(), remedy);
         }
+        self.published(head.get("published"), take("study"));
         let design = self.known("design", tables::DESIGN, take("design"));
         let design = self.design(&design, take("design"));
         let environments = self.environments(take("environments"));
@@ -215,6 +217,15 @@ impl Reader {
             layout,
             lines: lines.collect(),
         })
+    }
+
+    /// Refuses a published table that is not among those of `reference/`.
+    fn published(&mut self, named: Option<&Value>, entries: &[Entry<'_>]) {
+        let Some(Value::Text(name)) = named else { return };
+        if published::find(name).is_none() {
+            let line = entries.iter().find(|(key, ..)| *key == "published").map_or(0, |(_, line, _)| *line);
+            self.report(line, format!("there is no published table '{name}'"), published::like(name));
+        }
     }
 
     /// The sections with their lines and entries; what is no section becomes a problem.

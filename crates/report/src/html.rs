@@ -28,6 +28,7 @@ pub fn render(document: &Document) -> String {
     page.tables(&outline);
     page.contrasts(&outline);
     page.figures(&figures(document));
+    page.list("Why", &outline.why);
     page.list("Flags", &outline.flags);
     page.list("Trials that do not count", &outline.discarded);
     page.looks(document);
@@ -98,10 +99,29 @@ impl Page {
             return;
         }
         self.add("<section aria-labelledby=\"table\">\n<h2 id=\"table\">Table</h2>\n");
-        for grid in &outline.grids {
+        let (own, others) = outline.grids.split_at(1);
+        self.add("<div class=\"beside\">\n<div>\n");
+        self.grid(&own[0]);
+        self.add("</div>\n");
+        self.beside(outline);
+        self.add("</div>\n");
+        for grid in others {
             self.grid(grid);
         }
         self.add("</section>\n");
+    }
+
+    /// The published values, beside those measured here where the window is wide enough.
+    fn beside(&mut self, outline: &Outline) {
+        let Some(beside) = &outline.beside else { return };
+        self.put(format_args!("<div class=\"published\">\n<p class=\"label\">{}</p>\n", escape(&beside.head)));
+        for grid in &beside.grids {
+            self.grid(grid);
+        }
+        for note in &beside.notes {
+            self.put(format_args!("<p class=\"note\">{}</p>\n", escape(note)));
+        }
+        self.add("</div>\n");
     }
 
     fn grid(&mut self, grid: &Grid) {

@@ -6,6 +6,8 @@
 //! show digits that it does not support.
 #![forbid(unsafe_code)]
 
+pub mod comparison;
+pub mod csv;
 pub mod figure;
 pub mod history;
 pub mod html;
@@ -17,6 +19,7 @@ mod grid;
 mod number;
 mod outline;
 mod provenance;
+mod published;
 mod svg;
 mod text;
 mod treatment;

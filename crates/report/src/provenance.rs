@@ -16,6 +16,11 @@ pub(crate) fn lines(document: &Document) -> Vec<(&'static str, String)> {
     if !fixed.is_empty() {
         lines.push(("fixed", fixed.join(", ")));
     }
+    let parameters: Vec<String> =
+        run.parameters.iter().map(|(key, value)| format!("{} {}", clean(key), clean(value))).collect();
+    if !parameters.is_empty() {
+        lines.push(("parameters", parameters.join(", ")));
+    }
     lines.push(("run", format!("{}, {}", clean(&run.id), when(run))));
     let looks = match (document.looks.len() as u64, last_width(document)) {
         (0, _) => String::new(),

@@ -6,7 +6,7 @@ use crate::text::{Paint, Style, left, width, wrap};
 use crate::words::{Headline, Tone};
 use baremark_model::document::Document;
 
-const INDENT: usize = 2;
+pub(crate) const INDENT: usize = 2;
 const GAP: usize = 3;
 
 /// The report of one run.
@@ -16,13 +16,15 @@ pub fn render(document: &Document, style: &Style) -> String {
     let mut page = Page { style: *style, text: String::new() };
     page.top(&outline);
     page.headlines(&outline);
-    for grid in &outline.grids {
-        page.grid(grid);
-    }
+    let (own, others) = outline.grids.split_at(outline.grids.len().min(1));
+    own.iter().for_each(|grid| page.grid(grid));
+    page.beside(&outline);
+    others.iter().for_each(|grid| page.grid(grid));
     if !outline.contrasts.is_empty() {
         page.head("Page-size contrasts: the application's pages differ, so this is not what a VM costs");
         page.sentences(&outline.contrasts);
     }
+    page.list("Why", &outline.why);
     page.list("Flags", &outline.flags);
     page.list("Trials that do not count", &outline.discarded);
     page.head("Run");
@@ -34,20 +36,20 @@ pub fn render(document: &Document, style: &Style) -> String {
 }
 
 /// Text that grows line by line.
-struct Page {
-    style: Style,
-    text: String,
+pub(crate) struct Page {
+    pub style: Style,
+    pub text: String,
 }
 
 impl Page {
-    fn line(&mut self, paint: Paint, line: &str) {
+    pub(crate) fn line(&mut self, paint: Paint, line: &str) {
         let line = self.style.paint(paint, line.trim_end());
         self.text.push_str(&line);
         self.text.push('\n');
     }
 
     /// A paragraph at `indent`, its further lines two columns deeper where it `hangs`.
-    fn paragraph(&mut self, paint: Paint, indent: usize, hang: usize, text: &str) {
+    pub(crate) fn paragraph(&mut self, paint: Paint, indent: usize, hang: usize, text: &str) {
         let text = self.style.plain(text);
         let room = self.style.width.saturating_sub(indent + hang).max(12);
         for (index, line) in wrap(&text, room).into_iter().enumerate() {
@@ -56,12 +58,12 @@ impl Page {
         }
     }
 
-    fn head(&mut self, text: &str) {
+    pub(crate) fn head(&mut self, text: &str) {
         self.text.push('\n');
         self.paragraph(Paint::Strong, 0, INDENT, text);
     }
 
-    fn hanging(&mut self, label: &str, text: &str) {
+    pub(crate) fn hanging(&mut self, label: &str, text: &str) {
         let text = self.style.plain(text);
         let indent = INDENT + width(label) + 2;
         let room = self.style.width.saturating_sub(indent).max(12);
@@ -71,7 +73,7 @@ impl Page {
         }
     }
 
-    fn list(&mut self, head: &str, items: &[String]) {
+    pub(crate) fn list(&mut self, head: &str, items: &[String]) {
         if items.is_empty() {
             return;
         }
@@ -112,6 +114,19 @@ impl Page {
             if let Some(sensitivity) = &headline.sensitivity {
                 self.paragraph(Paint::Faint, 2 * INDENT, INDENT, sensitivity);
             }
+        }
+    }
+
+    /// The published values, right below those measured here.
+    fn beside(&mut self, outline: &Outline) {
+        let Some(beside) = &outline.beside else { return };
+        self.head(&beside.head);
+        for grid in &beside.grids {
+            self.grid(grid);
+        }
+        self.text.push('\n');
+        for note in &beside.notes {
+            self.paragraph(Paint::Faint, INDENT, 0, note);
         }
     }
 

@@ -5,10 +5,13 @@
 #![expect(unsafe_code, reason = "system calls and the time-stamp counter")]
 
 pub mod affinity;
+pub mod children;
 pub mod clock;
 pub mod crew;
 pub mod gaps;
 pub mod machine;
 pub mod memory;
+pub mod paging;
 pub mod process;
+pub mod segv;
 pub mod smaps;

@@ -4,23 +4,15 @@
 //! alone. Run beside another workload, at the same width of vectors, it says how much of that one's loss is *not* explained
 //! by them.
 
-use crate::parameters::{choice, misfit, odd};
-use baremark_kernels::{fma as kernel, isa};
+use crate::parameters::{ISA, chosen_isa, misfit, odd};
+use baremark_kernels::fma as kernel;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
-use baremark_model::machine::Isa;
+use baremark_model::descriptor::{Better, Descriptor, Metric};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 
 /// The workload `fma`.
 #[derive(Clone, Copy, Debug)]
 pub struct Fma;
-
-const ISA: Knob = Knob {
-    key: "isa",
-    kind: Kind::Choice(&["widest", "baseline", "avx2", "avx512"]),
-    default: Default::Typed("widest"),
-    help: "the instruction set of the loop; widest is the widest that this machine has",
-};
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "fma",
@@ -36,7 +28,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     footprint: None,
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
     quick: &[],
-    check: |arm| kernel_isa(arm).map(drop).map_err(misfit),
+    check: |arm| chosen_isa(arm).map(drop).map_err(misfit),
 };
 
 impl Workload for Fma {
@@ -49,26 +41,11 @@ impl Workload for Fma {
     }
 
     fn prepare<'m>(&self, arm: &ResolvedArm, _arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
-        let isa = kernel_isa(arm)?;
+        let isa = chosen_isa(arm)?;
         let body =
             kernel::Fma::new(arm.ranks, isa).map_err(|error| odd(&ISA, format!("{isa:?}"), error.to_string()))?;
         Ok(Box::new(Ready { body }))
     }
-}
-
-/// The instruction set that the parameter names, if this machine has it.
-fn kernel_isa(arm: &ResolvedArm) -> Result<Isa, WorkloadError> {
-    let isa = match choice(arm, &ISA)? {
-        "widest" => isa::widest(),
-        "baseline" => Isa::Baseline,
-        "avx2" => Isa::Avx2,
-        "avx512" => Isa::Avx512,
-        other => return Err(odd(&ISA, other, "its words are widest, baseline, avx2 and avx512")),
-    };
-    if isa::is_available(isa) {
-        return Ok(isa);
-    }
-    Err(odd(&ISA, format!("{isa:?}"), format!("this machine has {:?} at most; write isa = \"widest\"", isa::widest())))
 }
 
 struct Ready {

@@ -5,8 +5,14 @@
 //! add it to [`all`]; nothing else knows workloads by name.
 #![forbid(unsafe_code)]
 
+pub mod dgemm;
 pub mod fma;
+pub mod hpl;
+pub mod page_table;
+pub mod pointer_chase;
 pub mod random_access;
+pub mod stream;
+pub mod system;
 
 mod parameters;
 
@@ -15,8 +21,23 @@ use baremark_model::seam::Workload;
 /// Every workload that can be run in an agent.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Workload] {
-    &[&random_access::RandomAccess, &fma::Fma]
+    ALL
 }
+
+static ALL: &[&dyn Workload] = &[
+    &random_access::RandomAccess,
+    &pointer_chase::PointerChase,
+    &stream::Stream,
+    &hpl::Hpl,
+    &dgemm::Dgemm,
+    &fma::Fma,
+    &page_table::PageTable,
+    &system::SYSCALL,
+    &system::SEGV,
+    &system::FW,
+    &system::PCD,
+    &system::NPS,
+];
 
 /// The workload of this kind.
 #[must_use]

@@ -1,8 +1,10 @@
 //! A workload's parameters as its descriptor defines them, out of a resolved arm.
 
+use baremark_kernels::isa;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Default, Knob, Value};
+use baremark_model::descriptor::{Default, Kind, Knob, Value};
 use baremark_model::knob::Misfit;
+use baremark_model::machine::Isa;
 use baremark_model::seam::WorkloadError;
 use baremark_model::units::Bytes;
 
@@ -22,6 +24,52 @@ pub fn choice<'a>(arm: &'a ResolvedArm, knob: &Knob) -> Result<&'a str, Workload
         (None, Default::Typed(text)) => Ok(text),
         (found, _) => Err(unfit(knob, found, "one of its words")),
     }
+}
+
+/// The size that `knob` is set to; `None` where the workload is to find it.
+pub fn derived_size(arm: &ResolvedArm, knob: &Knob) -> Result<Option<Bytes>, WorkloadError> {
+    if arm.parameters.contains_key(knob.key) { size(arm, knob).map(Some) } else { Ok(None) }
+}
+
+/// The number that `knob` is set to, or its default.
+pub fn count(arm: &ResolvedArm, knob: &Knob) -> Result<u64, WorkloadError> {
+    match (arm.parameters.get(knob.key), knob.default) {
+        (Some(&Value::Count(number)), _) => Ok(number),
+        (None, Default::Typed(text)) => text.parse().map_err(|error| odd(knob, text, format!("{error}"))),
+        (found, _) => Err(unfit(knob, found, "a whole number")),
+    }
+}
+
+/// Whether `knob` is set, or its default.
+pub fn switch(arm: &ResolvedArm, knob: &Knob) -> Result<bool, WorkloadError> {
+    match (arm.parameters.get(knob.key), knob.default) {
+        (Some(&Value::Switch(on)), _) => Ok(on),
+        (None, Default::Typed(text)) => text.parse().map_err(|error| odd(knob, text, format!("{error}"))),
+        (found, _) => Err(unfit(knob, found, "true or false")),
+    }
+}
+
+/// The instruction set of a loop: a knob that several workloads share.
+pub const ISA: Knob = Knob {
+    key: "isa",
+    kind: Kind::Choice(&["widest", "baseline", "avx2", "avx512"]),
+    default: Default::Typed("widest"),
+    help: "the instruction set of the loop; widest is the widest that this machine has",
+};
+
+/// The instruction set that [`ISA`] names, if this machine has it.
+pub fn chosen_isa(arm: &ResolvedArm) -> Result<Isa, WorkloadError> {
+    let isa = match choice(arm, &ISA)? {
+        "widest" => isa::widest(),
+        "baseline" => Isa::Baseline,
+        "avx2" => Isa::Avx2,
+        "avx512" => Isa::Avx512,
+        other => return Err(odd(&ISA, other, "its words are widest, baseline, avx2 and avx512")),
+    };
+    if isa::is_available(isa) {
+        return Ok(isa);
+    }
+    Err(odd(&ISA, format!("{isa:?}"), format!("this machine has {:?} at most; write isa = \"widest\"", isa::widest())))
 }
 
 /// A parameter that the workload refuses.

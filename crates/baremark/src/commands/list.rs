@@ -4,6 +4,7 @@ use crate::context::descriptors;
 use crate::exit::{Exit, Refusal};
 use crate::source::SHIPPED;
 use baremark_model::descriptor::{Better, Default, Knob};
+use baremark_model::published;
 use baremark_model::study;
 use baremark_model::tables;
 use serde_json::json;
@@ -18,6 +19,8 @@ pub enum What {
     Environments,
     /// Studies that are built in.
     Studies,
+    /// Published tables that a study can name.
+    Published,
     /// Keys of a study file.
     Keys,
 }
@@ -29,6 +32,7 @@ pub fn run(what: What, json: bool) -> Result<(String, Exit), Refusal> {
         (What::Workloads, true) => pretty(&workloads_json()),
         (What::Environments, _) => environments(json)?,
         (What::Studies, _) => studies(json)?,
+        (What::Published, _) => published(json),
         (What::Keys, _) => keys(),
     };
     Ok((text, Exit::Success))
@@ -106,6 +110,18 @@ fn studies(json: bool) -> Result<String, Refusal> {
         return Ok(pretty(&rows.into()));
     }
     Ok(rows.iter().map(|(name, title)| format!("{name:<12} {title}\n")).collect())
+}
+
+fn published(json: bool) -> String {
+    let names = published::names();
+    let tables = names.iter().filter_map(|name| Some((name, published::find(name)?)));
+    if json {
+        let rows: Vec<_> = tables
+            .map(|(name, of)| json!({ "name": name, "title": of.table.title, "year": of.publication.year }))
+            .collect();
+        return pretty(&rows.into());
+    }
+    tables.map(|(name, of)| format!("{name}\n  {}; {}\n", of.table.title, of.publication.title)).collect()
 }
 
 fn keys() -> String {

@@ -1,11 +1,16 @@
 //! One file for each command.
 
 pub mod agent;
+pub mod check;
+pub mod compare;
+pub mod completions;
 pub mod doctor;
 pub mod history;
 pub mod list;
 pub mod load;
+pub mod man;
 pub mod plan;
+pub mod predict;
 pub mod report;
 pub mod resume;
 pub mod run;

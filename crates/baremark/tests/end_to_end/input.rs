@@ -75,7 +75,7 @@ fn every_shipped_study_can_be_planned() {
 #[test]
 fn lists_and_doctor_answer() {
     let bench = Bench::new();
-    for what in ["workloads", "environments", "studies", "keys"] {
+    for what in ["workloads", "environments", "studies", "published", "keys"] {
         let output = bench.run(&["list", what]);
         assert!(output.status.success() && output.stdout.len() > 40, "{what}: {}", text(&output.stdout));
     }
@@ -83,6 +83,25 @@ fn lists_and_doctor_answer() {
     assert!(findings["findings"].as_array().unwrap().len() >= 6, "{findings:#}");
     assert!(text(&bench.run(&["doctor"]).stdout).contains("where we stand"));
     assert!(text(&bench.run(&["history"]).stdout).contains("No run has been stored yet"));
+}
+
+#[test]
+fn completions_and_manual_know_every_command() {
+    let bench = Bench::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = bench.run(&["completions", shell]);
+        assert!(output.status.success() && text(&output.stdout).contains("compare"), "{shell}");
+    }
+    let page = text(&bench.run(&["man"]).stdout);
+    assert!(page.starts_with(".ie") || page.contains(".TH baremark 1"), "{page}");
+    std::fs::create_dir(bench.path("man")).unwrap();
+    let written = text(&bench.run(&["man", "--to", "man"]).stdout);
+    for command in ["baremark", "baremark-run", "baremark-compare", "baremark-check"] {
+        let page = std::fs::read_to_string(bench.path(&format!("man/{command}.1"))).unwrap();
+        assert!(page.contains(&format!(".TH {command} 1")), "{page}");
+    }
+    assert!(!written.contains("agent") && !written.contains("help"), "{written}");
+    refusal(&bench, &["man", "--to", "nowhere"], 1);
 }
 
 #[test]

@@ -96,6 +96,13 @@ fn history_and_report_show_what_was_run() {
     assert_eq!(history["runs"][0]["state"], "finished");
     let again = bench.json(&["report", first["run"]["id"].as_str().unwrap(), "--json"]);
     assert_eq!(again, first, "a report is worked out anew from the trials and must be the same");
+    let csv = text(&bench.run(&["report", "--csv"]).stdout);
+    assert!(csv.starts_with("kind,metric,unit,environment,"), "{csv}");
+    assert!(csv.contains("\r\nestimate,gups,GUP/s,native,"), "{csv}");
+    let trials = text(&bench.run(&["report", "--csv=trials"]).stdout);
+    assert!(trials.lines().count() > 20 && trials.contains("\r\n0,"), "{trials}");
+    let both = bench.run(&["report", "--csv", "--html", "page.html"]);
+    assert_eq!(both.status.code(), Some(2), "{}", text(&both.stderr));
     let shown = bench.run(&["report"]);
     assert!(text(&shown.stdout).contains("a small study"), "{}", text(&shown.stdout));
     assert!(text(&shown.stdout).contains(first["run"]["id"].as_str().unwrap()));

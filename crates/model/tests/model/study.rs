@@ -62,6 +62,17 @@ fn told(cases: &[(&str, &str)]) -> String {
 }
 
 #[test]
+fn a_published_table_must_be_one() {
+    let named = |table: &str| with(&[("\n\n[workload]", &format!("\npublished = \"{table}\"\n\n[workload]"))]);
+    assert!(parsed(&named("hpc-memory-2010/stream-virtual")).is_ok());
+    assert_eq!(
+        refusal(named("hpc-memory-2010/star-random-acess").as_bytes()),
+        "a.toml:3: there is no published table 'hpc-memory-2010/star-random-acess'; \
+         did you mean 'hpc-memory-2010/star-random-access'?"
+    );
+}
+
+#[test]
 fn a_sound_study_is_read_as_written() {
     let study = parsed(SOUND).expect("sound");
     assert_eq!(study.title, "native against virtual");

@@ -116,6 +116,7 @@ pub fn head() -> RunHead {
             ("page", &["4k", "2m"]),
             ("host_backing", &["2m"]),
         ]),
+        parameters: BTreeMap::from([("table".to_owned(), "1 GiB".to_owned()), ("ranks".to_owned(), "2".to_owned())]),
         machine: serde_json::from_value(serde_json::json!({
             "cpu": { "model_name": "AMD EPYC", "logical_cpus": 2, "sockets": 1 },
             "memory": { "total_bytes": 25_276_502_016_u64 },
@@ -198,6 +199,15 @@ pub fn typical() -> Document {
         },
         LookRow { blocks: 20, half_width: Some(0.0088), independent: true, decision: "stop: confirmed".to_owned() },
     ];
+    document.explanations = vec![ExplanationRow {
+        treatment: arm("microvm", "4k"),
+        what: "exits from the guest during timed phases".to_owned(),
+        unit: "1/s per rank".to_owned(),
+        value: 517.3,
+        lo: 501.0,
+        hi: 533.6,
+        advice: String::new(),
+    }];
     document
 }
 
@@ -328,5 +338,12 @@ pub fn nothing() -> Document {
     let failed = TrialStatus::Failed { reason: "the agent died: signal 9".to_owned() };
     let native = arm("native", "4k");
     document.trials = vec![trial(0, 0, &[(&native, 1.0)], failed)];
+    document
+}
+
+/// Threads against nothing, beside a published pair of tables.
+pub fn stream() -> Document {
+    let mut document = scaling();
+    document.run.published = Some("hpc-memory-2010/stream-virtual".to_owned());
     document
 }

@@ -97,6 +97,7 @@ fn pages_are_well_formed_and_ask_for_nothing() {
         documents::flagged(),
         documents::wide(),
         documents::scaling(),
+        documents::stream(),
         documents::nothing(),
         documents::empty(),
     ];

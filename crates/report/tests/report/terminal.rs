@@ -42,6 +42,7 @@ golden! {
     wide_table_of_a_cost: documents::wide(), STYLE;
     wide_table_at_120: documents::wide(), Style { width: 120, ..STYLE };
     another_factor_than_the_environment: documents::scaling(), STYLE;
+    two_published_tables: documents::stream(), STYLE;
     nothing_was_measured: documents::nothing(), STYLE;
     ascii: documents::undecided(), Style { unicode: false, ..STYLE };
     colored: documents::flagged(), Style { color: Color::Always, ..STYLE };

@@ -1,0 +1,75 @@
+//! `baremark check`: has it become worse than a baseline? For scripts, which read the exit code.
+
+use crate::commands::compare::{self, CompareArgs};
+use crate::context::Context;
+use crate::exit::{Exit, Refusal};
+use crate::{record, sides};
+use baremark_lab::comparison::Chosen;
+use baremark_model::comparison::{Change, Comparison};
+use baremark_model::plan::Treatment;
+use baremark_report::comparison::tally;
+use baremark_store::RunState;
+
+/// The newest runs among which those to be checked are looked for.
+const NEWEST: usize = 50;
+
+/// Compares the named runs, or all that were measured since, with the baseline; the exit code says what came out.
+pub fn run(
+    context: &Context,
+    against: &str,
+    named: Option<&str>,
+    args: &CompareArgs,
+) -> Result<(String, Exit), Refusal> {
+    let baseline = sides::find(context, against)?;
+    let checked = match named {
+        Some(named) => sides::find(context, named)?,
+        None => since(context, &baseline)?,
+    };
+    let comparison = compare::of(&baseline, &checked, args)?;
+    let mut text = compare::show(context, &comparison)?;
+    if !context.json {
+        text.push_str(&format!("\n{}\n", tally(&comparison)));
+    }
+    Ok((text, exit_of(&comparison)))
+}
+
+fn exit_of(comparison: &Comparison) -> Exit {
+    let any = |change| comparison.rows.iter().any(|row| row.change == change);
+    match () {
+        () if any(Change::Worse) => Exit::Regression,
+        () if any(Change::Unknown) => Exit::Undecided,
+        () => Exit::Success,
+    }
+}
+
+/// The finished runs of the same study that began after the last run of the baseline and are like the latest of them: of
+/// the same version and with the same parameters. Quick runs and self-checks are compared with their like alone.
+fn since(context: &Context, baseline: &Chosen) -> Result<Chosen, Refusal> {
+    let store = record::open_existing(context)?;
+    let last = baseline.documents.iter().map(|document| document.run.started.as_str()).max().unwrap_or_default();
+    let first = baseline.documents.first().map(|document| &document.run);
+    let study = first.map(|run| run.study.as_str()).unwrap_or_default();
+    let runs = store.runs().map_err(Refusal::failure)?;
+    let mut documents = Vec::new();
+    for run in runs.iter().filter(|run| run.title == study && run.state == RunState::Finished).take(NEWEST) {
+        if run.started.to_string().as_str() <= last
+            || baseline.documents.iter().any(|document| document.run.id == run.id.as_str())
+        {
+            continue;
+        }
+        let document = sides::stored(&store, run.id.as_str())?;
+        if first.is_none_or(|run| run.mode == document.run.mode) {
+            documents.push(document);
+        }
+    }
+    let Some(latest) = documents.first().map(|document| document.run.clone()) else {
+        return Err(Refusal::bad_input(format!(
+            "no run of the study '{study}' was finished after the baseline; run it, or name the runs to check"
+        )));
+    };
+    documents.retain(|document| {
+        let run = &document.run;
+        run.version == latest.version && run.parameters == latest.parameters
+    });
+    Ok(Chosen { documents, levels: Treatment::clone(&baseline.levels) })
+}

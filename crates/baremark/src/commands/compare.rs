@@ -1,0 +1,44 @@
+//! `baremark compare`: two sides, and what differs between them.
+
+use crate::context::Context;
+use crate::exit::{Exit, Refusal};
+use crate::sides;
+use baremark_lab::comparison::{self, Chosen};
+use baremark_model::comparison::Comparison;
+use baremark_model::units::Share;
+use baremark_report::comparison::render;
+
+/// What both `compare` and `check` can be told.
+#[derive(clap::Args)]
+pub struct CompareArgs {
+    /// The difference that matters, such as "2 %" [default: the largest that the runs were measured for]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub delta: Option<Share>,
+    /// A fact that was varied on purpose, such as machine.kernel.release, and is no confounder; may be repeated
+    #[arg(long, value_name = "FACT")]
+    pub factor: Vec<String>,
+}
+
+fn share(text: &str) -> Result<Share, String> {
+    let share: Share = text.parse().map_err(|why| format!("{why}"))?;
+    if (0.0002..=1.0).contains(&share.0) { Ok(share) } else { Err("write a share from 0.02 % to 100 %".to_owned()) }
+}
+
+/// The comparison of `other` with `base` as text or JSON.
+pub fn run(context: &Context, base: &str, other: &str, args: &CompareArgs) -> Result<(String, Exit), Refusal> {
+    let comparison = of(&sides::find(context, base)?, &sides::find(context, other)?, args)?;
+    Ok((show(context, &comparison)?, Exit::Success))
+}
+
+/// Compares two sides.
+pub fn of(base: &Chosen, other: &Chosen, args: &CompareArgs) -> Result<Comparison, Refusal> {
+    comparison::compare(base, other, args.delta, &args.factor).map_err(Refusal::bad_input)
+}
+
+/// A comparison as text or JSON.
+pub fn show(context: &Context, comparison: &Comparison) -> Result<String, Refusal> {
+    if context.json {
+        return Ok(serde_json::to_string_pretty(comparison).map_err(Refusal::failure)? + "\n");
+    }
+    Ok(render(comparison, &crate::watch::style()))
+}

@@ -1,0 +1,90 @@
+//! Sides of a comparison as users name them: runs of the store, or result documents in files, and levels picked from them.
+//!
+//! `RUN[,RUN ...][:FACTOR=LEVEL[+FACTOR=LEVEL ...]]`, where each RUN is a run's name or the unique beginning of one, a file
+//! that `--json` wrote, or a folder of such files.
+
+use crate::context::{Context, descriptor_of};
+use crate::exit::Refusal;
+use crate::record;
+use baremark_lab::analysis;
+use baremark_lab::comparison::Chosen;
+use baremark_model::document::{Document, FORMAT};
+use baremark_model::plan::Treatment;
+use baremark_store::Store;
+use std::path::{Path, PathBuf};
+
+/// The side that `text` names.
+pub fn find(context: &Context, text: &str) -> Result<Chosen, Refusal> {
+    let (runs, levels) = match text.rsplit_once(':') {
+        Some((runs, levels)) if levels.contains('=') => (runs, self::levels(levels)?),
+        _ => (text, Treatment::new()),
+    };
+    let mut documents = Vec::new();
+    let mut store = None;
+    for name in runs.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let path = Path::new(name);
+        if path.is_dir() {
+            for file in files_in(path)? {
+                documents.push(read(&file)?);
+            }
+        } else if path.is_file() {
+            documents.push(read(path)?);
+        } else {
+            let store = match &mut store {
+                Some(store) => store,
+                none => none.insert(record::open_existing(context)?),
+            };
+            documents.push(stored(store, name)?);
+        }
+    }
+    if documents.is_empty() {
+        return Err(Refusal::bad_input(format!(
+            "'{text}' names no run; write RUN or RUN,RUN,RUN, or a file of --json"
+        )));
+    }
+    Ok(Chosen { documents, levels })
+}
+
+fn levels(text: &str) -> Result<Treatment, Refusal> {
+    let pair = |part: &str| {
+        let (key, label) = part.split_once('=').filter(|(key, label)| !key.is_empty() && !label.is_empty())?;
+        Some((key.trim().to_owned(), label.trim().to_owned()))
+    };
+    let read = |part| pair(part).ok_or_else(|| Refusal::bad_input(format!("'{part}' is no FACTOR=LEVEL")));
+    text.split('+').map(read).collect()
+}
+
+/// The document of a stored run.
+pub fn stored(store: &Store, name: &str) -> Result<Document, Refusal> {
+    let run = record::load(store, &record::find(store, Some(name))?)?;
+    Ok(analysis::document(&run, descriptor_of(&run)?))
+}
+
+fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Refusal> {
+    let wrong = |why| Refusal::bad_input(format!("reading {}: {why}", folder.display()));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(wrong)? {
+        let path = entry.map_err(wrong)?.path();
+        if path.extension().is_some_and(|end| end == "json") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    match files.is_empty() {
+        true => Err(Refusal::bad_input(format!("{} has no file that ends in .json", folder.display()))),
+        false => Ok(files),
+    }
+}
+
+fn read(file: &Path) -> Result<Document, Refusal> {
+    let wrong = |why: String| {
+        let remedy = "name a run, or a file written by `baremark run --json` or `baremark report --json`";
+        Refusal::bad_input(format!("{} is no result document: {why}; {remedy}", file.display()))
+    };
+    let bytes = std::fs::read(file).map_err(|why| Refusal::bad_input(format!("reading {}: {why}", file.display())))?;
+    let document: Document = serde_json::from_slice(&bytes).map_err(|why| wrong(why.to_string()))?;
+    match document.format == FORMAT {
+        true => Ok(document),
+        false => Err(wrong(format!("its format is '{}', not '{FORMAT}'", document.format))),
+    }
+}

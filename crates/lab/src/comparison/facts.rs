@@ -1,0 +1,103 @@
+//! What else differs between two sides than what was asked: facts of the machines, of the program and of the design.
+
+use baremark_model::comparison::Difference;
+use baremark_model::document::{Document, RunHead};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is different from one minute to the next on every machine, and says nothing of it.
+const VOLATILE: &[&str] =
+    &["machine.load_average", "machine.memory.available_bytes", "machine.clock.tsc_hz", "machine.clock.tsc_error_ppm"];
+
+/// The facts that differ.
+pub struct Found {
+    /// Between the sides.
+    pub differing: Vec<Difference>,
+    /// Among the runs of one side, and not between the sides.
+    pub mixed: Vec<Difference>,
+}
+
+/// Every fact on which the sides do not agree.
+pub fn between(base: &[Document], other: &[Document]) -> Found {
+    let (base, other) = (gathered(base), gathered(other));
+    let mut found = Found { differing: Vec::new(), mixed: Vec::new() };
+    let keys: BTreeSet<&String> = base.keys().chain(other.keys()).collect();
+    let none = BTreeSet::from(["none".to_owned()]);
+    for fact in keys {
+        let (one, two) = (base.get(fact).unwrap_or(&none), other.get(fact).unwrap_or(&none));
+        if one == two && one.len() == 1 {
+            continue;
+        }
+        let difference = Difference { fact: fact.clone(), base: said(one, two), other: said(two, one) };
+        if one == two { found.mixed.push(difference) } else { found.differing.push(difference) }
+    }
+    found
+}
+
+/// Values in words; of long lists of words only what the other side lacks.
+fn said(of: &BTreeSet<String>, against: &BTreeSet<String>) -> String {
+    if let (1, 1, Some(own), Some(others)) = (of.len(), against.len(), of.first(), against.first())
+        && own.len() > 200
+    {
+        let others: BTreeSet<&str> = others.split(' ').collect();
+        let only: Vec<&str> = own.split(' ').filter(|word| !others.contains(word)).collect();
+        return if only.is_empty() { "without these".to_owned() } else { only.join(" ") };
+    }
+    of.iter().cloned().collect::<Vec<_>>().join(" | ")
+}
+
+fn gathered(documents: &[Document]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let runs: Vec<BTreeMap<String, String>> = documents.iter().map(|document| of_run(&document.run)).collect();
+    for key in runs.iter().flat_map(BTreeMap::keys).collect::<BTreeSet<_>>() {
+        let values = runs.iter().map(|run| run.get(key).cloned().unwrap_or_else(|| "none".to_owned()));
+        all.insert(key.clone(), values.collect());
+    }
+    all
+}
+
+fn of_run(run: &RunHead) -> BTreeMap<String, String> {
+    let facts = json!({
+        "baremark": run.version,
+        "design": { "phase": run.design.phase.to_string(), "quads": run.design.quads },
+        "mode": run.mode,
+        "parameters": run.parameters,
+        "machine": run.machine,
+    });
+    let mut flat = BTreeMap::new();
+    flatten("", &facts, &mut flat);
+    flat.retain(|key, _| !VOLATILE.contains(&key.as_str()) && !key.ends_with("free_pages"));
+    flat
+}
+
+fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, String>) {
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match value {
+        Value::Null => {}
+        Value::Object(fields) => fields.iter().for_each(|(key, value)| flatten(&below(key), value, into)),
+        Value::Array(items) if items.iter().any(|item| item.is_object() || item.is_array()) => {
+            items.iter().zip(0_u64..).for_each(|(item, index)| flatten(&below(&index.to_string()), item, into));
+        }
+        Value::Array(items) => {
+            let words: Vec<String> = items.iter().map(plain).collect();
+            into.insert(path.to_owned(), words.join(" "));
+        }
+        value => drop(into.insert(path.to_owned(), plain(value))),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A run's machine in one line.
+pub fn machine(run: &RunHead) -> String {
+    let facts = &run.machine;
+    let name = facts.cpu.model_name.clone().unwrap_or_else(|| "an unnamed processor".to_owned());
+    let parts = [
+        facts.hostname.clone(),
+        facts.cpu.logical_cpus.map(|cpus| format!("{cpus} CPUs")),
+        facts.kernel.release.as_ref().map(|release| format!("Linux {release}")),
+    ];
+    parts.into_iter().flatten().fold(name, |line, part| format!("{line}, {part}"))
+}

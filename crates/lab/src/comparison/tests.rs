@@ -1,0 +1,189 @@
+use super::*;
+use baremark_model::document::{EstimateRow, FORMAT as RESULT, RatioRow, RunHead, TrialArm, TrialRow};
+use baremark_model::machine::MachineFacts;
+use baremark_model::plan::Mode;
+use baremark_model::seam::Sample;
+use baremark_model::study::Design;
+use baremark_model::units::Nanos;
+use baremark_stats::Rng;
+
+fn treatment(place: &str) -> Treatment {
+    Treatment::from([("environment".to_owned(), place.to_owned())])
+}
+
+fn head(id: &str) -> RunHead {
+    RunHead {
+        id: id.to_owned(),
+        study: "a study".to_owned(),
+        file: "a.toml".to_owned(),
+        workload: "random-access".to_owned(),
+        metric: "gups".to_owned(),
+        published: None,
+        native_means: "bare metal".to_owned(),
+        rows: None,
+        columns: "environment".to_owned(),
+        factors: Vec::new(),
+        parameters: BTreeMap::from([("table".to_owned(), "1 GiB".to_owned()), ("ranks".to_owned(), "2".to_owned())]),
+        machine: MachineFacts::default(),
+        version: "1".to_owned(),
+        design: Design {
+            precision: Share(0.01),
+            delta: Share(0.02),
+            budget: Nanos(1),
+            phase: Nanos(1),
+            quads: 1,
+            least_blocks: 10,
+            most_blocks: 20,
+            seed: 1,
+        },
+        mode: Mode::default(),
+        started: "2026-01-01T00:00:00Z".to_owned(),
+        ended: None,
+        stop_reason: None,
+    }
+}
+
+/// A run of 20 blocks, each a trial of native and microvm; `native` is its level, `ratio` what the microVM keeps.
+fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
+    let mut rng = Rng::new(seed);
+    let estimate = |place: &str, value: f64| EstimateRow {
+        metric: "gups".to_owned(),
+        unit: "GUP/s".to_owned(),
+        better: Better::Higher,
+        treatment: treatment(place),
+        n: 20,
+        estimate: value,
+        lo: None,
+        hi: None,
+    };
+    let mut arm = |place: &str, value: f64| TrialArm {
+        treatment: treatment(place),
+        medians: vec![Sample { metric: "gups".to_owned(), value: value * (0.002 * rng.normal()).exp() }],
+        phases: Vec::new(),
+        counters: BTreeMap::new(),
+        mmu: None,
+    };
+    let trial = |block| TrialRow {
+        block,
+        cell: 0,
+        status: TrialStatus::Ok,
+        arms: vec![arm("native", native), arm("microvm", native * ratio)],
+        schedule: vec![0, 1, 1, 0],
+        flags: Vec::new(),
+        elapsed_ns: 1,
+    };
+    Document {
+        format: RESULT.to_owned(),
+        run: head(id),
+        trials: (0..20).map(trial).collect(),
+        estimates: vec![estimate("native", native), estimate("microvm", native * ratio)],
+        ratios: vec![RatioRow {
+            metric: "gups".to_owned(),
+            treatment: treatment("microvm"),
+            relative_to: treatment("native"),
+            contrast: Contrast::Environment,
+            blocks: 20,
+            ratio: Some(ratio),
+            lo: None,
+            hi: None,
+            confidence: 0.95,
+            estimator: String::new(),
+            verdict: Outcome::Undecided,
+            words: String::new(),
+            more_blocks: None,
+            independence: String::new(),
+            sensitivity: Vec::new(),
+        }],
+        looks: Vec::new(),
+        absent: Vec::new(),
+        flags: Vec::new(),
+        explanations: Vec::new(),
+    }
+}
+
+/// Runs whose level wanders from one to the next by the shares given.
+fn runs(name: &str, native: f64, ratio: f64, wander: &[f64]) -> Chosen {
+    let of =
+        |(index, share): (usize, &f64)| run(&format!("{name}{index}"), native * (1.0 + share), ratio, index as u64);
+    Chosen { documents: wander.iter().enumerate().map(of).collect(), levels: Treatment::new() }
+}
+
+fn found(base: &Chosen, other: &Chosen) -> Comparison {
+    compare(base, other, None, &[]).expect("comparable")
+}
+
+#[test]
+fn a_change_beyond_the_spread_of_runs_is_found_and_one_within_is_not() {
+    let base = runs("a", 1.0, 0.9, &[0.002, -0.001, 0.000]);
+    let slower = found(&base, &runs("b", 0.9, 0.9, &[0.001, -0.002, 0.001]));
+    assert_eq!(slower.method, Method::Unpaired);
+    let changes: Vec<Change> = slower.rows.iter().map(|row| row.change).collect();
+    assert_eq!(changes, [Change::Worse, Change::Worse, Change::NotWorse], "{slower:#?}");
+    assert!(slower.rows[2].relative_to.is_some(), "the ratio to native survives what slows both");
+    let faster = found(&base, &runs("b", 1.1, 0.9, &[0.001, -0.002, 0.001]));
+    assert_eq!(faster.rows[0].change, Change::Better);
+    // Trials are as alike as before, but the runs of either side wander by more than the change.
+    let wandering = found(&runs("a", 1.0, 0.9, &[0.1, -0.12, 0.0]), &runs("b", 0.95, 0.9, &[0.11, -0.09, 0.0]));
+    assert_eq!(wandering.rows[0].change, Change::Unknown, "{wandering:#?}");
+    assert_eq!(wandering.rows[2].change, Change::NotWorse, "what wanders with the run leaves its ratios alone");
+}
+
+#[test]
+fn fewer_than_three_runs_a_side_are_not_comparable() {
+    let two = runs("a", 1.0, 0.9, &[0.0, 0.001]);
+    let comparison = found(&two, &runs("b", 0.5, 0.9, &[0.0]));
+    for row in &comparison.rows {
+        assert_eq!((row.ratio, row.verdict, row.change), (None, Outcome::Undecided, Change::Unknown));
+        assert_eq!(row.words, "not comparable: 1 more run of the base and 2 more runs of the other side");
+    }
+}
+
+#[test]
+fn levels_of_one_run_are_compared_block_by_block() {
+    let one = |place: &str| Chosen { documents: vec![run("a", 1.0, 0.9, 7)], levels: treatment(place) };
+    let comparison = found(&one("native"), &one("microvm"));
+    assert_eq!((comparison.method, comparison.rows.len()), (Method::Paired, 1));
+    let row = &comparison.rows[0];
+    assert_eq!((row.base_units, row.change, row.verdict), (20, Change::Worse, Outcome::DiffersByMore));
+    let (lo, ratio, hi) = (row.lo.expect("lo"), row.ratio.expect("ratio"), row.hi.expect("hi"));
+    assert!(lo < ratio && ratio < hi && (ratio - 0.9).abs() < 0.005, "{row:?}");
+    let itself = compare(&one("native"), &one("native"), None, &[]);
+    assert_eq!(itself, Err(Incomparable::Itself("a".to_owned())));
+}
+
+#[test]
+fn whatever_differs_is_named_unless_it_was_declared() {
+    let base = runs("a", 1.0, 0.9, &[0.0, 0.001, -0.001]);
+    let mut other = runs("b", 1.0, 0.9, &[0.0, 0.001, -0.001]);
+    for document in &mut other.documents {
+        document.run.machine.kernel.release = Some("9.9".to_owned());
+        document.run.machine.memory.available_bytes = Some(5);
+        document.run.machine.load_average = Some([9.0; 3]);
+        document.run.version = "2".to_owned();
+    }
+    other.documents[1].run.machine.hostname = Some("elsewhere".to_owned());
+    let declared = ["machine.kernel.release".to_owned()];
+    let comparison = compare(&base, &other, None, &declared).expect("comparable");
+    let facts = |list: &[baremark_model::comparison::Difference]| -> Vec<String> {
+        list.iter().map(|of| format!("{}: {} -> {}", of.fact, of.base, of.other)).collect()
+    };
+    assert_eq!(facts(&comparison.confounded), ["baremark: 1 -> 2", "machine.hostname: none -> elsewhere | none"]);
+    assert_eq!(facts(&comparison.declared), ["machine.kernel.release: none -> 9.9"]);
+}
+
+#[test]
+fn other_work_is_refused() {
+    let base = runs("a", 1.0, 0.9, &[0.0]);
+    let mut other = runs("b", 1.0, 0.9, &[0.0]);
+    other.documents[0].run.parameters.insert("table".to_owned(), "2 GiB".to_owned());
+    let why = compare(&base, &other, None, &[]).expect_err("other work").to_string();
+    assert_eq!(why, "the sides did not do the same work: table is 1 GiB in a0 and 2 GiB in b0");
+    let mut other = runs("b", 1.0, 0.9, &[0.0]);
+    other.levels = treatment("native");
+    assert!(matches!(compare(&base, &other, None, &[]), Err(Incomparable::Factors { .. })));
+    let nowhere = |name: &str, place: &str| Chosen { levels: treatment(place), ..runs(name, 1.0, 0.9, &[0.0]) };
+    let nothing = compare(&nowhere("a", "moon"), &nowhere("b", "native"), None, &[]);
+    assert!(matches!(nothing, Err(Incomparable::Nothing { .. })));
+    let none = compare(&Chosen::default(), &base, None, &[]);
+    assert_eq!(none, Err(Incomparable::Empty("base")));
+}

@@ -1,0 +1,162 @@
+//! A comparison of two sides as a terminal shows it: what changed, then what else differs and could be the cause.
+
+use crate::number::{Digits, count, estimate, fixed, ratio_decimals};
+use crate::terminal::{INDENT, Page};
+use crate::text::{Paint, Style, clean, left, width};
+use crate::treatment::{ENVIRONMENT, join, phrase};
+use baremark_model::comparison::{Change, Comparison, ComparisonRow, Difference, Method, Side};
+use baremark_model::plan::Treatment;
+use std::fmt::Write;
+
+/// The comparison as text.
+#[must_use]
+pub fn render(comparison: &Comparison, style: &Style) -> String {
+    let mut page = Page { style: *style, text: String::new() };
+    page.paragraph(Paint::Strong, 0, INDENT, &format!("{}: compared", clean(&comparison.study)));
+    page.paragraph(Paint::Faint, 0, INDENT, &method(comparison));
+    page.head("Sides");
+    page.hanging("base ", &side(&comparison.base));
+    page.hanging("other", &side(&comparison.other));
+    page.head("Verdict: other against base");
+    let common = common(&comparison.rows);
+    for row in &comparison.rows {
+        page.paragraph(paint(row.change), INDENT, INDENT, &sentence(row, &common));
+    }
+    if !common.is_empty() {
+        let levels: Vec<(&str, &str)> = common.iter().map(|(key, label)| (key.as_str(), label.as_str())).collect();
+        page.paragraph(Paint::Faint, INDENT, INDENT, &format!("All with {}.", join(&levels)));
+    }
+    differences(
+        &mut page,
+        "Confounded: this differs between the sides as well, and may be the cause",
+        &comparison.confounded,
+    );
+    differences(&mut page, "Declared to be what is varied", &comparison.declared);
+    differences(&mut page, "Not the same among the runs of a side", &comparison.mixed);
+    page.text
+}
+
+fn method(comparison: &Comparison) -> String {
+    let level = fixed(comparison.confidence * 100.0, 1).trim_end_matches(".0").to_owned();
+    let how = match comparison.method {
+        Method::Paired => "block by block within one run",
+        Method::Unpaired => "run by run: runs share no block, so that the spread between runs judges",
+    };
+    let rows = match comparison.rows.len() {
+        0 | 1 => String::new(),
+        rows => format!(", so that over the {rows} rows 95 % hold"),
+    };
+    format!(
+        "{}, {how}; intervals of {level} %{rows}; differences from {} on matter",
+        clean(&comparison.workload),
+        comparison.delta
+    )
+}
+
+fn side(side: &Side) -> String {
+    let machines: Vec<String> = side.machines.iter().map(|machine| clean(machine)).collect();
+    let levels: Vec<String> = side.levels.iter().map(|(key, label)| phrase(key, label)).collect();
+    let levels = if levels.is_empty() { String::new() } else { format!(" ({})", levels.join(", ")) };
+    let runs: Vec<String> = side.runs.iter().map(|run| clean(run)).collect();
+    format!("{}{levels} on {}", runs.join(", "), machines.join("; "))
+}
+
+/// The levels that all rows share: they are said once. Where a row stands stays in its sentence.
+fn common(rows: &[ComparisonRow]) -> Treatment {
+    let mut all = rows.iter().flat_map(|row| std::iter::once(&row.treatment).chain(&row.relative_to));
+    let mut common = all.next().cloned().unwrap_or_default();
+    for other in all {
+        common.retain(|key, label| other.get(key) == Some(label));
+    }
+    common.remove(ENVIRONMENT);
+    common
+}
+
+/// "native with 4k pages: 1.034 times the GUP/s (1.012 to 1.057): differs by more than 1 %, better."
+fn sentence(row: &ComparisonRow, common: &Treatment) -> String {
+    let what = match &row.relative_to {
+        None => name(&row.treatment, common),
+        Some(below) => format!("ratio of {} to {}", name(&row.treatment, common), name(below, common)),
+    };
+    let noun = if row.unit.contains('/') || row.relative_to.is_some() { clean(&row.unit) } else { clean(&row.metric) };
+    let Some((ratio, limits)) = row.ratio.map(|ratio| (ratio, row.lo.zip(row.hi))) else {
+        let mut so_far = String::new();
+        if let (Some(base), Some(other)) = (row.base_value, row.other_value) {
+            let shown = |value| estimate(value, None, None);
+            let _ = write!(so_far, " (so far {} and {})", shown(base), shown(other));
+        }
+        return format!("{what}: {}{so_far}.", clean(&row.words));
+    };
+    let places = ratio_decimals(ratio, limits, 1.0, Digits::Two);
+    let interval =
+        limits.map(|(lo, hi)| format!(" ({} to {})", fixed(lo, places), fixed(hi, places))).unwrap_or_default();
+    let times = match row.relative_to {
+        None => format!("{} times the {noun}", fixed(ratio, places)),
+        Some(_) => format!("{} times as large", fixed(ratio, places)),
+    };
+    let meaning = match row.change {
+        Change::Worse => ", worse",
+        Change::Better => ", better",
+        Change::NotWorse | Change::Unknown => "",
+    };
+    let units = match row.base_units == row.other_units {
+        true => row.base_units.to_string(),
+        false => format!("{} and {}", row.base_units, row.other_units),
+    };
+    format!("{what}: {times}{interval}: {}{meaning} [n = {units}].", clean(&row.words))
+}
+
+fn name(treatment: &Treatment, common: &Treatment) -> String {
+    let rest: Vec<(&str, &str)> = treatment
+        .iter()
+        .filter(|(key, _)| *key != ENVIRONMENT && !common.contains_key(*key))
+        .map(|(key, label)| (key.as_str(), label.as_str()))
+        .collect();
+    match (treatment.get(ENVIRONMENT).map(|label| clean(label)), rest.is_empty()) {
+        (Some(place), true) => place,
+        (Some(place), false) => format!("{place} with {}", join(&rest)),
+        (None, true) => "what was measured".to_owned(),
+        (None, false) => join(&rest),
+    }
+}
+
+fn paint(change: Change) -> Paint {
+    match change {
+        Change::Worse | Change::Unknown => Paint::Caution,
+        Change::Better | Change::NotWorse => Paint::Good,
+    }
+}
+
+fn differences(page: &mut Page, head: &str, rows: &[Difference]) {
+    if rows.is_empty() {
+        return;
+    }
+    page.head(head);
+    let label = rows.iter().map(|row| width(&row.fact)).max().unwrap_or(0).min(page.style.width / 2);
+    for row in rows {
+        let says = match row.base == row.other {
+            true => clean(&row.base),
+            false => format!("{} -> {}", clean(&row.base), clean(&row.other)),
+        };
+        page.hanging(&left(&clean(&row.fact), label), &says);
+    }
+}
+
+/// What a guard says of a comparison, in one line.
+#[must_use]
+pub fn tally(comparison: &Comparison) -> String {
+    let of = |change: Change| comparison.rows.iter().filter(|row| row.change == change).count() as u64;
+    let (worse, unknown) = (of(Change::Worse), of(Change::Unknown));
+    let rest = count(comparison.rows.len() as u64, "comparison");
+    match (worse, unknown) {
+        (0, 0) => format!("no regression: none of {rest} is worse by more than {}", comparison.delta),
+        (0, _) => format!("undecided: {unknown} of {rest} cannot be told yet"),
+        (_, 0) => format!("regression: {worse} of {rest} worse by more than {}", comparison.delta),
+        (..) => {
+            format!(
+                "regression: {worse} of {rest} worse by more than {}, {unknown} cannot be told yet",
+                comparison.delta
+            )
+        }
+    }
+}

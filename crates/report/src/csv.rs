@@ -1,0 +1,115 @@
+//! Results and trials as comma-separated values (RFC 4180), one observation a line, every factor a column of its own.
+
+use baremark_model::document::{Document, Outcome};
+use baremark_model::event::TrialStatus;
+use baremark_model::plan::Treatment;
+
+/// Estimates and ratios: one line each.
+#[must_use]
+pub fn results(document: &Document) -> String {
+    let factors = factors(document);
+    let fixed = ["kind", "metric", "unit"];
+    let rest = ["relative_to", "n", "value", "lo", "hi", "confidence", "verdict"];
+    let mut text = line(fixed.into_iter().chain(factors.iter().map(String::as_str)).chain(rest));
+    for row in &document.estimates {
+        let head = ["estimate", &row.metric, &row.unit].map(str::to_owned);
+        let interval = if row.lo.is_some() { "0.95".to_owned() } else { String::new() };
+        let n = row.n.to_string();
+        let tail =
+            [String::new(), n, number(Some(row.estimate)), number(row.lo), number(row.hi), interval, String::new()];
+        text.push_str(&joined(&head, &levels(&factors, &row.treatment), &tail));
+    }
+    for row in &document.ratios {
+        let unit = "1".to_owned();
+        let head = ["ratio".to_owned(), row.metric.clone(), unit];
+        let below: Vec<String> = row.relative_to.iter().map(|(key, label)| format!("{key}={label}")).collect();
+        let tail = [
+            below.join(" "),
+            row.blocks.to_string(),
+            number(row.ratio),
+            number(row.lo),
+            number(row.hi),
+            number(Some(row.confidence)),
+            outcome(row.verdict).to_owned(),
+        ];
+        text.push_str(&joined(&head, &levels(&factors, &row.treatment), &tail));
+    }
+    text
+}
+
+/// Every value of every trial: one line for each trial, arm and metric. Trials that do not count say so and why.
+#[must_use]
+pub fn trials(document: &Document) -> String {
+    let factors = factors(document);
+    let fixed = ["block", "cell", "status", "arm"];
+    let rest = ["metric", "value", "elapsed_ns", "flags"];
+    let mut text = line(fixed.into_iter().chain(factors.iter().map(String::as_str)).chain(rest));
+    for trial in &document.trials {
+        let status = match &trial.status {
+            TrialStatus::Ok => "ok".to_owned(),
+            TrialStatus::Void { reasons } => format!("void: {}", reasons.join("; ")),
+            TrialStatus::Failed { reason } => format!("failed: {reason}"),
+        };
+        let (elapsed, flags) = (trial.elapsed_ns.to_string(), trial.flags.join("; "));
+        let head = |arm: String| [trial.block.to_string(), trial.cell.to_string(), status.clone(), arm];
+        let none = || [String::new(), String::new(), elapsed.clone(), flags.clone()];
+        for (index, arm) in trial.arms.iter().enumerate() {
+            let levels = levels(&factors, &arm.treatment);
+            for sample in &arm.medians {
+                let tail = [sample.metric.clone(), number(Some(sample.value)), elapsed.clone(), flags.clone()];
+                text.push_str(&joined(&head(index.to_string()), &levels, &tail));
+            }
+            if arm.medians.is_empty() {
+                text.push_str(&joined(&head(index.to_string()), &levels, &none()));
+            }
+        }
+        if trial.arms.is_empty() {
+            text.push_str(&joined(&head(String::new()), &levels(&factors, &Treatment::new()), &none()));
+        }
+    }
+    text
+}
+
+/// The study's factors, and those that a treatment has beside them.
+fn factors(document: &Document) -> Vec<String> {
+    let mut all: Vec<String> = document.run.factors.iter().map(|(key, _)| key.clone()).collect();
+    let of_trials = document.trials.iter().flat_map(|trial| &trial.arms).map(|arm| &arm.treatment);
+    for key in document.estimates.iter().map(|row| &row.treatment).chain(of_trials).flat_map(Treatment::keys) {
+        if !all.contains(key) {
+            all.push(key.clone());
+        }
+    }
+    all
+}
+
+fn levels(factors: &[String], treatment: &Treatment) -> Vec<String> {
+    factors.iter().map(|key| treatment.get(key).cloned().unwrap_or_default()).collect()
+}
+
+fn joined(head: &[String], levels: &[String], tail: &[String]) -> String {
+    line([head, levels, tail].into_iter().flatten().map(String::as_str))
+}
+
+/// A line, with quotation marks where a field needs them.
+fn line<'f>(fields: impl Iterator<Item = &'f str>) -> String {
+    let quoted = |field: &str| match field.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.to_owned(),
+    };
+    let fields: Vec<String> = fields.map(quoted).collect();
+    format!("{}\r\n", fields.join(","))
+}
+
+/// A number in full; nothing where there is none.
+fn number(value: Option<f64>) -> String {
+    value.filter(|value| value.is_finite()).map(|value| value.to_string()).unwrap_or_default()
+}
+
+fn outcome(verdict: Outcome) -> &'static str {
+    match verdict {
+        Outcome::DiffersByMore => "differs_by_more",
+        Outcome::DiffersByLess => "differs_by_less",
+        Outcome::Equivalent => "equivalent",
+        Outcome::Undecided => "undecided",
+    }
+}

@@ -1,0 +1,88 @@
+//! Published values beside those measured here: the same layout, and a label that says what may be compared.
+
+use crate::grid::{Cell, Grid, GridRow, RatioCell};
+use crate::number::fixed;
+use crate::words::Tone;
+use baremark_model::descriptor::Better;
+use baremark_model::published::{Published, Table, find};
+
+/// Published tables, ready to be laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Beside {
+    /// What they are, and what of them compares.
+    pub head: String,
+    /// The tables.
+    pub grids: Vec<Grid>,
+    /// Where they come from, and what to know.
+    pub notes: Vec<String>,
+}
+
+/// What is to stand beside a run that names `name`; `None` where this version has no such table.
+pub(crate) fn beside(name: &str) -> Option<Beside> {
+    let published = find(name)?;
+    let (publication, table) = (published.publication, published.table);
+    let base = published.base().map(|table| grid(&Published { publication, table }));
+    let mut notes = vec![format!("{} ({}): {}.", publication.title, publication.year, publication.machine)];
+    notes.extend(published.base().map(|base| format!("{}: {}.", base.title, base.setup)));
+    notes.push(format!("{}: {}.", table.title, table.setup));
+    notes.extend(table.notes.iter().cloned());
+    Some(Beside {
+        head: "Published, on other hardware: method and layout compare, not values".to_owned(),
+        grids: base.into_iter().chain([grid(&published)]).collect(),
+        notes,
+    })
+}
+
+fn grid(published: &Published) -> Grid {
+    let table = published.table;
+    let cell = |row: usize, column: usize| Cell::Measured {
+        estimate: table.row[row].cells[column].clone(),
+        ratio: ratio(published, row, column),
+    };
+    Grid {
+        caption: caption(table),
+        columns: table.heads.iter().map(|head| column(table, head)).collect(),
+        rows: (0..table.row.len())
+            .map(|row| GridRow {
+                label: table.row[row].label.clone(),
+                cells: (0..table.heads.len()).map(|column| cell(row, column)).collect(),
+            })
+            .collect(),
+        reasons: Vec::new(),
+    }
+}
+
+fn caption(table: &Table) -> String {
+    let better = match table.better {
+        Better::Higher => "higher is better",
+        Better::Lower => "lower is better",
+    };
+    let ratio = match (&table.ratio_to, &table.ratio_to_table) {
+        (None, None) => "",
+        (Some(_), _) => "; below it the ratio, from the cells",
+        (None, Some(_)) => "; below it the ratio to the table above, from the cells",
+    };
+    format!("{}, published ({}, {better}{ratio})", table.title, table.unit)
+}
+
+/// A column's head; bare numbers are told what they count.
+fn column(table: &Table, head: &str) -> String {
+    match head.parse::<u64>() {
+        Ok(1) => format!("1 {}", table.columns.trim_end_matches('s')),
+        Ok(_) => format!("{head} {}", table.columns),
+        Err(_) => head.to_owned(),
+    }
+}
+
+fn ratio(published: &Published, row: usize, column: usize) -> Option<RatioCell> {
+    let ratio = published.ratio(row, column)?;
+    let printed = published.printed(row, column).map(|text| format!("printed {text}"));
+    Some(RatioCell {
+        value: fixed(ratio, 4),
+        half_width: printed.as_ref().map(|text| format!(" ({text})")).unwrap_or_default(),
+        interval: printed.unwrap_or_default(),
+        verdict: String::new(),
+        short: String::new(),
+        tone: Tone::Plain,
+    })
+}

@@ -1,0 +1,99 @@
+//! Comparisons and comma-separated values, as golden files.
+
+use crate::documents;
+use baremark_model::comparison::{Change, Comparison, ComparisonRow, Difference, FORMAT, Method, Side};
+use baremark_model::descriptor::Better;
+use baremark_model::document::Outcome;
+use baremark_model::plan::Treatment;
+use baremark_model::units::Share;
+use baremark_report::comparison::{render, tally};
+use baremark_report::{Style, csv};
+
+fn side(runs: &[&str]) -> Side {
+    Side {
+        runs: runs.iter().map(|&run| run.to_owned()).collect(),
+        levels: Treatment::new(),
+        machines: vec!["AMD EPYC, vm, 2 CPUs, Linux 6.1.0".to_owned()],
+    }
+}
+
+fn row(place: &str, below: Option<&str>, found: Option<[f64; 3]>, change: Change) -> ComparisonRow {
+    let [ratio, lo, hi] = found.map_or([None; 3], |found| found.map(Some));
+    let (verdict, words) = match (found, change) {
+        (None, _) => (Outcome::Undecided, "not comparable: 1 more run of the base"),
+        (_, Change::Unknown) => (Outcome::Undecided, "undecided: the spread between runs is too large"),
+        (_, Change::NotWorse) => (Outcome::Equivalent, "equivalent within 2 %"),
+        _ => (Outcome::DiffersByMore, "differs by more than 2 %"),
+    };
+    ComparisonRow {
+        metric: "gups".to_owned(),
+        unit: "GUP/s".to_owned(),
+        better: Better::Higher,
+        treatment: documents::arm(place, "4k"),
+        relative_to: below.map(|below| documents::arm(below, "4k")),
+        base_units: 3,
+        other_units: 4,
+        base_value: Some(0.018_42),
+        other_value: Some(0.015_61),
+        ratio,
+        lo,
+        hi,
+        verdict,
+        words: words.to_owned(),
+        change,
+    }
+}
+
+fn comparison(rows: Vec<ComparisonRow>) -> Comparison {
+    let differs = |fact: &str, base: &str, other: &str| Difference {
+        fact: fact.to_owned(),
+        base: base.to_owned(),
+        other: other.to_owned(),
+    };
+    Comparison {
+        format: FORMAT.to_owned(),
+        study: "StarRandomAccess \u{1b}[2J".to_owned(),
+        workload: "random-access".to_owned(),
+        base: side(&["20251121-0335-3fa9", "20251121-0351-0b5e", "20251121-0420-77c1"]),
+        other: side(&["20251122-0335-aaaa", "20251122-0351-bbbb", "20251122-0420-cccc", "20251122-0420-dddd"]),
+        method: Method::Unpaired,
+        delta: Share(0.02),
+        confidence: 0.975,
+        rows,
+        declared: vec![differs("machine.kernel.release", "6.1.0", "6.2.0")],
+        confounded: vec![differs("baremark", "0.1.0", "0.2.0"), differs("machine.cpu.microcode", "0x1", "0x2")],
+        mixed: vec![differs("machine.memory.thp_enabled", "always | madvise", "always | madvise")],
+    }
+}
+
+#[test]
+fn every_kind_of_row() {
+    let all = comparison(vec![
+        row("native", None, Some([0.95, 0.93, 0.97]), Change::Worse),
+        row("microvm", None, Some([1.10, 1.05, 1.15]), Change::Better),
+        row("qemu", None, None, Change::Unknown),
+        row("ssh", None, Some([0.99, 0.80, 1.22]), Change::Unknown),
+        row("microvm", Some("native"), Some([1.001, 0.989, 1.012]), Change::NotWorse),
+    ]);
+    insta::assert_snapshot!(render(&all, &Style::default()));
+    assert_eq!(tally(&all), "regression: 1 of 5 comparisons worse by more than 2 %, 2 cannot be told yet");
+    let quiet = comparison(vec![row("native", None, Some([1.0, 0.99, 1.01]), Change::NotWorse)]);
+    assert_eq!(tally(&quiet), "no regression: none of 1 comparison is worse by more than 2 %");
+}
+
+#[test]
+fn results_as_csv() {
+    insta::assert_snapshot!(csv::results(&documents::typical()).replace("\r\n", "\n"));
+}
+
+#[test]
+fn trials_as_csv_quote_what_others_wrote() {
+    let mut document = documents::flagged();
+    document.trials.retain(|trial| trial.block < 1 || trial.cell == 0 && trial.block == 15);
+    document.trials[0].flags = vec!["a \"quoted\" flag, with a comma".to_owned(), "line\nbreak".to_owned()];
+    let text = csv::trials(&document);
+    assert!(text.contains("\"a \"\"quoted\"\" flag, with a comma; line\nbreak\"\r\n"), "{text}");
+    let mut failed = documents::nothing();
+    failed.trials[0].arms.clear();
+    insta::assert_snapshot!(csv::trials(&failed).replace("\r\n", "\n"));
+}

@@ -1,0 +1,122 @@
+//! Matrix multiplication: what the processor's arithmetic gives when caches are used well.
+//!
+//! One product of square matrices for all ranks. Beside `fma`, which is the most that the same instructions can give, it
+//! says how near a program of packed blocks comes to it.
+
+use crate::parameters::{ISA, chosen_isa, count, misfit, odd};
+use baremark_kernels::dgemm as kernel;
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
+
+/// The workload `dgemm`.
+#[derive(Clone, Copy, Debug)]
+pub struct Dgemm;
+
+const N: Knob = Knob {
+    key: "n",
+    kind: Kind::Count { min: 1, max: 1 << 20 },
+    default: Default::Typed("2000"),
+    help: "order of the three matrices",
+};
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "dgemm",
+    help: "multiplication of matrices in double precision, one product for all ranks",
+    source: "HPC Challenge 1.5, DGEMM; packed blocks after Goto and van de Geijn 2008",
+    parameters: &[N, ISA],
+    metrics: &[Metric {
+        key: "gflops",
+        unit: "GFLOP/s",
+        better: Better::Higher,
+        help: "10^-9 x 2 n^3 x products / time from the first rank's start to the last one's end",
+    }],
+    footprint: None,
+    executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
+    quick: &[("n", "1000")],
+    check: |arm| order(arm).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),
+};
+
+impl Workload for Dgemm {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn spans(&self, arm: &ResolvedArm) -> Result<Vec<u64>, WorkloadError> {
+        Ok(kernel::span_words(order(arm)?, arm.ranks).into_iter().map(|words| 8 * words as u64).collect())
+    }
+
+    fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
+        let (n, isa) = (order(arm)?, chosen_isa(arm)?);
+        let spans = kernel::span_words(n, arm.ranks).into_iter().map(|words| arena.take_words(words));
+        let body = kernel::Dgemm::new(n, isa, spans.collect::<Result<_, _>>()?);
+        Ok(Box::new(Ready { body: body.map_err(|unfit| odd(&N, n, unfit.to_string()))? }))
+    }
+}
+
+fn order(arm: &ResolvedArm) -> Result<usize, WorkloadError> {
+    let n = count(arm, &N)?;
+    usize::try_from(n).map_err(|error| odd(&N, n, error.to_string()))
+}
+
+struct Ready<'m> {
+    body: kernel::Dgemm<'m>,
+}
+
+impl Prepared for Ready<'_> {
+    fn body(&self) -> &dyn Body {
+        &self.body
+    }
+
+    fn verify(&mut self) -> Verification {
+        let kernel::Check { products, residual } = self.body.check_and_reset();
+        let detail = format!(
+            "{products} products of order {} by {:?}, scaled residual {residual:.2e}, allowed {}",
+            self.body.order(),
+            self.body.isa(),
+            kernel::LIMIT
+        );
+        // What is no number does not pass.
+        if residual <= kernel::LIMIT { Verification::Passed { detail } } else { Verification::Failed { detail } }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+    fn metrics(&self, reps: u64, times: &[RankTime], rate: TickRate) -> Vec<Sample> {
+        let flops = (reps * self.body.work(times.len()).flops) as f64;
+        let seconds = rate.span(times).filter(|&seconds| seconds > 0.0 && flops > 0.0);
+        let sample = |seconds| Sample { metric: "gflops".to_owned(), value: 1e-9 * flops / seconds };
+        seconds.map(sample).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_model::arm::PageSize;
+    use baremark_model::descriptor::Value;
+    use baremark_model::team::Team;
+    use baremark_sys::memory::Map;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn what_was_run_is_verified_and_measured() {
+        let arm = ResolvedArm {
+            executor: ExecutorKind::Direct,
+            ranks: 1,
+            page: PageSize::Small,
+            host_backing: None,
+            guest_tables: None,
+            parameters: BTreeMap::from([("n".to_owned(), Value::Count(100))]),
+        };
+        let map = Map::new(&Dgemm.spans(&arm).expect("spans"), PageSize::Small, 1).expect("memory");
+        let mut prepared = Dgemm.prepare(&arm, &map).expect("fits");
+        prepared.body().rank(0, &Team::new(1), 3);
+        let times = [RankTime { rank: 0, start_ticks: 500, end_ticks: 1_000_500 }];
+        let samples = prepared.metrics(3, &times, TickRate(1e9));
+        // 3 products of 2 x 10^6 operations in 1 ms.
+        assert!((samples[0].value - 6.0).abs() < 1e-12, "{samples:?}");
+        let Verification::Passed { detail } = prepared.verify() else { panic!("must pass") };
+        assert!(detail.starts_with("3 products of order 100 by "), "{detail}");
+        assert!(prepared.metrics(3, &[], TickRate(1e9)).is_empty());
+    }
+}

@@ -1,0 +1,160 @@
+//! HPL: a dense system of linear equations, solved by all ranks.
+//!
+//! The rate counts HPL's operations over the time of factorization and back substitution, taken inside the region: making
+//! the matrix, which every solution destroys, does not count. HPL's scaled residual must not exceed 16, and all solutions
+//! of one preparation, whichever executors ran them, must agree to the last bit.
+
+use crate::parameters::{ISA, chosen_isa, count, misfit, odd};
+use baremark_kernels::hpl::{self as kernel, Order};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
+use baremark_sys::clock;
+
+/// The workload `hpl`.
+#[derive(Clone, Copy, Debug)]
+pub struct Hpl;
+
+const N: Knob =
+    Knob { key: "n", kind: Kind::Count { min: 1, max: 1 << 20 }, default: Default::Typed("3000"), help: "equations" };
+
+const NB: Knob = Knob {
+    key: "nb",
+    kind: Kind::Count { min: 1, max: 1024 },
+    default: Default::Typed("192"),
+    help: "columns of a panel",
+};
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "hpl",
+    help: "a dense system of linear equations: LU factorization with partial pivoting by all ranks, and solution",
+    source: "HPL 2.3: operation count, residual and kind of matrix; the code is baremark's",
+    parameters: &[N, NB, ISA],
+    metrics: &[
+        Metric {
+            key: "gflops",
+            unit: "GFLOP/s",
+            better: Better::Higher,
+            help: "10^-9 x (2/3 n^3 + 3/2 n^2) / the mean time of a solution",
+        },
+        Metric {
+            key: "best_gflops",
+            unit: "GFLOP/s",
+            better: Better::Higher,
+            help: "10^-9 x (2/3 n^3 + 3/2 n^2) / the best time of a solution",
+        },
+        Metric { key: "solution_ns", unit: "ns", better: Better::Lower, help: "the mean time of a solution" },
+    ],
+    footprint: None,
+    executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
+    quick: &[("n", "1000")],
+    check: |arm| order(arm).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),
+};
+
+impl Workload for Hpl {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn spans(&self, arm: &ResolvedArm) -> Result<Vec<u64>, WorkloadError> {
+        Ok(kernel::span_words(order(arm)?, arm.ranks).into_iter().map(|words| 8 * words as u64).collect())
+    }
+
+    fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
+        let (order, isa) = (order(arm)?, chosen_isa(arm)?);
+        let spans = kernel::span_words(order, arm.ranks).into_iter().map(|words| arena.take_words(words));
+        let body = kernel::Hpl::new(order, isa, spans.collect::<Result<_, _>>()?, clock::ticks);
+        Ok(Box::new(Ready { body: body.map_err(|unfit| odd(&N, order.n, unfit.to_string()))? }))
+    }
+}
+
+fn order(arm: &ResolvedArm) -> Result<Order, WorkloadError> {
+    let whole = |knob: &Knob| {
+        let number = count(arm, knob)?;
+        usize::try_from(number).map_err(|error| odd(knob, number, error.to_string()))
+    };
+    Ok(Order { n: whole(&N)?, nb: whole(&NB)? })
+}
+
+struct Ready<'m> {
+    body: kernel::Hpl<'m>,
+}
+
+impl Prepared for Ready<'_> {
+    fn body(&self) -> &dyn Body {
+        &self.body
+    }
+
+    fn verify(&mut self) -> Verification {
+        let kernel::Check { solutions, differing, residual, digest } = self.body.check_and_reset();
+        let Order { n, nb } = self.body.order();
+        let detail = format!(
+            "{solutions} solutions of n = {n}, nb = {nb} by {:?}, {differing} of them in other bits than the first \
+             ({digest:016x}); scaled residual {residual:.2e}, allowed {}",
+            self.body.isa(),
+            kernel::LIMIT
+        );
+        // What is no number does not pass.
+        if residual <= kernel::LIMIT && differing == 0 {
+            Verification::Passed { detail }
+        } else {
+            Verification::Failed { detail }
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+    fn metrics(&self, _reps: u64, times: &[RankTime], rate: TickRate) -> Vec<Sample> {
+        let Some(start) = times.iter().map(|time| time.start_ticks).min() else { return Vec::new() };
+        let laps = self.body.laps(start).into_iter();
+        let seconds: Vec<f64> = laps.map(|lap| rate.seconds(lap.end_ticks.saturating_sub(lap.start_ticks))).collect();
+        let Some(best) = seconds.iter().copied().min_by(f64::total_cmp).filter(|&best| best > 0.0) else {
+            return Vec::new();
+        };
+        let mean = seconds.iter().sum::<f64>() / seconds.len() as f64;
+        let flops = self.body.flops() as f64;
+        let sample = |metric: &str, value| Sample { metric: metric.to_owned(), value };
+        vec![
+            sample("gflops", 1e-9 * flops / mean),
+            sample("best_gflops", 1e-9 * flops / best),
+            sample("solution_ns", 1e9 * mean),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_model::arm::PageSize;
+    use baremark_model::descriptor::Value;
+    use baremark_model::team::Team;
+    use baremark_sys::memory::Map;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn what_was_run_is_verified_and_measured_by_its_laps() {
+        let arm = ResolvedArm {
+            executor: ExecutorKind::Direct,
+            ranks: 1,
+            page: PageSize::Small,
+            host_backing: None,
+            guest_tables: None,
+            parameters: BTreeMap::from([("n".to_owned(), Value::Count(200)), ("nb".to_owned(), Value::Count(32))]),
+        };
+        let map = Map::new(&Hpl.spans(&arm).expect("spans"), PageSize::Small, 1).expect("memory");
+        let mut prepared = Hpl.prepare(&arm, &map).expect("fits");
+        let start_ticks = clock::ticks();
+        prepared.body().rank(0, &Team::new(1), 3);
+        let end_ticks = clock::ticks();
+        let samples = prepared.metrics(3, &[RankTime { rank: 0, start_ticks, end_ticks }], TickRate(1e9));
+        let keys: Vec<&str> = samples.iter().map(|sample| sample.metric.as_str()).collect();
+        assert!(DESCRIPTOR.metrics.iter().map(|metric| metric.key).eq(keys), "{samples:?}");
+        let [mean, best, each] = [0, 1, 2].map(|index: usize| samples[index].value);
+        #[expect(clippy::cast_precision_loss, reason = "a short time")]
+        let region = (end_ticks - start_ticks) as f64;
+        assert!(3.0 * each <= region && best >= mean, "{samples:?} in {region}");
+        // 2/3 200^3 + 3/2 200^2.
+        assert!((mean * each / 5_393_333.0 - 1.0).abs() < 1e-6, "{samples:?}");
+        let Verification::Passed { detail } = prepared.verify() else { panic!("must pass") };
+        assert!(detail.starts_with("3 solutions of n = 200, nb = 32 by "), "{detail}");
+    }
+}

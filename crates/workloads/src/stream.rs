@@ -1,0 +1,365 @@
+//! STREAM: the bandwidth of memory, by copy, scale, add and triad.
+//!
+//! Each kernel of each pass is timed inside the region, from rank 0's barrier to rank 0's barrier, as the reference code
+//! times it, and as there the best time gives the rate. All ranks share the three arrays. An array smaller than four
+//! times all last-level caches together measures caches: it is refused unless that is what is wanted.
+
+use crate::parameters::{ISA, choice, chosen_isa, count, derived_size, misfit, odd, switch};
+use baremark_kernels::laps::Lap;
+use baremark_kernels::stream::{self as kernel, Kernel, Plan, Stores};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
+use baremark_model::units::Bytes;
+use baremark_sys::{clock, machine};
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// The workload `stream`.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream;
+
+const ARRAY: Knob = Knob {
+    key: "array",
+    kind: Kind::Size { min: 4096, max: 1 << 46 },
+    default: Default::Derived("four times all last-level caches together"),
+    help: "size of one of the three arrays, which all ranks share; a multiple of 64 bytes",
+};
+
+const SMALL: Knob = Knob {
+    key: "small",
+    kind: Kind::Switch,
+    default: Default::Typed("false"),
+    help: "allow arrays under four times all last-level caches: then caches are measured, not memory",
+};
+
+const KERNEL: Knob = Knob {
+    key: "kernel",
+    kind: Kind::Choice(&["all", "copy", "scale", "add", "triad"]),
+    default: Default::Typed("all"),
+    help: "the kernels of a pass: all four in turn, or one alone",
+};
+
+const VARIANT: Knob = Knob {
+    key: "variant",
+    kind: Kind::Choice(&["regular", "non-temporal"]),
+    default: Default::Typed("regular"),
+    help: "regular: stores through the caches, which read each line first; non-temporal: stores past them",
+};
+
+const NTIMES: Knob = Knob {
+    key: "ntimes",
+    kind: Kind::Count { min: 1, max: 10_000 },
+    default: Default::Typed("1"),
+    help: "passes of one repetition; STREAM's NTIMES is this times the repetitions that fill a phase",
+};
+
+/// The rows of one kernel's metrics.
+macro_rules! rows {
+    ($kernel:literal, $formula:literal, $bytes:literal) => {
+        [
+            Metric {
+                key: concat!($kernel, "_mb_per_s"),
+                unit: "MB/s",
+                better: Better::Higher,
+                help: concat!($formula, ": 10^-6 x ", $bytes, " bytes an element / the best pass's time"),
+            },
+            Metric {
+                key: concat!($kernel, "_moved_mb_per_s"),
+                unit: "MB/s",
+                better: Better::Higher,
+                help: concat!($formula, ": the same with the 8 bytes that a regular store reads before it writes"),
+            },
+            Metric {
+                key: concat!($kernel, "_mean_ns"),
+                unit: "ns",
+                better: Better::Lower,
+                help: concat!($formula, ": the mean time of a pass"),
+            },
+            Metric {
+                key: concat!($kernel, "_min_ns"),
+                unit: "ns",
+                better: Better::Lower,
+                help: concat!($formula, ": the best time of a pass"),
+            },
+            Metric {
+                key: concat!($kernel, "_max_ns"),
+                unit: "ns",
+                better: Better::Lower,
+                help: concat!($formula, ": the worst time of a pass"),
+            },
+        ]
+    };
+}
+
+const TRIAD: [Metric; 5] = rows!("triad", "a = b + s c", "24");
+const ADD: [Metric; 5] = rows!("add", "c = a + b", "24");
+const SCALE: [Metric; 5] = rows!("scale", "b = s c", "16");
+const COPY: [Metric; 5] = rows!("copy", "c = a", "16");
+
+const METRICS: [Metric; 20] = {
+    let rows = [TRIAD, ADD, SCALE, COPY];
+    let mut all = [rows[0][0]; 20];
+    let mut row = 0;
+    while row < 20 {
+        all[row] = rows[row / 5][row % 5];
+        row += 1;
+    }
+    all
+};
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "stream",
+    help: "bandwidth of memory by copy, scale, add and triad over three arrays that all ranks share",
+    source: "STREAM 5.10, J. McCalpin; MB are 10^6 bytes",
+    parameters: &[ARRAY, SMALL, KERNEL, VARIANT, NTIMES, ISA],
+    metrics: &METRICS,
+    footprint: Some("array"),
+    executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
+    quick: &[],
+    check: |arm| array_bytes(arm).and_then(|_| plan(arm)).map(drop).map_err(misfit),
+};
+
+impl Workload for Stream {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn spans(&self, arm: &ResolvedArm) -> Result<Vec<u64>, WorkloadError> {
+        Ok(vec![array_bytes(arm)?; 3])
+    }
+
+    fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
+        let array = Bytes(array_bytes(arm)?);
+        let take = || arena.take_words(array.count() / 8);
+        let arrays = [take()?, take()?, take()?];
+        let body = kernel::Stream::new(arrays, plan(arm)?, clock::ticks)
+            .map_err(|unfit| odd(&ARRAY, array, unfit.to_string()))?;
+        Ok(Box::new(Ready { body, caches: caches() }))
+    }
+}
+
+fn plan(arm: &ResolvedArm) -> Result<Plan, WorkloadError> {
+    let kernels: &[Kernel] = match choice(arm, &KERNEL)? {
+        "all" => &Kernel::ALL,
+        "copy" => &[Kernel::Copy],
+        "scale" => &[Kernel::Scale],
+        "add" => &[Kernel::Add],
+        "triad" => &[Kernel::Triad],
+        other => return Err(odd(&KERNEL, other, "its words are all, copy, scale, add and triad")),
+    };
+    let stores = match choice(arm, &VARIANT)? {
+        "regular" => Stores::Regular,
+        "non-temporal" => Stores::NonTemporal,
+        other => return Err(odd(&VARIANT, other, "its words are regular and non-temporal")),
+    };
+    Ok(Plan { kernels, stores, isa: chosen_isa(arm)?, passes: count(arm, &NTIMES)? })
+}
+
+/// The size of one array: as asked, if it is large enough, else the least that is.
+fn array_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
+    array_bytes_for(derived_size(arm, &ARRAY)?, switch(arm, &SMALL)?, caches())
+}
+
+fn array_bytes_for(asked: Option<Bytes>, small: bool, caches: Option<u64>) -> Result<u64, WorkloadError> {
+    let least = caches.map(|caches| (4 * caches).next_multiple_of(LINE_BYTES));
+    let array = match (asked, least) {
+        (Some(array), _) => array,
+        (None, Some(least)) => Bytes(least),
+        (None, None) => {
+            let why = "this machine does not tell the size of its caches; write a size and small = true";
+            return Err(odd(&ARRAY, "(not set)", why));
+        }
+    };
+    if !array.0.is_multiple_of(LINE_BYTES) {
+        let below = array.0 / LINE_BYTES * LINE_BYTES;
+        let why = format!("it must be whole cache lines; nearest is {} bytes", below.max(LINE_BYTES));
+        return Err(odd(&ARRAY, array, why));
+    }
+    let why = match least {
+        _ if small => return Ok(array.0),
+        Some(least) if array.0 >= least => return Ok(array.0),
+        Some(least) => format!(
+            "last-level caches here hold {} together, and an array needs four times that, {}; or write small = true to \
+             measure caches",
+            Bytes(least / 4),
+            Bytes(least)
+        ),
+        None => "this machine does not tell the size of its caches; write small = true if memory is not the aim".into(),
+    };
+    Err(odd(&ARRAY, array, why))
+}
+
+/// All last-level caches together, as far as this machine tells.
+fn caches() -> Option<u64> {
+    static CACHES: OnceLock<Option<u64>> = OnceLock::new();
+    *CACHES.get_or_init(|| {
+        let caches = machine::read(Path::new("/")).caches;
+        let last = caches.iter().max_by_key(|cache| cache.level)?;
+        Some(last.size_bytes * last.instances.unwrap_or(1))
+    })
+}
+
+const LINE_BYTES: u64 = 64;
+
+struct Ready<'m> {
+    body: kernel::Stream<'m>,
+    caches: Option<u64>,
+}
+
+impl Prepared for Ready<'_> {
+    fn body(&self) -> &dyn Body {
+        &self.body
+    }
+
+    fn verify(&mut self) -> Verification {
+        let kernel::Check { passes, errors, worst } = self.body.check_and_reset();
+        let elements = self.body.elements();
+        if errors > 0 {
+            let detail = format!(
+                "{errors} of 3 x {elements} elements are off by more than {:e} after {passes} passes, the worst by {worst:e}",
+                kernel::EPSILON
+            );
+            return Verification::Failed { detail };
+        }
+        let caches = self.caches.map_or_else(|| "of unknown size".to_owned(), |caches| Bytes(caches).to_string());
+        Verification::Passed {
+            detail: format!(
+                "every one of 3 x {elements} elements within {:e} of its value after {passes} passes; last-level caches {caches}",
+                kernel::EPSILON
+            ),
+        }
+    }
+
+    fn metrics(&self, _reps: u64, times: &[RankTime], rate: TickRate) -> Vec<Sample> {
+        let Some(start) = times.iter().map(|time| time.start_ticks).min() else { return Vec::new() };
+        let laps = self.body.laps(start);
+        let plan = self.body.plan();
+        let of_kernel = |&kernel: &Kernel| samples(kernel, plan.stores, self.body.elements(), &laps, rate);
+        plan.kernels.iter().filter_map(of_kernel).flatten().collect()
+    }
+}
+
+/// One kernel's figures; `None` where it was not timed.
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+fn samples(kernel: Kernel, stores: Stores, elements: usize, laps: &[Lap], rate: TickRate) -> Option<[Sample; 5]> {
+    let seconds: Vec<f64> = laps
+        .iter()
+        .filter(|lap| lap.part == kernel as usize)
+        .map(|lap| rate.seconds(lap.end_ticks.saturating_sub(lap.start_ticks)))
+        .collect();
+    let best = seconds.iter().copied().min_by(f64::total_cmp).filter(|&best| best > 0.0)?;
+    let worst = seconds.iter().copied().max_by(f64::total_cmp)?;
+    let mean = seconds.iter().sum::<f64>() / seconds.len() as f64;
+    let name = match kernel {
+        Kernel::Copy => "copy",
+        Kernel::Scale => "scale",
+        Kernel::Add => "add",
+        Kernel::Triad => "triad",
+    };
+    let rate_of = |bytes: u64| 1e-6 * (bytes * elements as u64) as f64 / best;
+    let sample = |figure: &str, value| Sample { metric: format!("{name}_{figure}"), value };
+    Some([
+        sample("mb_per_s", rate_of(kernel.counted_bytes())),
+        sample("moved_mb_per_s", rate_of(kernel.moved_bytes(stores))),
+        sample("mean_ns", 1e9 * mean),
+        sample("min_ns", 1e9 * best),
+        sample("max_ns", 1e9 * worst),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_model::arm::PageSize;
+    use baremark_model::descriptor::Value;
+    use baremark_model::team::Team;
+    use baremark_sys::memory::Map;
+    use std::collections::BTreeMap;
+
+    fn arm(parameters: &[(&str, Value)]) -> ResolvedArm {
+        ResolvedArm {
+            executor: ExecutorKind::Direct,
+            ranks: 1,
+            page: PageSize::Small,
+            host_backing: None,
+            guest_tables: None,
+            parameters: parameters.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(),
+        }
+    }
+
+    fn refused(asked: Option<Bytes>, small: bool, caches: Option<u64>) -> String {
+        array_bytes_for(asked, small, caches).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn arrays_are_four_times_the_caches_or_small_on_purpose() {
+        let caches = Some(32 << 20);
+        assert_eq!(array_bytes_for(None, false, caches), Ok(128 << 20));
+        assert_eq!(array_bytes_for(Some(Bytes(128 << 20)), false, caches), Ok(128 << 20));
+        assert_eq!(array_bytes_for(Some(Bytes(4096)), true, caches), Ok(4096));
+        assert_eq!(
+            refused(Some(Bytes(127 << 20)), false, caches),
+            "array = 127 MiB: last-level caches here hold 32 MiB together, and an array needs four times that, 128 MiB; \
+             or write small = true to measure caches"
+        );
+        assert!(refused(Some(Bytes(1 << 40)), false, None).contains("does not tell"));
+        assert!(refused(None, true, None).contains("does not tell"));
+        assert!(refused(Some(Bytes(4100)), true, caches).ends_with("nearest is 4096 bytes"));
+    }
+
+    #[test]
+    fn words_of_no_meaning_are_refused() {
+        for (key, expected) in [("kernel", "kernel = x: its words are all"), ("variant", "variant = x: its words are")]
+        {
+            let error = plan(&arm(&[(key, Value::Choice("x".to_owned()))])).expect_err("refused").to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_was_run_is_verified_and_measured_by_its_laps() {
+        let arm = arm(&[
+            ("array", Value::SizeBytes(Bytes(1 << 20))),
+            ("small", Value::Switch(true)),
+            ("ntimes", Value::Count(3)),
+            ("variant", Value::Choice("non-temporal".to_owned())),
+        ]);
+        let map = Map::new(&Stream.spans(&arm).expect("3 MiB"), PageSize::Small, 1).expect("6 MiB");
+        let mut prepared = Stream.prepare(&arm, &map).expect("enough memory");
+        let start_ticks = clock::ticks();
+        prepared.body().rank(0, &Team::new(1), 2);
+        let end_ticks = clock::ticks();
+        let samples = prepared.metrics(2, &[RankTime { rank: 0, start_ticks, end_ticks }], TickRate(1e9));
+        let of: BTreeMap<&str, f64> = samples.iter().map(|sample| (sample.metric.as_str(), sample.value)).collect();
+        assert_eq!(of.len(), DESCRIPTOR.metrics.len());
+        assert!(DESCRIPTOR.metrics.iter().all(|metric| of[metric.key] > 0.0), "{of:?}");
+        let total: f64 =
+            ["copy", "scale", "add", "triad"].map(|name| of[format!("{name}_mean_ns").as_str()]).iter().sum();
+        #[expect(clippy::cast_precision_loss, reason = "a short time")]
+        let region = (end_ticks - start_ticks) as f64;
+        assert!(6.0 * total <= region, "six passes of {total} in {region} ns");
+        // 24 bytes of 131,072 elements.
+        assert!((of["triad_mb_per_s"] * of["triad_min_ns"] / (1e3 * 24.0 * 131_072.0) - 1.0).abs() < 1e-12);
+        assert!((of["copy_moved_mb_per_s"] / of["copy_mb_per_s"] - 1.0).abs() < 1e-12, "nothing is read to be written");
+        let Verification::Passed { detail } = prepared.verify() else { panic!("must pass") };
+        assert!(
+            detail.starts_with("every one of 3 x 131072 elements within 1e-13 of its value after 6 passes"),
+            "{detail}"
+        );
+        let later = [RankTime { rank: 0, start_ticks: end_ticks, end_ticks }];
+        assert!(prepared.metrics(2, &later, TickRate(1e9)).is_empty(), "laps of an earlier run are not this one's");
+    }
+
+    #[test]
+    fn the_mean_best_and_worst_are_of_the_kernels_own_laps() {
+        let lap = |part, start_ticks, end_ticks| Lap { part, start_ticks, end_ticks };
+        let laps = [lap(0, 0, 100), lap(3, 100, 1100), lap(0, 1100, 1400), lap(3, 1400, 2400)];
+        let copy = samples(Kernel::Copy, Stores::Regular, 1000, &laps, TickRate(1e9)).expect("two laps");
+        let values = copy.map(|sample| sample.value);
+        for (value, expected) in values.into_iter().zip([160_000.0, 240_000.0, 200.0, 100.0, 300.0]) {
+            assert!((value / expected - 1.0).abs() < 1e-12, "{value}, not {expected}");
+        }
+        assert!(samples(Kernel::Add, Stores::Regular, 1000, &laps, TickRate(1e9)).is_none());
+    }
+}
