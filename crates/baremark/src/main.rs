@@ -175,6 +175,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Resume { run }) => resume::run(&context, run.as_deref()),
         Some(Command::Plan { study, mode: args }) => plan::run(&context, &source::find(&study)?, mode(args)),
         Some(Command::Predict(arguments)) => predict::run(&context, &arguments),
+        Some(Command::Load(args)) => load::run(&context, *args),
         Some(Command::List { what }) => list::run(what, context.json),
         Some(Command::Doctor) => doctor::run(context.json),
         Some(Command::History) => history::run(&context),
@@ -183,7 +184,6 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Check { against, run, args }) => check::run(&context, &against, run.as_deref(), &args),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
-        Some(Command::Load(args)) => load::run(&context, *args),
         Some(Command::Agent) => unreachable!("handled above"),
     }
 }
