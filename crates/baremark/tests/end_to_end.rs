@@ -29,3 +29,5 @@ mod kills;
 mod pages;
 #[path = "end_to_end/results.rs"]
 mod results;
+#[path = "end_to_end/scale.rs"]
+mod scale;

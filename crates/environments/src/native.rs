@@ -13,13 +13,21 @@ use std::process::{Child, Command, Stdio};
 /// The native environment: starts `program agent`.
 pub struct Native {
     program: PathBuf,
+    variables: Vec<(&'static str, String)>,
 }
 
 impl Native {
     /// With this program as the agent, usually the one that is running.
     #[must_use]
     pub fn new(program: PathBuf) -> Self {
-        Native { program }
+        Native { program, variables: Vec::new() }
+    }
+
+    /// The same, with an environment variable that its agents get.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: String) -> Self {
+        self.variables.push((name, value));
+        self
     }
 }
 
@@ -42,6 +50,7 @@ impl Environment for Native {
         self.probe()?;
         let mut command = Command::new(&self.program);
         command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         let lab = std::process::id();
         // SAFETY: between fork and exec only async-signal-safe functions may run; prctl, getppid and the creation of an
         // error from a number allocate nothing.

@@ -12,3 +12,4 @@ pub mod plan;
 pub mod report;
 pub mod resume;
 pub mod run;
+pub mod verify_scale;

@@ -10,6 +10,7 @@ use baremark_environments::native::Native;
 use baremark_lab::analysis::{self, Run};
 use baremark_lab::conduct::{Conductor, Ending};
 use baremark_model::plan::Mode;
+use baremark_model::scale;
 use baremark_model::site::Environment;
 use std::collections::BTreeMap;
 
@@ -21,10 +22,20 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
 }
 
 /// Measures what a run still lacks and shows it.
-pub fn conduct(context: &Context, mut record: Record<'_>) -> Result<(String, Exit), Refusal> {
+pub fn conduct(context: &Context, record: Record<'_>) -> Result<(String, Exit), Refusal> {
+    let (run, exit) = measure(context, record)?;
+    Ok((show(context, &run)?, exit))
+}
+
+/// Measures what a run still lacks. Its agents get the envelope of its sealed arms, if it has any.
+pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit), Refusal> {
     let program =
         std::env::current_exe().map_err(|why| Refusal::failure(format!("asking for this program's file: {why}")))?;
-    let native: Box<dyn Environment> = Box::new(Native::new(program));
+    let native = match record.envelope()? {
+        Some(envelope) => Native::new(program).with(scale::VARIABLE, envelope.to_string()),
+        None => Native::new(program),
+    };
+    let native: Box<dyn Environment> = Box::new(native);
     let environments = BTreeMap::from([("native".to_owned(), native)]);
     let mut run = record.run()?;
     let mut watch = Watch::new(&run.plan, context.json);
@@ -41,7 +52,8 @@ pub fn conduct(context: &Context, mut record: Record<'_>) -> Result<(String, Exi
     let ending = ending.map_err(|why| Refusal::failure(format!("run {} stopped: {why}", run.id)))?;
     record.close(&ending)?;
     let run = record.run()?;
-    Ok((show(context, &run)?, exit_of(&ending, &run)))
+    let exit = exit_of(&ending, &run);
+    Ok((run, exit))
 }
 
 /// The run as text or JSON.
