@@ -122,7 +122,7 @@ enum Command {
     /// Costs of 0, 1, 2 and 5 % run through the whole path, from the timed loop to the interval, on arms of which the
     /// analysis knows a random label alone. Takes about one minute with --quick, else about five.
     VerifyScale {
-        /// The study whose workload and first native treatment carries the costs [default: random access]
+        /// The study whose workload and first native treatment carries the costs [default: fma on one rank]
         study: Option<String>,
         /// Two arms of each cost and ten blocks
         #[arg(long)]

@@ -44,7 +44,9 @@ fn verdict(document: &ScaleDocument) -> (Paint, String) {
     let (covered, intervals) = (document.covered, document.intervals);
     let level = fixed(document.confidence * 100.0, 0);
     if intervals == 0 {
-        return (Paint::Caution, "Nothing was found: no arm has an interval.".to_owned());
+        return (Paint::Caution, "Nothing can be said: no arm has an interval. The budget ended too early; try without --quick, or with a study \
+             whose trials are shorter."
+                .to_owned());
     }
     let found = format!("{covered} of {intervals} intervals of {level} % cover the cost that was injected");
     if is_off(document) {

@@ -37,13 +37,13 @@ fn weighed(seed: u64, shown: fn(f64) -> f64) -> ScaleDocument {
 
 #[test]
 fn a_true_scale_covers_what_was_injected() {
-    let (mut covered, mut intervals) = (0_u32, 0_u32);
+    let (mut covered, mut intervals) = (0, 0);
     for seed in 0..20 {
         let document = weighed(seed, |cost| cost);
         assert_eq!((document.rows.len(), document.blocks), (8, 20));
         // Independent noise looks dependent now and then, and then there is no interval.
-        intervals += document.intervals as u32;
-        covered += document.covered as u32;
+        intervals += document.intervals;
+        covered += document.covered;
         for row in &document.rows {
             assert!((row.injected - row.asked).abs() < 1e-12, "a thousand repetitions split evenly: {row:?}");
             let Some(recovered) = row.recovered else { continue };
@@ -51,7 +51,7 @@ fn a_true_scale_covers_what_was_injected() {
             assert!(row.asked < 0.04 || row.told_from_none == Some(true), "{row:?}");
         }
     }
-    let share = f64::from(covered) / f64::from(intervals);
+    let share = covered as f64 / intervals as f64;
     assert!(intervals > 145 && (0.91..0.99).contains(&share), "{covered} of {intervals}");
 }
 
