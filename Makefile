@@ -35,3 +35,8 @@ figures:
 # The programs of other people that the tests use; installed by name where they are missing.
 install-needs:
 	./scripts/install-needs
+
+# The load engine beside wrk on an nginx of its own, its send lag, and 50,000 users (needs nginx, wrk and two quiet CPUs).
+bench-load:
+	$(CARGO) build --release --locked -p baremark-load --examples
+	for what in wrk lag users; do $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench $$what || exit 1; done

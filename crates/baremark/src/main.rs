@@ -16,7 +16,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, check, compare, completions, doctor, history, list, man, plan, report, resume, run, verify_scale,
+    agent, check, compare, completions, doctor, history, list, load, man, plan, predict, report, resume, run,
+    verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -78,6 +79,8 @@ enum Command {
         #[command(flatten)]
         mode: ModeArgs,
     },
+    /// Predict what MMU virtualization and page sizes would cost, of a study or of any program
+    Predict(predict::Arguments),
     /// List what there is to choose from
     List {
         /// What to list
@@ -142,6 +145,8 @@ enum Command {
         #[arg(long, value_name = "FOLDER")]
         to: Option<PathBuf>,
     },
+    /// Send requests to a server, by connections, a rate or users, and say what became of them
+    Load(Box<load::LoadArgs>),
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
     Agent,
@@ -183,6 +188,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Run { study, mode: args }) => run::run(&context, &source::find(&study)?, mode(args)),
         Some(Command::Resume { run }) => resume::run(&context, run.as_deref()),
         Some(Command::Plan { study, mode: args }) => plan::run(&context, &source::find(&study)?, mode(args)),
+        Some(Command::Predict(arguments)) => predict::run(&context, &arguments),
         Some(Command::List { what }) => list::run(what, context.json),
         Some(Command::Doctor) => doctor::run(context.json),
         Some(Command::History) => history::run(&context),
@@ -193,6 +199,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
+        Some(Command::Load(args)) => load::run(&context, *args),
         Some(Command::Agent) => unreachable!("handled above"),
     }
 }

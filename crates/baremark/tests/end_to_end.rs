@@ -25,8 +25,12 @@ mod faults;
 mod input;
 #[path = "end_to_end/kills.rs"]
 mod kills;
+#[path = "end_to_end/load.rs"]
+mod load;
 #[path = "end_to_end/pages.rs"]
 mod pages;
+#[path = "end_to_end/predict.rs"]
+mod predict;
 #[path = "end_to_end/results.rs"]
 mod results;
 #[path = "end_to_end/scale.rs"]

@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Dgemm<'m> {
     gemm: Gemm,
-    isa: Isa,
     n: usize,
     a: Matrix,
     b: Matrix,
@@ -87,7 +86,7 @@ impl<'m> Dgemm<'m> {
         let scratch = firsts.map(|first| unsafe { Scratch::new(first, DEPTH) }).collect();
         let products = AtomicU64::new(0);
         let gemm = Gemm::new(isa);
-        let mut body = Dgemm { gemm, isa, n, a, b, c, packed, scratch, products, memory: PhantomData };
+        let mut body = Dgemm { gemm, n, a, b, c, packed, scratch, products, memory: PhantomData };
         (0..3).for_each(|which| body.fill(which));
         Ok(body)
     }
@@ -101,7 +100,7 @@ impl<'m> Dgemm<'m> {
     /// The instruction set in use.
     #[must_use]
     pub fn isa(&self) -> Isa {
-        self.isa
+        self.gemm.isa
     }
 
     /// Holds C x against C0 x + products A (B x) for a random x, by plain sums, and fills C anew (Freivalds' check: a wrong

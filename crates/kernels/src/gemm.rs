@@ -43,6 +43,7 @@ pub struct Shape {
 /// Multiplication by the instructions of one set.
 #[derive(Clone, Copy, Debug)]
 pub struct Gemm {
+    pub isa: Isa,
     /// Rows of a tile.
     pub tile_rows: usize,
     /// Columns of a tile.
@@ -60,15 +61,15 @@ type Pack = unsafe fn(Matrix, usize, usize, f64, *mut f64);
 impl Gemm {
     pub fn new(isa: Isa) -> Self {
         match isa {
-            Isa::Baseline => Gemm::tiled::<4, 4>(gemm_tile_baseline),
-            Isa::Avx2 => Gemm::tiled::<8, 6>(gemm_tile_avx2),
-            Isa::Avx512 => Gemm::tiled::<24, 8>(gemm_tile_avx512),
+            Isa::Baseline => Gemm::tiled::<4, 4>(isa, gemm_tile_baseline),
+            Isa::Avx2 => Gemm::tiled::<8, 6>(isa, gemm_tile_avx2),
+            Isa::Avx512 => Gemm::tiled::<24, 8>(isa, gemm_tile_avx512),
         }
     }
 
-    fn tiled<const ROWS: usize, const COLUMNS: usize>(tile: Tile) -> Self {
+    fn tiled<const ROWS: usize, const COLUMNS: usize>(isa: Isa, tile: Tile) -> Self {
         let (pack_rows, pack_columns) = (pack_rows::<ROWS>, pack_columns::<COLUMNS>);
-        Gemm { tile_rows: ROWS, tile_columns: COLUMNS, tile, pack_rows, pack_columns }
+        Gemm { isa, tile_rows: ROWS, tile_columns: COLUMNS, tile, pack_rows, pack_columns }
     }
 
     /// Packs the strips `strips` of `rows` rows of A, times `factor`. Strip `s` begins at word `s * tile_rows * depth`.

@@ -31,7 +31,6 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct Hpl<'m> {
     order: Order,
-    isa: Isa,
     gemm: Gemm,
     /// The matrix, and as its last column the right-hand side, in whose place the solution comes.
     a: Matrix,
@@ -125,7 +124,6 @@ impl<'m> Hpl<'m> {
         let (a, packed) = (Matrix { first: first(), stride: stride(order.n) }, first());
         Ok(Hpl {
             order,
-            isa,
             gemm: Gemm::new(isa),
             a,
             packed,
@@ -147,7 +145,7 @@ impl<'m> Hpl<'m> {
     /// The instruction set in use.
     #[must_use]
     pub fn isa(&self) -> Isa {
-        self.isa
+        self.gemm.isa
     }
 
     /// Floating-point operations of one solution as HPL counts them.

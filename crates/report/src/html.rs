@@ -28,6 +28,7 @@ pub fn render(document: &Document) -> String {
     page.tables(&outline);
     page.contrasts(&outline);
     page.figures(&figures(document));
+    page.list("Why", &outline.why);
     page.list("Flags", &outline.flags);
     page.list("Trials that do not count", &outline.discarded);
     page.looks(document);

@@ -7,7 +7,7 @@ use crate::published::{Beside, beside};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::{Headline, Quantity, Tone, headline, limits_of};
-use baremark_model::document::Document;
+use baremark_model::document::{Document, ExplanationRow};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Contrast, Treatment};
 use std::collections::BTreeMap;
@@ -31,6 +31,8 @@ pub(crate) struct Outline {
     pub beside: Option<Beside>,
     /// Contrasts of page sizes, which are no cost of virtualization.
     pub contrasts: Vec<Headline>,
+    /// What was counted while it was measured, and what follows from it.
+    pub why: Vec<String>,
     /// What should be known beside the numbers.
     pub flags: Vec<String>,
     /// Trials that do not count, by reason.
@@ -61,6 +63,7 @@ pub(crate) fn outline(document: &Document) -> Outline {
         grids: metrics(document).iter().filter_map(|metric| grid(document, metric)).collect(),
         beside: to_stand_beside(document),
         contrasts: of(true),
+        why: why(document),
         flags: flags(document),
         discarded: discarded(document),
         provenance: provenance::lines(document),
@@ -194,6 +197,16 @@ fn estimand(estimator: &str) -> String {
         "median" => "the median over blocks of the ratio".to_owned(),
         other => format!("the {} estimate over blocks of the ratio", clean(other)),
     }
+}
+
+fn why(document: &Document) -> Vec<String> {
+    let factors = Factors::of(&document.run);
+    let line = |row: &ExplanationRow| {
+        let value = number::estimate(row.value, Some(row.lo), Some(row.hi));
+        let advice = if row.advice.is_empty() { String::new() } else { format!("; {}", clean(&row.advice)) };
+        format!("{}: {} {value} {}{advice}", factors.name(&row.treatment), clean(&row.what), clean(&row.unit))
+    };
+    document.explanations.iter().map(line).collect()
 }
 
 fn flags(document: &Document) -> Vec<String> {

@@ -24,6 +24,7 @@ pub fn render(document: &Document, style: &Style) -> String {
         page.head("Page-size contrasts: the application's pages differ, so this is not what a VM costs");
         page.sentences(&outline.contrasts);
     }
+    page.list("Why", &outline.why);
     page.list("Flags", &outline.flags);
     page.list("Trials that do not count", &outline.discarded);
     page.head("Run");

@@ -5,7 +5,9 @@
 
 use crate::gemm::{Gemm, Matrix, Scratch, Shape};
 use crate::share::share;
+use baremark_model::machine::Isa;
 use baremark_model::team::Team;
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::cell::UnsafeCell;
 use std::ops::Range;
 
@@ -209,10 +211,13 @@ impl Panel<'_> {
 /// The columns must be the caller's alone, and the rows inside them.
 pub unsafe fn exchange(first: Matrix, columns: usize, from: usize, pivots: &[usize]) {
     for column in 0..columns {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise. The rows of the next column are asked for meanwhile; where there is none, that is
+        // a prefetch of nothing, which harms nobody.
         unsafe {
+            let next = first.first.wrapping_add((column + 1) * first.stride);
             let column = first.from(0, column).first;
             for (row, &pivot) in (from..).zip(pivots) {
+                _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(pivot).cast());
                 column.add(row).swap(column.add(pivot));
             }
         }
@@ -229,7 +234,7 @@ pub unsafe fn solve(gemm: Gemm, l: Matrix, b: Matrix, order: usize, columns: usi
     // SAFETY: the caller's promise, for each part.
     unsafe {
         if order <= LEAF {
-            return solve_leaf(l, b, order, columns);
+            return solve_leaf(gemm.isa, l, b, order, columns);
         }
         let half = (order / 2).next_multiple_of(LEAF);
         solve(gemm, l, b, half, columns, scratch);
@@ -239,9 +244,41 @@ pub unsafe fn solve(gemm: Gemm, l: Matrix, b: Matrix, order: usize, columns: usi
     }
 }
 
+/// The measured loop of [`solve`], for each width of vectors: the same operations in the same order, none of them fused.
+///
 /// # Safety
 /// As for [`solve`]; `order` is at most [`LEAF`].
-unsafe fn solve_leaf(l: Matrix, b: Matrix, order: usize, columns: usize) {
+unsafe fn solve_leaf(isa: Isa, l: Matrix, b: Matrix, order: usize, columns: usize) {
+    // SAFETY: the caller's promise; whoever names an instruction set has found it.
+    unsafe {
+        match isa {
+            Isa::Avx512 => solve_leaf_avx512(l, b, order, columns),
+            Isa::Avx2 => solve_leaf_avx2(l, b, order, columns),
+            Isa::Baseline => solve_leaf_plainly(l, b, order, columns),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`solve_leaf`].
+#[target_feature(enable = "avx512f")]
+unsafe fn solve_leaf_avx512(l: Matrix, b: Matrix, order: usize, columns: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { solve_leaf_plainly(l, b, order, columns) };
+}
+
+/// # Safety
+/// As for [`solve_leaf`].
+#[target_feature(enable = "avx2")]
+unsafe fn solve_leaf_avx2(l: Matrix, b: Matrix, order: usize, columns: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { solve_leaf_plainly(l, b, order, columns) };
+}
+
+/// # Safety
+/// As for [`solve_leaf`].
+#[inline(always)]
+unsafe fn solve_leaf_plainly(l: Matrix, b: Matrix, order: usize, columns: usize) {
     // Columns of L with zeros on and above the diagonal: whole columns are subtracted, of a length known here.
     let mut lower = [[0.0; LEAF]; LEAF];
     for (column, lower) in lower.iter_mut().enumerate().take(order) {
@@ -250,18 +287,30 @@ unsafe fn solve_leaf(l: Matrix, b: Matrix, order: usize, columns: usize) {
             *element = unsafe { *l.from(row, column).first };
         }
     }
-    for column in 0..columns {
-        // SAFETY: the caller's promise.
-        let b = unsafe { std::slice::from_raw_parts_mut(b.from(0, column).first, order) };
-        let mut x = [0.0; LEAF];
-        x[..order].copy_from_slice(b);
-        for (row, lower) in lower.iter().enumerate() {
-            let factor = x[row];
-            for (x, lower) in x.iter_mut().zip(lower) {
-                *x -= factor * lower;
+    // Several columns at once: each waits for its own last step.
+    let mut x = [[0.0; LEAF]; LEAF_COLUMNS];
+    for column in (0..columns).step_by(LEAF_COLUMNS) {
+        let count = (columns - column).min(LEAF_COLUMNS);
+        for (offset, x) in x.iter_mut().enumerate().take(count) {
+            for (row, x) in x.iter_mut().enumerate().take(order) {
+                // SAFETY: the caller's promise.
+                *x = unsafe { *b.from(row, column + offset).first };
             }
         }
-        b.copy_from_slice(&x[..order]);
+        for (row, lower) in lower.iter().enumerate() {
+            for x in &mut x {
+                let factor = x[row];
+                for (x, lower) in x.iter_mut().zip(lower) {
+                    *x -= factor * lower;
+                }
+            }
+        }
+        for (offset, x) in x.iter().enumerate().take(count) {
+            for (row, x) in x.iter().enumerate().take(order) {
+                // SAFETY: the caller's promise.
+                unsafe { *b.from(row, column + offset).first = *x };
+            }
+        }
     }
 }
 
@@ -287,3 +336,5 @@ unsafe fn take_out(to: *mut f64, from: *const f64, count: usize, factor: f64) {
 const INNER: usize = 8;
 /// Rows that are solved for one after the other.
 const LEAF: usize = 16;
+/// Columns that are solved at once there.
+const LEAF_COLUMNS: usize = 4;

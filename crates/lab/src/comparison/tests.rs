@@ -98,6 +98,7 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         absent: Vec::new(),
         explanations: Vec::new(),
         flags: Vec::new(),
+        explanations: Vec::new(),
     }
 }
 

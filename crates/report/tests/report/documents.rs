@@ -199,6 +199,15 @@ pub fn typical() -> Document {
         },
         LookRow { blocks: 20, half_width: Some(0.0088), independent: true, decision: "stop: confirmed".to_owned() },
     ];
+    document.explanations = vec![ExplanationRow {
+        treatment: arm("microvm", "4k"),
+        what: "exits from the guest during timed phases".to_owned(),
+        unit: "1/s per rank".to_owned(),
+        value: 517.3,
+        lo: 501.0,
+        hi: 533.6,
+        advice: String::new(),
+    }];
     document
 }
 

@@ -1,0 +1,317 @@
+//! `baremark predict`: what MMU virtualization and page sizes would cost, before a virtual machine exists.
+//!
+//! The addresses come from a study's workload, from a shared page-distance file, or from a program that is run once under
+//! valgrind's lackey; its trace comes over a socket on the loopback address and is sampled as it arrives, so that it is never
+//! stored. The program's own output goes to standard error: standard output is the prediction's.
+
+use crate::commands::plan;
+use crate::context::Context;
+use crate::exit::{Exit, Refusal};
+use crate::source;
+use baremark_mmu::histogram::Histogram;
+use baremark_mmu::machine::{self, Machine, MachineError, Range};
+use baremark_mmu::page::Page::{self, Huge, Large, Small};
+use baremark_mmu::predict::{Effort, Interval, PredictError, Prediction, Question, predict};
+use baremark_mmu::prior::priors;
+use baremark_mmu::scheme::Scheme;
+use baremark_mmu::show;
+use baremark_mmu::stream::{RandomAccess, Stream};
+use baremark_mmu::trace::{Sampling, Trace, TraceError};
+use baremark_model::descriptor::Value;
+use baremark_model::plan::Mode;
+use std::ffi::OsString;
+use std::io::{self, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The command's arguments.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The study file or the shipped study's name
+    #[arg(required_unless_present_any = ["validate", "distances", "program"], conflicts_with_all = ["validate", "distances", "program"])]
+    study: Option<String>,
+    /// The processor to predict for [default: this machine's]; unknown ones are told the list
+    #[arg(long, value_name = "NAME")]
+    machine: Option<String>,
+    /// Cores that do the same work side by side [default: a study's ranks, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    cores: Option<u32>,
+    /// Compare the model with published measurements instead; says what was fitted to what
+    #[arg(long, conflicts_with_all = ["distances", "program"])]
+    validate: bool,
+    /// Predict from a page-distance file
+    #[arg(long, value_name = "FILE", conflicts_with = "program")]
+    distances: Option<PathBuf>,
+    /// Write the program's page distances, which hold no address, to be shared
+    #[arg(long, value_name = "FILE", requires = "program")]
+    save_distances: Option<PathBuf>,
+    /// Seed of everything that is drawn
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// A program and its arguments, run once under valgrind
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// What accesses memory.
+enum Subject {
+    RandomAccess { table: u64 },
+    Distances(Box<Histogram>),
+    Trace(Trace),
+}
+
+/// The prediction, or the validation, as text or JSON.
+pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), Refusal> {
+    let effort = Effort { seed: arguments.seed, ..Effort::default() };
+    if arguments.validate {
+        let shown = show::validation(effort).map_err(Refusal::failure)?;
+        // A prediction that failed is told in words; the command itself did what was asked.
+        let document = serde_json::json!({ "passes": shown.passes, "text": shown.text });
+        return Ok((if context.json { format!("{document:#}\n") } else { shown.text }, Exit::Success));
+    }
+    let (machine, outer) = machine_of(arguments.machine.as_deref())?;
+    let (subject, cores) = subject(context, arguments)?;
+    let stream = || -> Box<dyn Stream> { subject.stream(arguments.seed) };
+    let priors = priors().map_err(Refusal::failure)?;
+    let question = Question {
+        machine: &machine,
+        busy: arguments.cores.unwrap_or(cores),
+        stream: &stream,
+        work_ns: subject.work_ns(),
+        schemes: schemes(),
+        outer: outer.clone(),
+        measured: Vec::new(),
+        priors: &priors,
+        effort,
+    };
+    let prediction = predict(&question).map_err(|why| match why {
+        PredictError::Setup { .. } => Refusal::bad_input(why),
+        _ => Refusal::failure(why),
+    })?;
+    let text = if context.json { json(&machine, &prediction) } else { text(&machine, &outer, &prediction) };
+    Ok((text, Exit::Success))
+}
+
+/// Every scheme of small and large pages; the natives first, for they are the denominators.
+fn schemes() -> Vec<Scheme> {
+    let pairs = [(Small, Small), (Small, Large), (Large, Small), (Large, Large)];
+    let native = [Scheme::Native { page: Small }, Scheme::Native { page: Large }];
+    let nested = pairs.map(|(guest_page, host_backing)| Scheme::Nested { guest_page, host_backing });
+    let shadow = pairs.map(|(guest_page, host_backing)| Scheme::Shadow { guest_page, host_backing });
+    native.into_iter().chain(nested).chain(shadow).collect()
+}
+
+/// The processor, and what this machine's memory may be made of when it is itself virtual.
+fn machine_of(named: Option<&str>) -> Result<(Machine, Vec<Page>), Refusal> {
+    if let Some(key) = named {
+        let machine = machine::known(key).map_err(|why| match why {
+            MachineError::Unknown { .. } => Refusal::bad_input(why),
+            MachineError::File(_) => Refusal::failure(why),
+        })?;
+        return Ok((machine, Vec::new()));
+    }
+    let facts = baremark_sys::machine::this();
+    let number = |number: Option<u64>| number.and_then(|number| u32::try_from(number).ok());
+    let found = number(facts.cpu.family).zip(number(facts.cpu.model));
+    let Some(machine) = found.and_then(|(family, model)| machine::recognised(family, model)) else {
+        let keys: Vec<_> = machine::known_keys().collect();
+        let name = facts.cpu.model_name.unwrap_or_else(|| "unnamed".to_owned());
+        let message =
+            format!("this processor ({name}) is none of those known; name one with --machine: {}", keys.join(", "));
+        return Err(Refusal { exit: Exit::Missing, message });
+    };
+    let outer = if facts.virtualization.hypervisor == Some(true) { vec![Small, Large, Huge] } else { Vec::new() };
+    Ok((machine, outer))
+}
+
+fn subject(context: &Context, arguments: &Arguments) -> Result<(Subject, u32), Refusal> {
+    if let Some(study) = &arguments.study {
+        return of_study(study);
+    }
+    if let Some(path) = &arguments.distances {
+        let text = std::fs::read_to_string(path)
+            .map_err(|why| Refusal::bad_input(format!("reading {}: {why}", path.display())))?;
+        let histogram: Histogram =
+            text.parse().map_err(|why| Refusal::bad_input(format!("{}: {why}", path.display())))?;
+        return Ok((Subject::Distances(Box::new(histogram)), 1));
+    }
+    let trace = traced(context, &arguments.program)?;
+    if let Some(path) = &arguments.save_distances {
+        save(path, &trace)?;
+    }
+    Ok((Subject::Trace(trace), 1))
+}
+
+fn save(path: &Path, trace: &Trace) -> Result<(), Refusal> {
+    let text = Histogram::of(trace.addresses()).to_string();
+    std::fs::write(path, text).map_err(|why| Refusal::failure(format!("writing {}: {why}", path.display())))
+}
+
+fn of_study(named: &str) -> Result<(Subject, u32), Refusal> {
+    let plan = plan::of(&source::find(named)?, Mode::default())?;
+    let arm =
+        plan.arms.first().ok_or_else(|| Refusal::bad_input(format!("{named}: nothing of it can be planned here")))?;
+    let ranks = u32::try_from(arm.arm.ranks).unwrap_or(1).max(1);
+    match (plan.workload.as_str(), arm.arm.parameters.get("table")) {
+        ("random-access", Some(Value::SizeBytes(table))) => {
+            let each = table.0 / u64::from(ranks);
+            let table = if each.is_power_of_two() { each } else { each.next_power_of_two() / 2 };
+            RandomAccess::new(table).map_err(|why| Refusal::bad_input(format!("{named}: {why}")))?;
+            Ok((Subject::RandomAccess { table }, ranks))
+        }
+        (other, _) => Err(Refusal::bad_input(format!(
+            "{named}: no addresses are known of the workload '{other}'; predict random-access, or a program after --"
+        ))),
+    }
+}
+
+impl Subject {
+    fn stream(&self, seed: u64) -> Box<dyn Stream> {
+        match self {
+            Subject::RandomAccess { table } => match RandomAccess::new(*table) {
+                Ok(stream) => Box::new(stream),
+                Err(_) => unreachable!("tried when the study was read"),
+            },
+            Subject::Distances(histogram) => Box::new(histogram.stream(seed)),
+            Subject::Trace(trace) => Box::new(trace.stream()),
+        }
+    }
+
+    /// Nanoseconds of other work for each access: a quarter to one for each of its instructions.
+    fn work_ns(&self) -> Range {
+        let instructions = match self {
+            Subject::RandomAccess { .. } | Subject::Distances(_) => 3.0,
+            Subject::Trace(trace) => trace.instructions_per_access(),
+        };
+        Range { low: 0.25 * instructions / 3.0, high: instructions / 3.0 }
+    }
+}
+
+/// Runs a program under the tracer and samples its accesses as they come.
+fn traced(context: &Context, program: &[OsString]) -> Result<Trace, Refusal> {
+    let failed = |what: &'static str| move |why: io::Error| Refusal::failure(format!("{what}: {why}"));
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(failed("listening for the trace"))?;
+    listener.set_nonblocking(true).map_err(failed("listening for the trace"))?;
+    let address = listener.local_addr().map_err(failed("listening for the trace"))?;
+    let mut child = tracer(program, &address.to_string())?;
+    let trace = receive(context, &listener, &mut child);
+    if trace.is_err() {
+        // It may have ended by itself; either way nothing of it is left running.
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(failed("waiting for the program"))?;
+    if context.interrupt.load(Ordering::Relaxed) {
+        return Err(interrupted());
+    }
+    let name = program.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    match trace? {
+        _ if !status.success() => Err(Refusal::bad_input(format!(
+            "{name} ended with {} under the tracer; it must succeed there to be predicted",
+            told(status)
+        ))),
+        Err(why) => Err(Refusal::bad_input(format!("tracing {name}: {why}"))),
+        Ok(trace) => Ok(trace),
+    }
+}
+
+fn tracer(program: &[OsString], address: &str) -> Result<Child, Refusal> {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=lackey", "--trace-mem=yes", &format!("--log-socket={address}"), "--"]).args(program);
+    command.stdin(Stdio::null()).stdout(Stdio::from(io::stderr()));
+    command.spawn().map_err(|why| match why.kind() {
+        io::ErrorKind::NotFound => Refusal {
+            exit: Exit::Missing,
+            message: "valgrind is not installed, and programs are traced with it; install the package valgrind"
+                .to_owned(),
+        },
+        _ => Refusal::failure(format!("starting valgrind: {why}")),
+    })
+}
+
+/// The trace, or why there is none; the outer error is that nothing was received at all.
+fn receive(context: &Context, listener: &TcpListener, child: &mut Child) -> Result<Result<Trace, TraceError>, Refusal> {
+    loop {
+        match listener.accept() {
+            Ok((socket, _)) => return Ok(sampled(context, &socket)),
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
+            Err(why) => return Err(Refusal::failure(format!("receiving the trace: {why}"))),
+        }
+        let ended = child.try_wait().map_err(|why| Refusal::failure(format!("waiting for the program: {why}")))?;
+        if let Some(status) = ended {
+            let message = format!("the program could not be run under valgrind ({}); is its name right?", told(status));
+            return Err(Refusal::bad_input(message));
+        }
+        if context.interrupt.load(Ordering::Relaxed) {
+            return Err(interrupted());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn sampled(context: &Context, socket: &TcpStream) -> Result<Trace, TraceError> {
+    socket.set_nonblocking(false)?;
+    Trace::read(BufReader::with_capacity(1 << 20, Interruptible { context, socket }), Sampling::default())
+}
+
+/// A socket that ends with an error when the user wishes to stop.
+struct Interruptible<'s> {
+    context: &'s Context,
+    socket: &'s TcpStream,
+}
+
+impl io::Read for Interruptible<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.context.interrupt.load(Ordering::Relaxed) {
+            return Err(io::Error::other("interrupted"));
+        }
+        self.socket.read(buffer)
+    }
+}
+
+fn interrupted() -> Refusal {
+    Refusal { exit: Exit::Interrupted, message: "interrupted while the program was traced".to_owned() }
+}
+
+fn told(status: ExitStatus) -> String {
+    status.code().map_or_else(|| status.to_string(), |code| format!("exit status {code}"))
+}
+
+fn text(machine: &Machine, outer: &[Page], prediction: &Prediction) -> String {
+    let virtual_machine = if outer.is_empty() {
+        ""
+    } else {
+        "This machine is itself virtual: every scheme walks its hypervisor's table, too, of unknown pages; \"native\" is native here.\n"
+    };
+    format!("{}\n{virtual_machine}\n{}", machine.name, show::prediction(prediction))
+}
+
+fn json(machine: &Machine, prediction: &Prediction) -> String {
+    let interval = |of: &Interval| serde_json::json!({ "median": of.median, "low": of.low, "high": of.high });
+    let cells: Vec<_> = prediction
+        .cells
+        .iter()
+        .map(|cell| {
+            serde_json::json!({
+                "scheme": cell.scheme.to_string(),
+                "access_ns": interval(&cell.ns),
+                "relative_run_time": cell.relative.as_ref().map(interval),
+                "walking_share": interval(&cell.walking_share),
+                "walks_per_access": cell.walks,
+                "walk_references_per_access": cell.walk_references,
+                "walk_references_to_memory_per_access": cell.walk_references_to_memory,
+            })
+        })
+        .collect();
+    let document = serde_json::json!({
+        "machine": machine.key,
+        "cells": cells,
+        "native_small_over_large": prediction.page_contrast.as_ref().map(interval),
+        "advice": show::advice(prediction),
+        "draws": prediction.draws,
+        "effective_draws": prediction.effective_draws,
+    });
+    format!("{document:#}\n")
+}

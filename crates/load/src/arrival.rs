@@ -1,0 +1,172 @@
+//! When requests of an open loop are meant to start, whatever the server does meanwhile.
+//!
+//! An arrival process is points of unit rate; the profile's [`Curve`] turns them into time. Each shard (a thread of a
+//! site) walks the whole sequence and takes its own every n-th point, so that the load is the same however many share it.
+
+use crate::profile::Curve;
+use crate::rng::Rng;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// How the gaps between intended starts are made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Arrival {
+    /// Equal gaps.
+    Constant,
+    /// Independent exponential gaps: many independent clients.
+    Poisson,
+    /// The gaps of a recording, brought to the profile's rate; it starts over at its end.
+    Replayed {
+        /// Points of unit rate, ascending from 0.
+        #[serde(skip)]
+        points: Arc<[f64]>,
+    },
+}
+
+/// Why a recording was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordingError {
+    /// A line is no time.
+    #[error("recording, line {line}: '{text}' is no time in seconds; write one number on each line")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// What stands there.
+        text: String,
+    },
+    /// Times go backward.
+    #[error("recording, line {0}: the time goes backward; sort the lines")]
+    Backward(usize),
+    /// Too few.
+    #[error("recording has {0} times over no span; at least 2 at different times are needed")]
+    Few(usize),
+}
+
+impl Arrival {
+    /// Reads a recording: on each line a time in seconds (`#` comments), ascending. Also returns its mean rate, per second,
+    /// at which it plays as recorded.
+    ///
+    /// # Errors
+    /// The first line that does not fit.
+    pub fn from_recording(text: &str) -> Result<(Arrival, f64), RecordingError> {
+        let mut times: Vec<f64> = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let Some(time) = line.parse::<f64>().ok().filter(|time| time.is_finite()) else {
+                return Err(RecordingError::Line { line: index + 1, text: line.chars().take(80).collect() });
+            };
+            if times.last().is_some_and(|before| time < *before) {
+                return Err(RecordingError::Backward(index + 1));
+            }
+            times.push(time);
+        }
+        let span = times.last().zip(times.first()).map_or(0.0, |(last, first)| last - first);
+        if times.len() < 2 || span <= 0.0 {
+            return Err(RecordingError::Few(times.len()));
+        }
+        let rate = (times.len() - 1) as f64 / span;
+        let points = times.iter().map(|time| (time - times[0]) * rate).collect();
+        Ok((Arrival::Replayed { points }, rate))
+    }
+}
+
+/// The intended starts of one shard, ascending.
+pub(crate) struct Starts {
+    arrival: Arrival,
+    curve: Curve,
+    rng: Rng,
+    /// Arrivals of all shards so far, and the unit-rate point of the last.
+    index: u64,
+    point: f64,
+    shard: u64,
+    shards: u64,
+}
+
+impl Starts {
+    pub(crate) fn new(arrival: Arrival, curve: Curve, seed: u64, (shard, shards): (u64, u64)) -> Starts {
+        Starts { arrival, curve, rng: Rng::stream(seed, ARRIVALS), index: 0, point: 0.0, shard, shards }
+    }
+
+    fn step(&mut self) {
+        self.point = match &self.arrival {
+            Arrival::Constant => self.index as f64,
+            Arrival::Poisson => self.point + self.rng.exponential(),
+            Arrival::Replayed { points } => {
+                let each = (points.len() - 1) as u64;
+                let (round, within) = (self.index / each, self.index % each);
+                let within = usize::try_from(within).unwrap_or(0);
+                round as f64 * points[points.len() - 1] + points[within]
+            }
+        };
+        self.index += 1;
+    }
+}
+
+impl Iterator for Starts {
+    /// Nanoseconds from the start of the load.
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        loop {
+            let mine = self.index % self.shards == self.shard;
+            self.step();
+            if mine {
+                let seconds = self.curve.time_of(self.point)?;
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+                return Some((seconds * 1e9).round() as u64);
+            }
+        }
+    }
+}
+
+/// The stream of the seed from which arrivals are drawn; users' streams are their numbers.
+const ARRIVALS: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+
+    fn starts(arrival: Arrival, rate: f64, shard: (u64, u64)) -> Starts {
+        Starts::new(arrival, Profile::steady(rate).curve().expect("a curve"), 5, shard)
+    }
+
+    #[test]
+    fn constant_starts_are_a_gap_apart() {
+        let first: Vec<u64> = starts(Arrival::Constant, 1000.0, (0, 1)).take(4).collect();
+        assert_eq!(first, [0, 1_000_000, 2_000_000, 3_000_000]);
+    }
+
+    #[test]
+    fn poisson_gaps_have_the_rate_and_are_as_long_as_they_vary() {
+        let times: Vec<u64> = starts(Arrival::Poisson, 500.0, (0, 1)).take(20_001).collect();
+        let gaps: Vec<f64> = times.windows(2).map(|two| (two[1] - two[0]) as f64 / 1e6).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let deviation = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
+        assert!((mean - 2.0).abs() < 0.06 && (deviation / mean - 1.0).abs() < 0.04, "{mean} {deviation}");
+    }
+
+    #[test]
+    fn shards_together_are_the_whole() {
+        for arrival in [Arrival::Constant, Arrival::Poisson] {
+            let whole: Vec<u64> = starts(arrival.clone(), 100.0, (0, 1)).take(30).collect();
+            let mut parts: Vec<u64> =
+                (0..3).flat_map(|shard| starts(arrival.clone(), 100.0, (shard, 3)).take(10)).collect();
+            parts.sort_unstable();
+            assert_eq!(whole, parts);
+        }
+    }
+
+    #[test]
+    fn a_recording_plays_as_recorded_and_starts_over() {
+        let (arrival, rate) = Arrival::from_recording("10.0\n10.1\n10.4\n# end\n11.0\n").expect("a recording");
+        let played: Vec<u64> = starts(arrival, rate, (0, 1)).take(5).map(|ns| ns / 1_000_000).collect();
+        assert_eq!(played, [0, 100, 400, 1000, 1100]);
+        assert_eq!(Arrival::from_recording("1\n0.5\n").expect_err("backward"), RecordingError::Backward(2));
+        assert!(Arrival::from_recording("now\n").expect_err("no time").to_string().contains("line 1: 'now'"));
+    }
+}

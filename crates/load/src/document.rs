@@ -1,0 +1,357 @@
+//! The result as programs read it, and the generator's verdict on itself.
+//!
+//! One JSON object, format [`FORMAT`]; keys are only ever added within a version. What is not known is `null`, never 0. Keys carry
+//! their units. Percentiles of one run stand without intervals: those belong over several runs.
+
+use crate::failure::Failure;
+use crate::latency::{Latencies, Summary};
+use crate::load::{Drive, Load, Pool, Stop};
+use crate::record::{Counts, Part, SecondPart};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The name and version of the format.
+pub const FORMAT: &str = "baremark-load/1";
+
+/// The result of a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// [`FORMAT`].
+    pub format: String,
+    /// What was done.
+    pub scenario: String,
+    /// What was asked for.
+    pub asked: Asked,
+    /// Why it ended.
+    pub ended: Ended,
+    /// How long it ran.
+    pub elapsed_s: f64,
+    /// What came of it.
+    pub achieved: Achieved,
+    /// Latencies of all operations together.
+    pub latency: Latency,
+    /// One for each operation.
+    pub operations: Vec<OperationRow>,
+    /// Failed operations by kind.
+    pub failures: BTreeMap<String, u64>,
+    /// The first failures in words.
+    pub failure_examples: Vec<String>,
+    /// Answers by status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Raw counts.
+    pub counts: Counts,
+    /// The generator's own behaviour.
+    pub generator: Generator,
+    /// One for each second.
+    pub series: Vec<SecondRow>,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// `closed`, `open` or `users`.
+    pub drive: String,
+    /// The arrivals of an open loop.
+    pub arrival: Option<crate::arrival::Arrival>,
+    /// The rate per second of an open loop, or the number of users.
+    pub profile: Option<crate::profile::Profile>,
+    /// Until when, in seconds.
+    pub duration_s: Option<f64>,
+    /// Until how many operations.
+    pub count: Option<u64>,
+    /// Operations per second on the average over the time that it ran; open loops only.
+    pub operations_per_s: Option<f64>,
+    /// Event loops.
+    pub threads: usize,
+    /// Connections: exactly so many in a closed loop, at most so many otherwise.
+    pub connections: usize,
+    /// Whether users shared connections.
+    pub connections_shared: bool,
+    /// After this a request has failed.
+    pub timeout_ns: u64,
+    /// The seed.
+    pub seed: u64,
+    /// Sites.
+    pub sites: u64,
+}
+
+/// Why a load ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// As asked.
+    Complete,
+    /// It was interrupted: this is what had been measured until then.
+    Interrupted,
+}
+
+/// What came of it, per second of the time that it ran.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Achieved {
+    /// Requests answered.
+    pub requests_per_s: f64,
+    /// Operations that ended well.
+    pub operations_per_s: f64,
+    /// Bytes received.
+    pub received_bytes_per_s: f64,
+    /// Operations that ended (well or not) in time, as a share of those intended; open loops and users.
+    pub share_of_asked: Option<f64>,
+}
+
+/// Two ways to count latency.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// From the intended start; `null` for connections in a closed loop, which have none.
+    pub corrected: Option<Summary>,
+    /// From the actual start: hides what a stalled server did to those who had to wait.
+    pub raw: Option<Summary>,
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OperationRow {
+    /// Its name.
+    pub name: String,
+    /// Ended well.
+    pub succeeded: u64,
+    /// Failed.
+    pub failed: u64,
+    /// Its share of all operations that ended.
+    pub mix_share: Option<f64>,
+    /// What it may take.
+    pub limit_ns: Option<u64>,
+    /// Successes within the limit as a share of all that ended; a failure kept no limit.
+    pub within_limit_share: Option<f64>,
+    /// Failures by kind.
+    pub failures: BTreeMap<String, u64>,
+    /// From the intended start.
+    pub corrected: Option<Summary>,
+    /// From the actual start.
+    pub raw: Option<Summary>,
+    /// From the moment that an answer or event tells of to its arrival, by the two clocks of the machines involved.
+    pub delay: Option<Summary>,
+    /// Delays within their limit as a share.
+    pub delay_within_limit_share: Option<f64>,
+}
+
+/// The generator's own behaviour.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Generator {
+    /// Whether the figures are the server's or the generator's.
+    pub verdict: Verdict,
+    /// Why, in words.
+    pub reasons: Vec<String>,
+    /// How late it began what it meant to begin; `null` where it means nothing.
+    pub send_lag: Option<Summary>,
+    /// Processor time as a share of the time, of the busiest thread.
+    pub busiest_cpu_share: f64,
+    /// Of each thread.
+    pub threads: Vec<ThreadRow>,
+}
+
+/// One thread.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThreadRow {
+    /// The CPU to which it was pinned.
+    pub cpu: Option<usize>,
+    /// Processor time as a share of the time.
+    pub cpu_share: f64,
+}
+
+/// What the generator says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It kept up: the figures are the server's (and the network's).
+    KeptUp,
+    /// It was busy enough to colour the latencies.
+    Busy,
+    /// It was the limit: the figures say nothing of the server's.
+    WasTheLimit,
+}
+
+/// One second.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SecondRow {
+    /// Its start.
+    pub at_s: u64,
+    /// Operations intended in it.
+    pub intended: u64,
+    /// Requests answered in it.
+    pub answered: u64,
+    /// Operations failed in it.
+    pub failed: u64,
+    /// Bytes received in it.
+    pub received_bytes: u64,
+    /// Latency of what ended in it; corrected where there are intended starts. To two digits.
+    pub latency: Option<Summary>,
+}
+
+/// A thread this busy colours latencies.
+const BUSY_SHARE: f64 = 0.7;
+/// A thread this busy has no more to give.
+const FULL_SHARE: f64 = 0.95;
+/// A send lag whose p99 is longer is the generator's failure.
+const MOST_LAG_NS: u64 = 1_000_000;
+
+impl Document {
+    /// The result of `load` as measured in `part`, which may be merged from several sites.
+    #[must_use]
+    pub fn new(load: &Load, part: &Part) -> Document {
+        let elapsed_s = part.elapsed_ns as f64 / 1e9;
+        let rate = |count: u64| if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 };
+        let (mut corrected, mut raw) = (Latencies::default(), Latencies::default());
+        let mut failures = BTreeMap::new();
+        for operation in &part.operations {
+            corrected.merge(&operation.corrected);
+            raw.merge(&operation.raw);
+            add_failures(&operation.failures, &mut failures);
+        }
+        let has_starts = load.drive != Drive::Closed;
+        let failed: u64 = failures.values().sum();
+        let share_of_asked =
+            (has_starts && part.counts.intended > 0).then(|| part.counts.ended as f64 / part.counts.intended as f64);
+        Document {
+            format: FORMAT.to_owned(),
+            scenario: load.scenario.title.clone(),
+            asked: Asked::new(load, elapsed_s),
+            ended: if part.interrupted { Ended::Interrupted } else { Ended::Complete },
+            elapsed_s,
+            achieved: Achieved {
+                requests_per_s: rate(part.counts.answered),
+                operations_per_s: rate(part.counts.ended.saturating_sub(failed)),
+                received_bytes_per_s: rate(part.counts.received_bytes),
+                share_of_asked,
+            },
+            latency: Latency { corrected: corrected.summary(), raw: raw.summary() },
+            operations: operation_rows(load, part),
+            failures,
+            failure_examples: part.examples.clone(),
+            statuses: part.statuses.clone(),
+            counts: part.counts,
+            generator: Generator::new(load, part),
+            series: part.seconds.iter().enumerate().map(|(at, second)| SecondRow::new(at as u64, second)).collect(),
+        }
+    }
+}
+
+fn add_failures(counts: &[u64; Failure::ALL.len()], failures: &mut BTreeMap<String, u64>) {
+    for kind in Failure::ALL.into_iter().filter(|kind| counts[*kind as usize] > 0) {
+        *failures.entry(kind.label().to_owned()).or_default() += counts[kind as usize];
+    }
+}
+
+fn operation_rows(load: &Load, part: &Part) -> Vec<OperationRow> {
+    let ended = |one: &crate::record::OperationPart| one.raw.count() + one.failed();
+    let all: u64 = part.operations.iter().map(ended).sum();
+    let share = |count: u64, of: u64| (of > 0).then(|| count as f64 / of as f64);
+    let rows = part.operations.iter().zip(&load.scenario.operations).map(|(record, operation)| {
+        let mut failures = BTreeMap::new();
+        add_failures(&record.failures, &mut failures);
+        OperationRow {
+            name: record.name.clone(),
+            succeeded: record.raw.count(),
+            failed: record.failed(),
+            mix_share: share(ended(record), all),
+            limit_ns: operation.limit.map(|limit| limit.0),
+            within_limit_share: share(record.within_limit, ended(record)),
+            failures,
+            corrected: record.corrected.summary(),
+            raw: record.raw.summary(),
+            delay: record.delay.summary(),
+            delay_within_limit_share: share(record.delay_within_limit, record.delay.count()),
+        }
+    });
+    rows.collect()
+}
+
+impl Asked {
+    fn new(load: &Load, elapsed_s: f64) -> Asked {
+        let (drive, arrival, profile) = match &load.drive {
+            Drive::Closed => ("closed", None, None),
+            Drive::Open { arrival, profile } => ("open", Some(arrival.clone()), Some(profile.clone())),
+            Drive::Users { profile } => ("users", None, Some(profile.clone())),
+        };
+        let open = matches!(load.drive, Drive::Open { .. });
+        let curve = profile.as_ref().filter(|_| open).and_then(|profile| profile.curve().ok());
+        Asked {
+            drive: drive.to_owned(),
+            operations_per_s: curve.filter(|_| elapsed_s > 0.0).map(|curve| curve.total(elapsed_s) / elapsed_s),
+            arrival,
+            profile,
+            duration_s: if let Stop::After(time) = load.stop { Some(time.seconds()) } else { None },
+            count: if let Stop::Count(count) = load.stop { Some(count) } else { None },
+            threads: load.threads,
+            connections: load.connections,
+            connections_shared: open || load.pool == Pool::Shared,
+            timeout_ns: load.timeout.0,
+            seed: load.seed,
+            sites: load.site.1,
+        }
+    }
+}
+
+impl Generator {
+    fn new(load: &Load, part: &Part) -> Generator {
+        let threads: Vec<ThreadRow> = part
+            .threads
+            .iter()
+            .map(|thread| ThreadRow { cpu: thread.cpu, cpu_share: thread.cpu_ns as f64 / thread.wall_ns.max(1) as f64 })
+            .collect();
+        let busiest = threads.iter().fold(0.0, |most: f64, thread| most.max(thread.cpu_share));
+        let send_lag = part.send_lag.summary();
+        let lag = send_lag.as_ref().map(|lag| lag.p99_ns.unwrap_or(lag.max_ns));
+        let late = lag.is_some_and(|lag| lag > MOST_LAG_NS);
+        let mut reasons = Vec::new();
+        if busiest >= BUSY_SHARE {
+            reasons.push(format!("a thread of the generator was busy for {:.0} % of the time", busiest * 100.0));
+        }
+        if let Some(lag) = lag.filter(|_| late) {
+            reasons.push(format!("it began 1 % of the operations over {:.1} ms late", lag as f64 / 1e6));
+        }
+        let own = |kind: Failure| part.operations.iter().map(|one| one.failures[kind as usize]).sum::<u64>();
+        let starved = own(Failure::PortsExhausted) + own(Failure::DescriptorsExhausted);
+        if starved > 0 {
+            let kind =
+                if own(Failure::PortsExhausted) > 0 { Failure::PortsExhausted } else { Failure::DescriptorsExhausted };
+            reasons.push(format!("{starved} operations failed for want of its own: {}", kind.label()));
+            reasons.extend(kind.remedy().map(str::to_owned));
+        }
+        if part.counts.waited > 0 && load.drive != Drive::Closed {
+            let waited = part.counts.waited;
+            reasons.push(format!(
+                "{waited} operations waited for one of {} connections, in their latency",
+                load.connections
+            ));
+        }
+        if part.counts.unsent > 0 {
+            reasons
+                .push(format!("{} operations never got a connection: percentiles lack the worst", part.counts.unsent));
+        }
+        // A closed loop that keeps a fast server busy uses its core up; the server may be the limit all the same.
+        let full = busiest >= FULL_SHARE;
+        let verdict = if full || late || starved > 0 {
+            Verdict::WasTheLimit
+        } else if busiest >= BUSY_SHARE {
+            Verdict::Busy
+        } else {
+            Verdict::KeptUp
+        };
+        Generator { verdict, reasons, send_lag, busiest_cpu_share: busiest, threads }
+    }
+}
+
+impl SecondRow {
+    /// A second for a document or a live view.
+    #[must_use]
+    pub fn new(at_s: u64, second: &SecondPart) -> SecondRow {
+        SecondRow {
+            at_s,
+            intended: second.intended,
+            answered: second.answered,
+            failed: second.failed,
+            received_bytes: second.received_bytes,
+            latency: second.histogram().ok().and_then(|latencies| latencies.summary()),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The HTTP load engine: it says when each request was meant to start, when it did, and whether that was its own fault.
+//!
+//! One event loop per core on non-blocking sockets. Open loops (a rate) and closed ones (connections, users) combine with any
+//! arrival process and any profile. Latencies count from the *intended* start, the uncorrected figure stands beside them, and
+//! every result carries a verdict on the generator itself. It prints nothing, and only it resolves names.
+#![deny(unsafe_code)]
+
+mod actor;
+pub mod arrival;
+pub mod document;
+mod epoll;
+pub mod failure;
+mod heard;
+mod http1;
+pub mod latency;
+pub mod load;
+pub mod profile;
+pub mod record;
+mod rng;
+pub mod scenario;
+mod template;
+pub mod transport;
+pub mod url;
+mod worker;
+
+pub use epoll::raise_descriptor_limit;

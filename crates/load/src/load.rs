@@ -1,0 +1,399 @@
+//! A load as asked for, and its run on threads.
+//!
+//! What is asked are orthogonal values: who drives (connections, a rate, users), by which arrivals and profile, until when, over
+//! how many threads and connections. Everything that can be refused is refused by [`Engine::new`], before a byte is sent.
+
+use crate::arrival::Arrival;
+use crate::epoll;
+use crate::latency::HistogramError;
+use crate::profile::{Curve, Profile, ProfileError};
+use crate::record::{MergeError, Part, SecondPart};
+use crate::scenario::Scenario;
+use crate::transport::{Trust, TrustError};
+use crate::url::UrlError;
+use crate::worker::{Tick, Worker};
+use baremark_model::units::Nanos;
+use baremark_sys::affinity;
+use baremark_sys::clock::monotonic_ns;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+use std::thread;
+
+/// Who decides when the next request starts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Drive {
+    /// Closed loop: each connection sends as soon as it has its answer. There are no intended starts to correct by.
+    Closed,
+    /// Open loop: starts come at the profile's rate per second, whatever the server does.
+    Open {
+        /// How the gaps are made.
+        arrival: Arrival,
+        /// Starts per second.
+        profile: Profile,
+    },
+    /// Closed loop of users who keep the scenario's cycle from intended start to intended start.
+    Users {
+        /// How many users.
+        profile: Profile,
+    },
+}
+
+/// When it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// After so long.
+    After(Nanos),
+    /// After so many operations.
+    Count(u64),
+}
+
+/// Whether a user keeps a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pool {
+    /// Each keeps its own, as browsers do.
+    #[default]
+    Own,
+    /// All share: whoever needs one takes the one used last.
+    Shared,
+}
+
+/// Where the threads run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Pin {
+    /// Each on a CPU of its own, as far as they go.
+    #[default]
+    Spread,
+    /// On these CPUs in turn.
+    On(Vec<usize>),
+    /// Where the kernel likes.
+    Free,
+}
+
+/// A load as asked for. The fields are what a command line or a study says; [`Load::new`] has the defaults.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// What is done.
+    pub scenario: Scenario,
+    /// Who decides when.
+    pub drive: Drive,
+    /// Until when.
+    pub stop: Stop,
+    /// Event loops.
+    pub threads: usize,
+    /// Connections: exactly so many of [`Drive::Closed`], at most so many otherwise.
+    pub connections: usize,
+    /// Whether a user keeps a connection.
+    pub pool: Pool,
+    /// After this a request has failed.
+    pub timeout: Nanos,
+    /// After the end, what is on its way may still come for so long.
+    pub grace: Nanos,
+    /// Of everything drawn.
+    pub seed: u64,
+    /// Whose certificates are accepted.
+    pub trust: Trust,
+    /// Addresses to come from, in turn; empty lets the kernel choose.
+    pub sources: Vec<IpAddr>,
+    /// Where the threads run.
+    pub pin: Pin,
+    /// Which of how many sites this is; the starts and users are dealt among them.
+    pub site: (u64, u64),
+}
+
+impl Load {
+    /// A load with the defaults: one thread, 10 s timeout, 1 s grace, seed 1.
+    #[must_use]
+    pub fn new(scenario: Scenario, drive: Drive, stop: Stop) -> Load {
+        Load {
+            scenario,
+            drive,
+            stop,
+            threads: 1,
+            connections: 64,
+            pool: Pool::Own,
+            timeout: Nanos(10_000_000_000),
+            grace: Nanos(1_000_000_000),
+            seed: 1,
+            trust: Trust::System,
+            sources: Vec::new(),
+            pin: Pin::Spread,
+            site: (0, 1),
+        }
+    }
+}
+
+/// Why a load was refused or broke off.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The profile.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// A server's address.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// TLS.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// A number that cannot be.
+    #[error("{what}; {remedy}")]
+    Refused {
+        /// What is wrong.
+        what: String,
+        /// What would be right.
+        remedy: &'static str,
+    },
+    /// A thread.
+    #[error("cannot start a thread; is the limit on processes (ulimit -u) reached?")]
+    Thread(#[source] io::Error),
+    /// The event loop.
+    #[error("the event loop has failed; is the limit on open files (ulimit -n) reached?")]
+    Loop(#[source] io::Error),
+    /// A thread has panicked, which is a mistake of this program.
+    #[error("a thread of the load engine has panicked; please report this")]
+    Panicked,
+    /// Records that do not fit, which is a mistake of this program.
+    #[error(transparent)]
+    Merge(#[from] MergeError),
+}
+
+fn refused(what: String, remedy: &'static str) -> LoadError {
+    LoadError::Refused { what, remedy }
+}
+
+pub(crate) struct Target {
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+}
+
+/// A second of the load as it passes, of all threads together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Which, from 0.
+    pub second: usize,
+    /// What happened in it.
+    pub part: SecondPart,
+}
+
+/// A load that can run: names resolved, certificates read, everything checked.
+pub struct Engine {
+    pub(crate) load: Load,
+    pub(crate) curve: Option<Curve>,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) pool: Pool,
+    /// Of each thread.
+    pub(crate) most_connections: usize,
+    pub(crate) interrupt: Arc<AtomicBool>,
+}
+
+/// Descriptors for everything that is no connection.
+const SPARE_DESCRIPTORS: u64 = 128;
+/// The most threads; more than any machine has CPUs.
+const MOST_THREADS: usize = 4096;
+
+impl Engine {
+    /// Checks a load and prepares it. Raising `interrupt` while it runs ends it at once with what it has.
+    ///
+    /// # Errors
+    /// Whatever makes the load impossible.
+    pub fn new(mut load: Load, interrupt: Arc<AtomicBool>) -> Result<Engine, LoadError> {
+        check_numbers(&load)?;
+        let curve = match &load.drive {
+            Drive::Closed => None,
+            Drive::Open { profile, .. } | Drive::Users { profile } => Some(profile.curve()?),
+        };
+        check_drive(&load)?;
+        let wanted = load.connections as u64 + SPARE_DESCRIPTORS;
+        let allowed = epoll::raise_descriptor_limit(wanted).map_err(LoadError::Loop)?;
+        if allowed < wanted {
+            if load.drive == Drive::Closed {
+                let what =
+                    format!("{} connections need {wanted} open files and {allowed} are allowed", load.connections);
+                return Err(refused(what, "raise the limit (ulimit -n) or ask for fewer connections"));
+            }
+            load.connections = usize::try_from(allowed.saturating_sub(SPARE_DESCRIPTORS)).unwrap_or(1).max(1);
+        }
+        check_users(&load, curve.as_ref())?;
+        let targets = targets(&load)?;
+        let pool = if matches!(load.drive, Drive::Open { .. }) { Pool::Shared } else { load.pool };
+        let most_connections = load.connections.div_ceil(load.threads);
+        Ok(Engine { load, curve, targets, pool, most_connections, interrupt })
+    }
+
+    /// The load, with what was settled.
+    #[must_use]
+    pub fn load(&self) -> &Load {
+        &self.load
+    }
+
+    pub(crate) fn callers(&self) -> u64 {
+        self.load.connections as u64 * self.load.site.1
+    }
+
+    pub(crate) fn end_ns(&self) -> u64 {
+        match self.load.stop {
+            Stop::After(time) => time.0,
+            Stop::Count(_) => u64::MAX - (1 << 40),
+        }
+    }
+
+    /// Runs the load; each second that has passed at all threads goes to `progress`.
+    ///
+    /// # Errors
+    /// When a thread or an event loop cannot be made; failing requests are no errors but counted.
+    pub fn run(&self, progress: &mut dyn FnMut(&Progress)) -> Result<Part, LoadError> {
+        self.run_from(monotonic_ns() + START_DELAY_NS, progress)
+    }
+
+    /// As [`Engine::run`], beginning at a moment of this machine's monotonic clock, so that several begin together.
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    pub fn run_from(&self, begin_ns: u64, progress: &mut dyn FnMut(&Progress)) -> Result<Part, LoadError> {
+        let threads = self.load.threads as u64;
+        let cpus = self.cpus();
+        let (sender, ticks) = mpsc::channel();
+        let mut workers = Vec::new();
+        for thread in 0..threads {
+            let shard = (self.load.site.0 * threads + thread, self.load.site.1 * threads);
+            let most = self.share_of_count(shard);
+            workers.push(Worker::new(self, shard, most, sender.clone()).map_err(LoadError::Loop)?);
+        }
+        drop(sender);
+        thread::scope(|scope| {
+            let mut handles = Vec::new();
+            for (index, worker) in workers.into_iter().enumerate() {
+                let cpu = (!cpus.is_empty()).then(|| cpus[index % cpus.len()]);
+                let body = move || {
+                    // A CPU that was taken away meanwhile costs the pinning, not the load.
+                    let pinned = cpu.filter(|cpu| affinity::pin_current_thread(*cpu).is_ok());
+                    worker.run(begin_ns, pinned)
+                };
+                let builder = thread::Builder::new().name(format!("load {index}"));
+                handles.push(builder.spawn_scoped(scope, body).map_err(LoadError::Thread)?);
+            }
+            watch(&ticks, self.load.threads, progress);
+            let mut whole = Part::new(&self.load.scenario.operation_names());
+            for handle in handles {
+                let part = handle.join().or(Err(LoadError::Panicked))?.map_err(LoadError::Loop)?;
+                whole.merge(&part)?;
+            }
+            Ok(whole)
+        })
+    }
+
+    fn share_of_count(&self, (shard, shards): (u64, u64)) -> u64 {
+        match self.load.stop {
+            Stop::After(_) => u64::MAX,
+            Stop::Count(count) => count / shards + u64::from(shard < count % shards),
+        }
+    }
+
+    fn cpus(&self) -> Vec<usize> {
+        match &self.load.pin {
+            Pin::Free => Vec::new(),
+            Pin::On(cpus) => cpus.clone(),
+            Pin::Spread => affinity::allowed_cpus().unwrap_or_default(),
+        }
+    }
+}
+
+/// Time for all threads to be ready.
+const START_DELAY_NS: u64 = 5_000_000;
+
+/// Hands on each second that all threads have told of.
+fn watch(ticks: &mpsc::Receiver<Tick>, threads: usize, progress: &mut dyn FnMut(&Progress)) {
+    let mut seconds: Vec<(usize, SecondPart)> = Vec::new();
+    for tick in ticks {
+        if seconds.len() <= tick.second {
+            seconds.resize_with(tick.second + 1, Default::default);
+        }
+        let (told, sum) = &mut seconds[tick.second];
+        *told += 1;
+        let merged: Result<(), HistogramError> = sum.merge(&tick.part);
+        if *told == threads && merged.is_ok() {
+            progress(&Progress { second: tick.second, part: std::mem::take(sum) });
+        }
+    }
+}
+
+fn check_numbers(load: &Load) -> Result<(), LoadError> {
+    let (site, sites) = load.site;
+    if !(1..=MOST_THREADS).contains(&load.threads) {
+        return Err(refused(format!("{} threads cannot be", load.threads), "ask for 1 to 4096"));
+    }
+    if load.connections < load.threads {
+        let what = format!("{} connections for {} threads", load.connections, load.threads);
+        return Err(refused(what, "ask for at least one connection for each thread"));
+    }
+    if load.connections > 1 << 24 {
+        return Err(refused(format!("{} connections", load.connections), "ask for at most 16 million"));
+    }
+    if site >= sites || sites > 1 << 20 {
+        return Err(refused(format!("site {site} of {sites}"), "sites count from 0"));
+    }
+    if load.stop == Stop::After(Nanos(0)) || load.stop == Stop::Count(0) {
+        return Err(refused("a load of no length".to_owned(), "ask for a duration or a count above 0"));
+    }
+    if load.timeout.0 == 0 {
+        return Err(refused("a timeout of 0".to_owned(), "give requests some time, such as 10 s"));
+    }
+    Ok(())
+}
+
+/// Users who keep their connections need one each, or the last would wait for ever.
+fn check_users(load: &Load, curve: Option<&Curve>) -> Result<(), LoadError> {
+    let users = curve.map_or(0.0, Curve::highest).ceil();
+    let starved =
+        matches!(load.drive, Drive::Users { .. }) && load.pool == Pool::Own && users > load.connections as f64;
+    if !starved {
+        return Ok(());
+    }
+    let what = format!("{users:.0} users keep a connection each and {} can be had", load.connections);
+    Err(refused(what, "allow more connections and open files (ulimit -n), or let users share connections"))
+}
+
+fn check_drive(load: &Load) -> Result<(), LoadError> {
+    let operations = &load.scenario.operations;
+    match &load.drive {
+        Drive::Open { .. } if operations.len() > 1 && operations.iter().all(|operation| operation.weight <= 0.0) => {
+            Err(refused(
+                "an open loop starts operations by weight, and none has one".to_owned(),
+                "give operations a weight, or drive the scenario by users",
+            ))
+        }
+        Drive::Users { .. } if load.scenario.cycle.is_none() && operations.iter().any(|one| one.think.is_none()) => {
+            Err(refused(
+                "users without a cycle or think times never rest".to_owned(),
+                "give the scenario a cycle, such as cycle = \"5 s\", or use connections",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn targets(load: &Load) -> Result<Vec<Target>, LoadError> {
+    let mut config = None;
+    let mut targets = Vec::new();
+    for origin in &load.scenario.origins {
+        let addresses = origin.resolve()?;
+        let mut tls = None;
+        if origin.secure {
+            let config = match &config {
+                Some(config) => Arc::clone(config),
+                None => Arc::clone(config.insert(load.trust.config(&[b"http/1.1"])?)),
+            };
+            let name = ServerName::try_from(origin.host.clone());
+            let Ok(name) = name else {
+                return Err(refused(format!("'{}' is no name for TLS", origin.host), "use a DNS name or an address"));
+            };
+            tls = Some((config, name));
+        }
+        targets.push(Target { addresses, tls });
+    }
+    Ok(targets)
+}

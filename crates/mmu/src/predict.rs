@@ -1,0 +1,354 @@
+//! Predictions with intervals: everything unknown is drawn, and the spread of the results is the interval.
+//!
+//! A *structure* is one drawn processor and one drawn placement; it is simulated once for every scheme. Each structure is
+//! combined with many draws of latencies, overlap and tax, which need no simulation. What was measured on the machine, given
+//! as intervals, weighs the draws by their likelihood (importance sampling; the effective number of draws is reported). A
+//! seed fixes all of it.
+
+use crate::counts::Counts;
+use crate::machine::{Drawn, Machine, Range, Timing};
+use crate::page::Page;
+use crate::prior::Priors;
+use crate::random::Random;
+use crate::scheme::{Scheme, Setup};
+use crate::simulator::{SetupError, Simulator};
+use crate::stream::{Dependence, Stream};
+use crate::tables::Placement;
+use crate::time;
+
+/// How much is drawn and simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// Processors and placements that are simulated.
+    pub structures: usize,
+    /// Draws of latencies for each of them.
+    pub draws: usize,
+    /// Accesses that are counted; before them as many as fill the caches twice, and a quarter, are not.
+    pub accesses: usize,
+    /// Seed of everything drawn.
+    pub seed: u64,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Effort { structures: 24, draws: 400, accesses: 1 << 17, seed: 1 }
+    }
+}
+
+/// What is predicted for.
+pub struct Question<'q> {
+    /// The processor.
+    pub machine: &'q Machine,
+    /// Cores that do the same work side by side.
+    pub busy: u32,
+    /// A fresh stream of the program's addresses.
+    pub stream: &'q dyn Fn() -> Box<dyn Stream>,
+    /// Nanoseconds of other work for each access, which data and walks come on top of where they are not hidden.
+    pub work_ns: Range,
+    /// The schemes; the first one that is native with a page size is the denominator of those with this page size.
+    pub schemes: Vec<Scheme>,
+    /// What the machine's own memory may be made of when it is itself virtual: every scheme is then walked in two
+    /// dimensions. Empty on bare metal.
+    pub outer: Vec<Page>,
+    /// What was measured of this very stream on this machine: a scheme's nanoseconds for each access, as a 95 % interval.
+    pub measured: Vec<(Scheme, Range)>,
+    /// What is assumed of virtual machines.
+    pub priors: &'q Priors,
+    /// How much is drawn.
+    pub effort: Effort,
+}
+
+/// A value with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The median of the draws.
+    pub median: f64,
+    /// The 2.5th percentile.
+    pub low: f64,
+    /// The 97.5th percentile.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Half of its width.
+    #[must_use]
+    pub fn half_width(&self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+
+    /// Whether a value lies in it.
+    #[must_use]
+    pub fn contains(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
+    /// Whether it and a measured interval have nothing in common: such a cell wants an explanation.
+    #[must_use]
+    pub fn disagrees(&self, measured: Range) -> bool {
+        measured.high < self.low || self.high < measured.low
+    }
+
+    /// Of values and their weights; `None` when there are none or all weigh nothing.
+    #[must_use]
+    pub fn of(values: &[f64], weights: &[f64]) -> Option<Self> {
+        let mut sorted: Vec<(f64, f64)> = values.iter().copied().zip(weights.iter().copied()).collect();
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let all: f64 = sorted.iter().map(|(_, weight)| weight).sum();
+        if sorted.is_empty() || all <= 0.0 {
+            return None;
+        }
+        let quantile = |share: f64| {
+            let mut below = 0.0;
+            let reached = sorted.iter().find(|(_, weight)| {
+                below += weight;
+                below >= share * all
+            });
+            reached.or(sorted.last()).map_or(f64::NAN, |(value, _)| *value)
+        };
+        Some(Interval { median: quantile(0.5), low: quantile(0.025), high: quantile(0.975) })
+    }
+}
+
+/// One scheme's prediction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// Nanoseconds for each access.
+    pub ns: Interval,
+    /// Run time relative to native with the same page size; `None` where no such scheme was asked for.
+    pub relative: Option<Interval>,
+    /// The share of an access's time that walking would take if nothing hid it.
+    pub walking_share: Interval,
+    /// Walks for each access, the mean over structures.
+    pub walks: f64,
+    /// References of walks for each access.
+    pub walk_references: f64,
+    /// Those that went to memory.
+    pub walk_references_to_memory: f64,
+}
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// A cell for each scheme, in the order asked.
+    pub cells: Vec<Cell>,
+    /// The contrast of page sizes: run time native with small pages over native with large ones, where both were asked for.
+    pub page_contrast: Option<Interval>,
+    /// Draws that count after weighing; few mean that the measurements contradict the model.
+    pub effective_draws: f64,
+    /// Draws in all.
+    pub draws: usize,
+}
+
+/// Why nothing could be predicted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PredictError {
+    /// A scheme cannot be simulated.
+    #[error("{scheme}: {why}")]
+    Setup {
+        /// The scheme.
+        scheme: String,
+        /// Why not.
+        why: SetupError,
+    },
+    /// Nothing was asked.
+    #[error("no scheme and no draws: ask for at least one of each")]
+    Nothing,
+    /// A measurement is no interval.
+    #[error("the measurement of {0} is no interval of positive times; give low < high in ns")]
+    Measurement(String),
+    /// No draw fits what was measured.
+    #[error(
+        "no drawn processor comes near what was measured; is it the right machine file, and were the pages as asked?"
+    )]
+    Contradiction,
+}
+
+/// A drawn processor and placement, simulated for every scheme.
+#[derive(Clone, Debug)]
+pub struct Structure {
+    /// The processor.
+    pub drawn: Drawn,
+    /// Counts by scheme.
+    pub counts: Vec<Counts>,
+}
+
+/// Predicts.
+///
+/// # Errors
+/// When a scheme does not fit the processor, nothing is asked, or measurements contradict every draw.
+pub fn predict(question: &Question<'_>) -> Result<Prediction, PredictError> {
+    let bad = |(_, range): &&(Scheme, Range)| !(range.low > 0.0 && range.low < range.high);
+    if let Some((scheme, _)) = question.measured.iter().find(bad) {
+        return Err(PredictError::Measurement(scheme.to_string()));
+    }
+    let structures = simulate(question)?;
+    let dependence = (question.stream)().dependence();
+    let mut random = Random::new(question.effort.seed ^ 0x74);
+    let mut draws = Draws::new(question.schemes.len());
+    for structure in &structures {
+        for _ in 0..question.effort.draws {
+            draws.add(question, structure, dependence, &mut random);
+        }
+    }
+    draws.summary(question, &structures)
+}
+
+/// Draws structures and simulates every scheme in each.
+///
+/// # Errors
+/// When a scheme does not fit the processor, or nothing is asked.
+pub fn simulate(question: &Question<'_>) -> Result<Vec<Structure>, PredictError> {
+    if question.schemes.is_empty() || question.effort.structures == 0 || question.effort.draws == 0 {
+        return Err(PredictError::Nothing);
+    }
+    let mut random = Random::new(question.effort.seed);
+    (0..question.effort.structures).map(|_| one_structure(question, &mut random)).collect()
+}
+
+fn one_structure(question: &Question<'_>, random: &mut Random) -> Result<Structure, PredictError> {
+    let drawn = question.machine.draw_busy(random, question.busy);
+    let footprint = (question.stream)().footprint() as f64;
+    let placement = |random: &mut Random| {
+        let span = (footprint * question.priors.span.draw(random)) as u64;
+        if random.uniform() < question.priors.scattered { Placement::Scattered { span } } else { Placement::Contiguous }
+    };
+    let (data, tables, host_tables) = (placement(random), placement(random), placement(random));
+    let outer = question.outer.get(random.below(question.outer.len() as u64) as usize).copied();
+    let mut counts: Vec<Counts> = Vec::new();
+    let simulated: Vec<Scheme> = question.schemes.iter().map(|scheme| beneath(*scheme, outer)).collect();
+    for (scheme, asked) in simulated.iter().zip(&question.schemes) {
+        // Schemes that walk alike are simulated once.
+        let before = simulated.iter().position(|other| other == scheme).and_then(|at| counts.get(at).copied());
+        let setup = Setup { data, tables, host_tables, ..Setup::new(*scheme) };
+        let counted = before.map_or_else(|| count(&drawn, setup, question), Ok);
+        counts.push(counted.map_err(|why| PredictError::Setup { scheme: asked.to_string(), why })?);
+    }
+    Ok(Structure { drawn, counts })
+}
+
+/// What is really walked when the machine is itself virtual: its own hypervisor's table is the second one, and whatever a
+/// hypervisor on it adds is merged into the first. A shadow table is walked as a native one of its leaves is.
+fn beneath(scheme: Scheme, outer: Option<Page>) -> Scheme {
+    let Some(outer) = outer else {
+        let shadowed = matches!(scheme, Scheme::Shadow { .. });
+        return if shadowed { Scheme::Native { page: scheme.translation() } } else { scheme };
+    };
+    match scheme {
+        Scheme::Native { page } => Scheme::Nested { guest_page: page, host_backing: outer },
+        Scheme::Shadow { .. } => Scheme::Nested { guest_page: scheme.translation(), host_backing: outer },
+        Scheme::Nested { guest_page, host_backing } => {
+            Scheme::Nested { guest_page, host_backing: host_backing.min(outer) }
+        }
+    }
+}
+
+fn count(drawn: &Drawn, setup: Setup, question: &Question<'_>) -> Result<Counts, SetupError> {
+    let mut simulator = Simulator::new(&drawn.part, setup)?;
+    let mut stream = (question.stream)();
+    let lines: u32 = drawn.part.caches.iter().map(|cache| cache.entries).sum();
+    let warm = 2 * lines as usize + question.effort.accesses / 4;
+    drive(&mut simulator, stream.as_mut(), warm);
+    let before = simulator.counts();
+    drive(&mut simulator, stream.as_mut(), question.effort.accesses);
+    Ok(simulator.counts() - before)
+}
+
+/// Runs `accesses` of a stream, by blocks.
+pub fn drive(simulator: &mut Simulator, stream: &mut dyn Stream, accesses: usize) {
+    let mut block = [0; 1024];
+    let mut left = accesses;
+    while left > 0 {
+        let now = left.min(block.len());
+        let Some(part) = block.get_mut(..now) else { return };
+        stream.fill(part);
+        simulator.run(part);
+        left -= now;
+    }
+}
+
+/// Results of all draws, by scheme.
+struct Draws {
+    ns: Vec<Vec<f64>>,
+    share: Vec<Vec<f64>>,
+    log_weights: Vec<f64>,
+}
+
+impl Draws {
+    fn new(schemes: usize) -> Self {
+        Draws { ns: vec![Vec::new(); schemes], share: vec![Vec::new(); schemes], log_weights: Vec::new() }
+    }
+
+    fn add(&mut self, question: &Question<'_>, structure: &Structure, dependence: Dependence, random: &mut Random) {
+        let timing: Timing = question.machine.draw_timing(random);
+        let overlap = question.priors.overlap(dependence, random);
+        let tax = question.priors.tax.draw(random);
+        let work = question.work_ns.draw(random);
+        let mut log_weight = 0.0;
+        for (index, scheme) in question.schemes.iter().enumerate() {
+            let Some(counts) = structure.counts.get(index) else { continue };
+            let walking = time::walking(counts, &timing, overlap);
+            let data = time::data(counts, &timing, dependence).max(work);
+            let taxed = if matches!(scheme, Scheme::Native { .. }) { 1.0 } else { 1.0 + tax };
+            let ns = time::together(data, walking, overlap) * taxed;
+            for (_, range) in question.measured.iter().filter(|(measured, _)| measured == scheme) {
+                log_weight -= distance(ns, *range).powi(2) / 2.0;
+            }
+            self.ns[index].push(ns);
+            self.share[index].push(walking / ns);
+        }
+        self.log_weights.push(log_weight);
+    }
+
+    fn summary(&self, question: &Question<'_>, structures: &[Structure]) -> Result<Prediction, PredictError> {
+        let best = self.log_weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if best < -50.0 {
+            return Err(PredictError::Contradiction);
+        }
+        let weights: Vec<f64> = self.log_weights.iter().map(|weight| (weight - best).exp()).collect();
+        let sum: f64 = weights.iter().sum();
+        let squares: f64 = weights.iter().map(|weight| weight * weight).sum();
+        let mut cells = Vec::new();
+        for (index, scheme) in question.schemes.iter().enumerate() {
+            let native = Scheme::Native { page: scheme.application_page() };
+            let base = question.schemes.iter().position(|other| *other == native).and_then(|at| self.ns.get(at));
+            let ratios =
+                |base: &Vec<f64>| -> Vec<f64> { self.ns[index].iter().zip(base).map(|(ns, base)| ns / base).collect() };
+            let mean = |of: &dyn Fn(&Counts) -> u64| {
+                let each = structures.iter().filter_map(|one| one.counts.get(index));
+                each.map(|counts| counts.per_translation(of(counts))).sum::<f64>() / structures.len() as f64
+            };
+            cells.push(Cell {
+                scheme: *scheme,
+                ns: Interval::of(&self.ns[index], &weights).ok_or(PredictError::Nothing)?,
+                relative: base.and_then(|base| Interval::of(&ratios(base), &weights)),
+                walking_share: Interval::of(&self.share[index], &weights).ok_or(PredictError::Nothing)?,
+                walks: mean(&|counts| counts.walks),
+                walk_references: mean(&Counts::walk_references),
+                walk_references_to_memory: mean(&|counts| {
+                    counts.table[crate::counts::MEMORY] + counts.nested[crate::counts::MEMORY]
+                }),
+            });
+        }
+        let natives = [Page::Small, Page::Large].map(|page| {
+            let at = question.schemes.iter().position(|scheme| *scheme == Scheme::Native { page });
+            at.and_then(|at| self.ns.get(at))
+        });
+        let page_contrast = match natives {
+            [Some(small), Some(large)] => {
+                let contrast: Vec<f64> = small.iter().zip(large).map(|(small, large)| small / large).collect();
+                Interval::of(&contrast, &weights)
+            }
+            _ => None,
+        };
+        Ok(Prediction { cells, page_contrast, effective_draws: sum * sum / squares, draws: weights.len() })
+    }
+}
+
+/// How far a time is from what was measured, in standard deviations of the measurement's logarithm.
+fn distance(ns: f64, measured: Range) -> f64 {
+    let middle = (measured.low * measured.high).sqrt();
+    let deviation = (measured.high / measured.low).ln() / (2.0 * 1.96);
+    (ns / middle).ln() / deviation
+}

@@ -1,0 +1,66 @@
+//! What is assumed of virtual machines and of memory, read from `priors/virtualization.toml`, where the sources stand.
+
+use crate::machine::Range;
+use crate::random::Random;
+use crate::reader::Reader;
+use crate::stream::Dependence;
+use crate::time::Overlap;
+use baremark_model::problem::Problems;
+
+const FILE: &str = include_str!("../priors/virtualization.toml");
+
+/// The assumptions, each as what it may be. Shares are fractions of one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Priors {
+    /// The share of time that a virtual machine loses beside translation.
+    pub tax: Range,
+    /// The share of the shorter of data and walks that is hidden under the longer.
+    pub hidden: Range,
+    /// The share of a walk's steps that does not keep the walker from the next walk.
+    pub pipelined: Range,
+    /// The probability that pages lie scattered.
+    pub scattered: f64,
+    /// In how many times the program's size they then lie.
+    pub span: Range,
+    /// One exit for a change of a guest's page table under shadow paging, in ns.
+    pub exit_ns: Range,
+    /// Exits for each change.
+    pub exits_per_change: Range,
+    /// A page fault without virtualization, in ns.
+    pub fault_ns: Range,
+}
+
+impl Priors {
+    /// How accesses of this kind overlap.
+    pub fn overlap(&self, dependence: Dependence, random: &mut Random) -> Overlap {
+        Overlap { dependence, hidden: self.hidden.draw(random), pipelined: self.pipelined.draw(random) }
+    }
+}
+
+/// The assumptions that are built in.
+///
+/// # Errors
+/// Never, unless the file itself was broken; tests read it.
+pub fn priors() -> Result<Priors, Problems> {
+    Reader::read("virtualization.toml", FILE, |reader, top| {
+        reader.keys(top, &["virtual_machine", "overlap", "placement", "shadow"]);
+        let machine = reader.section(top, "virtual_machine")?;
+        let overlap = reader.section(top, "overlap")?;
+        let placement = reader.section(top, "placement")?;
+        let shadow = reader.section(top, "shadow")?;
+        Some(Priors {
+            tax: share(reader.range(&machine, "tax_percent", 0.0, 100.0)?),
+            hidden: share(reader.range(&overlap, "hidden_percent", 0.0, 100.0)?),
+            pipelined: share(reader.range(&overlap, "pipelined_percent", 0.0, 100.0)?),
+            scattered: share(reader.range(&placement, "scattered_percent", 0.0, 100.0)?).low,
+            span: reader.range(&placement, "span", 1.0, 1000.0)?,
+            exit_ns: reader.range(&shadow, "exit_ns", 0.0, 1e6)?,
+            exits_per_change: reader.range(&shadow, "exits_per_change", 0.0, 100.0)?,
+            fault_ns: reader.range(&shadow, "fault_ns", 1.0, 1e6)?,
+        })
+    })
+}
+
+fn share(percent: Range) -> Range {
+    Range { low: percent.low / 100.0, high: percent.high / 100.0 }
+}

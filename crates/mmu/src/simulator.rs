@@ -1,0 +1,294 @@
+//! One processor's translations, one address at a time.
+//!
+//! A translation looks in the first-level TLB, the second-level TLB, then walks. A walk begins below the lowest table that a
+//! paging-structure cache knows (Barr 2010) and loads one entry a level, each through the same caches that hold the
+//! program's data. Under nested paging every guest table and finally the data lie at guest-physical addresses that are
+//! translated on the way, by the nested TLB or by a walk of the second table with paging-structure caches of its own
+//! (Bhargava 2008). Processors that cache *combined* entries (Intel SDM volume 3, "Combined mappings") know a guest
+//! table's physical address at once; others know only the guest-physical one.
+//!
+//! One page size is simulated at a time, so the sharing of a TLB between sizes, instruction fetches, prefetchers and the
+//! accessed and dirty bits are left out. Caches fill every level on a miss (neither victim nor inclusive behaviour).
+
+use crate::counts::{Counts, MEMORY, PLACES};
+use crate::page::{Page, region_bits};
+use crate::scheme::{Scheme, Setup};
+use crate::sets::{Geometry, Impossible, Sets};
+use crate::tables::{Line, Placement, Tables, data_line, key, place};
+
+/// The most levels of a table.
+pub const MOST_LEVELS: usize = 5;
+
+/// The structures of one processor, all of them known numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Page sizes that it can map.
+    pub pages: Vec<Page>,
+    /// Table levels that it can walk, 4 or 5.
+    pub levels: usize,
+    /// First-level TLBs for data, by [`Page`].
+    pub first: [Option<Geometry>; 3],
+    /// Second-level TLBs, by [`Page`].
+    pub second: [Option<Geometry>; 3],
+    /// Paging-structure caches by the level of the entries they hold; those of levels 0 and 1 do not exist.
+    pub walk_caches: [Option<Geometry>; MOST_LEVELS + 1],
+    /// The same for the second table.
+    pub nested_walk_caches: [Option<Geometry>; MOST_LEVELS + 1],
+    /// Translations of guest-physical pages.
+    pub nested_tlb: Option<Geometry>,
+    /// Whether the paging-structure caches hold combined entries under nested paging.
+    pub combined: bool,
+    /// Data caches from the nearest on, this core's share of each; three at most.
+    pub caches: Vec<Geometry>,
+    /// The nearest cache that the walker reads through: 0 for L1, 1 for L2.
+    pub walker_enters: usize,
+}
+
+/// Why a simulation cannot be set up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// The processor cannot map such pages.
+    #[error("{page} pages are not among those of this processor ({known}); choose one of them")]
+    Page {
+        /// The page asked for.
+        page: Page,
+        /// Those it has.
+        known: String,
+    },
+    /// The processor cannot walk so many levels.
+    #[error("tables of {asked} levels; this processor walks 4 to {most}")]
+    Levels {
+        /// The levels asked for.
+        asked: usize,
+        /// The most it has.
+        most: usize,
+    },
+    /// It has no caches, or too many.
+    #[error("{0} data caches; a processor is simulated with one to three")]
+    Caches(usize),
+    /// A structure cannot be built.
+    #[error(transparent)]
+    Impossible(#[from] Impossible),
+}
+
+/// The state of a simulated processor.
+#[derive(Debug)]
+pub struct Simulator {
+    setup: Setup,
+    page_bits: u32,
+    first: Option<Sets>,
+    second: Option<Sets>,
+    walk: Walk,
+    nested: Option<Nested>,
+    caches: Caches,
+    counts: Counts,
+}
+
+/// One tree of tables and the caches of its upper entries.
+#[derive(Debug)]
+struct Walk {
+    tables: Tables,
+    caches: [Option<Sets>; MOST_LEVELS + 1],
+    leaf: usize,
+    top: usize,
+}
+
+#[derive(Debug)]
+struct Nested {
+    walk: Walk,
+    tlb: Option<Sets>,
+    page_bits: u32,
+    combined: bool,
+}
+
+#[derive(Debug)]
+struct Caches {
+    levels: Vec<Sets>,
+    walker_enters: usize,
+}
+
+impl Simulator {
+    /// A processor with everything empty.
+    ///
+    /// # Errors
+    /// When the part lacks a page size or the levels, or has an impossible structure.
+    pub fn new(part: &Part, setup: Setup) -> Result<Self, SetupError> {
+        check(part, &setup)?;
+        let translation = setup.scheme.translation();
+        let tlb = |geometries: &[Option<Geometry>; 3]| {
+            geometries.get(translation as usize).copied().flatten().map(Sets::new).transpose()
+        };
+        let application = match setup.scheme {
+            Scheme::Shadow { .. } => translation,
+            scheme => scheme.application_page(),
+        };
+        let nested = match setup.scheme {
+            Scheme::Nested { host_backing, .. } => Some(Nested {
+                walk: Walk::new(&part.nested_walk_caches, setup.host_tables, 2, host_backing, setup.levels)?,
+                tlb: part.nested_tlb.map(Sets::new).transpose()?,
+                page_bits: host_backing.bits(),
+                combined: part.combined,
+            }),
+            _ => None,
+        };
+        let levels = part.caches.iter().copied().map(Sets::new).collect::<Result<_, _>>()?;
+        Ok(Simulator {
+            setup,
+            page_bits: translation.bits(),
+            first: tlb(&part.first)?,
+            second: tlb(&part.second)?,
+            walk: Walk::new(&part.walk_caches, setup.tables, 1, application, setup.levels)?,
+            nested,
+            caches: Caches { levels, walker_enters: part.walker_enters },
+            counts: Counts::default(),
+        })
+    }
+
+    /// Everything counted so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Accesses every address in turn.
+    pub fn run(&mut self, addresses: &[u64]) {
+        for address in addresses {
+            self.access(*address);
+        }
+    }
+
+    /// Translates an address and, where data fills the caches, reads it.
+    #[inline]
+    pub fn access(&mut self, address: u64) {
+        self.translate(address);
+        if self.setup.data_in_caches {
+            let physical = place(self.setup.data, address, self.walk_page_bits());
+            let answered = self.caches.load(data_line(physical), 0);
+            self.counts.data[answered] += 1;
+        }
+    }
+
+    #[inline]
+    fn translate(&mut self, address: u64) {
+        self.counts.translations += 1;
+        let page = key(address >> self.page_bits);
+        if self.first.as_mut().is_some_and(|tlb| tlb.touch(page)) {
+            self.counts.first_hits += 1;
+        } else if self.second.as_mut().is_some_and(|tlb| tlb.touch(page)) {
+            self.counts.second_hits += 1;
+        } else {
+            self.counts.walks += 1;
+            match self.nested {
+                None => self.walk.one(address, &mut self.caches, &mut self.counts.table),
+                Some(_) => self.walk_both(address),
+            }
+        }
+    }
+
+    /// The two-dimensional walk.
+    fn walk_both(&mut self, address: u64) {
+        let data_bits = self.walk_page_bits();
+        let Self { walk, nested: Some(nested), caches, counts, setup, .. } = self else { return };
+        let start = walk.start(address);
+        // The table at which the walk begins: its physical address is known when a combined entry named it.
+        let mut known = nested.combined && start < walk.top;
+        for level in (walk.leaf..=start).rev() {
+            if !known {
+                nested.translate(walk.tables.frame(level, address), caches, counts);
+            }
+            known = false;
+            let answered = caches.load(walk.tables.line(level, address), caches.walker_enters);
+            counts.table[answered] += 1;
+        }
+        nested.translate(place(setup.data, address, data_bits), caches, counts);
+    }
+
+    /// Bits of the page by which the program's data is placed: its own page in the walked table.
+    #[inline]
+    fn walk_page_bits(&self) -> u32 {
+        region_bits(self.walk.leaf)
+    }
+}
+
+impl Nested {
+    #[inline]
+    fn translate(&mut self, guest_physical: u64, caches: &mut Caches, counts: &mut Counts) {
+        counts.nested_translations += 1;
+        let page = key(guest_physical >> self.page_bits);
+        if self.tlb.as_mut().is_some_and(|tlb| tlb.touch(page)) {
+            counts.nested_hits += 1;
+        } else {
+            self.walk.one(guest_physical, caches, &mut counts.nested);
+        }
+    }
+}
+
+impl Walk {
+    fn new(
+        caches: &[Option<Geometry>; MOST_LEVELS + 1],
+        placement: Placement,
+        region: u32,
+        page: Page,
+        top: usize,
+    ) -> Result<Self, Impossible> {
+        let mut built = [const { None }; MOST_LEVELS + 1];
+        for (slot, geometry) in built.iter_mut().zip(caches) {
+            *slot = geometry.map(Sets::new).transpose()?;
+        }
+        Ok(Walk { tables: Tables::new(placement, region), caches: built, leaf: page.level(), top })
+    }
+
+    /// A walk of this table alone.
+    #[inline]
+    fn one(&mut self, address: u64, caches: &mut Caches, answered: &mut [u64; PLACES]) {
+        for level in (self.leaf..=self.start(address)).rev() {
+            answered[caches.load(self.tables.line(level, address), caches.walker_enters)] += 1;
+        }
+    }
+
+    /// The level of the first entry to load: below the lowest cached one. What was not cached is, from now on.
+    #[inline]
+    fn start(&mut self, address: u64) -> usize {
+        for level in self.leaf + 1..=self.top {
+            let Some(cache) = self.caches.get_mut(level).and_then(Option::as_mut) else { continue };
+            if cache.touch(key(address >> region_bits(level))) {
+                return level - 1;
+            }
+        }
+        self.top
+    }
+}
+
+impl Caches {
+    /// Where a line was found, from the cache `from` on; it is in all of those now.
+    #[inline]
+    fn load(&mut self, line: Line, from: usize) -> usize {
+        for (place, cache) in self.levels.iter_mut().enumerate().skip(from) {
+            if cache.touch(line) {
+                return place;
+            }
+        }
+        MEMORY
+    }
+}
+
+fn check(part: &Part, setup: &Setup) -> Result<(), SetupError> {
+    if !(4..=part.levels).contains(&setup.levels) {
+        return Err(SetupError::Levels { asked: setup.levels, most: part.levels });
+    }
+    if !(1..PLACES).contains(&part.caches.len()) {
+        return Err(SetupError::Caches(part.caches.len()));
+    }
+    let asked = match setup.scheme {
+        Scheme::Native { page } => [page, page],
+        Scheme::Nested { guest_page, host_backing } | Scheme::Shadow { guest_page, host_backing } => {
+            [guest_page, host_backing]
+        }
+    };
+    let lacking = asked.into_iter().find(|page| !part.pages.contains(page));
+    if let Some(page) = lacking {
+        let known: Vec<_> = part.pages.iter().map(|page| page.label()).collect();
+        return Err(SetupError::Page { page, known: known.join(", ") });
+    }
+    Ok(())
+}

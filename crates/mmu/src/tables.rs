@@ -1,0 +1,140 @@
+//! Where the entries of page tables lie, by arithmetic: no table is ever built, so memory stays bounded.
+//!
+//! *Contiguous* tables lie one after another in the order of the addresses they map, as a hypervisor or a fresh system lays
+//! them out; *scattered* ones lie each on a page of its own somewhere in `span` bytes, as after a while of use. It decides
+//! which cache sets the entries fill and, for a guest's tables, how many entries of the second table they need.
+
+use crate::page::region_bits;
+use crate::random::mix;
+
+/// How pages of a kind lie in the space below them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// One after another in the order of what they map.
+    Contiguous,
+    /// Each somewhere in so many bytes.
+    Scattered {
+        /// The bytes; taken as the next power of two.
+        span: u64,
+    },
+}
+
+/// One tree of tables.
+#[derive(Clone, Debug)]
+pub(crate) struct Tables {
+    placement: Placement,
+    /// Told apart in cache lines from data and from the other tree.
+    region: u32,
+    salt: u64,
+}
+
+/// The number of a cache line in the simulated physical memory: two bits of region, thirty of line.
+pub(crate) type Line = u32;
+
+const LINE_BITS: u32 = 30;
+/// Where contiguous guest tables lie in guest-physical memory: beyond the data.
+const GUEST_TABLES: u64 = 1 << 44;
+
+impl Tables {
+    /// `region` is 1 for the walked table, 2 for the second one.
+    pub(crate) fn new(placement: Placement, region: u32) -> Self {
+        Tables { placement, region, salt: u64::from(region) << 56 }
+    }
+
+    /// The line of the entry of `level` that maps `address`.
+    #[inline]
+    pub(crate) fn line(&self, level: usize, address: u64) -> Line {
+        let line = address >> (region_bits(level) + 3);
+        let within = match self.placement {
+            Placement::Contiguous => fold(line, 27) | ((level as u32) << 27),
+            Placement::Scattered { .. } => {
+                let page = mix(self.salt ^ ((level as u64) << 50) ^ (line >> 6));
+                (((page as u32) << 6) & ((1 << LINE_BITS) - 1)) | (line as u32 & 63)
+            }
+        };
+        (self.region << LINE_BITS) | within
+    }
+
+    /// The address, in the space that the tables lie in, of the table of `level` that maps `address`.
+    #[inline]
+    pub(crate) fn frame(&self, level: usize, address: u64) -> u64 {
+        let table = address >> (region_bits(level) + 9);
+        match self.placement {
+            // The few upper tables share one large page; the page tables follow in order.
+            Placement::Contiguous if level == 1 => GUEST_TABLES + (1 << 21) + (table << 12),
+            Placement::Contiguous => GUEST_TABLES + ((((level as u64) << 6) | (table & 63)) << 12),
+            Placement::Scattered { span } => scatter(table ^ mix(level as u64), 12, span),
+        }
+    }
+}
+
+/// Where the page of `bits` that holds `address` lies, and the address in it.
+#[inline]
+pub(crate) fn place(placement: Placement, address: u64, bits: u32) -> u64 {
+    match placement {
+        Placement::Contiguous => address & ((1 << 44) - 1),
+        Placement::Scattered { span } => scatter(address >> bits, bits, span) | (address & ((1 << bits) - 1)),
+    }
+}
+
+/// Where a page lies among those of the span: no two pages of a program that fits into it share a place.
+#[inline]
+fn scatter(page: u64, bits: u32, span: u64) -> u64 {
+    let places = span.next_power_of_two().max(1 << bits) >> bits;
+    let mask = places - 1;
+    // Each step permutes the numbers below a power of two.
+    let half = (places.trailing_zeros() / 2).max(1);
+    let mut place = (page & mask).wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
+    place ^= place >> half;
+    place = place.wrapping_mul(0xbf58_476d_1ce4_e5b9) & mask;
+    (place ^ (place >> half)) << bits
+}
+
+/// The line of a byte of data at a physical address.
+#[inline]
+pub(crate) fn data_line(address: u64) -> Line {
+    fold(address >> 6, LINE_BITS)
+}
+
+/// A key of 31 bits; the rare numbers that need more share keys.
+#[inline]
+pub(crate) fn key(number: u64) -> u32 {
+    fold(number, 31)
+}
+
+#[inline]
+fn fold(number: u64, bits: u32) -> u32 {
+    let high = (number >> bits) as u32;
+    (number as u32 ^ high.wrapping_mul(0x9e37_79b1)) & ((1 << bits) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn scattered_pages_never_share_a_place() {
+        for (bits, pages) in [(12, 2048), (21, 4), (21, 1024), (12, 1)] {
+            let span = pages << bits;
+            let places: HashSet<u64> = (0..pages).map(|page| scatter(page + 0x7f00_0000, bits, span)).collect();
+            assert_eq!(places.len() as u64, pages, "{pages} pages of 2^{bits} bytes");
+            assert!(
+                places.iter().all(|place| *place < span && place % (1 << bits) == 0),
+                "inside the span, whole pages"
+            );
+        }
+    }
+
+    #[test]
+    fn lines_of_entries_are_apart_by_level_tree_and_neighbourhood() {
+        for placement in [Placement::Contiguous, Placement::Scattered { span: 1 << 30 }] {
+            let (first, second) = (Tables::new(placement, 1), Tables::new(placement, 2));
+            assert_eq!(first.line(1, 0), first.line(1, 7 << 12), "8 entries share a line");
+            assert_ne!(first.line(1, 0), first.line(1, 8 << 12));
+            assert_ne!(first.line(1, 0), first.line(2, 0));
+            assert_ne!(first.line(1, 0), second.line(1, 0));
+            assert_ne!(first.line(1, 0), data_line(0));
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Predictions: what must hold for any machine, and the validation itself.
+
+use baremark_mmu::machine::{self, Range};
+use baremark_mmu::page::Page::{self, Huge, Large, Small};
+use baremark_mmu::predict::{Effort, Interval, PredictError, Prediction, Question, predict};
+use baremark_mmu::prior::priors;
+use baremark_mmu::scheme::Scheme;
+use baremark_mmu::stream::Dependence;
+use baremark_mmu::stream::{Chase, RandomAccess, Stream, Triad};
+use baremark_mmu::time::{Overlap, data_from_total, together};
+use baremark_mmu::validate;
+use proptest::prelude::*;
+
+const LITTLE: Effort = Effort { structures: 6, draws: 60, accesses: 1 << 14, seed: 1 };
+
+fn native(page: Page) -> Scheme {
+    Scheme::Native { page }
+}
+
+fn nested(guest_page: Page, host_backing: Page) -> Scheme {
+    Scheme::Nested { guest_page, host_backing }
+}
+
+fn shadow(guest_page: Page, host_backing: Page) -> Scheme {
+    Scheme::Shadow { guest_page, host_backing }
+}
+
+fn asked(
+    key: &str,
+    stream: &dyn Fn() -> Box<dyn Stream>,
+    schemes: &[Scheme],
+    outer: &[Page],
+    measured: &[(Scheme, Range)],
+) -> Result<Prediction, PredictError> {
+    let (machine, priors) = (machine::known(key).unwrap(), priors().unwrap());
+    predict(&Question {
+        machine: &machine,
+        busy: 16,
+        stream,
+        work_ns: Range { low: 0.3, high: 1.0 },
+        schemes: schemes.to_vec(),
+        outer: outer.to_vec(),
+        measured: measured.to_vec(),
+        priors: &priors,
+        effort: LITTLE,
+    })
+}
+
+fn random_access() -> Box<dyn Stream> {
+    Box::new(RandomAccess::new(1 << 30).unwrap())
+}
+
+fn chase() -> Box<dyn Stream> {
+    Box::new(Chase::new(1 << 28).unwrap())
+}
+
+fn medians(prediction: &Prediction) -> Vec<f64> {
+    prediction.cells.iter().map(|cell| cell.relative.map_or(f64::NAN, |relative| relative.median)).collect()
+}
+
+#[test]
+fn small_pages_pay_most_in_two_dimensions_and_large_ones_repair_it() {
+    let schemes = [
+        native(Small),
+        native(Large),
+        nested(Small, Small),
+        nested(Small, Large),
+        nested(Large, Large),
+        shadow(Small, Large),
+    ];
+    for key in ["nehalem-x5570", "cascade-lake", "zen-4"] {
+        let prediction = asked(key, &random_access, &schemes, &[], &[]).unwrap();
+        let relative = medians(&prediction);
+        assert_eq!((relative[0], relative[1]), (1.0, 1.0), "native is its own denominator");
+        assert!(relative[2] >= relative[3], "{key}: small memory beneath is no better: {relative:?}");
+        assert!(relative[3] > relative[5], "{key}: shadow walks one dimension: {relative:?}");
+        let ns: Vec<f64> = prediction.cells.iter().map(|cell| cell.ns.median).collect();
+        let contrast = prediction.page_contrast.expect("both natives were asked for");
+        assert!(contrast.median > 1.1 && contrast.low <= contrast.median, "{key}: {contrast:?}");
+        assert!(ns[4] < ns[3], "{key}: large pages repair it: {ns:?}");
+        assert!(prediction.cells[3].walk_references > prediction.cells[0].walk_references);
+    }
+}
+
+#[test]
+fn what_fits_the_tlb_or_streams_through_memory_pays_next_to_nothing() {
+    let triad = || -> Box<dyn Stream> { Box::new(Triad::new(1 << 24).unwrap()) };
+    let prediction = asked("cascade-lake", &triad, &[native(Small), nested(Small, Large)], &[], &[]).unwrap();
+    assert!(prediction.cells[1].walks < 0.003, "{:?}", prediction.cells[1]);
+    assert!(medians(&prediction)[1] < 1.06);
+    assert_eq!(prediction.page_contrast, None, "large pages were not asked for");
+}
+
+#[test]
+fn equal_seeds_give_equal_predictions() {
+    let schemes = [native(Small), nested(Small, Large)];
+    let once = asked("zen-3", &random_access, &schemes, &[], &[]).unwrap();
+    assert_eq!(once, asked("zen-3", &random_access, &schemes, &[], &[]).unwrap());
+}
+
+#[test]
+fn measurements_narrow_a_prediction_and_contradictions_are_told() {
+    let schemes = [native(Small), native(Large), nested(Small, Large)];
+    let free = asked("zen-4", &chase, &schemes, &[], &[]).unwrap();
+    let middle = free.cells[0].ns.median;
+    let near = Range { low: middle * 0.98, high: middle * 1.02 };
+    let held = asked("zen-4", &chase, &schemes, &[], &[(schemes[0], near)]).unwrap();
+    assert!(held.cells[0].ns.half_width() < 0.5 * free.cells[0].ns.half_width(), "{held:?}");
+    assert!(held.effective_draws < free.effective_draws && held.effective_draws > 1.0);
+    let far = Range { low: middle * 100.0, high: middle * 101.0 };
+    let told = asked("zen-4", &chase, &schemes, &[], &[(schemes[0], far)]).err().unwrap();
+    assert_eq!(told, PredictError::Contradiction);
+    let none = Range { low: 5.0, high: 4.0 };
+    assert!(matches!(asked("zen-4", &chase, &schemes, &[], &[(schemes[0], none)]), Err(PredictError::Measurement(_))));
+}
+
+#[test]
+fn on_a_virtual_machine_native_itself_walks_two_dimensions() {
+    let bare = asked("zen-4", &chase, &[native(Small)], &[], &[]).unwrap();
+    let outer = asked("zen-4", &chase, &[native(Small)], &[Small, Large, Huge], &[]).unwrap();
+    assert!(outer.cells[0].walk_references > bare.cells[0].walk_references);
+}
+
+#[test]
+fn questions_that_cannot_be_are_refused() {
+    let told = asked("nehalem-x5570", &chase, &[native(Huge)], &[], &[]).err().unwrap();
+    assert!(told.to_string().starts_with("native 1g: 1g pages are not among those of this processor"), "{told}");
+    assert_eq!(asked("nehalem-x5570", &chase, &[], &[], &[]).err(), Some(PredictError::Nothing));
+    assert_eq!(Interval::of(&[], &[]), None);
+    assert_eq!(Interval::of(&[1.0], &[0.0]), None);
+}
+
+#[test]
+fn a_cell_disagrees_when_both_intervals_are_apart() {
+    let predicted = Interval { median: 1.1, low: 1.0, high: 1.2 };
+    let apart = |low, high| predicted.disagrees(Range { low, high });
+    assert!(apart(1.25, 1.34) && apart(0.9, 0.99));
+    assert!(!apart(1.15, 1.3) && !apart(0.9, 1.0) && !apart(0.5, 2.0));
+}
+
+proptest! {
+    #[test]
+    fn data_is_found_again_from_the_total(data in 0.1_f64..100.0, walking in 0.0_f64..100.0, hidden in 0.0_f64..0.99) {
+        let overlap = Overlap { dependence: Dependence::Independent, hidden, pipelined: 0.0 };
+        let found = data_from_total(together(data, walking, overlap), walking, hidden).unwrap();
+        prop_assert!((found - data).abs() < 1e-6 * data.max(1.0), "{} for {}", found, data);
+    }
+
+    #[test]
+    fn an_interval_holds_its_median_and_most_of_its_weight(values in prop::collection::vec(-1e6_f64..1e6, 1..200)) {
+        let interval = Interval::of(&values, &vec![1.0; values.len()]).unwrap();
+        prop_assert!(interval.low <= interval.median && interval.median <= interval.high);
+        let inside = values.iter().filter(|value| interval.contains(**value)).count();
+        prop_assert!(inside as f64 >= 0.95 * values.len() as f64 - 1.0);
+    }
+}
+
+#[test]
+fn the_validation_claims_what_it_can_and_owns_what_it_cannot() {
+    let effort = Effort { structures: 12, draws: 200, accesses: 1 << 15, seed: 1 };
+    let verdict = validate::random_access(effort).unwrap();
+    assert!((verdict.nested[0].published - 0.8475).abs() < 1e-4 && (verdict.nested[1].published - 0.9618).abs() < 1e-4);
+    for cell in &verdict.nested {
+        assert!(cell.predicted.contains(cell.published), "{cell:?}");
+    }
+    assert!(verdict.nested[1].predicted.half_width() <= validate::WIDEST, "{:?}", verdict.nested[1]);
+    let miss = (verdict.difference.predicted.median - verdict.difference.published).abs();
+    assert!(miss < verdict.difference.published.abs(), "beats both null models: {:?}", verdict.difference);
+    assert!(verdict.extra_shadow_references.iter().all(|extra| extra.abs() < 0.01));
+    // A known failure: the small-page cell's interval is wider than the rule allows. When it no longer is, say so here.
+    assert!(verdict.nested[0].predicted.half_width() > validate::WIDEST && !verdict.passes());
+    assert!(verdict.kept.0 * 20 > verdict.kept.1, "the native cells must not contradict the model: {:?}", verdict.kept);
+}
+
+#[test]
+fn the_bound_the_shape_and_the_counts_hold() {
+    assert!(validate::hpl(LITTLE).unwrap().passes());
+    assert!(validate::shape(LITTLE).unwrap().passes());
+    let cold = validate::cold_references().unwrap();
+    assert_eq!(cold.iter().map(|one| one.counted).collect::<Vec<_>>(), [3, 4, 15, 19, 24, 35]);
+    assert!(cold.iter().all(|one| one.expected == one.counted));
+}
