@@ -4,6 +4,7 @@
 //! they also share its physical placement. Where they differ each has its own; the order in which they are allocated is
 //! drawn anew for every trial, so that over the trials no arm is favoured.
 
+use crate::sealed;
 use crate::trial::TrialError;
 use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::seam::Workload;
@@ -51,7 +52,7 @@ impl Buffers {
 }
 
 fn share(a: &ResolvedArm, b: &ResolvedArm) -> bool {
-    a.buffer_page() == b.buffer_page() && a.parameters == b.parameters && a.ranks == b.ranks
+    a.buffer_page() == b.buffer_page() && sealed::open_parameters(a) == sealed::open_parameters(b) && a.ranks == b.ranks
 }
 
 /// What the kernel says of a buffer, and whether that is what was asked for.

@@ -12,3 +12,4 @@ pub mod trial;
 mod audit;
 mod buffers;
 mod pace;
+mod sealed;

@@ -5,14 +5,16 @@
 //! runs as two halves, which are compared later.
 
 use crate::executors::{direct::Direct, null::Null};
-use crate::{audit, buffers, buffers::Buffers, pace};
+use crate::{audit, buffers, buffers::Buffers, pace, sealed};
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::scale::extra;
 use baremark_model::seam::{
     Body, Executor, Fault, MemoryError, Prepared, RankTime, Sample, TickRate, Verification, Work, WorkloadError,
 };
 use baremark_model::team::Team;
+use baremark_model::units::Share;
 use baremark_model::wire::{ArmRecord, HalfRecord, LostTime, PagesSeen, PhaseRecord, TrialResult, TrialSpec};
 use baremark_sys::affinity::allowed_cpus;
 use baremark_sys::crew::CrewError;
@@ -80,6 +82,7 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn FnMut(usize, usize)) -> Result<T
     let workload = baremark_workloads::find(&spec.workload)
         .ok_or_else(|| TrialError::spec(format!("this agent has no workload '{}'", spec.workload)))?;
     let arms = single_members(spec)?;
+    let costs = sealed::costs(&arms)?;
     let mut memory = Buffers::allocate(workload, &arms, &spec.allocation_order, spec.seed)?;
     let mut executors = Vec::new();
     for (arm, &map) in arms.iter().zip(&memory.of_arm) {
@@ -94,8 +97,8 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn FnMut(usize, usize)) -> Result<T
         .collect::<Result<Vec<_>, _>>()?;
 
     let lost_before = look_for_lost_time(rate);
-    let mut stage = Stage { spec, rate, executors, preparations, of_arm: &memory.of_arm, void: Vec::new() };
-    let reps = stage.reps()?;
+    let mut stage = Stage { spec, rate, executors, preparations, of_arm: &memory.of_arm, costs, void: Vec::new() };
+    let reps = sealed::whole(stage.reps()?, &arms);
     let counters = stage.counters(&arms, &memory);
     let phases = stage.phases(reps, progress)?;
     let lost_after = look_for_lost_time(rate);
@@ -213,6 +216,8 @@ struct Stage<'t> {
     executors: Vec<Box<dyn Executor>>,
     preparations: Vec<Box<dyn Prepared + 't>>,
     of_arm: &'t [usize],
+    /// Of each arm: the share of repetitions that are run and not counted.
+    costs: Vec<Share>,
     void: Vec<String>,
 }
 
@@ -246,7 +251,7 @@ impl Stage<'_> {
             executor.run(prepared.body(), (2 * reps / WARM_IN_SHARE).max(1))?;
             let mut halves = Vec::with_capacity(2);
             for _ in 0..2 {
-                let run = executor.run(prepared.body(), reps)?;
+                let run = executor.run(prepared.body(), reps + extra(reps, self.costs[arm]))?;
                 self.void.extend(audit::of_run(executor.facts(), &run).map(|why| format!("arm {arm}: {why}")));
                 let samples = metrics(&**executor, &**prepared, reps, &run.times, self.rate);
                 halves.push(HalfRecord { times: run.times, audit: run.audit, samples });

@@ -18,6 +18,7 @@ mod watch;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
     agent, check, compare, completions, doctor, history, list, load, man, plan, predict, report, resume, run,
+    verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -120,6 +121,20 @@ enum Command {
         #[command(flatten)]
         args: compare::CompareArgs,
     },
+    /// Put known costs on sealed arms and see whether the scale finds them
+    ///
+    /// Costs of 0, 1, 2 and 5 % run through the whole path, from the timed loop to the interval, on arms of which the
+    /// analysis knows a random label alone. Takes about one minute with --quick, else about five.
+    VerifyScale {
+        /// The study whose workload and first native treatment carries the costs [default: fma on one rank]
+        study: Option<String>,
+        /// Two arms of each cost and ten blocks
+        #[arg(long)]
+        quick: bool,
+        /// Open a stored run again instead of measuring
+        #[arg(long, value_name = "RUN", conflicts_with_all = ["study", "quick"])]
+        run: Option<String>,
+    },
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -182,6 +197,8 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Report { run, form }) => report::run(&context, run.as_deref(), &form),
         Some(Command::Compare { base, other, args }) => compare::run(&context, &base, &other, &args),
         Some(Command::Check { against, run, args }) => check::run(&context, &against, run.as_deref(), &args),
+        Some(Command::VerifyScale { study: _, quick: _, run: Some(run) }) => verify_scale::again(&context, &run),
+        Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
         Some(Command::Agent) => unreachable!("handled above"),

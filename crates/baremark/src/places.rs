@@ -6,6 +6,7 @@ use baremark_environments::native::Native;
 use baremark_environments::ssh::{Settings as SshSettings, Ssh};
 use baremark_model::descriptor::Value;
 use baremark_model::plan::Plan;
+use baremark_model::scale;
 use baremark_model::site::Environment;
 use baremark_model::study::Study;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,9 +28,17 @@ fn place(name: &str, settings: &Settings, program: PathBuf) -> Option<Box<dyn En
     }
 }
 
-/// All environments in which the cells of a plan run, by name.
-pub fn of_plan(plan: &Plan) -> Result<BTreeMap<String, Box<dyn Environment>>, Refusal> {
-    let native: Box<dyn Environment> = Box::new(Native::new(program()?));
+/// All environments in which the cells of a plan run, by name. The agents of this machine get the envelope of the run's
+/// sealed arms, if it has any.
+pub fn of_plan(
+    plan: &Plan,
+    envelope: Option<impl ToString>,
+) -> Result<BTreeMap<String, Box<dyn Environment>>, Refusal> {
+    let native = match envelope {
+        Some(envelope) => Native::new(program()?).with(scale::VARIABLE, envelope.to_string()),
+        None => Native::new(program()?),
+    };
+    let native: Box<dyn Environment> = Box::new(native);
     let mut places = BTreeMap::from([("native".to_owned(), native)]);
     for name in plan.cells.iter().map(|&cell| plan.environment_of(cell)).collect::<BTreeSet<_>>() {
         let none = Settings::new();

@@ -9,6 +9,7 @@ use baremark_lab::tally::Finished;
 use baremark_model::document::LookRow;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
+use baremark_model::scale::Envelope;
 use baremark_model::units::{Nanos, UnixTime};
 use baremark_store::{LockError, RunId, RunLock, RunRecord, RunState, Store, TrialEntry};
 use baremark_sys::{clock, machine};
@@ -50,9 +51,19 @@ impl<'s> Record<'s> {
         Ok(Record { store, id, next_seq, _lock: lock })
     }
 
+    /// The run's name.
+    pub fn id(&self) -> RunId {
+        self.id.clone()
+    }
+
     /// The run as it is stored now.
     pub fn run(&self) -> Result<Run, Refusal> {
         load(self.store, &self.id)
+    }
+
+    /// What its sealed arms carry; `None` where it has none.
+    pub fn envelope(&self) -> Result<Option<Envelope>, Refusal> {
+        envelope_of(self.store, &self.id)
     }
 
     /// Writes down how the run ended; one that was interrupted or failed has not ended and can be resumed.
@@ -118,6 +129,21 @@ pub fn load(store: &Store, id: &RunId) -> Result<Run, Refusal> {
         trials: trials.collect(),
         looks: stored.looks,
     })
+}
+
+/// How the line of a study's text begins that holds the envelope: to a study's reader it is a comment.
+const SEALED: &str = "# sealed until everything is found: ";
+
+/// A study's text with an envelope.
+pub fn seal(study: &[u8], envelope: &Envelope) -> Vec<u8> {
+    [study, b"\n", SEALED.as_bytes(), envelope.to_string().as_bytes(), b"\n"].concat()
+}
+
+/// The envelope that was stored with a run's study; the analysis, which works from plan and trials, never sees it.
+pub fn envelope_of(store: &Store, id: &RunId) -> Result<Option<Envelope>, Refusal> {
+    let study = store.load_head(id).map_err(Refusal::failure)?.study_text;
+    let sealed = study.lines().find_map(|line| line.strip_prefix(SEALED));
+    sealed.map(str::parse).transpose().map_err(Refusal::failure)
 }
 
 /// Opens the store for reading; there must be one.

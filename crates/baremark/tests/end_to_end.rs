@@ -35,3 +35,5 @@ mod pages;
 mod predict;
 #[path = "end_to_end/results.rs"]
 mod results;
+#[path = "end_to_end/scale.rs"]
+mod scale;

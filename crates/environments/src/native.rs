@@ -10,13 +10,21 @@ use std::process::Command;
 /// The native environment: starts `program agent`.
 pub struct Native {
     program: PathBuf,
+    variables: Vec<(&'static str, String)>,
 }
 
 impl Native {
     /// With this program as the agent, usually the one that is running.
     #[must_use]
     pub fn new(program: PathBuf) -> Self {
-        Native { program }
+        Native { program, variables: Vec::new() }
+    }
+
+    /// The same, with an environment variable that its agents get.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: String) -> Self {
+        self.variables.push((name, value));
+        self
     }
 }
 
@@ -38,7 +46,8 @@ impl Environment for Native {
     fn start(&self) -> Result<Box<dyn Site>, SiteError> {
         self.probe()?;
         let mut command = Command::new(&self.program);
-        Ok(Box::new(NativeSite(Piped::spawn(command.arg("agent"))?)))
+        command.arg("agent").envs(self.variables.iter().map(|(name, value)| (name, value)));
+        Ok(Box::new(NativeSite(Piped::spawn(&mut command)?)))
     }
 }
 

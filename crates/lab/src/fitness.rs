@@ -4,7 +4,7 @@
 //! was stored long ago.
 
 use baremark_model::machine::MachineFacts;
-use baremark_model::units::{Bytes, Share};
+use baremark_model::units::{Bytes, Nanos, Share};
 use serde::Serialize;
 
 /// How bad a finding is.
@@ -58,11 +58,20 @@ pub fn judge(facts: &MachineFacts, glimpse: &Glimpse) -> Vec<Finding> {
     [
         standing(facts),
         microvm(glimpse),
+        nesting(facts),
         clock(facts),
+        clock_source(facts),
         frequency(facts),
         smt(facts),
         huge_pages(facts),
         memory(facts),
+        ksm(facts),
+        khugepaged(facts),
+        damon(facts),
+        page_reporting(facts),
+        numa_balancing(facts),
+        watchdog(facts),
+        mitigations(facts),
         load(facts),
         lost_time(glimpse),
     ]
@@ -116,6 +125,40 @@ fn clock(facts: &MachineFacts) -> Option<Finding> {
             finding(subject, Grade::Good, known, None)
         }
         None => finding(subject, Grade::Missing, "its rate could not be found out", None),
+    }
+}
+
+fn nesting(facts: &MachineFacts) -> Option<Finding> {
+    let subject = "nesting";
+    if facts.virtualization.hypervisor? && facts.virtualization.kvm_device {
+        let found = "a virtual machine made here lies in another one: what leaves it may pass through two hypervisors";
+        return finding(subject, Grade::Note, found, Some("for the cost of one level, run on bare metal"));
+    }
+    let nested = |module: &str| {
+        let value = facts.virtualization.kvm_modules.get(module)?.get("nested")?;
+        Some(matches!(value.as_str(), "1" | "Y"))
+    };
+    match nested("kvm_intel").or_else(|| nested("kvm_amd")) {
+        Some(true) => finding(subject, Grade::Good, "one level; guests may have guests of their own", None),
+        Some(false) => finding(subject, Grade::Good, "one level; guests can have none of their own", None),
+        None => None,
+    }
+}
+
+fn clock_source(facts: &MachineFacts) -> Option<Finding> {
+    let source = facts.kernel.clocksource.as_deref()?;
+    let subject = "clock source";
+    match source {
+        "tsc" => finding(subject, Grade::Good, "tsc", None),
+        "kvm-clock" | "hyperv_clocksource_tsc_page" | "arch_sys_counter" => {
+            finding(subject, Grade::Note, format!("{source}: the hypervisor's, read without leaving the process"), None)
+        }
+        slow => finding(
+            subject,
+            Grade::Concern,
+            format!("{slow}: reading the time is a system call and slow; work that asks for it pays"),
+            Some("look in the kernel's log why tsc was given up; tsc=reliable if it is sound"),
+        ),
     }
 }
 
@@ -174,6 +217,116 @@ fn memory(facts: &MachineFacts) -> Option<Finding> {
     finding("memory", Grade::Good, found, None)
 }
 
+fn ksm(facts: &MachineFacts) -> Option<Finding> {
+    match facts.background.ksm? {
+        true => finding(
+            "ksm",
+            Grade::Concern,
+            "merges equal pages: it scans memory, and writing to a merged page faults",
+            Some("echo 2 > /sys/kernel/mm/ksm/run"),
+        ),
+        false => finding("ksm", Grade::Good, "off", None),
+    }
+}
+
+/// khugepaged scans only what may become huge: nothing where transparent pages are off.
+fn khugepaged(facts: &MachineFacts) -> Option<Finding> {
+    let (pages, sleep) = (facts.background.khugepaged_pages?, facts.background.khugepaged_sleep_ms?);
+    let found = format!("looks at {pages} pages every {:.1}", Nanos(sleep.saturating_mul(1_000_000)));
+    match facts.memory.thp_enabled.as_deref() {
+        Some("always") => finding(
+            "khugepaged",
+            Grade::Concern,
+            format!("{found} and may make pages of any process huge while they are measured"),
+            Some("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"),
+        ),
+        Some("madvise") => finding("khugepaged", Grade::Note, found, None),
+        _ => finding("khugepaged", Grade::Good, "has nothing to do", None),
+    }
+}
+
+fn damon(facts: &MachineFacts) -> Option<Finding> {
+    match facts.background.kdamonds? {
+        0 => finding("DAMON", Grade::Good, "off", None),
+        threads => finding(
+            "DAMON",
+            Grade::Concern,
+            format!(
+                "{threads} kdamond thread{} sample accesses: they clear accessed bits, take time, and may reclaim",
+                if threads == 1 { "" } else { "s" }
+            ),
+            Some(
+                "echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state, or N to /sys/module/damon_*/parameters/enabled",
+            ),
+        ),
+    }
+}
+
+fn page_reporting(facts: &MachineFacts) -> Option<Finding> {
+    let order = facts.background.page_reporting_order;
+    match order {
+        Some(order) => finding(
+            "page reporting",
+            Grade::Note,
+            format!("free blocks of order {order} and up go back to the hypervisor: touching them again faults there"),
+            Some("memory is touched before anything is timed; for a service leave it touched"),
+        ),
+        None if facts.virtualization.hypervisor? => finding("page reporting", Grade::Good, "off", None),
+        None => None,
+    }
+}
+
+fn numa_balancing(facts: &MachineFacts) -> Option<Finding> {
+    match facts.background.numa_balancing? && facts.memory.nodes.len() > 1 {
+        true => finding(
+            "NUMA balancing",
+            Grade::Concern,
+            "moves pages between nodes, and takes them away for a moment to see who uses them",
+            Some("echo 0 > /proc/sys/kernel/numa_balancing"),
+        ),
+        false => finding("NUMA balancing", Grade::Good, "off, or one node alone", None),
+    }
+}
+
+fn watchdog(facts: &MachineFacts) -> Option<Finding> {
+    let (nmi, soft) = (facts.background.nmi_watchdog?, facts.background.soft_watchdog);
+    match (nmi, soft) {
+        (true, _) => finding(
+            "watchdog",
+            Grade::Note,
+            "the NMI watchdog holds a counter of every CPU and interrupts it every few seconds",
+            Some("echo 0 > /proc/sys/kernel/nmi_watchdog"),
+        ),
+        (false, Some(true)) => finding("watchdog", Grade::Good, "NMI off; a timer every few seconds remains", None),
+        (false, _) => finding("watchdog", Grade::Good, "off", None),
+    }
+}
+
+fn mitigations(facts: &MachineFacts) -> Option<Finding> {
+    let all = &facts.kernel.mitigations;
+    let beginning = |word: &str| all.iter().filter(|(_, says)| says.starts_with(word)).count();
+    let open: Vec<&str> =
+        all.iter().filter(|(_, says)| says.starts_with("Vulnerable")).map(|(name, _)| name.as_str()).collect();
+    let (mitigated, unaffected) = (beginning("Mitigation"), beginning("Not affected"));
+    let off = facts
+        .kernel
+        .command_line
+        .as_deref()
+        .is_some_and(|line| line.split_whitespace().any(|word| word == "mitigations=off"));
+    if all.is_empty() {
+        return None;
+    }
+    let mut found = format!("{mitigated} active, {unaffected} not needed");
+    if !open.is_empty() {
+        found.push_str(&format!(", open: {}", open.join(", ")));
+    }
+    if off {
+        found.push_str("; switched off by the kernel's command line");
+    }
+    let remedy = off.then_some("compare only with machines that switch them off as well");
+    finding("mitigations", Grade::Note, found, remedy)
+}
+
 fn load(facts: &MachineFacts) -> Option<Finding> {
     let [minute, ..] = facts.load_average?;
     match minute > BUSY {
@@ -205,9 +358,21 @@ fn lost_time(glimpse: &Glimpse) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_model::machine::{BackgroundFacts, NodeFacts};
 
     fn grade_of(findings: &[Finding], subject: &str) -> Option<Grade> {
         findings.iter().find(|finding| finding.subject == subject).map(|finding| finding.grade)
+    }
+
+    fn node(number: u64) -> NodeFacts {
+        NodeFacts { node: number, cpus: String::new(), total_bytes: None, distances: Vec::new() }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_judged() {
+        let subjects: Vec<&str> =
+            judge(&MachineFacts::default(), &Glimpse::default()).iter().map(|finding| finding.subject).collect();
+        assert_eq!(subjects, ["where we stand", "microVM", "time-stamp counter", "frequency", "large pages"]);
     }
 
     #[test]
@@ -220,6 +385,11 @@ mod tests {
         facts.memory.thp_enabled = Some("madvise".to_owned());
         facts.memory.available_bytes = Some(8 << 30);
         facts.load_average = Some([0.1, 0.1, 0.1]);
+        facts.kernel.clocksource = Some("tsc".to_owned());
+        facts.background.ksm = Some(false);
+        facts.background.kdamonds = Some(0);
+        facts.background.numa_balancing = Some(true);
+        (facts.background.nmi_watchdog, facts.background.soft_watchdog) = (Some(false), Some(true));
         let glimpse = Glimpse { lost_share: Some(0.001), mmu: "nested (EPT)".to_owned(), ..Glimpse::default() };
         let findings = judge(&facts, &glimpse);
         let worst = findings
@@ -238,6 +408,21 @@ mod tests {
         facts.frequency.governor = Some("powersave".to_owned());
         facts.memory.thp_enabled = Some("never".to_owned());
         facts.load_average = Some([3.0, 1.0, 0.5]);
+        facts.kernel.clocksource = Some("acpi_pm".to_owned());
+        facts.kernel.command_line = Some("quiet mitigations=off".to_owned());
+        facts.kernel.mitigations.insert("meltdown".to_owned(), "Vulnerable".to_owned());
+        facts.virtualization.kvm_device = true;
+        facts.memory.nodes = vec![node(0), node(1)];
+        facts.background = BackgroundFacts {
+            ksm: Some(true),
+            khugepaged_sleep_ms: Some(10_000),
+            khugepaged_pages: Some(4096),
+            kdamonds: Some(1),
+            page_reporting_order: Some(9),
+            numa_balancing: Some(true),
+            nmi_watchdog: Some(true),
+            soft_watchdog: Some(true),
+        };
         let glimpse =
             Glimpse { lost_share: Some(0.2), microvm_missing: Some("no device".to_owned()), ..Glimpse::default() };
         let findings = judge(&facts, &glimpse);
@@ -246,6 +431,15 @@ mod tests {
             ("microVM", Grade::Missing),
             ("frequency", Grade::Concern),
             ("large pages", Grade::Missing),
+            ("nesting", Grade::Note),
+            ("clock source", Grade::Concern),
+            ("ksm", Grade::Concern),
+            ("khugepaged", Grade::Good),
+            ("DAMON", Grade::Concern),
+            ("page reporting", Grade::Note),
+            ("NUMA balancing", Grade::Concern),
+            ("watchdog", Grade::Note),
+            ("mitigations", Grade::Note),
             ("load", Grade::Concern),
             ("time lost to others", Grade::Concern),
         ] {

@@ -12,5 +12,6 @@ mod explain;
 pub mod fitness;
 mod link;
 pub mod price;
+pub mod scale;
 pub mod schedule;
 pub mod tally;

@@ -17,6 +17,7 @@ pub mod plan;
 pub mod problem;
 pub mod published;
 pub mod reference;
+pub mod scale;
 pub mod seam;
 pub mod site;
 pub mod study;

@@ -28,6 +28,8 @@ pub struct MachineFacts {
     pub virtualization: VirtualizationFacts,
     /// The time-stamp counter; `None` when it was not looked at.
     pub clock: Option<ClockFacts>,
+    /// What the kernel does in the background that takes time from a measurement, or moves its memory.
+    pub background: BackgroundFacts,
     /// The load averages over 1, 5 and 15 minutes when the facts were read.
     pub load_average: Option<[f64; 3]>,
 }
@@ -169,6 +171,28 @@ pub struct FrequencyFacts {
     pub min_hz: Option<u64>,
     /// See `min_hz`.
     pub max_hz: Option<u64>,
+}
+
+/// What the kernel does beside what it is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct BackgroundFacts {
+    /// Whether KSM merges equal pages.
+    pub ksm: Option<bool>,
+    /// How long khugepaged sleeps between two scans for pages to make huge, in milliseconds.
+    pub khugepaged_sleep_ms: Option<u64>,
+    /// How many pages khugepaged looks at in one scan.
+    pub khugepaged_pages: Option<u64>,
+    /// Threads of DAMON, which samples who accesses which page; `None` where processes cannot be listed.
+    pub kdamonds: Option<u64>,
+    /// The order of the free blocks that are reported to the hypervisor, which may take them away; `None` where none are.
+    pub page_reporting_order: Option<u64>,
+    /// Whether pages are moved to the NUMA node that uses them.
+    pub numa_balancing: Option<bool>,
+    /// Whether a counter of cycles interrupts every CPU to find it locked up.
+    pub nmi_watchdog: Option<bool>,
+    /// Whether a timer on every CPU does so.
+    pub soft_watchdog: Option<bool>,
 }
 
 /// Where the machine stands and what it can host.

@@ -13,6 +13,7 @@ pub mod history;
 pub mod html;
 pub mod json;
 pub mod progress;
+pub mod scale;
 pub mod terminal;
 
 mod grid;

@@ -3,6 +3,7 @@
 //! Every reader takes the root of a file tree, so that it can be run on the recorded tree of another machine. A file that
 //! is missing or odd makes its fact `None`: describing a machine never fails a measurement.
 
+mod background;
 mod cpu;
 mod memory;
 mod tree;
@@ -37,6 +38,7 @@ pub fn read(root: &Path) -> MachineFacts {
         frequency: frequency(&tree),
         virtualization: virtualization::facts(&tree),
         clock: None,
+        background: background::facts(&tree),
         load_average: load_average(&tree),
     }
 }
@@ -122,6 +124,14 @@ mod tests {
         assert_eq!(facts.kernel.clocksource.as_deref(), Some("tsc"));
         assert_eq!((facts.frequency.driver, facts.frequency.turbo), (None, None));
         assert_eq!(facts.load_average, Some([0.07, 0.13, 0.08]));
+        let background = &facts.background;
+        assert_eq!(
+            (background.ksm, background.kdamonds, background.page_reporting_order),
+            (Some(false), Some(1), Some(9))
+        );
+        assert_eq!((background.khugepaged_sleep_ms, background.khugepaged_pages), (Some(10_000), Some(4096)));
+        let watchdogs = (background.numa_balancing, background.nmi_watchdog, background.soft_watchdog);
+        assert_eq!(watchdogs, (Some(false), Some(false), Some(true)));
     }
 
     #[test]

@@ -14,3 +14,4 @@ pub mod predict;
 pub mod report;
 pub mod resume;
 pub mod run;
+pub mod verify_scale;

@@ -19,9 +19,15 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
 }
 
 /// Measures what a run still lacks and shows it.
-pub fn conduct(context: &Context, mut record: Record<'_>) -> Result<(String, Exit), Refusal> {
+pub fn conduct(context: &Context, record: Record<'_>) -> Result<(String, Exit), Refusal> {
+    let (run, exit) = measure(context, record)?;
+    Ok((show(context, &run)?, exit))
+}
+
+/// Measures what a run still lacks. Its agents get the envelope of its sealed arms, if it has any.
+pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit), Refusal> {
     let mut run = record.run()?;
-    let environments = places::of_plan(&run.plan)?;
+    let environments = places::of_plan(&run.plan, record.envelope()?)?;
     let mut watch = Watch::new(&run.plan, context.json);
     let ending = Conductor {
         plan: &run.plan,
@@ -36,7 +42,8 @@ pub fn conduct(context: &Context, mut record: Record<'_>) -> Result<(String, Exi
     let ending = ending.map_err(|why| Refusal::failure(format!("run {} stopped: {why}", run.id)))?;
     record.close(&ending)?;
     let run = record.run()?;
-    Ok((show(context, &run)?, exit_of(&ending, &run)))
+    let exit = exit_of(&ending, &run);
+    Ok((run, exit))
 }
 
 /// The run as text or JSON.

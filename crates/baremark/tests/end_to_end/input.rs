@@ -97,7 +97,7 @@ fn completions_and_manual_know_every_command() {
     assert!(page.starts_with(".ie") || page.contains(".TH baremark 1"), "{page}");
     std::fs::create_dir(bench.path("man")).unwrap();
     let written = text(&bench.run(&["man", "--to", "man"]).stdout);
-    for command in ["baremark", "baremark-run", "baremark-compare", "baremark-check"] {
+    for command in ["baremark", "baremark-run", "baremark-compare", "baremark-check", "baremark-verify-scale"] {
         let page = std::fs::read_to_string(bench.path(&format!("man/{command}.1"))).unwrap();
         assert!(page.contains(&format!(".TH {command} 1")), "{page}");
     }

@@ -11,4 +11,5 @@
 mod conduct;
 mod played;
 mod price;
+mod scale;
 mod schedule;

@@ -4,4 +4,5 @@ mod comparison;
 mod documents;
 mod html;
 mod progress;
+mod scale;
 mod terminal;

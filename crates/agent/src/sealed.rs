@@ -1,0 +1,42 @@
+//! Arms that carry a sealed cost: opened here, inside the agent, and told to nobody.
+
+use crate::trial::TrialError;
+use baremark_model::arm::ResolvedArm;
+use baremark_model::descriptor::Value;
+use baremark_model::scale::{Envelope, PARAMETER, VARIABLE};
+use baremark_model::units::Share;
+use std::collections::BTreeMap;
+
+/// The share of uncounted repetitions of each arm; none where an arm carries no label.
+///
+/// # Errors
+/// When an arm is sealed and this agent was given no envelope that has its label.
+pub fn costs(arms: &[&ResolvedArm]) -> Result<Vec<Share>, TrialError> {
+    let wanting = |what: String| TrialError::Spec { what, remedy: "start it with `baremark verify-scale`".to_owned() };
+    let label = |arm: &ResolvedArm| match arm.parameters.get(PARAMETER) {
+        Some(Value::Text(label)) => Some(label.clone()),
+        _ => None,
+    };
+    let labels: Vec<Option<String>> = arms.iter().map(|arm| label(arm)).collect();
+    if labels.iter().all(Option::is_none) {
+        return Ok(vec![Share(0.0); arms.len()]);
+    }
+    let text = std::env::var(VARIABLE).unwrap_or_default();
+    let Envelope(costs) = text.parse().map_err(|why| wanting(format!("the envelope cannot be read: {why}")))?;
+    let cost = |label: Option<String>| match label {
+        None => Ok(Share(0.0)),
+        Some(label) => costs.get(&label).copied().ok_or_else(|| wanting(format!("arm '{label}' is sealed"))),
+    };
+    labels.into_iter().map(cost).collect()
+}
+
+/// Repetitions of which every per cent is a whole number, where an arm is sealed; else just these.
+pub fn whole(reps: u64, arms: &[&ResolvedArm]) -> u64 {
+    let sealed = arms.iter().any(|arm| arm.parameters.contains_key(PARAMETER));
+    if sealed { reps.next_multiple_of(100) } else { reps }
+}
+
+/// An arm's parameters as far as its memory and its work go: a sealed cost changes neither.
+pub fn open_parameters(arm: &ResolvedArm) -> BTreeMap<&String, &Value> {
+    arm.parameters.iter().filter(|(key, _)| *key != PARAMETER).collect()
+}

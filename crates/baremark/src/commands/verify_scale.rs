@@ -1,0 +1,111 @@
+//! `baremark verify-scale`: known costs on sealed arms, and whether they are found.
+
+use crate::commands::{plan, run};
+use crate::context::{Context, descriptor_of};
+use crate::exit::{Exit, Refusal};
+use crate::record::{self, Record};
+use crate::source::{self, Source};
+use baremark_lab::analysis::{self, Run};
+use baremark_lab::scale::{COSTS, blind, open, recover};
+use baremark_model::arm::ExecutorKind;
+use baremark_model::plan::Mode;
+use baremark_model::scale::Envelope;
+use baremark_model::units::Nanos;
+use baremark_report::scale::{is_off, render};
+use baremark_store::{RunId, Store};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+
+/// What carries the costs when no study is named: work in registers alone, so that it is the scale that is tested and not
+/// the memory.
+const STUDY: &str = r#"[study]
+title = "Known costs on multiplications and additions"
+[workload]
+kind = "fma"
+[factors]
+environment = "native"
+ranks = 1
+[design]
+phase = "50 ms"
+"#;
+
+/// How much is measured.
+struct Size {
+    arms_of_a_cost: usize,
+    blocks: u64,
+    budget: Nanos,
+}
+
+const QUICK: Size = Size { arms_of_a_cost: 2, blocks: 10, budget: Nanos(60_000_000_000) };
+const FULL: Size = Size { arms_of_a_cost: 3, blocks: 30, budget: Nanos(300_000_000_000) };
+
+/// Measures and opens.
+pub fn run(context: &Context, study: Option<&str>, quick: bool) -> Result<(String, Exit), Refusal> {
+    let source = match study {
+        Some(named) => source::find(named)?,
+        None => Source { name: "verify-scale".to_owned(), bytes: STUDY.as_bytes().to_vec() },
+    };
+    let size = if quick { QUICK } else { FULL };
+    let mut resolved = plan::of(&source, Mode { quick: false, self_check: false })?;
+    let native = |arm: &baremark_model::plan::PlannedArm| {
+        arm.arm.executor == ExecutorKind::Direct && arm.environment == "native"
+    };
+    let index = resolved.arms.iter().position(native).ok_or_else(|| {
+        Refusal::bad_input(format!("study '{}' has no native treatment to put costs on", source.name))
+    })?;
+    resolved.design.budget = size.budget;
+    let envelope = draw(size.arms_of_a_cost);
+    let labels: Vec<String> = envelope.0.keys().cloned().collect();
+    let plan = blind(resolved, index, &labels, size.blocks);
+    let sealed = Source { name: source.name, bytes: record::seal(&source.bytes, &envelope) };
+    let store = context.open_store()?;
+    let record = Record::create(&store, &sealed, &plan)?;
+    let id = record.id();
+    let (run, exit) = run::measure(context, record)?;
+    if exit != Exit::Success {
+        return Ok((String::new(), exit));
+    }
+    show(context, &store, &id, &run)
+}
+
+/// Opens a stored run again.
+pub fn again(context: &Context, named: &str) -> Result<(String, Exit), Refusal> {
+    let store = record::open_existing(context)?;
+    let id = record::find(&store, Some(named))?;
+    let run = record::load(&store, &id)?;
+    show(context, &store, &id, &run)
+}
+
+/// Everything is found before the envelope is read.
+fn show(context: &Context, store: &Store, id: &RunId, run: &Run) -> Result<(String, Exit), Refusal> {
+    let descriptor = descriptor_of(run)?;
+    let metric = descriptor.metric(&run.plan.metric);
+    let metric = metric.ok_or_else(|| Refusal::failure(format!("run {id} has a metric that this version lacks")))?;
+    let found = recover(run, metric.better);
+    let native_means = analysis::document(run, descriptor).run.native_means;
+    let Some(envelope) = record::envelope_of(store, id)? else {
+        return Err(Refusal::bad_input(format!(
+            "run {id} has no sealed arms; `baremark verify-scale` makes such a run"
+        )));
+    };
+    let document = open(run, &native_means, found, &envelope);
+    let exit = if is_off(&document) { Exit::Failure } else { Exit::Success };
+    if context.json {
+        return Ok((serde_json::to_string_pretty(&document).map_err(Refusal::failure)? + "\n", exit));
+    }
+    Ok((render(&document, &crate::watch::style()), exit))
+}
+
+/// Random labels for so many arms of each cost. They come from the system's randomness and not from the study's seed, so
+/// that nothing in the plan says which is which.
+fn draw(arms_of_a_cost: usize) -> Envelope {
+    let mut envelope = Envelope::default();
+    for cost in COSTS {
+        let before = envelope.0.len();
+        while envelope.0.len() < before + arms_of_a_cost {
+            let drawn = RandomState::new().build_hasher().finish() & 0xffff;
+            envelope.0.entry(format!("{drawn:04x}")).or_insert(cost);
+        }
+    }
+    envelope
+}

@@ -1,0 +1,58 @@
+//! Known costs on sealed arms, through the whole program.
+
+use crate::bench::{Bench, text};
+use serde_json::Value;
+
+/// Work that is counted in cycles and disturbed by little: five per cent of it must be found.
+const STUDY: &str = r#"
+[study]
+title = "multiply and add"
+[workload]
+kind = "fma"
+[factors]
+environment = "native"
+ranks = 1
+[design]
+phase = "50 ms"
+"#;
+
+#[test]
+fn known_costs_are_found_and_nothing_stored_tells_them_before() {
+    let bench = Bench::new();
+    bench.write("fma.toml", STUDY);
+    let output = bench.run(&["verify-scale", "fma.toml", "--quick", "--json"]);
+    // A shared machine may spoil a comparison, and then the program says so by its exit code.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = found["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 8, "{found:#}");
+    let mean = |cost: f64| {
+        let of_cost = rows.iter().filter(|row| row["asked"] == cost).filter_map(|row| row["recovered"].as_f64());
+        let all: Vec<f64> = of_cost.collect();
+        all.iter().sum::<f64>() / all.len() as f64
+    };
+    for row in rows {
+        let (asked, injected) = (row["asked"].as_f64().unwrap(), row["injected"].as_f64().unwrap());
+        assert!((asked - injected).abs() < 1e-9, "whole repetitions: {row:#}");
+    }
+    assert!((mean(0.05) - mean(0.0) - 0.05).abs() < 0.04, "{found:#}");
+
+    let again = bench.run(&["verify-scale", "--run", found["run"].as_str().unwrap(), "--json"]);
+    assert_eq!(serde_json::from_slice::<Value>(&again.stdout).unwrap(), found);
+    let labels: Vec<&str> = rows.iter().map(|row| row["label"].as_str().unwrap()).collect();
+    let blinded = text(&bench.run(&["report"]).stdout);
+    assert!(labels.iter().all(|label| blinded.contains(label)), "{blinded}");
+    let output = bench.run(&["verify-scale", "--run", "nothing"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_run_without_sealed_arms_is_none_to_open() {
+    let bench = Bench::new();
+    bench.write("fma.toml", STUDY);
+    bench.json(&["run", "fma.toml", "--aa", "--quick", "--json"]);
+    let output =
+        bench.run(&["verify-scale", "--run", bench.json(&["history", "--json"])["runs"][0]["id"].as_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("has no sealed arms"), "{}", text(&output.stderr));
+}
