@@ -3,15 +3,17 @@
 use crate::trial;
 use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, write_frame};
 use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What this agent can do, as it says in its greeting.
 pub const CAPABILITIES: &[&str] = &["run-trial"];
 
-/// Serves one lab until it says goodbye or is gone.
+/// Serves one lab until it says goodbye or is gone; `busy` says whether a trial is running, to whoever watches for the
+/// lab's end meanwhile.
 ///
 /// # Errors
 /// When the stream is torn or the other side is not a lab of this protocol.
-pub fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), WireError> {
+pub fn serve(input: &mut impl Read, output: &mut impl Write, busy: &AtomicBool) -> Result<(), WireError> {
     loop {
         match read_frame(input) {
             Ok(ToAgent::Hello { protocol, .. }) => {
@@ -22,6 +24,7 @@ pub fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), WireE
             }
             Ok(ToAgent::RunTrial(spec)) => {
                 let of = spec.schedule.len();
+                busy.store(true, Ordering::Release);
                 let result = trial::run(&spec, &mut |position, arm| {
                     // A lab that no longer listens is noticed at the next read; the trial's own time is not its.
                     drop(write_frame(output, &FromAgent::Phase { position, of, arm }));
@@ -33,6 +36,7 @@ pub fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), WireE
                     }
                 };
                 write_frame(output, &answer)?;
+                busy.store(false, Ordering::Release);
             }
             Ok(ToAgent::Goodbye) | Err(WireError::Closed) => return Ok(()),
             Err(why) => return Err(why),

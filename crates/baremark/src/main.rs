@@ -9,6 +9,7 @@
 mod commands;
 mod context;
 mod exit;
+mod places;
 mod record;
 mod sides;
 mod source;
@@ -189,6 +190,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Resume { run }) => resume::run(&context, run.as_deref()),
         Some(Command::Plan { study, mode: args }) => plan::run(&context, &source::find(&study)?, mode(args)),
         Some(Command::Predict(arguments)) => predict::run(&context, &arguments),
+        Some(Command::Load(args)) => load::run(&context, *args),
         Some(Command::List { what }) => list::run(what, context.json),
         Some(Command::Doctor) => doctor::run(context.json),
         Some(Command::History) => history::run(&context),
@@ -199,7 +201,6 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
-        Some(Command::Load(args)) => load::run(&context, *args),
         Some(Command::Agent) => unreachable!("handled above"),
     }
 }

@@ -19,6 +19,8 @@ mod arrows;
 mod bench;
 #[path = "end_to_end/comparing.rs"]
 mod comparing;
+#[path = "end_to_end/environments.rs"]
+mod environments;
 #[path = "end_to_end/faults.rs"]
 mod faults;
 #[path = "end_to_end/input.rs"]

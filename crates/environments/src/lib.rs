@@ -4,5 +4,10 @@
 //! when its site is dropped.
 #![expect(unsafe_code, reason = "the child's death signal is set between fork and exec")]
 
+mod child;
+pub mod conformance;
+pub mod container;
+mod folder;
 mod log_tail;
 pub mod native;
+pub mod ssh;

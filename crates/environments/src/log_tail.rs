@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 const LINES: usize = 20;
 const LONGEST_LINE: u64 = 4096;
@@ -39,9 +40,15 @@ impl LogTail {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// Waits for the stream's end; call it once the writer is gone.
-    pub fn finish(&mut self) {
-        if let Some(reader) = self.reader.take() {
+    /// Waits for the stream's end, at most `limit`: a stranger may have inherited the stream and outlive the writer. Call
+    /// it once the writer is gone.
+    pub fn finish(&mut self, limit: Duration) {
+        let Some(reader) = self.reader.take() else { return };
+        let deadline = Instant::now() + limit;
+        while !reader.is_finished() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+        if reader.is_finished() {
             drop(reader.join());
         }
     }
@@ -55,7 +62,7 @@ mod tests {
     fn the_last_lines_are_kept_and_a_flood_is_not() {
         let flood: String = (0..10_000).map(|n| format!("line {n}\n")).collect();
         let mut tail = LogTail::of(std::io::Cursor::new(flood));
-        tail.finish();
+        tail.finish(Duration::from_secs(10));
         let lines = tail.lines();
         assert_eq!((lines.len(), lines[0].as_str(), lines[LINES - 1].as_str()), (LINES, "line 9980", "line 9999"));
     }
@@ -63,7 +70,7 @@ mod tests {
     #[test]
     fn a_line_without_end_does_not_fill_memory() {
         let mut tail = LogTail::of(std::io::repeat(b'x').take(10 << 20));
-        tail.finish();
+        tail.finish(Duration::from_secs(10));
         assert!(tail.lines().iter().all(|line| line.len() <= 4096));
     }
 }

@@ -194,6 +194,7 @@ impl<'m> Hpl<'m> {
         number(1, (column * self.order.n + row) as u64)
     }
 
+    #[inline(never)]
     /// Makes this rank's columns of the system.
     fn draw(&self, rank: usize, ranks: usize) {
         let columns = self.order.n + 1;
@@ -251,6 +252,7 @@ impl<'m> Hpl<'m> {
         at(rank)..at(rank + 1)
     }
 
+    #[inline(never)]
     /// Back substitution, block by block from the last: rank 0 solves a block, then all take its share out of the rows
     /// above. Ends with a barrier.
     fn substitute(&self, rank: usize, team: &Team) {

@@ -26,6 +26,18 @@ pub enum SiteError {
         /// What it said.
         source: std::io::Error,
     },
+    /// What was started did not become a site.
+    #[error("{what}{}", last_words(log))]
+    NotReady {
+        /// What was expected of it, and for how long.
+        what: String,
+        /// The last lines that it wrote, oldest first.
+        log: Vec<String>,
+    },
+}
+
+fn last_words(log: &[String]) -> String {
+    if log.is_empty() { String::new() } else { format!("; its last words:\n    {}", log.join("\n    ")) }
 }
 
 /// The two streams on which an agent speaks frames.
@@ -58,6 +70,12 @@ pub trait Environment {
     /// # Errors
     /// What is missing, with the remedy.
     fn probe(&self) -> Result<(), Missing>;
+
+    /// Whether its sites run on an emulated processor: they exercise the mechanics, and no ratio of theirs has a verdict.
+    /// It may start a bounded test to find out, so ask after [`Environment::probe`].
+    fn emulated(&self) -> bool {
+        false
+    }
 
     /// Starts one site with one agent in it.
     ///

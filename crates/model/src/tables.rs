@@ -68,9 +68,9 @@ pub const ENVIRONMENTS: &[&str] = &["native", "microvm", "null", "container", "q
 const CONTAINER: &[Knob] = &[
     Knob {
         key: "engine",
-        kind: Kind::Choice(&["auto", "podman", "docker"]),
-        default: Default::Typed("auto"),
-        help: "the container engine; auto takes podman, else docker",
+        kind: Kind::Choice(&["podman", "docker"]),
+        default: Default::Typed("podman"),
+        help: "the container engine",
     },
     Knob {
         key: "memory",

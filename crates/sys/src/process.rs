@@ -29,6 +29,28 @@ pub fn die_with_parent(parent_pid: u32) -> io::Result<()> {
     }
 }
 
+/// Waits until whoever writes to this process's standard input is gone: the pipe has no writer any more, or the other end
+/// of the socket has closed. What was written before may still be unread. A file or a terminal never ends this wait.
+///
+/// # Errors
+/// What `poll(2)` gives.
+pub fn wait_for_hang_up_of_stdin() -> io::Result<()> {
+    let mut watched = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLRDHUP, revents: 0 };
+    loop {
+        // SAFETY: one pollfd, which lives through the call; -1 is "no time limit".
+        let rc = unsafe { libc::poll(&raw mut watched, 1, -1) };
+        match rc {
+            1.. => return Ok(()),
+            _ => {
+                let why = io::Error::last_os_error();
+                if why.kind() != io::ErrorKind::Interrupted {
+                    return Err(why);
+                }
+            }
+        }
+    }
+}
+
 /// Hands back the original standard output and lets descriptor 1 lead to standard error from here on, so that no print
 /// can corrupt what is written to the original.
 ///

@@ -260,7 +260,7 @@ impl Prepared for Ready {
             refused = refused.or(rank.refused.take());
         }
         match refused {
-            None => Verification::Passed { detail: format!("{done} operations, each seen to be done") },
+            None => Verification::Passed { detail: format!("{done} operations, none refused") },
             Some(why) => Verification::Failed { detail: format!("after {done} operations: {why}") },
         }
     }
@@ -321,7 +321,7 @@ mod tests {
             assert!(samples[0].value > samples[1].value && samples[1].value > 0.0, "{kind}: {samples:?}");
             let Verification::Passed { detail } = verification else { panic!("{kind}: {verification:?}") };
             let done = 2 * (Small { operation: workload.operation, processes: 8, ranks: Vec::new() }).operations();
-            assert_eq!(detail, format!("{done} operations, each seen to be done"));
+            assert_eq!(detail, format!("{done} operations, none refused"));
         }
     }
 

@@ -2,12 +2,42 @@
 
 use crate::exit::{Exit, Refusal};
 use std::io::stdin;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// How often an agent whose lab is gone looks whether it is still working for it.
+const GLANCE: Duration = Duration::from_millis(50);
 
 /// Serves the lab at the other end of standard input and output.
 pub fn run() -> Result<Exit, Refusal> {
     // From here on whatever prints to standard output lands in the log; only frames go to the lab.
-    let mut frames = baremark_sys::process::take_stdout()
+    let frames = baremark_sys::process::take_stdout()
         .map_err(|why| Refusal::failure(format!("setting standard output apart for frames: {why}")))?;
-    baremark_agent::serve::serve(&mut stdin().lock(), &mut frames).map_err(Refusal::failure)?;
+    // The lab takes the end of this stream for the end of the agent; it must not come before the last words in the log.
+    let mut frames = ManuallyDrop::new(frames);
+    let busy = Arc::new(AtomicBool::new(false));
+    leave_with_the_lab(Arc::clone(&busy))?;
+    baremark_agent::serve::serve(&mut stdin().lock(), &mut *frames, &busy).map_err(Refusal::failure)?;
     Ok(Exit::Success)
+}
+
+/// Ends this process when the lab is gone and a trial is still running, which nobody can ask for any more. Between trials
+/// the end of the input says the same. A lab on this machine also has the kernel do it; one elsewhere cannot.
+fn leave_with_the_lab(busy: Arc<AtomicBool>) -> Result<(), Refusal> {
+    let watch = move || {
+        if baremark_sys::process::wait_for_hang_up_of_stdin().is_err() {
+            return;
+        }
+        while !busy.load(Ordering::Acquire) {
+            thread::sleep(GLANCE);
+        }
+        eprintln!("error: the lab is gone in the middle of a trial");
+        #[expect(clippy::exit, reason = "the trial holds the other threads, and there is nobody to return to")]
+        std::process::exit(1);
+    };
+    let started = thread::Builder::new().name("hang-up".to_owned()).spawn(watch);
+    started.map(drop).map_err(|why| Refusal::failure(format!("watching for the lab's end: {why}")))
 }

@@ -2,11 +2,12 @@
 
 use crate::context::descriptors;
 use crate::exit::{Exit, Refusal};
+use crate::places;
 use crate::source::SHIPPED;
 use baremark_model::descriptor::{Better, Default, Knob};
 use baremark_model::published;
 use baremark_model::study;
-use baremark_model::tables;
+use baremark_model::tables::{self, Place};
 use serde_json::json;
 use std::fmt::Write;
 
@@ -86,17 +87,23 @@ fn workloads_json() -> serde_json::Value {
 
 fn environments(json: bool) -> Result<String, Refusal> {
     let limits = crate::context::limits()?;
-    let rows = tables::ENVIRONMENTS.iter().map(|&name| (name, limits.absent.get(name)));
-    if json {
-        let rows: Vec<_> = rows.map(|(name, why)| json!({ "name": name, "missing": why })).collect();
-        return Ok(pretty(&rows.into()));
+    let mut rows = Vec::new();
+    for place in tables::PLACES {
+        let missing = match places::probe(place.name)? {
+            Some(probed) => probed.err(),
+            None => limits.absent.get(place.name).cloned(),
+        };
+        rows.push((place, missing));
     }
-    Ok(rows
-        .map(|(name, why)| match why {
-            None => format!("{name:<10} can be used here\n"),
-            Some(why) => format!("{name:<10} not here: {why}\n"),
-        })
-        .collect())
+    if json {
+        let row = |(place, missing): &(&Place, Option<String>)| json!({ "name": place.name, "missing": missing });
+        return Ok(pretty(&rows.iter().map(row).collect::<Vec<_>>().into()));
+    }
+    let line = |(place, missing): &(&Place, Option<String>)| match missing {
+        None => format!("{:<10} {}\n", place.name, place.help),
+        Some(why) => format!("{:<10} not here: {why}\n", place.name),
+    };
+    Ok(rows.iter().map(line).collect())
 }
 
 fn studies(json: bool) -> Result<String, Refusal> {

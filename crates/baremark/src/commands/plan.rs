@@ -2,6 +2,7 @@
 
 use crate::context::{Context, descriptors, limits};
 use crate::exit::{Exit, Refusal};
+use crate::places;
 use crate::record;
 use crate::source::Source;
 use baremark_lab::analysis::Run;
@@ -20,7 +21,8 @@ const PRIORS_OF_A_KIND: usize = 4;
 pub fn of(source: &Source, mode: Mode) -> Result<Plan, Refusal> {
     let wrong = |problems: Problems| Refusal::bad_input(problems);
     let study = study::parse(&source.name, &source.bytes, &descriptors()).map_err(wrong)?;
-    let limits = limits()?;
+    let mut limits = limits()?;
+    limits.absent.extend(places::missing(&study)?);
     let plan = resolve(&source.name, &study, &limits, mode);
     plan.map_err(|problems| match limits.absent.is_empty() {
         true => wrong(problems),

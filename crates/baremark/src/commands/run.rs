@@ -3,16 +3,13 @@
 use crate::commands::plan;
 use crate::context::{Context, descriptor_of};
 use crate::exit::{Exit, Refusal};
+use crate::places;
 use crate::record::Record;
 use crate::source::Source;
 use crate::watch::Watch;
-use baremark_environments::native::Native;
 use baremark_lab::analysis::{self, Run};
 use baremark_lab::conduct::{Conductor, Ending};
 use baremark_model::plan::Mode;
-use baremark_model::scale;
-use baremark_model::site::Environment;
-use std::collections::BTreeMap;
 
 /// Runs a study from its beginning.
 pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
@@ -29,15 +26,8 @@ pub fn conduct(context: &Context, record: Record<'_>) -> Result<(String, Exit), 
 
 /// Measures what a run still lacks. Its agents get the envelope of its sealed arms, if it has any.
 pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit), Refusal> {
-    let program =
-        std::env::current_exe().map_err(|why| Refusal::failure(format!("asking for this program's file: {why}")))?;
-    let native = match record.envelope()? {
-        Some(envelope) => Native::new(program).with(scale::VARIABLE, envelope.to_string()),
-        None => Native::new(program),
-    };
-    let native: Box<dyn Environment> = Box::new(native);
-    let environments = BTreeMap::from([("native".to_owned(), native)]);
     let mut run = record.run()?;
+    let environments = places::of_plan(&run.plan, record.envelope()?)?;
     let mut watch = Watch::new(&run.plan, context.json);
     let ending = Conductor {
         plan: &run.plan,

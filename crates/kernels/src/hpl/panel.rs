@@ -209,6 +209,7 @@ impl Panel<'_> {
 ///
 /// # Safety
 /// The columns must be the caller's alone, and the rows inside them.
+#[inline(never)]
 pub unsafe fn exchange(first: Matrix, columns: usize, from: usize, pivots: &[usize]) {
     for column in 0..columns {
         // SAFETY: the caller's promise. The rows of the next column are asked for meanwhile; where there is none, that is

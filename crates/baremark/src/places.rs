@@ -1,0 +1,103 @@
+//! The places of a study, made from its settings: the one list of environments that this program can start.
+
+use crate::exit::Refusal;
+use baremark_environments::container::{Container, Network, Seccomp, Settings as ContainerSettings};
+use baremark_environments::native::Native;
+use baremark_environments::ssh::{Settings as SshSettings, Ssh};
+use baremark_model::descriptor::Value;
+use baremark_model::plan::Plan;
+use baremark_model::scale;
+use baremark_model::site::Environment;
+use baremark_model::study::Study;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+type Settings = BTreeMap<String, Value>;
+
+/// This program's own file: every place runs it as its agent.
+pub fn program() -> Result<PathBuf, Refusal> {
+    std::env::current_exe().map_err(|why| Refusal::failure(format!("asking for this program's file: {why}")))
+}
+
+/// The environment of that name with these settings; `None` where `native` serves it, or none is known by it.
+fn place(name: &str, settings: &Settings, program: PathBuf) -> Option<Box<dyn Environment>> {
+    match name {
+        "container" => Some(Box::new(container(settings, program))),
+        "ssh" => Some(Box::new(ssh(settings, program))),
+        _ => None,
+    }
+}
+
+/// All environments in which the cells of a plan run, by name. The agents of this machine get the envelope of the run's
+/// sealed arms, if it has any.
+pub fn of_plan(
+    plan: &Plan,
+    envelope: Option<impl ToString>,
+) -> Result<BTreeMap<String, Box<dyn Environment>>, Refusal> {
+    let native = match envelope {
+        Some(envelope) => Native::new(program()?).with(scale::VARIABLE, envelope.to_string()),
+        None => Native::new(program()?),
+    };
+    let native: Box<dyn Environment> = Box::new(native);
+    let mut places = BTreeMap::from([("native".to_owned(), native)]);
+    for name in plan.cells.iter().map(|&cell| plan.environment_of(cell)).collect::<BTreeSet<_>>() {
+        let none = Settings::new();
+        if let Some(place) = place(name, plan.environments.get(name).unwrap_or(&none), program()?) {
+            places.insert(name.to_owned(), place);
+        }
+    }
+    Ok(places)
+}
+
+/// Which places of a study cannot be used here, and why. A place that needs a setting which the study does not give is
+/// left to planning, which says so with its line.
+pub fn missing(study: &Study) -> Result<BTreeMap<String, String>, Refusal> {
+    let mut missing = BTreeMap::new();
+    let named = study.factors.iter().filter(|factor| factor.key == "environment").flat_map(|factor| &factor.levels);
+    for name in named.map(ToString::to_string).collect::<BTreeSet<_>>() {
+        let settings = study.environments.get(&name).cloned().unwrap_or_default();
+        if name == "ssh" && !settings.contains_key("host") {
+            continue;
+        }
+        if let Some(Err(why)) = place(&name, &settings, program()?).map(|place| place.probe()) {
+            missing.insert(name, why.to_string());
+        }
+    }
+    Ok(missing)
+}
+
+/// Whether a place can be used with its defaults: `None` where that cannot be said without settings.
+pub fn probe(name: &str) -> Result<Option<Result<(), String>>, Refusal> {
+    let found = if name == "ssh" { None } else { place(name, &Settings::new(), program()?) };
+    Ok(found.map(|place| place.probe().map_err(|why| why.to_string())))
+}
+
+fn word<'s>(settings: &'s Settings, key: &str) -> Option<&'s str> {
+    match settings.get(key) {
+        Some(Value::Choice(word) | Value::Text(word)) => Some(word),
+        _ => None,
+    }
+}
+
+fn container(settings: &Settings, program: PathBuf) -> Container {
+    let memory_bytes = match settings.get("memory") {
+        Some(Value::SizeBytes(size)) => Some(size.0),
+        _ => None,
+    };
+    let network = if word(settings, "network") == Some("host") { Network::Host } else { Network::None };
+    let seccomp = if word(settings, "seccomp") == Some("off") { Seccomp::Off } else { Seccomp::On };
+    let container = Container::new(program, ContainerSettings { memory_bytes, network, seccomp, ..Default::default() });
+    match word(settings, "engine") {
+        Some("docker") => container.with_engine("docker"),
+        _ => container,
+    }
+}
+
+fn ssh(settings: &Settings, program: PathBuf) -> Ssh {
+    let port = match settings.get("port") {
+        Some(Value::Count(port)) => u16::try_from(*port).ok(),
+        _ => None,
+    };
+    let destination = word(settings, "host").unwrap_or_default().to_owned();
+    Ssh::new(program, SshSettings { destination, port, ..Default::default() })
+}

@@ -1,0 +1,152 @@
+//! Real agents in real places: every environment against the one conformance suite, and what is particular to each.
+
+#[path = "environments/container.rs"]
+mod container;
+#[path = "environments/ssh.rs"]
+mod ssh;
+
+use baremark_environments::conformance::{Place, conformance};
+use baremark_environments::native::Native;
+use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::descriptor::Value;
+use baremark_model::site::{Environment, Link, Missing, Site};
+use baremark_model::units::Bytes;
+use baremark_model::wire::{ArmSpec, FromAgent, Member, ToAgent, TrialSpec, WireError, read_frame, write_frame};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The program under a name of its own, by which its processes are known.
+pub struct Program {
+    folder: TempDir,
+}
+
+impl Program {
+    pub fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        // The copy has an inode of its own, which a process shows even from within a container.
+        fs::copy(env!("CARGO_BIN_EXE_baremark"), folder.path().join("baremark")).unwrap();
+        Program { folder }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("baremark")
+    }
+
+    /// The processes that run it.
+    pub fn pids(&self) -> Vec<u32> {
+        let own = fs::metadata(self.path()).unwrap();
+        let same = |pid: &u32| {
+            let exe = fs::metadata(format!("/proc/{pid}/exe"));
+            exe.is_ok_and(|exe| (exe.dev(), exe.ino()) == (own.dev(), own.ino()))
+        };
+        let listed = fs::read_dir("/proc").unwrap().flatten();
+        listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(same).collect()
+    }
+
+    /// The same in words.
+    pub fn processes(&self) -> Vec<String> {
+        self.pids().iter().map(|pid| format!("process {pid}")).collect()
+    }
+}
+
+/// What lies in the folder for temporary files.
+pub fn temporary() -> Vec<String> {
+    let listed = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    listed.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// Waits until there is something.
+pub fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Has the agent at the other end run a short trial on a table of so many bytes; its last word.
+pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAgent, WireError> {
+    let arm = ResolvedArm {
+        executor: ExecutorKind::Direct,
+        ranks: 1,
+        page: PageSize::Small,
+        host_backing: None,
+        guest_tables: None,
+        parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(table_bytes)))]),
+    };
+    let spec = TrialSpec {
+        workload: "random-access".to_owned(),
+        arms: vec![ArmSpec { members: vec![Member { count: 1, arm }] }],
+        schedule: vec![0; 4],
+        allocation_order: vec![0],
+        phase_ns: 20_000_000,
+        watchdog_ns: 60_000_000_000,
+        cpus: vec![cpu],
+        seed: 1,
+    };
+    write_frame(&mut link.to_agent, &ToAgent::RunTrial(Box::new(spec)))?;
+    loop {
+        match read_frame(&mut link.from_agent)? {
+            FromAgent::Phase { .. } => {}
+            last => return Ok(last),
+        }
+    }
+}
+
+/// Runs one ignored test of this file as a process of its own, which plays the lab for this program.
+pub fn lab(test: &str, program: &Program, told: &[(&str, &Path)]) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--ignored", test]).env(PLAYED, program.path());
+    command.envs(told.iter().copied());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// The other side of [`lab`]: starts a site and waits to be killed. Does nothing where nobody asked for it.
+pub fn as_lab(start: impl FnOnce(PathBuf) -> Box<dyn Site>) {
+    let Some(program) = std::env::var_os(PLAYED) else { return };
+    let _site = start(PathBuf::from(program));
+    thread::sleep(Duration::from_secs(120));
+}
+
+const PLAYED: &str = "BAREMARK_PLAYED_LAB";
+
+/// A CPU that this process may use.
+pub fn cpu() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    list.trim().split([',', '-']).next().unwrap().parse().unwrap()
+}
+
+/// Whether an environment can be used; where it cannot, a line that is counted, or a failure where the gate demands it.
+pub fn usable(environment: &dyn Environment) -> bool {
+    let Err(Missing { what, remedy }) = environment.probe() else { return true };
+    assert!(
+        std::env::var_os("BAREMARK_REQUIRE_ENVIRONMENTS").is_none(),
+        "environment {} is demanded: {what}; {remedy}",
+        environment.name()
+    );
+    eprintln!("skipped: environment {}: {what}; {remedy}", environment.name());
+    false
+}
+
+#[test]
+fn native_conforms() {
+    let program = Program::new();
+    let place = Place { cpu: cpu(), patience: Duration::from_secs(20), residue: &|| program.processes() };
+    assert_eq!(conformance(&Native::new(program.path()), &place), Ok(()));
+}
+
+#[test]
+fn a_program_that_is_not_there_is_missing_with_a_remedy() {
+    let missing = Native::new(PathBuf::from("/nowhere/baremark")).probe().unwrap_err();
+    assert!(missing.to_string().contains("/nowhere/baremark is not there; install"), "{missing}");
+}

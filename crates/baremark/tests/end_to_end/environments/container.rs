@@ -1,0 +1,129 @@
+//! Containers, by the engine that is installed.
+
+use super::{Program, as_lab, cpu, lab, temporary, trial_of, usable, wait_for};
+use crate::bench::signal;
+use baremark_environments::conformance::{Place, conformance};
+use baremark_environments::container::{Container, Network, Root, Seccomp, Settings};
+use baremark_model::site::Environment;
+use baremark_model::wire::{FromAgent, WireError};
+use std::fs;
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// Containers and folders that this process has left, in words.
+fn left(program: &Program) -> Vec<String> {
+    let mut left = program.processes();
+    let own = format!("baremark-container-{}-", std::process::id());
+    left.extend(temporary().into_iter().filter(|name| name.starts_with(&own)));
+    let listed = Command::new("podman").args(["ps", "--all", "--format", "{{.Names}}"]).output().unwrap();
+    let names = String::from_utf8_lossy(&listed.stdout).into_owned();
+    left.extend(names.lines().filter(|name| name.starts_with(&own)).map(|name| format!("container {name}")));
+    left
+}
+
+/// One test after the other: each demands that nothing is left.
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[test]
+fn a_container_conforms() {
+    let _alone = ALONE.lock();
+    let program = Program::new();
+    let container = Container::new(program.path(), Settings::default());
+    if !usable(&container) {
+        return;
+    }
+    assert!(!container.emulated());
+    let place = Place { cpu: cpu(), patience: Duration::from_secs(20), residue: &|| left(&program) };
+    assert_eq!(conformance(&container, &place), Ok(()));
+}
+
+#[test]
+fn what_is_set_is_what_the_agent_gets() {
+    let _alone = ALONE.lock();
+    let program = Program::new();
+    let settings = Settings {
+        cpus: Some(vec![cpu()]),
+        memory_bytes: Some(256 << 20),
+        seccomp: Seccomp::Off,
+        ..Settings::default()
+    };
+    let container = Container::new(program.path(), settings.clone());
+    if !usable(&container) {
+        return;
+    }
+    let facts = |container: &Container| {
+        let site = container.start().unwrap();
+        let pid = wait_for(|| program.pids().first().copied());
+        let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap();
+        // The program is there as soon as the runtime has become it, with all its limits.
+        let (status, devices) = (read("status"), read("net/dev"));
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+        let facts = (field("Cpus_allowed_list:"), field("Seccomp:"), field("CapEff:"), devices.lines().count() - 2);
+        drop(site);
+        facts
+    };
+    let none = "0000000000000000".to_owned();
+    assert_eq!(facts(&container), (cpu().to_string(), "0".to_owned(), none.clone(), 1), "only a loopback");
+    let host = Container::new(program.path(), Settings { network: Network::Host, ..Settings::default() });
+    let (_, seccomp, capabilities, devices) = facts(&host);
+    assert_eq!((seccomp.as_str(), capabilities), ("2", none));
+    assert_eq!(devices, fs::read_to_string("/proc/self/net/dev").unwrap().lines().count() - 2);
+    let folder = Root::Folder(program.path().parent().unwrap().join("root"));
+    fs::create_dir(program.path().parent().unwrap().join("root")).unwrap();
+    facts(&Container::new(program.path(), Settings { root: folder, ..settings }));
+    assert_eq!(left(&program), [""; 0]);
+}
+
+#[test]
+fn more_memory_than_the_limit_ends_the_agent_and_not_the_lab() {
+    let _alone = ALONE.lock();
+    let program = Program::new();
+    let settings = Settings { memory_bytes: Some(64 << 20), ..Settings::default() };
+    let container = Container::new(program.path(), settings);
+    if !usable(&container) {
+        return;
+    }
+    let mut site = container.start().unwrap();
+    let mut link = site.link().unwrap();
+    let answer = trial_of(&mut link, cpu(), 512 << 20);
+    assert!(matches!(answer, Err(WireError::Closed) | Ok(FromAgent::Failed { .. })), "{answer:?}");
+    drop(site);
+    assert_eq!(left(&program), [""; 0]);
+}
+
+#[test]
+fn a_killed_lab_leaves_no_container_and_the_next_one_its_folder() {
+    let _alone = ALONE.lock();
+    let program = Program::new();
+    if !usable(&Container::new(program.path(), Settings::default())) {
+        return;
+    }
+    let mut lab = lab("environments::container::a_lab_to_be_killed", &program, &[]);
+    wait_for(|| program.pids().first().copied());
+    signal(lab.id(), libc::SIGKILL);
+    lab.wait().unwrap();
+    wait_for(|| program.processes().is_empty().then_some(()));
+    drop(Container::new(program.path(), Settings::default()).start().unwrap());
+    let of_lab = format!("baremark-container-{}-", lab.id());
+    let kept: Vec<_> = temporary().into_iter().filter(|name| name.starts_with(&of_lab)).collect();
+    assert_eq!((kept, left(&program)), (Vec::new(), Vec::new()));
+}
+
+/// No test: what the test above runs as a process of its own.
+#[test]
+#[ignore = "run by another test"]
+fn a_lab_to_be_killed() {
+    as_lab(|program| Container::new(program, Settings::default()).start().unwrap());
+}
+
+#[test]
+fn an_engine_that_is_not_there_is_missing_with_a_remedy() {
+    let program = Program::new();
+    let missing =
+        Container::new(program.path(), Settings::default()).with_engine("/nowhere/podman").probe().unwrap_err();
+    assert!(missing.to_string().contains("starting /nowhere/podman: "), "{missing}");
+    assert!(missing.remedy.contains("install podman"), "{missing}");
+    let missing = Container::new(program.path(), Settings::default()).with_engine("false").probe().unwrap_err();
+    assert!(missing.to_string().contains("exit status: 1; see whether `false run` works"), "{missing}");
+}

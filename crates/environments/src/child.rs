@@ -1,0 +1,172 @@
+//! A child process of the lab: the agent itself, or the program that leads to it.
+//!
+//! It has a process group of its own, so that an interrupt typed at the terminal reaches the lab alone and the lab
+//! decides what becomes of the trial; and it is killed by the kernel when the lab dies, however that happens.
+
+use crate::log_tail::LogTail;
+use baremark_model::site::{Link, SiteError};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a waiting lab looks whether a child has ended.
+const GLANCE: Duration = Duration::from_millis(2);
+/// How long a dead child's log may stay open in somebody else's hands before it is left to them.
+const LOG_LIMIT: Duration = Duration::from_secs(2);
+
+/// A child with all three streams piped; its standard error is its log. It is killed when this is dropped.
+pub struct Piped {
+    child: Child,
+    log: Option<LogTail>,
+}
+
+impl Piped {
+    /// Starts `command`.
+    pub fn spawn(command: &mut Command) -> Result<Self, SiteError> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = spawn(command)?;
+        let log = child.stderr.take().map(LogTail::of);
+        Ok(Piped { child, log })
+    }
+
+    /// From and to the child, once.
+    pub fn streams(&mut self) -> Option<(ChildStdout, ChildStdin)> {
+        Some((self.child.stdout.take()?, self.child.stdin.take()?))
+    }
+
+    /// The streams as an agent's.
+    pub fn link(&mut self) -> Option<Link> {
+        let (from_agent, to_agent) = self.streams()?;
+        Some(Link { from_agent: Box::new(from_agent), to_agent: Box::new(to_agent) })
+    }
+
+    /// Waits for the child's own end, at most `limit`.
+    pub fn ends_within(&mut self, limit: Duration) -> bool {
+        matches!(wait(&mut self.child, limit), Ok(Some(_)))
+    }
+
+    /// Whether the child has ended by itself, without a complaint.
+    pub fn ended_well(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(status)) if status.success())
+    }
+
+    /// Kills the child and waits until it is gone.
+    pub fn kill(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+        if let Some(log) = &mut self.log {
+            log.finish(LOG_LIMIT);
+        }
+    }
+
+    /// The last lines of its standard error.
+    pub fn log(&self) -> Vec<String> {
+        self.log.as_ref().map(LogTail::lines).unwrap_or_default()
+    }
+}
+
+impl Drop for Piped {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What a short command did.
+#[derive(Debug)]
+pub struct Ran {
+    /// How it ended; `None` when it had to be stopped at its limit.
+    pub status: Option<ExitStatus>,
+    /// The last lines of its output and of its complaints.
+    pub said: Vec<String>,
+}
+
+impl Ran {
+    /// Whether it ended well.
+    pub fn well(&self) -> bool {
+        self.status.is_some_and(|status| status.success())
+    }
+
+    /// How it failed, in words, with the last thing that it said.
+    pub fn failure(&self) -> String {
+        let last = self.said.iter().rev().find(|line| !line.is_empty()).map(|line| format!(": {line}"));
+        let how = self.status.map_or_else(|| "did not end in time".to_owned(), |status| status.to_string());
+        format!("{how}{}", last.unwrap_or_default())
+    }
+}
+
+/// Runs a short command without input to its end, at most `limit`.
+pub fn run(command: &mut Command, limit: Duration) -> Result<Ran, SiteError> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = spawn(command)?;
+    let mut tails: Vec<LogTail> = Vec::new();
+    tails.extend(child.stdout.take().map(LogTail::of));
+    tails.extend(child.stderr.take().map(LogTail::of));
+    let ended = wait(&mut child, limit);
+    if !matches!(ended, Ok(Some(_))) {
+        drop(child.kill());
+        drop(child.wait());
+    }
+    let mut said = Vec::new();
+    for tail in &mut tails {
+        tail.finish(LOG_LIMIT);
+        said.extend(tail.lines());
+    }
+    let status = ended.map_err(|source| SiteError::Io { what: format!("waiting for {}", program(command)), source })?;
+    Ok(Ran { status, said })
+}
+
+fn spawn(command: &mut Command) -> Result<Child, SiteError> {
+    command.process_group(0);
+    let lab = std::process::id();
+    // SAFETY: between fork and exec only async-signal-safe functions may run; prctl, getppid and the creation of an
+    // error from a number allocate nothing.
+    unsafe { command.pre_exec(move || die_with(lab)) };
+    command.spawn().map_err(|source| SiteError::Io { what: format!("starting {}", program(command)), source })
+}
+
+fn program(command: &Command) -> String {
+    command.get_program().to_string_lossy().into_owned()
+}
+
+/// Waits for the child's end, at most `limit`; `None` when it has not come by then.
+fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let deadline = Instant::now() + limit;
+    loop {
+        match child.try_wait()? {
+            None if Instant::now() < deadline => thread::sleep(GLANCE),
+            ended => return Ok(ended),
+        }
+    }
+}
+
+/// Asks the kernel to kill this process when its parent dies, and checks that it has not died already.
+fn die_with(parent: u32) -> io::Result<()> {
+    // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.
+    let rc = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if std::os::unix::process::parent_id() != parent {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_command_is_heard_and_a_long_one_is_stopped() {
+        let ran = run(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"]), Duration::from_secs(10));
+        let ran = ran.expect("sh starts");
+        assert_eq!(ran.said, ["out", "err"]);
+        assert_eq!(ran.failure(), "exit status: 3: err");
+        let ran = run(Command::new("sleep").arg("60"), Duration::from_millis(50)).expect("sleep starts");
+        assert!(!ran.well() && ran.failure() == "did not end in time", "{ran:?}");
+        let error = run(&mut Command::new("/nowhere/program"), Duration::from_secs(1)).expect_err("no such program");
+        assert!(error.to_string().starts_with("starting /nowhere/program: "), "{error}");
+    }
+}

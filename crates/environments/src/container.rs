@@ -1,0 +1,253 @@
+//! A container on this machine, made by podman.
+//!
+//! Nothing is built or fetched: unless an image or a folder is given, the root is an empty folder into which the program
+//! is mounted read-only, which a static program does not mind. The agent speaks over the engine's own standard streams.
+//! It has no network and no capability unless asked. When the lab is killed, the kernel kills the engine's client, the
+//! container's input ends, the agent leaves, and the engine removes the container; what even that leaves behind, the
+//! next start removes.
+
+use crate::child::{self, Piped, Ran};
+use crate::folder::Folder;
+use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Where the program is seen in the container.
+const INSIDE: &str = "/baremark";
+/// How long the engine may take to start a container that ends at once, or to remove one.
+const ENGINE_LIMIT: Duration = Duration::from_secs(20);
+/// How long the client may take to notice that its container is gone.
+const CLIENT_MOMENT: Duration = Duration::from_millis(200);
+
+/// What the container's files are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Root {
+    /// Nothing but the program.
+    #[default]
+    Program,
+    /// An image; it is fetched by the engine when it is not there.
+    Image(String),
+    /// A folder; the engine makes mount points in it.
+    Folder(PathBuf),
+}
+
+/// The container's network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Network {
+    /// Only its own loopback.
+    #[default]
+    None,
+    /// The machine's own.
+    Host,
+    /// A bridge of the engine's.
+    Bridge,
+}
+
+/// Whether system calls pass the engine's filter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Seccomp {
+    /// The engine's default filter, as users have it.
+    #[default]
+    On,
+    /// No filter.
+    Off,
+}
+
+/// How containers are made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The container's files.
+    pub root: Root,
+    /// The CPUs that it may use; all when `None`.
+    pub cpus: Option<Vec<usize>>,
+    /// The most memory that it may use, in bytes; no limit when `None`.
+    pub memory_bytes: Option<u64>,
+    /// Its network.
+    pub network: Network,
+    /// Its system call filter.
+    pub seccomp: Seccomp,
+}
+
+/// The container environment: starts `program agent` in a container of its own for each site.
+pub struct Container {
+    program: PathBuf,
+    settings: Settings,
+    engine: OsString,
+    way: OnceLock<Result<Way, Missing>>,
+}
+
+/// Options without which the engine does not work on this machine.
+type Way = &'static [&'static str];
+
+/// Tried in turn. An engine may hand limits to the container that are above what its caller may hand on, and a machine
+/// may not have what the default runtime needs.
+const WAYS: &[Way] = &[
+    &[],
+    &["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"],
+    &["--runtime", "runc"],
+    &["--runtime", "runc", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"],
+];
+
+impl Container {
+    /// With this program as the agent, usually the one that is running; it must be static.
+    #[must_use]
+    pub fn new(program: PathBuf, settings: Settings) -> Self {
+        Container { program, settings, engine: OsString::from("podman"), way: OnceLock::new() }
+    }
+
+    /// With another engine that takes podman's command line.
+    #[must_use]
+    pub fn with_engine(mut self, engine: impl Into<OsString>) -> Self {
+        self.engine = engine.into();
+        self
+    }
+
+    /// The options that work here, found once by running the program's `--version` in a container.
+    fn way(&self) -> Result<Way, Missing> {
+        self.way.get_or_init(|| self.find_way()).clone()
+    }
+
+    fn find_way(&self) -> Result<Way, Missing> {
+        self.program_can_be_mounted()?;
+        let mut first = None;
+        for way in WAYS {
+            match self.try_way(way) {
+                Ok(ran) if ran.well() => return Ok(way),
+                Ok(ran) => first = first.or_else(|| Some(ran.failure())),
+                Err(why) => {
+                    let remedy = "install podman, or leave the environment container out".to_owned();
+                    return Err(Missing { what: format!("containers cannot be started: {why}"), remedy });
+                }
+            }
+        }
+        let why = first.unwrap_or_default();
+        let remedy = format!("see whether `{} run` works at all for this user", self.engine.to_string_lossy());
+        Err(Missing { what: format!("containers cannot be started: {why}"), remedy })
+    }
+
+    fn program_can_be_mounted(&self) -> Result<(), Missing> {
+        let path = self.program.to_string_lossy();
+        if !self.program.is_file() {
+            let remedy = "install baremark again; it runs itself as its agent".to_owned();
+            return Err(Missing { what: format!("the agent's program {path} is not there"), remedy });
+        }
+        if path.contains([',', '"', '\n']) {
+            let what = format!("the path {path} cannot be told to the engine");
+            return Err(Missing { what, remedy: "move the program to a path without commas and quotes".to_owned() });
+        }
+        Ok(())
+    }
+
+    fn try_way(&self, way: Way) -> Result<Ran, SiteError> {
+        let folder = Folder::create("container")?;
+        let ran = child::run(self.command(&folder, way).args([INSIDE, "--version"]), ENGINE_LIMIT);
+        if !ran.as_ref().is_ok_and(Ran::well) {
+            self.remove(&folder.name());
+        }
+        ran
+    }
+
+    /// `podman run` up to the command inside; `folder` is the container's own and names it.
+    fn command(&self, folder: &Folder, way: Way) -> Command {
+        let mut command = Command::new(&self.engine);
+        command.args(["run", "--rm", "--interactive", "--log-driver=none", "--http-proxy=false"]);
+        command.args(["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"]);
+        command.args(way).arg("--name").arg(folder.name());
+        let mut mount = OsString::from("type=bind,ro=true,src=");
+        mount.push(&self.program);
+        mount.push(format!(",dst={INSIDE}"));
+        command.arg("--mount").arg(mount);
+        command.arg(match self.settings.network {
+            Network::None => "--network=none",
+            Network::Host => "--network=host",
+            Network::Bridge => "--network=bridge",
+        });
+        if self.settings.seccomp == Seccomp::Off {
+            command.arg("--security-opt=seccomp=unconfined");
+        }
+        if let Some(cpus) = &self.settings.cpus {
+            let list: Vec<String> = cpus.iter().map(usize::to_string).collect();
+            command.arg(format!("--cpuset-cpus={}", list.join(",")));
+        }
+        if let Some(bytes) = self.settings.memory_bytes {
+            command.arg(format!("--memory={bytes}b"));
+        }
+        match &self.settings.root {
+            Root::Program => command.arg("--rootfs").arg(folder.inner()),
+            Root::Folder(root) => command.arg("--rootfs").arg(root),
+            Root::Image(name) => command.arg("--entrypoint=[]").arg("--").arg(name),
+        };
+        command
+    }
+
+    /// Removes a container, whatever it is doing; one that is not there is as good.
+    fn remove(&self, name: &str) {
+        let mut command = Command::new(&self.engine);
+        drop(child::run(command.args(["rm", "--force", "--time=0", name]), ENGINE_LIMIT));
+    }
+}
+
+impl Environment for Container {
+    fn name(&self) -> &'static str {
+        "container"
+    }
+
+    fn probe(&self) -> Result<(), Missing> {
+        self.way().map(drop)
+    }
+
+    fn start(&self) -> Result<Box<dyn Site>, SiteError> {
+        for orphan in Folder::orphans("container") {
+            self.remove(&orphan.name());
+        }
+        let way = self.way()?;
+        let folder = Folder::create("container")?;
+        let client = Piped::spawn(self.command(&folder, way).args([INSIDE, "agent"]))?;
+        let engine = Container::new(self.program.clone(), self.settings.clone()).with_engine(&self.engine);
+        Ok(Box::new(ContainerSite { client, engine, folder, gone: false }))
+    }
+}
+
+struct ContainerSite {
+    client: Piped,
+    engine: Container,
+    folder: Folder,
+    gone: bool,
+}
+
+impl Site for ContainerSite {
+    fn link(&mut self) -> Option<Link> {
+        self.client.link()
+    }
+
+    fn kill(&mut self) {
+        if self.gone {
+            return;
+        }
+        self.gone = true;
+        // A client that ended well has seen its container removed; and killing the client alone would leave the agent
+        // running for as long as it takes it to notice.
+        if !self.client.ended_well() {
+            self.engine.remove(&self.folder.name());
+            // A container that is still being made cannot be removed yet, so ask until the client has seen its end.
+            let deadline = Instant::now() + ENGINE_LIMIT;
+            while !self.client.ends_within(CLIENT_MOMENT) && Instant::now() < deadline {
+                self.engine.remove(&self.folder.name());
+            }
+        }
+        self.client.kill();
+    }
+
+    fn log(&self) -> Vec<String> {
+        self.client.log()
+    }
+}
+
+impl Drop for ContainerSite {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

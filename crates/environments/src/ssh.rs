@@ -1,0 +1,321 @@
+//! Any machine that ssh reaches, hence any hypervisor and any cloud.
+//!
+//! Two connections, both by the user's own `ssh` with the user's configuration, keys and known hosts, and never a prompt.
+//! The first brings the program into a private folder and stays: it ends agents when it is told to, and when it is cut,
+//! however that happens, it ends all of them and removes the folder. The others each carry one agent's streams. The
+//! remote side needs `sh` and what every Linux has; the two scripts are constants whose arguments are a number, a
+//! hexadecimal hash and a path of harmless characters.
+
+use crate::child::{self, Piped};
+use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
+use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+/// How long the keeper may take to end an agent, and a connection to end once it has nothing to carry.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// Keeps the folder `$folder`: receives `$2` bytes of a program of hash `$1`, says where it is, ends agents by number on
+/// demand, and ends all and removes everything at the end of its input. An agent is ended only while its process is still
+/// the program: its number may belong to somebody else by then. One line, because not every login shell lets a quoted
+/// word have several.
+const KEEPER: &str = "umask 077; \
+    folder=$(mktemp -d \"${TMPDIR:-/tmp}/baremark-ssh-XXXXXXXX\") || exit 1; \
+    program=$folder/baremark-$1; \
+    runs() { case $(readlink \"/proc/$1/exe\") in \"$folder\"/*) return 0;; esac; return 1; }; \
+    end() { read -r pid <\"$1\" || return 0; \
+        while runs \"$pid\"; do kill -9 \"$pid\" 2>/dev/null; sleep 0.02; done; rm -f \"$1\"; }; \
+    leave() { for agent in \"$folder\"/agent-*; do [ -f \"$agent\" ] && end \"$agent\"; done; rm -rf \"$folder\"; }; \
+    trap leave EXIT; trap \"exit 1\" HUP INT TERM PIPE; \
+    head -c \"$2\" >\"$program\" && chmod 700 \"$program\" && \"$program\" --version >/dev/null || exit 1; \
+    echo \"ready $folder\"; \
+    while read -r number; do \
+        [ -f \"$folder/agent-$number\" ] && end \"$folder/agent-$number\"; echo \"ended $number\"; \
+    done";
+
+/// Becomes the agent with number `$2` from the folder `$0`, which holds the program of hash `$1`.
+const AGENT: &str = "umask 077; echo $$ >\"$0/agent-$2\" && exec \"$0/baremark-$1\" agent";
+
+/// Which machine, and how to reach it; what is `None` or empty is left to ssh's own configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Where to: a host, `user@host`, or a name from ssh's configuration.
+    pub destination: String,
+    /// The port.
+    pub port: Option<u16>,
+    /// The private key.
+    pub identity: Option<PathBuf>,
+    /// The configuration file, instead of the user's.
+    pub config: Option<PathBuf>,
+    /// How long a connection may take to come about; ten seconds when `None`.
+    pub connect_limit: Option<Duration>,
+    /// How long the program may take to be brought there; two minutes when `None`.
+    pub push_limit: Option<Duration>,
+}
+
+/// The ssh environment: brings the program there once and starts one agent for each site.
+pub struct Ssh {
+    program: PathBuf,
+    settings: Settings,
+    keeper: Mutex<Option<Arc<Keeper>>>,
+}
+
+impl Ssh {
+    /// With this program as the agent, usually the one that is running; it must be static.
+    #[must_use]
+    pub fn new(program: PathBuf, settings: Settings) -> Self {
+        Ssh { program, settings, keeper: Mutex::new(None) }
+    }
+
+    /// `ssh` up to the remote command.
+    fn command(&self) -> Command {
+        let settings = &self.settings;
+        let mut command = Command::new("ssh");
+        command.args(["-T", "-x", "-a", "-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes"]);
+        // A connection of its own dies with its agent; one shared with others might outlive it.
+        command.args([
+            "-oControlMaster=no",
+            "-oControlPath=none",
+            "-oServerAliveInterval=5",
+            "-oServerAliveCountMax=6",
+        ]);
+        command.arg(format!("-oConnectTimeout={}", self.connect_limit().as_secs().max(1)));
+        if let Some(port) = settings.port {
+            command.arg(format!("-p{port}"));
+        }
+        for (option, file) in [("-i", &settings.identity), ("-F", &settings.config)] {
+            if let Some(file) = file {
+                command.arg(option).arg(file);
+            }
+        }
+        command.arg("--").arg(&settings.destination);
+        command
+    }
+
+    fn connect_limit(&self) -> Duration {
+        self.settings.connect_limit.unwrap_or(Duration::from_secs(10))
+    }
+
+    /// The keeper that is there, or a new one when there is none or its connection has ended.
+    fn keeper(&self) -> Result<Arc<Keeper>, SiteError> {
+        let mut kept = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(keeper) = kept.as_ref().filter(|keeper| keeper.is_there()) {
+            return Ok(Arc::clone(keeper));
+        }
+        let limit = self.connect_limit() + self.settings.push_limit.unwrap_or(Duration::from_secs(120));
+        let keeper = Arc::new(Keeper::send(&self.program, self.command(), &self.settings.destination, limit)?);
+        *kept = Some(Arc::clone(&keeper));
+        Ok(keeper)
+    }
+}
+
+impl Environment for Ssh {
+    fn name(&self) -> &'static str {
+        "ssh"
+    }
+
+    /// Connects and asks for the kind of machine.
+    fn probe(&self) -> Result<(), Missing> {
+        let destination = &self.settings.destination;
+        if destination.is_empty() || destination.starts_with('-') {
+            let remedy = "give a host, user@host or a name from ssh's configuration".to_owned();
+            return Err(Missing { what: format!("'{destination}' is no destination for ssh"), remedy });
+        }
+        let ran = child::run(self.command().args(["uname", "-s", "-m"]), self.connect_limit() + END_LIMIT);
+        let ran = ran.map_err(|why| Missing {
+            what: format!("{destination} cannot be reached: {why}"),
+            remedy: "install the OpenSSH client".to_owned(),
+        })?;
+        if !ran.well() {
+            let what = format!("{destination} cannot be reached by ssh: {}", ran.failure());
+            let remedy = format!("make `ssh -o BatchMode=yes {destination} true` work: address, key, known host");
+            return Err(Missing { what, remedy });
+        }
+        if ran.said.iter().any(|line| line == "Linux x86_64") {
+            return Ok(());
+        }
+        let machine = ran.said.first().map_or("a machine that does not say what it is", String::as_str);
+        let remedy = "give a machine with Linux on x86-64, which this program is built for".to_owned();
+        Err(Missing { what: format!("{destination} is {machine}"), remedy })
+    }
+
+    fn start(&self) -> Result<Box<dyn Site>, SiteError> {
+        let keeper = self.keeper()?;
+        let number = keeper.next_number();
+        let mut command = self.command();
+        command.arg(remote(AGENT, &[&keeper.folder, &keeper.hash, &number.to_string()]));
+        let client = Piped::spawn(&mut command)?;
+        Ok(Box::new(SshSite { client, keeper, number, gone: false }))
+    }
+}
+
+/// `exec sh -c SCRIPT ARGUMENTS` for the login shell on the other side. The script has no single quote and the arguments
+/// have only harmless characters, as their makers see to.
+fn remote(script: &str, arguments: &[&str]) -> OsString {
+    OsString::from(format!("exec sh -c '{script}' {}", arguments.join(" ")))
+}
+
+struct SshSite {
+    client: Piped,
+    keeper: Arc<Keeper>,
+    number: u64,
+    gone: bool,
+}
+
+impl Site for SshSite {
+    fn link(&mut self) -> Option<Link> {
+        self.client.link()
+    }
+
+    fn kill(&mut self) {
+        if self.gone {
+            return;
+        }
+        self.gone = true;
+        // Without a keeper the connection's end must do: it ends the agent's input, which the agent notices.
+        if self.keeper.end(self.number) {
+            self.client.ends_within(END_LIMIT);
+        }
+        self.client.kill();
+    }
+
+    fn log(&self) -> Vec<String> {
+        self.client.log()
+    }
+}
+
+impl Drop for SshSite {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The connection that keeps the program at the other side, and the folder that it is in.
+struct Keeper {
+    folder: String,
+    hash: String,
+    talk: Mutex<Talk>,
+}
+
+struct Talk {
+    client: Piped,
+    to_keeper: Option<ChildStdin>,
+    lines: Receiver<String>,
+    next: u64,
+}
+
+impl Keeper {
+    /// Brings the program there, within `limit`.
+    fn send(program: &PathBuf, mut ssh: Command, destination: &str, limit: Duration) -> Result<Self, SiteError> {
+        let what = || format!("reading {}", program.display());
+        let content = fs::read(program).map_err(|source| SiteError::Io { what: what(), source })?;
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&content);
+        let hash = format!("{:016x}", hasher.finish());
+        ssh.arg(remote(KEEPER, &["keeper", &hash, &content.len().to_string()]));
+        let mut client = Piped::spawn(&mut ssh)?;
+        let closed = || io::Error::from(io::ErrorKind::NotConnected);
+        let (from, mut to) =
+            client.streams().ok_or_else(|| SiteError::Io { what: "piping to ssh".to_owned(), source: closed() })?;
+        let lines = lines_of(from);
+        // A thread of its own, so that a machine that reads nothing cannot hold us beyond the limit.
+        let sender = thread::spawn(move || to.write_all(&content).and_then(|()| to.flush()).map(|()| to));
+        let deadline = Instant::now() + limit;
+        while let Ok(line) = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            let Some(folder) = line.strip_prefix("ready ") else { continue };
+            let harmless = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+            let (true, Ok(Ok(to))) = (folder.starts_with('/') && folder.bytes().all(harmless), sender.join()) else {
+                let remedy = "let TMPDIR there be an absolute path of letters, digits and / . _ -".to_owned();
+                return Err(Missing { what: format!("the folder '{folder}' cannot be used"), remedy }.into());
+            };
+            let talk = Talk { client, to_keeper: Some(to), lines, next: 0 };
+            return Ok(Keeper { folder: folder.to_owned(), hash, talk: Mutex::new(talk) });
+        }
+        let seconds = limit.as_secs();
+        let what = if client.ends_within(Duration::from_millis(100)) {
+            format!("the program could not be brought to {destination}")
+        } else {
+            format!("the program was not at {destination} within {seconds} s")
+        };
+        client.kill();
+        Err(SiteError::NotReady { what, log: client.log() })
+    }
+
+    fn talk(&self) -> std::sync::MutexGuard<'_, Talk> {
+        self.talk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_there(&self) -> bool {
+        !self.talk().client.ends_within(Duration::ZERO)
+    }
+
+    fn next_number(&self) -> u64 {
+        let mut talk = self.talk();
+        talk.next += 1;
+        talk.next
+    }
+
+    /// Has an agent ended; whether the keeper says that it is gone.
+    fn end(&self, number: u64) -> bool {
+        let mut talk = self.talk();
+        let Some(to_keeper) = talk.to_keeper.as_mut() else { return false };
+        if writeln!(to_keeper, "{number}").and_then(|()| to_keeper.flush()).is_err() {
+            return false;
+        }
+        let (answer, deadline) = (format!("ended {number}"), Instant::now() + END_LIMIT);
+        while let Ok(line) = talk.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            if line == answer {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let mut talk = self.talk();
+        drop(talk.to_keeper.take());
+        talk.client.ends_within(END_LIMIT);
+        talk.client.kill();
+    }
+}
+
+/// The lines of a stream, as they come.
+fn lines_of(stream: impl io::Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_one_quoted_word_for_any_login_shell() {
+        for script in [KEEPER, AGENT] {
+            assert!(!script.contains(['\'', '\n', '!']), "{script}");
+        }
+    }
+
+    #[test]
+    fn a_destination_is_never_an_option() {
+        let ssh =
+            Ssh::new(PathBuf::new(), Settings { destination: "-oProxyCommand=x".to_owned(), ..Settings::default() });
+        let missing = ssh.probe().expect_err("refused before anything runs");
+        assert!(missing.to_string().contains("is no destination for ssh; give a host"), "{missing}");
+    }
+}
