@@ -251,13 +251,8 @@ fn damon(facts: &MachineFacts) -> Option<Finding> {
         threads => finding(
             "DAMON",
             Grade::Concern,
-            format!(
-                "{threads} kdamond thread{} sample accesses: they clear accessed bits, take time, and may reclaim",
-                if threads == 1 { "" } else { "s" }
-            ),
-            Some(
-                "echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state, or N to /sys/module/damon_*/parameters/enabled",
-            ),
+            format!("kdamond at work ({threads}): it clears accessed bits to see who uses what, and may reclaim"),
+            Some("echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state, or damon_*.enabled=N"),
         ),
     }
 }
@@ -342,8 +337,8 @@ fn load(facts: &MachineFacts) -> Option<Finding> {
 
 fn lost_time(glimpse: &Glimpse) -> Option<Finding> {
     let lost = glimpse.lost_share?;
-    let share = Share((lost * 1e4).round() / 1e4);
-    let found = format!("{share} of the time, at most {:.0} us at once", glimpse.longest_gap_ns / 1e3);
+    let share = Share(lost);
+    let found = format!("{share:.2} of the time, at most {:.0} us at once", glimpse.longest_gap_ns / 1e3);
     match lost > LOST {
         true => finding(
             "time lost to others",

@@ -96,8 +96,8 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         }],
         looks: Vec::new(),
         absent: Vec::new(),
-        explanations: Vec::new(),
         flags: Vec::new(),
+        explanations: Vec::new(),
     }
 }
 
