@@ -30,3 +30,4 @@ soak: install-needs
 # The programs of other people that the tests use; installed by name where they are missing.
 install-needs:
 	./scripts/install-needs
+	./scripts/fetch-kernel || echo "no kernel for guests: their tests will be skipped, each with its reason"

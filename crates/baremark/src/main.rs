@@ -94,7 +94,11 @@ enum Command {
     },
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
-    Agent,
+    Agent {
+        /// Be the first process of a guest and serve the lab over this serial port
+        #[arg(long, value_name = "PORT")]
+        guest: Option<PathBuf>,
+    },
 }
 
 fn main() -> Exit {
@@ -116,8 +120,9 @@ fn main() -> Exit {
 }
 
 fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
-    if let Some(Command::Agent) = cli.command {
-        return Ok((String::new(), agent::run()?));
+    if let Some(Command::Agent { guest }) = &cli.command {
+        let served = guest.as_deref().map_or_else(agent::run, agent::run_guest);
+        return Ok((String::new(), served?));
     }
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -137,6 +142,6 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Doctor) => doctor::run(context.json),
         Some(Command::History) => history::run(&context),
         Some(Command::Report { run, html }) => report::run(&context, run.as_deref(), html.as_deref()),
-        Some(Command::Agent) => unreachable!("handled above"),
+        Some(Command::Agent { .. }) => unreachable!("handled above"),
     }
 }

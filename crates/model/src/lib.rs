@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arm;
+pub mod credit;
 pub mod descriptor;
 pub mod document;
 pub mod event;

@@ -8,6 +8,7 @@ pub mod affinity;
 pub mod clock;
 pub mod crew;
 pub mod gaps;
+pub mod guest;
 pub mod machine;
 pub mod memory;
 pub mod process;

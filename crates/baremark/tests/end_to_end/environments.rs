@@ -2,6 +2,8 @@
 
 #[path = "environments/container.rs"]
 mod container;
+#[path = "environments/qemu.rs"]
+mod qemu;
 #[path = "environments/ssh.rs"]
 mod ssh;
 

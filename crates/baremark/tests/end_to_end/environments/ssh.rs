@@ -138,12 +138,13 @@ fn a_connection_that_breaks_in_the_middle_is_made_again_for_the_next_site() {
     let mut site = ssh.start().unwrap();
     let mut link = site.link().unwrap();
     wait_for(|| (!server.left().is_empty()).then_some(()));
-    // Every process of the server but the listener: what a machine that goes away looks like.
-    for session in crate::bench::children(server.sshd.id()) {
-        signal(session, libc::SIGKILL);
-        for child in crate::bench::children(session) {
-            signal(child, libc::SIGKILL);
-        }
+    // Every process of the server but the listener, and nothing that it started: what a cut connection looks like there.
+    let sessions = crate::bench::children(server.sshd.id());
+    let halves: Vec<u32> = sessions.iter().flat_map(|&session| crate::bench::children(session)).collect();
+    let is_sshd =
+        |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("sshd"));
+    for pid in sessions.into_iter().chain(halves).filter(is_sshd) {
+        signal(pid, libc::SIGKILL);
     }
     assert_eq!(std::io::Read::read(&mut link.from_agent, &mut [0]).unwrap(), 0, "the stream has ended");
     drop(site);
