@@ -1,6 +1,6 @@
 //! Guests in QEMU. They are emulated here whatever the machine has: these tests are of the mechanics.
 
-use super::{Program, as_lab, lab, trial_of, usable, wait_for};
+use super::{Program, as_lab, lab, print_times, trial_of, usable, wait_for};
 use crate::bench::{children, signal};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::qemu::{Accel, Port, Qemu, Settings};
@@ -124,25 +124,16 @@ fn a_lab_to_be_killed() {
 }
 
 #[test]
-#[ignore = "prints how long a boot and long frames take"]
-fn how_long_it_takes() {
+#[ignore = "prints how long sites take"]
+fn how_long_guests_take() {
+    let _alone = alone();
     let program = Program::new();
     for (port, modules) in [(Port::Virtio, emulated().modules), (Port::Serial, Vec::new())] {
         let qemu = Qemu::new(program.path(), Settings { port, modules, ..emulated() });
-        let begun = Instant::now();
-        let mut site = qemu.start().unwrap();
-        println!("{port:?}: boot until the agent is there: {:?}", begun.elapsed());
-        let mut link = site.link().unwrap();
-        for length in [1, 64 << 10] {
-            let begun = Instant::now();
-            let hello = ToAgent::Hello { protocol: PROTOCOL, version: "v".repeat(length) };
-            write_frame(&mut link.to_agent, &hello).unwrap();
-            let answer: FromAgent = read_frame(&mut link.from_agent).unwrap();
-            println!("a greeting of {length} bytes: {:?}, {answer:?}", begun.elapsed());
+        if usable(&qemu) {
+            println!("{port:?} port");
+            print_times(&qemu, 0);
         }
-        let begun = Instant::now();
-        trial_of(&mut link, 0, 1 << 20).unwrap();
-        println!("a trial: {:?}", begun.elapsed());
     }
 }
 

@@ -1,6 +1,6 @@
 //! Remote machines: a real sshd of this test's own on the loopback, with keys that nobody else knows.
 
-use super::{Program, as_lab, cpu, lab, usable, wait_for};
+use super::{Program, as_lab, cpu, lab, print_times, usable, wait_for};
 use crate::bench::signal;
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::ssh::{Settings, Ssh};
@@ -187,4 +187,11 @@ fn a_program_that_does_not_run_there_is_said() {
     let why = ssh.start().err().unwrap().to_string();
     assert!(why.contains("could not be brought to machine; its last words:"), "{why}");
     assert_eq!(server.pushed(), [[""; 0]; 0]);
+}
+
+#[test]
+#[ignore = "prints how long sites take"]
+fn how_long_remote_machines_take() {
+    let (program, Some(server)) = (Program::new(), Server::start()) else { return };
+    print_times(&Ssh::new(program.path(), server.settings()), cpu());
 }
