@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod executors;
+pub mod guest;
 pub mod serve;
 pub mod trial;
 

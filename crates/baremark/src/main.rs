@@ -150,7 +150,11 @@ enum Command {
     Load(Box<load::LoadArgs>),
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
-    Agent,
+    Agent {
+        /// Be the first process of a guest and serve the lab over this serial port
+        #[arg(long, value_name = "PORT")]
+        guest: Option<PathBuf>,
+    },
 }
 
 fn main() -> Exit {
@@ -172,8 +176,9 @@ fn main() -> Exit {
 }
 
 fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
-    if let Some(Command::Agent) = cli.command {
-        return Ok((String::new(), agent::run()?));
+    if let Some(Command::Agent { guest }) = &cli.command {
+        let served = guest.as_deref().map_or_else(agent::run, agent::run_guest);
+        return Ok((String::new(), served?));
     }
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -201,6 +206,6 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
-        Some(Command::Agent) => unreachable!("handled above"),
+        Some(Command::Agent { .. }) => unreachable!("handled above"),
     }
 }

@@ -7,7 +7,9 @@
 mod child;
 pub mod conformance;
 pub mod container;
+mod cpio;
 mod folder;
 mod log_tail;
 pub mod native;
+pub mod qemu;
 pub mod ssh;

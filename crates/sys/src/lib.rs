@@ -9,6 +9,7 @@ pub mod children;
 pub mod clock;
 pub mod crew;
 pub mod gaps;
+pub mod guest;
 pub mod machine;
 pub mod memory;
 pub mod paging;

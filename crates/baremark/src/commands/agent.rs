@@ -3,6 +3,7 @@
 use crate::exit::{Exit, Refusal};
 use std::io::stdin;
 use std::mem::ManuallyDrop;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -21,6 +22,20 @@ pub fn run() -> Result<Exit, Refusal> {
     let busy = Arc::new(AtomicBool::new(false));
     leave_with_the_lab(Arc::clone(&busy))?;
     baremark_agent::serve::serve(&mut stdin().lock(), &mut *frames, &busy).map_err(Refusal::failure)?;
+    Ok(Exit::Success)
+}
+
+/// Serves the lab at the other end of a serial port, as the first process of a guest; then the guest is switched off.
+pub fn run_guest(port: &Path) -> Result<Exit, Refusal> {
+    if std::process::id() != 1 {
+        return Err(Refusal::bad_input("--guest is for the first process of a guest; this is not one"));
+    }
+    match baremark_agent::guest::serve(port) {
+        Ok(0) => {}
+        Ok(status) => eprintln!("error: the agent ended with status {status}"),
+        Err(why) => eprintln!("error: {why}"),
+    }
+    baremark_sys::guest::power_off().map_err(|why| Refusal::failure(format!("switching the guest off: {why}")))?;
     Ok(Exit::Success)
 }
 

@@ -2,6 +2,8 @@
 
 #[path = "environments/container.rs"]
 mod container;
+#[path = "environments/qemu.rs"]
+mod qemu;
 #[path = "environments/ssh.rs"]
 mod ssh;
 
@@ -11,7 +13,9 @@ use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::descriptor::Value;
 use baremark_model::site::{Environment, Link, Missing, Site};
 use baremark_model::units::Bytes;
-use baremark_model::wire::{ArmSpec, FromAgent, Member, ToAgent, TrialSpec, WireError, read_frame, write_frame};
+use baremark_model::wire::{
+    ArmSpec, FromAgent, Member, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame,
+};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -102,6 +106,35 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
     }
 }
 
+/// Prints how long a site takes to come, to greet, to run a short trial and to go, the first time and the next.
+pub fn print_times(environment: &dyn Environment, cpu: usize) {
+    let name = environment.name();
+    let begun = Instant::now();
+    environment.probe().unwrap();
+    println!("{name}: probe {:?}", begun.elapsed());
+    for round in ["first", "next"] {
+        let begun = Instant::now();
+        let mut site = environment.start().unwrap();
+        let mut link = site.link().unwrap();
+        let started = begun.elapsed();
+        let hello = |length| ToAgent::Hello { protocol: PROTOCOL, version: "v".repeat(length) };
+        write_frame(&mut link.to_agent, &hello(1)).unwrap();
+        let _: FromAgent = read_frame(&mut link.from_agent).unwrap();
+        let greeted = begun.elapsed();
+        trial_of(&mut link, cpu, 1 << 20).unwrap();
+        let ran = begun.elapsed();
+        write_frame(&mut link.to_agent, &hello(64 << 10)).unwrap();
+        let _: FromAgent = read_frame(&mut link.from_agent).unwrap();
+        let long = begun.elapsed() - ran;
+        let ending = Instant::now();
+        drop(site);
+        let (trial, gone) = (ran - greeted, ending.elapsed());
+        println!(
+            "{name}, {round}: started {started:?}, greeted {greeted:?}, trial {trial:?}, 64 KiB {long:?}, gone {gone:?}"
+        );
+    }
+}
+
 /// Runs one ignored test of this file as a process of its own, which plays the lab for this program.
 pub fn lab(test: &str, program: &Program, told: &[(&str, &Path)]) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -149,4 +182,11 @@ fn native_conforms() {
 fn a_program_that_is_not_there_is_missing_with_a_remedy() {
     let missing = Native::new(PathBuf::from("/nowhere/baremark")).probe().unwrap_err();
     assert!(missing.to_string().contains("/nowhere/baremark is not there; install"), "{missing}");
+}
+
+#[test]
+#[ignore = "prints how long sites take"]
+fn how_long_native_takes() {
+    let program = Program::new();
+    print_times(&Native::new(program.path()), cpu());
 }

@@ -1,6 +1,6 @@
 //! Containers, by the engine that is installed.
 
-use super::{Program, as_lab, cpu, lab, temporary, trial_of, usable, wait_for};
+use super::{Program, as_lab, cpu, lab, print_times, temporary, trial_of, usable, wait_for};
 use crate::bench::signal;
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::container::{Container, Network, Root, Seccomp, Settings};
@@ -126,4 +126,15 @@ fn an_engine_that_is_not_there_is_missing_with_a_remedy() {
     assert!(missing.remedy.contains("install podman"), "{missing}");
     let missing = Container::new(program.path(), Settings::default()).with_engine("false").probe().unwrap_err();
     assert!(missing.to_string().contains("exit status: 1; see whether `false run` works"), "{missing}");
+}
+
+#[test]
+#[ignore = "prints how long sites take"]
+fn how_long_containers_take() {
+    let _alone = ALONE.lock();
+    let program = Program::new();
+    let container = Container::new(program.path(), Settings::default());
+    if usable(&container) {
+        print_times(&container, cpu());
+    }
 }

@@ -1,6 +1,6 @@
 //! Remote machines: a real sshd of this test's own on the loopback, with keys that nobody else knows.
 
-use super::{Program, as_lab, cpu, lab, usable, wait_for};
+use super::{Program, as_lab, cpu, lab, print_times, usable, wait_for};
 use crate::bench::signal;
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::ssh::{Settings, Ssh};
@@ -138,12 +138,13 @@ fn a_connection_that_breaks_in_the_middle_is_made_again_for_the_next_site() {
     let mut site = ssh.start().unwrap();
     let mut link = site.link().unwrap();
     wait_for(|| (!server.left().is_empty()).then_some(()));
-    // Every process of the server but the listener: what a machine that goes away looks like.
-    for session in crate::bench::children(server.sshd.id()) {
-        signal(session, libc::SIGKILL);
-        for child in crate::bench::children(session) {
-            signal(child, libc::SIGKILL);
-        }
+    // Every process of the server but the listener, and nothing that it started: what a cut connection looks like there.
+    let sessions = crate::bench::children(server.sshd.id());
+    let halves: Vec<u32> = sessions.iter().flat_map(|&session| crate::bench::children(session)).collect();
+    let is_sshd =
+        |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("sshd"));
+    for pid in sessions.into_iter().chain(halves).filter(is_sshd) {
+        signal(pid, libc::SIGKILL);
     }
     assert_eq!(std::io::Read::read(&mut link.from_agent, &mut [0]).unwrap(), 0, "the stream has ended");
     drop(site);
@@ -186,4 +187,11 @@ fn a_program_that_does_not_run_there_is_said() {
     let why = ssh.start().err().unwrap().to_string();
     assert!(why.contains("could not be brought to machine; its last words:"), "{why}");
     assert_eq!(server.pushed(), [[""; 0]; 0]);
+}
+
+#[test]
+#[ignore = "prints how long sites take"]
+fn how_long_remote_machines_take() {
+    let (program, Some(server)) = (Program::new(), Server::start()) else { return };
+    print_times(&Ssh::new(program.path(), server.settings()), cpu());
 }

@@ -1,0 +1,87 @@
+//! The first process of a guest whose only program is this one.
+//!
+//! It starts the agent as a child with pipes, carries its frames over a serial port, and switches the guest off when the
+//! agent ends. The agent is a child so that its panics are not the kernel's and its waiting for children is its own; while
+//! it measures, this process sleeps in two reads and a wait.
+
+use baremark_model::credit::{self, READY};
+use baremark_sys::guest;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The kernel's own file systems, where programs expect them.
+const MOUNTS: &[(&str, &str)] = &[("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/tmp")];
+/// Where the guest's maker puts kernel modules, named in the order in which they are loaded.
+const MODULES: &str = "/modules";
+/// How long a port's driver may take to find it.
+const PORT_LIMIT: Duration = Duration::from_secs(20);
+
+const ENOENT: i32 = 2;
+const ENXIO: i32 = 6;
+
+/// Why a guest could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {source}")]
+pub struct GuestError {
+    what: String,
+    source: io::Error,
+}
+
+/// Names what was tried.
+fn trying<T>(what: impl Into<String>, result: io::Result<T>) -> Result<T, GuestError> {
+    result.map_err(|source| GuestError { what: what.into(), source })
+}
+
+/// Opens the port once its driver has found it.
+fn open_when_there(port: &Path) -> io::Result<File> {
+    let deadline = Instant::now() + PORT_LIMIT;
+    loop {
+        match guest::open_raw(port) {
+            // No such file, and a moment later no such device: the driver has announced a port that it still sets up.
+            Err(why) if matches!(why.raw_os_error(), Some(ENOENT | ENXIO)) && Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Runs `program agent` and carries its frames over `port` until it ends; its exit status.
+///
+/// # Errors
+/// When the guest cannot be set up.
+pub fn serve(port: &Path) -> Result<i32, GuestError> {
+    for (kind, folder) in MOUNTS {
+        trying(format!("mounting {kind} on {folder}"), guest::mount(kind, folder))?;
+    }
+    let mut modules: Vec<_> = fs::read_dir(MODULES).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    modules.sort();
+    for module in modules {
+        trying(format!("loading {}", module.display()), guest::load_module(&module))?;
+    }
+    let mut port_in = trying(format!("opening {}", port.display()), open_when_there(port))?;
+    let port_out = trying("opening the port twice", port_in.try_clone())?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut agent = trying("starting the agent", command.spawn())?;
+    let (Some(to_agent), Some(from_agent)) = (agent.stdin.take(), agent.stdout.take()) else {
+        return trying("piping to the agent", Err(io::Error::from(io::ErrorKind::NotConnected)));
+    };
+    trying("saying that the guest is ready", port_in.write_all(READY))?;
+    let port_out = Arc::new(Mutex::new(port_out));
+    let granting = Arc::clone(&port_out);
+    thread::spawn(move || credit::guest_in(port_in, to_agent, &granting));
+    let sending = Arc::clone(&port_out);
+    let sender = thread::spawn(move || credit::guest_out(from_agent, &sending));
+    let status = trying("waiting for the agent", guest::reap_until(agent.id()))?;
+    drop(sender.join());
+    if let Ok(port) = port_out.lock() {
+        trying("sending the last frames", guest::drain(&port))?;
+    }
+    Ok(status)
+}

@@ -1,0 +1,175 @@
+//! Guests in QEMU. They are emulated here whatever the machine has: these tests are of the mechanics.
+
+use super::{Program, as_lab, lab, print_times, trial_of, usable, wait_for};
+use crate::bench::{children, signal};
+use baremark_environments::conformance::{Place, conformance};
+use baremark_environments::qemu::{Accel, Port, Qemu, Settings};
+use baremark_model::site::Environment;
+use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, write_frame};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// One guest's test after the other: emulation takes whole processors, and each test demands that nothing is left.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where scripts/fetch-kernel puts it.
+fn fetched() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/kernel")
+}
+
+fn emulated() -> Settings {
+    Settings { accel: Accel::Tcg, boot_limit: Duration::from_secs(120), ..Settings::of_fetched(&fetched()) }
+}
+
+/// The emulators that this process has started, in words.
+fn left() -> Vec<String> {
+    let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let all = children(std::process::id());
+    all.iter().filter(|pid| name(pid).starts_with("qemu")).map(|pid| format!("process {pid}")).collect()
+}
+
+#[test]
+fn a_guest_conforms() {
+    let _alone = alone();
+    let program = Program::new();
+    let qemu = Qemu::new(program.path(), emulated());
+    if !usable(&qemu) {
+        return;
+    }
+    assert!(qemu.emulated());
+    let place = Place { cpu: 0, patience: Duration::from_secs(60), residue: &left };
+    assert_eq!(conformance(&qemu, &place), Ok(()));
+}
+
+#[test]
+fn a_guest_that_panics_ends_with_its_last_words() {
+    let _alone = alone();
+    let program = Program::new();
+    let settings = Settings { kernel_options: vec!["rdinit=/nowhere".into(), "init=/nowhere".into()], ..emulated() };
+    let qemu = Qemu::new(program.path(), settings);
+    if !usable(&qemu) {
+        return;
+    }
+    let why = qemu.start().err().unwrap().to_string();
+    assert!(why.starts_with("the emulated guest ended before its agent was there; its last words:"), "{why}");
+    assert!(why.contains("Kernel panic"), "{why}");
+    assert_eq!(left(), [""; 0]);
+}
+
+#[test]
+fn a_guest_that_never_comes_is_stopped_at_its_limit() {
+    let _alone = alone();
+    let program = Program::new();
+    let qemu = Qemu::new(program.path(), Settings { boot_limit: Duration::from_secs(1), ..emulated() });
+    if !usable(&qemu) {
+        return;
+    }
+    let begun = Instant::now();
+    let why = qemu.start().err().unwrap().to_string();
+    assert!(why.starts_with("the agent was not there 1 s after the start of its emulated guest"), "{why}");
+    assert!(begun.elapsed() < Duration::from_secs(20) && left().is_empty(), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn what_is_no_kernel_is_refused_in_qemus_words() {
+    let _alone = alone();
+    let program = Program::new();
+    let nothing = program.path().with_file_name("kernel");
+    fs::write(&nothing, "no kernel").unwrap();
+    let qemu = Qemu::new(program.path(), Settings { kernel: Some(nothing), ..emulated() });
+    if !usable(&qemu) {
+        return;
+    }
+    let why = qemu.start().err().unwrap().to_string();
+    assert!(why.contains("ended before its agent was there; its last words:\n    qemu"), "{why}");
+    let nowhere = Settings { kernel: Some(PathBuf::from("/nowhere/vmlinuz")), ..emulated() };
+    let missing = Qemu::new(program.path(), nowhere).probe().unwrap_err().to_string();
+    assert!(missing.contains("a file of the guest's kernel, /nowhere/vmlinuz, cannot be read: "), "{missing}");
+}
+
+#[test]
+fn more_memory_than_the_guest_has_is_an_error_with_its_last_words_and_a_killed_lab_leaves_no_guest() {
+    let _alone = alone();
+    let program = Program::new();
+    let qemu = Qemu::new(program.path(), Settings { vcpus: 2, ..emulated() });
+    if !usable(&qemu) {
+        return;
+    }
+    let mut site = qemu.start().unwrap();
+    let mut link = site.link().unwrap();
+    // The second processor is there, and a table of 2 GiB is not.
+    let answer = trial_of(&mut link, 1, 1 << 20);
+    assert!(matches!(answer, Ok(FromAgent::TrialDone(_))), "{answer:?}, {:?}", site.log());
+    let answer = trial_of(&mut link, 1, 2 << 30);
+    assert!(matches!(answer, Err(WireError::Closed) | Ok(FromAgent::Failed { .. })), "{answer:?}");
+    drop(site);
+    assert_eq!(left(), [""; 0]);
+    let mut lab = lab("environments::qemu::a_lab_to_be_killed", &program, &[]);
+    let guest = wait_for(|| children(lab.id()).first().copied());
+    signal(lab.id(), libc::SIGKILL);
+    lab.wait().unwrap();
+    wait_for(|| (!crate::bench::lives(guest)).then_some(()));
+}
+
+/// No test: what the test above runs as a process of its own.
+#[test]
+#[ignore = "run by another test"]
+fn a_lab_to_be_killed() {
+    as_lab(|program| Qemu::new(program, emulated()).start().unwrap());
+}
+
+#[test]
+#[ignore = "prints how long sites take"]
+fn how_long_guests_take() {
+    let _alone = alone();
+    let program = Program::new();
+    for (port, modules) in [(Port::Virtio, emulated().modules), (Port::Serial, Vec::new())] {
+        let qemu = Qemu::new(program.path(), Settings { port, modules, ..emulated() });
+        if usable(&qemu) {
+            println!("{port:?} port");
+            print_times(&qemu, 0);
+        }
+    }
+}
+
+#[test]
+fn the_serial_port_does_without_modules() {
+    let _alone = alone();
+    let program = Program::new();
+    let settings = Settings { port: Port::Serial, modules: Vec::new(), ..emulated() };
+    let qemu = Qemu::new(program.path(), settings);
+    if !usable(&qemu) {
+        return;
+    }
+    let mut site = qemu.start().unwrap();
+    let mut link = site.link().unwrap();
+    // More than is on its way at once, and as much as a slow port carries in a moment.
+    let hello = ToAgent::Hello { protocol: PROTOCOL, version: "v".repeat(64 << 10) };
+    write_frame(&mut link.to_agent, &hello).unwrap();
+    let answer = read_frame(&mut link.from_agent);
+    assert!(matches!(answer, Ok(FromAgent::Hello { protocol: PROTOCOL, .. })), "{answer:?}, {:?}", site.log());
+    let answer = trial_of(&mut link, 0, 1 << 20);
+    assert!(matches!(answer, Ok(FromAgent::TrialDone(_))), "{answer:?}, {:?}", site.log());
+}
+
+#[test]
+fn the_processor_is_given_a_bounded_try() {
+    let _alone = alone();
+    let program = Program::new();
+    let limit = Duration::from_secs(3);
+    let qemu = Qemu::new(program.path(), Settings { accel: Accel::Auto, test_limit: limit, ..emulated() });
+    if !usable(&qemu) {
+        return;
+    }
+    let begun = Instant::now();
+    let emulated = qemu.emulated();
+    assert!(begun.elapsed() < limit + Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert_eq!(qemu.emulated(), emulated, "found out once");
+    assert!(emulated || fs::metadata("/dev/kvm").is_ok());
+    assert_eq!(left(), [""; 0]);
+}

@@ -1,0 +1,349 @@
+//! A full Linux guest in QEMU, from a kernel and the program alone.
+//!
+//! There is no disk image: the initial file system is the program as the first process, and the kernel modules that are
+//! asked for. Nothing lies on this machine's disk either; the file system is handed over in memory. The first serial port
+//! is the guest's console and becomes the site's log, the second or a virtio port carries the frames, paced as `model::credit` says. QEMU
+//! is a child like any other and dies with the lab, and the guest with it.
+//!
+//! It is fast only where the processor runs the guest itself. Where that does not work, in a bounded test, the guest is
+//! emulated, and says so.
+
+use crate::child::Piped;
+use crate::cpio::Cpio;
+use baremark_model::credit::{self, Credit, ToGuest};
+use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
+use std::fs::{self, File};
+use std::io::{self, PipeReader};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, ChildStdout, Command};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+/// The emulator's program.
+const QEMU: &str = "qemu-system-x86_64";
+/// What a kernel such as Debian's needs for a virtio port, in the order in which they are loaded.
+const VIRTIO_PORT_MODULES: &[&str] = &[
+    "drivers/virtio/virtio_ring",
+    "drivers/virtio/virtio",
+    "drivers/virtio/virtio_pci_modern_dev",
+    "drivers/virtio/virtio_pci_legacy_dev",
+    "drivers/virtio/virtio_pci",
+    "drivers/char/virtio_console",
+];
+
+/// What carries the frames. Both are paced in the same way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Port {
+    /// The second serial port, which every kernel knows. It takes a byte or some at a time and is slow with long frames.
+    #[default]
+    Serial,
+    /// A port of virtio, which takes pages at a time and may need kernel modules.
+    Virtio,
+}
+
+impl Port {
+    /// Its name in the guest.
+    fn path(self) -> &'static str {
+        match self {
+            Port::Serial => "/dev/ttyS1",
+            Port::Virtio => "/dev/vport0p1",
+        }
+    }
+}
+
+/// What runs the guest's instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Accel {
+    /// The processor where a test boot shows that it can, else the emulator.
+    #[default]
+    Auto,
+    /// The processor, by KVM.
+    Kvm,
+    /// The emulator: exercises the mechanics and measures nothing.
+    Tcg,
+}
+
+/// How guests are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The kernel, a bzImage; this machine's own under /boot when `None`.
+    pub kernel: Option<PathBuf>,
+    /// Kernel modules, loaded in this order.
+    pub modules: Vec<PathBuf>,
+    /// Words for the kernel's command line, after ours.
+    pub kernel_options: Vec<String>,
+    /// What carries the frames.
+    pub port: Port,
+    /// Virtual processors.
+    pub vcpus: usize,
+    /// Memory, in bytes.
+    pub memory_bytes: u64,
+    /// What runs its instructions.
+    pub accel: Accel,
+    /// How long a guest may take until its agent listens.
+    pub boot_limit: Duration,
+    /// How long the test boot of [`Accel::Auto`] may take.
+    pub test_limit: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            kernel: None,
+            modules: Vec::new(),
+            kernel_options: Vec::new(),
+            port: Port::Serial,
+            vcpus: 1,
+            memory_bytes: 512 << 20,
+            accel: Accel::Auto,
+            boot_limit: Duration::from_secs(60),
+            test_limit: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Settings {
+    /// With the kernel that `scripts/fetch-kernel` has put into a folder, and with its modules for a fast port.
+    #[must_use]
+    pub fn of_fetched(folder: &Path) -> Self {
+        let module = |name: &&str| folder.join("modules/kernel").join(format!("{name}.ko"));
+        Settings {
+            kernel: Some(folder.join("vmlinuz")),
+            modules: VIRTIO_PORT_MODULES.iter().map(module).collect(),
+            port: Port::Virtio,
+            ..Settings::default()
+        }
+    }
+}
+
+/// The qemu environment: boots one guest for each site.
+pub struct Qemu {
+    program: PathBuf,
+    settings: Settings,
+    initial: OnceLock<File>,
+    emulated: OnceLock<bool>,
+}
+
+impl Qemu {
+    /// With this program as the guest's first process, usually the one that is running; it must be static.
+    #[must_use]
+    pub fn new(program: PathBuf, settings: Settings) -> Self {
+        Qemu { program, settings, initial: OnceLock::new(), emulated: OnceLock::new() }
+    }
+
+    fn kernel(&self) -> PathBuf {
+        self.settings.kernel.clone().unwrap_or_else(|| {
+            let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+            PathBuf::from(format!("/boot/vmlinuz-{}", release.trim()))
+        })
+    }
+
+    /// Says which file of the guest cannot be read.
+    fn guest_is_there(&self) -> Result<(), Missing> {
+        for file in std::iter::once(&self.kernel()).chain(&self.settings.modules) {
+            File::open(file).map_err(|why| Missing {
+                what: format!("a file of the guest's kernel, {}, cannot be read: {why}", file.display()),
+                remedy: "give a bzImage and its modules, such as scripts/fetch-kernel gets".to_owned(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The initial file system, made once and kept in memory.
+    fn initial(&self) -> Result<&File, SiteError> {
+        if let Some(made) = self.initial.get() {
+            return Ok(made);
+        }
+        let made = self.make_initial()?;
+        Ok(self.initial.get_or_init(|| made))
+    }
+
+    fn make_initial(&self) -> Result<File, SiteError> {
+        let read = |path: &Path| {
+            fs::read(path).map_err(|source| SiteError::Io { what: format!("reading {}", path.display()), source })
+        };
+        let program = read(&self.program)?;
+        let modules = self.settings.modules.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+        let write = || {
+            let mut cpio = Cpio::new(io::BufWriter::new(in_memory()?));
+            for folder in ["dev", "proc", "sys", "tmp", "modules"] {
+                cpio.folder(folder)?;
+            }
+            // What the first process says before it has mounted anything goes here.
+            cpio.character_device("dev/console", 5, 1)?;
+            for (place, module) in modules.iter().enumerate() {
+                cpio.file(&format!("modules/{place:03}"), module)?;
+            }
+            cpio.program("init", &program)?;
+            cpio.finish()?.into_inner().map_err(io::IntoInnerError::into_error)
+        };
+        write().map_err(|source| SiteError::Io { what: "making the guest's initial file system".to_owned(), source })
+    }
+
+    fn command(&self, emulated: bool) -> Result<Command, SiteError> {
+        let settings = &self.settings;
+        let mut command = Command::new(QEMU);
+        command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35"]);
+        command.args(if emulated {
+            ["-accel", "tcg,thread=multi", "-cpu", "max"]
+        } else {
+            ["-accel", "kvm", "-cpu", "host"]
+        });
+        command.arg("-smp").arg(settings.vcpus.to_string());
+        command.arg("-m").arg(format!("{}M", settings.memory_bytes.div_ceil(1 << 20)));
+        command.arg("-kernel").arg(self.kernel());
+        let initial = self.initial()?.as_raw_fd();
+        command.arg("-initrd").arg(format!("/proc/{}/fd/{initial}", std::process::id()));
+        let mut words = vec!["console=ttyS0", "quiet", "panic=-1"];
+        words.extend(settings.kernel_options.iter().map(String::as_str));
+        words.extend(["--", "agent", "--guest", settings.port.path()]);
+        command.arg("-append").arg(words.join(" "));
+        command.args(["-chardev", "file,id=console,path=/dev/stderr", "-serial", "chardev:console"]);
+        command.args(["-chardev", "stdio,id=frames,signal=off"]);
+        match settings.port {
+            Port::Serial => command.args(["-serial", "chardev:frames"]),
+            Port::Virtio => {
+                command.args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=frames,name=baremark"])
+            }
+        };
+        Ok(command)
+    }
+
+    /// Boots a guest and waits until its agent listens.
+    fn boot(&self, emulated: bool, limit: Duration) -> Result<QemuSite, SiteError> {
+        let mut guest = Piped::spawn(&mut self.command(emulated)?)?;
+        let Some(streams) = guest.streams() else {
+            let source = io::Error::from(io::ErrorKind::NotConnected);
+            return Err(SiteError::Io { what: "piping to QEMU".to_owned(), source });
+        };
+        match connect(streams, limit) {
+            Ok(link) => Ok(QemuSite { guest, link: Some(link) }),
+            Err(why) => {
+                guest.kill();
+                let accel = if emulated { "emulated" } else { "KVM" };
+                let what = match why {
+                    NotThere::Ended => format!("the {accel} guest ended before its agent was there"),
+                    NotThere::Silent => {
+                        format!("the agent was not there {} s after the start of its {accel} guest", limit.as_secs())
+                    }
+                    NotThere::Pipe(source) => return Err(SiteError::Io { what: "piping to QEMU".to_owned(), source }),
+                };
+                Err(SiteError::NotReady { what, log: guest.log() })
+            }
+        }
+    }
+
+    /// Whether a guest reaches its agent within the test's limit when the processor runs it.
+    fn kvm_works(&self) -> bool {
+        let device = File::options().read(true).write(true).open("/dev/kvm");
+        device.is_ok() && self.boot(false, self.settings.test_limit).is_ok()
+    }
+}
+
+impl Environment for Qemu {
+    fn name(&self) -> &'static str {
+        "qemu"
+    }
+
+    fn probe(&self) -> Result<(), Missing> {
+        let ran = crate::child::run(Command::new(QEMU).arg("--version"), Duration::from_secs(10));
+        let why = match ran {
+            Ok(ran) if ran.well() => None,
+            Ok(ran) => Some(ran.failure()),
+            Err(why) => Some(why.to_string()),
+        };
+        if let Some(why) = why {
+            let remedy = "install QEMU for x86-64 (qemu-system-x86 on Debian)".to_owned();
+            return Err(Missing { what: format!("{QEMU} does not run: {why}"), remedy });
+        }
+        if !self.program.is_file() {
+            let what = format!("the agent's program {} is not there", self.program.display());
+            let remedy = "install baremark again; it runs itself as its agent".to_owned();
+            return Err(Missing { what, remedy });
+        }
+        if let Some(word) =
+            self.settings.kernel_options.iter().find(|word| *word == "--" || word.contains(char::is_whitespace))
+        {
+            let what = format!("'{word}' is not one word of a kernel's command line");
+            return Err(Missing { what, remedy: "give the words one by one, and no --".to_owned() });
+        }
+        self.guest_is_there()
+    }
+
+    fn emulated(&self) -> bool {
+        match self.settings.accel {
+            Accel::Kvm => false,
+            Accel::Tcg => true,
+            Accel::Auto => *self.emulated.get_or_init(|| !self.kvm_works()),
+        }
+    }
+
+    fn start(&self) -> Result<Box<dyn Site>, SiteError> {
+        self.probe()?;
+        Ok(Box::new(self.boot(self.emulated(), self.settings.boot_limit)?))
+    }
+}
+
+/// A file that has no name and is gone with its last user.
+fn in_memory() -> io::Result<File> {
+    // SAFETY: the name ends in zero and lives through the call.
+    let descriptor = unsafe { libc::memfd_create(c"baremark-initial".as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made it for us, and nobody else knows its number.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
+}
+
+/// Why there is no agent.
+enum NotThere {
+    /// The guest is gone.
+    Ended,
+    /// The time is over.
+    Silent,
+    /// No pipe could be had.
+    Pipe(io::Error),
+}
+
+/// Carries frames between the guest's port and a pipe, once the guest says that it listens.
+fn connect((from_port, to_port): (ChildStdout, ChildStdin), limit: Duration) -> Result<Link, NotThere> {
+    let (from_agent, passed): (PipeReader, _) = io::pipe().map_err(NotThere::Pipe)?;
+    let credit = Arc::new(Credit::default());
+    let granted = Arc::clone(&credit);
+    let (ready, is_ready) = sync_channel(1);
+    thread::spawn(move || {
+        // Whoever waits for a guest that is too late has left.
+        let tell = move || ready.send(()).unwrap_or_default();
+        credit::from_guest(from_port, tell, passed, &granted)
+    });
+    match is_ready.recv_timeout(limit) {
+        Ok(()) => {
+            let to_agent = Box::new(ToGuest { port: to_port, credit });
+            Ok(Link { from_agent: Box::new(from_agent), to_agent })
+        }
+        Err(RecvTimeoutError::Disconnected) => Err(NotThere::Ended),
+        Err(RecvTimeoutError::Timeout) => Err(NotThere::Silent),
+    }
+}
+
+struct QemuSite {
+    guest: Piped,
+    link: Option<Link>,
+}
+
+impl Site for QemuSite {
+    fn link(&mut self) -> Option<Link> {
+        self.link.take()
+    }
+
+    fn kill(&mut self) {
+        self.guest.kill();
+    }
+
+    fn log(&self) -> Vec<String> {
+        self.guest.log()
+    }
+}

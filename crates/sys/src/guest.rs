@@ -1,0 +1,121 @@
+//! What the first process of a guest has to do, because there is nobody else: mount, load, set up a port, bury the dead,
+//! switch off.
+
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::{io, mem};
+
+/// Mounts a file system that the kernel itself provides, such as `proc`, on a folder; one that is there already is right.
+///
+/// # Errors
+/// What `mount(2)` gives.
+pub fn mount(kind: &str, folder: &str) -> io::Result<()> {
+    let (kind, folder) = (CString::new(kind)?, CString::new(folder)?);
+    let flags = libc::MS_NOSUID;
+    // SAFETY: both strings end in zero and live through the call; no data is passed.
+    let rc = unsafe { libc::mount(kind.as_ptr(), folder.as_ptr(), kind.as_ptr(), flags, std::ptr::null()) };
+    match (rc, io::Error::last_os_error()) {
+        (0, _) => Ok(()),
+        (_, why) if why.raw_os_error() == Some(libc::EBUSY) => Ok(()),
+        (_, why) => Err(why),
+    }
+}
+
+/// Loads a kernel module from a file; one that is there already is right.
+///
+/// # Errors
+/// What opening the file or `finit_module(2)` gives.
+pub fn load_module(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    // SAFETY: an open descriptor, no parameters (an empty string that ends in zero), no flags.
+    let rc = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
+    match (rc, io::Error::last_os_error()) {
+        (0, _) => Ok(()),
+        (_, why) if why.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+        (_, why) => Err(why),
+    }
+}
+
+/// Opens a port for bytes as they are. A serial port is a terminal: no echo, no signals, no line editing, and what came
+/// before is thrown away. A virtio port carries nothing but bytes anyway.
+///
+/// # Errors
+/// What opening, `tcgetattr(3)` or `tcsetattr(3)` give.
+pub fn open_raw(port: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY).open(port)?;
+    // SAFETY: a termios is plain numbers; all zeros is a valid one.
+    let mut settings: libc::termios = unsafe { mem::zeroed() };
+    // SAFETY: an open descriptor and a termios that lives through the call.
+    if unsafe { libc::tcgetattr(file.as_raw_fd(), &raw mut settings) } != 0 {
+        let why = io::Error::last_os_error();
+        return if why.raw_os_error() == Some(libc::ENOTTY) { Ok(file) } else { Err(why) };
+    }
+    // SAFETY: changes only the termios that it is given.
+    unsafe { libc::cfmakeraw(&raw mut settings) };
+    // A virtual port is as fast as it is, but waits some characters' time before it reports a few.
+    settings.c_cflag = (settings.c_cflag & !libc::CBAUD) | libc::B115200 | libc::CLOCAL | libc::CREAD;
+    // SAFETY: an open descriptor and a termios that lives through the call.
+    if unsafe { libc::tcsetattr(file.as_raw_fd(), libc::TCSAFLUSH, &raw const settings) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
+}
+
+/// Waits until everything written to the port has left; what a virtio port has taken has left.
+///
+/// # Errors
+/// What `tcdrain(3)` gives.
+pub fn drain(port: &File) -> io::Result<()> {
+    // SAFETY: an open descriptor; no memory is touched.
+    let rc = unsafe { libc::tcdrain(port.as_raw_fd()) };
+    match (rc, io::Error::last_os_error()) {
+        (0, _) => Ok(()),
+        (_, why) if why.raw_os_error() == Some(libc::ENOTTY) => Ok(()),
+        (_, why) => Err(why),
+    }
+}
+
+/// Buries every process that ends, our own children and orphans, until `child` does; its exit status, or 128 and the
+/// number of the signal that ended it.
+///
+/// # Errors
+/// What `waitpid(2)` gives.
+pub fn reap_until(child: u32) -> io::Result<i32> {
+    loop {
+        let mut status = 0;
+        // SAFETY: -1 is "any child"; the status lives through the call.
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, 0) };
+        match u32::try_from(pid) {
+            Ok(pid) if pid == child && libc::WIFEXITED(status) => return Ok(libc::WEXITSTATUS(status)),
+            Ok(pid) if pid == child => return Ok(128 + libc::WTERMSIG(status)),
+            Ok(_) => {}
+            Err(_) => {
+                let why = io::Error::last_os_error();
+                if why.kind() != io::ErrorKind::Interrupted {
+                    return Err(why);
+                }
+            }
+        }
+    }
+}
+
+/// Switches the machine off.
+///
+/// # Errors
+/// What `reboot(2)` gives; it returns for no other reason. Nothing happens unless the caller is the first process.
+pub fn power_off() -> io::Result<()> {
+    if std::process::id() != 1 {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "only the first process may switch the machine off",
+        ));
+    }
+    // SAFETY: a number; no memory of ours is touched.
+    unsafe { libc::sync() };
+    // SAFETY: a number; it does not return unless it fails.
+    unsafe { libc::reboot(libc::RB_POWER_OFF) };
+    Err(io::Error::last_os_error())
+}
