@@ -3,14 +3,15 @@
 use crate::exit::Refusal;
 use baremark_environments::container::{Container, Network, Seccomp, Settings as ContainerSettings};
 use baremark_environments::native::Native;
+use baremark_environments::qemu::{Accel, Qemu, Settings as QemuSettings};
 use baremark_environments::ssh::{Settings as SshSettings, Ssh};
 use baremark_model::descriptor::Value;
-use baremark_model::plan::Plan;
+use baremark_model::plan::{Limits, Plan};
 use baremark_model::scale;
 use baremark_model::site::Environment;
 use baremark_model::study::Study;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 type Settings = BTreeMap<String, Value>;
 
@@ -24,6 +25,7 @@ fn place(name: &str, settings: &Settings, program: PathBuf) -> Option<Box<dyn En
     match name {
         "container" => Some(Box::new(container(settings, program))),
         "ssh" => Some(Box::new(ssh(settings, program))),
+        "qemu" => Some(Box::new(qemu(settings, program))),
         _ => None,
     }
 }
@@ -49,21 +51,23 @@ pub fn of_plan(
     Ok(places)
 }
 
-/// Which places of a study cannot be used here, and why. A place that needs a setting which the study does not give is
-/// left to planning, which says so with its line.
-pub fn missing(study: &Study) -> Result<BTreeMap<String, String>, Refusal> {
-    let mut missing = BTreeMap::new();
+/// What planning must know of a study's places: which cannot be used here, and which are emulated. A place that needs a
+/// setting which the study does not give is left to planning, which says so with its line.
+pub fn limit(study: &Study, limits: &mut Limits) -> Result<(), Refusal> {
     let named = study.factors.iter().filter(|factor| factor.key == "environment").flat_map(|factor| &factor.levels);
     for name in named.map(ToString::to_string).collect::<BTreeSet<_>>() {
         let settings = study.environments.get(&name).cloned().unwrap_or_default();
         if name == "ssh" && !settings.contains_key("host") {
             continue;
         }
-        if let Some(Err(why)) = place(&name, &settings, program()?).map(|place| place.probe()) {
-            missing.insert(name, why.to_string());
+        let Some(place) = place(&name, &settings, program()?) else { continue };
+        if let Err(why) = place.probe() {
+            limits.absent.insert(name, why.to_string());
+        } else if place.emulated() {
+            limits.emulated.insert(name);
         }
     }
-    Ok(missing)
+    Ok(())
 }
 
 /// Whether a place can be used with its defaults: `None` where that cannot be said without settings.
@@ -100,4 +104,26 @@ fn ssh(settings: &Settings, program: PathBuf) -> Ssh {
     };
     let destination = word(settings, "host").unwrap_or_default().to_owned();
     Ssh::new(program, SshSettings { destination, port, ..Default::default() })
+}
+
+/// `kernel` may name a folder that scripts/fetch-kernel has filled: then its modules give the guest a fast port.
+fn qemu(settings: &Settings, program: PathBuf) -> Qemu {
+    let kernel = word(settings, "kernel").map(Path::new);
+    let mut made = match kernel {
+        Some(folder) if folder.is_dir() => QemuSettings::of_fetched(folder),
+        kernel => QemuSettings { kernel: kernel.map(Path::to_owned), ..QemuSettings::default() },
+    };
+    made.vcpus = match settings.get("vcpus") {
+        Some(Value::Count(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
+        _ => baremark_sys::affinity::allowed_cpus().map_or(1, |cpus| cpus.len()),
+    };
+    if let Some(Value::SizeBytes(size)) = settings.get("memory") {
+        made.memory_bytes = size.0;
+    }
+    made.accel = match word(settings, "accel") {
+        Some("kvm") => Accel::Kvm,
+        Some("tcg") => Accel::Tcg,
+        _ => Accel::Auto,
+    };
+    Qemu::new(program, made)
 }

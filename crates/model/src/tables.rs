@@ -114,8 +114,8 @@ const QEMU: &[Knob] = &[
     Knob {
         key: "kernel",
         kind: Kind::Text,
-        default: Default::Derived("the newest kernel found on this machine"),
-        help: "the guest's kernel, a bzImage",
+        default: Default::Derived("this machine's own, under /boot"),
+        help: "the guest's kernel: a bzImage, or a folder that scripts/fetch-kernel has filled",
     },
 ];
 

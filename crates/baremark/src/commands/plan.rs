@@ -22,7 +22,7 @@ pub fn of(source: &Source, mode: Mode) -> Result<Plan, Refusal> {
     let wrong = |problems: Problems| Refusal::bad_input(problems);
     let study = study::parse(&source.name, &source.bytes, &descriptors()).map_err(wrong)?;
     let mut limits = limits()?;
-    limits.absent.extend(places::missing(&study)?);
+    places::limit(&study, &mut limits)?;
     let plan = resolve(&source.name, &study, &limits, mode);
     plan.map_err(|problems| match limits.absent.is_empty() {
         true => wrong(problems),
