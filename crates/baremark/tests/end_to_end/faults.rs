@@ -30,7 +30,7 @@ fn a_full_disk_stops_the_run_and_keeps_what_was_stored() {
         return;
     }
     let bench = Bench::new();
-    bench.write("small.toml", SMALL.replace("most_blocks = 12", "most_blocks = 400"));
+    bench.write("small.toml", SMALL.replace("most_blocks = 12", "most_blocks = 400").replace("60 s", "10 min"));
     fs::create_dir(bench.path("store")).unwrap();
     let program = env!("CARGO_BIN_EXE_baremark");
     // A disk of one MiB of its own, seen by this process tree alone, and what the store looks like once it is full.
