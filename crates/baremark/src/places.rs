@@ -90,11 +90,7 @@ fn container(settings: &Settings, program: PathBuf) -> Container {
     };
     let network = if word(settings, "network") == Some("host") { Network::Host } else { Network::None };
     let seccomp = if word(settings, "seccomp") == Some("off") { Seccomp::Off } else { Seccomp::On };
-    let container = Container::new(program, ContainerSettings { memory_bytes, network, seccomp, ..Default::default() });
-    match word(settings, "engine") {
-        Some("docker") => container.with_engine("docker"),
-        _ => container,
-    }
+    Container::new(program, ContainerSettings { memory_bytes, network, seccomp, ..Default::default() })
 }
 
 fn ssh(settings: &Settings, program: PathBuf) -> Ssh {

@@ -49,7 +49,7 @@ pub const PLACES: &[Place] = &[
     },
     Place {
         name: "container",
-        help: "a container made of this program alone",
+        help: "a container (podman) made of this program alone",
         on_this_machine: false,
         settings: CONTAINER,
     },
@@ -66,12 +66,6 @@ pub const PLACES: &[Place] = &[
 pub const ENVIRONMENTS: &[&str] = &["native", "microvm", "null", "container", "qemu", "ssh"];
 
 const CONTAINER: &[Knob] = &[
-    Knob {
-        key: "engine",
-        kind: Kind::Choice(&["podman", "docker"]),
-        default: Default::Typed("podman"),
-        help: "the container engine",
-    },
     Knob {
         key: "memory",
         kind: Kind::Size { min: 16 << 20, max: 1 << 46 },
