@@ -10,6 +10,7 @@ use baremark_model::document::LookRow;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::plan::Plan;
 use baremark_model::site::Environment;
+use baremark_model::units::Nanos;
 use baremark_model::wire::TrialResult;
 use baremark_stats::{Decision, Independence, Look, PairedRatio, StopReason, StoppingRule};
 use std::collections::BTreeMap;
@@ -300,15 +301,15 @@ impl State {
     }
 }
 
-/// A trial whose arms can differ because the machine was taken away from it is flagged: time lost, as seen before and
-/// after the phases, by over half of the width that the study wants to reach.
+/// A trial is flagged when somebody else took the processor for so long, as seen before or after the phases, that one such
+/// stand-still inside a phase would move it by half of the precision asked for. Timer ticks are far shorter.
 fn flag_lost_time(result: &mut TrialResult, plan: &Plan) {
-    let limit = plan.design.precision.0 / 2.0;
+    let felt = Nanos(plan.design.phase.0).seconds() * plan.design.precision.0 / 2.0;
     for (when, lost) in [("before", result.lost_before), ("after", result.lost_after)] {
-        if lost.share > limit {
-            result
-                .flags
-                .push(format!("time lost to others {when} the phases exceeded half of the precision asked for"));
+        if Nanos(lost.longest_ns).seconds() > felt {
+            let text =
+                format!("{when} the phases the processor was taken away for longer than half of the precision allows");
+            result.flags.push(text);
         }
     }
 }
