@@ -12,5 +12,6 @@ pub mod trial;
 
 mod audit;
 mod buffers;
+mod job;
 mod pace;
 mod sealed;

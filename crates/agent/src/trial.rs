@@ -5,10 +5,11 @@
 //! runs as two halves, which are compared later.
 
 use crate::executors::{direct::Direct, null::Null};
-use crate::{audit, buffers, buffers::Buffers, pace, sealed};
+use crate::{audit, buffers, buffers::Buffers, job, pace, sealed};
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::job::JobError;
 use baremark_model::scale::extra;
 use baremark_model::seam::{
     Body, Executor, Fault, MemoryError, Prepared, RankTime, Sample, TickRate, Verification, Work, WorkloadError,
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 /// For how long lost time is looked for, before and after the phases.
 const LOST_TIME_LOOK: Duration = Duration::from_millis(10);
 /// For how long the time-stamp counter is calibrated where nobody tells its rate.
-const CALIBRATION: Duration = Duration::from_millis(50);
+pub(crate) const CALIBRATION: Duration = Duration::from_millis(50);
 /// Entries whose median gives the cost of an empty run.
 const EMPTY_RUNS: usize = 9;
 /// The warm-in before a phase, as a share of the phase.
@@ -57,6 +58,9 @@ pub enum TrialError {
     /// The CPUs that may be used could not be asked for.
     #[error("asking which CPUs may be used: {0}")]
     Affinity(#[source] std::io::Error),
+    /// A job gave no result.
+    #[error(transparent)]
+    Job(#[from] JobError),
     /// A rank did not come back.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -77,6 +81,9 @@ impl TrialError {
 /// # Errors
 /// When it could not be run to its end; what ran but was not as asked comes back as a void result instead.
 pub fn run(spec: &TrialSpec, progress: &mut dyn FnMut(usize, usize)) -> Result<TrialResult, TrialError> {
+    if let Some(job) = baremark_programs::find(&spec.workload) {
+        return job::run(spec, job, progress);
+    }
     let begun = Instant::now();
     let (rate, _) = clock::tick_rate(CALIBRATION)?;
     let workload = baremark_workloads::find(&spec.workload)
@@ -136,7 +143,7 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn FnMut(usize, usize)) -> Result<T
 }
 
 /// The arm of each ensemble; this agent runs ensembles of one member.
-fn single_members(spec: &TrialSpec) -> Result<Vec<&ResolvedArm>, TrialError> {
+pub(crate) fn single_members(spec: &TrialSpec) -> Result<Vec<&ResolvedArm>, TrialError> {
     let mut arms = Vec::new();
     for (index, arm) in spec.arms.iter().enumerate() {
         match arm.members.as_slice() {
@@ -158,17 +165,13 @@ fn single_members(spec: &TrialSpec) -> Result<Vec<&ResolvedArm>, TrialError> {
 /// Starts an arm's executor and lets it touch the memory that it will use, so that no page is mapped for the first time
 /// while it is timed.
 fn start(spec: &TrialSpec, arm: &ResolvedArm, memory: &mut [u64]) -> Result<Box<dyn Executor>, TrialError> {
-    let found = if spec.cpus.is_empty() { allowed_cpus().map_err(TrialError::Affinity)? } else { spec.cpus.clone() };
-    let Some(cpus) = found.get(..arm.ranks) else {
-        let what = format!("{} ranks are asked for on {} CPUs", arm.ranks, found.len());
-        return Err(TrialError::Spec { what, remedy: "give the place more CPUs, or set ranks".to_owned() });
-    };
+    let cpus = cpus_of(spec, arm)?;
     Ok(match arm.executor {
-        ExecutorKind::Direct => Box::new(Direct::new(cpus)?),
-        ExecutorKind::Null => Box::new(Null::new(cpus)?),
+        ExecutorKind::Direct => Box::new(Direct::new(&cpus)?),
+        ExecutorKind::Null => Box::new(Null::new(&cpus)?),
         ExecutorKind::Microvm => {
             let mut microvm = Microvm::start(&baremark_microvm::Config {
-                cpus: cpus.to_vec(),
+                cpus,
                 guest_page: arm.page,
                 guest_tables: arm.guest_tables.unwrap_or_default(),
                 watchdog: Duration::from_nanos(spec.watchdog_ns),
@@ -178,6 +181,18 @@ fn start(spec: &TrialSpec, arm: &ResolvedArm, memory: &mut [u64]) -> Result<Box<
             Box::new(microvm)
         }
     })
+}
+
+/// The CPUs of an arm's ranks, in order.
+pub(crate) fn cpus_of(spec: &TrialSpec, arm: &ResolvedArm) -> Result<Vec<usize>, TrialError> {
+    let found = if spec.cpus.is_empty() { allowed_cpus().map_err(TrialError::Affinity)? } else { spec.cpus.clone() };
+    match found.get(..arm.ranks) {
+        Some(cpus) => Ok(cpus.to_vec()),
+        None => {
+            let what = format!("{} ranks are asked for on {} CPUs", arm.ranks, found.len());
+            Err(TrialError::Spec { what, remedy: "give the place more CPUs, or set ranks".to_owned() })
+        }
+    }
 }
 
 type Inspection = (PagesSeen, Result<(), String>);
@@ -199,7 +214,7 @@ fn judge_pages(index: usize, arm: &ResolvedArm, before: &Inspection, after: &Ins
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds of a short look")]
-fn look_for_lost_time(rate: TickRate) -> LostTime {
+pub(crate) fn look_for_lost_time(rate: TickRate) -> LostTime {
     let seen = gaps::measure(LOST_TIME_LOOK, gaps::THRESHOLD, rate);
     LostTime {
         looked_ns: (seen.seconds * 1e9) as u64,

@@ -2,6 +2,7 @@
 
 use crate::exit::Refusal;
 use baremark_lab::analysis::Run;
+use baremark_model::command;
 use baremark_model::descriptor::Descriptor;
 use baremark_model::plan::Limits;
 use baremark_model::units::Bytes;
@@ -43,12 +44,17 @@ impl Context {
 
 /// The descriptors of every workload that this program has.
 pub fn descriptors() -> Vec<&'static Descriptor> {
-    baremark_workloads::all().iter().map(|workload| workload.descriptor()).collect()
+    let workloads = baremark_workloads::all().iter().map(|workload| workload.descriptor());
+    workloads.chain(baremark_programs::all().iter().map(|job| job.descriptor())).collect()
 }
 
 /// The descriptor of the workload that a stored run names.
 pub fn descriptor_of(run: &Run) -> Result<&'static Descriptor, Refusal> {
     let kind = &run.plan.workload;
+    // What a study defines itself stands in its own plan.
+    if let Some(program) = run.plan.arms.iter().find_map(|planned| command::of_arm(&planned.arm)) {
+        return Ok(command::descriptor(program));
+    }
     let found = descriptors().into_iter().find(|descriptor| descriptor.kind == kind);
     found.ok_or_else(|| Refusal::failure(format!("run {} is of a workload that this version lacks: {kind}", run.id)))
 }

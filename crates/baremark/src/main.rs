@@ -17,7 +17,7 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, check, compare, completions, doctor, history, list, load, man, plan, predict, report, resume, run,
+    agent, check, compare, completions, doctor, history, keep, list, load, man, plan, predict, report, resume, run,
     verify_scale,
 };
 use context::Context;
@@ -155,6 +155,9 @@ enum Command {
         #[arg(long, value_name = "PORT")]
         guest: Option<PathBuf>,
     },
+    /// Keep the programs of a workload for the agent at standard input and output (agents start this)
+    #[command(hide = true)]
+    Keep,
 }
 
 fn main() -> Exit {
@@ -179,6 +182,9 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
     if let Some(Command::Agent { guest }) = &cli.command {
         let served = guest.as_deref().map_or_else(agent::run, agent::run_guest);
         return Ok((String::new(), served?));
+    }
+    if matches!(cli.command, Some(Command::Keep)) {
+        return keep::run().map(|exit| (String::new(), exit));
     }
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -206,6 +212,6 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
-        Some(Command::Agent { .. }) => unreachable!("handled above"),
+        Some(Command::Agent { .. } | Command::Keep) => unreachable!("handled above"),
     }
 }

@@ -4,6 +4,7 @@
 //! that none of them can disagree with another.
 
 use crate::arm::{ExecutorKind, PageSize, ResolvedArm};
+use crate::command::Program;
 use crate::knob::Misfit;
 use crate::units::{Bytes, Nanos, Share};
 use schemars::JsonSchema;
@@ -49,6 +50,8 @@ pub enum Kind {
     Text,
     /// `true` or `false`.
     Switch,
+    /// A list of texts.
+    Words,
 }
 
 /// A value as a study gives it, checked against its knob's kind.
@@ -71,6 +74,10 @@ pub enum Value {
     Text(String),
     /// `true` or `false`.
     Switch(bool),
+    /// A list of texts.
+    Words(Vec<String>),
+    /// An external program, as its study describes it.
+    Program(Box<Program>),
 }
 
 impl fmt::Display for Value {
@@ -83,6 +90,8 @@ impl fmt::Display for Value {
             Value::Choice(word) | Value::Text(word) => word.fmt(f),
             Value::Page(page) => page.fmt(f),
             Value::Switch(on) => on.fmt(f),
+            Value::Words(words) => f.write_str(&words.join(" ")),
+            Value::Program(program) => f.write_str(&program.argv.join(" ")),
         }
     }
 }

@@ -25,7 +25,8 @@ impl Knob {
         match (self.kind, typed) {
             (Kind::Count { .. }, DeValue::Integer(number)) => self.count(number),
             (Kind::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
-            (Kind::Count { .. } | Kind::Switch, other) => Err(self.wrong_type(other.type_str())),
+            (Kind::Words, DeValue::Array(list)) => self.words(list),
+            (Kind::Count { .. } | Kind::Switch | Kind::Words, other) => Err(self.wrong_type(other.type_str())),
             (_, DeValue::String(text)) => self.read_text(text),
             (_, other) => Err(self.wrong_type(other.type_str())),
         }
@@ -63,6 +64,7 @@ impl Knob {
                 None => Err(self.unknown_word(text, &["4k", "2m"])),
             },
             Kind::Text => Ok(Value::Text(text.to_owned())),
+            Kind::Words => Ok(Value::Words(vec![text.to_owned()])),
             Kind::Switch => text.parse().map(Value::Switch).or(Err(self.unknown_word(text, &["true", "false"]))),
         }
     }
@@ -89,6 +91,7 @@ impl Knob {
             Kind::Page => "a page size, \"4k\" or \"2m\"".to_owned(),
             Kind::Text => "text in quotation marks".to_owned(),
             Kind::Switch => "true or false".to_owned(),
+            Kind::Words => "a list of texts, such as [\"one\", \"two\"]".to_owned(),
         }
     }
 
@@ -106,6 +109,17 @@ impl Knob {
         match u64::from_str_radix(text, number.radix()) {
             Ok(value) => self.read_text(&value.to_string()),
             Err(_) => Err(self.out_of_range(text)),
+        }
+    }
+
+    fn words(&self, list: &toml::de::DeArray<'_>) -> Result<Value, Misfit> {
+        let texts = list.iter().map(|word| word.get_ref().as_str().map(str::to_owned).ok_or(word));
+        match texts.collect::<Result<Vec<_>, _>>() {
+            Ok(words) => Ok(Value::Words(words)),
+            Err(other) => Err(Misfit {
+                what: format!("'{}' has {} in it", self.key, with_article(other.get_ref().type_str())),
+                remedy: format!("write {}", self.takes()),
+            }),
         }
     }
 

@@ -7,11 +7,13 @@
 #![forbid(unsafe_code)]
 
 pub mod arm;
+pub mod command;
 pub mod comparison;
 pub mod credit;
 pub mod descriptor;
 pub mod document;
 pub mod event;
+pub mod job;
 pub mod knob;
 pub mod machine;
 pub mod plan;

@@ -346,7 +346,13 @@ impl Resolver<'_> {
         };
         if !workload.executors.contains(&executor) {
             let what = format!("workload '{}' cannot run in environment '{environment}'", workload.kind);
-            self.report(self.study.line("factors.environment"), what, "take that environment out of [factors]");
+            let why = match executor {
+                ExecutorKind::Microvm => "a microVM has no operating system, which this workload needs; ",
+                ExecutorKind::Null => "what runs nothing cannot stand for this workload; ",
+                ExecutorKind::Direct => "",
+            };
+            let remedy = format!("{why}take that environment out of [factors]");
+            self.report(self.study.line("factors.environment"), what, remedy);
             return None;
         }
         let page = match levels.get("page").cloned().or_else(|| crate::study::default_of(tables::FACTORS, "page")) {

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows the machine. What the machine and the workload make of a study is the [`plan`](crate::plan).
 
+use crate::command;
 use crate::descriptor::{Descriptor, Kind, Knob, Value};
 use crate::problem::{Problem, Problems, nearest, with_article};
 use crate::published;
@@ -12,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+mod command_section;
 
 /// A factor and the levels that the study gives it, in the order typed.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +101,7 @@ pub const MOST_LEVELS: usize = 256;
 /// Mistakes that are listed; the others are counted.
 const MOST_PROBLEMS: usize = 100;
 
-const SECTIONS: &[&str] = &["study", "workload", "factors", "environments", "design", "report"];
+const SECTIONS: &[&str] = &["study", "workload", "command", "factors", "environments", "design", "report"];
 
 /// Parses a study file. `file` is its name in messages, `workloads` are those that this program has.
 ///
@@ -195,11 +198,14 @@ impl Reader {
         let design = self.known("design", tables::DESIGN, take("design"));
         let design = self.design(&design, take("design"));
         let environments = self.environments(take("environments"));
-        let descriptor = self.workload(take("workload"), line_of_section("workload"), workloads)?;
-        let parameters = self.parameters(descriptor, take("workload"));
+        let named = self.workload(take("workload"), line_of_section("workload"), workloads)?;
+        let program = self.program(named, sections.get("command"))?;
+        let descriptor = program.as_ref().map_or(named, command::descriptor);
+        let mut parameters = self.parameters(descriptor, take("workload"));
         self.required(descriptor, &[take("workload"), take("factors")].concat(), line_of_section("workload"));
         let before = self.problems.len();
         let factors = self.factors(descriptor, take("factors"), &parameters);
+        parameters.extend(program.map(|program| (command::KIND.to_owned(), Value::Program(Box::new(program)))));
         // After a mistake among the factors, what else names one is not judged: it may be right.
         let judged = self.problems.len() == before && document.len() == sections.len();
         let layout = self.layout(descriptor, judged.then_some(&factors), take("report"));
@@ -315,6 +321,28 @@ impl Reader {
             self.report(line, format!("unknown workload kind '{kind}'"), nearest(kind, &kinds));
         }
         found
+    }
+
+    /// The program of a study whose workload is one: `Some(None)` for every other workload, `None` after a mistake.
+    fn program(
+        &mut self,
+        workload: &Descriptor,
+        section: Option<&(usize, Vec<Entry<'_>>)>,
+    ) -> Option<Option<command::Program>> {
+        match (std::ptr::eq(workload, &command::BARE), section) {
+            (true, Some((line, entries))) => self.command(*line, entries).map(Some),
+            (false, None) => Some(None),
+            (true, None) => {
+                let remedy = "write a section [command] with argv = [\"program\", \"argument\"]";
+                self.report(0, "the study's workload is a command, and no section says which".to_owned(), remedy);
+                None
+            }
+            (false, Some((line, _))) => {
+                let what = format!("[command] stands in a study whose workload is '{}'", workload.kind);
+                self.report(*line, what, "write kind = \"command\" in [workload], or drop the section");
+                None
+            }
+        }
     }
 
     /// Refuses a study that leaves out what has no default.

@@ -25,13 +25,23 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
 /// # Errors
 /// `InvalidInput` when the number is beyond what a cpu_set_t holds, else what `sched_setaffinity(2)` gives.
 pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
-    if cpu >= 8 * mem::size_of::<libc::cpu_set_t>() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU has the number {cpu}")));
-    }
+    restrict_current_thread(&[cpu])
+}
+
+/// Lets the calling thread, and whatever it starts from now on, run on `cpus` alone.
+///
+/// # Errors
+/// `InvalidInput` when a number is beyond what a cpu_set_t holds, else what `sched_setaffinity(2)` gives.
+pub fn restrict_current_thread(cpus: &[usize]) -> io::Result<()> {
     // SAFETY: a cpu_set_t is plain bits; all zeros is a valid, empty set.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: CPU_SET writes the bit `cpu`, checked above to be inside `set`.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
+    for &cpu in cpus {
+        if cpu >= 8 * mem::size_of::<libc::cpu_set_t>() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU has the number {cpu}")));
+        }
+        // SAFETY: CPU_SET writes the bit `cpu`, checked above to be inside `set`.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
     // SAFETY: `set` is a cpu_set_t of the size that is passed, and lives through the call.
     let rc = unsafe { libc::sched_setaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw const set) };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -12,6 +12,7 @@ pub mod gaps;
 pub mod guest;
 pub mod machine;
 pub mod memory;
+pub mod offspring;
 pub mod paging;
 pub mod process;
 pub mod segv;

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod completions;
 pub mod doctor;
 pub mod history;
+pub mod keep;
 pub mod list;
 pub mod load;
 pub mod man;
