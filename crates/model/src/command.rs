@@ -84,6 +84,8 @@ pub struct Reading {
     pub take: Take,
     /// By what the number is multiplied to be in the unit.
     pub scale: f64,
+    /// By what it is divided: a number, or a placeholder such as `{steps}`; empty for nothing.
+    pub per: String,
     /// Whether a run without it counts.
     pub optional: bool,
 }
@@ -158,7 +160,9 @@ impl Program {
         let beside = self.beside.iter().flat_map(|beside| &beside.argv).map(|text| ("beside", text));
         let files = self.files.values().map(|text| ("files", text));
         let environment = self.environment.values().map(|text| ("environment", text));
-        argv.chain(prepare).chain(beside).chain(files).chain(environment).map(|(key, text)| (key, text.as_str()))
+        let per = self.metrics.iter().map(|reading| ("metrics", &reading.per));
+        let texts = argv.chain(prepare).chain(beside).chain(files).chain(environment).chain(per);
+        texts.map(|(key, text)| (key, text.as_str()))
     }
 
     /// Whether `key` is a placeholder of this program.
@@ -332,6 +336,12 @@ pub const READING: &[Knob] = &[
         help: "by what the number is multiplied to be in the unit, such as \"1e-3\"",
     },
     Knob {
+        key: "per",
+        kind: Kind::Text,
+        default: Default::Typed(""),
+        help: "by what the number is divided: a number, or a parameter such as {steps}",
+    },
+    Knob {
         key: "optional",
         kind: Kind::Switch,
         default: Default::Typed("false"),
@@ -340,7 +350,7 @@ pub const READING: &[Knob] = &[
 ];
 
 /// The keys of [`READING`] that may stand in `[command.reading]`.
-pub const READING_DEFAULTS: &[&str] = &["from", "regex", "json", "take", "scale", "optional"];
+pub const READING_DEFAULTS: &[&str] = &["from", "regex", "json", "take", "scale", "per", "optional"];
 
 /// Wall time of the measured program.
 pub const WALL: Metric =

@@ -21,6 +21,9 @@ use std::net::{Ipv4Addr, TcpListener};
 /// How long what runs beside a program may take to become ready.
 const READY_LIMIT_NS: u64 = 60_000_000_000;
 
+/// What every program takes for a seed: it fits into 31 bits.
+const LARGEST_SEED: u64 = (1 << 31) - 1;
+
 /// Any external program.
 #[derive(Clone, Copy, Debug)]
 pub struct Command;
@@ -116,7 +119,7 @@ impl ReadyJob for Ready<'_> {
         let name = workshop::name(&task);
         let outcome = workshop.run(task)?;
         self.judge(&name, &outcome, &workshop)?;
-        let samples = self.samples(&name, &outcome, &workshop)?;
+        let samples = self.samples(&name, &outcome, &workshop, &texts)?;
         Ok(JobRun { samples, checked: self.checked(&outcome), flags: flags(&outcome) })
     }
 }
@@ -134,7 +137,7 @@ impl Texts<'_> {
             "ranks" => Some(self.of.around.cpus.len().to_string()),
             "folder" => Some(self.folder.clone()),
             "port" => Some(self.port.to_string()),
-            "seed" => Some(self.of.around.seed.to_string()),
+            "seed" => Some((self.of.around.seed % LARGEST_SEED).to_string()),
             _ => self.of.arm.parameters.get(key).map(ToString::to_string),
         };
         command::fill(text, value).map_err(|key| {
@@ -192,14 +195,23 @@ impl Ready<'_> {
         }
     }
 
-    fn samples(&self, name: &str, outcome: &Outcome, workshop: &Workshop) -> Result<Vec<Sample>, JobError> {
+    fn samples(
+        &self,
+        name: &str,
+        outcome: &Outcome,
+        workshop: &Workshop,
+        filled: &Texts<'_>,
+    ) -> Result<Vec<Sample>, JobError> {
         let mut texts: BTreeMap<&str, Result<String, String>> = BTreeMap::new();
         let mut samples = Vec::new();
         for reading in &self.program.metrics {
             let text = texts.entry(&reading.from).or_insert_with(|| self.text(&reading.from, outcome, workshop));
             let value = text.clone().and_then(|text| reading::value(reading, &text));
             match value {
-                Ok(Some(value)) => samples.push(Sample { metric: reading.key.clone(), value }),
+                Ok(Some(value)) => {
+                    let value = value / divisor(reading, filled)?;
+                    samples.push(Sample { metric: reading.key.clone(), value });
+                }
                 Ok(None) if reading.optional => {}
                 Ok(None) => return Err(failed(name, &lacking(reading, outcome), outcome)),
                 Err(why) => return Err(failed(name, &format!("metric {}: {why}", reading.key), outcome)),
@@ -213,6 +225,16 @@ impl Ready<'_> {
         let rules = self.program.success.present.len() + self.program.success.absent.len();
         let metrics = self.program.metrics.len();
         format!("{}, {rules} rules on its output held, {metrics} metrics were asked for", in_words(&outcome.end))
+    }
+}
+
+/// By what a metric's number is divided.
+fn divisor(reading: &Reading, filled: &Texts<'_>) -> Result<f64, JobError> {
+    let text = filled.fill(&reading.per)?;
+    match text.parse::<f64>() {
+        _ if text.is_empty() => Ok(1.0),
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err(JobError::failed(format!("metric {} is per '{text}', which is no number above 0", reading.key))),
     }
 }
 

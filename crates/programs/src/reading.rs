@@ -98,6 +98,7 @@ mod tests {
             finder,
             take,
             scale,
+            per: String::new(),
             optional: false,
         };
         value(&reading, text)

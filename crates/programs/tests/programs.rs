@@ -76,6 +76,7 @@ fn rate(from: &str) -> Reading {
         finder: Finder::Regex(r"rate (?<value>\S+)".to_owned()),
         take: Take::Only,
         scale: 2.0,
+        per: String::new(),
         optional: false,
     }
 }

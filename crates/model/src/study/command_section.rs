@@ -276,6 +276,7 @@ impl Reader {
             finder,
             take: text(known.remove("take")).and_then(|word| Take::from_word(&word)).unwrap_or(Take::Only),
             scale,
+            per: text(known.remove("per")).unwrap_or_default(),
             optional: known.remove("optional") == Some(Value::Switch(true)),
         })
     }
