@@ -10,6 +10,7 @@ use baremark_lab::price::{Price, Source as NoiseOf, price};
 use baremark_model::plan::{Cell, Mode, Plan, Treatment, resolve};
 use baremark_model::problem::Problems;
 use baremark_model::study;
+use baremark_model::tables::WORKLOAD;
 use baremark_model::units::{Nanos, Share};
 use std::fmt::Write;
 
@@ -129,9 +130,12 @@ fn lasts(seconds: f64) -> String {
     }
 }
 
-/// A treatment as people read it: its levels, in the order of their factors' names.
+/// A treatment as people read it: what runs, then its levels in the order of their factors' names.
 pub fn label(treatment: &Treatment) -> String {
-    let levels: Vec<String> = treatment.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
+    let workload = treatment.get(WORKLOAD).cloned();
+    let others = treatment.iter().filter(|(factor, _)| *factor != WORKLOAD);
+    let levels: Vec<String> =
+        workload.into_iter().chain(others.map(|(factor, level)| format!("{factor} {level}"))).collect();
     if levels.is_empty() { "the only treatment".to_owned() } else { levels.join(", ") }
 }
 
