@@ -13,7 +13,10 @@ pub struct Shipped {
 }
 
 /// All of them; the first is what `baremark` alone runs.
-pub const SHIPPED: &[Shipped] = &[Shipped { name: "standard", text: include_str!("../../../studies/standard.toml") }];
+pub const SHIPPED: &[Shipped] = &[
+    Shipped { name: "standard", text: include_str!("../../../studies/standard.toml") },
+    Shipped { name: "stream", text: include_str!("../../../studies/stream.toml") },
+];
 
 /// A study's text, and the name by which messages call it.
 pub struct Source {

@@ -96,7 +96,7 @@ fn head(run: &Run) -> RunHead {
 fn parameters(plan: &Plan) -> BTreeMap<String, String> {
     let of_arm = |arm: &ResolvedArm| -> BTreeMap<String, String> {
         let own = arm.parameters.iter().map(|(key, value)| (key.clone(), value.to_string()));
-        let shared = [("ranks".to_owned(), arm.ranks.to_string()), ("page".to_owned(), arm.page.to_string())];
+        let shared = [("ranks".to_owned(), arm.all_ranks().to_string()), ("page".to_owned(), arm.page.to_string())];
         own.chain(shared).collect()
     };
     let mut arms = plan.arms.iter().map(|planned| of_arm(&planned.arm));

@@ -294,9 +294,8 @@ impl Resolver<'_> {
         }
         let mut kept: Vec<BTreeMap<String, Value>> = Vec::new();
         for mut levels in all {
-            if environment_of(&levels) != "microvm" {
-                levels.retain(|key, _| !tables::MACHINE_FACTORS.contains(&key.as_str()));
-            }
+            let environment = environment_of(&levels).to_owned();
+            levels.retain(|key, _| tables::applies(key, &environment));
             if !kept.contains(&levels) {
                 kept.push(levels);
             }
@@ -306,17 +305,20 @@ impl Resolver<'_> {
 
     fn arms(&mut self) -> Vec<PlannedArm> {
         let varies = |key: &str| self.study.factors.iter().find(|factor| factor.key == key);
-        let machines = varies("environment").is_some_and(|f| f.levels.iter().any(|l| l.to_string() == "microvm"));
-        for factor in tables::MACHINE_FACTORS.iter().filter(|_| !machines).filter_map(|key| varies(key)) {
-            let what = format!("'{}' applies to no environment of this study", factor.key);
-            self.report(factor.line, what, "add \"microvm\" to environment, or drop the factor");
+        let places: Vec<String> = varies("environment")
+            .map_or_else(|| vec!["native".to_owned()], |f| f.levels.iter().map(ToString::to_string).collect());
+        for factor in tables::MACHINE_FACTORS.iter().filter_map(|key| varies(key)) {
+            if !places.iter().any(|place| tables::applies(&factor.key, place)) {
+                let what = format!("'{}' applies to no environment of this study", factor.key);
+                self.report(factor.line, what, "add \"microvm\" to environment, or drop the factor");
+            }
         }
         let mut arms = Vec::new();
         for levels in self.combinations() {
             let treatment: Treatment = levels.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
             let environment = environment_of(&levels).to_owned();
-            if let Some(reason) = self.limits.absent.get(&environment) {
-                self.absent.push(Absent { treatment, reason: reason.clone() });
+            if let Some(reason) = self.missing(&levels, &environment) {
+                self.absent.push(Absent { treatment, reason });
                 continue;
             }
             if let Some(arm) = self.arm(&levels, &environment) {
@@ -335,6 +337,24 @@ impl Resolver<'_> {
             );
         }
         arms
+    }
+
+    /// Why this machine cannot run a treatment, with the remedy.
+    fn missing(&self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<String> {
+        if let Some(reason) = self.limits.absent.get(environment) {
+            return Some(reason.clone());
+        }
+        let (ranks, count, cpus) = (self.ranks(levels), count_of(levels), self.limits.cpus.len());
+        if ranks > cpus && tables::place(environment).is_none_or(|place| place.on_this_machine) {
+            return Some(format!("{ranks} ranks need a CPU each, and this process may use {cpus}"));
+        }
+        if !ranks.is_multiple_of(count) {
+            return Some(format!("{ranks} ranks cannot be divided over {count} machines"));
+        }
+        if count > 1 && environment != "microvm" {
+            return Some(format!("several machines of {environment} cannot run in one trial yet; count = 1 can"));
+        }
+        None
     }
 
     fn arm(&mut self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<ResolvedArm> {
@@ -356,7 +376,7 @@ impl Resolver<'_> {
         let virtual_machine = executor == ExecutorKind::Microvm;
         let arm = ResolvedArm {
             executor,
-            ranks: self.ranks(levels)?,
+            ranks: self.ranks(levels) / count_of(levels),
             page,
             host_backing: virtual_machine.then(|| match levels.get("host_backing") {
                 Some(Value::Page(backing)) => *backing,
@@ -366,6 +386,7 @@ impl Resolver<'_> {
                 Some(Value::Choice(word)) if word == "scattered" => GuestTables::Scattered,
                 _ => GuestTables::Contiguous,
             }),
+            parts: count_of(levels),
             parameters: self.parameters(levels),
         };
         if let Err(misfit) = (workload.check)(&arm) {
@@ -375,19 +396,12 @@ impl Resolver<'_> {
         Some(arm)
     }
 
-    fn ranks(&mut self, levels: &BTreeMap<String, Value>) -> Option<usize> {
-        let cpus = self.limits.cpus.len();
-        let ranks = match levels.get("ranks") {
+    /// The ranks of all machines together.
+    fn ranks(&self, levels: &BTreeMap<String, Value>) -> usize {
+        match levels.get("ranks") {
             Some(Value::Count(ranks)) => usize::try_from(*ranks).unwrap_or(usize::MAX),
-            _ => cpus,
-        };
-        if ranks > cpus {
-            let what = format!("ranks = {ranks} is more than the {cpus} CPUs that this process may use");
-            let remedy = format!("write ranks = {cpus} or fewer: each rank spins on a CPU of its own");
-            self.report(self.study.line("factors.ranks"), what, remedy);
-            return None;
+            _ => self.limits.cpus.len(),
         }
-        Some(ranks)
     }
 
     /// The line of the first parameter that a workload's own refusal names; where it names none, the workload's.
@@ -559,6 +573,14 @@ fn environment_of(levels: &BTreeMap<String, Value>) -> &str {
     match levels.get("environment") {
         Some(Value::Choice(environment)) => environment,
         _ => "native",
+    }
+}
+
+/// Machines among which a treatment is divided.
+fn count_of(levels: &BTreeMap<String, Value>) -> usize {
+    match levels.get("count") {
+        Some(Value::Count(count)) => usize::try_from(*count).unwrap_or(usize::MAX).max(1),
+        _ => 1,
     }
 }
 

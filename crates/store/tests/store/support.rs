@@ -89,14 +89,15 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
         times: vec![RankTime { rank: 0, start_ticks: seed, end_ticks: seed + 1000 }],
         audit: Audit::default(),
         samples: vec![sample.clone()],
+        members: Vec::new(),
     };
     let phase = |position| PhaseRecord {
         position,
         arm: 0,
-        member: 0,
         reps: 7,
         halves: vec![half.clone(), half.clone()],
         samples: vec![sample.clone()],
+        members: Vec::new(),
     };
     TrialResult {
         arms: vec![ArmRecord {
