@@ -1,13 +1,21 @@
 //! Several members of one arm behind one barrier.
 
+use baremark_agent::ensemble::Ensemble;
+use baremark_agent::executors::direct::Direct;
 use baremark_agent::trial;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::descriptor::Value;
-use baremark_model::seam::{RankTime, Sample, Verification};
+use baremark_model::seam::{Body, Executor, ExecutorFacts, Fault, RunRecord, Sample, Verification, Work};
+use baremark_model::team::Team;
 use baremark_model::units::Bytes;
 use baremark_model::wire::{ArmSpec, Member, TrialResult, TrialSpec};
 use baremark_sys::affinity::allowed_cpus;
+use baremark_sys::clock::ticks;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// Arrays of 16 MiB over all members together.
 const ARRAY: u64 = 16 << 20;
@@ -65,12 +73,6 @@ fn value(samples: &[Sample], metric: &str) -> f64 {
     samples.iter().find(|sample| sample.metric == metric).unwrap_or_else(|| panic!("{metric}: {samples:?}")).value
 }
 
-fn overlap(times: &[RankTime]) -> bool {
-    let last_start = times.iter().map(|time| time.start_ticks).max();
-    let first_end = times.iter().map(|time| time.end_ticks).min();
-    last_start < first_end
-}
-
 fn members_share_work_window_and_verdict(executor: ExecutorKind) {
     let Some(spec) = whole_and_halves(executor) else { return };
     let result = run(&spec).unwrap();
@@ -94,7 +96,6 @@ fn members_share_work_window_and_verdict(executor: ExecutorKind) {
         for half in &phase.halves {
             let ranks: Vec<usize> = half.times.iter().map(|time| time.rank).collect();
             assert_eq!(ranks, [0, 1], "numbered through");
-            assert!(overlap(&half.times), "released together: {:?}", half.times);
         }
         let each: Vec<f64> = phase.members.iter().map(|own| value(&own.samples, "triad_mb_per_s")).collect();
         assert_eq!((phase.members.len(), phase.members[1].member), (2, 1));
@@ -135,4 +136,63 @@ fn what_is_no_ensemble_of_one_kind_is_refused() {
     assert!(mixed.starts_with("arm 0 is an ensemble of 2 kinds of members; one agent runs"), "{mixed}");
     let crowd = run(&spec(&[(4096, arm(ExecutorKind::Direct, 1, 4096))])).unwrap_err();
     assert!(crowd.contains("4096 ranks are asked for on"), "{crowd}");
+}
+
+/// Comes late to every run, and says when it came.
+struct Late(Direct, Arc<AtomicU64>);
+
+impl Executor for Late {
+    fn facts(&self) -> &ExecutorFacts {
+        self.0.facts()
+    }
+
+    fn run(&mut self, body: &dyn Body, reps: u64) -> Result<RunRecord, Fault> {
+        thread::sleep(Duration::from_millis(100));
+        self.1.store(ticks(), Ordering::SeqCst);
+        self.0.run(body, reps)
+    }
+}
+
+struct Empty;
+
+impl Body for Empty {
+    fn work(&self, _ranks: usize) -> Work {
+        Work::default()
+    }
+
+    fn rank(&self, _rank: usize, _team: &Team, _reps: u64) {}
+}
+
+#[test]
+fn nobody_starts_before_the_last_has_come() {
+    let cpu = allowed_cpus().unwrap()[0];
+    let came = Arc::new(AtomicU64::new(0));
+    let late = Late(Direct::new(&[cpu]).unwrap(), Arc::clone(&came));
+    let mut ensemble = Ensemble::new(vec![Box::new(Direct::new(&[cpu]).unwrap()), Box::new(late)]);
+    for _ in 0..3 {
+        let runs = ensemble.run_each(&[&Empty, &Empty], 1).unwrap();
+        let first = runs.iter().flat_map(|run| &run.times).map(|time| time.start_ticks).min().unwrap();
+        assert!(first >= came.load(Ordering::SeqCst), "a member started before the late one came");
+    }
+}
+
+/// Fails at the door, as a machine that cannot be entered any more.
+struct Broken(Direct);
+
+impl Executor for Broken {
+    fn facts(&self) -> &ExecutorFacts {
+        self.0.facts()
+    }
+
+    fn run(&mut self, _body: &dyn Body, _reps: u64) -> Result<RunRecord, Fault> {
+        Err(Fault::TimedOut { rank: 0, limit_ms: 7 })
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_member_that_failed() {
+    let cpu = allowed_cpus().unwrap()[0];
+    let broken = Broken(Direct::new(&[cpu]).unwrap());
+    let mut ensemble = Ensemble::new(vec![Box::new(Direct::new(&[cpu]).unwrap()), Box::new(broken)]);
+    assert_eq!(ensemble.run_each(&[&Empty, &Empty], 1), Err(Fault::TimedOut { rank: 0, limit_ms: 7 }));
 }

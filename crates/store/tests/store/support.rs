@@ -32,6 +32,7 @@ pub fn plan() -> Plan {
         published: None,
         workload: "random-access".to_owned(),
         metric: "gups".to_owned(),
+        workloads: Vec::new(),
         factors: vec![("environment".to_owned(), vec!["native".to_owned(), "microvm".to_owned()])],
         rows: None,
         columns: "environment".to_owned(),
@@ -89,7 +90,6 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
         times: vec![RankTime { rank: 0, start_ticks: seed, end_ticks: seed + 1000 }],
         audit: Audit::default(),
         samples: vec![sample.clone()],
-        members: Vec::new(),
     };
     let phase = |position| PhaseRecord {
         position,
