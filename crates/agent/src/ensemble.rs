@@ -70,6 +70,11 @@ impl Ensemble {
         &self.facts
     }
 
+    /// The first member, without the others.
+    pub fn first(&mut self) -> &mut dyn Executor {
+        &mut *self.members[0]
+    }
+
     /// How many members there are.
     pub fn count(&self) -> usize {
         self.members.len()

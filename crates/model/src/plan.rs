@@ -391,7 +391,7 @@ impl Resolver<'_> {
             return Some(format!("{ranks} ranks need a CPU each, and this process may use {cpus}"));
         }
         if !ranks.is_multiple_of(count) {
-            return Some(format!("{ranks} ranks cannot be divided over {count} machines"));
+            return Some(format!("a team of {ranks} cannot be divided over {count} machines"));
         }
         if count > 1 && environment != "microvm" {
             return Some(format!("several machines of {environment} cannot run in one trial yet; count = 1 can"));

@@ -292,7 +292,7 @@ fn several_machines_divide_the_ranks_and_are_compared_with_the_one_native() {
     let shape = |arm: usize| (plan.arms[arm].arm.ranks, plan.arms[arm].arm.parts, plan.arms[arm].arm.all_ranks());
     assert_eq!(shape(plan.arms.len() - 1), (2, 2, 4), "each of two machines has half of the ranks");
     assert_eq!(plan.arms[4].arm.parameters["table"], Value::SizeBytes(Bytes(1 << 30)), "sizes are of all together");
-    assert_eq!(holes(&plan), ["count=2 environment=microvm ranks=1: 1 ranks cannot be divided over 2 machines"]);
+    assert_eq!(holes(&plan), ["count=2 environment=microvm ranks=1: a team of 1 cannot be divided over 2 machines"]);
 }
 
 #[test]
