@@ -116,6 +116,7 @@ fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
         page: PageSize::Small,
         host_backing: None,
         guest_tables: None,
+        parts: 1,
         parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(1 << 20)))]),
     };
     TrialSpec {

@@ -108,7 +108,7 @@ fn parameters(plan: &Plan) -> BTreeMap<String, String> {
 fn common(plan: &Plan, kind: &str) -> BTreeMap<String, String> {
     let of_arm = |arm: &ResolvedArm| -> BTreeMap<String, String> {
         let own = arm.parameters.iter().map(|(key, value)| (key.clone(), value.to_string()));
-        let shared = [("ranks".to_owned(), arm.ranks.to_string()), ("page".to_owned(), arm.page.to_string())];
+        let shared = [("ranks".to_owned(), arm.all_ranks().to_string()), ("page".to_owned(), arm.page.to_string())];
         own.chain(shared).collect()
     };
     let own = (0..plan.arms.len()).filter(|&arm| plan.workload_of(arm) == kind);

@@ -121,6 +121,20 @@ pub enum Better {
     Lower,
 }
 
+/// How the members of an ensemble join in a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Together {
+    /// Their values are added: rates of separate work, each at its own best moment.
+    Sum,
+    /// The mean of their values: costs, and rates that are per process by definition.
+    Mean,
+    /// The largest of their values: worst cases.
+    Most,
+    /// What all did over the time from the first start to the last end. For rates of one member that are defined so
+    /// too: an amount / the time from the member's first start to its last end.
+    Window,
+}
+
 /// One row of a workload's metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
@@ -130,6 +144,8 @@ pub struct Metric {
     pub unit: &'static str,
     /// Which way is better.
     pub better: Better,
+    /// How the members of an ensemble join in it.
+    pub together: Together,
     /// One sentence for people: formula and source.
     pub help: &'static str,
 }

@@ -11,6 +11,7 @@ pub mod comparison;
 pub mod credit;
 pub mod descriptor;
 pub mod document;
+pub mod ensemble;
 pub mod event;
 pub mod knob;
 pub mod machine;

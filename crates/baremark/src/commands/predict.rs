@@ -154,7 +154,7 @@ fn of_study(named: &str) -> Result<(Subject, u32), Refusal> {
     let plan = plan::of(&source::find(named)?, Mode::default())?;
     let arm =
         plan.arms.first().ok_or_else(|| Refusal::bad_input(format!("{named}: nothing of it can be planned here")))?;
-    let ranks = u32::try_from(arm.arm.ranks).unwrap_or(1).max(1);
+    let ranks = u32::try_from(arm.arm.all_ranks()).unwrap_or(1).max(1);
     match (plan.workload.as_str(), arm.arm.parameters.get("table")) {
         ("random-access", Some(Value::SizeBytes(table))) => {
             let each = table.0 / u64::from(ranks);

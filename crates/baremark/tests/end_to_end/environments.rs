@@ -85,6 +85,7 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
         page: PageSize::Small,
         host_backing: None,
         guest_tables: None,
+        parts: 1,
         parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(table_bytes)))]),
     };
     let spec = TrialSpec {

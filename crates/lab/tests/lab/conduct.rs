@@ -4,7 +4,7 @@ use crate::played::{Answer, Memory, Played, conduct, plan, run, with_control};
 use baremark_lab::analysis::document;
 use baremark_lab::conduct::Ending;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Descriptor, Metric};
+use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
 use baremark_model::document::Outcome;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::knob::Misfit;
@@ -17,7 +17,7 @@ static WORKLOAD: Descriptor = Descriptor {
     help: "played",
     source: "this test",
     parameters: &[],
-    metrics: &[Metric { key: "gups", unit: "GUP/s", better: Better::Higher, help: "played" }],
+    metrics: &[Metric { key: "gups", unit: "GUP/s", better: Better::Higher, together: Together::Sum, help: "played" }],
     footprint: None,
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm],
     quick: &[],

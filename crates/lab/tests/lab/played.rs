@@ -131,10 +131,10 @@ pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
     let phases = spec.schedule.iter().enumerate().map(|(position, &arm)| PhaseRecord {
         position,
         arm,
-        member: 0,
         reps: 1,
         halves: vec![half(arm), half(arm)],
         samples: samples(arm),
+        members: Vec::new(),
     });
     let arm = ArmRecord {
         executor: ExecutorFacts {
@@ -176,6 +176,7 @@ fn arm(environment: &str) -> PlannedArm {
             page: PageSize::Small,
             host_backing: None,
             guest_tables: None,
+            parts: 1,
             parameters: BTreeMap::new(),
         },
         emulated: false,

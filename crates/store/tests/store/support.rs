@@ -95,10 +95,10 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
     let phase = |position| PhaseRecord {
         position,
         arm: 0,
-        member: 0,
         reps: 7,
         halves: vec![half.clone(), half.clone()],
         samples: vec![sample.clone()],
+        members: Vec::new(),
     };
     TrialResult {
         arms: vec![ArmRecord {
