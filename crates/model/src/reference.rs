@@ -124,6 +124,10 @@ fn typed(workload: &Descriptor, key: &str, value: &str) -> String {
 fn as_toml(kind: Kind, text: &str) -> String {
     match kind {
         Kind::Count { .. } | Kind::Switch => text.to_owned(),
+        Kind::Words => {
+            let words: Vec<String> = text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
+            format!("[{}]", words.join(", "))
+        }
         _ => format!("\"{text}\""),
     }
 }

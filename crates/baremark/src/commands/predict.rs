@@ -129,7 +129,7 @@ fn machine_of(named: Option<&str>) -> Result<(Machine, Vec<Page>), Refusal> {
 
 fn subject(context: &Context, arguments: &Arguments) -> Result<(Subject, u32), Refusal> {
     if let Some(study) = &arguments.study {
-        return of_study(study);
+        return of_study(context, study);
     }
     if let Some(path) = &arguments.distances {
         let text = std::fs::read_to_string(path)
@@ -150,8 +150,8 @@ fn save(path: &Path, trace: &Trace) -> Result<(), Refusal> {
     std::fs::write(path, text).map_err(|why| Refusal::failure(format!("writing {}: {why}", path.display())))
 }
 
-fn of_study(named: &str) -> Result<(Subject, u32), Refusal> {
-    let plan = plan::of(&source::find(named)?, Mode::default())?;
+fn of_study(context: &Context, named: &str) -> Result<(Subject, u32), Refusal> {
+    let plan = plan::of(&source::find(named)?, Mode::default(), &context.interrupt)?;
     let arm =
         plan.arms.first().ok_or_else(|| Refusal::bad_input(format!("{named}: nothing of it can be planned here")))?;
     let ranks = u32::try_from(arm.arm.all_ranks()).unwrap_or(1).max(1);

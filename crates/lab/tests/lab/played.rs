@@ -68,7 +68,7 @@ impl Environment for Played {
         Ok(())
     }
 
-    fn start(&self) -> Result<Box<dyn Site>, SiteError> {
+    fn start(&self, _interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
         let (lab, agent) = UnixStream::pair().unwrap();
         let (script, greeting) = (Arc::clone(&self.script), self.greeting);
         thread::spawn(move || play(agent, greeting, &script));
