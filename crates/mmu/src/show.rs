@@ -47,6 +47,9 @@ pub fn validation(effort: Effort) -> Result<Shown, ValidateError> {
         "    a nested walk makes {:.1} to {:.1} references more than a native one, by which undocumented caches the part has",
         extra.low, extra.high
     ));
+    for part in &verdict.spread {
+        say(format!("      {:32} {:5.1} %   +-{:.1}", part.name, 100.0 * part.share, 100.0 * part.half_width_left));
+    }
     for (condition, holds) in verdict.conditions() {
         say(format!("    {}  {condition}", verdict_word(holds)));
     }

@@ -14,12 +14,13 @@
 
 use crate::machine::{self, MachineError, Range};
 use crate::page::Page::{Large, Small};
-use crate::predict::{Effort, Interval, PredictError, Question, Structure, simulate};
+use crate::predict::{Effort, Interval, Layout, PredictError, Question, Structure, simulate};
 use crate::prior::{Priors, priors};
 use crate::random::Random;
 use crate::reference::{self, Published};
 use crate::scheme::{Scheme, Setup};
 use crate::simulator::{MOST_LEVELS, Part, SetupError, Simulator};
+use crate::spread::{self, Parameter};
 use crate::stream::{BlockedUpdate, Dependence, RandomAccess, Stream, StreamError, Touch};
 use crate::time::{self, Overlap};
 use baremark_model::problem::Problems;
@@ -56,6 +57,8 @@ pub struct RandomAccessVerdict {
     pub extra_nested_references: Range,
     /// Walk references of shadow less those of native, for each access, small and large pages.
     pub extra_shadow_references: [f64; 2],
+    /// What makes the interval of small pages wide, the most first.
+    pub spread: Vec<spread::Part>,
     /// Draws that the native cells left, and all.
     pub kept: (usize, usize),
 }
@@ -171,6 +174,8 @@ pub enum ValidateError {
 
 /// The four processes of A2 and A3 on one socket.
 const BUSY: u32 = 4;
+/// Memory of the virtual machine of A2 and A3.
+const GUEST_MEMORY: u64 = 22 << 30;
 const TABLE: u64 = 1 << 31;
 const ROWS: u64 = 504;
 const NATIVE: [Scheme; 2] = [Scheme::Native { page: Small }, Scheme::Native { page: Large }];
@@ -202,6 +207,7 @@ pub fn random_access(effort: Effort) -> Result<RandomAccessVerdict, ValidateErro
         schemes,
         outer: Vec::new(),
         measured: Vec::new(),
+        layout: Layout::Touched { memory: GUEST_MEMORY },
         priors: &priors,
         effort,
     };
@@ -231,6 +237,7 @@ struct Kept {
     difference: Vec<f64>,
     memory_ns: Vec<f64>,
     data_ns: Vec<f64>,
+    parameters: Vec<Vec<Parameter>>,
 }
 
 impl Kept {
@@ -266,6 +273,31 @@ impl Kept {
         }
         self.memory_ns.push(latency - last);
         self.data_ns.push(data);
+        let mut parameters = spread::of_structure(structure);
+        let [l1, l2, l3, _] = timing.place_ns;
+        parameters.extend([
+            ("L1 latency", l1),
+            ("L2 latency", l2),
+            ("L3 latency", l3),
+            ("a step of the walker", timing.step_ns),
+            ("how far walks pipeline", overlap.pipelined),
+            ("step left after pipelining", timing.step_ns * (1.0 - overlap.pipelined)),
+            ("how far walks hide data", overlap.hidden),
+            ("the tax", tax),
+            (
+                "extra references",
+                nested_small.per_translation(nested_small.walk_references())
+                    - small.per_translation(small.walk_references()),
+            ),
+            ("native memory references", small.per_translation(small.table[3])),
+            (
+                "extra memory references",
+                nested_small.per_translation(nested_small.table[3] + nested_small.nested[3])
+                    - small.per_translation(small.table[3]),
+            ),
+            ("memory", latency - last),
+        ]);
+        self.parameters.push(parameters);
     }
 
     fn verdict(
@@ -297,6 +329,7 @@ impl Kept {
             extra_nested_references: spread(structures),
             extra_shadow_references: [extra(0), extra(1)],
             kept: (weights.len(), draws),
+            spread: spread::explain(&self.nested[0], &self.parameters),
         })
     }
 }
@@ -361,6 +394,7 @@ pub fn hpl(effort: Effort) -> Result<HplVerdict, ValidateError> {
         schemes,
         outer: Vec::new(),
         measured: Vec::new(),
+        layout: Layout::Touched { memory: GUEST_MEMORY },
         priors: &priors,
         effort,
     };
@@ -440,6 +474,7 @@ fn shape_question<'q>(
         schemes: [NESTED, SHADOW].concat(),
         outer: Vec::new(),
         measured: Vec::new(),
+        layout: Layout::Unknown,
         priors,
         effort,
     }

@@ -11,7 +11,7 @@ use crate::source;
 use baremark_mmu::histogram::Histogram;
 use baremark_mmu::machine::{self, Machine, MachineError, Range};
 use baremark_mmu::page::Page::{self, Huge, Large, Small};
-use baremark_mmu::predict::{Effort, Interval, PredictError, Prediction, Question, predict};
+use baremark_mmu::predict::{Effort, Interval, Layout, PredictError, Prediction, Question, predict};
 use baremark_mmu::prior::priors;
 use baremark_mmu::scheme::Scheme;
 use baremark_mmu::show;
@@ -84,6 +84,7 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
         schemes: schemes(),
         outer: outer.clone(),
         measured: Vec::new(),
+        layout: Layout::Unknown,
         priors: &priors,
         effort,
     };

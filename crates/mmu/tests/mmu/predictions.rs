@@ -2,7 +2,7 @@
 
 use baremark_mmu::machine::{self, Range};
 use baremark_mmu::page::Page::{self, Huge, Large, Small};
-use baremark_mmu::predict::{Effort, Interval, PredictError, Prediction, Question, predict};
+use baremark_mmu::predict::{Effort, Interval, Layout, PredictError, Prediction, Question, predict};
 use baremark_mmu::prior::priors;
 use baremark_mmu::scheme::Scheme;
 use baremark_mmu::stream::Dependence;
@@ -41,6 +41,7 @@ fn asked(
         schemes: schemes.to_vec(),
         outer: outer.to_vec(),
         measured: measured.to_vec(),
+        layout: Layout::Unknown,
         priors: &priors,
         effort: LITTLE,
     })
