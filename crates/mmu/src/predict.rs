@@ -65,9 +65,9 @@ pub struct Question<'q> {
 pub enum Layout {
     /// Nothing: in order, or anywhere.
     Unknown,
-    /// A Linux before 2.6.24 with so many bytes of memory, whose busy cores first touch their pages side by side.
+    /// A Linux before 2.6.24 whose busy cores first touch their pages side by side.
     Touched {
-        /// The system's memory.
+        /// The most bytes that were touched in the system since it was started.
         memory: u64,
     },
 }
@@ -232,9 +232,9 @@ fn one_structure(question: &Question<'_>, random: &mut Random) -> Result<Structu
     };
     let (mut data, mut tables, host_tables) = (placement(random), placement(random), placement(random));
     if let Layout::Touched { memory } = question.layout {
-        // Beside the processes' own memory, what ran before them has left its pages on the free lists.
-        let least = (footprint * f64::from(question.busy)).min(memory as f64);
-        let span = random.between(least, memory as f64) as u64;
+        // What ran before has left its pages at the heads of the free lists.
+        let least = footprint * f64::from(question.busy);
+        let span = random.between(least, least.max(memory as f64)) as u64;
         let shuffled = random.uniform() < question.priors.shuffled;
         data = Placement::Touched { sharers: question.busy, span: if shuffled { span } else { 0 } };
         tables = data;
