@@ -29,6 +29,11 @@ pub struct Effort {
     pub seed: u64,
 }
 
+impl Effort {
+    /// Of the validation: many processors and placements, since these make its intervals wide.
+    pub const VALIDATION: Effort = Effort { structures: 96, draws: 200, accesses: 1 << 15, seed: 1 };
+}
+
 impl Default for Effort {
     fn default() -> Self {
         Effort { structures: 24, draws: 400, accesses: 1 << 17, seed: 1 }

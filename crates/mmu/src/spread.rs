@@ -3,7 +3,8 @@
 //! The measure is the *correlation ratio* (Pearson 1905; in sensitivity analysis the first-order index of Sobol' 1993): the
 //! variance, over a parameter's values, of the prediction's conditional mean, as a share of its whole variance. Parameters of few values
 //! are grouped by value, others by tenths of their draws. What no parameter explains alone is interaction of several.
-//! A grouping into k groups of n draws explains about k / n of pure noise; that much is subtracted.
+//! A grouping into k groups explains (k - 1) / n of pure noise, where n is how many values the parameter was drawn: once for each
+//! structure, or once for each draw. That much is subtracted.
 
 use crate::predict::Structure;
 use crate::sets::{Geometry, Replacement};
@@ -14,6 +15,20 @@ const GROUPS: usize = 10;
 
 /// A parameter as drawn, by name.
 pub type Parameter = (&'static str, f64);
+
+/// One draw: which structure it belongs to, that structure's parameters, and those of its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Draw {
+    /// The number of its structure.
+    pub structure: usize,
+    /// What was drawn with the structure, by name.
+    pub of_structure: Vec<Parameter>,
+    /// What was drawn beside it, by name.
+    pub own: Vec<Parameter>,
+}
+
+/// The name under which everything that is drawn with a structure is told together.
+pub const STRUCTURE: &str = "all of the above that is drawn with the processor and its memory";
 
 /// What one parameter explains.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,56 +66,75 @@ pub fn of_structure(structure: &Structure) -> Vec<Parameter> {
         ("nested PDPTE cache", entries(part.nested_walk_caches[3])),
         ("nested PML4E cache", entries(part.nested_walk_caches[4])),
         ("nested TLB", entries(part.nested_tlb)),
-        ("where the program's pages lie", data),
-        ("where its tables lie", tables),
-        ("where the second table lies", host_tables),
+        ("over how much memory its pages lie in no order", data),
+        ("the same of its tables", tables),
+        ("the same of the second table", host_tables),
         ("replacement in L1", policy(0)),
         ("replacement in L2", policy(1)),
         ("replacement in L3", policy(2)),
     ]
 }
 
-/// What each parameter explains of `values`, the most first. `parameters` are by draw, each draw with the same names in
-/// the same order. Empty below 100 draws, where nothing can be told.
+/// What each parameter explains of `values`, the most first, and as the last one everything that belongs to a structure.
+/// Every draw has the same names in the same order. Empty below 100 draws, where nothing can be told.
 #[must_use]
-pub fn explain(values: &[f64], parameters: &[Vec<Parameter>]) -> Vec<Part> {
-    let Some(first) = parameters.first().filter(|_| values.len() >= 100 && values.len() == parameters.len()) else {
+pub fn explain(values: &[f64], draws: &[Draw]) -> Vec<Part> {
+    let Some(first) = draws.first().filter(|_| values.len() >= 100 && values.len() == draws.len()) else {
         return Vec::new();
     };
-    let column = |at: usize| parameters.iter().map(move |draw| draw.get(at).map_or(f64::NAN, |(_, value)| *value));
-    let mut parts: Vec<Part> = first
-        .iter()
-        .enumerate()
-        .map(|(at, (name, _))| {
-            let groups = grouped(values, &column(at).collect::<Vec<_>>());
-            let (share, half_width_left) = explained(values, &groups);
-            Part { name, share, half_width_left }
-        })
-        .collect();
+    let identity: Vec<f64> = draws.iter().map(|draw| draw.structure as f64).collect();
+    let structures = by_value(values, &identity);
+    let all = explained(values, &structures, values.len());
+    let mut parts = Vec::new();
+    for (at, (name, _)) in first.of_structure.iter().enumerate() {
+        let column: Vec<f64> = draws.iter().filter_map(|draw| Some(draw.of_structure.get(at)?.1)).collect();
+        let (share, half_width_left) = explained(values, &grouped(values, &column), structures.len());
+        parts.push(Part { name, share, half_width_left });
+    }
+    for (at, (name, _)) in first.own.iter().enumerate() {
+        let column: Vec<f64> = draws.iter().filter_map(|draw| Some(draw.own.get(at)?.1)).collect();
+        let (share, half_width_left) = explained(values, &grouped(values, &column), values.len());
+        parts.push(Part { name, share, half_width_left });
+    }
     parts.sort_by(|a, b| b.share.total_cmp(&a.share));
+    parts.push(Part { name: STRUCTURE, share: all.0, half_width_left: all.1 });
     parts
 }
 
 /// The values by groups of a parameter.
 fn grouped(values: &[f64], parameter: &[f64]) -> Vec<Vec<f64>> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|a, b| parameter[*a].total_cmp(&parameter[*b]));
-    let mut distinct: Vec<f64> = order.iter().map(|at| parameter[*at]).collect();
+    let mut distinct = parameter.to_vec();
+    distinct.sort_by(f64::total_cmp);
     distinct.dedup();
-    let take = |at: &usize| values[*at];
     if distinct.len() <= GROUPS {
-        let of = |value: &f64| order.iter().filter(|at| parameter[**at] == *value).map(take).collect();
-        return distinct.iter().map(of).collect();
+        return by_value(values, parameter);
     }
+    let order = ordered(parameter);
+    let take = |at: &usize| values[*at];
     order.chunks(order.len().div_ceil(GROUPS)).map(|chunk| chunk.iter().map(take).collect()).collect()
 }
 
-fn explained(values: &[f64], groups: &[Vec<f64>]) -> (f64, f64) {
+fn by_value(values: &[f64], parameter: &[f64]) -> Vec<Vec<f64>> {
+    let order = ordered(parameter);
+    order
+        .chunk_by(|a, b| parameter[*a] == parameter[*b])
+        .map(|chunk| chunk.iter().map(|at| values[*at]).collect())
+        .collect()
+}
+
+fn ordered(parameter: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..parameter.len()).collect();
+    order.sort_by(|a, b| parameter[*a].total_cmp(&parameter[*b]));
+    order
+}
+
+/// The share of variance between groups, less the noise of `drawn` values, and half of what is left of the interval.
+fn explained(values: &[f64], groups: &[Vec<f64>], drawn: usize) -> (f64, f64) {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let all = mean(values);
     let whole: f64 = values.iter().map(|value| (value - all).powi(2)).sum();
     let between: f64 = groups.iter().map(|group| group.len() as f64 * (mean(group) - all).powi(2)).sum();
-    let noise = (groups.len() - 1) as f64 / values.len() as f64;
+    let noise = (groups.len() - 1) as f64 / drawn as f64;
     let share = if whole > 0.0 { (between / whole - noise).clamp(0.0, 1.0) } else { 0.0 };
     let halves = groups.iter().map(|group| group.len() as f64 * half_width(group));
     (share, halves.sum::<f64>() / values.len() as f64)

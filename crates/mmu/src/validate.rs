@@ -20,8 +20,9 @@ use crate::random::Random;
 use crate::reference::{self, Published};
 use crate::scheme::{Scheme, Setup};
 use crate::simulator::{MOST_LEVELS, Part, SetupError, Simulator};
-use crate::spread::{self, Parameter};
+use crate::spread::{self, Draw};
 use crate::stream::{BlockedUpdate, Dependence, RandomAccess, Stream, StreamError, Touch};
+use crate::tables::Placement;
 use crate::time::{self, Overlap};
 use baremark_model::problem::Problems;
 
@@ -59,6 +60,8 @@ pub struct RandomAccessVerdict {
     pub extra_shadow_references: [f64; 2],
     /// What makes the interval of small pages wide, the most first.
     pub spread: Vec<spread::Part>,
+    /// The same interval from the draws in which free memory lies in order, and from the others; `None` where none is left.
+    pub by_order: [Option<Interval>; 2],
     /// Draws that the native cells left, and all.
     pub kept: (usize, usize),
 }
@@ -214,9 +217,9 @@ pub fn random_access(effort: Effort) -> Result<RandomAccessVerdict, ValidateErro
     let structures = simulate(&question)?;
     let mut random = Random::new(effort.seed ^ 0xa2);
     let mut kept = Kept::default();
-    for structure in &structures {
+    for numbered in structures.iter().enumerate() {
         for _ in 0..effort.draws {
-            kept.add(&published, &machine, &priors, structure, &mut random);
+            kept.add(&published, &machine, &priors, numbered, &mut random);
         }
     }
     kept.verdict(&published, &structures, structures.len() * effort.draws)
@@ -237,7 +240,8 @@ struct Kept {
     difference: Vec<f64>,
     memory_ns: Vec<f64>,
     data_ns: Vec<f64>,
-    parameters: Vec<Vec<Parameter>>,
+    in_order: Vec<bool>,
+    draws: Vec<Draw>,
 }
 
 impl Kept {
@@ -246,7 +250,7 @@ impl Kept {
         published: &Published,
         machine: &machine::Machine,
         priors: &Priors,
-        structure: &Structure,
+        (number, structure): (usize, &Structure),
         random: &mut Random,
     ) {
         let mut timing = machine.draw_timing(random);
@@ -273,31 +277,29 @@ impl Kept {
         }
         self.memory_ns.push(latency - last);
         self.data_ns.push(data);
-        let mut parameters = spread::of_structure(structure);
+        self.in_order.push(matches!(structure.placement[0], Placement::Touched { span: 0, .. }));
         let [l1, l2, l3, _] = timing.place_ns;
-        parameters.extend([
-            ("L1 latency", l1),
-            ("L2 latency", l2),
-            ("L3 latency", l3),
-            ("a step of the walker", timing.step_ns),
-            ("how far walks pipeline", overlap.pipelined),
-            ("step left after pipelining", timing.step_ns * (1.0 - overlap.pipelined)),
-            ("how far walks hide data", overlap.hidden),
-            ("the tax", tax),
-            (
-                "extra references",
-                nested_small.per_translation(nested_small.walk_references())
-                    - small.per_translation(small.walk_references()),
-            ),
-            ("native memory references", small.per_translation(small.table[3])),
-            (
-                "extra memory references",
-                nested_small.per_translation(nested_small.table[3] + nested_small.nested[3])
-                    - small.per_translation(small.table[3]),
-            ),
-            ("memory", latency - last),
-        ]);
-        self.parameters.push(parameters);
+        self.draws.push(Draw {
+            structure: number,
+            of_structure: spread::of_structure(structure),
+            own: vec![
+                ("latency of L1", l1),
+                ("latency of L2", l2),
+                ("latency of L3", l3),
+                ("latency of memory, as calibrated", latency - last),
+                ("a walker's step", timing.step_ns),
+                ("how much of a step does not occupy the walker", overlap.pipelined),
+                ("both: how long a step occupies the walker", timing.step_ns * (1.0 - overlap.pipelined)),
+                ("how much of the data's time walks hide", overlap.hidden),
+                ("the virtual machine's tax", tax),
+            ],
+        });
+    }
+
+    /// The interval of nested small pages, from the draws whose free memory lies in order or does not.
+    fn small_pages(&self, in_order: bool) -> Option<Interval> {
+        let weights: Vec<f64> = self.in_order.iter().map(|is| f64::from(u8::from(*is == in_order))).collect();
+        Interval::of(&self.nested[0], &weights)
     }
 
     fn verdict(
@@ -329,7 +331,8 @@ impl Kept {
             extra_nested_references: spread(structures),
             extra_shadow_references: [extra(0), extra(1)],
             kept: (weights.len(), draws),
-            spread: spread::explain(&self.nested[0], &self.parameters),
+            spread: spread::explain(&self.nested[0], &self.draws),
+            by_order: [true, false].map(|wanted| self.small_pages(wanted)),
         })
     }
 }

@@ -67,7 +67,8 @@ enum Subject {
 pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), Refusal> {
     let effort = Effort { seed: arguments.seed, ..Effort::default() };
     if arguments.validate {
-        let shown = show::validation(effort).map_err(Refusal::failure)?;
+        let shown =
+            show::validation(Effort { seed: arguments.seed, ..Effort::VALIDATION }).map_err(Refusal::failure)?;
         // A prediction that failed is told in words; the command itself did what was asked.
         let document = serde_json::json!({ "passes": shown.passes, "text": shown.text });
         return Ok((if context.json { format!("{document:#}\n") } else { shown.text }, Exit::Success));
