@@ -11,7 +11,7 @@ use crate::source;
 use baremark_mmu::histogram::Histogram;
 use baremark_mmu::machine::{self, Machine, MachineError, Range};
 use baremark_mmu::page::Page::{self, Huge, Large, Small};
-use baremark_mmu::predict::{Effort, Interval, PredictError, Prediction, Question, predict};
+use baremark_mmu::predict::{Effort, Interval, Layout, PredictError, Prediction, Question, predict};
 use baremark_mmu::prior::priors;
 use baremark_mmu::scheme::Scheme;
 use baremark_mmu::show;
@@ -67,7 +67,8 @@ enum Subject {
 pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), Refusal> {
     let effort = Effort { seed: arguments.seed, ..Effort::default() };
     if arguments.validate {
-        let shown = show::validation(effort).map_err(Refusal::failure)?;
+        let shown =
+            show::validation(Effort { seed: arguments.seed, ..Effort::VALIDATION }).map_err(Refusal::failure)?;
         // A prediction that failed is told in words; the command itself did what was asked.
         let document = serde_json::json!({ "passes": shown.passes, "text": shown.text });
         return Ok((if context.json { format!("{document:#}\n") } else { shown.text }, Exit::Success));
@@ -84,6 +85,7 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
         schemes: schemes(),
         outer: outer.clone(),
         measured: Vec::new(),
+        layout: Layout::Unknown,
         priors: &priors,
         effort,
     };
