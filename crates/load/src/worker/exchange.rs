@@ -380,6 +380,9 @@ impl Worker<'_> {
         let passed = unix_time_ns().saturating_sub((then * delay.unit_ns) as u64);
         let record = &mut self.part.operations[operation];
         record.delay.record(passed);
+        if let Some(window) = &mut self.window {
+            window.delayed(self.now, operation, passed);
+        }
         record.delay_within_limit += u64::from(delay.limit.is_none_or(|limit| passed <= limit.0));
     }
 }
