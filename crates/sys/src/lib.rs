@@ -7,6 +7,7 @@
 pub mod affinity;
 pub mod children;
 pub mod clock;
+pub mod confine;
 pub mod crew;
 pub mod gaps;
 pub mod guest;
@@ -14,5 +15,6 @@ pub mod machine;
 pub mod memory;
 pub mod paging;
 pub mod process;
+pub mod process_tree;
 pub mod segv;
 pub mod smaps;
