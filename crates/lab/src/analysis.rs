@@ -53,18 +53,18 @@ pub struct Run {
 
 /// The document of a run.
 #[must_use]
-pub fn document(run: &Run, workload: &Descriptor) -> Document {
+pub fn document(run: &Run, workloads: &[&Descriptor]) -> Document {
     let ratios = ratios(&run.plan, &run.trials);
     Document {
         format: FORMAT.to_owned(),
         run: head(run),
         trials: run.trials.iter().map(|trial| trial_row(&run.plan, trial)).collect(),
-        estimates: estimates(run, workload),
+        estimates: estimates(run, workloads),
         looks: run.looks.clone(),
         absent: run.plan.absent.clone(),
-        flags: flags(run, workload, &ratios),
+        flags: flags(run, workloads, &ratios),
         ratios,
-        explanations: explain::explain(&run.plan, &run.trials),
+        explanations: explain::explain(&run.plan, &run.trials, workloads),
     }
 }
 
@@ -76,6 +76,7 @@ fn head(run: &Run) -> RunHead {
         file: run.file.clone(),
         workload: run.plan.workload.clone(),
         metric: run.plan.metric.clone(),
+        workloads: run.plan.workloads.clone(),
         published: run.plan.published.clone(),
         native_means: if virtual_machine { "this virtual machine" } else { "bare metal" }.to_owned(),
         rows: run.plan.rows.clone(),
@@ -131,7 +132,7 @@ fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
                 Some(Sample { metric: metric.clone(), value })
             })
             .collect(),
-        phases: trial.phases(index, &plan.metric),
+        phases: trial.phases(index, plan.metric_of(arm)),
         counters: records.get(index).map(|record| record.counters.clone()).unwrap_or_default(),
         mmu: records.get(index).and_then(|record| record.executor.mmu.clone()),
     };
@@ -156,12 +157,23 @@ pub(crate) fn places<'t>(plan: &Plan, trials: &'t [Finished], arm: usize) -> Vec
     found
 }
 
-fn estimates(run: &Run, workload: &Descriptor) -> Vec<EstimateRow> {
+/// The descriptor of what an arm runs; `None` where this version has no such workload.
+fn workload_of<'w>(plan: &Plan, workloads: &[&'w Descriptor], arm: usize) -> Option<&'w Descriptor> {
+    workloads.iter().find(|workload| workload.kind == plan.workload_of(arm)).copied()
+}
+
+/// Which way the headline's metric of an arm is better.
+pub(crate) fn better(plan: &Plan, workloads: &[&Descriptor], arm: usize) -> Option<Better> {
+    workload_of(plan, workloads, arm)?.metric(plan.metric_of(arm)).map(|metric| metric.better)
+}
+
+fn estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<EstimateRow> {
     let mut rows = Vec::new();
     for (arm, planned) in run.plan.arms.iter().enumerate() {
         let places = places(&run.plan, &run.trials, arm);
+        let metrics = workload_of(&run.plan, workloads, arm).map_or(&[][..], |workload| workload.metrics);
         let mut keys: Vec<(&str, &str, Better)> =
-            workload.metrics.iter().map(|metric| (metric.key, metric.unit, metric.better)).collect();
+            metrics.iter().map(|metric| (metric.key, metric.unit, metric.better)).collect();
         keys.push((EMPTY_REGION, "ns", Better::Lower));
         for (key, unit, better) in keys {
             let values: Vec<f64> =
@@ -221,7 +233,7 @@ fn family(plan: &Plan, trials: &[Finished], asked: bool) -> Vec<(usize, RatioRow
 fn empty_row(plan: &Plan, pair: usize, blocks: usize, confidence: f64) -> RatioRow {
     let Pair { numerator, denominator, contrast, .. } = plan.pairs[pair];
     RatioRow {
-        metric: plan.metric.clone(),
+        metric: plan.metric_of(denominator).to_owned(),
         treatment: plan.arms[numerator].treatment.clone(),
         relative_to: plan.arms[denominator].treatment.clone(),
         contrast,
@@ -351,12 +363,11 @@ fn unequal_instruction_sets(run: &Run) -> Vec<FlagRow> {
 }
 
 /// Virtual machines that beat native beyond the interval: then something beside virtualization differs between the arms.
-fn faster_than_native(run: &Run, workload: &Descriptor, ratios: &[RatioRow]) -> Vec<FlagRow> {
-    let better = workload.metric(&run.plan.metric).map(|metric| metric.better);
+fn faster_than_native(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagRow> {
     let mut rows = Vec::new();
     for (row, pair) in ratios.iter().zip(&run.plan.pairs) {
         let arm = &run.plan.arms[pair.numerator].arm;
-        let beaten = match better {
+        let beaten = match better(&run.plan, workloads, pair.numerator) {
             Some(Better::Higher) => row.lo.is_some_and(|lo| lo > 1.0),
             Some(Better::Lower) => row.hi.is_some_and(|hi| hi < 1.0),
             None => false,
@@ -376,8 +387,8 @@ fn faster_than_native(run: &Run, workload: &Descriptor, ratios: &[RatioRow]) -> 
     rows
 }
 
-fn flags(run: &Run, workload: &Descriptor, ratios: &[RatioRow]) -> Vec<FlagRow> {
-    let mut rows = faster_than_native(run, workload, ratios);
+fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagRow> {
+    let mut rows = faster_than_native(run, workloads, ratios);
     rows.extend(unequal_instruction_sets(run));
     let mut raise = |treatment: &Treatment, text: String, trials: usize| {
         rows.push(FlagRow { treatment: treatment.clone(), text, trials });
@@ -385,7 +396,7 @@ fn flags(run: &Run, workload: &Descriptor, ratios: &[RatioRow]) -> Vec<FlagRow> 
     for (arm, planned) in run.plan.arms.iter().enumerate() {
         let places = places(&run.plan, &run.trials, arm);
         let halves: Vec<(f64, f64)> =
-            places.iter().flat_map(|(trial, index)| trial.halves(*index, &run.plan.metric)).collect();
+            places.iter().flat_map(|(trial, index)| trial.halves(*index, run.plan.metric_of(arm))).collect();
         if let Some(drift) = drift(&halves, DRIFT_TOLERANCE).filter(|drift| drift.flagged) {
             let share = Share(drift.change.centre.exp_m1());
             raise(&planned.treatment, format!("second halves of phases differ from first by {share}"), places.len());

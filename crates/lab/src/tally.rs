@@ -103,9 +103,10 @@ pub(crate) fn observations<'t>(plan: &Plan, trials: &'t [Finished], pair: usize)
         false => place_of(plan, denominator).zip(place_of(plan, numerator)),
     };
     let Some((below, above)) = places else { return Vec::new() };
+    let metric = plan.metric_of(denominator);
     let by_block = |(cell, arm): (usize, usize)| -> BTreeMap<u64, (&'t Finished, f64)> {
         let of_cell = trials.iter().filter(|trial| trial.cell == cell);
-        of_cell.filter_map(|trial| Some((trial.block, (trial, trial.median(arm, &plan.metric)?)))).collect()
+        of_cell.filter_map(|trial| Some((trial.block, (trial, trial.median(arm, metric)?)))).collect()
     };
     let (below, above) = (by_block(below), by_block(above));
     let mut found = Vec::new();

@@ -168,6 +168,25 @@ pub const FACTORS: &[Knob] = &[
     },
 ];
 
+/// The factor that is there when a study runs several workloads: their kinds.
+pub const WORKLOAD: &str = "workload";
+
+/// Keys of `[workload.KIND]` beside the workload's own parameters and the shared factors that are held for it.
+pub const OF_ONE_WORKLOAD: &[Knob] = &[
+    Knob {
+        key: "metric",
+        kind: Kind::Text,
+        default: Default::Derived("the workload's first metric"),
+        help: "the metric of this workload's headline and of the stopping rule",
+    },
+    Knob {
+        key: "published",
+        kind: Kind::Text,
+        default: Default::Derived("nothing to compare with"),
+        help: "the published table beside which the report prints this workload's values, as source/table",
+    },
+];
+
 /// Factors that say nothing about an arm without a virtual machine.
 pub const MACHINE_FACTORS: &[&str] = &["host_backing", "guest_tables"];
 

@@ -190,6 +190,7 @@ pub fn plan(other: &str) -> Plan {
         published: None,
         workload: "random-access".to_owned(),
         metric: "gups".to_owned(),
+        workloads: Vec::new(),
         factors: vec![("environment".to_owned(), vec!["native".to_owned(), other.to_owned()])],
         rows: None,
         columns: "environment".to_owned(),

@@ -106,6 +106,7 @@ pub fn head() -> RunHead {
         study: "StarRandomAccess: native against virtual, small and large pages".to_owned(),
         file: "studies/star-random-access.toml".to_owned(),
         workload: "random-access".to_owned(),
+        workloads: Vec::new(),
         metric: "gups".to_owned(),
         published: Some("hpc-memory-2010/star-random-access".to_owned()),
         native_means: "this virtual machine".to_owned(),

@@ -32,6 +32,7 @@ pub fn plan() -> Plan {
         published: None,
         workload: "random-access".to_owned(),
         metric: "gups".to_owned(),
+        workloads: Vec::new(),
         factors: vec![("environment".to_owned(), vec!["native".to_owned(), "microvm".to_owned()])],
         rows: None,
         columns: "environment".to_owned(),
