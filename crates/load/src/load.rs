@@ -9,6 +9,7 @@ use crate::latency::HistogramError;
 use crate::profile::{Curve, Profile, ProfileError};
 use crate::record::{MergeError, Part, SecondPart};
 use crate::scenario::Scenario;
+use crate::told::Told;
 use crate::transport::{Trust, TrustError};
 use crate::url::UrlError;
 use crate::worker::{Tick, Worker};
@@ -188,6 +189,8 @@ pub struct Engine {
     /// Of each thread.
     pub(crate) most_connections: usize,
     pub(crate) interrupt: Arc<AtomicBool>,
+    /// Values that one user's answers tell of and others hear.
+    pub(crate) told: Told,
 }
 
 /// Descriptors for everything that is no connection.
@@ -221,7 +224,7 @@ impl Engine {
         let targets = targets(&load)?;
         let pool = if matches!(load.drive, Drive::Open { .. }) { Pool::Shared } else { load.pool };
         let most_connections = load.connections.div_ceil(load.threads);
-        Ok(Engine { load, curve, targets, pool, most_connections, interrupt })
+        Ok(Engine { load, curve, targets, pool, most_connections, interrupt, told: Told::default() })
     }
 
     /// The load, with what was settled.

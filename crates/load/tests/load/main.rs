@@ -5,4 +5,5 @@ mod faults;
 mod loops;
 mod secure;
 mod server;
+mod told;
 mod users;
