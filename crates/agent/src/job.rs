@@ -2,7 +2,7 @@
 //!
 //! There is no warm-in and no half: a run of a program has its own beginning and end, and measures itself.
 
-use crate::trial::{CALIBRATION, TrialError, cpus_of, look_for_lost_time, single_members};
+use crate::trial::{CALIBRATION, TrialError, cpus, crowds, look_for_lost_time};
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::job::{Job, Surroundings};
@@ -23,8 +23,8 @@ const KEEPER: &str = "/proc/self/exe";
 pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn FnMut(usize, usize)) -> Result<TrialResult, TrialError> {
     let begun = Instant::now();
     let (rate, _) = clock::tick_rate(CALIBRATION)?;
-    let arms = single_members(spec)?;
-    let cpus = arms.iter().map(|arm| cpus_of(spec, arm)).collect::<Result<Vec<_>, _>>()?;
+    let arms = one_of_each(spec)?;
+    let cpus = arms.iter().map(|arm| cpus(spec, arm, 1)).collect::<Result<Vec<_>, _>>()?;
     let mut ready = Vec::new();
     for (arm, cpus) in arms.iter().zip(&cpus) {
         if arm.executor != ExecutorKind::Direct {
@@ -41,7 +41,14 @@ pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn FnMut(usize, usiz
         let mut run = ready[arm].run()?;
         // A value that is no number is no value; JSON could not carry it either.
         run.samples.retain(|sample| sample.value.is_finite());
-        phases.push(PhaseRecord { position, arm, member: 0, reps: 1, halves: Vec::new(), samples: run.samples });
+        phases.push(PhaseRecord {
+            position,
+            arm,
+            members: Vec::new(),
+            reps: 1,
+            halves: Vec::new(),
+            samples: run.samples,
+        });
         checked[arm] = run.checked;
         flags.extend(run.flags);
         progress(position, arm);
@@ -61,6 +68,18 @@ pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn FnMut(usize, usiz
         lost_after,
         elapsed_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
     })
+}
+
+/// The arms; several members that are jobs are at sites of their own.
+fn one_of_each(spec: &TrialSpec) -> Result<Vec<&ResolvedArm>, TrialError> {
+    let one = |(arm, members): (_, usize)| match members {
+        1 => Ok(arm),
+        several => Err(TrialError::Spec {
+            what: format!("{several} of {} are to run together at one site", spec.workload),
+            remedy: "give each a site of its own".to_owned(),
+        }),
+    };
+    crowds(spec)?.into_iter().map(one).collect()
 }
 
 /// A job has no memory of the agent's, and nothing is entered to run it.

@@ -48,15 +48,25 @@ pub fn descriptors() -> Vec<&'static Descriptor> {
     workloads.chain(baremark_programs::all().iter().map(|job| job.descriptor())).collect()
 }
 
-/// The descriptor of the workload that a stored run names.
-pub fn descriptor_of(run: &Run) -> Result<&'static Descriptor, Refusal> {
-    let kind = &run.plan.workload;
+/// The descriptors of the workloads that a stored run names.
+pub fn descriptors_of(run: &Run) -> Result<Vec<&'static Descriptor>, Refusal> {
+    let plan = &run.plan;
+    let named: Vec<&str> = match plan.workloads.as_slice() {
+        [] => vec![&plan.workload],
+        several => several.iter().map(|workload| workload.kind.as_str()).collect(),
+    };
+    let known = descriptors();
     // What a study defines itself stands in its own plan.
-    if let Some(program) = run.plan.arms.iter().find_map(|planned| command::of_arm(&planned.arm)) {
-        return Ok(command::descriptor(program));
-    }
-    let found = descriptors().into_iter().find(|descriptor| descriptor.kind == kind);
-    found.ok_or_else(|| Refusal::failure(format!("run {} is of a workload that this version lacks: {kind}", run.id)))
+    let own = plan.arms.iter().find_map(|planned| command::of_arm(&planned.arm)).map(command::descriptor);
+    let find = |kind: &str| {
+        if let Some(own) = own.filter(|own| own.kind == kind) {
+            return Ok(own);
+        }
+        let found = known.iter().find(|descriptor| descriptor.kind == kind).copied();
+        let lacks = || Refusal::failure(format!("run {} is of a workload that this version lacks: {kind}", run.id));
+        found.ok_or_else(lacks)
+    };
+    named.into_iter().map(find).collect()
 }
 
 /// What planning must know of this machine.

@@ -17,8 +17,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, check, compare, completions, doctor, history, keep, list, load, man, plan, predict, report, resume, run,
-    verify_scale,
+    agent, check, compare, completions, doctor, echo, history, keep, list, load, man, plan, predict, report, resume,
+    run, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -148,6 +148,8 @@ enum Command {
     },
     /// Send requests to a server, by connections, a rate or users, and say what became of them
     Load(Box<load::LoadArgs>),
+    /// Be the other end of the workload ping-pong, at another site
+    Echo(echo::EchoArgs),
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
     Agent {
@@ -186,6 +188,9 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
     if matches!(cli.command, Some(Command::Keep)) {
         return keep::run().map(|exit| (String::new(), exit));
     }
+    if let Some(Command::Echo(args)) = &cli.command {
+        return echo::run(args);
+    }
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // The first asks the run to stop cleanly; a second one, while it is stopping, ends the program at once.
@@ -212,6 +217,6 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
-        Some(Command::Agent { .. } | Command::Keep) => unreachable!("handled above"),
+        Some(Command::Agent { .. } | Command::Keep | Command::Echo(_)) => unreachable!("handled above"),
     }
 }

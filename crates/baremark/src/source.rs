@@ -15,6 +15,10 @@ pub struct Shipped {
 /// All of them; the first is what `baremark` alone runs.
 pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "standard", text: include_str!("../../../studies/standard.toml") },
+    Shipped { name: "stream", text: include_str!("../../../studies/stream.toml") },
+    Shipped { name: "star-random-access", text: include_str!("../../../studies/star-random-access.toml") },
+    Shipped { name: "hpl", text: include_str!("../../../studies/hpl.toml") },
+    Shipped { name: "mmu-micro", text: include_str!("../../../studies/mmu-micro.toml") },
     Shipped { name: "hpcc", text: include_str!("../../../studies/hpcc.toml") },
     Shipped { name: "lammps-melt", text: include_str!("../../../studies/lammps-melt.toml") },
     Shipped { name: "gromacs-water", text: include_str!("../../../studies/gromacs-water.toml") },

@@ -39,3 +39,5 @@ mod programs;
 mod results;
 #[path = "end_to_end/scale.rs"]
 mod scale;
+#[path = "end_to_end/shipped.rs"]
+mod shipped;

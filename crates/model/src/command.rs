@@ -5,7 +5,7 @@
 //! which the agent fills in at the site. No text ever passes through a shell.
 
 use crate::arm::{ExecutorKind, ResolvedArm};
-use crate::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Value};
+use crate::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use crate::knob::Misfit;
 use crate::machine::Isa;
 use serde::{Deserialize, Serialize};
@@ -302,7 +302,7 @@ pub const READING: &[Knob] = &[
         key: "better",
         kind: Kind::Choice(&["higher", "lower"]),
         default: Default::Required,
-        help: "which way is better",
+        help: "which way is better; of copies that run together, what is higher is added up and what is lower averaged",
     },
     Knob { key: "help", kind: Kind::Text, default: Default::Typed(""), help: "what it is, in one sentence" },
     Knob {
@@ -353,13 +353,19 @@ pub const READING: &[Knob] = &[
 pub const READING_DEFAULTS: &[&str] = &["from", "regex", "json", "take", "scale", "per", "optional"];
 
 /// Wall time of the measured program.
-pub const WALL: Metric =
-    Metric { key: "wall_s", unit: "s", better: Better::Lower, help: "from the program's start to its end" };
+pub const WALL: Metric = Metric {
+    key: "wall_s",
+    unit: "s",
+    better: Better::Lower,
+    together: Together::Most,
+    help: "from the program's start to its end",
+};
 /// Processor time of the measured program.
 pub const CPU: Metric = Metric {
     key: "cpu_s",
     unit: "s",
     better: Better::Lower,
+    together: Together::Sum,
     help: "processor time, user and system, of the program and of all that it waited for",
 };
 
@@ -432,6 +438,11 @@ fn made(program: &Program) -> Descriptor {
         key: leak(&reading.key),
         unit: leak(&reading.unit),
         better: reading.better,
+        // A program says no more of its metrics: several copies of it do the work of all at the cost of each.
+        together: match reading.better {
+            Better::Higher => Together::Sum,
+            Better::Lower => Together::Mean,
+        },
         help: leak(&reading.help),
     });
     let quick = program

@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 pub mod command;
+pub mod echo;
 pub mod heard;
 pub mod keeper;
+pub mod ping_pong;
 pub mod reading;
 pub mod workshop;
 
@@ -19,7 +21,7 @@ pub fn all() -> &'static [&'static dyn Job] {
     ALL
 }
 
-static ALL: &[&dyn Job] = &[&command::Command];
+static ALL: &[&dyn Job] = &[&command::Command, &ping_pong::PingPong];
 
 /// The job of this kind.
 #[must_use]

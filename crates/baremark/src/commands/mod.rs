@@ -5,6 +5,7 @@ pub mod check;
 pub mod compare;
 pub mod completions;
 pub mod doctor;
+pub mod echo;
 pub mod history;
 pub mod keep;
 pub mod list;

@@ -184,7 +184,7 @@ fn a_treatment_that_hangs_is_given_up_and_the_other_goes_on() {
 fn a_killed_lab_leaves_no_program() {
     let bench = Bench::new();
     bench.write("study.toml", BAD.replace("timeout = \"1 s\"", "timeout = \"10 min\"").replace("1234.5", "4321.5"));
-    let mut lab = bench.start(&["run", "study.toml"]);
+    let mut lab = bench.spawn(&["run", "study.toml"]);
     crate::environments::wait_for(|| is_running("4321.5").then_some(()));
     lab.kill().unwrap();
     lab.wait().unwrap();

@@ -77,9 +77,9 @@ fn refusal(from: &str, to: &str) -> String {
 #[test]
 fn a_program_is_read_as_written_and_its_metrics_are_the_studys_own() {
     let study = parsed(SOUND).expect("sound");
-    let keys: Vec<&str> = study.workload.metrics.iter().map(|metric| metric.key).collect();
+    let keys: Vec<&str> = study.workloads[0].descriptor.metrics.iter().map(|metric| metric.key).collect();
     assert_eq!(keys, ["rate", "delay_us", "wall_s", "cpu_s"], "as typed, then what every program has");
-    let Value::Program(program) = &study.parameters[command::KIND] else { panic!("no program") };
+    let Value::Program(program) = &study.workloads[0].parameters[command::KIND] else { panic!("no program") };
     assert_eq!(program.success.exit, [0, 3]);
     assert_eq!((program.prepare.len(), program.beside.as_ref().unwrap().ready.as_str()), (2, "listening"));
     assert_eq!(program.output_limit_bytes, 1 << 20);
@@ -87,7 +87,8 @@ fn a_program_is_read_as_written_and_its_metrics_are_the_studys_own() {
     assert_eq!((rate.better, rate.take, &rate.from[..]), (Better::Higher, Take::Sum, "report.json"));
     assert_eq!(rate.finder, Finder::Json("/jobs/*/rate".to_owned()));
     assert_eq!((delay.take, delay.scale, &delay.from[..]), (Take::Last, 1e-3, "stdout"));
-    assert!(std::ptr::eq(study.workload, parsed(SOUND).expect("sound").workload), "one program, one descriptor");
+    let again = parsed(SOUND).expect("sound");
+    assert!(std::ptr::eq(study.workloads[0].descriptor, again.workloads[0].descriptor), "one program, one descriptor");
 }
 
 #[test]
