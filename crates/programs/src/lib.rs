@@ -6,11 +6,14 @@
 #![forbid(unsafe_code)]
 
 pub mod command;
+pub mod compile;
 pub mod echo;
 pub mod heard;
 pub mod keeper;
 pub mod ping_pong;
 pub mod reading;
+pub mod stage;
+pub mod warehouse;
 pub mod workshop;
 
 use baremark_model::job::Job;
@@ -21,7 +24,7 @@ pub fn all() -> &'static [&'static dyn Job] {
     ALL
 }
 
-static ALL: &[&dyn Job] = &[&command::Command, &ping_pong::PingPong];
+static ALL: &[&dyn Job] = &[&command::Command, &compile::Compile, &warehouse::JvmWarehouse, &ping_pong::PingPong];
 
 /// The job of this kind.
 #[must_use]
