@@ -14,4 +14,5 @@ pub mod trial;
 mod audit;
 mod buffers;
 mod pace;
+mod placing;
 mod sealed;

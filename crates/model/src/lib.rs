@@ -15,6 +15,7 @@ pub mod ensemble;
 pub mod event;
 pub mod knob;
 pub mod machine;
+pub mod placement;
 pub mod plan;
 pub mod problem;
 pub mod published;
