@@ -49,6 +49,8 @@ pub enum Kind {
     Text,
     /// `true` or `false`.
     Switch,
+    /// A list of words, each handed on as it is.
+    Words,
 }
 
 /// A value as a study gives it, checked against its knob's kind.
@@ -71,6 +73,8 @@ pub enum Value {
     Text(String),
     /// `true` or `false`.
     Switch(bool),
+    /// A list of words.
+    Words(Vec<String>),
 }
 
 impl fmt::Display for Value {
@@ -83,6 +87,7 @@ impl fmt::Display for Value {
             Value::Choice(word) | Value::Text(word) => word.fmt(f),
             Value::Page(page) => page.fmt(f),
             Value::Switch(on) => on.fmt(f),
+            Value::Words(words) => words.join(" ").fmt(f),
         }
     }
 }

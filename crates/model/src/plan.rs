@@ -144,6 +144,9 @@ pub struct Plan {
     /// The workloads where there are several, in the study's order; empty where there is one.
     #[serde(default)]
     pub workloads: Vec<PlannedWorkload>,
+    /// Other metrics that get a ratio, by workload.
+    #[serde(default)]
+    pub also: BTreeMap<String, Vec<String>>,
     /// The factors that vary, in the study's order, with the labels of their levels.
     pub factors: Vec<(String, Vec<String>)>,
     /// Factor down the table's side, if one was named.
@@ -254,6 +257,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         published: if workloads.len() == 1 { workloads[0].published.clone() } else { None },
         workload: joined(|of| &of.kind),
         metric: joined(|of| &of.metric),
+        also: study.workloads.iter().map(|of| (of.descriptor.kind.to_owned(), of.also.clone())).collect(),
         workloads: if workloads.len() == 1 { Vec::new() } else { workloads },
         factors: study
             .factors

@@ -215,6 +215,12 @@ pub const OF_ONE_WORKLOAD: &[Knob] = &[
         help: "the metric of this workload's headline and of the stopping rule",
     },
     Knob {
+        key: "also",
+        kind: Kind::Text,
+        default: Default::Derived("no other"),
+        help: "other metrics that get a ratio, with commas between; they do not hold up the end",
+    },
+    Knob {
         key: "published",
         kind: Kind::Text,
         default: Default::Derived("nothing to compare with"),
@@ -281,6 +287,12 @@ pub const REPORT: &[Knob] = &[
         kind: Kind::Text,
         default: Default::Derived("the workload's first metric"),
         help: "the metric of the headline and of the stopping rule",
+    },
+    Knob {
+        key: "also",
+        kind: Kind::Text,
+        default: Default::Derived("no other"),
+        help: "other metrics that get a ratio, with commas between; they do not hold up the end",
     },
     Knob {
         key: "rows",

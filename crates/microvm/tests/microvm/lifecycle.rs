@@ -4,6 +4,7 @@ use crate::bodies::Each;
 use crate::support::{turn, two, two_cpus};
 use baremark_microvm::{Config, Error, Microvm, MmuMode, probe};
 use baremark_model::seam::Executor;
+use baremark_sys::affinity::Seat;
 use std::fs;
 
 /// The numbers of the threads that carry a rank.

@@ -318,6 +318,7 @@ fn values() -> impl Strategy<Value = Value> {
         any::<String>().prop_map(Value::Choice),
         any::<String>().prop_map(Value::Text),
         any::<bool>().prop_map(Value::Switch),
+        proptest::collection::vec(".*", 0..4).prop_map(Value::Words),
         any::<bool>().prop_map(|large| Value::Page(if large { PageSize::Large } else { PageSize::Small })),
     ]
 }

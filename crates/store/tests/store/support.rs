@@ -33,6 +33,7 @@ pub fn plan() -> Plan {
         workload: "random-access".to_owned(),
         metric: "gups".to_owned(),
         workloads: Vec::new(),
+        also: BTreeMap::new(),
         factors: vec![("environment".to_owned(), vec!["native".to_owned(), "microvm".to_owned()])],
         rows: None,
         columns: "environment".to_owned(),
