@@ -2,7 +2,8 @@
 //!
 //! There is no warm-in and no half: a run of a program has its own beginning and end, and measures itself.
 
-use crate::trial::{CALIBRATION, TrialError, cpus, crowds, look_for_lost_time};
+use crate::placing;
+use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time};
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::job::{Job, Surroundings};
@@ -24,7 +25,8 @@ pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn FnMut(usize, usiz
     let begun = Instant::now();
     let (rate, _) = clock::tick_rate(CALIBRATION)?;
     let arms = one_of_each(spec)?;
-    let cpus = arms.iter().map(|arm| cpus(spec, arm, 1)).collect::<Result<Vec<_>, _>>()?;
+    let site = placing::site(spec)?;
+    let cpus = arms.iter().map(|arm| placing::cpus(&site, arm, 1)).collect::<Result<Vec<_>, _>>()?;
     let mut ready = Vec::new();
     for (arm, cpus) in arms.iter().zip(&cpus) {
         if arm.executor != ExecutorKind::Direct {

@@ -15,4 +15,5 @@ mod audit;
 mod buffers;
 mod job;
 mod pace;
+mod placing;
 mod sealed;

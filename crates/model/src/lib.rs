@@ -20,6 +20,7 @@ pub mod machine;
 pub mod maximum;
 pub mod observation;
 pub mod observer;
+pub mod placement;
 pub mod plan;
 pub mod problem;
 pub mod published;
