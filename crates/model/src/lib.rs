@@ -8,6 +8,7 @@
 
 pub mod arm;
 pub mod comparison;
+pub mod courier;
 pub mod credit;
 pub mod descriptor;
 pub mod document;
