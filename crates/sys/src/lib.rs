@@ -7,6 +7,7 @@
 pub mod affinity;
 pub mod children;
 pub mod clock;
+pub mod confine;
 pub mod crew;
 pub mod gaps;
 pub mod guest;
@@ -15,6 +16,7 @@ pub mod memory;
 pub mod paging;
 pub mod perf;
 pub mod process;
+pub mod process_tree;
 pub mod pseudo;
 pub mod segv;
 pub mod smaps;
