@@ -26,6 +26,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// How much of bare metal do I keep when my work runs in a VM, why, and what should I change?
 ///
@@ -156,6 +157,15 @@ enum Command {
         /// Be the first process of a guest and serve the lab over this serial port
         #[arg(long, value_name = "PORT")]
         guest: Option<PathBuf>,
+        /// Say a line before the first frame, so that what a launcher says is told apart from it
+        #[arg(long)]
+        announce: bool,
+        /// Serve the lab by files in this folder
+        #[arg(long, value_name = "FOLDER")]
+        courier: Option<PathBuf>,
+        /// With --courier: leave when the lab has given no sign of life for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        silence_limit: u64,
     },
     /// Keep the programs of a workload for the agent at standard input and output (agents start this)
     #[command(hide = true)]
@@ -181,8 +191,12 @@ fn main() -> Exit {
 }
 
 fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
-    if let Some(Command::Agent { guest }) = &cli.command {
-        let served = guest.as_deref().map_or_else(agent::run, agent::run_guest);
+    if let Some(Command::Agent { guest, announce, courier, silence_limit }) = &cli.command {
+        let served = match (guest, courier) {
+            (Some(port), _) => agent::run_guest(port),
+            (None, Some(folder)) => agent::run_courier(folder, Duration::from_secs(*silence_limit)),
+            (None, None) => agent::run(*announce),
+        };
         return Ok((String::new(), served?));
     }
     if matches!(cli.command, Some(Command::Keep)) {

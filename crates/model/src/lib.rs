@@ -9,6 +9,7 @@
 pub mod arm;
 pub mod command;
 pub mod comparison;
+pub mod courier;
 pub mod credit;
 pub mod descriptor;
 pub mod document;
