@@ -21,6 +21,7 @@ pub mod record;
 mod rng;
 pub mod scenario;
 mod template;
+mod told;
 pub mod transport;
 pub mod url;
 mod worker;

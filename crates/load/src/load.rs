@@ -10,6 +10,7 @@ use crate::latency::HistogramError;
 use crate::profile::{Curve, Profile, ProfileError};
 use crate::record::{MergeError, Part, SecondPart};
 use crate::scenario::Scenario;
+use crate::told::Told;
 use crate::transport::{Trust, TrustError};
 use crate::url::UrlError;
 use crate::worker::{Tick, Worker};
@@ -191,6 +192,8 @@ pub struct Engine {
     pub(crate) interrupt: Arc<AtomicBool>,
     /// Set by a dial, which then has the level in its hand.
     pub(crate) control: Option<Arc<Control>>,
+    /// Values that one user's answers tell of and others hear.
+    pub(crate) told: Told,
 }
 
 /// Descriptors for everything that is no connection.
@@ -224,7 +227,8 @@ impl Engine {
         let targets = targets(&load)?;
         let pool = if matches!(load.drive, Drive::Open { .. }) { Pool::Shared } else { load.pool };
         let most_connections = load.connections.div_ceil(load.threads);
-        Ok(Engine { load, curve, targets, pool, most_connections, interrupt, control: None })
+        let told = Told::default();
+        Ok(Engine { load, curve, targets, pool, most_connections, interrupt, control: None, told })
     }
 
     /// The load, with what was settled.

@@ -7,6 +7,7 @@
 pub mod affinity;
 pub mod children;
 pub mod clock;
+pub mod confine;
 pub mod cpu_time;
 pub mod crew;
 pub mod gaps;
@@ -14,6 +15,10 @@ pub mod guest;
 pub mod machine;
 pub mod memory;
 pub mod paging;
+pub mod perf;
 pub mod process;
+pub mod process_tree;
+pub mod pseudo;
 pub mod segv;
 pub mod smaps;
+pub mod terminal;

@@ -129,6 +129,7 @@ const REQUEST: &[&str] = &[
     "events",
     "events_for",
     "delay",
+    "tells",
     "timeout",
     "each",
     "at_most",

@@ -7,7 +7,7 @@ use crate::epoll;
 use crate::failure::Failure;
 use crate::heard::Keep;
 use crate::http1::{After, Fed, Reader};
-use crate::scenario::Request;
+use crate::scenario::{Request, Since};
 use crate::transport::{More, Received, Transport};
 use baremark_sys::clock::unix_time_ns;
 use std::os::fd::AsFd;
@@ -72,8 +72,9 @@ impl Worker<'_> {
         if actor.begun == 0 {
             actor.begun = self.now.max(1);
         }
+        actor.sent = self.now;
         actor.heard.reset();
-        let wants_body = request.delay.is_some() || !request.extract.is_empty();
+        let wants_body = request.delay.is_some() || request.tells.is_some() || !request.extract.is_empty();
         if wants_body || self.scenario.cookies || request.events.is_some() {
             actor.heard.keep_head = true;
             actor.heard.keep = match request.events {
@@ -373,16 +374,40 @@ impl Worker<'_> {
     pub(super) fn record_delay(&mut self, index: u32, body: &[u8]) {
         let operation = self.actors[index as usize].operation;
         let request = &self.scenario.operations[operation].requests[self.actors[index as usize].request];
-        let Some(delay) = &request.delay else { return };
+        if request.delay.is_none() && request.tells.is_none() {
+            return;
+        }
         let Ok(document) = serde_json::from_slice(body) else { return };
-        let Some(then) = delay.path.values(&document).first().and_then(|text| text.parse::<f64>().ok()) else { return };
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
-        let passed = unix_time_ns().saturating_sub((then * delay.unit_ns) as u64);
+        for value in request.tells.iter().flat_map(|path| path.values(&document)) {
+            let sent = self.actors[index as usize].sent;
+            for (passed, operation) in self.engine.told.tell(&value, sent, self.now) {
+                self.count_delay(operation, passed);
+            }
+        }
+        let Some(delay) = &request.delay else { return };
+        for value in delay.path.values(&document) {
+            let passed = match delay.since {
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+                Since::Clock(unit_ns) => {
+                    value.parse::<f64>().ok().map(|then| unix_time_ns().saturating_sub((then * unit_ns) as u64))
+                }
+                Since::Told => self.engine.told.hear(&value, self.now, operation),
+            };
+            if let Some(passed) = passed {
+                self.count_delay(operation, passed);
+            }
+        }
+    }
+
+    /// A delay of the operation that shows one.
+    fn count_delay(&mut self, operation: usize, passed: u64) {
+        let limit = self.scenario.operations[operation].requests.iter().find_map(|request| request.delay.as_ref());
+        let limit = limit.and_then(|delay| delay.limit);
         let record = &mut self.part.operations[operation];
         record.delay.record(passed);
         if let Some(window) = &mut self.window {
             window.delayed(self.now, operation, passed);
         }
-        record.delay_within_limit += u64::from(delay.limit.is_none_or(|limit| passed <= limit.0));
+        record.delay_within_limit += u64::from(limit.is_none_or(|limit| passed <= limit.0));
     }
 }

@@ -87,7 +87,8 @@ impl Worker<'_> {
         if !request.expects(status) {
             return self.fail(index, Failure::Status, false);
         }
-        if actor.heard.keep == Keep::Body {
+        // An answer without content has nothing to take: the variables keep what they hold.
+        if actor.heard.keep == Keep::Body && status != 204 {
             let body = std::mem::take(&mut actor.heard.body);
             let sound = actor.extract(&request.extract, &body);
             self.record_delay(index, &body);

@@ -6,4 +6,5 @@ mod faults;
 mod loops;
 mod secure;
 mod server;
+mod told;
 mod users;

@@ -2,7 +2,7 @@
 
 use super::table::list_in;
 use super::{LONGEST_BODY, METHODS, REQUEST, Reader, Table, Value};
-use crate::scenario::{Delay, Extract, JsonPath, Pick, Piece, Request, Source, Stream};
+use crate::scenario::{Delay, Extract, JsonPath, Pick, Piece, Request, Since, Source, Stream};
 use crate::template::{Escape, Template};
 use baremark_model::problem::nearest;
 use baremark_model::units::Bytes;
@@ -37,6 +37,7 @@ impl Reader<'_> {
             request.events = Some(Stream { most: events.map_or(u64::MAX, u64::from), lasting });
         }
         request.delay = self.table(table, "delay", "the delay").map(|delay| self.delay(delay));
+        request.tells = self.tells(table);
         request.timeout = self.read(table, "timeout");
         let most = self.count(table, "at_most", 10_000).unwrap_or(10_000) as usize;
         request.each = self.text(table, "each").map(|(text, line)| (self.variable(text, line), most));
@@ -288,8 +289,17 @@ impl Reader<'_> {
         Extract { variable, source, pick, optional }
     }
 
+    fn tells(&mut self, table: Table<'_>) -> Option<JsonPath> {
+        let (text, line) = self.text(table, "tells")?;
+        let path = JsonPath::parse(text).filter(|_| !text.is_empty());
+        if path.is_none() {
+            self.wrong(line, format!("'{text}' leads to no value"), "write such as tells = \"bid_id\"");
+        }
+        path
+    }
+
     pub(super) fn delay(&mut self, table: Table<'_>) -> Delay {
-        self.known(table, &["json", "unit", "limit"]);
+        self.known(table, &["json", "unit", "since", "limit"]);
         let (text, line) = self.text(table, "json").unwrap_or(("", table.line));
         let path = JsonPath::parse(text).filter(|_| !text.is_empty());
         if path.is_none() {
@@ -302,7 +312,15 @@ impl Reader<'_> {
             self.wrong(table.line, format!("unit = '{unit}' is not known"), "write s, ms, us or ns since 1970");
         }
         let path = path.unwrap_or(JsonPath(Vec::new()));
-        Delay { path, unit_ns: found.map_or(1e6, |(_, ns)| *ns), limit: self.read(table, "limit") }
+        let since = match self.text(table, "since") {
+            Some(("told", _)) => Since::Told,
+            Some((other, line)) => {
+                self.wrong(line, format!("since = '{other}' is not known"), "write since = \"told\", or a unit");
+                Since::Told
+            }
+            None => Since::Clock(found.map_or(1e6, |(_, ns)| *ns)),
+        };
+        Delay { path, since, limit: self.read(table, "limit") }
     }
 }
 
