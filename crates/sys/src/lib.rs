@@ -8,6 +8,7 @@ pub mod affinity;
 pub mod children;
 pub mod clock;
 pub mod confine;
+pub mod cpu_time;
 pub mod crew;
 pub mod gaps;
 pub mod guest;
