@@ -46,11 +46,20 @@ pub fn descriptors() -> Vec<&'static Descriptor> {
     baremark_workloads::all().iter().map(|workload| workload.descriptor()).collect()
 }
 
-/// The descriptor of the workload that a stored run names.
-pub fn descriptor_of(run: &Run) -> Result<&'static Descriptor, Refusal> {
-    let kind = &run.plan.workload;
-    let found = descriptors().into_iter().find(|descriptor| descriptor.kind == kind);
-    found.ok_or_else(|| Refusal::failure(format!("run {} is of a workload that this version lacks: {kind}", run.id)))
+/// The descriptors of the workloads that a stored run names.
+pub fn descriptors_of(run: &Run) -> Result<Vec<&'static Descriptor>, Refusal> {
+    let plan = &run.plan;
+    let named: Vec<&str> = match plan.workloads.as_slice() {
+        [] => vec![&plan.workload],
+        several => several.iter().map(|workload| workload.kind.as_str()).collect(),
+    };
+    let known = descriptors();
+    let find = |kind: &str| {
+        let found = known.iter().find(|descriptor| descriptor.kind == kind).copied();
+        let lacks = || Refusal::failure(format!("run {} is of a workload that this version lacks: {kind}", run.id));
+        found.ok_or_else(lacks)
+    };
+    named.into_iter().map(find).collect()
 }
 
 /// What planning must know of this machine.

@@ -3,7 +3,7 @@
 //! `RUN[,RUN ...][:FACTOR=LEVEL[+FACTOR=LEVEL ...]]`, where each RUN is a run's name or the unique beginning of one, a file
 //! that `--json` wrote, or a folder of such files.
 
-use crate::context::{Context, descriptor_of};
+use crate::context::{Context, descriptors_of};
 use crate::exit::Refusal;
 use crate::record;
 use baremark_lab::analysis;
@@ -57,7 +57,7 @@ fn levels(text: &str) -> Result<Treatment, Refusal> {
 /// The document of a stored run.
 pub fn stored(store: &Store, name: &str) -> Result<Document, Refusal> {
     let run = record::load(store, &record::find(store, Some(name))?)?;
-    Ok(analysis::document(&run, descriptor_of(&run)?))
+    Ok(analysis::document(&run, &descriptors_of(&run)?))
 }
 
 fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Refusal> {

@@ -204,7 +204,7 @@ fn quantities(base: &Chosen, other: &Chosen) -> Vec<Quantity> {
 /// The ratios that the runs of both sides have.
 fn ratios_within(base: &Chosen, other: &Chosen) -> Vec<Quantity> {
     let pairs = |document: &Document| -> Vec<(Treatment, Treatment)> {
-        let rows = document.ratios.iter().filter(|row| row.metric == document.run.metric);
+        let rows = document.ratios.iter().filter(|row| row.metric == document.run.metric_of(&row.treatment));
         let rows = rows.filter(|row| !matches!(row.contrast, Contrast::SelfCheck | Contrast::PageSize));
         rows.map(|row| (row.treatment.clone(), row.relative_to.clone())).collect()
     };
@@ -239,7 +239,7 @@ fn series(side: &Chosen, of: impl Fn(&Document) -> Vec<f64>) -> Vec<Vec<f64>> {
 fn treatments(side: &Chosen) -> Vec<Treatment> {
     let mut found: Vec<Treatment> = Vec::new();
     for document in &side.documents {
-        for row in document.estimates.iter().filter(|row| row.metric == document.run.metric) {
+        for row in document.estimates.iter().filter(|row| row.metric == document.run.metric_of(&row.treatment)) {
             let picked = side.levels.iter().all(|(key, label)| row.treatment.get(key) == Some(label));
             if picked && !found.contains(&row.treatment) {
                 found.push(row.treatment.clone());
@@ -270,7 +270,8 @@ fn label(treatment: &Treatment) -> String {
 
 fn estimate_of(side: &Chosen, treatment: &Treatment) -> Option<(String, String, Better)> {
     let mut rows = side.documents.iter().flat_map(|document| {
-        document.estimates.iter().filter(|row| row.metric == document.run.metric && row.treatment == *treatment)
+        let metric = document.run.metric_of(treatment);
+        document.estimates.iter().filter(move |row| row.metric == metric && row.treatment == *treatment)
     });
     rows.next().map(|row| (row.metric.clone(), row.unit.clone(), row.better))
 }
@@ -285,7 +286,7 @@ fn values(document: &Document, treatment: &Treatment) -> Vec<f64> {
                 .iter()
                 .filter(|arm| arm.treatment == *treatment)
                 .flat_map(|arm| &arm.medians)
-                .filter(|sample| sample.metric == document.run.metric && sample.value > 0.0)
+                .filter(|sample| sample.metric == document.run.metric_of(treatment) && sample.value > 0.0)
                 .map(|sample| sample.value.ln())
                 .collect();
             mean(&of_arms)
@@ -301,7 +302,7 @@ fn block_ratios(document: &Document, above: &Treatment, below: &Treatment) -> Ve
     }
     let value = |trial: &baremark_model::document::TrialRow, treatment: &Treatment| -> Option<f64> {
         let arm = trial.arms.iter().find(|arm| arm.treatment == *treatment)?;
-        let sample = arm.medians.iter().find(|sample| sample.metric == document.run.metric)?;
+        let sample = arm.medians.iter().find(|sample| sample.metric == document.run.metric_of(treatment))?;
         (sample.value > 0.0).then(|| sample.value.ln())
     };
     let of_block = |trials: Vec<&baremark_model::document::TrialRow>| {

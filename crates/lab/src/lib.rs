@@ -14,4 +14,5 @@ mod link;
 pub mod price;
 pub mod scale;
 pub mod schedule;
+pub mod search;
 pub mod tally;

@@ -7,7 +7,7 @@ use crate::descriptor::Better;
 use crate::event::TrialStatus;
 use crate::machine::MachineFacts;
 
-use crate::plan::{Absent, Contrast, Mode, Treatment};
+use crate::plan::{Absent, Contrast, Mode, PlannedWorkload, Treatment};
 use crate::seam::Sample;
 use crate::study::Design;
 use schemars::JsonSchema;
@@ -50,10 +50,13 @@ pub struct RunHead {
     pub study: String,
     /// The study file as the user named it.
     pub file: String,
-    /// The workload's kind.
+    /// The workload's kind; of several, all with commas between.
     pub workload: String,
-    /// The headline's metric.
+    /// The headline's metric; of several workloads, each one's.
     pub metric: String,
+    /// The workloads where there are several, in the study's order; empty where there is one.
+    #[serde(default)]
+    pub workloads: Vec<PlannedWorkload>,
     /// The published table to print beside it.
     pub published: Option<String>,
     /// Of what the native arm is native: `bare metal` or `this virtual machine`.
@@ -81,6 +84,16 @@ pub struct RunHead {
     pub ended: Option<String>,
     /// Why it ended; `null` while it has not.
     pub stop_reason: Option<String>,
+}
+
+impl RunHead {
+    /// The headline's metric of what `treatment` runs.
+    #[must_use]
+    pub fn metric_of(&self, treatment: &Treatment) -> &str {
+        let kind = treatment.get(crate::tables::WORKLOAD);
+        let of = self.workloads.iter().find(|of| Some(&of.kind) == kind);
+        of.map_or(&self.metric, |of| &of.metric)
+    }
 }
 
 /// One trial.

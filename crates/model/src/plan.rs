@@ -7,7 +7,7 @@
 use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
 use crate::descriptor::{Default, Descriptor, Knob, Value};
 use crate::problem::{Problem, Problems};
-use crate::study::{Design, Study};
+use crate::study::{Chosen, Design, Study};
 use crate::tables;
 use crate::units::{Bytes, Nanos};
 use schemars::JsonSchema;
@@ -116,6 +116,17 @@ pub struct Absent {
     pub reason: String,
 }
 
+/// One of several workloads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlannedWorkload {
+    /// Its kind: a level of the factor `workload`.
+    pub kind: String,
+    /// Its headline's metric.
+    pub metric: String,
+    /// The published table to print beside it.
+    pub published: Option<String>,
+}
+
 /// A study, resolved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -123,10 +134,16 @@ pub struct Plan {
     pub title: String,
     /// The published table to print beside it.
     pub published: Option<String>,
-    /// The workload's kind.
+    /// The workload's kind; of several, all with commas between.
     pub workload: String,
-    /// The headline's metric.
+    /// The headline's metric; of several workloads, each one's.
     pub metric: String,
+    /// The workloads where there are several, in the study's order; empty where there is one.
+    #[serde(default)]
+    pub workloads: Vec<PlannedWorkload>,
+    /// Other metrics that get a ratio, by workload.
+    #[serde(default)]
+    pub also: BTreeMap<String, Vec<String>>,
     /// The factors that vary, in the study's order, with the labels of their levels.
     pub factors: Vec<(String, Vec<String>)>,
     /// Factor down the table's side, if one was named.
@@ -153,6 +170,19 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The kind of workload that the arm `index` runs.
+    #[must_use]
+    pub fn workload_of(&self, index: usize) -> &str {
+        self.arms[index].treatment.get(tables::WORKLOAD).unwrap_or(&self.workload)
+    }
+
+    /// The headline's metric of the workload that the arm `index` runs.
+    #[must_use]
+    pub fn metric_of(&self, index: usize) -> &str {
+        let kind = self.workload_of(index);
+        self.workloads.iter().find(|of| of.kind == kind).map_or(&self.metric, |of| &of.metric)
+    }
+
     /// The environment in which the trials of `cell` run; arms of one cell share it.
     #[must_use]
     pub fn environment_of(&self, cell: Cell) -> &str {
@@ -212,12 +242,20 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         return Err(Problems { file: file.to_owned(), list: resolver.problems });
     }
     let design = resolver.design();
-    let metric = study.layout.metric.clone().unwrap_or_else(|| study.workload.metrics[0].key.to_owned());
+    let planned = |chosen: &Chosen| PlannedWorkload {
+        kind: chosen.descriptor.kind.to_owned(),
+        metric: chosen.metric().to_owned(),
+        published: chosen.published.clone(),
+    };
+    let workloads: Vec<PlannedWorkload> = study.workloads.iter().map(planned).collect();
+    let joined = |of: fn(&PlannedWorkload) -> &str| workloads.iter().map(of).collect::<Vec<_>>().join(", ");
     Ok(Plan {
         title: study.title.clone(),
-        published: study.published.clone(),
-        workload: study.workload.kind.to_owned(),
-        metric,
+        published: if workloads.len() == 1 { workloads[0].published.clone() } else { None },
+        workload: joined(|of| &of.kind),
+        metric: joined(|of| &of.metric),
+        also: study.workloads.iter().map(|of| (of.descriptor.kind.to_owned(), of.also.clone())).collect(),
+        workloads: if workloads.len() == 1 { Vec::new() } else { workloads },
         factors: study
             .factors
             .iter()
@@ -294,8 +332,11 @@ impl Resolver<'_> {
         }
         let mut kept: Vec<BTreeMap<String, Value>> = Vec::new();
         for mut levels in all {
-            if environment_of(&levels) != "microvm" {
-                levels.retain(|key, _| !tables::MACHINE_FACTORS.contains(&key.as_str()));
+            let chosen = self.study.chosen(&levels);
+            let environment = environment_of(&levels).to_owned();
+            levels.retain(|key, _| applies(chosen, key) && tables::applies(key, &environment));
+            for (key, held) in &chosen.held {
+                levels.entry(key.clone()).and_modify(|level| level.clone_from(held));
             }
             if !kept.contains(&levels) {
                 kept.push(levels);
@@ -306,17 +347,24 @@ impl Resolver<'_> {
 
     fn arms(&mut self) -> Vec<PlannedArm> {
         let varies = |key: &str| self.study.factors.iter().find(|factor| factor.key == key);
-        let machines = varies("environment").is_some_and(|f| f.levels.iter().any(|l| l.to_string() == "microvm"));
-        for factor in tables::MACHINE_FACTORS.iter().filter(|_| !machines).filter_map(|key| varies(key)) {
-            let what = format!("'{}' applies to no environment of this study", factor.key);
-            self.report(factor.line, what, "add \"microvm\" to environment, or drop the factor");
+        let places: Vec<String> = varies("environment")
+            .map_or_else(|| vec!["native".to_owned()], |f| f.levels.iter().map(ToString::to_string).collect());
+        for factor in tables::MACHINE_FACTORS.iter().filter_map(|key| varies(key)) {
+            if !places.iter().any(|place| tables::applies(&factor.key, place)) {
+                let what = format!("'{}' applies to no environment of this study", factor.key);
+                self.report(factor.line, what, "add \"microvm\" to environment, or drop the factor");
+            }
         }
         let mut arms = Vec::new();
         for levels in self.combinations() {
             let treatment: Treatment = levels.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
             let environment = environment_of(&levels).to_owned();
-            if let Some(reason) = self.limits.absent.get(&environment) {
-                self.absent.push(Absent { treatment, reason: reason.clone() });
+            if let Some(reason) = self.missing(&levels, &environment) {
+                self.absent.push(Absent { treatment, reason });
+                continue;
+            }
+            if let Some(reason) = self.lacks_executor(&levels, &environment) {
+                self.absent.push(Absent { treatment, reason });
                 continue;
             }
             if let Some(arm) = self.arm(&levels, &environment) {
@@ -337,18 +385,45 @@ impl Resolver<'_> {
         arms
     }
 
+    /// Why this machine cannot run a treatment, with the remedy.
+    fn missing(&self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<String> {
+        if let Some(reason) = self.limits.absent.get(environment) {
+            return Some(reason.clone());
+        }
+        let (ranks, count, cpus) = (self.ranks(levels), count_of(levels), self.limits.cpus.len());
+        if ranks > cpus && tables::place(environment).is_none_or(|place| place.on_this_machine) {
+            return Some(format!("{ranks} ranks need a CPU each, and this process may use {cpus}"));
+        }
+        if !ranks.is_multiple_of(count) {
+            return Some(format!("a team of {ranks} cannot be divided over {count} machines"));
+        }
+        if count > 1 && environment != "microvm" {
+            return Some(format!("several machines of {environment} cannot run in one trial yet; count = 1 can"));
+        }
+        None
+    }
+
+    /// Why one of several workloads cannot run in an environment in which others can. A study of that workload alone is
+    /// refused instead: nobody wants a table that could never have a value.
+    fn lacks_executor(&self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<String> {
+        let workload = self.study.chosen(levels).descriptor;
+        let lacks = self.study.workloads.len() > 1 && !workload.executors.contains(&executor_of(environment));
+        lacks.then(|| {
+            format!("workload '{}' needs an operating system of its own, which {environment} is none", workload.kind)
+        })
+    }
+
     fn arm(&mut self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<ResolvedArm> {
-        let workload = self.study.workload;
-        let executor = match environment {
-            "microvm" => ExecutorKind::Microvm,
-            "null" => ExecutorKind::Null,
-            _ => ExecutorKind::Direct,
-        };
+        let chosen = self.study.chosen(levels);
+        let workload = chosen.descriptor;
+        let executor = executor_of(environment);
         if !workload.executors.contains(&executor) {
             let what = format!("workload '{}' cannot run in environment '{environment}'", workload.kind);
             self.report(self.study.line("factors.environment"), what, "take that environment out of [factors]");
             return None;
         }
+        let levels: &BTreeMap<String, Value> =
+            &chosen.held.iter().chain(levels).map(|(key, level)| (key.clone(), level.clone())).collect();
         let page = match levels.get("page").cloned().or_else(|| crate::study::default_of(tables::FACTORS, "page")) {
             Some(Value::Page(page)) => page,
             _ => PageSize::Small,
@@ -356,7 +431,7 @@ impl Resolver<'_> {
         let virtual_machine = executor == ExecutorKind::Microvm;
         let arm = ResolvedArm {
             executor,
-            ranks: self.ranks(levels)?,
+            ranks: self.ranks(levels) / count_of(levels),
             page,
             host_backing: virtual_machine.then(|| match levels.get("host_backing") {
                 Some(Value::Page(backing)) => *backing,
@@ -366,49 +441,43 @@ impl Resolver<'_> {
                 Some(Value::Choice(word)) if word == "scattered" => GuestTables::Scattered,
                 _ => GuestTables::Contiguous,
             }),
-            parameters: self.parameters(levels),
+            parts: count_of(levels),
+            parameters: self.parameters(chosen, levels),
         };
         if let Err(misfit) = (workload.check)(&arm) {
-            self.report(self.line_of_misfit(&misfit.what), misfit.what, misfit.remedy);
+            self.report(self.line_of_misfit(workload.kind, &misfit.what), misfit.what, misfit.remedy);
             return None;
         }
         Some(arm)
     }
 
-    fn ranks(&mut self, levels: &BTreeMap<String, Value>) -> Option<usize> {
-        let cpus = self.limits.cpus.len();
-        let ranks = match levels.get("ranks") {
+    /// The ranks of all machines together.
+    fn ranks(&self, levels: &BTreeMap<String, Value>) -> usize {
+        match levels.get("ranks") {
             Some(Value::Count(ranks)) => usize::try_from(*ranks).unwrap_or(usize::MAX),
-            _ => cpus,
-        };
-        if ranks > cpus {
-            let what = format!("ranks = {ranks} is more than the {cpus} CPUs that this process may use");
-            let remedy = format!("write ranks = {cpus} or fewer: each rank spins on a CPU of its own");
-            self.report(self.study.line("factors.ranks"), what, remedy);
-            return None;
+            _ => self.limits.cpus.len(),
         }
-        Some(ranks)
     }
 
     /// The line of the first parameter that a workload's own refusal names; where it names none, the workload's.
-    fn line_of_misfit(&self, what: &str) -> usize {
+    fn line_of_misfit(&self, kind: &str, what: &str) -> usize {
         let words = what.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'));
-        let lines = words.map(|word| self.line_of_parameter(word));
+        let lines = words.map(|word| self.line_of_parameter(kind, word));
         lines.into_iter().find(|line| *line > 0).unwrap_or_else(|| self.study.line("workload.kind"))
     }
 
-    /// Where a parameter is varied or set; 0 where it is not.
-    fn line_of_parameter(&self, key: &str) -> usize {
-        let lines = [self.study.line(&format!("factors.{key}")), self.study.line(&format!("workload.{key}"))];
-        lines.into_iter().find(|line| *line > 0).unwrap_or(0)
+    /// Where a parameter of the workload `kind` is varied or set; 0 where it is not.
+    fn line_of_parameter(&self, kind: &str, key: &str) -> usize {
+        let places = [format!("factors.{key}"), format!("workload.{kind}.{key}"), format!("workload.{key}")];
+        places.iter().map(|place| self.study.line(place)).find(|line| *line > 0).unwrap_or(0)
     }
 
     /// The workload's parameters: its defaults, over them the study's, over them `--quick`, over them the levels.
-    fn parameters(&self, levels: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
-        let workload = self.study.workload;
+    fn parameters(&self, chosen: &Chosen, levels: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+        let workload = chosen.descriptor;
         let mut values = BTreeMap::new();
         for knob in workload.parameters {
-            let said = self.study.parameters.get(knob.key).cloned().or_else(|| match knob.default {
+            let said = chosen.parameters.get(knob.key).cloned().or_else(|| match knob.default {
                 Default::Typed(text) => knob.read_text(text).ok(),
                 _ => None,
             });
@@ -505,27 +574,54 @@ impl Resolver<'_> {
 
     /// Refuses a study whose largest trial would not fit into memory: in one trial, each kind of backing is one buffer.
     fn check_memory(&mut self, arms: &[PlannedArm], pairs: &[Pair], cells: &[Cell]) {
-        let Some(key) = self.study.workload.footprint else { return };
-        let size = |arm: &PlannedArm| match arm.arm.parameters.get(key) {
+        let kind = |arm: &PlannedArm| arm.treatment.get(tables::WORKLOAD).cloned();
+        let workload = |arm: &PlannedArm| {
+            let kind = kind(arm);
+            let found = self.study.workloads.iter().find(|chosen| kind.as_deref() == Some(chosen.descriptor.kind));
+            found.unwrap_or(&self.study.workloads[0]).descriptor
+        };
+        let size = |arm: &PlannedArm| match workload(arm).footprint.and_then(|key| arm.arm.parameters.get(key)) {
             Some(Value::SizeBytes(size)) => size.0,
             _ => 0,
         };
+        let mut problems = Vec::new();
         for &cell in cells {
-            let need = match cell {
-                Cell::Single(arm) => size(&arms[arm]),
+            let (need, arm) = match cell {
+                Cell::Single(arm) => (size(&arms[arm]), &arms[arm]),
                 Cell::Pair(pair) => {
                     let (above, below) = (&arms[pairs[pair].numerator], &arms[pairs[pair].denominator]);
                     let shared = above.arm.buffer_page() == below.arm.buffer_page() && size(above) == size(below);
-                    if shared { size(above) } else { size(above).saturating_add(size(below)) }
+                    (if shared { size(above) } else { size(above).saturating_add(size(below)) }, below)
                 }
             };
+            let Some(key) = workload(arm).footprint else { continue };
             let available = self.limits.memory_available;
             if need > available.0 {
                 let what =
                     format!("{key} needs {} of memory in one trial, and {available:.1} are available", Bytes(need));
-                self.report(self.line_of_parameter(key), what, format!("write a smaller {key}"));
+                problems.push((
+                    self.line_of_parameter(workload(arm).kind, key),
+                    what,
+                    format!("write a smaller {key}"),
+                ));
             }
         }
+        problems.into_iter().for_each(|(line, what, remedy)| self.report(line, what, remedy));
+    }
+}
+
+/// Whether the factor `key` says anything of this workload.
+fn applies(chosen: &Chosen, key: &str) -> bool {
+    key == tables::WORKLOAD
+        || tables::FACTORS.iter().any(|knob| knob.key == key)
+        || chosen.descriptor.parameter(key).is_some()
+}
+
+fn executor_of(environment: &str) -> ExecutorKind {
+    match environment {
+        "microvm" => ExecutorKind::Microvm,
+        "null" => ExecutorKind::Null,
+        _ => ExecutorKind::Direct,
     }
 }
 
@@ -559,6 +655,14 @@ fn environment_of(levels: &BTreeMap<String, Value>) -> &str {
     match levels.get("environment") {
         Some(Value::Choice(environment)) => environment,
         _ => "native",
+    }
+}
+
+/// Machines among which a treatment is divided.
+fn count_of(levels: &BTreeMap<String, Value>) -> usize {
+    match levels.get("count") {
+        Some(Value::Count(count)) => usize::try_from(*count).unwrap_or(usize::MAX).max(1),
+        _ => 1,
     }
 }
 

@@ -50,8 +50,6 @@ pub struct Design {
 /// How the result shall be laid out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layout {
-    /// The headline's metric; `None` means the workload's first.
-    pub metric: Option<String>,
     /// The factor down the side; `None` means all that vary but the columns'.
     pub rows: Option<String>,
     /// The factor along the top.
@@ -60,18 +58,39 @@ pub struct Layout {
     pub ratio_to: BTreeMap<String, Value>,
 }
 
+/// A workload of a study and what the study says of it alone.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// Its kind.
+    pub descriptor: &'static Descriptor,
+    /// Its parameters that do not vary, as typed; defaults are the plan's business.
+    pub parameters: BTreeMap<String, Value>,
+    /// Shared factors that are held at one level for it, whatever the study varies.
+    pub held: BTreeMap<String, Value>,
+    /// The metric of its headline; `None` means its first.
+    pub metric: Option<String>,
+    /// Other metrics that get a ratio.
+    pub also: Vec<String>,
+    /// The published table to print beside it.
+    pub published: Option<String>,
+}
+
+impl Chosen {
+    /// The key of its headline's metric.
+    #[must_use]
+    pub fn metric(&self) -> &str {
+        self.metric.as_deref().unwrap_or(self.descriptor.metrics[0].key)
+    }
+}
+
 /// A study file, parsed.
 #[derive(Clone, Debug)]
 pub struct Study {
     /// What it asks, in one line.
     pub title: String,
-    /// The published table to print beside it.
-    pub published: Option<String>,
-    /// The workload's kind.
-    pub workload: &'static Descriptor,
-    /// The workload's parameters that do not vary, as typed; defaults are the plan's business.
-    pub parameters: BTreeMap<String, Value>,
-    /// What is varied.
+    /// What is run; at least one, no two of a kind.
+    pub workloads: Vec<Chosen>,
+    /// What is varied; where several workloads run, they are the first factor.
     pub factors: Vec<Factor>,
     /// What is set about the places where it runs, by environment.
     pub environments: BTreeMap<String, BTreeMap<String, Value>>,
@@ -88,6 +107,14 @@ impl Study {
     #[must_use]
     pub fn line(&self, key: &str) -> usize {
         self.lines.get(key).copied().unwrap_or(0)
+    }
+
+    /// What the treatment with these levels runs.
+    #[must_use]
+    pub fn chosen(&self, levels: &BTreeMap<String, Value>) -> &Chosen {
+        let named = levels.get(tables::WORKLOAD).map(ToString::to_string);
+        let found = named.and_then(|kind| self.workloads.iter().find(|chosen| chosen.descriptor.kind == kind));
+        found.unwrap_or(&self.workloads[0])
     }
 }
 
@@ -195,35 +222,40 @@ impl Reader {
         let design = self.known("design", tables::DESIGN, take("design"));
         let design = self.design(&design, take("design"));
         let environments = self.environments(take("environments"));
-        let descriptor = self.workload(take("workload"), line_of_section("workload"), workloads)?;
-        let parameters = self.parameters(descriptor, take("workload"));
-        self.required(descriptor, &[take("workload"), take("factors")].concat(), line_of_section("workload"));
+        let mut workloads = self.workloads(take("workload"), line_of_section("workload"), workloads)?;
+        let given = [take("workload"), take("factors")].concat();
+        let several = workloads.len() > 1;
+        workloads.iter().for_each(|chosen| self.required(chosen, &given, line_of_section("workload"), several));
         let before = self.problems.len();
-        let factors = self.factors(descriptor, take("factors"), &parameters);
+        let factors = self.factors(&workloads, take("factors"), take("workload"));
         // After a mistake among the factors, what else names one is not judged: it may be right.
         let judged = self.problems.len() == before && document.len() == sections.len();
-        let layout = self.layout(descriptor, judged.then_some(&factors), take("report"));
+        let (layout, metric, also) = self.layout(&workloads, judged.then_some(&factors), take("report"));
+        let published = text_of(head.remove("published"));
+        match workloads.as_mut_slice() {
+            [only] => (only.metric, only.also, only.published) = (metric, also, published),
+            _ if published.is_some() => {
+                let line = line_in(take("study"), "published");
+                let remedy = "write it in the [workload.KIND] whose values stand beside it";
+                self.report(line, "'published' is not told which of the workloads it is for".to_owned(), remedy);
+            }
+            _ => {}
+        }
         let lines = sections.iter().flat_map(|(section, (_, entries))| {
             entries.iter().map(move |(key, line, _)| (format!("{section}.{key}"), *line))
         });
-        Some(Study {
-            title: text_of(head.remove("title"))?,
-            published: text_of(head.remove("published")),
-            workload: descriptor,
-            parameters,
-            factors,
-            environments,
-            design,
-            layout,
-            lines: lines.collect(),
-        })
+        let mut lines: BTreeMap<String, usize> = lines.collect();
+        if workloads.len() > 1 {
+            lines.extend(self.lines_of_workloads(take("workload")));
+        }
+        Some(Study { title: text_of(head.remove("title"))?, workloads, factors, environments, design, layout, lines })
     }
 
     /// Refuses a published table that is not among those of `reference/`.
     fn published(&mut self, named: Option<&Value>, entries: &[Entry<'_>]) {
         let Some(Value::Text(name)) = named else { return };
         if published::find(name).is_none() {
-            let line = entries.iter().find(|(key, ..)| *key == "published").map_or(0, |(_, line, _)| *line);
+            let line = line_in(entries, "published");
             self.report(line, format!("there is no published table '{name}'"), published::like(name));
         }
     }
@@ -293,60 +325,157 @@ impl Reader {
         all
     }
 
-    fn workload(
+    /// What `[workload]` names: one kind with its parameters beside it, or several kinds with a section each.
+    fn workloads(
         &mut self,
         entries: &[Entry<'_>],
         section: usize,
-        workloads: &[&'static Descriptor],
-    ) -> Option<&'static Descriptor> {
-        let kinds: Vec<&str> = workloads.iter().map(|workload| workload.kind).collect();
+        known: &[&'static Descriptor],
+    ) -> Option<Vec<Chosen>> {
+        let kinds: Vec<&str> = known.iter().map(|workload| workload.kind).collect();
         let Some(&(_, line, value)) = entries.iter().find(|(key, ..)| *key == "kind") else {
             let remedy = format!("write kind in [workload], one of {}", kinds.join(", "));
             self.report(section, "the study names no workload".to_owned(), remedy);
             return None;
         };
-        let Some(kind) = value.get_ref().as_str() else {
-            let what = format!("'kind' is {}", with_article(value.get_ref().type_str()));
+        let own: Vec<Entry<'_>> = entries.iter().filter(|(key, ..)| *key != "kind").copied().collect();
+        let Some(several) = value.get_ref().as_array() else {
+            let descriptor = self.descriptor(line, value.get_ref(), known)?;
+            let parameters = self.known("workload", descriptor.parameters, &own);
+            let (held, metric, also, published) = (BTreeMap::new(), None, Vec::new(), None);
+            return Some(vec![Chosen { descriptor, parameters, held, metric, also, published }]);
+        };
+        let mut found: Vec<&'static Descriptor> = Vec::new();
+        for kind in several.iter() {
+            let descriptor = self.descriptor(line, kind.get_ref(), known)?;
+            if found.iter().any(|other| other.kind == descriptor.kind) {
+                let what = format!("'kind' names '{}' twice", descriptor.kind);
+                self.report(line, what, "name each workload once");
+            } else {
+                found.push(descriptor);
+            }
+        }
+        if found.is_empty() {
+            self.report(line, "'kind' names no workload".to_owned(), format!("write one of {}", kinds.join(", ")));
+            return None;
+        }
+        Some(self.sections_of_workloads(&found, &own))
+    }
+
+    fn descriptor(
+        &mut self,
+        line: usize,
+        kind: &DeValue<'_>,
+        known: &[&'static Descriptor],
+    ) -> Option<&'static Descriptor> {
+        let kinds: Vec<&str> = known.iter().map(|workload| workload.kind).collect();
+        let Some(kind) = kind.as_str() else {
+            let what = format!("'kind' is {}", with_article(kind.type_str()));
             self.report(line, what, format!("write one of {} in quotation marks", kinds.join(", ")));
             return None;
         };
-        let found = workloads.iter().find(|workload| workload.kind == kind).copied();
+        let found = known.iter().find(|workload| workload.kind == kind).copied();
         if found.is_none() {
             self.report(line, format!("unknown workload kind '{kind}'"), nearest(kind, &kinds));
         }
         found
     }
 
+    /// Reads `[workload.KIND]` of each of several workloads: its parameters, what its report shows, and shared factors
+    /// that are held at one level for it.
+    fn sections_of_workloads(&mut self, found: &[&'static Descriptor], own: &[Entry<'_>]) -> Vec<Chosen> {
+        let kinds: Vec<&str> = found.iter().map(|descriptor| descriptor.kind).collect();
+        for &(key, line, value) in own {
+            if !kinds.contains(&key) {
+                let of = found.iter().find(|descriptor| descriptor.parameter(key).is_some());
+                let remedy =
+                    of.map_or_else(|| nearest(key, &kinds), |of| format!("write it in [workload.{}]", of.kind));
+                self.report(line, format!("'{key}' in [workload] is none of the kinds that it names"), remedy);
+            } else if value.get_ref().as_table().is_none() {
+                let what = format!("'{key}' is {}, no section", with_article(value.get_ref().type_str()));
+                self.report(line, what, format!("write [workload.{key}] and keys below it"));
+            }
+        }
+        let chosen = |reader: &mut Self, descriptor: &'static Descriptor| {
+            let table = own.iter().find(|(key, ..)| *key == descriptor.kind).and_then(|(.., v)| v.get_ref().as_table());
+            let entries = table.map(|table| reader.entries(table)).unwrap_or_default();
+            let shared = tables::FACTORS.iter().filter(|knob| knob.key != "environment");
+            let knobs: Vec<Knob> =
+                descriptor.parameters.iter().chain(tables::OF_ONE_WORKLOAD).chain(shared).copied().collect();
+            let mut typed = reader.known(&format!("workload.{}", descriptor.kind), &knobs, &entries);
+            let metric = text_of(typed.remove("metric"));
+            reader.metric(descriptor, metric.as_deref(), line_in(&entries, "metric"));
+            let also = reader.also(descriptor, typed.remove("also"), line_in(&entries, "also"));
+            reader.published(typed.get("published"), &entries);
+            let published = text_of(typed.remove("published"));
+            let (parameters, held) = typed.into_iter().partition(|(key, _)| descriptor.parameter(key).is_some());
+            Chosen { descriptor, parameters, held, metric, also, published }
+        };
+        found.iter().map(|descriptor| chosen(self, descriptor)).collect()
+    }
+
+    /// Where the keys of `[workload.KIND]` were typed, as `workload.KIND.key`.
+    fn lines_of_workloads(&self, entries: &[Entry<'_>]) -> Vec<(String, usize)> {
+        let tables = entries.iter().filter_map(|(kind, _, value)| Some((kind, value.get_ref().as_table()?)));
+        tables
+            .flat_map(|(kind, table)| {
+                self.entries(table).into_iter().map(move |(key, line, _)| (format!("workload.{kind}.{key}"), line))
+            })
+            .collect()
+    }
+
     /// Refuses a study that leaves out what has no default.
-    fn required(&mut self, workload: &Descriptor, entries: &[Entry<'_>], section: usize) {
+    fn required(&mut self, chosen: &Chosen, given: &[Entry<'_>], section: usize, several: bool) {
+        let workload = chosen.descriptor;
+        let place = if several { format!("workload.{}", workload.kind) } else { "workload".to_owned() };
         for knob in workload.parameters.iter().filter(|knob| knob.default == crate::descriptor::Default::Required) {
-            if !entries.iter().any(|(key, ..)| *key == knob.key) {
+            if !chosen.parameters.contains_key(knob.key) && !given.iter().any(|(key, ..)| *key == knob.key) {
                 let what = format!("workload '{}' needs '{}', which has no default", workload.kind, knob.key);
-                self.report(section, what, format!("write {} in [workload]: {}", knob.key, knob.takes()));
+                self.report(section, what, format!("write {} in [{place}]: {}", knob.key, knob.takes()));
             }
         }
     }
 
-    fn parameters(&mut self, workload: &Descriptor, entries: &[Entry<'_>]) -> BTreeMap<String, Value> {
-        let own: Vec<Entry<'_>> = entries.iter().filter(|(key, ..)| *key != "kind").copied().collect();
-        self.known("workload", workload.parameters, &own)
+    fn metric(&mut self, workload: &Descriptor, metric: Option<&str>, line: usize) {
+        if let Some(metric) = metric.filter(|metric| workload.metric(metric).is_none()) {
+            let keys: Vec<&str> = workload.metrics.iter().map(|metric| metric.key).collect();
+            let what = format!("workload '{}' has no metric '{metric}'", workload.kind);
+            self.report(line, what, nearest(metric, &keys));
+        }
     }
 
-    fn factors(
-        &mut self,
-        workload: &'static Descriptor,
-        entries: &[Entry<'_>],
-        parameters: &BTreeMap<String, Value>,
-    ) -> Vec<Factor> {
-        let keys: Vec<&str> = tables::FACTORS.iter().chain(workload.parameters).map(|knob| knob.key).collect();
+    /// The other metrics that get a ratio, as typed with commas between.
+    fn also(&mut self, workload: &Descriptor, typed: Option<Value>, line: usize) -> Vec<String> {
+        let typed = text_of(typed).unwrap_or_default();
+        let named = typed.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+        let named: Vec<String> = named.collect();
+        named.iter().for_each(|name| self.metric(workload, Some(name), line));
+        named
+    }
+
+    fn factors(&mut self, workloads: &[Chosen], entries: &[Entry<'_>], section: &[Entry<'_>]) -> Vec<Factor> {
+        let knobs: Vec<&'static Knob> = knobs_of(workloads);
+        let keys: Vec<&str> = knobs.iter().map(|knob| knob.key).collect();
         let mut factors = Vec::new();
+        if workloads.len() > 1 {
+            let levels = workloads.iter().map(|chosen| Value::Choice(chosen.descriptor.kind.to_owned())).collect();
+            factors.push(Factor { key: tables::WORKLOAD.to_owned(), levels, line: line_in(section, "kind") });
+        }
         for &(key, line, value) in entries {
-            let Some(knob) = tables::FACTORS.iter().chain(workload.parameters).find(|knob| knob.key == key) else {
+            let Some(knob) = knobs.iter().find(|knob| knob.key == key) else {
                 self.report(line, format!("unknown factor '{key}'"), place_of(key, &keys));
                 continue;
             };
-            if parameters.contains_key(key) {
-                let what = format!("'{key}' is set in [workload] and varied in [factors]");
+            if knobs.iter().any(|other| other.key == key && other.kind != knob.kind) {
+                let what = format!("'{key}' is not the same thing in all of these workloads");
+                self.report(line, what, "set it in each [workload.KIND], or make a study of each workload");
+                continue;
+            }
+            if let Some(chosen) = workloads.iter().find(|chosen| chosen.parameters.contains_key(key)) {
+                let what = match workloads.len() {
+                    1 => format!("'{key}' is set in [workload] and varied in [factors]"),
+                    _ => format!("'{key}' is set in [workload.{}] and varied in [factors]", chosen.descriptor.kind),
+                };
                 self.report(line, what, "keep one of the two");
             }
             if let Some(levels) = self.levels(knob, line, value.get_ref()) {
@@ -439,17 +568,27 @@ impl Reader {
         }
     }
 
-    /// `factors` are those of the study, or `None` where they are not all known.
-    fn layout(&mut self, workload: &Descriptor, factors: Option<&Vec<Factor>>, entries: &[Entry<'_>]) -> Layout {
+    /// `factors` are those of the study, or `None` where they are not all known. The metric is that of a single workload.
+    fn layout(
+        &mut self,
+        workloads: &[Chosen],
+        factors: Option<&Vec<Factor>>,
+        entries: &[Entry<'_>],
+    ) -> (Layout, Option<String>, Vec<String>) {
         let flat: Vec<Entry<'_>> = entries.iter().filter(|(key, ..)| *key != "ratio_to").copied().collect();
-        let line_for = |key: &str| entries.iter().find(|(name, ..)| *name == key).map_or(0, |(_, line, _)| *line);
         let mut typed = self.known("report", tables::REPORT, &flat);
-        let metric = text_of(typed.remove("metric"));
-        if let Some(metric) = metric.as_deref().filter(|metric| workload.metric(metric).is_none()) {
-            let keys: Vec<&str> = workload.metrics.iter().map(|metric| metric.key).collect();
-            let what = format!("workload '{}' has no metric '{metric}'", workload.kind);
-            self.report(line_for("metric"), what, nearest(metric, &keys));
-        }
+        let (metric, also) = (text_of(typed.remove("metric")), typed.remove("also"));
+        let also = if let [only] = workloads {
+            self.metric(only.descriptor, metric.as_deref(), line_in(entries, "metric"));
+            self.also(only.descriptor, also, line_in(entries, "also"))
+        } else {
+            for (key, _) in [("metric", metric.is_some()), ("also", also.is_some())].iter().filter(|(_, typed)| *typed)
+            {
+                let what = format!("'{key}' is not told which of the workloads it is for");
+                self.report(line_in(entries, key), what, "write it in the [workload.KIND] whose metric it is");
+            }
+            Vec::new()
+        };
         let rows = text_of(typed.remove("rows"));
         let columns = text_of(typed.remove("columns")).unwrap_or_else(|| "environment".to_owned());
         let mut ratio_to = BTreeMap::new();
@@ -458,19 +597,19 @@ impl Reader {
                 let Some(name) = name.filter(|name| *name != "environment") else { continue };
                 if !factors.iter().any(|factor| factor.key == name) {
                     let what = format!("{key} = '{name}' is no factor of this study");
-                    self.report(line_for(key), what, factor_like(name, factors));
+                    self.report(line_in(entries, key), what, factor_like(name, factors));
                 }
             }
             if let Some(&(_, line, value)) = entries.iter().find(|(key, ..)| *key == "ratio_to") {
-                ratio_to = self.ratio_to(workload, factors, line, value.get_ref());
+                ratio_to = self.ratio_to(workloads, factors, line, value.get_ref());
             }
         }
-        Layout { metric, rows, columns, ratio_to }
+        (Layout { rows, columns, ratio_to }, metric, also)
     }
 
     fn ratio_to(
         &mut self,
-        workload: &Descriptor,
+        workloads: &[Chosen],
         factors: &[Factor],
         line: usize,
         value: &DeValue<'_>,
@@ -482,7 +621,7 @@ impl Reader {
         };
         let mut wanted = BTreeMap::new();
         for (key, line, value) in self.entries(table) {
-            let knob = tables::FACTORS.iter().chain(workload.parameters).find(|knob| knob.key == key);
+            let knob = knobs_of(workloads).into_iter().find(|knob| knob.key == key);
             let (Some(knob), Some(factor)) = (knob, factors.iter().find(|factor| factor.key == key)) else {
                 let what = format!("ratio_to names '{key}', which is no factor of this study");
                 self.report(line, what, factor_like(key, factors));
@@ -504,6 +643,17 @@ impl Reader {
         }
         wanted
     }
+}
+
+/// The line of `key` among `entries`; 0 where it is not.
+fn line_in(entries: &[Entry<'_>], key: &str) -> usize {
+    entries.iter().find(|(name, ..)| *name == key).map_or(0, |(_, line, _)| *line)
+}
+
+/// What a study of these workloads can vary.
+fn knobs_of(workloads: &[Chosen]) -> Vec<&'static Knob> {
+    let own = workloads.iter().flat_map(|chosen| chosen.descriptor.parameters);
+    tables::FACTORS.iter().chain(own).collect()
 }
 
 /// Keys that stand in a section and in no table, because they are no single values.

@@ -5,8 +5,9 @@
 
 use crate::grid::ratio_cell;
 use crate::number::{fixed, percent, three_digits};
+use crate::part::{Part, parts};
 use crate::svg::{Anchor, Svg};
-use crate::text::cut;
+use crate::text::{clean, cut};
 use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::{Quantity, Tone, limits_of, ratio_of, tone};
 use baremark_model::document::{Document, RatioRow, TrialRow};
@@ -42,7 +43,8 @@ impl Figure {
 /// The figures of a document, in the order in which a report shows them.
 #[must_use]
 pub fn figures(document: &Document) -> Vec<Figure> {
-    forest(document).into_iter().chain(courses(document)).collect()
+    let parts = parts(document);
+    forest(&parts).into_iter().chain(parts.iter().flat_map(courses)).collect()
 }
 
 /// A logarithmic axis of ratios, or a linear one of values.
@@ -101,12 +103,34 @@ fn is_whole(value: f64) -> bool {
 }
 
 /// The ratios with their intervals, one below the other; `None` where there is none.
-fn forest(document: &Document) -> Option<Figure> {
-    let shown = |row: &&RatioRow| row.metric == document.run.metric && row.contrast != Contrast::PageSize;
-    let all: Vec<&RatioRow> = document.ratios.iter().filter(shown).filter(|row| ratio_of(row).is_some()).collect();
+/// A ratio and the part of the document that it is of.
+struct Ratio<'d> {
+    part: &'d Part<'d>,
+    row: &'d RatioRow,
+}
+
+impl Ratio<'_> {
+    fn label(&self) -> String {
+        of_part(self.part, &label(&self.part.document, self.row))
+    }
+}
+
+/// `text` with the workload in front of it, where there are several.
+fn of_part(part: &Part<'_>, text: &str) -> String {
+    part.name.map_or_else(|| text.to_owned(), |name| format!("{}: {text}", clean(name)))
+}
+
+fn forest(parts: &[Part<'_>]) -> Option<Figure> {
+    let shown = |part: &Part<'_>, row: &RatioRow| {
+        row.metric == part.document.run.metric && row.contrast != Contrast::PageSize && ratio_of(row).is_some()
+    };
+    let all: Vec<Ratio<'_>> = parts
+        .iter()
+        .flat_map(|part| part.document.ratios.iter().filter(|row| shown(part, row)).map(move |row| Ratio { part, row }))
+        .collect();
     let rows = &all[..all.len().min(MOST)];
-    let delta = document.run.design.delta.0;
-    let values = rows.iter().flat_map(|row| {
+    let delta = parts.first()?.document.run.design.delta.0;
+    let values = rows.iter().flat_map(|Ratio { row, .. }| {
         let limits = limits_of(row).map(|(lo, hi)| [lo, hi]);
         ratio_of(row).into_iter().chain(limits.into_iter().flatten())
     });
@@ -117,40 +141,41 @@ fn forest(document: &Document) -> Option<Figure> {
     let axis = Axis::over(values.chain(band).chain([1.0]), [MARGIN, WIDTH - MARGIN], true)?;
     #[expect(clippy::cast_precision_loss, reason = "at most MOST")]
     let bottom = 12.0 + rows.len() as f64 * ROW;
-    let mut svg =
-        Svg::new("ratios", [WIDTH, bottom + 24.0], "Ratios with their intervals", &description(document, rows));
+    let mut svg = Svg::new("ratios", [WIDTH, bottom + 24.0], "Ratios with their intervals", &description(rows));
     ticks_along(&mut svg, &axis, bottom);
     let mut top = 12.0;
     for row in rows {
         let lane = [top + LANE, top + ROW - 3.0];
         svg.rect("band", [axis.at(band[0]), lane[0]], [axis.at(band[1]) - axis.at(band[0]), lane[1] - lane[0]]);
         svg.line("one", [axis.at(1.0), lane[0]], [axis.at(1.0), lane[1]]);
-        forest_row(&mut svg, document, row, &axis, top);
+        forest_row(&mut svg, row, &axis, top);
         top += ROW;
     }
-    let caption = forest_caption(document, rows, all.len());
+    let caption = forest_caption(&parts[0].document, rows, all.len());
     Some(Figure { caption, name: "ratios".to_owned(), svg })
 }
 
-fn forest_caption(document: &Document, rows: &[&RatioRow], of: usize) -> String {
+fn forest_caption(document: &Document, rows: &[Ratio<'_>], of: usize) -> String {
     let quantity = Quantity::of(document, &document.run.metric);
-    let to_native = |row: &&RatioRow| {
+    let to_native = |Ratio { row, .. }: &Ratio<'_>| {
         row.contrast == Contrast::Environment && row.relative_to.get(ENVIRONMENT).is_none_or(|label| label == "native")
     };
     let base = if rows.iter().all(to_native) { format!(" to {}", document.run.native_means) } else { String::new() };
     let more = if of > rows.len() { format!(" (the first {} of {of})", rows.len()) } else { String::new() };
-    let open = rows.iter().any(|row| tone(row) == Tone::Open);
+    let open = rows.iter().any(|Ratio { row, .. }| tone(row) == Tone::Open);
     let hollow = if open { "; hollow: not settled" } else { "" };
     let delta = document.run.design.delta;
-    let noun = quantity.noun();
+    let several = rows.iter().any(|ratio| ratio.part.name != rows[0].part.name);
+    let noun = if several { "what each workload measures" } else { quantity.noun() };
     format!("Ratio of {noun}{base}{more}. Dashed: no difference; shaded: within {delta}{hollow}.")
 }
 
-fn forest_row(svg: &mut Svg, document: &Document, row: &RatioRow, axis: &Axis, top: f64) {
+fn forest_row(svg: &mut Svg, shown: &Ratio<'_>, axis: &Axis, top: f64) {
+    let (document, row) = (&*shown.part.document, shown.row);
     let Some((ratio, cell)) = ratio_of(row).zip(ratio_cell(document, row)) else { return };
     let interval = if cell.interval.is_empty() { String::new() } else { format!(" ({})", cell.interval) };
     let says = format!("{}{interval}", cell.value);
-    svg.text("label", [MARGIN, top + 12.0], Anchor::Start, &cut(&label(document, row), LABEL));
+    svg.text("label", [MARGIN, top + 12.0], Anchor::Start, &cut(&shown.label(), LABEL));
     svg.text("label", [WIDTH - MARGIN, top + 12.0], Anchor::End, &says);
     let open = if tone(row) == Tone::Open { " open" } else { "" };
     let middle = top + f64::midpoint(LANE, ROW - 3.0);
@@ -160,7 +185,7 @@ fn forest_row(svg: &mut Svg, document: &Document, row: &RatioRow, axis: &Axis, t
             svg.line(&format!("interval{open}"), [axis.at(end), middle - 5.0], [axis.at(end), middle + 5.0]);
         }
     }
-    svg.dot(&format!("point{open}"), [axis.at(ratio), middle], 4.5, &format!("{}: {says}", label(document, row)));
+    svg.dot(&format!("point{open}"), [axis.at(ratio), middle], 4.5, &format!("{}: {says}", shown.label()));
 }
 
 fn ticks_along(svg: &mut Svg, axis: &Axis, bottom: f64) {
@@ -173,11 +198,11 @@ fn ticks_along(svg: &mut Svg, axis: &Axis, bottom: f64) {
 }
 
 /// The figure in words, for those who cannot see it.
-fn description(document: &Document, rows: &[&RatioRow]) -> String {
-    let say = |row: &&RatioRow| {
-        let cell = ratio_cell(document, row)?;
+fn description(rows: &[Ratio<'_>]) -> String {
+    let say = |shown: &Ratio<'_>| {
+        let cell = ratio_cell(&shown.part.document, shown.row)?;
         let interval = if cell.interval.is_empty() { String::new() } else { format!(", {}", cell.interval) };
-        Some(format!("{}: {}{interval}", label(document, row), cell.value))
+        Some(format!("{}: {}{interval}", shown.label(), cell.value))
     };
     rows.iter().filter_map(say).collect::<Vec<_>>().join("; ")
 }
@@ -211,7 +236,8 @@ enum Mark {
 }
 
 /// One figure for each ratio: its value in every block, in order.
-fn courses(document: &Document) -> Vec<Figure> {
+fn courses(part: &Part<'_>) -> Vec<Figure> {
+    let document = &*part.document;
     let of_metric = |row: &&RatioRow| row.metric == document.run.metric;
     let ratios = document.ratios.iter().filter(of_metric).map(|row| ratio_course(document, row));
     let mut courses: Vec<Course> = ratios.filter(|course| !course.points.is_empty()).take(MOST).collect();
@@ -237,7 +263,7 @@ fn courses(document: &Document) -> Vec<Figure> {
             .take(MOST)
             .collect();
     }
-    (1..).zip(&courses).filter_map(|(number, course)| draw(document, course, number)).collect()
+    (1..).zip(&courses).filter_map(|(number, course)| draw(part, course, number)).collect()
 }
 
 fn ratio_course(document: &Document, row: &RatioRow) -> Course {
@@ -281,7 +307,8 @@ fn points(
     trials.map(|trial| (trial.block, value(trial).filter(|v| v.is_finite() && *v > 0.0), mark(trial))).collect()
 }
 
-fn draw(document: &Document, course: &Course, number: usize) -> Option<Figure> {
+fn draw(part: &Part<'_>, course: &Course, number: usize) -> Option<Figure> {
+    let document = &*part.document;
     const HEIGHT: f64 = 150.0;
     const LEFT: f64 = 62.0;
     const TOP: f64 = 10.0;
@@ -291,8 +318,9 @@ fn draw(document: &Document, course: &Course, number: usize) -> Option<Figure> {
     let last = course.points.iter().map(|(block, ..)| *block).max().unwrap_or(0);
     #[expect(clippy::cast_precision_loss, reason = "counts of blocks are small")]
     let blocks = |block: u64| LEFT + 8.0 + (WIDTH - MARGIN - LEFT - 16.0) * block as f64 / (last.max(1)) as f64;
-    let name = format!("course-{number}");
-    let title = format!("{}: block by block", course.label);
+    let name = part.name.map_or_else(|| format!("course-{number}"), |of| format!("{of}-course-{number}"));
+    let label = of_part(part, &course.label);
+    let title = format!("{label}: block by block");
     let mut svg = Svg::new(&name, [WIDTH, TOP + HEIGHT + 36.0], &title, &course_in_words(course));
     if let Some([lo, hi]) = course.limits {
         svg.rect("limits", [LEFT, up.at(hi)], [WIDTH - MARGIN - LEFT, up.at(lo) - up.at(hi)]);
@@ -323,7 +351,7 @@ fn draw(document: &Document, course: &Course, number: usize) -> Option<Figure> {
     }
     svg.text("axis", [f64::midpoint(LEFT, WIDTH), TOP + HEIGHT + 32.0], Anchor::Middle, "block");
     let what = if course.ratio { "ratio".to_owned() } else { Quantity::of(document, &document.run.metric).unit };
-    Some(Figure { caption: format!("{}: {what} in each block", course.label), name, svg })
+    Some(Figure { caption: format!("{label}: {what} in each block"), name, svg })
 }
 
 fn course_in_words(course: &Course) -> String {

@@ -6,7 +6,7 @@
 use crate::figure::{Figure, figures};
 use crate::grid::{Cell, Grid, RatioCell};
 use crate::number::percent;
-use crate::outline::{Outline, outline};
+use crate::outline::{Found, Outline, outline};
 use crate::provenance::reproduce;
 use crate::svg::{STYLE, escape};
 use crate::words::{Headline, Tone};
@@ -28,7 +28,7 @@ pub fn render(document: &Document) -> String {
     page.tables(&outline);
     page.contrasts(&outline);
     page.figures(&figures(document));
-    page.list("Why", &outline.why);
+    page.why(&outline);
     page.list("Flags", &outline.flags);
     page.list("Trials that do not count", &outline.discarded);
     page.looks(document);
@@ -71,11 +71,21 @@ impl Page {
 
     fn verdict(&mut self, outline: &Outline) {
         self.add("<section aria-labelledby=\"verdict\">\n<h2 id=\"verdict\">Verdict</h2>\n");
-        self.sentences(&outline.headlines);
+        for part in &outline.parts {
+            self.part_of(part);
+            self.sentences(&part.headlines);
+        }
         for note in &outline.notes {
             self.put(format_args!("<p class=\"note\">{}</p>\n", escape(note)));
         }
         self.add("</section>\n");
+    }
+
+    /// Which workload what follows is of, where there are several.
+    fn part_of(&mut self, part: &Found) {
+        if let Some(name) = &part.name {
+            self.put(format_args!("<h3>{}</h3>\n", escape(name)));
+        }
     }
 
     fn sentences(&mut self, headlines: &[Headline]) {
@@ -95,25 +105,29 @@ impl Page {
     }
 
     fn tables(&mut self, outline: &Outline) {
-        if outline.grids.is_empty() {
+        let parts = outline.having(|part| &part.grids);
+        if parts.is_empty() {
             return;
         }
         self.add("<section aria-labelledby=\"table\">\n<h2 id=\"table\">Table</h2>\n");
-        let (own, others) = outline.grids.split_at(1);
-        self.add("<div class=\"beside\">\n<div>\n");
-        self.grid(&own[0]);
-        self.add("</div>\n");
-        self.beside(outline);
-        self.add("</div>\n");
-        for grid in others {
-            self.grid(grid);
+        for (part, grids) in parts {
+            self.part_of(part);
+            let (own, others) = grids.split_at(1);
+            self.add("<div class=\"beside\">\n<div>\n");
+            self.grid(&own[0]);
+            self.add("</div>\n");
+            self.beside(part);
+            self.add("</div>\n");
+            for grid in others {
+                self.grid(grid);
+            }
         }
         self.add("</section>\n");
     }
 
     /// The published values, beside those measured here where the window is wide enough.
-    fn beside(&mut self, outline: &Outline) {
-        let Some(beside) = &outline.beside else { return };
+    fn beside(&mut self, part: &Found) {
+        let Some(beside) = &part.beside else { return };
         self.put(format_args!("<div class=\"published\">\n<p class=\"label\">{}</p>\n", escape(&beside.head)));
         for grid in &beside.grids {
             self.grid(grid);
@@ -176,17 +190,40 @@ impl Page {
     }
 
     fn contrasts(&mut self, outline: &Outline) {
-        if outline.contrasts.is_empty() {
+        let parts = outline.having(|part| &part.contrasts);
+        if parts.is_empty() {
             return;
         }
         self.add(
             "<section aria-labelledby=\"contrasts\">\n<h2 id=\"contrasts\">Page-size contrasts</h2>\n\
-             <p class=\"note\">The application's pages differ, so this is not what a VM costs.</p>\n<ul>\n",
+             <p class=\"note\">The application's pages differ, so this is not what a VM costs.</p>\n",
         );
-        for headline in &outline.contrasts {
-            self.put(format_args!("<li>{}</li>\n", escape(&headline.sentence)));
+        for (part, headlines) in parts {
+            self.part_of(part);
+            self.items(headlines.iter().map(|headline| headline.sentence.as_str()));
         }
-        self.add("</ul>\n</section>\n");
+        self.add("</section>\n");
+    }
+
+    fn why(&mut self, outline: &Outline) {
+        let parts = outline.having(|part| &part.why);
+        if parts.is_empty() {
+            return;
+        }
+        self.add("<section aria-labelledby=\"why\">\n<h2 id=\"why\">Why</h2>\n");
+        for (part, lines) in parts {
+            self.part_of(part);
+            self.items(lines.iter().map(String::as_str));
+        }
+        self.add("</section>\n");
+    }
+
+    fn items<'i>(&mut self, items: impl Iterator<Item = &'i str>) {
+        self.add("<ul>\n");
+        for item in items {
+            self.put(format_args!("<li>{}</li>\n", escape(item)));
+        }
+        self.add("</ul>\n");
     }
 
     fn figures(&mut self, figures: &[Figure]) {
@@ -202,7 +239,7 @@ impl Page {
             ));
         }
         self.add("</div>\n");
-        if figures.iter().any(|figure| figure.name.starts_with("course")) {
+        if figures.iter().any(|figure| figure.name.contains("course")) {
             self.add(
                 "<p class=\"note\">Block by block: the line is the estimate, the shade its interval. A dot counts; a \
                  hollow dot counts and is flagged; a cross does not count.</p>\n",
@@ -216,11 +253,9 @@ impl Page {
             return;
         }
         let id = head.to_lowercase().replace(' ', "-");
-        self.put(format_args!("<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{head}</h2>\n<ul>\n"));
-        for item in items {
-            self.put(format_args!("<li>{}</li>\n", escape(item)));
-        }
-        self.add("</ul>\n</section>\n");
+        self.put(format_args!("<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{head}</h2>\n"));
+        self.items(items.iter().map(String::as_str));
+        self.add("</section>\n");
     }
 
     fn looks(&mut self, document: &Document) {

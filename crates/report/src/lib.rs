@@ -19,6 +19,7 @@ pub mod terminal;
 mod grid;
 mod number;
 mod outline;
+mod part;
 mod provenance;
 mod published;
 mod svg;

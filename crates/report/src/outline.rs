@@ -2,12 +2,13 @@
 
 use crate::grid::{Grid, grid};
 use crate::number::{self, count, percent};
+use crate::part::{Part, parts};
 use crate::provenance;
 use crate::published::{Beside, beside};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::{Headline, Quantity, Tone, headline, limits_of};
-use baremark_model::document::{Document, ExplanationRow};
+use baremark_model::document::{Document, ExplanationRow, RatioRow};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Contrast, Treatment};
 use std::collections::BTreeMap;
@@ -21,18 +22,10 @@ pub(crate) struct Outline {
     pub context: String,
     /// What a reader must know before any number.
     pub cautions: Vec<String>,
-    /// The verdicts in words.
-    pub headlines: Vec<Headline>,
+    /// What was found, workload by workload.
+    pub parts: Vec<Found>,
     /// What the verdicts mean and do not mean.
     pub notes: Vec<String>,
-    /// The headline metric's table, then those of the other metrics.
-    pub grids: Vec<Grid>,
-    /// The published values that the study names, to stand beside its own.
-    pub beside: Option<Beside>,
-    /// Contrasts of page sizes, which are no cost of virtualization.
-    pub contrasts: Vec<Headline>,
-    /// What was counted while it was measured, and what follows from it.
-    pub why: Vec<String>,
     /// What should be known beside the numbers.
     pub flags: Vec<String>,
     /// Trials that do not count, by reason.
@@ -41,8 +34,46 @@ pub(crate) struct Outline {
     pub provenance: Vec<(&'static str, String)>,
 }
 
+/// What was found of one workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The workload, where there are several.
+    pub name: Option<String>,
+    /// The verdicts in words.
+    pub headlines: Vec<Headline>,
+    /// The headline metric's table, then those of the other metrics.
+    pub grids: Vec<Grid>,
+    /// The published values that the study names, to stand beside its own.
+    pub beside: Option<Beside>,
+    /// Contrasts of page sizes, which are no cost of virtualization.
+    pub contrasts: Vec<Headline>,
+    /// What was counted while it was measured, and what follows from it.
+    pub why: Vec<String>,
+}
+
+impl Outline {
+    /// The parts of which `of` is not empty, with it.
+    pub(crate) fn having<T>(&self, of: impl Fn(&Found) -> &[T]) -> Vec<(&Found, &[T])> {
+        self.parts.iter().map(|part| (part, of(part))).filter(|(_, items)| !items.is_empty()).collect()
+    }
+}
+
 /// The outline of a document.
 pub(crate) fn outline(document: &Document) -> Outline {
+    let found = |part: &Part<'_>| found(part.name, &part.document);
+    Outline {
+        title: clean(&document.run.study),
+        context: context(document),
+        cautions: cautions(document),
+        parts: parts(document).iter().map(found).collect(),
+        notes: notes(document),
+        flags: flags(document),
+        discarded: discarded(document),
+        provenance: provenance::lines(document),
+    }
+}
+
+fn found(name: Option<&str>, document: &Document) -> Found {
     let of = |page_size: bool| -> Vec<Headline> {
         let wanted = document.ratios.iter().filter(|row| row.metric == document.run.metric);
         wanted
@@ -54,19 +85,13 @@ pub(crate) fn outline(document: &Document) -> Outline {
     if headlines.is_empty() {
         headlines = without_ratios(document);
     }
-    Outline {
-        title: clean(&document.run.study),
-        context: context(document),
-        cautions: cautions(document),
+    Found {
+        name: name.map(clean),
         headlines,
-        notes: notes(document),
         grids: metrics(document).iter().filter_map(|metric| grid(document, metric)).collect(),
         beside: to_stand_beside(document),
         contrasts: of(true),
         why: why(document),
-        flags: flags(document),
-        discarded: discarded(document),
-        provenance: provenance::lines(document),
     }
 }
 
@@ -163,10 +188,14 @@ fn notes(document: &Document) -> Vec<String> {
     notes
 }
 
+fn is_headline(document: &Document, row: &RatioRow) -> bool {
+    row.metric == document.run.metric_of(&row.treatment)
+}
+
 /// What the intervals are.
 fn intervals(document: &Document) -> Option<String> {
     let rows: Vec<_> =
-        document.ratios.iter().filter(|row| row.metric == document.run.metric && limits_of(row).is_some()).collect();
+        document.ratios.iter().filter(|row| is_headline(document, row) && limits_of(row).is_some()).collect();
     if rows.is_empty() {
         return None;
     }
@@ -201,9 +230,13 @@ fn estimand(estimator: &str) -> String {
 
 fn why(document: &Document) -> Vec<String> {
     let factors = Factors::of(&document.run);
+    // What follows is said where it first does.
+    let first =
+        |row: &ExplanationRow| document.explanations.iter().find(|other| other.advice == row.advice) == Some(row);
     let line = |row: &ExplanationRow| {
         let value = number::estimate(row.value, Some(row.lo), Some(row.hi));
-        let advice = if row.advice.is_empty() { String::new() } else { format!("; {}", clean(&row.advice)) };
+        let silent = row.advice.is_empty() || !first(row);
+        let advice = if silent { String::new() } else { format!("; {}", clean(&row.advice)) };
         format!("{}: {} {value} {}{advice}", factors.name(&row.treatment), clean(&row.what), clean(&row.unit))
     };
     document.explanations.iter().map(line).collect()

@@ -1,7 +1,7 @@
 //! The report for a terminal or a pipe: verdicts in words first, then the table, then what a reader must know of them.
 
 use crate::grid::{Cell, Grid, RatioCell};
-use crate::outline::{Outline, outline};
+use crate::outline::{Found, Outline, outline};
 use crate::text::{Paint, Style, left, width, wrap};
 use crate::words::{Headline, Tone};
 use baremark_model::document::Document;
@@ -16,15 +16,22 @@ pub fn render(document: &Document, style: &Style) -> String {
     let mut page = Page { style: *style, text: String::new() };
     page.top(&outline);
     page.headlines(&outline);
-    let (own, others) = outline.grids.split_at(outline.grids.len().min(1));
-    own.iter().for_each(|grid| page.grid(grid));
-    page.beside(&outline);
-    others.iter().for_each(|grid| page.grid(grid));
-    if !outline.contrasts.is_empty() {
-        page.head("Page-size contrasts: the application's pages differ, so this is not what a VM costs");
-        page.sentences(&outline.contrasts);
+    for part in &outline.parts {
+        page.tables(part);
     }
-    page.list("Why", &outline.why);
+    let contrasts = outline.having(|part| &part.contrasts);
+    if !contrasts.is_empty() {
+        page.head("Page-size contrasts: the application's pages differ, so this is not what a VM costs");
+        contrasts.into_iter().for_each(|(part, headlines)| page.sentences(part, headlines));
+    }
+    let why = outline.having(|part| &part.why);
+    if !why.is_empty() {
+        page.head("Why");
+        for (part, lines) in why {
+            page.part_of(part);
+            lines.iter().for_each(|line| page.paragraph(Paint::Plain, INDENT, INDENT, line));
+        }
+    }
     page.list("Flags", &outline.flags);
     page.list("Trials that do not count", &outline.discarded);
     page.head("Run");
@@ -96,7 +103,7 @@ impl Page {
 
     fn headlines(&mut self, outline: &Outline) {
         self.head("Verdict");
-        self.sentences(&outline.headlines);
+        outline.parts.iter().for_each(|part| self.sentences(part, &part.headlines));
         if !outline.notes.is_empty() {
             self.text.push('\n');
         }
@@ -105,7 +112,22 @@ impl Page {
         }
     }
 
-    fn sentences(&mut self, headlines: &[Headline]) {
+    /// Which workload what follows is of, where there are several.
+    fn part_of(&mut self, part: &Found) {
+        if let Some(name) = &part.name {
+            self.paragraph(Paint::Faint, INDENT, 0, &format!("{name}:"));
+        }
+    }
+
+    fn tables(&mut self, part: &Found) {
+        let (own, others) = part.grids.split_at(part.grids.len().min(1));
+        own.iter().for_each(|grid| self.grid(part, grid));
+        self.beside(part);
+        others.iter().for_each(|grid| self.grid(part, grid));
+    }
+
+    fn sentences(&mut self, part: &Found, headlines: &[Headline]) {
+        self.part_of(part);
         for headline in headlines {
             if let Some(overturned) = &headline.overturned {
                 self.paragraph(Paint::Caution, INDENT, INDENT, overturned);
@@ -118,11 +140,11 @@ impl Page {
     }
 
     /// The published values, right below those measured here.
-    fn beside(&mut self, outline: &Outline) {
-        let Some(beside) = &outline.beside else { return };
+    fn beside(&mut self, part: &Found) {
+        let Some(beside) = &part.beside else { return };
         self.head(&beside.head);
         for grid in &beside.grids {
-            self.grid(grid);
+            self.grid(part, grid);
         }
         self.text.push('\n');
         for note in &beside.notes {
@@ -131,8 +153,9 @@ impl Page {
     }
 
     /// The table whole, else with shorter cells, else in as many parts as fit side by side.
-    fn grid(&mut self, grid: &Grid) {
-        self.head(&grid.caption);
+    fn grid(&mut self, part: &Found, grid: &Grid) {
+        let of = part.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+        self.head(&format!("{of}{}", grid.caption));
         let label = grid.rows.iter().map(|row| width(&row.label)).max().unwrap_or(0).min(self.style.width / 3);
         let room = self.style.width.saturating_sub(INDENT + label);
         let most = room.saturating_sub(GAP).max(12);

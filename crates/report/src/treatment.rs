@@ -3,6 +3,7 @@
 use crate::text::clean;
 use baremark_model::document::RunHead;
 use baremark_model::plan::Treatment;
+use baremark_model::tables::WORKLOAD;
 
 /// The factor that says where work runs.
 pub(crate) const ENVIRONMENT: &str = "environment";
@@ -51,13 +52,17 @@ impl<'d> Factors<'d> {
 
     /// The whole treatment: "microvm with 4k pages and 2 ranks".
     pub(crate) fn name(&self, treatment: &Treatment) -> String {
-        let rest = self.levels(treatment, &[ENVIRONMENT]);
+        let rest = self.levels(treatment, &[ENVIRONMENT, WORKLOAD]);
         let place = treatment.get(ENVIRONMENT).map(|label| clean(label));
-        match (place, rest.is_empty()) {
+        let name = match (place, rest.is_empty()) {
             (Some(place), true) => place,
             (Some(place), false) => format!("{place} with {}", join(&rest)),
             (None, true) => self.run.workload.clone(),
             (None, false) => join(&rest),
+        };
+        match treatment.get(WORKLOAD) {
+            Some(workload) => format!("{}, {name}", clean(workload)),
+            None => name,
         }
     }
 }

@@ -7,12 +7,17 @@
 pub mod affinity;
 pub mod children;
 pub mod clock;
+pub mod confine;
 pub mod crew;
 pub mod gaps;
 pub mod guest;
 pub mod machine;
 pub mod memory;
 pub mod paging;
+pub mod perf;
 pub mod process;
+pub mod process_tree;
+pub mod pseudo;
 pub mod segv;
 pub mod smaps;
+pub mod terminal;

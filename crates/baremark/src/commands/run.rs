@@ -1,7 +1,7 @@
 //! `baremark run`: plan, measure, show.
 
 use crate::commands::plan;
-use crate::context::{Context, descriptor_of};
+use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::places;
 use crate::record::Record;
@@ -13,7 +13,7 @@ use baremark_model::plan::Mode;
 
 /// Runs a study from its beginning.
 pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
-    let plan = plan::of(source, mode)?;
+    let plan = plan::of(source, mode, &context.interrupt)?;
     let store = context.open_store()?;
     conduct(context, Record::create(&store, source, &plan)?)
 }
@@ -48,7 +48,7 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
 
 /// The run as text or JSON.
 pub fn show(context: &Context, run: &Run) -> Result<String, Refusal> {
-    let document = analysis::document(run, descriptor_of(run)?);
+    let document = analysis::document(run, &descriptors_of(run)?);
     Ok(match context.json {
         true => baremark_report::json::render(&document),
         false => baremark_report::terminal::render(&document, &crate::watch::style()),

@@ -1,7 +1,7 @@
 //! `baremark verify-scale`: known costs on sealed arms, and whether they are found.
 
 use crate::commands::{plan, run};
-use crate::context::{Context, descriptor_of};
+use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::record::{self, Record};
 use crate::source::{self, Source};
@@ -46,7 +46,7 @@ pub fn run(context: &Context, study: Option<&str>, quick: bool) -> Result<(Strin
         None => Source { name: "verify-scale".to_owned(), bytes: STUDY.as_bytes().to_vec() },
     };
     let size = if quick { QUICK } else { FULL };
-    let mut resolved = plan::of(&source, Mode { quick: false, self_check: false })?;
+    let mut resolved = plan::of(&source, Mode { quick: false, self_check: false }, &context.interrupt)?;
     let native = |arm: &baremark_model::plan::PlannedArm| {
         arm.arm.executor == ExecutorKind::Direct && arm.environment == "native"
     };
@@ -78,11 +78,12 @@ pub fn again(context: &Context, named: &str) -> Result<(String, Exit), Refusal> 
 
 /// Everything is found before the envelope is read.
 fn show(context: &Context, store: &Store, id: &RunId, run: &Run) -> Result<(String, Exit), Refusal> {
-    let descriptor = descriptor_of(run)?;
-    let metric = descriptor.metric(&run.plan.metric);
+    let descriptors = descriptors_of(run)?;
+    let (kind, metric) = (run.plan.workload_of(0), run.plan.metric_of(0));
+    let metric = descriptors.iter().find(|of| of.kind == kind).and_then(|of| of.metric(metric));
     let metric = metric.ok_or_else(|| Refusal::failure(format!("run {id} has a metric that this version lacks")))?;
     let found = recover(run, metric.better);
-    let native_means = analysis::document(run, descriptor).run.native_means;
+    let native_means = analysis::document(run, &descriptors).run.native_means;
     let Some(envelope) = record::envelope_of(store, id)? else {
         return Err(Refusal::bad_input(format!(
             "run {id} has no sealed arms; `baremark verify-scale` makes such a run"

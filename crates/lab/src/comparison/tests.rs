@@ -18,6 +18,7 @@ fn head(id: &str) -> RunHead {
         file: "a.toml".to_owned(),
         workload: "random-access".to_owned(),
         metric: "gups".to_owned(),
+        workloads: Vec::new(),
         published: None,
         native_means: "bare metal".to_owned(),
         rows: None,

@@ -1,10 +1,10 @@
 //! How a run goes on, ends, and is judged.
 
-use crate::played::{Answer, Memory, Played, conduct, plan, run};
+use crate::played::{Answer, Memory, Played, conduct, plan, run, with_control};
 use baremark_lab::analysis::document;
 use baremark_lab::conduct::Ending;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Descriptor, Metric};
+use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
 use baremark_model::document::Outcome;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::knob::Misfit;
@@ -17,7 +17,7 @@ static WORKLOAD: Descriptor = Descriptor {
     help: "played",
     source: "this test",
     parameters: &[],
-    metrics: &[Metric { key: "gups", unit: "GUP/s", better: Better::Higher, help: "played" }],
+    metrics: &[Metric { key: "gups", unit: "GUP/s", better: Better::Higher, together: Together::Sum, help: "played" }],
     footprint: None,
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm],
     quick: &[],
@@ -44,7 +44,7 @@ fn a_run_ends_when_the_precision_is_reached_and_confirmed() {
     assert_eq!(memory.trials.len(), 25, "a first look at 10 blocks, confirmed at 25");
     assert_eq!(memory.looks.iter().map(|look| look.blocks).collect::<Vec<_>>(), [10, 25]);
     assert!(matches!(events.last(), Some(Event::Stopped { blocks: 25, .. })), "{events:?}");
-    let document = document(&run(&plan, &memory), &WORKLOAD);
+    let document = document(&run(&plan, &memory), &[&WORKLOAD]);
     let ratio = &document.ratios[0];
     assert_eq!(ratio.verdict, Outcome::DiffersByMore);
     let (lo, hi) = (ratio.lo.unwrap(), ratio.hi.unwrap());
@@ -57,7 +57,7 @@ fn noise_that_never_settles_ends_at_the_most_blocks_undecided() {
     let (ending, _) = conduct(&plan, vec![("native", keeps(1.0, 0.2))], &mut memory, &NEVER);
     assert!(matches!(ending, Ok(Ending::Complete(ref why)) if why.contains("60 blocks")), "{ending:?}");
     assert_eq!(memory.trials.len(), 60);
-    let document = document(&run(&plan, &memory), &WORKLOAD);
+    let document = document(&run(&plan, &memory), &[&WORKLOAD]);
     assert_eq!(document.ratios[0].verdict, Outcome::Undecided);
     assert!(document.ratios[0].words.contains("too wide"), "{:?}", document.ratios[0]);
 }
@@ -86,7 +86,7 @@ fn an_interrupted_run_goes_on_as_if_nothing_had_happened() {
     let specs =
         |memory: &Memory| memory.trials.iter().map(|trial| (trial.block, trial.spec.clone())).collect::<Vec<_>>();
     assert_eq!(specs(&parts), specs(&whole), "the same trials in the same order");
-    assert_eq!(document(&run(&plan, &parts), &WORKLOAD).ratios, document(&run(&plan, &whole), &WORKLOAD).ratios);
+    assert_eq!(document(&run(&plan, &parts), &[&WORKLOAD]).ratios, document(&run(&plan, &whole), &[&WORKLOAD]).ratios);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn void_and_failed_trials_are_kept_and_do_not_count() {
         _ => None,
     });
     assert!(lost.unwrap().contains("the last words of a played agent"));
-    let document = document(&run(&plan, &memory), &WORKLOAD);
+    let document = document(&run(&plan, &memory), &[&WORKLOAD]);
     assert_eq!(document.ratios[0].blocks, counted);
 }
 
@@ -155,7 +155,7 @@ fn places_that_share_no_process_are_compared_within_blocks() {
     let mut memory = Memory::default();
     let agents = vec![("native", place(1.0)), ("container", place(0.9))];
     conduct(&plan, agents, &mut memory, &NEVER).0.unwrap();
-    let document = document(&run(&plan, &memory), &WORKLOAD);
+    let document = document(&run(&plan, &memory), &[&WORKLOAD]);
     let ratio = &document.ratios[0];
     assert!((ratio.ratio.unwrap() - 0.9).abs() < 0.002, "{ratio:?}");
     assert_eq!(ratio.blocks * 2, memory.trials.len());
@@ -169,7 +169,7 @@ fn an_emulated_machine_never_gives_a_verdict() {
         |value: f64| Played::new(move |spec| Answer::Values(vec![value * (1.0 + 1e-4 * (spec.seed % 7) as f64)]));
     let mut memory = Memory::default();
     conduct(&plan, vec![("native", constant(1.0)), ("container", constant(0.1))], &mut memory, &NEVER).0.unwrap();
-    let document = document(&run(&plan, &memory), &WORKLOAD);
+    let document = document(&run(&plan, &memory), &[&WORKLOAD]);
     assert_eq!(document.ratios[0].verdict, Outcome::Undecided);
     assert!(document.ratios[0].words.contains("emulated"), "{}", document.ratios[0].words);
 }
@@ -178,7 +178,7 @@ fn an_emulated_machine_never_gives_a_verdict() {
 fn what_a_machine_costs_is_explained_by_what_was_counted() {
     let (plan, mut memory) = (plan("microvm"), Memory::default());
     conduct(&plan, vec![("native", keeps(0.9, 0.005))], &mut memory, &NEVER).0.unwrap();
-    assert!(document(&run(&plan, &memory), &WORKLOAD).explanations.is_empty(), "nothing was counted in a machine");
+    assert!(document(&run(&plan, &memory), &[&WORKLOAD]).explanations.is_empty(), "nothing was counted in a machine");
     for trial in &mut memory.trials {
         let result = trial.result.as_mut().unwrap();
         result.arms[1].executor.virtual_machine = true;
@@ -188,8 +188,34 @@ fn what_a_machine_costs_is_explained_by_what_was_counted() {
             half.audit.counters = [("exits".to_owned(), 300), ("irq_exits".to_owned(), 125)].into();
         }
     }
-    let document = document(&run(&plan, &memory), &WORKLOAD);
+    let document = document(&run(&plan, &memory), &[&WORKLOAD]);
     let found: Vec<(&str, f64)> = document.explanations.iter().map(|row| (row.unit.as_str(), row.value)).collect();
-    assert_eq!(found, [("1/s per rank", 600.0), ("1/s per rank", 250.0), ("us", 90.0)]);
+    assert_eq!(found[..3], [("1/s per rank", 600.0), ("1/s per rank", 250.0), ("us", 90.0)]);
+    assert!((found[3].1 - 100.0 * 600.0 * 90e-6).abs() < 1e-9, "{found:?}");
     assert!(document.explanations.iter().all(|row| row.treatment["environment"] == "microvm"));
+}
+
+#[test]
+fn the_control_of_the_same_blocks_says_what_computing_alone_loses() {
+    let (plan, mut memory) = (with_control(&plan("microvm")), Memory::default());
+    let mut rng = Rng::new(5);
+    let played = Played::new(move |spec| {
+        let ratio = if spec.workload == "fma" { 0.99 } else { 0.9 };
+        Answer::Values(vec![1.0, ratio * (0.002 * rng.normal()).exp()])
+    });
+    conduct(&plan, vec![("native", played)], &mut memory, &NEVER).0.unwrap();
+    let control = Descriptor { kind: "fma", ..WORKLOAD };
+    let document = document(&run(&plan, &memory), &[&WORKLOAD, &control]);
+    assert_eq!(document.run.workloads.len(), 2);
+    let of = |workload: &str| -> Vec<&baremark_model::document::ExplanationRow> {
+        document.explanations.iter().filter(|row| row.treatment["workload"] == workload).collect()
+    };
+    let [total, tax, rest] = of("random-access").try_into().expect("three rows");
+    for (row, cost) in [(total, 1.0 / 0.9), (tax, 1.0 / 0.99), (rest, 0.99 / 0.9)] {
+        let cost = (cost - 1.0) * 100.0;
+        assert!(row.lo < cost && cost < row.hi && row.hi - row.lo < 0.8, "{row:?} should hold {cost}");
+    }
+    assert!(rest.advice.contains("translation"), "{rest:?}");
+    let [alone] = of("fma").try_into().expect("one row");
+    assert!(alone.what.contains("computing alone") && alone.advice.is_empty(), "{alone:?}");
 }

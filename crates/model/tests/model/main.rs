@@ -19,6 +19,7 @@ mod descriptors;
 mod plan;
 mod reference;
 mod schema;
+mod several;
 mod specimen;
 mod strangers;
 mod study;

@@ -76,9 +76,9 @@ fn a_published_table_must_be_one() {
 fn a_sound_study_is_read_as_written() {
     let study = parsed(SOUND).expect("sound");
     assert_eq!(study.title, "native against virtual");
-    assert_eq!(study.workload.kind, "random-access");
-    assert_eq!(study.parameters["table"], Value::SizeBytes(Bytes(1 << 30)));
-    assert_eq!(study.parameters.len(), 1, "defaults are the plan's business");
+    assert_eq!(study.workloads[0].descriptor.kind, "random-access");
+    assert_eq!(study.workloads[0].parameters["table"], Value::SizeBytes(Bytes(1 << 30)));
+    assert_eq!(study.workloads[0].parameters.len(), 1, "defaults are the plan's business");
     let keys: Vec<_> = study.factors.iter().map(|factor| (factor.key.as_str(), factor.line)).collect();
     assert_eq!(keys, [("environment", 9), ("page", 10), ("host_backing", 11)]);
     assert_eq!(study.design.precision, Share(0.01));
@@ -107,7 +107,7 @@ fn a_level_alone_needs_no_brackets_and_numbers_may_be_written_as_toml_allows() {
     let study =
         parsed(&with(&[("[\"4k\", \"2m\"]", "\"4k\""), ("table = \"1 GiB\"", "lookahead = 0x1_0")])).expect("sound");
     assert_eq!(study.factors[1].levels.len(), 1);
-    assert_eq!(study.parameters["lookahead"], Value::Count(16));
+    assert_eq!(study.workloads[0].parameters["lookahead"], Value::Count(16));
     let study = parsed(&with(&[("budget", "seed = 18446744073709551615\nbudget")])).expect("beyond i64");
     assert_eq!(study.design.seed, u64::MAX);
 }
