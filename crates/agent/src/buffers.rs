@@ -2,7 +2,8 @@
 //!
 //! Arms that ask for the same pages, the same parameters and the same ranks share one buffer and one preparation, so that
 //! they also share its physical placement. Where they differ each has its own; the order in which they are allocated is
-//! drawn anew for every trial, so that over the trials no arm is favoured.
+//! drawn anew for every trial, so that over the trials no arm is favoured. Members of an ensemble never share: each has
+//! its own, which it can share with the same member of another arm.
 
 use crate::sealed;
 use crate::trial::TrialError;
@@ -17,42 +18,55 @@ pub struct Buffers {
     pub maps: Vec<Map>,
     /// The first arm that uses each map; its parameters prepare the workload.
     pub first_arm: Vec<usize>,
-    /// The map of each arm.
-    pub of_arm: Vec<usize>,
+    /// The maps of each arm, one for each member.
+    pub of_arm: Vec<Vec<usize>>,
+    /// Which member each map is for.
+    of_member: Vec<usize>,
 }
 
 impl Buffers {
-    /// Allocates and touches what `arms` need, in `order`.
+    /// Allocates and touches what `arms`, of so many members each, need, in `order`.
     pub fn allocate(
         workload: &dyn Workload,
-        arms: &[&ResolvedArm],
+        arms: &[(&ResolvedArm, usize)],
         order: &[usize],
         seed: u64,
     ) -> Result<Self, TrialError> {
-        let mut buffers = Buffers { maps: Vec::new(), first_arm: Vec::new(), of_arm: vec![usize::MAX; arms.len()] };
+        let (maps, first_arm, of_member) = (Vec::new(), Vec::new(), Vec::new());
+        let mut buffers = Buffers { maps, first_arm, of_arm: vec![Vec::new(); arms.len()], of_member };
         for &index in order {
-            let arm = arms.get(index).ok_or_else(|| TrialError::spec(format!("allocation_order names arm {index}")))?;
-            let alike = buffers.first_arm.iter().position(|&first| share(arms[first], arm));
-            buffers.of_arm[index] = match alike {
-                Some(map) => map,
-                None => {
-                    let spans = workload.spans(arm)?;
-                    let map = Map::new(&spans, arm.buffer_page(), seed.wrapping_add(index as u64))?;
-                    buffers.maps.push(map);
-                    buffers.first_arm.push(index);
-                    buffers.maps.len() - 1
-                }
-            };
+            let &(arm, members) =
+                arms.get(index).ok_or_else(|| TrialError::spec(format!("allocation_order names arm {index}")))?;
+            for member in 0..members {
+                let map = match buffers.alike(arms, arm, member) {
+                    Some(map) => map,
+                    None => {
+                        let spans = workload.spans(arm)?;
+                        let drawn = seed.wrapping_add(index as u64).wrapping_add((member as u64) << 32);
+                        buffers.maps.push(Map::new(&spans, arm.buffer_page(), drawn)?);
+                        buffers.first_arm.push(index);
+                        buffers.of_member.push(member);
+                        buffers.maps.len() - 1
+                    }
+                };
+                buffers.of_arm[index].push(map);
+            }
         }
-        match buffers.of_arm.iter().position(|&map| map == usize::MAX) {
-            Some(index) => Err(TrialError::spec(format!("allocation_order leaves out arm {index}"))),
+        match buffers.of_arm.iter().zip(arms).position(|(maps, (_, members))| maps.len() != *members) {
+            Some(index) => Err(TrialError::spec(format!("allocation_order must name arm {index} once"))),
             None => Ok(buffers),
         }
+    }
+
+    fn alike(&self, arms: &[(&ResolvedArm, usize)], arm: &ResolvedArm, member: usize) -> Option<usize> {
+        let mut kinds = self.first_arm.iter().zip(&self.of_member);
+        kinds.position(|(&first, &of)| of == member && share(arms[first].0, arm))
     }
 }
 
 fn share(a: &ResolvedArm, b: &ResolvedArm) -> bool {
-    a.buffer_page() == b.buffer_page() && sealed::open_parameters(a) == sealed::open_parameters(b) && a.ranks == b.ranks
+    let same = |of: &ResolvedArm| (of.buffer_page(), of.ranks, of.parts);
+    same(a) == same(b) && sealed::open_parameters(a) == sealed::open_parameters(b)
 }
 
 /// What the kernel says of a buffer, and whether that is what was asked for.

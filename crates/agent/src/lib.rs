@@ -5,6 +5,7 @@
 //! trial that was not what was asked for.
 #![forbid(unsafe_code)]
 
+pub mod ensemble;
 pub mod executors;
 pub mod guest;
 pub mod serve;

@@ -1,6 +1,6 @@
 //! The places of a study, made from its settings: the one list of environments that this program can start.
 
-use crate::exit::Refusal;
+use crate::exit::{Exit, Refusal};
 use baremark_environments::container::{Container, Network, Seccomp, Settings as ContainerSettings};
 use baremark_environments::native::Native;
 use baremark_environments::qemu::{Accel, Qemu, Settings as QemuSettings};
@@ -12,6 +12,7 @@ use baremark_model::site::Environment;
 use baremark_model::study::Study;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 type Settings = BTreeMap<String, Value>;
 
@@ -53,7 +54,7 @@ pub fn of_plan(
 
 /// What planning must know of a study's places: which cannot be used here, and which are emulated. A place that needs a
 /// setting which the study does not give is left to planning, which says so with its line.
-pub fn limit(study: &Study, limits: &mut Limits) -> Result<(), Refusal> {
+pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Result<(), Refusal> {
     let named = study.factors.iter().filter(|factor| factor.key == "environment").flat_map(|factor| &factor.levels);
     for name in named.map(ToString::to_string).collect::<BTreeSet<_>>() {
         let settings = study.environments.get(&name).cloned().unwrap_or_default();
@@ -63,8 +64,11 @@ pub fn limit(study: &Study, limits: &mut Limits) -> Result<(), Refusal> {
         let Some(place) = place(&name, &settings, program()?) else { continue };
         if let Err(why) = place.probe() {
             limits.absent.insert(name, why.to_string());
-        } else if place.emulated() {
+        } else if place.emulated(interrupt) {
             limits.emulated.insert(name);
+        }
+        if interrupt.load(Ordering::Relaxed) {
+            return Err(Refusal { exit: Exit::Interrupted, message: "interrupted before anything ran".to_owned() });
         }
     }
     Ok(())

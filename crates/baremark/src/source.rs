@@ -13,7 +13,13 @@ pub struct Shipped {
 }
 
 /// All of them; the first is what `baremark` alone runs.
-pub const SHIPPED: &[Shipped] = &[Shipped { name: "standard", text: include_str!("../../../studies/standard.toml") }];
+pub const SHIPPED: &[Shipped] = &[
+    Shipped { name: "standard", text: include_str!("../../../studies/standard.toml") },
+    Shipped { name: "stream", text: include_str!("../../../studies/stream.toml") },
+    Shipped { name: "star-random-access", text: include_str!("../../../studies/star-random-access.toml") },
+    Shipped { name: "hpl", text: include_str!("../../../studies/hpl.toml") },
+    Shipped { name: "mmu-micro", text: include_str!("../../../studies/mmu-micro.toml") },
+];
 
 /// A study's text, and the name by which messages call it.
 pub struct Source {

@@ -37,3 +37,5 @@ mod predict;
 mod results;
 #[path = "end_to_end/scale.rs"]
 mod scale;
+#[path = "end_to_end/shipped.rs"]
+mod shipped;

@@ -11,5 +11,6 @@ mod cpio;
 mod folder;
 mod log_tail;
 pub mod native;
+mod patience;
 pub mod qemu;
 pub mod ssh;

@@ -38,7 +38,10 @@ pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
         workload: plan.workload_of(arms[0]).to_owned(),
         arms: arms
             .iter()
-            .map(|&arm| ArmSpec { members: vec![Member { count: 1, arm: plan.arms[arm].arm.clone() }] })
+            .map(|&arm| {
+                let arm = plan.arms[arm].arm.clone();
+                ArmSpec { members: vec![Member { count: u32::try_from(arm.parts).unwrap_or(u32::MAX), arm }] }
+            })
             .collect(),
         schedule,
         allocation_order,

@@ -7,6 +7,7 @@
 
 mod actor;
 pub mod arrival;
+pub mod dial;
 pub mod document;
 mod epoll;
 pub mod failure;
@@ -15,6 +16,7 @@ mod http1;
 pub mod latency;
 pub mod load;
 pub mod profile;
+pub mod reading;
 pub mod record;
 mod rng;
 pub mod scenario;

@@ -4,6 +4,7 @@
 //! how many threads and connections. Everything that can be refused is refused by [`Engine::new`], before a byte is sent.
 
 use crate::arrival::Arrival;
+use crate::dial::Control;
 use crate::epoll;
 use crate::latency::HistogramError;
 use crate::profile::{Curve, Profile, ProfileError};
@@ -191,6 +192,8 @@ pub struct Engine {
     pub(crate) interrupt: Arc<AtomicBool>,
     /// Values that one user's answers tell of and others hear.
     pub(crate) told: Told,
+    /// Set by a dial, which then has the level in its hand.
+    pub(crate) control: Option<Arc<Control>>,
 }
 
 /// Descriptors for everything that is no connection.
@@ -224,7 +227,7 @@ impl Engine {
         let targets = targets(&load)?;
         let pool = if matches!(load.drive, Drive::Open { .. }) { Pool::Shared } else { load.pool };
         let most_connections = load.connections.div_ceil(load.threads);
-        Ok(Engine { load, curve, targets, pool, most_connections, interrupt, told: Told::default() })
+        Ok(Engine { load, curve, targets, pool, most_connections, interrupt, told: Told::default(), control: None })
     }
 
     /// The load, with what was settled.

@@ -5,9 +5,11 @@
 
 mod exchange;
 mod steps;
+mod window;
 
 use crate::actor::{Actor, NONE, Role, State};
 use crate::arrival::Starts;
+use crate::dial::Listener;
 use crate::epoll::{self, Epoll};
 use crate::http1::Reader;
 use crate::latency::Latencies;
@@ -22,6 +24,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
+use window::Window;
 
 /// A second that has passed at one worker.
 pub(crate) struct Tick {
@@ -85,7 +88,11 @@ pub(crate) struct Worker<'e> {
     now: u64,
     end: u64,
     ending: bool,
+    next_look: u64,
     ticks: Sender<Tick>,
+    /// Under a dial.
+    listener: Option<Listener>,
+    window: Option<Box<Window>>,
 }
 
 /// Room for ready sockets in one wait.
@@ -112,6 +119,9 @@ impl<'e> Worker<'e> {
         let scenario = &engine.load.scenario;
         let seed = engine.load.seed;
         let starts = match &engine.load.drive {
+            Drive::Open { arrival, .. } if engine.control.is_some() => {
+                Some(Starts::dialled(arrival.clone(), seed, (shard, shards)))
+            }
             Drive::Open { arrival, .. } => {
                 engine.curve.clone().map(|curve| Starts::new(arrival.clone(), curve, seed, (shard, shards)))
             }
@@ -152,7 +162,13 @@ impl<'e> Worker<'e> {
             now: 0,
             end: engine.end_ns(),
             ending: false,
+            next_look: 0,
             ticks,
+            listener: engine.control.as_ref().map(|control| {
+                let thread = usize::try_from(shard).unwrap_or(0) % engine.load.threads;
+                Listener::new(control, thread)
+            }),
+            window: None,
         })
     }
 
@@ -166,15 +182,10 @@ impl<'e> Worker<'e> {
         let cpu_before = epoll::thread_cpu_ns();
         self.look_at_clock();
         self.populate();
-        let mut next_look = 0;
         while !self.ending {
-            if self.now >= next_look {
-                next_look = self.now + LOOK_NS;
-                self.look_around();
-            }
             self.dispatch();
             self.check_end();
-            self.wait(next_look.min(self.end))?;
+            self.wait(self.next_look.min(self.end))?;
         }
         let wall_ns = self.now.max(1);
         let cpu_ns = epoll::thread_cpu_ns() - cpu_before;
@@ -201,6 +212,8 @@ impl<'e> Worker<'e> {
                 }
             }
             Drive::Open { .. } => self.advance_starts(),
+            // A dial hires them when they are wanted.
+            Drive::Users { .. } if self.listener.is_some() => {}
             Drive::Users { .. } => {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
                 let users = self.curve.as_ref().map_or(0, |curve| curve.highest().ceil() as u64);
@@ -271,6 +284,9 @@ impl<'e> Worker<'e> {
 
     /// Flags and profiles, looked at now and then.
     fn look_around(&mut self) {
+        self.heed_dial();
+        let change = self.listener.as_ref().map_or(u64::MAX, Listener::next_change);
+        self.next_look = (self.now + LOOK_NS).min(change);
         if self.engine.interrupt.load(Ordering::Relaxed) {
             self.part.interrupted = true;
             self.ending = true;
@@ -283,9 +299,7 @@ impl<'e> Worker<'e> {
         parked.retain(|&index| {
             let wakes = (self.actors[index as usize].number as f64) < level;
             if wakes {
-                let now = self.now;
-                self.actors[index as usize].intended = now;
-                self.sleep_until(index, now);
+                self.rouse(index);
             }
             !wakes
         });
@@ -293,12 +307,16 @@ impl<'e> Worker<'e> {
     }
 
     fn level(&self) -> f64 {
+        if let Some(listener) = &self.listener {
+            return listener.level;
+        }
         self.curve.as_ref().map_or(f64::INFINITY, |curve| curve.level(self.now as f64 / 1e9))
     }
 
     fn check_end(&mut self) {
         let out_of_work = self.issued >= self.most && self.flying == 0;
-        let out_of_starts = self.starts.is_some() && self.next_start == u64::MAX && self.flying == 0;
+        let out_of_starts =
+            self.listener.is_none() && self.starts.is_some() && self.next_start == u64::MAX && self.flying == 0;
         if self.now >= self.end || out_of_work || out_of_starts {
             self.ending = true;
         }
@@ -318,11 +336,20 @@ impl<'e> Worker<'e> {
 
     /// Begins what is due and ends what has waited too long.
     fn dispatch(&mut self) {
+        if self.now >= self.next_look {
+            self.look_around();
+        }
         while self.next_start <= self.now && self.issued < self.most && !self.ending {
             let intended = self.next_start;
             self.advance_starts();
             self.part.send_lag.record(self.now - intended);
+            if let Some(window) = &mut self.window {
+                window.lag(intended, self.now - intended);
+            }
             if self.queue.len() >= MOST_QUEUED {
+                if let Some(window) = &mut self.window {
+                    window.unsent(intended);
+                }
                 self.part.counts.intended += 1;
                 self.part.counts.unsent += 1;
                 continue;
@@ -362,6 +389,9 @@ impl<'e> Worker<'e> {
         }
         if actor.role == Role::User {
             self.part.send_lag.record(self.now - at);
+            if let Some(window) = &mut self.window {
+                window.lag(at, self.now - at);
+            }
         }
         let intended = if actor.role == Role::User { actor.intended } else { self.now };
         self.begin_next(index, intended);

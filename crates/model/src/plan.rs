@@ -141,6 +141,9 @@ pub struct Plan {
     /// The workloads where there are several, in the study's order; empty where there is one.
     #[serde(default)]
     pub workloads: Vec<PlannedWorkload>,
+    /// Other metrics that get a ratio, by workload.
+    #[serde(default)]
+    pub also: BTreeMap<String, Vec<String>>,
     /// The factors that vary, in the study's order, with the labels of their levels.
     pub factors: Vec<(String, Vec<String>)>,
     /// Factor down the table's side, if one was named.
@@ -251,6 +254,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         published: if workloads.len() == 1 { workloads[0].published.clone() } else { None },
         workload: joined(|of| &of.kind),
         metric: joined(|of| &of.metric),
+        also: study.workloads.iter().map(|of| (of.descriptor.kind.to_owned(), of.also.clone())).collect(),
         workloads: if workloads.len() == 1 { Vec::new() } else { workloads },
         factors: study
             .factors
@@ -329,8 +333,8 @@ impl Resolver<'_> {
         let mut kept: Vec<BTreeMap<String, Value>> = Vec::new();
         for mut levels in all {
             let chosen = self.study.chosen(&levels);
-            let in_machine = environment_of(&levels) == "microvm";
-            levels.retain(|key, _| applies(chosen, key) && (in_machine || !is_of_machines(key)));
+            let environment = environment_of(&levels).to_owned();
+            levels.retain(|key, _| applies(chosen, key) && tables::applies(key, &environment));
             for (key, held) in &chosen.held {
                 levels.entry(key.clone()).and_modify(|level| level.clone_from(held));
             }
@@ -343,17 +347,20 @@ impl Resolver<'_> {
 
     fn arms(&mut self) -> Vec<PlannedArm> {
         let varies = |key: &str| self.study.factors.iter().find(|factor| factor.key == key);
-        let machines = varies("environment").is_some_and(|f| f.levels.iter().any(|l| l.to_string() == "microvm"));
-        for factor in tables::MACHINE_FACTORS.iter().filter(|_| !machines).filter_map(|key| varies(key)) {
-            let what = format!("'{}' applies to no environment of this study", factor.key);
-            self.report(factor.line, what, "add \"microvm\" to environment, or drop the factor");
+        let places: Vec<String> = varies("environment")
+            .map_or_else(|| vec!["native".to_owned()], |f| f.levels.iter().map(ToString::to_string).collect());
+        for factor in tables::MACHINE_FACTORS.iter().filter_map(|key| varies(key)) {
+            if !places.iter().any(|place| tables::applies(&factor.key, place)) {
+                let what = format!("'{}' applies to no environment of this study", factor.key);
+                self.report(factor.line, what, "add \"microvm\" to environment, or drop the factor");
+            }
         }
         let mut arms = Vec::new();
         for levels in self.combinations() {
             let treatment: Treatment = levels.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
             let environment = environment_of(&levels).to_owned();
-            if let Some(reason) = self.limits.absent.get(&environment) {
-                self.absent.push(Absent { treatment, reason: reason.clone() });
+            if let Some(reason) = self.missing(&levels, &environment) {
+                self.absent.push(Absent { treatment, reason });
                 continue;
             }
             if let Some(reason) = self.lacks_executor(&levels, &environment) {
@@ -376,6 +383,24 @@ impl Resolver<'_> {
             );
         }
         arms
+    }
+
+    /// Why this machine cannot run a treatment, with the remedy.
+    fn missing(&self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<String> {
+        if let Some(reason) = self.limits.absent.get(environment) {
+            return Some(reason.clone());
+        }
+        let (ranks, count, cpus) = (self.ranks(levels), count_of(levels), self.limits.cpus.len());
+        if ranks > cpus && tables::place(environment).is_none_or(|place| place.on_this_machine) {
+            return Some(format!("{ranks} ranks need a CPU each, and this process may use {cpus}"));
+        }
+        if !ranks.is_multiple_of(count) {
+            return Some(format!("a team of {ranks} cannot be divided over {count} machines"));
+        }
+        if count > 1 && environment != "microvm" {
+            return Some(format!("several machines of {environment} cannot run in one trial yet; count = 1 can"));
+        }
+        None
     }
 
     /// Why one of several workloads cannot run in an environment in which others can. A study of that workload alone is
@@ -406,7 +431,7 @@ impl Resolver<'_> {
         let virtual_machine = executor == ExecutorKind::Microvm;
         let arm = ResolvedArm {
             executor,
-            ranks: self.ranks(levels)?,
+            ranks: self.ranks(levels) / count_of(levels),
             page,
             host_backing: virtual_machine.then(|| match levels.get("host_backing") {
                 Some(Value::Page(backing)) => *backing,
@@ -416,6 +441,7 @@ impl Resolver<'_> {
                 Some(Value::Choice(word)) if word == "scattered" => GuestTables::Scattered,
                 _ => GuestTables::Contiguous,
             }),
+            parts: count_of(levels),
             parameters: self.parameters(chosen, levels),
         };
         if let Err(misfit) = (workload.check)(&arm) {
@@ -425,19 +451,12 @@ impl Resolver<'_> {
         Some(arm)
     }
 
-    fn ranks(&mut self, levels: &BTreeMap<String, Value>) -> Option<usize> {
-        let cpus = self.limits.cpus.len();
-        let ranks = match levels.get("ranks") {
+    /// The ranks of all machines together.
+    fn ranks(&self, levels: &BTreeMap<String, Value>) -> usize {
+        match levels.get("ranks") {
             Some(Value::Count(ranks)) => usize::try_from(*ranks).unwrap_or(usize::MAX),
-            _ => cpus,
-        };
-        if ranks > cpus {
-            let what = format!("ranks = {ranks} is more than the {cpus} CPUs that this process may use");
-            let remedy = format!("write ranks = {cpus} or fewer: each rank spins on a CPU of its own");
-            self.report(self.study.line("factors.ranks"), what, remedy);
-            return None;
+            _ => self.limits.cpus.len(),
         }
-        Some(ranks)
     }
 
     /// The line of the first parameter that a workload's own refusal names; where it names none, the workload's.
@@ -598,11 +617,6 @@ fn applies(chosen: &Chosen, key: &str) -> bool {
         || chosen.descriptor.parameter(key).is_some()
 }
 
-/// Whether the factor `key` says nothing of an arm without a virtual machine.
-fn is_of_machines(key: &str) -> bool {
-    tables::MACHINE_FACTORS.contains(&key)
-}
-
 fn executor_of(environment: &str) -> ExecutorKind {
     match environment {
         "microvm" => ExecutorKind::Microvm,
@@ -641,6 +655,14 @@ fn environment_of(levels: &BTreeMap<String, Value>) -> &str {
     match levels.get("environment") {
         Some(Value::Choice(environment)) => environment,
         _ => "native",
+    }
+}
+
+/// Machines among which a treatment is divided.
+fn count_of(levels: &BTreeMap<String, Value>) -> usize {
+    match levels.get("count") {
+        Some(Value::Count(count)) => usize::try_from(*count).unwrap_or(usize::MAX).max(1),
+        _ => 1,
     }
 }
 

@@ -26,6 +26,13 @@ ratio is estimated.
 ";
 const WORKLOAD: &str = "\
 `kind` names the workload and is required; the other keys are that workload's parameters, listed under its name below.
+
+`kind` may be a list: then all of these workloads run in the same blocks, they are the study's first factor, and each has a
+section of its own, `[workload.KIND]`, for its parameters. A factor of `[factors]` set there is held at that level for it. A
+control such as `fma` among them lets the report say what computing alone loses.
+";
+const ONE_OF_SEVERAL: &str = "\
+Beside the workload's own parameters and the factors that are held for it:
 ";
 
 /// The page, for a program that has these workloads.
@@ -35,6 +42,7 @@ pub fn study_reference(workloads: &[&Descriptor]) -> String {
     let sections = [
         ("[study]", "", tables::STUDY),
         ("[workload]", WORKLOAD, &[]),
+        ("[workload.KIND]", ONE_OF_SEVERAL, tables::OF_ONE_WORKLOAD),
         ("[factors]", FACTORS, tables::FACTORS),
         ("[design]", "", tables::DESIGN),
         ("[report]", RATIO_TO, tables::REPORT),
@@ -116,6 +124,10 @@ fn typed(workload: &Descriptor, key: &str, value: &str) -> String {
 fn as_toml(kind: Kind, text: &str) -> String {
     match kind {
         Kind::Count { .. } | Kind::Switch => text.to_owned(),
+        Kind::Words => {
+            let words: Vec<String> = text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
+            format!("[{}]", words.join(", "))
+        }
         _ => format!("\"{text}\""),
     }
 }

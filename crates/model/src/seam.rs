@@ -35,6 +35,11 @@ pub trait Body: Sync {
     /// What rank `rank` of `team` does, `reps` times over. Must not allocate, lock, panic, or call the operating system
     /// or code that might; may wait only at the team's barrier.
     fn rank(&self, rank: usize, team: &Team, reps: u64);
+
+    /// Where the ranks of all members of an ensemble meet before the clock is read; `None` for a body that runs alone.
+    fn gate(&self) -> Option<&Team> {
+        None
+    }
 }
 
 /// When one rank was inside the region, in ticks of the processor's time-stamp counter.
@@ -76,11 +81,14 @@ impl TickRate {
     }
 }
 
-/// One rank's pass through the region: barrier, clock, body, clock, barrier. Executors call it *inside* whatever they
+/// One rank's pass through the region: barrier (and the ensemble's gate), clock, body, clock, barrier. Executors call it *inside* whatever they
 /// put around the body, with a clock that works there (`now` gives ticks and must order what stands before and after).
 #[inline(never)]
 pub fn timed_region(body: &dyn Body, rank: usize, team: &Team, reps: u64, now: fn() -> u64) -> RankTime {
     team.barrier();
+    if let Some(gate) = body.gate() {
+        gate.barrier();
+    }
     let start_ticks = now();
     body.rank(rank, team, reps);
     let end_ticks = now();

@@ -69,6 +69,8 @@ pub struct Chosen {
     pub held: BTreeMap<String, Value>,
     /// The metric of its headline; `None` means its first.
     pub metric: Option<String>,
+    /// Other metrics that get a ratio.
+    pub also: Vec<String>,
     /// The published table to print beside it.
     pub published: Option<String>,
 }
@@ -228,10 +230,10 @@ impl Reader {
         let factors = self.factors(&workloads, take("factors"), take("workload"));
         // After a mistake among the factors, what else names one is not judged: it may be right.
         let judged = self.problems.len() == before && document.len() == sections.len();
-        let (layout, metric) = self.layout(&workloads, judged.then_some(&factors), take("report"));
+        let (layout, metric, also) = self.layout(&workloads, judged.then_some(&factors), take("report"));
         let published = text_of(head.remove("published"));
         match workloads.as_mut_slice() {
-            [only] => (only.metric, only.published) = (metric, published),
+            [only] => (only.metric, only.also, only.published) = (metric, also, published),
             _ if published.is_some() => {
                 let line = line_in(take("study"), "published");
                 let remedy = "write it in the [workload.KIND] whose values stand beside it";
@@ -340,8 +342,8 @@ impl Reader {
         let Some(several) = value.get_ref().as_array() else {
             let descriptor = self.descriptor(line, value.get_ref(), known)?;
             let parameters = self.known("workload", descriptor.parameters, &own);
-            let (held, metric, published) = (BTreeMap::new(), None, None);
-            return Some(vec![Chosen { descriptor, parameters, held, metric, published }]);
+            let (held, metric, also, published) = (BTreeMap::new(), None, Vec::new(), None);
+            return Some(vec![Chosen { descriptor, parameters, held, metric, also, published }]);
         };
         let mut found: Vec<&'static Descriptor> = Vec::new();
         for kind in several.iter() {
@@ -403,10 +405,11 @@ impl Reader {
             let mut typed = reader.known(&format!("workload.{}", descriptor.kind), &knobs, &entries);
             let metric = text_of(typed.remove("metric"));
             reader.metric(descriptor, metric.as_deref(), line_in(&entries, "metric"));
+            let also = reader.also(descriptor, typed.remove("also"), line_in(&entries, "also"));
             reader.published(typed.get("published"), &entries);
             let published = text_of(typed.remove("published"));
             let (parameters, held) = typed.into_iter().partition(|(key, _)| descriptor.parameter(key).is_some());
-            Chosen { descriptor, parameters, held, metric, published }
+            Chosen { descriptor, parameters, held, metric, also, published }
         };
         found.iter().map(|descriptor| chosen(self, descriptor)).collect()
     }
@@ -439,6 +442,15 @@ impl Reader {
             let what = format!("workload '{}' has no metric '{metric}'", workload.kind);
             self.report(line, what, nearest(metric, &keys));
         }
+    }
+
+    /// The other metrics that get a ratio, as typed with commas between.
+    fn also(&mut self, workload: &Descriptor, typed: Option<Value>, line: usize) -> Vec<String> {
+        let typed = text_of(typed).unwrap_or_default();
+        let named = typed.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+        let named: Vec<String> = named.collect();
+        named.iter().for_each(|name| self.metric(workload, Some(name), line));
+        named
     }
 
     fn factors(&mut self, workloads: &[Chosen], entries: &[Entry<'_>], section: &[Entry<'_>]) -> Vec<Factor> {
@@ -562,18 +574,21 @@ impl Reader {
         workloads: &[Chosen],
         factors: Option<&Vec<Factor>>,
         entries: &[Entry<'_>],
-    ) -> (Layout, Option<String>) {
+    ) -> (Layout, Option<String>, Vec<String>) {
         let flat: Vec<Entry<'_>> = entries.iter().filter(|(key, ..)| *key != "ratio_to").copied().collect();
         let mut typed = self.known("report", tables::REPORT, &flat);
-        let metric = text_of(typed.remove("metric"));
-        match workloads {
-            [only] => self.metric(only.descriptor, metric.as_deref(), line_in(entries, "metric")),
-            _ if metric.is_some() => {
-                let what = "'metric' is not told which of the workloads it is for".to_owned();
-                self.report(line_in(entries, "metric"), what, "write it in the [workload.KIND] whose metric it is");
+        let (metric, also) = (text_of(typed.remove("metric")), typed.remove("also"));
+        let also = if let [only] = workloads {
+            self.metric(only.descriptor, metric.as_deref(), line_in(entries, "metric"));
+            self.also(only.descriptor, also, line_in(entries, "also"))
+        } else {
+            for (key, _) in [("metric", metric.is_some()), ("also", also.is_some())].iter().filter(|(_, typed)| *typed)
+            {
+                let what = format!("'{key}' is not told which of the workloads it is for");
+                self.report(line_in(entries, key), what, "write it in the [workload.KIND] whose metric it is");
             }
-            _ => {}
-        }
+            Vec::new()
+        };
         let rows = text_of(typed.remove("rows"));
         let columns = text_of(typed.remove("columns")).unwrap_or_else(|| "environment".to_owned());
         let mut ratio_to = BTreeMap::new();
@@ -589,7 +604,7 @@ impl Reader {
                 ratio_to = self.ratio_to(workloads, factors, line, value.get_ref());
             }
         }
-        (Layout { rows, columns, ratio_to }, metric)
+        (Layout { rows, columns, ratio_to }, metric, also)
     }
 
     fn ratio_to(

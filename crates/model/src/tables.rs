@@ -164,9 +164,29 @@ pub const FACTORS: &[Knob] = &[
         key: "ranks",
         kind: Kind::Count { min: 1, max: 4096 },
         default: Default::Derived("one rank per CPU that the process may use"),
-        help: "ranks of the team, one pinned thread (and one vCPU) each",
+        help: "ranks of the team, one pinned thread (and one vCPU) each; with count, those of all machines together",
+    },
+    Knob {
+        key: "count",
+        kind: Kind::Count { min: 1, max: 64 },
+        default: Default::Typed("1"),
+        help: "machines among which ranks and memory are divided, released by one barrier; rates of several are the sums of \
+               their bests, as published, and simultaneous ones stand beside; does not apply to native",
     },
 ];
+
+/// Factors that do not apply to every environment.
+pub const MACHINE_FACTORS: &[&str] = &["host_backing", "guest_tables", "count"];
+
+/// Whether `factor` says anything about an arm in `environment`.
+#[must_use]
+pub fn applies(factor: &str, environment: &str) -> bool {
+    match factor {
+        "host_backing" | "guest_tables" => environment == "microvm",
+        "count" => !matches!(environment, "native" | "null"),
+        _ => true,
+    }
+}
 
 /// The factor that is there when a study runs several workloads: their kinds.
 pub const WORKLOAD: &str = "workload";
@@ -180,15 +200,18 @@ pub const OF_ONE_WORKLOAD: &[Knob] = &[
         help: "the metric of this workload's headline and of the stopping rule",
     },
     Knob {
+        key: "also",
+        kind: Kind::Text,
+        default: Default::Derived("no other"),
+        help: "other metrics that get a ratio, with commas between; they do not hold up the end",
+    },
+    Knob {
         key: "published",
         kind: Kind::Text,
         default: Default::Derived("nothing to compare with"),
         help: "the published table beside which the report prints this workload's values, as source/table",
     },
 ];
-
-/// Factors that say nothing about an arm without a virtual machine.
-pub const MACHINE_FACTORS: &[&str] = &["host_backing", "guest_tables"];
 
 /// Keys of `[design]`.
 pub const DESIGN: &[Knob] = &[
@@ -249,6 +272,12 @@ pub const REPORT: &[Knob] = &[
         kind: Kind::Text,
         default: Default::Derived("the workload's first metric"),
         help: "the metric of the headline and of the stopping rule",
+    },
+    Knob {
+        key: "also",
+        kind: Kind::Text,
+        default: Default::Derived("no other"),
+        help: "other metrics that get a ratio, with commas between; they do not hold up the end",
     },
     Knob {
         key: "rows",

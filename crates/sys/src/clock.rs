@@ -161,6 +161,15 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC).expect("Linux always has CLOCK_MONOTONIC")
 }
 
+/// Processor time that the calling thread has used, in nanoseconds, the kernel's work for it included.
+///
+/// # Panics
+/// Never on Linux, which has had this clock since 2.6.12.
+#[must_use]
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).expect("Linux always has CLOCK_THREAD_CPUTIME_ID")
+}
+
 fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     // SAFETY: a timespec is plain numbers; all zeros is a valid one.
     let mut time: libc::timespec = unsafe { mem::zeroed() };

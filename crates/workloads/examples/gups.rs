@@ -71,6 +71,7 @@ fn arm(ranks: usize, page: PageSize, table: Bytes) -> ResolvedArm {
         page,
         host_backing: None,
         guest_tables: None,
+        parts: 1,
         parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(table))]),
     }
 }

@@ -113,6 +113,7 @@ fn arm(descriptor: &Descriptor, settings: &[String]) -> Outcome<(ResolvedArm, u6
         page: PageSize::Large,
         host_backing: None,
         guest_tables: None,
+        parts: 1,
         parameters: BTreeMap::new(),
     };
     let mut rounds = 3;

@@ -3,10 +3,10 @@
 //! One product of square matrices for all ranks. Beside `fma`, which is the most that the same instructions can give, it
 //! says how near a program of packed blocks comes to it.
 
-use crate::parameters::{ISA, chosen_isa, count, misfit, odd};
+use crate::parameters::{ISA, chosen_isa, count, misfit, odd, whole};
 use baremark_kernels::dgemm as kernel;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 
 /// The workload `dgemm`.
@@ -29,6 +29,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         key: "gflops",
         unit: "GFLOP/s",
         better: Better::Higher,
+        together: Together::Sum,
         help: "10^-9 x 2 n^3 x products / time from the first rank's start to the last one's end",
     }],
     footprint: None,
@@ -55,6 +56,7 @@ impl Workload for Dgemm {
 }
 
 fn order(arm: &ResolvedArm) -> Result<usize, WorkloadError> {
+    whole(arm, &N)?;
     let n = count(arm, &N)?;
     usize::try_from(n).map_err(|error| odd(&N, n, error.to_string()))
 }
@@ -106,6 +108,7 @@ mod tests {
             page: PageSize::Small,
             host_backing: None,
             guest_tables: None,
+            parts: 1,
             parameters: BTreeMap::from([("n".to_owned(), Value::Count(100))]),
         };
         let map = Map::new(&Dgemm.spans(&arm).expect("spans"), PageSize::Small, 1).expect("memory");

@@ -6,7 +6,7 @@
 use crate::parameters::{misfit, odd, size};
 use baremark_kernels::pointer_chase as kernel;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 use baremark_model::units::Bytes;
 
@@ -30,6 +30,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         key: "access_ns",
         unit: "ns",
         better: Better::Lower,
+        together: Together::Mean,
         help: "mean over the ranks of the rank's own time / accesses",
     }],
     footprint: Some("working_set"),
@@ -59,7 +60,7 @@ impl Workload for PointerChase {
 /// The size of one rank's lines.
 fn rank_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
     let total = size(arm, &WORKING_SET)?;
-    let Some(ranks) = u64::try_from(arm.ranks).ok().filter(|&ranks| ranks > 0) else {
+    let Some(ranks) = u64::try_from(arm.all_ranks()).ok().filter(|&ranks| ranks > 0) else {
         return Err(odd(&WORKING_SET, total, "an arm needs at least one rank"));
     };
     let unit = LINE_BYTES * ranks;
@@ -123,6 +124,7 @@ mod tests {
             page: PageSize::Small,
             host_backing: None,
             guest_tables: None,
+            parts: 1,
             parameters: BTreeMap::from([("working_set".to_owned(), Value::SizeBytes(Bytes(working_set)))]),
         }
     }

@@ -8,7 +8,7 @@
 use crate::parameters::{choice, misfit, odd, size};
 use baremark_kernels::random_access as kernel;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 use baremark_model::units::Bytes;
 
@@ -41,12 +41,14 @@ static DESCRIPTOR: Descriptor = Descriptor {
             key: "gups",
             unit: "GUP/s",
             better: Better::Higher,
+            together: Together::Mean,
             help: "mean over the ranks of 10^-9 x updates / the rank's own time, as the HPC Challenge's star mode",
         },
         Metric {
             key: "update_ns",
             unit: "ns",
             better: Better::Lower,
+            together: Together::Mean,
             help: "mean over the ranks of the rank's own time / updates",
         },
     ],
@@ -82,7 +84,7 @@ impl Workload for RandomAccess {
 /// The size of one rank's table, which must be 2^n words.
 fn rank_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
     let total = size(arm, &TABLE)?;
-    let Some(ranks) = u64::try_from(arm.ranks).ok().filter(|&ranks| ranks > 0) else {
+    let Some(ranks) = u64::try_from(arm.all_ranks()).ok().filter(|&ranks| ranks > 0) else {
         return Err(odd(&TABLE, total, "an arm needs at least one rank"));
     };
     let each = total.0 / ranks;
@@ -150,6 +152,7 @@ mod tests {
             page: PageSize::Small,
             host_backing: None,
             guest_tables: None,
+            parts: 1,
             parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(table)))]),
         }
     }

@@ -65,6 +65,7 @@ fn arm(workload: &dyn Workload, ranks: usize, settings: &[(&str, &str)]) -> Reso
         page: PageSize::Large,
         host_backing: None,
         guest_tables: None,
+        parts: 1,
         parameters: settings.iter().map(value).collect(),
     }
 }

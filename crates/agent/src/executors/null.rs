@@ -29,18 +29,24 @@ impl Executor for Null {
         self.threads.facts()
     }
 
-    fn run(&mut self, _body: &dyn Body, reps: u64) -> Result<RunRecord, Fault> {
-        self.threads.run(&Empty, reps)
+    fn run(&mut self, body: &dyn Body, reps: u64) -> Result<RunRecord, Fault> {
+        self.threads.run(&Empty { gate: body.gate() }, reps)
     }
 }
 
 /// The empty region.
-struct Empty;
+struct Empty<'g> {
+    gate: Option<&'g Team>,
+}
 
-impl Body for Empty {
+impl Body for Empty<'_> {
     fn work(&self, _ranks: usize) -> Work {
         Work::default()
     }
 
     fn rank(&self, _rank: usize, _team: &Team, _reps: u64) {}
+
+    fn gate(&self) -> Option<&Team> {
+        self.gate
+    }
 }

@@ -135,6 +135,7 @@ fn keys() -> String {
     let sections = [
         ("study", tables::STUDY),
         ("factors", tables::FACTORS),
+        ("workload.KIND", tables::OF_ONE_WORKLOAD),
         ("design", tables::DESIGN),
         ("report", tables::REPORT),
     ];

@@ -21,6 +21,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -85,6 +86,7 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
         page: PageSize::Small,
         host_backing: None,
         guest_tables: None,
+        parts: 1,
         parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(table_bytes)))]),
     };
     let spec = TrialSpec {
@@ -114,7 +116,7 @@ pub fn print_times(environment: &dyn Environment, cpu: usize) {
     println!("{name}: probe {:?}", begun.elapsed());
     for round in ["first", "next"] {
         let begun = Instant::now();
-        let mut site = environment.start().unwrap();
+        let mut site = environment.start(&NEVER).unwrap();
         let mut link = site.link().unwrap();
         let started = begun.elapsed();
         let hello = |length| ToAgent::Hello { protocol: PROTOCOL, version: "v".repeat(length) };
@@ -149,6 +151,9 @@ pub fn as_lab(start: impl FnOnce(PathBuf) -> Box<dyn Site>) {
     let _site = start(PathBuf::from(program));
     thread::sleep(Duration::from_secs(120));
 }
+
+/// An interrupt that nobody gives.
+pub static NEVER: AtomicBool = AtomicBool::new(false);
 
 const PLAYED: &str = "BAREMARK_PLAYED_LAB";
 

@@ -35,6 +35,10 @@ impl Worker<'_> {
         if !beside {
             self.issued += 1;
             self.flying += 1;
+            self.part.operations[actor.operation].intended += 1;
+            if let Some(window) = &mut self.window {
+                window.begun(intended, actor.operation);
+            }
         }
         self.part.counts.intended += 1;
         self.second.intended += 1;
@@ -117,6 +121,11 @@ impl Worker<'_> {
         let done = if actor.first_event == 0 { self.now } else { actor.first_event };
         if !self.ending {
             self.part.counts.ended += 1;
+        }
+        if let Some(window) = &mut self.window {
+            let from = |start: u64| done.saturating_sub(start);
+            let latency = outcome.map(|()| (from(actor.begun), from(actor.intended))).map_err(|(why, _)| why);
+            window.ended((actor.intended, actor.operation), actor.role, latency);
         }
         match outcome {
             Ok(()) => {

@@ -39,6 +39,7 @@ fn arm() -> ResolvedArm {
         page: PageSize::Small,
         host_backing: Some(PageSize::Large),
         guest_tables: Some(GuestTables::Scattered),
+        parts: 1,
         parameters: parameters.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
     }
 }
@@ -48,6 +49,7 @@ fn native() -> ResolvedArm {
         executor: ExecutorKind::Direct,
         host_backing: None,
         guest_tables: None,
+        parts: 1,
         parameters: BTreeMap::new(),
         ..arm()
     }
@@ -102,10 +104,10 @@ fn result() -> TrialResult {
         phases: vec![PhaseRecord {
             position: 0,
             arm: 0,
-            member: 0,
             reps: 7,
             halves: vec![half(0.1), half(0.30000000000000004)],
             samples: vec![Sample { metric: "gups".to_owned(), value: 0.2 }],
+            members: Vec::new(),
         }],
         void: vec!["pages changed".to_owned()],
         flags: vec!["one gap".to_owned()],
@@ -311,6 +313,7 @@ fn values() -> impl Strategy<Value = Value> {
         any::<String>().prop_map(Value::Choice),
         any::<String>().prop_map(Value::Text),
         any::<bool>().prop_map(Value::Switch),
+        proptest::collection::vec(".*", 0..4).prop_map(Value::Words),
         any::<bool>().prop_map(|large| Value::Page(if large { PageSize::Large } else { PageSize::Small })),
     ]
 }

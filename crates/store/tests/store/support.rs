@@ -33,6 +33,7 @@ pub fn plan() -> Plan {
         workload: "random-access".to_owned(),
         metric: "gups".to_owned(),
         workloads: Vec::new(),
+        also: BTreeMap::new(),
         factors: vec![("environment".to_owned(), vec!["native".to_owned(), "microvm".to_owned()])],
         rows: None,
         columns: "environment".to_owned(),
@@ -94,10 +95,10 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
     let phase = |position| PhaseRecord {
         position,
         arm: 0,
-        member: 0,
         reps: 7,
         halves: vec![half.clone(), half.clone()],
         samples: vec![sample.clone()],
+        members: Vec::new(),
     };
     TrialResult {
         arms: vec![ArmRecord {

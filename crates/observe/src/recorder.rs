@@ -1,0 +1,231 @@
+//! From readings to what a trial records: totals over all of it and per arm, points over time, what was absent, what it cost.
+//!
+//! A counter's growth is summed from reading to reading, so that one that wraps, goes back or disappears spoils one step
+//! and not the whole. Between phases only observers of a low price are read; the others at the ends and for points.
+
+use crate::points::Points;
+use crate::tracks::{Change, Span, Tracked};
+use crate::{Root, observer};
+use baremark_model::observation::{ArmValues, Cost, Observation, Values};
+use baremark_model::observer::{Absence, ObserveSpec, Price, Readings};
+use baremark_sys::clock;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// Events that are told one by one; the rest is counted.
+const MOST_NOTES: usize = 20;
+
+/// What happened between two laps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lap {
+    /// How long it lasted.
+    pub seconds: f64,
+    /// What the observers read that were read: single CPUs and devices included.
+    pub values: Values,
+}
+
+/// Observers at work.
+pub struct Recorder {
+    tracked: Vec<Tracked>,
+    absent: Vec<Absence>,
+    changes: BTreeSet<Change>,
+    interval: Duration,
+    per_cpu: bool,
+    began: Instant,
+    window_from: Option<Instant>,
+    arms: Vec<(f64, u32)>,
+    last_point: Instant,
+    points: Points,
+    cost: Cost,
+}
+
+impl Recorder {
+    /// Starts the observers that are asked for and reads them for the first time.
+    #[must_use]
+    pub fn start(spec: &ObserveSpec, root: &Root) -> Self {
+        let now = Instant::now();
+        let mut recorder = Recorder {
+            tracked: Vec::new(),
+            absent: Vec::new(),
+            changes: BTreeSet::new(),
+            interval: Duration::from_nanos(spec.interval.0).max(Duration::from_millis(1)),
+            per_cpu: spec.per_cpu,
+            began: now,
+            window_from: None,
+            arms: Vec::new(),
+            last_point: now,
+            points: Points::default(),
+            cost: Cost::default(),
+        };
+        let cpu_before = clock::thread_cpu_ns();
+        for name in &spec.which {
+            let started = observer(name, root).and_then(|mut observer| observer.start().map(|()| observer));
+            match started {
+                Ok(observer) => {
+                    recorder.absent.extend(observer.lacks());
+                    recorder.tracked.push(Tracked::new(observer));
+                }
+                Err(absence) => recorder.absent.push(absence),
+            }
+        }
+        recorder.cost.cpu_ns += clock::thread_cpu_ns().saturating_sub(cpu_before);
+        recorder.read(|_| true);
+        recorder.tracked.iter_mut().for_each(Tracked::begin_point);
+        recorder
+    }
+
+    /// Reads the observers that `wanted` picks. One that can be read no more is absent from here on; what it gave stays.
+    fn read(&mut self, mut wanted: impl FnMut(&mut Tracked) -> bool) {
+        for tracked in &mut self.tracked {
+            if !tracked.is_alive() || !wanted(tracked) {
+                continue;
+            }
+            let before = clock::thread_cpu_ns();
+            let mut readings = Readings::default();
+            let outcome = tracked.observer().read(&mut readings);
+            self.changes.extend(tracked.take(readings, Instant::now()));
+            let spent = clock::thread_cpu_ns().saturating_sub(before);
+            tracked.rest_after(Duration::from_nanos(spent), self.interval);
+            self.cost.readings += 1;
+            self.cost.cpu_ns += spent;
+            if let Err(absence) = outcome {
+                tracked.end();
+                if !self.absent.contains(&absence) {
+                    self.absent.push(absence);
+                }
+            }
+        }
+    }
+
+    /// Says that phases begin: what happened before is no arm's.
+    pub fn begin_phases(&mut self) {
+        self.read(|tracked| tracked.price() == Price::Low);
+        self.tracked.iter_mut().for_each(Tracked::begin_window);
+        self.window_from = Some(Instant::now());
+    }
+
+    /// Says that a phase of `arm` is over, and the next one begins.
+    pub fn phase_done(&mut self, arm: usize) {
+        let due = self.point_due() <= Instant::now();
+        self.read(|tracked| tracked.price() == Price::Low || (due && tracked.is_due()));
+        let now = Instant::now();
+        if let Some(from) = self.window_from.replace(now) {
+            if self.arms.len() <= arm {
+                self.arms.resize(arm + 1, (0.0, 0));
+            }
+            self.arms[arm].0 += (now - from).as_secs_f64();
+            self.arms[arm].1 += 1;
+            self.tracked.iter_mut().for_each(|tracked| tracked.end_window(arm));
+        }
+        if due {
+            self.add_point();
+        }
+    }
+
+    /// When the next point is due.
+    #[must_use]
+    pub fn point_due(&self) -> Instant {
+        self.last_point + self.interval * self.points.stretch()
+    }
+
+    /// Reads and adds a point, where one is due.
+    pub fn point(&mut self) {
+        if self.point_due() <= Instant::now() {
+            self.read(Tracked::is_due);
+            self.add_point();
+        }
+    }
+
+    fn add_point(&mut self) {
+        let rates = self.rates_of_point(self.per_cpu);
+        self.last_point = Instant::now();
+        self.points.add((self.last_point - self.began).as_secs_f64(), &rates);
+    }
+
+    /// What was read since the last point, per second; begins the next.
+    fn rates_of_point(&mut self, per_cpu: bool) -> Values {
+        let mut rates = Values::new();
+        for tracked in &mut self.tracked {
+            if let Some(seconds) = tracked.point_seconds() {
+                tracked.values(Span::Point, 1.0 / seconds, per_cpu, &mut rates);
+            }
+            tracked.begin_point();
+        }
+        rates
+    }
+
+    /// Reads everything and tells what happened since the last lap, every CPU's share included: for live views.
+    pub fn lap(&mut self) -> Lap {
+        self.read(|_| true);
+        let seconds = self.last_point.elapsed().as_secs_f64();
+        self.last_point = Instant::now();
+        let mut values = self.rates_of_point(true);
+        for (key, value) in &mut values {
+            let quantity = baremark_model::quantity::find(baremark_model::quantity::split(key).0);
+            if quantity.is_some_and(|row| row.growth != baremark_model::quantity::Growth::Level) {
+                *value *= seconds;
+            }
+        }
+        Lap { seconds, values }
+    }
+
+    /// What could not be observed so far.
+    #[must_use]
+    pub fn absent(&self) -> &[Absence] {
+        &self.absent
+    }
+
+    /// What observing has cost so far.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    /// Reads everything for the last time, and tells.
+    #[must_use]
+    pub fn finish(mut self) -> Observation {
+        self.read(|_| true);
+        let seconds = self.began.elapsed().as_secs_f64();
+        // The rest after the last point, unless it is too short to have a rate.
+        if self.points.len() > 0 && self.last_point.elapsed() * 2 > self.interval {
+            self.add_point();
+        }
+        let mut whole = Values::new();
+        for tracked in &mut self.tracked {
+            tracked.values(Span::Whole, 1.0, true, &mut whole);
+            tracked.end();
+        }
+        let arm = |(arm, &(seconds, phases)): (usize, &(f64, u32))| {
+            let mut values = Values::new();
+            for tracked in self.tracked.iter().filter(|tracked| tracked.price() == Price::Low) {
+                tracked.values(Span::Arm(arm), 1.0, false, &mut values);
+            }
+            ArmValues { arm, seconds, phases, values }
+        };
+        let arms = self.arms.iter().enumerate().filter(|(_, (_, phases))| *phases > 0).map(arm).collect();
+        Observation {
+            seconds,
+            whole,
+            arms,
+            series: self.points.series(self.interval),
+            absent: self.absent,
+            notes: notes(&self.changes),
+            cost: self.cost,
+            ..Observation::default()
+        }
+    }
+}
+
+/// What happened to instances, in words.
+fn notes(changes: &BTreeSet<Change>) -> Vec<String> {
+    let words = |change: &Change| match change {
+        Change::Came(name) => format!("{name} came while it was observed; what it did before is not counted"),
+        Change::Went(name) => format!("{name} went while it was observed; what it did until then is counted"),
+        Change::WentBack(key) => format!("{key}: a counter went back; that step is not counted"),
+    };
+    let mut notes: Vec<String> = changes.iter().take(MOST_NOTES).map(words).collect();
+    if changes.len() > MOST_NOTES {
+        notes.push(format!("{} more such events", changes.len() - MOST_NOTES));
+    }
+    notes
+}

@@ -1,0 +1,74 @@
+//! The suite on every observer: on this machine, on a recording, on a large machine and on one that has nothing.
+
+use crate::machines::{Machine, two_cpus};
+use baremark_model::observer::OBSERVERS;
+use baremark_observe::Root;
+use baremark_observe::conformance::{Passed, check};
+
+#[test]
+fn every_observer_reads_this_machine_or_says_why_not() {
+    for name in OBSERVERS {
+        match check(name, &Root::default()).unwrap_or_else(|why| panic!("{name}: {why}")) {
+            Passed::Reads(values) => assert!(values > 0 || *name == "null", "{name} reads nothing"),
+            Passed::Absent(absence) => println!("skipped: {absence}"),
+        }
+    }
+    for name in ["cpu", "kernel", "interrupts", "disk", "network", "memory", "paging"] {
+        let passed = check(name, &Root::default());
+        assert!(matches!(passed, Ok(Passed::Reads(1..))), "every Linux has what {name} reads: {passed:?}");
+    }
+}
+
+#[test]
+fn every_observer_of_files_reads_a_recording_and_a_large_machine() {
+    let large = Machine::new(512, 8);
+    for name in OBSERVERS.iter().filter(|name| !["kvm", "counters", "lost", "null"].contains(name)) {
+        for root in [two_cpus(), large.root()] {
+            let passed = check(name, &root);
+            assert!(matches!(passed, Ok(Passed::Reads(1..))), "{name}: {passed:?}");
+        }
+    }
+}
+
+#[test]
+fn a_machine_that_has_nothing_is_absent_with_reasons() {
+    let nothing = tempfile::tempdir().unwrap();
+    let reasons: Vec<String> = OBSERVERS
+        .iter()
+        .filter(|name| !["lost", "null"].contains(name))
+        .map(|name| match check(name, &Root::recorded(nothing.path())) {
+            Ok(Passed::Absent(absence)) => absence.to_string(),
+            other => panic!("{name}: {other:?}"),
+        })
+        .collect();
+    let expected = [
+        "cpu is absent: /proc/stat is not there",
+        "kernel is absent: /proc/stat is not there",
+        "interrupts is absent: /proc/interrupts is not there",
+        "disk is absent: /proc/diskstats is not there",
+        "network is absent: /proc/net/dev is not there",
+        "memory is absent: /proc/meminfo is not there",
+        "paging is absent: /proc/vmstat is not there",
+        "numa is absent: /sys/devices/system/node names no node; the kernel was built without NUMA",
+        "pressure is absent: /proc/pressure is not there; the kernel was built without PSI, or needs psi=1 when it boots",
+        "kvm is absent: there is no KVM here",
+        "counters is absent: a recording has no counters to read",
+    ];
+    assert_eq!(reasons, expected);
+}
+
+#[test]
+fn hardware_counters_count_or_are_absent_with_a_reason_that_helps() {
+    match check("counters", &Root::default()).unwrap() {
+        Passed::Reads(values) => assert!(values >= 1),
+        Passed::Absent(absence) => {
+            let helps = ["virtual PMU", "perf_event_paranoid", "ulimit -n"];
+            assert!(helps.iter().any(|words| absence.reason.contains(words)), "{absence}");
+        }
+    }
+}
+
+#[test]
+fn a_name_that_no_observer_has_is_absent_too() {
+    assert!(check("weather", &Root::default()).is_err());
+}

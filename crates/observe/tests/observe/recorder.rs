@@ -1,0 +1,192 @@
+//! What recorders make of machines that change under them.
+
+use crate::machines::Machine;
+use baremark_model::observation::{Observation, Values};
+use baremark_model::observer::{OBSERVERS, ObserveSpec};
+use baremark_model::units::Nanos;
+use baremark_observe::recorder::Recorder;
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+fn spec(which: &[&str]) -> ObserveSpec {
+    let which = which.iter().map(|&name| name.to_owned()).collect();
+    ObserveSpec { interval: Nanos(3_600_000_000_000), which, per_cpu: false }
+}
+
+fn files() -> Vec<&'static str> {
+    OBSERVERS.iter().copied().filter(|name| !["kvm", "counters", "lost"].contains(name)).collect()
+}
+
+/// What is observed of a machine while `change` changes it.
+fn observed(machine: &mut Machine, which: &[&str], change: impl FnOnce(&mut Machine, &mut Recorder)) -> Observation {
+    let mut recorder = Recorder::start(&spec(which), &machine.root());
+    change(machine, &mut recorder);
+    recorder.finish()
+}
+
+#[track_caller]
+fn value(values: &Values, key: &str) -> f64 {
+    *values.get(key).unwrap_or_else(|| panic!("no {key} in {:?}", values.keys()))
+}
+
+#[test]
+fn totals_of_a_large_machine_are_what_its_counters_grew_by() {
+    let mut machine = Machine::new(512, 8);
+    let seen = observed(&mut machine, &files(), |machine, _| machine.go_on());
+    let whole = &seen.whole;
+    assert_eq!(seen.absent, []);
+    assert_eq!(value(whole, "cpu.user"), 512.0 * 0.3, "in seconds");
+    assert_eq!(value(whole, "cpu.steal:511"), 0.07);
+    assert_eq!(value(whole, "cpu.online"), 512.0);
+    assert_eq!(value(whole, "kernel.interrupts"), 327_000.0);
+    assert_eq!(value(whole, "kernel.context_switches"), 287_000.0);
+    assert_eq!(value(whole, "kernel.load1"), 231.07);
+    assert_eq!(value(whole, "interrupts.source:24 mlx5_comp3@pci:0000:17:00.0"), 512.0);
+    assert_eq!(value(whole, "tlb.shootdowns"), 1024.0);
+    assert!(!whole.contains_key("interrupts.source:NMI"), "none happened");
+    assert_eq!(value(whole, "disk.reads"), 20.0, "two disks; what lies on them is not counted twice");
+    assert_eq!(value(whole, "disk.read_bytes:dm-0"), 80.0 * 512.0);
+    assert!(!whole.keys().any(|key| key.ends_with(":vda1")), "a partition is part of its device");
+    assert_eq!(value(whole, "net.receive_bytes"), 1500.0, "neither loopback nor bridge");
+    assert_eq!(value(whole, "net.transmit_packets:br0"), 2.0);
+    assert_eq!(value(whole, "memory.total"), 498_073_600.0 * 1024.0);
+    assert_eq!(value(whole, "vm.thp_fault_alloc"), 2.0);
+    assert_eq!(value(whole, "vm.allocstall"), 0.0, "there, and nothing happened");
+    assert_eq!(value(whole, "numa.local_node"), 24.0);
+    assert_eq!(value(whole, "pressure.cpu_some"), 0.001);
+}
+
+#[test]
+fn a_counter_of_32_bits_may_wrap() {
+    let mut machine = Machine::new(2, 1);
+    machine.beat = u64::from(u32::MAX) / 50;
+    machine.tell();
+    let seen = observed(&mut machine, &["disk"], |machine, _| {
+        machine.go_on();
+        machine.go_on();
+    });
+    assert_eq!(value(&seen.whole, "disk.write_time:vda"), 0.1, "two times 50 ms, across the wrap");
+    assert_eq!(seen.notes, [""; 0]);
+}
+
+#[test]
+fn a_cpu_that_goes_and_one_that_comes_are_told() {
+    let mut machine = Machine::new(4, 1);
+    let seen = observed(&mut machine, &["cpu", "interrupts"], |machine, recorder| {
+        machine.go_on();
+        recorder.lap();
+        machine.cpus = vec![0, 1, 2, 7];
+        machine.go_on();
+        recorder.lap();
+        machine.go_on();
+    });
+    assert_eq!(value(&seen.whole, "cpu.user:0"), 0.9);
+    assert!((value(&seen.whole, "cpu.user:3") - 0.3).abs() < 1e-9, "until it went");
+    assert!((value(&seen.whole, "cpu.user:7") - 0.3).abs() < 1e-9, "since it came");
+    assert_eq!(
+        seen.notes,
+        [
+            "cpu 7 came while it was observed; what it did before is not counted",
+            "cpu 3 went while it was observed; what it did until then is counted"
+        ]
+    );
+}
+
+#[test]
+fn a_sum_over_cpus_of_which_one_goes_loses_one_step_and_no_more() {
+    let mut machine = Machine::new(4, 1);
+    let seen = observed(&mut machine, &["interrupts"], |machine, recorder| {
+        machine.cpus.pop();
+        machine.go_on();
+        recorder.lap();
+        machine.go_on();
+    });
+    assert_eq!(value(&seen.whole, "tlb.shootdowns"), 6.0, "the second step of three CPUs");
+    assert!(
+        seen.notes.contains(&"tlb.shootdowns: a counter went back; that step is not counted".to_owned()),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn a_device_that_disappears_keeps_what_it_did_and_fails_nothing() {
+    let mut machine = Machine::new(2, 2);
+    let seen = observed(&mut machine, &["disk", "network", "numa"], |machine, recorder| {
+        machine.go_on();
+        recorder.lap();
+        let without = |name: &str, gone: &str| {
+            let text = fs::read_to_string(machine.path(name)).unwrap();
+            let kept: Vec<&str> = text.lines().filter(|line| !line.contains(gone)).collect();
+            machine.write(name, &format!("{}\n", kept.join("\n")));
+        };
+        without("proc/diskstats", "nvme0n1");
+        without("proc/net/dev", "eth0");
+        recorder.lap();
+    });
+    assert_eq!(value(&seen.whole, "disk.reads"), 20.0);
+    assert_eq!(value(&seen.whole, "disk.reads:nvme0n1"), 10.0);
+    assert_eq!(seen.absent, []);
+    assert_eq!(seen.notes.len(), 2, "{:?}", seen.notes);
+}
+
+#[test]
+fn a_file_that_turns_to_nonsense_makes_its_observer_absent_from_then_on() {
+    let mut machine = Machine::new(2, 1);
+    let seen = observed(&mut machine, &["cpu", "kernel"], |machine, recorder| {
+        machine.go_on();
+        recorder.lap();
+        machine.write("proc/stat", "out of order\n");
+        recorder.lap();
+        machine.go_on();
+        recorder.lap();
+    });
+    let absent: Vec<String> = seen.absent.iter().map(ToString::to_string).collect();
+    let expected =
+        ["cpu", "kernel"].map(|name| format!("{name} is absent: /proc/stat has nothing that is known to us"));
+    assert_eq!(absent, expected);
+    assert_eq!(value(&seen.whole, "cpu.user"), 0.6, "what it gave before stays");
+}
+
+#[test]
+fn phases_are_told_apart_by_arm_and_what_lies_between_is_neithers() {
+    let mut machine = Machine::new(2, 1);
+    let seen = observed(&mut machine, &["cpu", "disk", "interrupts"], |machine, recorder| {
+        machine.go_on();
+        recorder.begin_phases();
+        for (arm, beats) in [(0, 1), (1, 5), (1, 5), (0, 1)] {
+            for _ in 0..beats {
+                machine.go_on();
+            }
+            recorder.phase_done(arm);
+        }
+        machine.go_on();
+    });
+    assert_eq!(value(&seen.whole, "disk.reads"), 280.0);
+    let [first, second] = seen.arms.as_slice() else { panic!("{:?}", seen.arms) };
+    assert_eq!((first.phases, second.phases), (2, 2));
+    assert_eq!(value(&first.values, "disk.reads:vda"), 20.0);
+    assert_eq!(value(&second.values, "disk.reads:vda"), 100.0);
+    assert!((value(&second.values, "cpu.user") - 6.0).abs() < 1e-9);
+    assert!(!second.values.contains_key("cpu.user:0"), "single CPUs are told of whole trials");
+    assert!(!second.values.contains_key("tlb.shootdowns"), "too dear to be read between phases");
+}
+
+#[test]
+fn points_come_with_the_interval_and_hold_rates() {
+    let mut machine = Machine::new(2, 1);
+    let interval = Nanos(100_000_000);
+    let mut recorder = Recorder::start(&ObserveSpec { interval, ..spec(&["kernel", "cpu"]) }, &machine.root());
+    for _ in 0..3 {
+        thread::sleep(Duration::from_millis(110));
+        machine.go_on();
+        recorder.point();
+        recorder.point();
+    }
+    let seen = recorder.finish();
+    assert!(seen.series.at_s.len() >= 3, "{:?}", seen.series.at_s);
+    let interrupts = &seen.series.values["kernel.interrupts"];
+    assert!(interrupts[..3].iter().all(|rate| rate.is_some_and(|rate| rate > 0.0 && rate <= 327_000.0 / 0.1)));
+    assert!(!seen.series.values.contains_key("cpu.user:0"), "unless asked for");
+    assert!(seen.cost.readings >= 8 && seen.cost.cpu_ns > 0);
+}
