@@ -17,7 +17,7 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, check, compare, completions, doctor, history, list, load, man, plan, predict, report, resume, run,
+    agent, auction, check, compare, completions, doctor, history, list, load, man, plan, predict, report, resume, run,
     verify_scale,
 };
 use context::Context;
@@ -148,6 +148,11 @@ enum Command {
     },
     /// Send requests to a server, by connections, a rate or users, and say what became of them
     Load(Box<load::LoadArgs>),
+    /// The auction application: an auction site to be put under load
+    Auction {
+        #[command(subcommand)]
+        action: auction::Action,
+    },
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
     Agent {
@@ -180,6 +185,10 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         let served = guest.as_deref().map_or_else(agent::run, agent::run_guest);
         return Ok((String::new(), served?));
     }
+    // The application is a process of its own that handles its signals.
+    if let Some(Command::Auction { action }) = cli.command {
+        return Ok((String::new(), auction::run(action)));
+    }
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // The first asks the run to stop cleanly; a second one, while it is stopping, ends the program at once.
@@ -206,6 +215,6 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
-        Some(Command::Agent { .. }) => unreachable!("handled above"),
+        Some(Command::Agent { .. } | Command::Auction { .. }) => unreachable!("handled above"),
     }
 }

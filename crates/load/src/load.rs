@@ -190,10 +190,10 @@ pub struct Engine {
     /// Of each thread.
     pub(crate) most_connections: usize,
     pub(crate) interrupt: Arc<AtomicBool>,
-    /// Values that one user's answers tell of and others hear.
-    pub(crate) told: Told,
     /// Set by a dial, which then has the level in its hand.
     pub(crate) control: Option<Arc<Control>>,
+    /// Values that one user's answers tell of and others hear.
+    pub(crate) told: Told,
 }
 
 /// Descriptors for everything that is no connection.
@@ -227,7 +227,8 @@ impl Engine {
         let targets = targets(&load)?;
         let pool = if matches!(load.drive, Drive::Open { .. }) { Pool::Shared } else { load.pool };
         let most_connections = load.connections.div_ceil(load.threads);
-        Ok(Engine { load, curve, targets, pool, most_connections, interrupt, told: Told::default(), control: None })
+        let told = Told::default();
+        Ok(Engine { load, curve, targets, pool, most_connections, interrupt, control: None, told })
     }
 
     /// The load, with what was settled.

@@ -405,9 +405,9 @@ impl Worker<'_> {
         let limit = limit.and_then(|delay| delay.limit);
         let record = &mut self.part.operations[operation];
         record.delay.record(passed);
-        record.delay_within_limit += u64::from(limit.is_none_or(|limit| passed <= limit.0));
         if let Some(window) = &mut self.window {
             window.delayed(self.now, operation, passed);
         }
+        record.delay_within_limit += u64::from(limit.is_none_or(|limit| passed <= limit.0));
     }
 }
