@@ -7,6 +7,7 @@ use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time};
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::job::{Job, Surroundings};
+use baremark_model::placement::Placed;
 use baremark_model::seam::{ExecutorFacts, Verification};
 use baremark_model::wire::{ArmRecord, PagesSeen, PhaseRecord, TrialResult, TrialSpec};
 use baremark_sys::clock;
@@ -98,6 +99,7 @@ fn record(arm: &ResolvedArm, cpus: &[usize], detail: String) -> ArmRecord {
         },
         pages_before: PagesSeen::default(),
         pages_after: PagesSeen::default(),
+        placed: Placed { cpus: cpus.to_vec(), ..Placed::default() },
         counters: BTreeMap::new(),
         verification: Verification::Passed { detail },
         empty_run_ns: 0.0,

@@ -67,7 +67,11 @@ impl Seat {
 /// `InvalidInput` when the number is beyond what a cpu_set_t holds, else what `sched_setaffinity(2)` gives; `Other` when the
 /// kernel took the call and the thread may run elsewhere all the same.
 pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
-    restrict_current_thread(&[cpu])
+    restrict_current_thread(&[cpu])?;
+    match allowed_cpus()?.as_slice() {
+        [only] if *only == cpu => Ok(()),
+        others => Err(io::Error::other(format!("it was pinned to CPU {cpu} and may run on {others:?}"))),
+    }
 }
 
 /// Lets the calling thread, and whatever it starts from now on, run on `cpus` alone.
@@ -86,13 +90,7 @@ pub fn restrict_current_thread(cpus: &[usize]) -> io::Result<()> {
     }
     // SAFETY: `set` is a cpu_set_t of the size that is passed, and lives through the call.
     let rc = unsafe { libc::sched_setaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw const set) };
-    if rc != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    match allowed_cpus()?.as_slice() {
-        [only] if *only == cpu => Ok(()),
-        others => Err(io::Error::other(format!("it was pinned to CPU {cpu} and may run on {others:?}"))),
-    }
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
