@@ -2,10 +2,12 @@
 //!
 //! There is no warm-in and no half: a run of a program has its own beginning and end, and measures itself.
 
-use crate::trial::{CALIBRATION, TrialError, cpus, crowds, look_for_lost_time};
+use crate::placing;
+use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time};
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::job::{Job, Surroundings};
+use baremark_model::placement::Placed;
 use baremark_model::seam::{ExecutorFacts, Verification};
 use baremark_model::wire::{ArmRecord, PagesSeen, PhaseRecord, TrialResult, TrialSpec};
 use baremark_sys::clock;
@@ -24,7 +26,8 @@ pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn FnMut(usize, usiz
     let begun = Instant::now();
     let (rate, _) = clock::tick_rate(CALIBRATION)?;
     let arms = one_of_each(spec)?;
-    let cpus = arms.iter().map(|arm| cpus(spec, arm, 1)).collect::<Result<Vec<_>, _>>()?;
+    let site = placing::site(spec)?;
+    let cpus = arms.iter().map(|arm| placing::cpus(&site, arm, 1)).collect::<Result<Vec<_>, _>>()?;
     let mut ready = Vec::new();
     for (arm, cpus) in arms.iter().zip(&cpus) {
         if arm.executor != ExecutorKind::Direct {
@@ -96,6 +99,7 @@ fn record(arm: &ResolvedArm, cpus: &[usize], detail: String) -> ArmRecord {
         },
         pages_before: PagesSeen::default(),
         pages_after: PagesSeen::default(),
+        placed: Placed { cpus: cpus.to_vec(), ..Placed::default() },
         counters: BTreeMap::new(),
         verification: Verification::Passed { detail },
         empty_run_ns: 0.0,

@@ -6,7 +6,7 @@
 
 use crate::ensemble::{self, Ensemble, joint_run};
 use crate::executors::{direct::Direct, null::Null};
-use crate::{audit, buffers, buffers::Buffers, job, pace, sealed};
+use crate::{audit, buffers, buffers::Buffers, job, pace, placing, sealed};
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
@@ -21,7 +21,6 @@ use baremark_model::units::Share;
 use baremark_model::wire::{
     ArmRecord, HalfRecord, LostTime, MemberRecord, PagesSeen, PhaseRecord, TrialResult, TrialSpec,
 };
-use baremark_sys::affinity::allowed_cpus;
 use baremark_sys::crew::CrewError;
 use baremark_sys::{clock, gaps};
 use std::collections::BTreeMap;
@@ -94,9 +93,11 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn FnMut(usize, usize)) -> Result<T
         .ok_or_else(|| TrialError::spec(format!("this agent has no workload '{}'", spec.workload)))?;
     let crowds = crowds(spec)?;
     let arms: Vec<&ResolvedArm> = crowds.iter().map(|(arm, _)| *arm).collect();
-    let cpus = crowds.iter().map(|&(arm, members)| cpus(spec, arm, members)).collect::<Result<Vec<_>, _>>()?;
+    let site = placing::site(spec)?;
+    let cpus =
+        crowds.iter().map(|&(arm, members)| placing::cpus(&site, arm, members)).collect::<Result<Vec<_>, _>>()?;
     let costs = sealed::costs(&arms)?;
-    let mut memory = Buffers::allocate(workload, &crowds, &spec.allocation_order, spec.seed)?;
+    let mut memory = Buffers::allocate(workload, &crowds, &cpus, &site, spec)?;
     let mut ensembles = Vec::new();
     for (index, arm) in arms.iter().enumerate() {
         ensembles.push(start(spec, arm, &cpus[index], &mut memory, index)?);
@@ -122,25 +123,30 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn FnMut(usize, usize)) -> Result<T
     let Stage { ensembles, mut void, preparations, .. } = stage;
     drop(preparations);
     let pages_after = inspect(&memory, &arms);
-    let mut records = Vec::new();
+    let (mut records, mut flags) = (Vec::new(), Vec::new());
     for (index, arm) in arms.iter().enumerate() {
+        let placed = memory.placed(index, arm, &site, &cpus[index]);
+        void.extend(placing::misplaced(arm, &site, &placed).map(|why| format!("arm {index}: {why}")));
+        flags.extend(placing::remote_share(arm, &placed));
         judge_pages(index, arm, &pages_before[index], &pages_after[index], &mut void);
         records.push(ArmRecord {
             executor: ensembles[index].facts().clone(),
             pages_before: all_pages(&pages_before[index]),
             pages_after: all_pages(&pages_after[index]),
             counters: counters[index].clone(),
+            placed,
             verification: verified(&verifications, &memory.of_arm[index]),
             empty_run_ns: empty[index],
         });
     }
     void.sort();
     void.dedup();
+    flags.dedup();
     Ok(TrialResult {
         arms: records,
         phases,
         void,
-        flags: Vec::new(),
+        flags,
         tick_rate_per_s: rate,
         instruction_set: isa::widest(),
         lost_before,
@@ -172,19 +178,6 @@ pub(crate) fn crowds(spec: &TrialSpec) -> Result<Vec<(&ResolvedArm, usize)>, Tri
     }
 }
 
-/// The CPUs of an arm's ranks, member after member.
-pub(crate) fn cpus(spec: &TrialSpec, arm: &ResolvedArm, members: usize) -> Result<Vec<usize>, TrialError> {
-    let mut found =
-        if spec.cpus.is_empty() { allowed_cpus().map_err(TrialError::Affinity)? } else { spec.cpus.clone() };
-    let ranks = arm.ranks.saturating_mul(members);
-    if ranks == 0 || ranks > found.len() {
-        let what = format!("{ranks} ranks are asked for on {} CPUs", found.len());
-        return Err(TrialError::Spec { what, remedy: "give the place more CPUs, or set ranks".to_owned() });
-    }
-    found.truncate(ranks);
-    Ok(found)
-}
-
 /// Starts the members of arm `index`, each on CPUs of its own, and lets each touch the memory that it will use, so that
 /// no page is mapped for the first time while it is timed.
 fn start(
@@ -209,11 +202,12 @@ fn member(
     memory: &mut [u64],
 ) -> Result<Box<dyn Executor + Send>, TrialError> {
     Ok(match arm.executor {
-        ExecutorKind::Direct => Box::new(Direct::new(cpus)?),
-        ExecutorKind::Null => Box::new(Null::new(cpus)?),
+        ExecutorKind::Direct => Box::new(Direct::seated(&placing::seats(arm, cpus))?),
+        ExecutorKind::Null => Box::new(Null::seated(&placing::seats(arm, cpus))?),
         ExecutorKind::Microvm => {
             let mut microvm = Microvm::start(&baremark_microvm::Config {
                 cpus: cpus.to_vec(),
+                placement: arm.placement,
                 guest_page: arm.page,
                 guest_tables: arm.guest_tables.unwrap_or_default(),
                 watchdog: Duration::from_nanos(spec.watchdog_ns),

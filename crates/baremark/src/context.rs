@@ -79,5 +79,6 @@ pub fn limits() -> Result<Limits, Refusal> {
     if let Some(why) = baremark_microvm::probe().problem {
         absent.insert("microvm".to_owned(), why.to_string());
     }
-    Ok(Limits { cpus, memory_available: Bytes(memory), absent, emulated: BTreeSet::new() })
+    let topology = baremark_sys::topology::this().ok();
+    Ok(Limits { cpus, topology, memory_available: Bytes(memory), absent, emulated: BTreeSet::new() })
 }

@@ -9,6 +9,7 @@
 pub mod arm;
 pub mod command;
 pub mod comparison;
+pub mod courier;
 pub mod credit;
 pub mod descriptor;
 pub mod document;
@@ -20,6 +21,7 @@ pub mod machine;
 pub mod maximum;
 pub mod observation;
 pub mod observer;
+pub mod placement;
 pub mod plan;
 pub mod problem;
 pub mod published;

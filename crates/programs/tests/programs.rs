@@ -99,6 +99,8 @@ fn arm(parameters: &[(&str, Value)]) -> ResolvedArm {
         host_backing: None,
         guest_tables: None,
         parts: 1,
+        placement: Default::default(),
+        memory: Default::default(),
         parameters: parameters.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(),
     }
 }

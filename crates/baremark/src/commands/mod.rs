@@ -1,6 +1,7 @@
 //! One file for each command.
 
 pub mod agent;
+pub mod auction;
 pub mod check;
 pub mod compare;
 pub mod completions;
