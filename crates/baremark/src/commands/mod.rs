@@ -5,6 +5,7 @@ pub mod auction;
 pub mod check;
 pub mod compare;
 pub mod completions;
+pub mod desktop;
 pub mod doctor;
 pub mod echo;
 pub mod history;
