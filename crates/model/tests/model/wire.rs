@@ -102,7 +102,11 @@ fn result() -> TrialResult {
             pages_before: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30 },
             pages_after: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 0 },
             counters: BTreeMap::from([("pages_2m".to_owned(), 512)]),
-            placed: Default::default(),
+            placed: baremark_model::placement::Placed {
+                cpus: vec![0, 2],
+                pages_by_node: vec![baremark_model::placement::NodePages { node: 8, pages: 4096 }],
+                pages_local: 4096,
+            },
             verification: Verification::Passed { detail: "0 errors".to_owned() },
             empty_run_ns: 1234.5,
         }],
