@@ -7,6 +7,7 @@
 
 pub mod executors;
 pub mod guest;
+pub mod progress;
 pub mod serve;
 pub mod trial;
 

@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+mod beside;
 pub mod comparison;
 pub mod conduct;
 mod explain;
 pub mod fitness;
 mod link;
+mod observed;
 pub mod price;
 pub mod scale;
 pub mod schedule;

@@ -135,6 +135,7 @@ fn keys() -> String {
     let sections = [
         ("study", tables::STUDY),
         ("factors", tables::FACTORS),
+        ("observe", baremark_model::observer::OBSERVE),
         ("design", tables::DESIGN),
         ("report", tables::REPORT),
     ];
