@@ -12,13 +12,17 @@ const HEAD: &str = "\
 
 <!-- Generated from the tables of keys; edit those, not this page. -->
 
-A study is a TOML file of up to five sections. Words stand in quotation marks, and so do sizes, durations
+A study is a TOML file of up to seven sections. Words stand in quotation marks, and so do sizes, durations
 and percentages, which are typed with their unit: `\"1 GiB\"`, `\"50 ms\"`, `\"1 %\"`. A key or a value that is not on this
 page is refused before anything runs.
 ";
 const FACTORS: &str = "\
 What is varied: each key takes one level or a list of levels, and every combination is a treatment. The parameters of the
 workload may stand here too, instead of in `[workload]`.
+";
+const OBSERVE: &str = "\
+What is recorded around the work, at the place where it runs and on the lab's own machine; it never fails a trial. `which` may
+also be a list.
 ";
 const RATIO_TO: &str = "\
 `ratio_to` is a table of levels that make a treatment a denominator, such as `{ environment = \"native\" }`; without it no
@@ -44,6 +48,7 @@ pub fn study_reference(workloads: &[&Descriptor]) -> String {
         ("[workload]", WORKLOAD, &[]),
         ("[workload.KIND]", ONE_OF_SEVERAL, tables::OF_ONE_WORKLOAD),
         ("[factors]", FACTORS, tables::FACTORS),
+        ("[observe]", OBSERVE, crate::observer::OBSERVE),
         ("[design]", "", tables::DESIGN),
         ("[report]", RATIO_TO, tables::REPORT),
     ];

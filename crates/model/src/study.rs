@@ -2,7 +2,10 @@
 //!
 //! Nothing here knows the machine. What the machine and the workload make of a study is the [`plan`](crate::plan).
 
+mod observe;
+
 use crate::descriptor::{Descriptor, Kind, Knob, Value};
+use crate::observer::ObserveSpec;
 use crate::problem::{Problem, Problems, nearest, with_article};
 use crate::published;
 use crate::tables;
@@ -94,6 +97,8 @@ pub struct Study {
     pub factors: Vec<Factor>,
     /// What is set about the places where it runs, by environment.
     pub environments: BTreeMap<String, BTreeMap<String, Value>>,
+    /// What is observed around the work.
+    pub observe: ObserveSpec,
     /// How it is measured.
     pub design: Design,
     /// How it is shown.
@@ -125,7 +130,7 @@ pub const MOST_LEVELS: usize = 256;
 /// Mistakes that are listed; the others are counted.
 const MOST_PROBLEMS: usize = 100;
 
-const SECTIONS: &[&str] = &["study", "workload", "factors", "environments", "design", "report"];
+const SECTIONS: &[&str] = &["study", "workload", "factors", "environments", "observe", "design", "report"];
 
 /// Parses a study file. `file` is its name in messages, `workloads` are those that this program has.
 ///
@@ -222,6 +227,7 @@ impl Reader {
         let design = self.known("design", tables::DESIGN, take("design"));
         let design = self.design(&design, take("design"));
         let environments = self.environments(take("environments"));
+        let observe = self.observe(take("observe"));
         let mut workloads = self.workloads(take("workload"), line_of_section("workload"), workloads)?;
         let given = [take("workload"), take("factors")].concat();
         let several = workloads.len() > 1;
@@ -248,7 +254,16 @@ impl Reader {
         if workloads.len() > 1 {
             lines.extend(self.lines_of_workloads(take("workload")));
         }
-        Some(Study { title: text_of(head.remove("title"))?, workloads, factors, environments, design, layout, lines })
+        Some(Study {
+            title: text_of(head.remove("title"))?,
+            workloads,
+            factors,
+            environments,
+            observe,
+            design,
+            layout,
+            lines,
+        })
     }
 
     /// Refuses a published table that is not among those of `reference/`.
@@ -671,6 +686,7 @@ fn place_of(key: &str, keys: &[&str]) -> String {
         ("study", tables::STUDY),
         ("workload", &[]),
         ("factors", tables::FACTORS),
+        ("observe", crate::observer::OBSERVE),
         ("design", tables::DESIGN),
         ("report", tables::REPORT),
     ];

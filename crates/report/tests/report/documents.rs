@@ -154,6 +154,7 @@ pub fn empty() -> Document {
         absent: Vec::new(),
         flags: Vec::new(),
         explanations: Vec::new(),
+        observed: None,
     }
 }
 
