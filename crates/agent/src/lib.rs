@@ -15,5 +15,7 @@ pub mod trial;
 
 mod audit;
 mod buffers;
+mod job;
 mod pace;
+mod placing;
 mod sealed;

@@ -17,8 +17,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, check, compare, completions, doctor, history, list, load, man, plan, predict, report, resume, run,
-    verify_scale,
+    agent, auction, check, compare, completions, doctor, echo, history, keep, list, load, man, plan, predict, report,
+    resume, run, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -149,6 +149,13 @@ enum Command {
     },
     /// Send requests to a server, by connections, a rate or users, and say what became of them
     Load(Box<load::LoadArgs>),
+    /// Be the other end of the workload ping-pong, at another site
+    Echo(echo::EchoArgs),
+    /// The auction application: an auction site to be put under load
+    Auction {
+        #[command(subcommand)]
+        action: auction::Action,
+    },
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
     Agent {
@@ -165,6 +172,9 @@ enum Command {
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         silence_limit: u64,
     },
+    /// Keep the programs of a workload for the agent at standard input and output (agents start this)
+    #[command(hide = true)]
+    Keep,
 }
 
 fn main() -> Exit {
@@ -194,6 +204,16 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         };
         return Ok((String::new(), served?));
     }
+    if matches!(cli.command, Some(Command::Keep)) {
+        return keep::run().map(|exit| (String::new(), exit));
+    }
+    if let Some(Command::Echo(args)) = &cli.command {
+        return echo::run(args);
+    }
+    // The application is a process of its own that handles its signals.
+    if let Some(Command::Auction { action }) = cli.command {
+        return Ok((String::new(), auction::run(action)));
+    }
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // The first asks the run to stop cleanly; a second one, while it is stopping, ends the program at once.
@@ -220,6 +240,8 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
-        Some(Command::Agent { .. }) => unreachable!("handled above"),
+        Some(Command::Agent { .. } | Command::Keep | Command::Echo(_) | Command::Auction { .. }) => {
+            unreachable!("handled above")
+        }
     }
 }

@@ -174,27 +174,26 @@ impl<'c> Conductor<'c> {
         let environment =
             self.environments.get(name).ok_or_else(|| LinkError::OutOfTurn(format!("no environment {name}")));
         let start = |environment: &dyn Environment| AgentLink::start(environment, self.interrupt);
-        let agent = environment.and_then(|environment| state.sites.take(self.plan, (name, block), || start(&**environment)));
-        let outcome = agent.and_then(
-            |mut agent| {
-                let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
-                if let Some(observe) = elsewhere {
-                    let native = self.environments.get(NATIVE).map(|native| &**native);
-                    state.beside.begin(native, self.interrupt, observe);
-                }
-                let run = agent.run(&spec, limit, &mut |position, of| watch(&Event::Phase { position, of }));
-                let beside = elsewhere.map(|_| state.beside.end());
-                if run.is_ok() {
-                    state.sites.keep(self.plan, (name, block), agent);
-                }
-                run.map(|mut result| {
-                    let site = if name == NATIVE { THIS_MACHINE } else { name };
-                    result.observations = result.observations.into_iter().map(|seen| placed(seen, site)).collect();
-                    result.observations.extend(beside);
-                    result
-                })
-            },
-        );
+        let agent =
+            environment.and_then(|environment| state.sites.take(self.plan, (name, block), || start(&**environment)));
+        let outcome = agent.and_then(|mut agent| {
+            let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
+            if let Some(observe) = elsewhere {
+                let native = self.environments.get(NATIVE).map(|native| &**native);
+                state.beside.begin(native, self.interrupt, observe);
+            }
+            let run = agent.run(&spec, limit, &mut |position, of| watch(&Event::Phase { position, of }));
+            let beside = elsewhere.map(|_| state.beside.end());
+            if run.is_ok() {
+                state.sites.keep(self.plan, (name, block), agent);
+            }
+            run.map(|mut result| {
+                let site = if name == NATIVE { THIS_MACHINE } else { name };
+                result.observations = result.observations.into_iter().map(|seen| placed(seen, site)).collect();
+                result.observations.extend(beside);
+                result
+            })
+        });
         let elapsed_ns = nanos(began.elapsed());
         let (status, result) = match outcome {
             Err(LinkError::Interrupted) => return None,

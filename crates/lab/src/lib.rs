@@ -16,6 +16,6 @@ mod observed;
 pub mod price;
 pub mod scale;
 pub mod schedule;
-mod sites;
 pub mod search;
+mod sites;
 pub mod tally;

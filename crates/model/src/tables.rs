@@ -4,6 +4,7 @@
 //! workloads share. The reference page in docs/ is generated from the same rows.
 
 use crate::descriptor::{Default, Kind, Knob};
+use crate::placement::{MemoryPolicy, Placement};
 
 const SECOND: u64 = 1_000_000_000;
 const HOUR: u64 = 3600 * SECOND;
@@ -261,6 +262,20 @@ pub const FACTORS: &[Knob] = &[
         kind: Kind::Count { min: 1, max: 4096 },
         default: Default::Derived("one rank per CPU that the process may use"),
         help: "ranks of the team, one pinned thread (and one vCPU) each; with count, those of all machines together",
+    },
+    Knob {
+        key: "placement",
+        kind: Kind::Choice(Placement::WORDS),
+        default: Default::Typed("numbered"),
+        help: "the CPUs of the ranks: pinned by number, moved by the operating system, as near to each other as they fit, as \
+               far apart as they can be, inside the first socket, or one a core",
+    },
+    Knob {
+        key: "memory",
+        kind: Kind::Choice(MemoryPolicy::WORDS),
+        default: Default::Typed("first-touch"),
+        help: "the NUMA nodes of a rank's memory: where it touches it first, bound to its own node, bound to another, or page by \
+               page over all; read back after every trial",
     },
     Knob {
         key: "count",

@@ -12,6 +12,8 @@ pub mod figure;
 pub mod history;
 pub mod html;
 pub mod json;
+pub mod maximum;
+pub mod plot;
 pub mod progress;
 pub mod scale;
 pub mod terminal;

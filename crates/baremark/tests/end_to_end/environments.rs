@@ -98,6 +98,8 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
         host_backing: None,
         guest_tables: None,
         parts: 1,
+        placement: Default::default(),
+        memory: Default::default(),
         parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(table_bytes)))]),
     };
     let spec = TrialSpec {
