@@ -89,6 +89,8 @@ fn run_within(program: Program, timeout: Duration) -> Result<JobRun, JobError> {
         host_backing: None,
         guest_tables: None,
         parts: 1,
+        placement: Default::default(),
+        memory: Default::default(),
         parameters: BTreeMap::from([
             ("command".to_owned(), Value::Program(Box::new(program))),
             ("timeout".to_owned(), Value::TimeNs(Nanos(u64::try_from(timeout.as_nanos()).unwrap()))),
