@@ -9,6 +9,7 @@ pub mod courier;
 pub mod ensemble;
 pub mod executors;
 pub mod guest;
+pub mod progress;
 pub mod serve;
 pub mod trial;
 

@@ -5,6 +5,8 @@
 
 use crate::arm::ResolvedArm;
 use crate::machine::Isa;
+use crate::observation::Observation;
+use crate::observer::ObserveSpec;
 use crate::placement::Placed;
 use crate::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use serde::de::DeserializeOwned;
@@ -31,6 +33,10 @@ pub enum ToAgent {
     },
     /// Run this trial and answer with [`FromAgent::TrialDone`] or [`FromAgent::Failed`].
     RunTrial(Box<TrialSpec>),
+    /// Observe the site from now on, beside whatever else runs there; answered with [`FromAgent::Observing`].
+    Observe(Box<ObserveSpec>),
+    /// Stop observing; answered with [`FromAgent::Observed`].
+    EndObservation,
     /// Nothing more will come; leave.
     Goodbye,
 }
@@ -63,6 +69,10 @@ pub enum FromAgent {
     },
     /// The trial ran to its end; it may still be void.
     TrialDone(Box<TrialResult>),
+    /// The site is being observed.
+    Observing,
+    /// What was observed.
+    Observed(Box<Observation>),
     /// The request could not be carried out.
     Failed {
         /// What was tried.
@@ -107,6 +117,9 @@ pub struct TrialSpec {
     pub cpus: Vec<usize>,
     /// Seed of every random choice inside the trial.
     pub seed: u64,
+    /// What is to be observed at the site meanwhile; `None` for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observe: Option<ObserveSpec>,
 }
 
 /// Half of a phase: one run of the body.
@@ -210,6 +223,9 @@ pub struct TrialResult {
     pub lost_after: LostTime,
     /// How long the whole trial took inside the agent.
     pub elapsed_ns: u64,
+    /// What was observed meanwhile: at the site, and on the lab's own machine where that is another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observations: Vec<Observation>,
 }
 
 /// Why a frame could not be read or written.

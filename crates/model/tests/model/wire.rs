@@ -70,6 +70,7 @@ fn spec() -> TrialSpec {
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 2],
         seed: u64::MAX,
+        observe: None,
     }
 }
 
@@ -125,6 +126,7 @@ fn result() -> TrialResult {
         lost_before: LostTime::default(),
         lost_after: LostTime { looked_ns: 50_000_000, gaps: 2, share: 0.001, longest_ns: 40_000 },
         elapsed_ns: 812_345_678,
+        observations: Vec::new(),
     }
 }
 
