@@ -5,7 +5,7 @@
 
 use crate::failure::Failure;
 use crate::latency::{Latencies, Summary};
-use crate::load::{Drive, Load, Pool, Stop};
+use crate::load::{Drive, Load, Pool, Protocol, Stop};
 use crate::record::{Counts, Part, SecondPart};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -67,6 +67,9 @@ pub struct Asked {
     pub connections: usize,
     /// Whether users shared connections.
     pub connections_shared: bool,
+    /// Streams of a connection in HTTP/2; `null` in HTTP/1.1.
+    #[serde(default)]
+    pub http2_streams: Option<usize>,
     /// After this a request has failed.
     pub timeout_ns: u64,
     /// The seed.
@@ -284,6 +287,7 @@ impl Asked {
             threads: load.threads,
             connections: load.connections,
             connections_shared: open || load.pool == Pool::Shared,
+            http2_streams: if let Protocol::Http2 { streams } = load.protocol { Some(streams) } else { None },
             timeout_ns: load.timeout.0,
             seed: load.seed,
             sites: load.site.1,

@@ -164,6 +164,17 @@ impl Transport {
         &self.stream
     }
 
+    /// What the other side chose to speak (ALPN): `None` without TLS, or before the handshake is over.
+    pub(crate) fn chosen(&self) -> Option<&[u8]> {
+        self.tls.as_ref().filter(|tls| !tls.is_handshaking()).map(|tls| tls.alpn_protocol().unwrap_or_default())
+    }
+
+    /// Whether something waits to be sent.
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.unsent.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
     /// Keeps bytes to be sent by the next [`Transport::flush`].
     pub(crate) fn keep(&mut self, bytes: &[u8]) {
         self.unsent.extend_from_slice(bytes);
@@ -252,10 +263,11 @@ impl Transport {
             }
             let processed = tls.process_new_packets();
             let wants_write = tls.wants_write();
-            if processed.is_err() {
+            if let Err(why) = processed {
                 // The alert that tells the server why.
                 let _ = tls.write_tls(&mut self.stream);
-                return Err(Failure::Tls);
+                let alpn = rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol);
+                return Err(if why == alpn { Failure::NoHttp2 } else { Failure::Tls });
             }
             if wants_write || was_handshaking {
                 self.flush()?;
