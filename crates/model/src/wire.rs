@@ -5,6 +5,7 @@
 
 use crate::arm::ResolvedArm;
 use crate::machine::Isa;
+use crate::placement::Placed;
 use crate::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -166,6 +167,9 @@ pub struct ArmRecord {
     pub pages_after: PagesSeen,
     /// The hypervisor's counters after the warm-in: how the machine mapped the memory.
     pub counters: BTreeMap<String, u64>,
+    /// Where its ranks and pages were.
+    #[serde(default)]
+    pub placed: Placed,
     /// Whether the result was right.
     pub verification: Verification,
     /// How long one entry into the executor and back takes, with nothing to do inside.

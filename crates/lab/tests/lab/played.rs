@@ -149,6 +149,7 @@ pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
         pages_before: PagesSeen::default(),
         pages_after: PagesSeen::default(),
         counters: BTreeMap::new(),
+        placed: Default::default(),
         verification: Verification::Passed { detail: String::new() },
         empty_run_ns: 1.0,
     };
@@ -177,6 +178,8 @@ fn arm(environment: &str) -> PlannedArm {
             host_backing: None,
             guest_tables: None,
             parts: 1,
+            placement: Default::default(),
+            memory: Default::default(),
             parameters: BTreeMap::new(),
         },
         emulated: false,

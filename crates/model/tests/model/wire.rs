@@ -40,6 +40,8 @@ fn arm() -> ResolvedArm {
         host_backing: Some(PageSize::Large),
         guest_tables: Some(GuestTables::Scattered),
         parts: 1,
+        placement: Default::default(),
+        memory: Default::default(),
         parameters: parameters.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
     }
 }
@@ -50,6 +52,8 @@ fn native() -> ResolvedArm {
         host_backing: None,
         guest_tables: None,
         parts: 1,
+        placement: Default::default(),
+        memory: Default::default(),
         parameters: BTreeMap::new(),
         ..arm()
     }
@@ -98,6 +102,7 @@ fn result() -> TrialResult {
             pages_before: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30 },
             pages_after: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 0 },
             counters: BTreeMap::from([("pages_2m".to_owned(), 512)]),
+            placed: Default::default(),
             verification: Verification::Passed { detail: "0 errors".to_owned() },
             empty_run_ns: 1234.5,
         }],

@@ -90,6 +90,8 @@ pub fn trial(block: u64, cell: usize, arms: &[(&Treatment, f64)], status: TrialS
                 phases: (0..4).map(|phase| value * wobble(k + phase)).collect(),
                 counters: BTreeMap::new(),
                 mmu: None,
+                placed: None,
+                members: Vec::new(),
             }
         })
         .collect();

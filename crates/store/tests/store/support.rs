@@ -114,6 +114,7 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
             pages_before: PagesSeen::default(),
             pages_after: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30 },
             counters: BTreeMap::from([("mmu_flooded".to_owned(), 3)]),
+            placed: Default::default(),
             verification: Verification::Passed { detail: "all words".to_owned() },
             empty_run_ns: 812.5,
         }],
