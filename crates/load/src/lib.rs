@@ -17,6 +17,7 @@ mod http1;
 mod http2;
 pub mod latency;
 pub mod load;
+pub mod order;
 pub mod profile;
 pub mod reading;
 pub mod record;

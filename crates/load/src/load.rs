@@ -19,6 +19,7 @@ use baremark_sys::affinity;
 use baremark_sys::clock::monotonic_ns;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -27,7 +28,8 @@ use std::sync::mpsc;
 use std::thread;
 
 /// Who decides when the next request starts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Drive {
     /// Closed loop: each connection sends as soon as it has its answer. There are no intended starts to correct by.
     Closed,
@@ -46,7 +48,8 @@ pub enum Drive {
 }
 
 /// When it ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Stop {
     /// After so long.
     After(Nanos),
@@ -55,7 +58,8 @@ pub enum Stop {
 }
 
 /// Whether a user keeps a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Pool {
     /// Each keeps its own, as browsers do.
     #[default]
@@ -65,7 +69,8 @@ pub enum Pool {
 }
 
 /// What is spoken with the servers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Protocol {
     /// HTTP/1.1, one request at a time on a connection.
     #[default]
@@ -78,7 +83,8 @@ pub enum Protocol {
 }
 
 /// Where the threads run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Pin {
     /// Each on a CPU of its own, as far as they go.
     #[default]

@@ -113,6 +113,7 @@ fn play(mut stream: UnixStream, protocol: u32, script: &Script) {
                 }
             }
             ToAgent::Goodbye => return,
+            other => FromAgent::Failed { what: format!("{other:?}"), why: "this agent is played".to_owned() },
         };
         if write_frame(&mut stream, &answer).is_err() {
             return;
