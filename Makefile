@@ -35,6 +35,7 @@ figures:
 # The programs of other people that the tests use; installed by name where they are missing.
 install-needs:
 	./scripts/install-needs
+	./scripts/install-schemathesis || echo "no schemathesis: its test will be skipped"
 	./scripts/fetch-kernel || echo "no kernel for guests: their tests will be skipped, each with its reason"
 
 # The load engine beside wrk on an nginx of its own, its send lag, and 50,000 users (needs nginx, wrk and two quiet CPUs).
