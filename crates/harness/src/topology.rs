@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 
 /// The shipped defaults: every key with its value.
 pub const DEFAULTS: &str = include_str!("../../../studies/auction/defaults.toml");
+/// What `--quick` changes.
+pub const QUICK: &str = include_str!("../../../studies/auction/quick.toml");
 const DEFAULTS_FILE: &str = "the defaults";
 
 /// Everything that a run needs.
