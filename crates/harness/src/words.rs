@@ -40,7 +40,7 @@ pub fn headline(document: &Document) -> String {
         } else {
             "within one search: fresh trials are not in it"
         };
-        return format!("{title}: at most {:.0} users keep every limit{interval}, {basis}", users.most);
+        return format!("{title}: at most {:.0} users keep the limits{interval}, {basis}", users.most);
     }
     let searches: Vec<&maximum::Document> =
         document.applications.iter().filter_map(|row| row.search.as_ref()).collect();
@@ -75,11 +75,12 @@ fn application(row: &ApplicationRow, named: bool) -> String {
     let name = if named { format!("{}: ", row.name) } else { String::new() };
     let _ = writeln!(
         text,
-        "{name}{}; database {}, bus {}, data for {} users",
+        "{name}{}; database {}, bus {}, data for {} users; a user's cycle is {} s",
         tiers.join(", "),
         row.database,
         row.bus,
-        row.max_users
+        row.max_users,
+        row.cycle_s
     );
     if let Some(settings) = row.tiers.get("database") {
         let durable: Vec<String> = ["fsync", "commit", "full_page_writes", "doublewrite"]
