@@ -17,8 +17,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, auction, check, compare, completions, desktop, doctor, echo, history, keep, list, load, man, plan, predict,
-    report, resume, run, verify_scale,
+    agent, auction, auction_run, check, compare, completions, desktop, doctor, echo, history, keep, list, load, man,
+    plan, predict, report, resume, run, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -156,6 +156,9 @@ enum Command {
         #[command(subcommand)]
         action: auction::Action,
     },
+    /// As `auction run`
+    #[command(hide = true)]
+    AuctionRun(auction_run::RunArgs),
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
     Agent {
@@ -220,9 +223,11 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         return echo::run(args);
     }
     // The application is a process of its own that handles its signals.
-    if let Some(Command::Auction { action }) = cli.command {
-        return Ok((String::new(), auction::run(action)));
-    }
+    let command = match cli.command {
+        Some(Command::Auction { action: auction::Action::Run(args) }) => Some(Command::AuctionRun(args)),
+        Some(Command::Auction { action }) => return Ok((String::new(), auction::run(action))),
+        command => command,
+    };
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // The first asks the run to stop cleanly; a second one, while it is stopping, ends the program at once.
@@ -232,7 +237,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
     }
     let context = Context { store: cli.common.store, json: cli.common.json, interrupt };
     let mode = |args: ModeArgs| baremark_model::plan::Mode { quick: args.quick, self_check: args.aa };
-    match cli.command {
+    match command {
         None => run::run(&context, &source::shipped(&source::SHIPPED[0]), mode(ModeArgs { quick: false, aa: false })),
         Some(Command::Run { study, mode: args }) => run::run(&context, &source::find(&study)?, mode(args)),
         Some(Command::Resume { run }) => resume::run(&context, run.as_deref()),
@@ -249,6 +254,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
+        Some(Command::AuctionRun(args)) => auction_run::run(&context, &args),
         Some(
             Command::Agent { .. }
             | Command::Keep

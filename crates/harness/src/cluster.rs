@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// How long an instance may take to finish what it has begun.
 const STOP_LIMIT: Duration = Duration::from_secs(40);
+/// How long it may take at the end of a run.
+const LAST_STOP_LIMIT: Duration = Duration::from_millis(500);
 /// How long a reload of those before it takes at most to be followed.
 const RELOAD_PAUSE: Duration = Duration::from_millis(500);
 /// Requests that a new server gets before users come.
@@ -520,11 +522,12 @@ impl Cluster {
         .collect()
     }
 
-    /// Stops everything, from the front to the back.
+    /// Stops everything, from the front to the back. Nobody is served any more and no data is kept, so that nobody is waited
+    /// for.
     pub fn stop(&mut self) {
         for tier in Tier::ALL {
             for mut instance in self.instances.remove(&tier).unwrap_or_default() {
-                instance.stop(STOP_LIMIT);
+                instance.stop(LAST_STOP_LIMIT);
                 *self.gone_ns.entry(tier).or_default() += instance.usage().cpu_ns;
             }
         }

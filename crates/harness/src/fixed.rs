@@ -56,10 +56,19 @@ pub(crate) fn keep(
 ) -> Result<LoadRow, RunError> {
     let front = cluster.front().ok_or_else(|| RunError::Load("no server listens".to_owned()))?;
     let scenario = users::scenario(front, &cluster.password()?)?;
-    let qos = users::qos(&scenario, demand);
+    let qos = users::qos(&scenario, demand, users::Judged::Kept);
     let curve = curve(demand, users)?;
     let highest = whole(curve.highest().max(users as f64));
-    users::raise_descriptors(highest).map_err(|why| RunError::Load(why.to_string()))?;
+    let most = users::most_with_connections(highest);
+    if most < highest {
+        return Err(RunError::Load(format!(
+            "{highest} users need more open files than are allowed, which is enough for {most}; raise the limit (ulimit -n)"
+        )));
+    }
+    if highest > cluster.plan().max_users {
+        let loaded = cluster.plan().max_users;
+        return Err(RunError::Load(format!("{highest} users, and data for {loaded}; raise topology.max_users")));
+    }
     let mut load = users::load(scenario, demand, highest, seed);
     load.stop = Stop::After(Nanos(users::nanos(demand.duration_s)));
     (ground.watch)(&Event::Step(format!(
@@ -349,7 +358,7 @@ fn row(
         failures: document.failures.clone(),
         failure_examples: document.failure_examples.clone(),
         propagation: pushed.and_then(|row| row.delay.clone()),
-        propagation_within_limit_share: pushed.and_then(|row| row.delay_within_limit_share),
+        propagation_within_limit_share: seen_in_time(reading, qos),
         mix,
         generator_cpus_used: timeline.generator_ns as f64 / 1e9 / (document.elapsed_s + demand.warm_s).max(1e-9),
         generator: document.generator.clone(),
@@ -358,6 +367,13 @@ fn row(
         cpus_used: timeline.used,
         series: timeline.series,
     }
+}
+
+/// The share of pushed bids that were seen within their limit; absent without any.
+fn seen_in_time(reading: &Reading, qos: &Qos) -> Option<f64> {
+    let at = qos.limits.iter().position(|limit| matches!(limit.bound, Bound::Delay { .. }))?;
+    let counts = (*reading.broken.get(at)?)?;
+    (counts.all > 0).then(|| 1.0 - counts.bad as f64 / counts.all as f64)
 }
 
 /// Limits that a window breaks by its counts.

@@ -13,6 +13,8 @@ mod fixed;
 mod instances;
 pub mod layers;
 pub mod mix;
+pub mod page;
 pub mod topology;
 pub mod under_load;
 pub mod users;
+pub mod words;

@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 
 /// The shipped defaults: every key with its value.
 pub const DEFAULTS: &str = include_str!("../../../studies/auction/defaults.toml");
+/// What `--quick` changes.
+pub const QUICK: &str = include_str!("../../../studies/auction/quick.toml");
 const DEFAULTS_FILE: &str = "the defaults";
 
 /// Everything that a run needs.
@@ -98,6 +100,8 @@ pub struct Demand {
     pub users: Option<u64>,
     /// How users vary over the run, as shares of `users`; empty keeps them.
     pub profile: String,
+    /// A user's cycle, in s.
+    pub cycle_s: f64,
     /// How long a fixed load is measured, in s.
     pub duration_s: f64,
     /// How long users come before that, in s.
@@ -441,8 +445,8 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
     reader.known(
         &load,
         &[
-            "users", "profile", "duration", "warm", "threads", "cpus", "lowest", "highest", "finest", "window",
-            "settle", "visits", "windows", "trials",
+            "users", "profile", "cycle", "duration", "warm", "threads", "cpus", "lowest", "highest", "finest",
+            "window", "settle", "visits", "windows", "trials",
         ],
     );
     let limits = reader.section(root, "limits");
@@ -468,6 +472,7 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
     Some(Demand {
         users: Some(users).filter(|users| *users > 0),
         profile: reader.text(&load, "profile").unwrap_or_default(),
+        cycle_s: reader.seconds(&load, "cycle").max(0.01),
         duration_s: reader.seconds(&load, "duration"),
         warm_s: reader.seconds(&load, "warm"),
         threads: usize::try_from(number(reader, "threads", 256)).unwrap_or(1),

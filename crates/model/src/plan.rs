@@ -6,6 +6,7 @@
 
 use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
 use crate::descriptor::{Default, Descriptor, Knob, Value};
+use crate::observer::ObserveSpec;
 use crate::placement::{MemoryPolicy, Placement, Topology};
 use crate::problem::{Problem, Problems};
 use crate::study::{Chosen, Design, Study};
@@ -170,6 +171,9 @@ pub struct Plan {
     /// What is set about the places, by environment.
     #[serde(default)]
     pub environments: BTreeMap<String, BTreeMap<String, Value>>,
+    /// What is observed around the work.
+    #[serde(default)]
+    pub observe: ObserveSpec,
 }
 
 impl Plan {
@@ -274,6 +278,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         mode,
         cpus: limits.cpus.clone(),
         environments,
+        observe: study.observe.clone(),
     })
 }
 

@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod auction;
+pub mod auction_run;
 pub mod check;
 pub mod compare;
 pub mod completions;
