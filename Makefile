@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak bench bench-quick bench-build figures install-needs
+.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu figures install-needs
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -37,6 +37,7 @@ figures:
 # The programs of other people that the tests use; installed by name where they are missing.
 install-needs:
 	./scripts/install-needs
+	./scripts/install-schemathesis || echo "no schemathesis: its test will be skipped"
 	./scripts/fetch-kernel || echo "no kernel for guests: their tests will be skipped, each with its reason"
 
 # The load engine beside wrk on an nginx of its own, its send lag, and 50,000 users (needs nginx, wrk and two quiet CPUs).
@@ -44,6 +45,9 @@ bench-load:
 	$(CARGO) build --release --locked -p baremark-load --examples
 	for what in wrk lag users; do $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench $$what || exit 1; done
 
+# Translations a second of the page-walk simulator, by stream and scheme, against its goal (wants a quiet CPU).
+bench-mmu:
+	$(CARGO) run --release --locked -p baremark-mmu --example speed
 # baremark beside the HPC Challenge's own programs, and against its own limits: one line a pairing, `ok`, `SHORT` or `undecided`
 # at its end. It says how long it takes; ONLY="hpl dgemm" picks pairings. Wants a quiet machine.
 PEERS := $(TARGET_DIR)/peers

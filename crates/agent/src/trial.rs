@@ -6,11 +6,13 @@
 
 use crate::ensemble::{self, Ensemble, joint_run};
 use crate::executors::{direct::Direct, null::Null};
-use crate::{audit, buffers, buffers::Buffers, pace, placing, sealed};
+use crate::progress::Progress;
+use crate::{audit, buffers, buffers::Buffers, job, pace, placing, sealed};
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::Metric;
+use baremark_model::job::JobError;
 use baremark_model::scale::extra;
 use baremark_model::seam::{
     Body, Executor, Fault, MemoryError, Prepared, RankTime, RunRecord, TickRate, Verification, Work, WorkloadError,
@@ -28,7 +30,7 @@ use std::time::{Duration, Instant};
 /// For how long lost time is looked for, before and after the phases.
 const LOST_TIME_LOOK: Duration = Duration::from_millis(10);
 /// For how long the time-stamp counter is calibrated where nobody tells its rate.
-const CALIBRATION: Duration = Duration::from_millis(50);
+pub(crate) const CALIBRATION: Duration = Duration::from_millis(50);
 /// Entries whose median gives the cost of an empty run.
 const EMPTY_RUNS: usize = 9;
 /// The warm-in before a phase, as a share of the phase.
@@ -60,6 +62,9 @@ pub enum TrialError {
     /// The CPUs that may be used could not be asked for.
     #[error("asking which CPUs may be used: {0}")]
     Affinity(#[source] std::io::Error),
+    /// A job gave no result.
+    #[error(transparent)]
+    Job(#[from] JobError),
     /// A rank did not come back.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -75,11 +80,14 @@ impl TrialError {
     }
 }
 
-/// Runs a trial; `progress` is told of every finished phase (position, arm).
+/// Runs a trial; `progress` is told how it comes along.
 ///
 /// # Errors
 /// When it could not be run to its end; what ran but was not as asked comes back as a void result instead.
-pub fn run(spec: &TrialSpec, progress: &mut dyn FnMut(usize, usize)) -> Result<TrialResult, TrialError> {
+pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult, TrialError> {
+    if let Some(job) = baremark_programs::find(&spec.workload) {
+        return job::run(spec, job, progress);
+    }
     let begun = Instant::now();
     let (rate, _) = clock::tick_rate(CALIBRATION)?;
     let workload = baremark_workloads::find(&spec.workload)
@@ -145,12 +153,13 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn FnMut(usize, usize)) -> Result<T
         lost_before,
         lost_after,
         elapsed_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        observations: Vec::new(),
     })
 }
 
 /// Each arm and how many of it run together. Members of one process are of one kind: those of several kinds are at sites of
 /// their own.
-fn crowds(spec: &TrialSpec) -> Result<Vec<(&ResolvedArm, usize)>, TrialError> {
+pub(crate) fn crowds(spec: &TrialSpec) -> Result<Vec<(&ResolvedArm, usize)>, TrialError> {
     let mut arms = Vec::new();
     for (index, arm) in spec.arms.iter().enumerate() {
         match arm.members.as_slice() {
@@ -251,7 +260,7 @@ fn verified(verifications: &[Verification], maps: &[usize]) -> Verification {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds of a short look")]
-fn look_for_lost_time(rate: TickRate) -> LostTime {
+pub(crate) fn look_for_lost_time(rate: TickRate) -> LostTime {
     let seen = gaps::measure(LOST_TIME_LOOK, gaps::THRESHOLD, rate);
     LostTime {
         looked_ns: (seen.seconds * 1e9) as u64,
@@ -299,15 +308,16 @@ impl Stage<'_> {
         all
     }
 
-    fn phases(&mut self, reps: u64, progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<PhaseRecord>, Fault> {
+    fn phases(&mut self, reps: u64, progress: &mut dyn Progress) -> Result<Vec<PhaseRecord>, Fault> {
         let mut phases = Vec::with_capacity(self.spec.schedule.len());
+        progress.phases_begin();
         for (position, &arm) in self.spec.schedule.iter().enumerate() {
             let phase = self.phase(position, arm, reps)?;
             if phase.samples.is_empty() {
                 self.void.push(format!("arm {arm}: a phase took no time that could be measured"));
             }
             phases.push(phase);
-            progress(position, arm);
+            progress.phase_done(position, arm);
         }
         Ok(phases)
     }

@@ -7,12 +7,15 @@
 #![forbid(unsafe_code)]
 
 pub mod arm;
+pub mod command;
 pub mod comparison;
+pub mod courier;
 pub mod credit;
 pub mod descriptor;
 pub mod document;
 pub mod ensemble;
 pub mod event;
+pub mod job;
 pub mod knob;
 pub mod machine;
 pub mod maximum;

@@ -6,6 +6,7 @@
 
 use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
 use crate::descriptor::{Default, Descriptor, Knob, Value};
+use crate::observer::ObserveSpec;
 use crate::placement::{MemoryPolicy, Placement, Topology};
 use crate::problem::{Problem, Problems};
 use crate::study::{Chosen, Design, Study};
@@ -170,6 +171,9 @@ pub struct Plan {
     /// What is set about the places, by environment.
     #[serde(default)]
     pub environments: BTreeMap<String, BTreeMap<String, Value>>,
+    /// What is observed around the work.
+    #[serde(default)]
+    pub observe: ObserveSpec,
 }
 
 impl Plan {
@@ -274,6 +278,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         mode,
         cpus: limits.cpus.clone(),
         environments,
+        observe: study.observe.clone(),
     })
 }
 
@@ -427,7 +432,13 @@ impl Resolver<'_> {
         let executor = executor_of(environment);
         if !workload.executors.contains(&executor) {
             let what = format!("workload '{}' cannot run in environment '{environment}'", workload.kind);
-            self.report(self.study.line("factors.environment"), what, "take that environment out of [factors]");
+            let why = match executor {
+                ExecutorKind::Microvm => "a microVM has no operating system, which this workload needs; ",
+                ExecutorKind::Null => "what runs nothing cannot stand for this workload; ",
+                ExecutorKind::Direct => "",
+            };
+            let remedy = format!("{why}take that environment out of [factors]");
+            self.report(self.study.line("factors.environment"), what, remedy);
             return None;
         }
         let levels: &BTreeMap<String, Value> =

@@ -56,29 +56,21 @@ pub(crate) struct Quantity {
     /// Which way is better; `None` when the document has no estimate of it.
     pub better: Option<Better>,
     name: String,
-    /// Whether another metric of the document has the same unit, so that the unit alone does not tell which this is.
-    has_like: bool,
+    /// Whether another metric of the document has the same unit, which then does not say which is which.
+    shares_unit: bool,
 }
 
 impl Quantity {
     /// The quantity that `metric` measures, looked up among the estimates.
     pub(crate) fn of(document: &Document, metric: &str) -> Self {
         let row = document.estimates.iter().find(|row| row.metric == metric);
+        let alike = |unit: &str| document.estimates.iter().any(|row| row.metric != metric && row.unit == unit);
         Quantity {
+            shares_unit: row.is_some_and(|row| alike(&row.unit)),
             unit: row.map(|row| clean(&row.unit)).unwrap_or_default(),
             better: row.map(|row| row.better),
             name: clean(metric),
-            has_like: row.is_some_and(|row| {
-                document.estimates.iter().any(|other| other.metric != metric && other.unit == row.unit)
-            }),
         }
-    }
-
-    /// The metric's name for people: its key without the suffix that says its unit.
-    fn label(&self) -> String {
-        const SUFFIXES: [&str; 5] = ["_mb_per_s", "_per_s", "_ns", "_ms", "_s"];
-        let bare = SUFFIXES.iter().find_map(|suffix| self.name.strip_suffix(suffix)).unwrap_or(&self.name);
-        bare.replace('_', " ")
     }
 
     fn is_time(&self) -> bool {
@@ -99,12 +91,12 @@ impl Quantity {
         }
     }
 
-    /// The unit and the direction, for a table's caption; the metric's name before them where it needs telling.
+    /// The unit and the direction, for a table's caption.
     pub(crate) fn caption(&self) -> String {
-        let unit = match (self.unit.is_empty(), self.has_like) {
-            (true, _) => self.name.clone(),
-            (false, true) => format!("{}: {}", self.label(), self.unit),
-            (false, false) => self.unit.clone(),
+        let unit = match self.shares_unit {
+            _ if self.unit.is_empty() => self.name.clone(),
+            true => format!("{}, {}", self.name, self.unit),
+            false => self.unit.clone(),
         };
         match self.better {
             Some(Better::Higher) => format!("{unit}, higher is better"),

@@ -67,22 +67,30 @@ impl Seat {
 /// `InvalidInput` when the number is beyond what a cpu_set_t holds, else what `sched_setaffinity(2)` gives; `Other` when the
 /// kernel took the call and the thread may run elsewhere all the same.
 pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
-    if cpu >= 8 * mem::size_of::<libc::cpu_set_t>() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU has the number {cpu}")));
-    }
-    // SAFETY: a cpu_set_t is plain bits; all zeros is a valid, empty set.
-    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: CPU_SET writes the bit `cpu`, checked above to be inside `set`.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: `set` is a cpu_set_t of the size that is passed, and lives through the call.
-    let rc = unsafe { libc::sched_setaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw const set) };
-    if rc != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    restrict_current_thread(&[cpu])?;
     match allowed_cpus()?.as_slice() {
         [only] if *only == cpu => Ok(()),
         others => Err(io::Error::other(format!("it was pinned to CPU {cpu} and may run on {others:?}"))),
     }
+}
+
+/// Lets the calling thread, and whatever it starts from now on, run on `cpus` alone.
+///
+/// # Errors
+/// `InvalidInput` when a number is beyond what a cpu_set_t holds, else what `sched_setaffinity(2)` gives.
+pub fn restrict_current_thread(cpus: &[usize]) -> io::Result<()> {
+    // SAFETY: a cpu_set_t is plain bits; all zeros is a valid, empty set.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    for &cpu in cpus {
+        if cpu >= 8 * mem::size_of::<libc::cpu_set_t>() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU has the number {cpu}")));
+        }
+        // SAFETY: CPU_SET writes the bit `cpu`, checked above to be inside `set`.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
+    // SAFETY: `set` is a cpu_set_t of the size that is passed, and lives through the call.
+    let rc = unsafe { libc::sched_setaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw const set) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
