@@ -88,6 +88,8 @@ pub struct Cluster {
     secret: String,
     instances: BTreeMap<Tier, Vec<Instance>>,
     numbers: BTreeMap<Tier, u32>,
+    /// Instances that were killed on purpose.
+    killed: std::collections::BTreeSet<String>,
     /// Processor time of instances that are gone, by tier.
     gone_ns: BTreeMap<Tier, u64>,
 }
@@ -159,6 +161,7 @@ impl Cluster {
             secret,
             instances: BTreeMap::new(),
             numbers: BTreeMap::new(),
+            killed: std::collections::BTreeSet::new(),
             gone_ns: BTreeMap::new(),
         };
         cluster.write_password()?;
@@ -355,7 +358,8 @@ impl Cluster {
     /// When the check could not be made.
     pub fn check_invariants(&self) -> Result<Checked, ClusterError> {
         let mut args = self.wiring(false);
-        for server in self.instances.get(&Tier::App).into_iter().flatten() {
+        let servers = self.instances.get(&Tier::App).into_iter().flatten();
+        for server in servers.filter(|server| !self.killed.contains(server.name())) {
             args.extend(["--server".to_owned(), server.address().to_string()]);
         }
         let (code, out, said) = self.ask("check", args)?;
@@ -458,7 +462,10 @@ impl Cluster {
     /// # Errors
     /// When there is no such instance.
     pub fn kill(&mut self, tier: Tier, index: usize) -> Result<(), ClusterError> {
-        self.instance(tier, index)?.kill();
+        let instance = self.instance(tier, index)?;
+        instance.kill();
+        let name = instance.name().to_owned();
+        self.killed.insert(name);
         Ok(())
     }
 
@@ -470,7 +477,10 @@ impl Cluster {
         let interrupt = Arc::clone(&self.around.interrupt);
         let instance = self.instance(tier, index)?;
         instance.restart()?;
-        Ok(instance.wait_ready(&interrupt)?)
+        instance.wait_ready(&interrupt)?;
+        let name = instance.name().to_owned();
+        self.killed.remove(&name);
+        Ok(())
     }
 
     /// Lets an instance read its configuration again.
@@ -497,7 +507,8 @@ impl Cluster {
 
     /// Instances that have ended by themselves, with the last lines of their logs.
     pub fn fallen(&mut self) -> Vec<String> {
-        let all = self.instances.values_mut().flatten();
+        let killed = self.killed.clone();
+        let all = self.instances.values_mut().flatten().filter(|instance| !killed.contains(instance.name()));
         all.filter_map(|instance| {
             (!instance.is_running()).then(|| format!("{} has ended: {}", instance.name(), instance.log().join(" | ")))
         })
