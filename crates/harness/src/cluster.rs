@@ -7,6 +7,7 @@ use baremark_services::instance::Instance;
 use baremark_services::place::{Native, Place};
 use baremark_services::recipe::Step;
 use baremark_services::service::{Order, Service, ServiceError, Statistics, Tier, Upstream, program};
+use baremark_sys::confine::Limits;
 use baremark_sys::process_tree::Usage;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -27,6 +28,9 @@ const RELOAD_PAUSE: Duration = Duration::from_millis(500);
 /// Requests that a new server gets before users come.
 const WARMING: usize = 20;
 
+/// Makes a place other than this machine, for an instance with these limits, by the program itself.
+pub type Places = fn(&On, &Path, &Limits) -> Result<Box<dyn Place>, String>;
+
 /// What every application of a run shares.
 #[derive(Clone)]
 pub struct Surroundings {
@@ -37,7 +41,7 @@ pub struct Surroundings {
     /// Set when the user wants it to stop.
     pub interrupt: Arc<AtomicBool>,
     /// How places other than this machine are made.
-    pub places: fn(&On, &Path) -> Result<Box<dyn Place>, String>,
+    pub places: Places,
 }
 
 /// Why a cluster cannot be had or has failed.
@@ -206,7 +210,7 @@ impl Cluster {
         let port = if plan.port == 0 { free_port()? } else { plan.port.saturating_add(offset) };
         let program =
             if plan.service.kind() == "auction" { self.around.program.clone() } else { self.program(plan.service)? };
-        let place = self.place(tier, &plan.on)?;
+        let place = self.place(tier, &plan)?;
         let order = Order {
             folder: self.folder.join(&name),
             name,
@@ -233,11 +237,12 @@ impl Cluster {
         }
     }
 
-    fn place(&self, tier: Tier, on: &On) -> Result<Box<dyn Place>, ClusterError> {
-        if *on == On::Native {
+    fn place(&self, tier: Tier, plan: &TierPlan) -> Result<Box<dyn Place>, ClusterError> {
+        if plan.on == On::Native {
             return Ok(Box::new(Native));
         }
-        (self.around.places)(on, &self.around.program).map_err(|why| ClusterError::Place { tier: tier.label(), why })
+        (self.around.places)(&plan.on, &self.around.program, &plan.limits)
+            .map_err(|why| ClusterError::Place { tier: tier.label(), why })
     }
 
     /// The servers that a tier sends requests to.
