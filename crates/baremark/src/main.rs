@@ -6,6 +6,7 @@
     reason = "this is where printing is done"
 )]
 
+mod auction_places;
 mod commands;
 mod context;
 mod exit;
@@ -18,7 +19,7 @@ mod watch;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
     agent, auction, auction_run, check, compare, completions, desktop, doctor, echo, history, keep, list, load, man,
-    plan, predict, report, resume, run, verify_scale,
+    plan, predict, report, resume, run, tend, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -156,6 +157,13 @@ enum Command {
         #[command(subcommand)]
         action: auction::Action,
     },
+    /// Run a program until it ends or standard input does (containers of an application are started so)
+    #[command(hide = true)]
+    Tend {
+        /// The program and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
     /// As `auction run`
     #[command(hide = true)]
     AuctionRun(auction_run::RunArgs),
@@ -254,6 +262,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
+        Some(Command::Tend { command }) => tend::run(&command, &context.interrupt),
         Some(Command::AuctionRun(args)) => auction_run::run(&context, &args),
         Some(
             Command::Agent { .. }

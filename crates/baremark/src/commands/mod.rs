@@ -19,4 +19,5 @@ pub mod predict;
 pub mod report;
 pub mod resume;
 pub mod run;
+pub mod tend;
 pub mod verify_scale;
