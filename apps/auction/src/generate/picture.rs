@@ -108,8 +108,8 @@ fn draw(seed: u64, size: Size, base: u64, grain: u64) -> Vec<u8> {
     let corner: Vec<i64> = (0..6).map(|_| shape.between(20, 200)).collect();
     let discs: Vec<[i64; 6]> = (0..9)
         .map(|_| {
-            let radius = shape.between(8, 30);
-            let place = [shape.between(5, 95), shape.between(5, 95)];
+            let radius = shape.between(80, 300);
+            let place = [shape.between(50, 950), shape.between(50, 950)];
             [place[0], place[1], radius, shape.between(0, 255), shape.between(0, 255), shape.between(0, 255)]
         })
         .collect();
@@ -125,7 +125,7 @@ fn draw(seed: u64, size: Size, base: u64, grain: u64) -> Vec<u8> {
                 let mut value =
                     corner[at] + (corner[at + 3] - corner[at]) * (x * height + y * width) / (2 * width * height);
                 for disc in &discs {
-                    let (dx, dy) = (x * 100 / width - disc[0], y * 100 / height - disc[1]);
+                    let (dx, dy) = (x * 1000 / width - disc[0], y * 1000 / height - disc[1]);
                     if dx * dx + dy * dy < disc[2] * disc[2] {
                         value = (value + 2 * disc[at + 3]) / 3;
                     }
