@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak figures install-needs bench-auction
+.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction figures install-needs
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -46,3 +46,21 @@ bench-auction:
 bench-load:
 	$(CARGO) build --release --locked -p baremark-load --examples
 	for what in wrk lag users; do $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench $$what || exit 1; done
+
+# Translations a second of the page-walk simulator, by stream and scheme, against its goal (wants a quiet CPU).
+bench-mmu:
+	$(CARGO) run --release --locked -p baremark-mmu --example speed
+# baremark beside the HPC Challenge's own programs, and against its own limits: one line a pairing, `ok`, `SHORT` or `undecided`
+# at its end. It says how long it takes; ONLY="hpl dgemm" picks pairings. Wants a quiet machine.
+PEERS := $(TARGET_DIR)/peers
+BENCH := BAREMARK_PEERS=$(abspath $(PEERS)) $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench
+
+bench: bench-build
+	$(BENCH) $(ONLY)
+
+bench-quick: bench-build
+	$(BENCH) --quick $(ONLY)
+
+bench-build: build
+	$(CARGO) build --release --locked -p baremark --example bench
+	./scripts/bench-peers $(PEERS) || echo "no peers: their pairings cannot be run"

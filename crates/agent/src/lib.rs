@@ -5,13 +5,18 @@
 //! trial that was not what was asked for.
 #![forbid(unsafe_code)]
 
+pub mod courier;
 pub mod ensemble;
 pub mod executors;
 pub mod guest;
+pub mod progress;
 pub mod serve;
 pub mod trial;
 
 mod audit;
 mod buffers;
+mod job;
+mod load;
 mod pace;
+mod placing;
 mod sealed;

@@ -6,11 +6,13 @@
 
 use crate::ensemble::{self, Ensemble, joint_run};
 use crate::executors::{direct::Direct, null::Null};
-use crate::{audit, buffers, buffers::Buffers, pace, sealed};
+use crate::progress::Progress;
+use crate::{audit, buffers, buffers::Buffers, job, pace, placing, sealed};
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::Metric;
+use baremark_model::job::JobError;
 use baremark_model::scale::extra;
 use baremark_model::seam::{
     Body, Executor, Fault, MemoryError, Prepared, RankTime, RunRecord, TickRate, Verification, Work, WorkloadError,
@@ -20,7 +22,6 @@ use baremark_model::units::Share;
 use baremark_model::wire::{
     ArmRecord, HalfRecord, LostTime, MemberRecord, PagesSeen, PhaseRecord, TrialResult, TrialSpec,
 };
-use baremark_sys::affinity::allowed_cpus;
 use baremark_sys::crew::CrewError;
 use baremark_sys::{clock, gaps};
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ use std::time::{Duration, Instant};
 /// For how long lost time is looked for, before and after the phases.
 const LOST_TIME_LOOK: Duration = Duration::from_millis(10);
 /// For how long the time-stamp counter is calibrated where nobody tells its rate.
-const CALIBRATION: Duration = Duration::from_millis(50);
+pub(crate) const CALIBRATION: Duration = Duration::from_millis(50);
 /// Entries whose median gives the cost of an empty run.
 const EMPTY_RUNS: usize = 9;
 /// The warm-in before a phase, as a share of the phase.
@@ -61,6 +62,9 @@ pub enum TrialError {
     /// The CPUs that may be used could not be asked for.
     #[error("asking which CPUs may be used: {0}")]
     Affinity(#[source] std::io::Error),
+    /// A job gave no result.
+    #[error(transparent)]
+    Job(#[from] JobError),
     /// A rank did not come back.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -76,20 +80,25 @@ impl TrialError {
     }
 }
 
-/// Runs a trial; `progress` is told of every finished phase (position, arm).
+/// Runs a trial; `progress` is told how it comes along.
 ///
 /// # Errors
 /// When it could not be run to its end; what ran but was not as asked comes back as a void result instead.
-pub fn run(spec: &TrialSpec, progress: &mut dyn FnMut(usize, usize)) -> Result<TrialResult, TrialError> {
+pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult, TrialError> {
+    if let Some(job) = baremark_programs::find(&spec.workload) {
+        return job::run(spec, job, progress);
+    }
     let begun = Instant::now();
     let (rate, _) = clock::tick_rate(CALIBRATION)?;
     let workload = baremark_workloads::find(&spec.workload)
         .ok_or_else(|| TrialError::spec(format!("this agent has no workload '{}'", spec.workload)))?;
     let crowds = crowds(spec)?;
     let arms: Vec<&ResolvedArm> = crowds.iter().map(|(arm, _)| *arm).collect();
-    let cpus = crowds.iter().map(|&(arm, members)| cpus(spec, arm, members)).collect::<Result<Vec<_>, _>>()?;
+    let site = placing::site(spec)?;
+    let cpus =
+        crowds.iter().map(|&(arm, members)| placing::cpus(&site, arm, members)).collect::<Result<Vec<_>, _>>()?;
     let costs = sealed::costs(&arms)?;
-    let mut memory = Buffers::allocate(workload, &crowds, &spec.allocation_order, spec.seed)?;
+    let mut memory = Buffers::allocate(workload, &crowds, &cpus, &site, spec)?;
     let mut ensembles = Vec::new();
     for (index, arm) in arms.iter().enumerate() {
         ensembles.push(start(spec, arm, &cpus[index], &mut memory, index)?);
@@ -115,36 +124,42 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn FnMut(usize, usize)) -> Result<T
     let Stage { ensembles, mut void, preparations, .. } = stage;
     drop(preparations);
     let pages_after = inspect(&memory, &arms);
-    let mut records = Vec::new();
+    let (mut records, mut flags) = (Vec::new(), Vec::new());
     for (index, arm) in arms.iter().enumerate() {
+        let placed = memory.placed(index, arm, &site, &cpus[index]);
+        void.extend(placing::misplaced(arm, &site, &placed).map(|why| format!("arm {index}: {why}")));
+        flags.extend(placing::remote_share(arm, &placed));
         judge_pages(index, arm, &pages_before[index], &pages_after[index], &mut void);
         records.push(ArmRecord {
             executor: ensembles[index].facts().clone(),
             pages_before: all_pages(&pages_before[index]),
             pages_after: all_pages(&pages_after[index]),
             counters: counters[index].clone(),
+            placed,
             verification: verified(&verifications, &memory.of_arm[index]),
             empty_run_ns: empty[index],
         });
     }
     void.sort();
     void.dedup();
+    flags.dedup();
     Ok(TrialResult {
         arms: records,
         phases,
         void,
-        flags: Vec::new(),
+        flags,
         tick_rate_per_s: rate,
         instruction_set: isa::widest(),
         lost_before,
         lost_after,
         elapsed_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        observations: Vec::new(),
     })
 }
 
 /// Each arm and how many of it run together. Members of one process are of one kind: those of several kinds are at sites of
 /// their own.
-fn crowds(spec: &TrialSpec) -> Result<Vec<(&ResolvedArm, usize)>, TrialError> {
+pub(crate) fn crowds(spec: &TrialSpec) -> Result<Vec<(&ResolvedArm, usize)>, TrialError> {
     let mut arms = Vec::new();
     for (index, arm) in spec.arms.iter().enumerate() {
         match arm.members.as_slice() {
@@ -163,19 +178,6 @@ fn crowds(spec: &TrialSpec) -> Result<Vec<(&ResolvedArm, usize)>, TrialError> {
         Some(arm) => Err(TrialError::spec(format!("the schedule names arm {arm} of {}", arms.len()))),
         None => Ok(arms),
     }
-}
-
-/// The CPUs of an arm's ranks, member after member.
-fn cpus(spec: &TrialSpec, arm: &ResolvedArm, members: usize) -> Result<Vec<usize>, TrialError> {
-    let mut found =
-        if spec.cpus.is_empty() { allowed_cpus().map_err(TrialError::Affinity)? } else { spec.cpus.clone() };
-    let ranks = arm.ranks.saturating_mul(members);
-    if ranks == 0 || ranks > found.len() {
-        let what = format!("{ranks} ranks are asked for on {} CPUs", found.len());
-        return Err(TrialError::Spec { what, remedy: "give the place more CPUs, or set ranks".to_owned() });
-    }
-    found.truncate(ranks);
-    Ok(found)
 }
 
 /// Starts the members of arm `index`, each on CPUs of its own, and lets each touch the memory that it will use, so that
@@ -202,11 +204,12 @@ fn member(
     memory: &mut [u64],
 ) -> Result<Box<dyn Executor + Send>, TrialError> {
     Ok(match arm.executor {
-        ExecutorKind::Direct => Box::new(Direct::new(cpus)?),
-        ExecutorKind::Null => Box::new(Null::new(cpus)?),
+        ExecutorKind::Direct => Box::new(Direct::seated(&placing::seats(arm, cpus))?),
+        ExecutorKind::Null => Box::new(Null::seated(&placing::seats(arm, cpus))?),
         ExecutorKind::Microvm => {
             let mut microvm = Microvm::start(&baremark_microvm::Config {
                 cpus: cpus.to_vec(),
+                placement: arm.placement,
                 guest_page: arm.page,
                 guest_tables: arm.guest_tables.unwrap_or_default(),
                 watchdog: Duration::from_nanos(spec.watchdog_ns),
@@ -257,7 +260,7 @@ fn verified(verifications: &[Verification], maps: &[usize]) -> Verification {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds of a short look")]
-fn look_for_lost_time(rate: TickRate) -> LostTime {
+pub(crate) fn look_for_lost_time(rate: TickRate) -> LostTime {
     let seen = gaps::measure(LOST_TIME_LOOK, gaps::THRESHOLD, rate);
     LostTime {
         looked_ns: (seen.seconds * 1e9) as u64,
@@ -305,15 +308,16 @@ impl Stage<'_> {
         all
     }
 
-    fn phases(&mut self, reps: u64, progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<PhaseRecord>, Fault> {
+    fn phases(&mut self, reps: u64, progress: &mut dyn Progress) -> Result<Vec<PhaseRecord>, Fault> {
         let mut phases = Vec::with_capacity(self.spec.schedule.len());
+        progress.phases_begin();
         for (position, &arm) in self.spec.schedule.iter().enumerate() {
             let phase = self.phase(position, arm, reps)?;
             if phase.samples.is_empty() {
                 self.void.push(format!("arm {arm}: a phase took no time that could be measured"));
             }
             phases.push(phase);
-            progress(position, arm);
+            progress.phase_done(position, arm);
         }
         Ok(phases)
     }

@@ -17,8 +17,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, auction, check, compare, completions, doctor, history, list, load, man, plan, predict, report, resume, run,
-    verify_scale,
+    agent, auction, auction_run, check, compare, completions, doctor, echo, history, keep, list, load, man, plan,
+    predict, report, resume, run, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -26,6 +26,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// How much of bare metal do I keep when my work runs in a VM, why, and what should I change?
 ///
@@ -148,18 +149,35 @@ enum Command {
     },
     /// Send requests to a server, by connections, a rate or users, and say what became of them
     Load(Box<load::LoadArgs>),
+    /// Be the other end of the workload ping-pong, at another site
+    Echo(echo::EchoArgs),
     /// The auction application: an auction site to be put under load
     Auction {
         #[command(subcommand)]
         action: auction::Action,
     },
+    /// As `auction run`
+    #[command(hide = true)]
+    AuctionRun(auction_run::RunArgs),
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
     Agent {
         /// Be the first process of a guest and serve the lab over this serial port
         #[arg(long, value_name = "PORT")]
         guest: Option<PathBuf>,
+        /// Say a line before the first frame, so that what a launcher says is told apart from it
+        #[arg(long)]
+        announce: bool,
+        /// Serve the lab by files in this folder
+        #[arg(long, value_name = "FOLDER")]
+        courier: Option<PathBuf>,
+        /// With --courier: leave when the lab has given no sign of life for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        silence_limit: u64,
     },
+    /// Keep the programs of a workload for the agent at standard input and output (agents start this)
+    #[command(hide = true)]
+    Keep,
 }
 
 fn main() -> Exit {
@@ -181,14 +199,26 @@ fn main() -> Exit {
 }
 
 fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
-    if let Some(Command::Agent { guest }) = &cli.command {
-        let served = guest.as_deref().map_or_else(agent::run, agent::run_guest);
+    if let Some(Command::Agent { guest, announce, courier, silence_limit }) = &cli.command {
+        let served = match (guest, courier) {
+            (Some(port), _) => agent::run_guest(port),
+            (None, Some(folder)) => agent::run_courier(folder, Duration::from_secs(*silence_limit)),
+            (None, None) => agent::run(*announce),
+        };
         return Ok((String::new(), served?));
     }
-    // The application is a process of its own that handles its signals.
-    if let Some(Command::Auction { action }) = cli.command {
-        return Ok((String::new(), auction::run(action)));
+    if matches!(cli.command, Some(Command::Keep)) {
+        return keep::run().map(|exit| (String::new(), exit));
     }
+    if let Some(Command::Echo(args)) = &cli.command {
+        return echo::run(args);
+    }
+    // The application is a process of its own that handles its signals.
+    let command = match cli.command {
+        Some(Command::Auction { action: auction::Action::Run(args) }) => Some(Command::AuctionRun(args)),
+        Some(Command::Auction { action }) => return Ok((String::new(), auction::run(action))),
+        command => command,
+    };
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // The first asks the run to stop cleanly; a second one, while it is stopping, ends the program at once.
@@ -198,7 +228,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
     }
     let context = Context { store: cli.common.store, json: cli.common.json, interrupt };
     let mode = |args: ModeArgs| baremark_model::plan::Mode { quick: args.quick, self_check: args.aa };
-    match cli.command {
+    match command {
         None => run::run(&context, &source::shipped(&source::SHIPPED[0]), mode(ModeArgs { quick: false, aa: false })),
         Some(Command::Run { study, mode: args }) => run::run(&context, &source::find(&study)?, mode(args)),
         Some(Command::Resume { run }) => resume::run(&context, run.as_deref()),
@@ -215,6 +245,9 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
-        Some(Command::Agent { .. } | Command::Auction { .. }) => unreachable!("handled above"),
+        Some(Command::AuctionRun(args)) => auction_run::run(&context, &args),
+        Some(Command::Agent { .. } | Command::Keep | Command::Echo(_) | Command::Auction { .. }) => {
+            unreachable!("handled above")
+        }
     }
 }

@@ -2,8 +2,10 @@
 
 use crate::exit::{Exit, Refusal};
 use baremark_environments::container::{Container, Network, Seccomp, Settings as ContainerSettings};
+use baremark_environments::mpi::{Mpi, Settings as MpiSettings};
 use baremark_environments::native::Native;
 use baremark_environments::qemu::{Accel, Qemu, Settings as QemuSettings};
+use baremark_environments::slurm::{Launcher, Settings as SlurmSettings, Slurm};
 use baremark_environments::ssh::{Settings as SshSettings, Ssh};
 use baremark_model::descriptor::Value;
 use baremark_model::plan::{Limits, Plan};
@@ -13,6 +15,7 @@ use baremark_model::study::Study;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 type Settings = BTreeMap<String, Value>;
 
@@ -27,6 +30,8 @@ fn place(name: &str, settings: &Settings, program: PathBuf) -> Option<Box<dyn En
         "container" => Some(Box::new(container(settings, program))),
         "ssh" => Some(Box::new(ssh(settings, program))),
         "qemu" => Some(Box::new(qemu(settings, program))),
+        "slurm" => Some(Box::new(slurm(settings, program))),
+        "mpi" => Some(Box::new(mpi(settings, program))),
         _ => None,
     }
 }
@@ -87,6 +92,61 @@ fn word<'s>(settings: &'s Settings, key: &str) -> Option<&'s str> {
     }
 }
 
+fn count(settings: &Settings, key: &str) -> Option<usize> {
+    match settings.get(key) {
+        Some(Value::Count(count)) => Some(usize::try_from(*count).unwrap_or(usize::MAX)),
+        _ => None,
+    }
+}
+
+fn words(settings: &Settings, key: &str) -> Vec<String> {
+    match settings.get(key) {
+        Some(Value::Words(words)) => words.clone(),
+        _ => Vec::new(),
+    }
+}
+
+fn time(settings: &Settings, key: &str) -> Option<Duration> {
+    match settings.get(key) {
+        Some(Value::TimeNs(time)) => Some(Duration::from_nanos(time.0)),
+        _ => None,
+    }
+}
+
+fn own_cpus() -> usize {
+    baremark_sys::affinity::allowed_cpus().map_or(1, |cpus| cpus.len())
+}
+
+fn slurm(settings: &Settings, program: PathBuf) -> Slurm {
+    let usual = SlurmSettings::default();
+    let made = SlurmSettings {
+        launcher: if word(settings, "launcher") == Some("sbatch") { Launcher::Sbatch } else { Launcher::Srun },
+        config: word(settings, "config").map(PathBuf::from),
+        partition: word(settings, "partition").map(str::to_owned),
+        nodes: count(settings, "nodes").unwrap_or(usual.nodes),
+        ntasks: count(settings, "ntasks").unwrap_or(usual.ntasks),
+        cpus: Some(count(settings, "cpus").unwrap_or_else(own_cpus)),
+        time: time(settings, "time"),
+        arguments: words(settings, "arguments"),
+        folder: word(settings, "folder").map(PathBuf::from),
+        pending_limit: time(settings, "pending_limit").unwrap_or(usual.pending_limit),
+        start_limit: time(settings, "start_limit").unwrap_or(usual.start_limit),
+        ..usual
+    };
+    Slurm::new(program, made)
+}
+
+fn mpi(settings: &Settings, program: PathBuf) -> Mpi {
+    let usual = MpiSettings::default();
+    let made = MpiSettings {
+        ranks: count(settings, "np").unwrap_or(usual.ranks),
+        hosts: word(settings, "hostfile").map(PathBuf::from),
+        arguments: words(settings, "arguments"),
+        start_limit: time(settings, "start_limit").unwrap_or(usual.start_limit),
+    };
+    Mpi::new(program, made)
+}
+
 fn container(settings: &Settings, program: PathBuf) -> Container {
     let memory_bytes = match settings.get("memory") {
         Some(Value::SizeBytes(size)) => Some(size.0),
@@ -113,10 +173,7 @@ fn qemu(settings: &Settings, program: PathBuf) -> Qemu {
         Some(folder) if folder.is_dir() => QemuSettings::of_fetched(folder),
         kernel => QemuSettings { kernel: kernel.map(Path::to_owned), ..QemuSettings::default() },
     };
-    made.vcpus = match settings.get("vcpus") {
-        Some(Value::Count(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
-        _ => baremark_sys::affinity::allowed_cpus().map_or(1, |cpus| cpus.len()),
-    };
+    made.vcpus = count(settings, "vcpus").unwrap_or_else(own_cpus);
     if let Some(Value::SizeBytes(size)) = settings.get("memory") {
         made.memory_bytes = size.0;
     }

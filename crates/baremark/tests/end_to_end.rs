@@ -33,6 +33,8 @@ mod load;
 mod pages;
 #[path = "end_to_end/predict.rs"]
 mod predict;
+#[path = "end_to_end/programs.rs"]
+mod programs;
 #[path = "end_to_end/results.rs"]
 mod results;
 #[path = "end_to_end/scale.rs"]

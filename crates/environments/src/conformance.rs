@@ -118,6 +118,8 @@ fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
         host_backing: None,
         guest_tables: None,
         parts: 1,
+        placement: Default::default(),
+        memory: Default::default(),
         parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(1 << 20)))]),
     };
     TrialSpec {
@@ -129,6 +131,7 @@ fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
         watchdog_ns: 60_000_000_000,
         cpus: vec![place.cpu],
         seed: 1,
+        observe: None,
     }
 }
 

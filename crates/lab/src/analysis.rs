@@ -4,6 +4,7 @@
 //! are judged together as one family, each interval with its verdict, and each again by other lights (sensitivity).
 
 use crate::explain;
+use crate::observed;
 use crate::tally::{self, Finished, Observation};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor};
@@ -65,6 +66,7 @@ pub fn document(run: &Run, workloads: &[&Descriptor]) -> Document {
         flags: flags(run, workloads, &ratios),
         ratios,
         explanations: explain::explain(&run.plan, &run.trials, workloads),
+        observed: observed::observed(run),
     }
 }
 
@@ -131,6 +133,22 @@ fn metrics_of(trial: &Finished) -> Vec<String> {
     keys
 }
 
+/// Of each member of an ensemble alone, the median of every metric over the phases of `arm`.
+fn members(trial: &Finished, arm: usize, metrics: &[String]) -> Vec<Vec<Sample>> {
+    let Some(result) = trial.counted() else { return Vec::new() };
+    let phases: Vec<_> = result.phases.iter().filter(|phase| phase.arm == arm).collect();
+    let count = phases.iter().map(|phase| phase.members.len()).max().unwrap_or(0);
+    let of_member = |member: usize| {
+        let values = |metric: &str| -> Vec<f64> {
+            let own = phases.iter().filter_map(|phase| phase.members.get(member));
+            own.filter_map(|own| own.samples.iter().find(|sample| sample.metric == metric).map(|s| s.value)).collect()
+        };
+        let sample = |metric: &String| Some(Sample { metric: metric.clone(), value: median(&values(metric))? });
+        metrics.iter().filter_map(sample).collect()
+    };
+    (0..count).map(of_member).collect()
+}
+
 fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
     let metrics = metrics_of(trial);
     let records = trial.result.as_ref().map(|result| result.arms.as_slice()).unwrap_or_default();
@@ -147,6 +165,8 @@ fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
         phases: trial.phases(index, plan.metric_of(arm)),
         counters: records.get(index).map(|record| record.counters.clone()).unwrap_or_default(),
         mmu: records.get(index).and_then(|record| record.executor.mmu.clone()),
+        placed: records.get(index).map(|record| record.placed.clone()),
+        members: members(trial, index, &metrics),
     };
     TrialRow {
         block: trial.block,

@@ -212,7 +212,7 @@ impl Search<'_> {
         let Some(&level) = outcome::levels(&[walked], self.qos, &self.plan).first() else { return Ok(()) };
         subject.drain().map_err(Cut::Broken)?;
         for _ in 0..CONFIRMING {
-            self.visit(subject, trial, (CONFIRMED_AT * level).max(self.plan.lowest), self.plan.window_s, windows)?;
+            self.visit(subject, trial, (CONFIRMED_AT * level).max(self.plan.lowest), self.full(), windows)?;
         }
         Ok(())
     }
@@ -237,7 +237,7 @@ impl Search<'_> {
                 subject.drain().map_err(Cut::Broken)?;
             }
             first.push(windows.len());
-            let said = self.visit(subject, trial, level, self.plan.window_s, windows)?;
+            let said = self.visit(subject, trial, level, self.full(), windows)?;
             visits.push(Visit { level, response: response(said) });
         };
         if let Some(visit) = stairs.fine_from(&visits) {
@@ -246,12 +246,16 @@ impl Search<'_> {
         Ok(end)
     }
 
+    fn full(&self) -> (f64, usize) {
+        (self.plan.window_s, self.plan.windows_per_visit)
+    }
+
     /// Doubles the level until something breaks; returns where the staircase shall stand.
     fn ramp(&mut self, subject: &mut dyn UnderLoad, windows: &mut Vec<Window>) -> Result<(f64, f64), Cut> {
         let plan = self.plan;
         let (mut kept, mut level) = (plan.lowest, plan.lowest);
         loop {
-            let said = self.visit(subject, 0, level, RAMP_WINDOW * plan.window_s, windows)?;
+            let said = self.visit(subject, 0, level, (RAMP_WINDOW * plan.window_s, 1), windows)?;
             if said == Said::Fail {
                 subject.drain().map_err(Cut::Broken)?;
                 // One failure may be chance: the staircase may go beyond it.
@@ -267,19 +271,19 @@ impl Search<'_> {
         }
     }
 
-    /// As many windows at one level as its limits need samples; what they say together.
+    /// As many windows at one level as its limits need samples, at most `most`; what they say together.
     fn visit(
         &mut self,
         subject: &mut dyn UnderLoad,
         trial: usize,
         level: f64,
-        window_s: f64,
+        (window_s, most): (f64, usize),
         windows: &mut Vec<Window>,
     ) -> Result<Said, Cut> {
         let begin = windows.len();
         let from_above = windows.last().is_some_and(|before| before.level > level);
         subject.set(level, nanos(self.plan.settle_s)).map_err(Cut::Broken)?;
-        for _ in 0..self.plan.windows_per_visit {
+        for _ in 0..most {
             if self.interrupt.load(Ordering::Relaxed) {
                 return Err(Cut::Interrupted);
             }

@@ -4,7 +4,7 @@
 //! handshakes. A window's operations are those *meant to start* in it: they are waited for after its end, and what has not
 //! ended then has broken every limit, so that a server that stands still cannot look good by answering nobody.
 
-use crate::load::{Drive, Engine, Load, LoadError, Stop};
+use crate::load::{Drive, Engine, Load, LoadError, Progress, Stop};
 use crate::record::Part;
 use baremark_model::units::Nanos;
 use baremark_sys::clock::monotonic_ns;
@@ -54,7 +54,15 @@ impl Dial {
     ///
     /// # Errors
     /// Whatever makes the load impossible; a closed loop of connections has no level.
-    pub fn start(mut load: Load) -> Result<Dial, LoadError> {
+    pub fn start(load: Load) -> Result<Dial, LoadError> {
+        Dial::start_watched(load, |_| {})
+    }
+
+    /// As [`Dial::start`]; each second that has passed goes to `watch`, on a thread of its own.
+    ///
+    /// # Errors
+    /// As [`Dial::start`].
+    pub fn start_watched(mut load: Load, mut watch: impl FnMut(&Progress) + Send + 'static) -> Result<Dial, LoadError> {
         let highest = match &load.drive {
             Drive::Open { profile, .. } | Drive::Users { profile } => profile.curve()?.highest(),
             Drive::Closed => {
@@ -79,7 +87,7 @@ impl Dial {
         });
         let names = engine.load.scenario.operation_names();
         engine.control = Some(Arc::clone(&control));
-        let run = move || engine.run_from(begin, &mut |_| {});
+        let run = move || engine.run_from(begin, &mut watch);
         let runner = thread::Builder::new().name("load dial".to_owned()).spawn(run).map_err(LoadError::Thread)?;
         Ok(Dial { control, interrupt, runner: Some(runner), parts, threads, names, highest, windows: 0 })
     }

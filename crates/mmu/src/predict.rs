@@ -16,6 +16,10 @@ use crate::stream::{Dependence, Stream};
 use crate::tables::Placement;
 use crate::time;
 
+/// Of the lines that data and low entries take one in 2^THINNING is simulated ([`Setup::thinning`]); `make bench-mmu` prints
+/// what that misses and what it saves.
+pub const THINNING: u32 = 3;
+
 /// How much is drawn and simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
@@ -250,7 +254,7 @@ fn one_structure(question: &Question<'_>, random: &mut Random) -> Result<Structu
     for (scheme, asked) in simulated.iter().zip(&question.schemes) {
         // Schemes that walk alike are simulated once.
         let before = simulated.iter().position(|other| other == scheme).and_then(|at| counts.get(at).copied());
-        let setup = Setup { data, tables, host_tables, ..Setup::new(*scheme) };
+        let setup = Setup { data, tables, host_tables, thinning: THINNING, ..Setup::new(*scheme) };
         let counted = before.map_or_else(|| count(&drawn, setup, question), Ok);
         counts.push(counted.map_err(|why| PredictError::Setup { scheme: asked.to_string(), why })?);
     }
@@ -274,14 +278,22 @@ fn beneath(scheme: Scheme, outer: Option<Page>) -> Scheme {
 }
 
 fn count(drawn: &Drawn, setup: Setup, question: &Question<'_>) -> Result<Counts, SetupError> {
+    let simulator = counted(drawn, setup, question)?;
+    if simulator.is_fair() {
+        return Ok(simulator.counts());
+    }
+    Ok(counted(drawn, Setup { thinning: 0, ..setup }, question)?.counts())
+}
+
+fn counted(drawn: &Drawn, setup: Setup, question: &Question<'_>) -> Result<Simulator, SetupError> {
     let mut simulator = Simulator::new(&drawn.part, setup)?;
     let mut stream = (question.stream)();
     let lines: u32 = drawn.part.caches.iter().map(|cache| cache.entries).sum();
     let warm = 2 * lines as usize + question.effort.accesses / 4;
     drive(&mut simulator, stream.as_mut(), warm);
-    let before = simulator.counts();
+    simulator.forget();
     drive(&mut simulator, stream.as_mut(), question.effort.accesses);
-    Ok(simulator.counts() - before)
+    Ok(simulator)
 }
 
 /// Runs `accesses` of a stream, by blocks.

@@ -1,6 +1,7 @@
 //! One arm, resolved: everything an agent needs to know to run one treatment.
 
 use crate::descriptor::Value;
+use crate::placement::{MemoryPolicy, Placement};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -110,6 +111,12 @@ pub struct ResolvedArm {
     /// `parameters` are those of all parts together. 1 is the common case.
     #[serde(default = "one")]
     pub parts: usize,
+    /// Which CPUs its ranks get.
+    #[serde(default)]
+    pub placement: Placement,
+    /// On which nodes its memory lies.
+    #[serde(default)]
+    pub memory: MemoryPolicy,
     /// The workload's own parameters, resolved against its descriptor, by key.
     pub parameters: BTreeMap<String, Value>,
 }

@@ -4,6 +4,7 @@
 //! that none of them can disagree with another.
 
 use crate::arm::{ExecutorKind, PageSize, ResolvedArm};
+use crate::command::Program;
 use crate::knob::Misfit;
 use crate::units::{Bytes, Nanos, Share};
 use schemars::JsonSchema;
@@ -75,6 +76,8 @@ pub enum Value {
     Switch(bool),
     /// A list of words.
     Words(Vec<String>),
+    /// An external program, as its study describes it.
+    Program(Box<Program>),
 }
 
 impl fmt::Display for Value {
@@ -88,6 +91,7 @@ impl fmt::Display for Value {
             Value::Page(page) => page.fmt(f),
             Value::Switch(on) => on.fmt(f),
             Value::Words(words) => words.join(" ").fmt(f),
+            Value::Program(program) => f.write_str(&program.argv.join(" ")),
         }
     }
 }

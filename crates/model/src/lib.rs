@@ -7,17 +7,21 @@
 #![forbid(unsafe_code)]
 
 pub mod arm;
+pub mod command;
 pub mod comparison;
+pub mod courier;
 pub mod credit;
 pub mod descriptor;
 pub mod document;
 pub mod ensemble;
 pub mod event;
+pub mod job;
 pub mod knob;
 pub mod machine;
 pub mod maximum;
 pub mod observation;
 pub mod observer;
+pub mod placement;
 pub mod plan;
 pub mod problem;
 pub mod published;

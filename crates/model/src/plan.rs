@@ -6,6 +6,8 @@
 
 use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
 use crate::descriptor::{Default, Descriptor, Knob, Value};
+use crate::observer::ObserveSpec;
+use crate::placement::{MemoryPolicy, Placement, Topology};
 use crate::problem::{Problem, Problems};
 use crate::study::{Chosen, Design, Study};
 use crate::tables;
@@ -22,6 +24,8 @@ pub type Treatment = BTreeMap<String, String>;
 pub struct Limits {
     /// The CPUs that the process may use.
     pub cpus: Vec<usize>,
+    /// To which cores, sockets and nodes they belong; `None` where that was not looked at.
+    pub topology: Option<Topology>,
     /// Memory that could be had without swapping.
     pub memory_available: Bytes,
     /// Environments that cannot run here, with the reason and the remedy.
@@ -167,6 +171,9 @@ pub struct Plan {
     /// What is set about the places, by environment.
     #[serde(default)]
     pub environments: BTreeMap<String, BTreeMap<String, Value>>,
+    /// What is observed around the work.
+    #[serde(default)]
+    pub observe: ObserveSpec,
 }
 
 impl Plan {
@@ -271,6 +278,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         mode,
         cpus: limits.cpus.clone(),
         environments,
+        observe: study.observe.clone(),
     })
 }
 
@@ -390,9 +398,14 @@ impl Resolver<'_> {
         if let Some(reason) = self.limits.absent.get(environment) {
             return Some(reason.clone());
         }
-        let (ranks, count, cpus) = (self.ranks(levels), count_of(levels), self.limits.cpus.len());
-        if ranks > cpus && tables::place(environment).is_none_or(|place| place.on_this_machine) {
-            return Some(format!("{ranks} ranks need a CPU each, and this process may use {cpus}"));
+        let (ranks, count) = (self.ranks(levels), count_of(levels));
+        if tables::place(environment).is_none_or(|place| place.on_this_machine) {
+            let flat = Topology::flat(&self.limits.cpus);
+            let here = self.limits.topology.as_ref().unwrap_or(&flat);
+            let (placement, memory) = placed(levels);
+            if let Some(reason) = here.lacks(placement, memory, ranks) {
+                return Some(reason);
+            }
         }
         if !ranks.is_multiple_of(count) {
             return Some(format!("a team of {ranks} cannot be divided over {count} machines"));
@@ -419,7 +432,13 @@ impl Resolver<'_> {
         let executor = executor_of(environment);
         if !workload.executors.contains(&executor) {
             let what = format!("workload '{}' cannot run in environment '{environment}'", workload.kind);
-            self.report(self.study.line("factors.environment"), what, "take that environment out of [factors]");
+            let why = match executor {
+                ExecutorKind::Microvm => "a microVM has no operating system, which this workload needs; ",
+                ExecutorKind::Null => "what runs nothing cannot stand for this workload; ",
+                ExecutorKind::Direct => "",
+            };
+            let remedy = format!("{why}take that environment out of [factors]");
+            self.report(self.study.line("factors.environment"), what, remedy);
             return None;
         }
         let levels: &BTreeMap<String, Value> =
@@ -442,6 +461,8 @@ impl Resolver<'_> {
                 _ => GuestTables::Contiguous,
             }),
             parts: count_of(levels),
+            placement: placed(levels).0,
+            memory: placed(levels).1,
             parameters: self.parameters(chosen, levels),
         };
         if let Err(misfit) = (workload.check)(&arm) {
@@ -656,6 +677,16 @@ fn environment_of(levels: &BTreeMap<String, Value>) -> &str {
         Some(Value::Choice(environment)) => environment,
         _ => "native",
     }
+}
+
+/// Where a treatment's ranks and memory are put.
+fn placed(levels: &BTreeMap<String, Value>) -> (Placement, MemoryPolicy) {
+    let word = |key: &str| match levels.get(key) {
+        Some(Value::Choice(word)) => word.as_str(),
+        _ => "",
+    };
+    let placement = Placement::from_word(word("placement")).unwrap_or_default();
+    (placement, MemoryPolicy::from_word(word("memory")).unwrap_or_default())
 }
 
 /// Machines among which a treatment is divided.

@@ -127,7 +127,7 @@ pub struct ExecutorFacts {
     pub name: String,
     /// The ranks of its team.
     pub ranks: usize,
-    /// The CPU to which each rank is pinned.
+    /// The CPU to which each rank is pinned; empty where the operating system moves them.
     pub cpus: Vec<usize>,
     /// Whether the body is really run; the null executor times an empty region.
     pub runs_body: bool,
@@ -260,6 +260,15 @@ pub enum WorkloadError {
     Memory(#[from] MemoryError),
 }
 
+/// Whose a span of memory is: who touches it first, and on whose node it is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// All ranks', in equal parts one after the other, as kernels share out their loops.
+    Shared,
+    /// This rank's alone.
+    Rank(usize),
+}
+
 /// What is run and measured.
 pub trait Workload: Sync {
     /// Its parameters, metrics and needs.
@@ -270,6 +279,11 @@ pub trait Workload: Sync {
     /// # Errors
     /// When a parameter is out of range.
     fn spans(&self, arm: &ResolvedArm) -> Result<Vec<u64>, WorkloadError>;
+
+    /// Whose each of the spans is; those beyond the list are shared.
+    fn owners(&self, _arm: &ResolvedArm) -> Vec<Owner> {
+        Vec::new()
+    }
 
     /// Fills the memory and makes the body ready. One preparation may be run by several executors in turn, as long as
     /// their arms ask for the same memory and the same parameters.

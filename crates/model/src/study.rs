@@ -2,7 +2,11 @@
 //!
 //! Nothing here knows the machine. What the machine and the workload make of a study is the [`plan`](crate::plan).
 
+mod observe;
+
+use crate::command;
 use crate::descriptor::{Descriptor, Kind, Knob, Value};
+use crate::observer::ObserveSpec;
 use crate::problem::{Problem, Problems, nearest, with_article};
 use crate::published;
 use crate::tables;
@@ -12,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+mod command_section;
 
 /// A factor and the levels that the study gives it, in the order typed.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,6 +100,8 @@ pub struct Study {
     pub factors: Vec<Factor>,
     /// What is set about the places where it runs, by environment.
     pub environments: BTreeMap<String, BTreeMap<String, Value>>,
+    /// What is observed around the work.
+    pub observe: ObserveSpec,
     /// How it is measured.
     pub design: Design,
     /// How it is shown.
@@ -125,7 +133,7 @@ pub const MOST_LEVELS: usize = 256;
 /// Mistakes that are listed; the others are counted.
 const MOST_PROBLEMS: usize = 100;
 
-const SECTIONS: &[&str] = &["study", "workload", "factors", "environments", "design", "report"];
+const SECTIONS: &[&str] = &["study", "workload", "command", "factors", "environments", "observe", "design", "report"];
 
 /// Parses a study file. `file` is its name in messages, `workloads` are those that this program has.
 ///
@@ -222,7 +230,11 @@ impl Reader {
         let design = self.known("design", tables::DESIGN, take("design"));
         let design = self.design(&design, take("design"));
         let environments = self.environments(take("environments"));
-        let mut workloads = self.workloads(take("workload"), line_of_section("workload"), workloads)?;
+        let observe = self.observe(take("observe"));
+        let program = self.program(sections.get("command"))?;
+        let known = with_program(workloads, program.as_ref());
+        let mut workloads = self.workloads(take("workload"), line_of_section("workload"), &known)?;
+        self.place_program(program, line_of_section("command"), &mut workloads)?;
         let given = [take("workload"), take("factors")].concat();
         let several = workloads.len() > 1;
         workloads.iter().for_each(|chosen| self.required(chosen, &given, line_of_section("workload"), several));
@@ -248,7 +260,44 @@ impl Reader {
         if workloads.len() > 1 {
             lines.extend(self.lines_of_workloads(take("workload")));
         }
-        Some(Study { title: text_of(head.remove("title"))?, workloads, factors, environments, design, layout, lines })
+        Some(Study {
+            title: text_of(head.remove("title"))?,
+            workloads,
+            factors,
+            environments,
+            observe,
+            design,
+            layout,
+            lines,
+        })
+    }
+
+    /// The program of `[command]`: `Some(None)` where there is no such section, `None` after a mistake in it.
+    fn program(&mut self, section: Option<&(usize, Vec<Entry<'_>>)>) -> Option<Option<command::Program>> {
+        section.map_or(Some(None), |(line, entries)| self.command(*line, entries).map(Some))
+    }
+
+    /// Hands the program to the workload that it is.
+    fn place_program(&mut self, program: Option<command::Program>, line: usize, chosen: &mut [Chosen]) -> Option<()> {
+        let commands = chosen.iter_mut().find(|chosen| chosen.descriptor.kind == command::KIND);
+        match (commands, program) {
+            (None, None) => Some(()),
+            (Some(chosen), Some(program)) => {
+                chosen.parameters.insert(command::KIND.to_owned(), Value::Program(Box::new(program)));
+                Some(())
+            }
+            (Some(chosen), None) if std::ptr::eq(chosen.descriptor, &raw const command::BARE) => {
+                let remedy = "write a section [command] with argv = [\"program\", \"argument\"]";
+                self.report(0, "the study's workload is a command, and no section says which".to_owned(), remedy);
+                None
+            }
+            (Some(_), None) => Some(()),
+            (None, Some(_)) => {
+                let what = "[command] stands in a study whose workload is none".to_owned();
+                self.report(line, what, "write kind = \"command\" in [workload], or drop the section");
+                None
+            }
+        }
     }
 
     /// Refuses a published table that is not among those of `reference/`.
@@ -656,6 +705,13 @@ fn knobs_of(workloads: &[Chosen]) -> Vec<&'static Knob> {
     tables::FACTORS.iter().chain(own).collect()
 }
 
+/// The workloads that a study can name, with its own program in place of the unknown one.
+fn with_program(workloads: &[&'static Descriptor], program: Option<&command::Program>) -> Vec<&'static Descriptor> {
+    let own = program.map(command::descriptor);
+    let of_kind = |known: &&'static Descriptor| own.filter(|own| own.kind == known.kind).unwrap_or(known);
+    workloads.iter().map(of_kind).collect()
+}
+
 /// Keys that stand in a section and in no table, because they are no single values.
 fn beside(section: &str) -> Option<&'static str> {
     match section {
@@ -671,6 +727,7 @@ fn place_of(key: &str, keys: &[&str]) -> String {
         ("study", tables::STUDY),
         ("workload", &[]),
         ("factors", tables::FACTORS),
+        ("observe", crate::observer::OBSERVE),
         ("design", tables::DESIGN),
         ("report", tables::REPORT),
     ];

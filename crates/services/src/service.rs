@@ -69,6 +69,8 @@ pub struct Order {
     pub settings: Settings,
     /// Servers behind it.
     pub upstreams: Vec<Upstream>,
+    /// Arguments by which its caller connects it with the rest; only the application's own servers take them.
+    pub wiring: Vec<String>,
     /// A secret made for this run: the database's password and the like. Never in a log.
     pub secret: String,
     /// Whether the program gives up the superuser's rights.

@@ -98,6 +98,8 @@ mod tests {
             host_backing: None,
             guest_tables: None,
             parts: 1,
+            placement: Default::default(),
+            memory: Default::default(),
             parameters: BTreeMap::from([("isa".to_owned(), Value::Choice(isa.to_owned()))]),
         }
     }

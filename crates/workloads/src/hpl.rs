@@ -8,7 +8,9 @@ use crate::parameters::{ISA, chosen_isa, count, misfit, odd, whole};
 use baremark_kernels::hpl::{self as kernel, Order};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
-use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
+use baremark_model::seam::{
+    Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
+};
 use baremark_sys::clock;
 
 /// The workload `hpl`.
@@ -66,6 +68,11 @@ impl Workload for Hpl {
 
     fn spans(&self, arm: &ResolvedArm) -> Result<Vec<u64>, WorkloadError> {
         Ok(kernel::span_words(order(arm)?, arm.ranks).into_iter().map(|words| 8 * words as u64).collect())
+    }
+
+    /// The matrices are everybody's, the blocks into which each rank packs are its own.
+    fn owners(&self, arm: &ResolvedArm) -> Vec<Owner> {
+        [Owner::Shared; 2].into_iter().chain((0..arm.ranks).map(Owner::Rank)).collect()
     }
 
     fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
@@ -148,6 +155,8 @@ mod tests {
             host_backing: None,
             guest_tables: None,
             parts: 1,
+            placement: std::default::Default::default(),
+            memory: std::default::Default::default(),
             parameters: BTreeMap::from([("n".to_owned(), Value::Count(200)), ("nb".to_owned(), Value::Count(32))]),
         };
         let map = Map::new(&Hpl.spans(&arm).expect("spans"), PageSize::Small, 1).expect("memory");

@@ -255,6 +255,8 @@ mod tests {
             host_backing: None,
             guest_tables: None,
             parts: 1,
+            placement: std::default::Default::default(),
+            memory: std::default::Default::default(),
             parameters: BTreeMap::from([("region".to_owned(), Value::SizeBytes(Bytes(region)))]),
         }
     }

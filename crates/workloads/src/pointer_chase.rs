@@ -7,7 +7,9 @@ use crate::parameters::{misfit, odd, size};
 use baremark_kernels::pointer_chase as kernel;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
-use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
+use baremark_model::seam::{
+    Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
+};
 use baremark_model::units::Bytes;
 
 /// The workload `pointer-chase`.
@@ -46,6 +48,10 @@ impl Workload for PointerChase {
 
     fn spans(&self, arm: &ResolvedArm) -> Result<Vec<u64>, WorkloadError> {
         Ok(vec![rank_bytes(arm)?; arm.ranks])
+    }
+
+    fn owners(&self, arm: &ResolvedArm) -> Vec<Owner> {
+        (0..arm.ranks).map(Owner::Rank).collect()
     }
 
     fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
@@ -125,6 +131,8 @@ mod tests {
             host_backing: None,
             guest_tables: None,
             parts: 1,
+            placement: std::default::Default::default(),
+            memory: std::default::Default::default(),
             parameters: BTreeMap::from([("working_set".to_owned(), Value::SizeBytes(Bytes(working_set)))]),
         }
     }

@@ -9,7 +9,9 @@ use crate::parameters::{choice, misfit, odd, size};
 use baremark_kernels::random_access as kernel;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
-use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
+use baremark_model::seam::{
+    Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
+};
 use baremark_model::units::Bytes;
 
 /// The workload `random-access`.
@@ -65,6 +67,10 @@ impl Workload for RandomAccess {
 
     fn spans(&self, arm: &ResolvedArm) -> Result<Vec<u64>, WorkloadError> {
         Ok(vec![rank_bytes(arm)?; arm.ranks])
+    }
+
+    fn owners(&self, arm: &ResolvedArm) -> Vec<Owner> {
+        (0..arm.ranks).map(Owner::Rank).collect()
     }
 
     fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
@@ -153,6 +159,8 @@ mod tests {
             host_backing: None,
             guest_tables: None,
             parts: 1,
+            placement: std::default::Default::default(),
+            memory: std::default::Default::default(),
             parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(table)))]),
         }
     }

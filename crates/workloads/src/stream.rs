@@ -318,6 +318,8 @@ mod tests {
             host_backing: None,
             guest_tables: None,
             parts: 1,
+            placement: std::default::Default::default(),
+            memory: std::default::Default::default(),
             parameters: parameters.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(),
         }
     }

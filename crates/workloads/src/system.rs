@@ -298,6 +298,8 @@ mod tests {
             host_backing: None,
             guest_tables: None,
             parts: 1,
+            placement: std::default::Default::default(),
+            memory: std::default::Default::default(),
             parameters: BTreeMap::new(),
         };
         let map = Map::new(&[], PageSize::Small, 1).expect("nothing");

@@ -65,10 +65,21 @@ impl Pictures {
         Pictures { seed, books: [OnceLock::new(), OnceLock::new(), OnceLock::new()] }
     }
 
-    /// Image `number` of `item`.
+    fn book(&self, size: Size) -> &OnceLock<Book> {
+        &self.books[Size::ALL.iter().position(|&it| it == size).unwrap_or(0)]
+    }
+
+    /// Image `number` of `item`. The first of a size takes long: all that the others copy is drawn for it.
     pub(crate) fn jpeg(&self, item: i64, number: i64, size: Size) -> Vec<u8> {
-        let book = self.books[Size::ALL.iter().position(|&it| it == size).unwrap_or(0)]
-            .get_or_init(|| draw_book(self.seed, size));
+        self.compose(item, number, self.book(size).get_or_init(|| draw_book(self.seed, size)))
+    }
+
+    /// The same, unless it would take long.
+    pub(crate) fn quick(&self, item: i64, number: i64, size: Size) -> Option<Vec<u8>> {
+        self.book(size).get().map(|book| self.compose(item, number, book))
+    }
+
+    fn compose(&self, item: i64, number: i64, book: &Book) -> Vec<u8> {
         let mut random = Random::of(self.seed, &[7, item.unsigned_abs(), number.unsigned_abs()]);
         let cuts = random.pick(book);
         let Some(first) = cuts.first() else { return Vec::new() };

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Arrays of 16 MiB over all members together.
 const ARRAY: u64 = 16 << 20;
 
-fn arm(executor: ExecutorKind, ranks: usize, parts: usize) -> ResolvedArm {
+pub fn arm(executor: ExecutorKind, ranks: usize, parts: usize) -> ResolvedArm {
     let vm = executor == ExecutorKind::Microvm;
     ResolvedArm {
         executor,
@@ -29,6 +29,8 @@ fn arm(executor: ExecutorKind, ranks: usize, parts: usize) -> ResolvedArm {
         host_backing: vm.then_some(PageSize::Small),
         guest_tables: None,
         parts,
+        placement: Default::default(),
+        memory: Default::default(),
         parameters: BTreeMap::from([
             ("array".to_owned(), Value::SizeBytes(Bytes(ARRAY))),
             ("small".to_owned(), Value::Switch(true)),
@@ -36,7 +38,7 @@ fn arm(executor: ExecutorKind, ranks: usize, parts: usize) -> ResolvedArm {
     }
 }
 
-fn spec(arms: &[(u32, ResolvedArm)]) -> TrialSpec {
+pub fn spec(arms: &[(u32, ResolvedArm)]) -> TrialSpec {
     TrialSpec {
         workload: "stream".to_owned(),
         arms: arms
@@ -47,12 +49,13 @@ fn spec(arms: &[(u32, ResolvedArm)]) -> TrialSpec {
         allocation_order: (0..arms.len()).collect(),
         phase_ns: 50_000_000,
         watchdog_ns: 60_000_000_000,
+        observe: None,
         cpus: Vec::new(),
         seed: 7,
     }
 }
 
-fn run(spec: &TrialSpec) -> Result<TrialResult, String> {
+pub fn run(spec: &TrialSpec) -> Result<TrialResult, String> {
     trial::run(spec, &mut |_, _| ()).map_err(|why| why.to_string())
 }
 
@@ -135,7 +138,7 @@ fn what_is_no_ensemble_of_one_kind_is_refused() {
     let mixed = run(&mixed).unwrap_err();
     assert!(mixed.starts_with("arm 0 is an ensemble of 2 kinds of members; one agent runs"), "{mixed}");
     let crowd = run(&spec(&[(4096, arm(ExecutorKind::Direct, 1, 4096))])).unwrap_err();
-    assert!(crowd.contains("4096 ranks are asked for on"), "{crowd}");
+    assert!(crowd.contains("4096 ranks need a CPU each"), "{crowd}");
 }
 
 /// Comes late to every run, and says when it came.

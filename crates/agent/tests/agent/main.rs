@@ -11,3 +11,4 @@
 
 mod conformance;
 mod ensembles;
+mod placement;

@@ -2,11 +2,14 @@
 
 pub mod agent;
 pub mod auction;
+pub mod auction_run;
 pub mod check;
 pub mod compare;
 pub mod completions;
 pub mod doctor;
+pub mod echo;
 pub mod history;
+pub mod keep;
 pub mod list;
 pub mod load;
 pub mod man;

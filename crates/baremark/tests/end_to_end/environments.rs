@@ -1,9 +1,15 @@
 //! Real agents in real places: every environment against the one conformance suite, and what is particular to each.
 
+#[path = "environments/cluster.rs"]
+mod cluster;
 #[path = "environments/container.rs"]
 mod container;
+#[path = "environments/mpi.rs"]
+mod mpi;
 #[path = "environments/qemu.rs"]
 mod qemu;
+#[path = "environments/slurm.rs"]
+mod slurm;
 #[path = "environments/ssh.rs"]
 mod ssh;
 
@@ -67,8 +73,13 @@ pub fn temporary() -> Vec<String> {
 }
 
 /// Waits until there is something.
-pub fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(20);
+pub fn wait_for<T>(look: impl FnMut() -> Option<T>) -> T {
+    wait_for_at_most(Duration::from_secs(60), look)
+}
+
+/// The same, with a limit of its own.
+pub fn wait_for_at_most<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + limit;
     loop {
         if let Some(found) = look() {
             return found;
@@ -87,6 +98,8 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
         host_backing: None,
         guest_tables: None,
         parts: 1,
+        placement: Default::default(),
+        memory: Default::default(),
         parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(table_bytes)))]),
     };
     let spec = TrialSpec {
@@ -98,6 +111,7 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
         watchdog_ns: 60_000_000_000,
         cpus: vec![cpu],
         seed: 1,
+        observe: None,
     };
     write_frame(&mut link.to_agent, &ToAgent::RunTrial(Box::new(spec)))?;
     loop {

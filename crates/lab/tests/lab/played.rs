@@ -112,7 +112,10 @@ fn play(mut stream: UnixStream, protocol: u32, script: &Script) {
                     Answer::Dies | Answer::Foreign => return,
                 }
             }
+            ToAgent::Observe(_) => FromAgent::Observing,
+            ToAgent::EndObservation => FromAgent::Observed(Box::default()),
             ToAgent::Goodbye => return,
+            other => FromAgent::Failed { what: format!("{other:?}"), why: "this agent is played".to_owned() },
         };
         if write_frame(&mut stream, &answer).is_err() {
             return;
@@ -149,6 +152,7 @@ pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
         pages_before: PagesSeen::default(),
         pages_after: PagesSeen::default(),
         counters: BTreeMap::new(),
+        placed: Default::default(),
         verification: Verification::Passed { detail: String::new() },
         empty_run_ns: 1.0,
     };
@@ -162,6 +166,7 @@ pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
         lost_before: LostTime::default(),
         lost_after: LostTime::default(),
         elapsed_ns: 1,
+        observations: Vec::new(),
     }
 }
 
@@ -177,6 +182,8 @@ fn arm(environment: &str) -> PlannedArm {
             host_backing: None,
             guest_tables: None,
             parts: 1,
+            placement: Default::default(),
+            memory: Default::default(),
             parameters: BTreeMap::new(),
         },
         emulated: false,
@@ -213,6 +220,7 @@ pub fn plan(other: &str) -> Plan {
         mode: Mode::default(),
         cpus: vec![0],
         environments: BTreeMap::new(),
+        observe: Default::default(),
     }
 }
 

@@ -24,6 +24,7 @@ const TO_NATIVE: &str = "{ environment = \"native\" }";
 fn machine() -> Limits {
     Limits {
         cpus: vec![0, 1, 2, 3],
+        topology: None,
         memory_available: Bytes(8 << 30),
         absent: BTreeMap::new(),
         emulated: BTreeSet::new(),

@@ -90,6 +90,8 @@ pub fn trial(block: u64, cell: usize, arms: &[(&Treatment, f64)], status: TrialS
                 phases: (0..4).map(|phase| value * wobble(k + phase)).collect(),
                 counters: BTreeMap::new(),
                 mmu: None,
+                placed: None,
+                members: Vec::new(),
             }
         })
         .collect();
@@ -154,6 +156,7 @@ pub fn empty() -> Document {
         absent: Vec::new(),
         flags: Vec::new(),
         explanations: Vec::new(),
+        observed: None,
     }
 }
 

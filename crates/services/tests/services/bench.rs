@@ -58,6 +58,7 @@ pub fn order(service: &dyn Service, folder: &Folder, name: &str) -> Order {
         program: program(service).unwrap(),
         settings: defaults(service),
         upstreams: Vec::new(),
+        wiring: Vec::new(),
         secret: "s3cr3tOfThisTest".to_owned(),
         unprivileged: false,
     }

@@ -54,6 +54,7 @@ pub fn plan() -> Plan {
         mode: Mode::default(),
         cpus: vec![0, 1],
         environments: std::collections::BTreeMap::new(),
+        observe: Default::default(),
     }
 }
 
@@ -79,6 +80,7 @@ pub fn spec(seed: u64) -> TrialSpec {
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 1],
         seed,
+        observe: None,
     }
 }
 
@@ -114,6 +116,7 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
             pages_before: PagesSeen::default(),
             pages_after: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30 },
             counters: BTreeMap::from([("mmu_flooded".to_owned(), 3)]),
+            placed: Default::default(),
             verification: Verification::Passed { detail: "all words".to_owned() },
             empty_run_ns: 812.5,
         }],
@@ -125,6 +128,7 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
         lost_before: LostTime::default(),
         lost_after: LostTime { looked_ns: 1, gaps: 2, share: 0.25, longest_ns: 3 },
         elapsed_ns: 1,
+        observations: Vec::new(),
     }
 }
 
