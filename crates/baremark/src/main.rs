@@ -17,7 +17,7 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, check, compare, completions, doctor, history, list, load, man, plan, predict, report, resume, run,
+    agent, check, compare, completions, doctor, history, list, load, man, plan, predict, report, resume, run, top,
     verify_scale,
 };
 use context::Context;
@@ -135,6 +135,8 @@ enum Command {
         #[arg(long, value_name = "RUN", conflicts_with_all = ["study", "quick"])]
         run: Option<String>,
     },
+    /// Show what happens on this machine now, by the observers that runs use; --cost says what they cost
+    Top(top::TopArgs),
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -204,6 +206,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Check { against, run, args }) => check::run(&context, &against, run.as_deref(), &args),
         Some(Command::VerifyScale { study: _, quick: _, run: Some(run) }) => verify_scale::again(&context, &run),
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
+        Some(Command::Top(args)) => top::run(&context, &args),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
         Some(Command::Agent { .. }) => unreachable!("handled above"),

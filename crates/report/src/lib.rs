@@ -12,12 +12,16 @@ pub mod figure;
 pub mod history;
 pub mod html;
 pub mod json;
+pub mod live;
 pub mod progress;
 pub mod scale;
 pub mod terminal;
 
+mod around;
+mod course;
 mod grid;
 mod number;
+mod order_entry;
 mod outline;
 mod part;
 mod provenance;

@@ -14,4 +14,5 @@ pub mod predict;
 pub mod report;
 pub mod resume;
 pub mod run;
+pub mod top;
 pub mod verify_scale;
