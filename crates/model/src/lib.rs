@@ -12,6 +12,7 @@ pub mod credit;
 pub mod descriptor;
 pub mod document;
 pub mod event;
+pub mod imported;
 pub mod knob;
 pub mod machine;
 pub mod observation;
