@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak figures install-needs
+.PHONY: run test build lint soak figures install-needs bench-load bench-mmu bench-observe
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -41,3 +41,11 @@ install-needs:
 bench-load:
 	$(CARGO) build --release --locked -p baremark-load --examples
 	for what in wrk lag users; do $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench $$what || exit 1; done
+
+# Translations a second of the page-walk simulator, by stream and scheme, against its goal (wants a quiet CPU).
+bench-mmu:
+	$(CARGO) run --release --locked -p baremark-mmu --example speed
+
+# What observing a machine once a second takes of one CPU, beside reading nothing; fails above half a percent.
+bench-observe: build
+	$(BAREMARK) top --cost --count 60

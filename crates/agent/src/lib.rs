@@ -5,6 +5,8 @@
 //! trial that was not what was asked for.
 #![forbid(unsafe_code)]
 
+pub mod courier;
+pub mod ensemble;
 pub mod executors;
 pub mod guest;
 pub mod progress;
@@ -13,5 +15,7 @@ pub mod trial;
 
 mod audit;
 mod buffers;
+mod job;
 mod pace;
+mod placing;
 mod sealed;

@@ -4,20 +4,24 @@
 //! executor runs the body untimed, so that caches and translation buffers hold that executor's entries; then the phase
 //! runs as two halves, which are compared later.
 
+use crate::ensemble::{self, Ensemble, joint_run};
 use crate::executors::{direct::Direct, null::Null};
 use crate::progress::Progress;
-use crate::{audit, buffers, buffers::Buffers, pace, sealed};
+use crate::{audit, buffers, buffers::Buffers, job, pace, placing, sealed};
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::descriptor::Metric;
+use baremark_model::job::JobError;
 use baremark_model::scale::extra;
 use baremark_model::seam::{
-    Body, Executor, Fault, MemoryError, Prepared, RankTime, Sample, TickRate, Verification, Work, WorkloadError,
+    Body, Executor, Fault, MemoryError, Prepared, RankTime, RunRecord, TickRate, Verification, Work, WorkloadError,
 };
 use baremark_model::team::Team;
 use baremark_model::units::Share;
-use baremark_model::wire::{ArmRecord, HalfRecord, LostTime, PagesSeen, PhaseRecord, TrialResult, TrialSpec};
-use baremark_sys::affinity::allowed_cpus;
+use baremark_model::wire::{
+    ArmRecord, HalfRecord, LostTime, MemberRecord, PagesSeen, PhaseRecord, TrialResult, TrialSpec,
+};
 use baremark_sys::crew::CrewError;
 use baremark_sys::{clock, gaps};
 use std::collections::BTreeMap;
@@ -26,7 +30,7 @@ use std::time::{Duration, Instant};
 /// For how long lost time is looked for, before and after the phases.
 const LOST_TIME_LOOK: Duration = Duration::from_millis(10);
 /// For how long the time-stamp counter is calibrated where nobody tells its rate.
-const CALIBRATION: Duration = Duration::from_millis(50);
+pub(crate) const CALIBRATION: Duration = Duration::from_millis(50);
 /// Entries whose median gives the cost of an empty run.
 const EMPTY_RUNS: usize = 9;
 /// The warm-in before a phase, as a share of the phase.
@@ -58,6 +62,9 @@ pub enum TrialError {
     /// The CPUs that may be used could not be asked for.
     #[error("asking which CPUs may be used: {0}")]
     Affinity(#[source] std::io::Error),
+    /// A job gave no result.
+    #[error(transparent)]
+    Job(#[from] JobError),
     /// A rank did not come back.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -78,16 +85,23 @@ impl TrialError {
 /// # Errors
 /// When it could not be run to its end; what ran but was not as asked comes back as a void result instead.
 pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult, TrialError> {
+    if let Some(job) = baremark_programs::find(&spec.workload) {
+        return job::run(spec, job, progress);
+    }
     let begun = Instant::now();
     let (rate, _) = clock::tick_rate(CALIBRATION)?;
     let workload = baremark_workloads::find(&spec.workload)
         .ok_or_else(|| TrialError::spec(format!("this agent has no workload '{}'", spec.workload)))?;
-    let arms = single_members(spec)?;
+    let crowds = crowds(spec)?;
+    let arms: Vec<&ResolvedArm> = crowds.iter().map(|(arm, _)| *arm).collect();
+    let site = placing::site(spec)?;
+    let cpus =
+        crowds.iter().map(|&(arm, members)| placing::cpus(&site, arm, members)).collect::<Result<Vec<_>, _>>()?;
     let costs = sealed::costs(&arms)?;
-    let mut memory = Buffers::allocate(workload, &arms, &spec.allocation_order, spec.seed)?;
-    let mut executors = Vec::new();
-    for (arm, &map) in arms.iter().zip(&memory.of_arm) {
-        executors.push(start(spec, arm, memory.maps[map].whole())?);
+    let mut memory = Buffers::allocate(workload, &crowds, &cpus, &site, spec)?;
+    let mut ensembles = Vec::new();
+    for (index, arm) in arms.iter().enumerate() {
+        ensembles.push(start(spec, arm, &cpus[index], &mut memory, index)?);
     }
     let pages_before = inspect(&memory, &arms);
     let preparations = memory
@@ -98,36 +112,42 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult,
         .collect::<Result<Vec<_>, _>>()?;
 
     let lost_before = look_for_lost_time(rate);
-    let mut stage = Stage { spec, rate, executors, preparations, of_arm: &memory.of_arm, costs, void: Vec::new() };
+    let rows = workload.descriptor().metrics;
+    let mut stage =
+        Stage { spec, rate, rows, ensembles, preparations, of_arm: &memory.of_arm, costs, void: Vec::new() };
     let reps = sealed::whole(stage.reps()?, &arms);
     let counters = stage.counters(&arms, &memory);
     let phases = stage.phases(reps, progress)?;
     let lost_after = look_for_lost_time(rate);
     let verifications = stage.verify();
     let empty = stage.empty_runs()?;
-    let Stage { executors, mut void, preparations, .. } = stage;
+    let Stage { ensembles, mut void, preparations, .. } = stage;
     drop(preparations);
     let pages_after = inspect(&memory, &arms);
-    let mut records = Vec::new();
+    let (mut records, mut flags) = (Vec::new(), Vec::new());
     for (index, arm) in arms.iter().enumerate() {
+        let placed = memory.placed(index, arm, &site, &cpus[index]);
+        void.extend(placing::misplaced(arm, &site, &placed).map(|why| format!("arm {index}: {why}")));
+        flags.extend(placing::remote_share(arm, &placed));
         judge_pages(index, arm, &pages_before[index], &pages_after[index], &mut void);
-        let verification = verifications[memory.of_arm[index]].clone();
         records.push(ArmRecord {
-            executor: executors[index].facts().clone(),
-            pages_before: pages_before[index].0,
-            pages_after: pages_after[index].0,
+            executor: ensembles[index].facts().clone(),
+            pages_before: all_pages(&pages_before[index]),
+            pages_after: all_pages(&pages_after[index]),
             counters: counters[index].clone(),
-            verification,
+            placed,
+            verification: verified(&verifications, &memory.of_arm[index]),
             empty_run_ns: empty[index],
         });
     }
     void.sort();
     void.dedup();
+    flags.dedup();
     Ok(TrialResult {
         arms: records,
         phases,
         void,
-        flags: Vec::new(),
+        flags,
         tick_rate_per_s: rate,
         instruction_set: isa::widest(),
         lost_before,
@@ -137,16 +157,19 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult,
     })
 }
 
-/// The arm of each ensemble; this agent runs ensembles of one member.
-fn single_members(spec: &TrialSpec) -> Result<Vec<&ResolvedArm>, TrialError> {
+/// Each arm and how many of it run together. Members of one process are of one kind: those of several kinds are at sites of
+/// their own.
+pub(crate) fn crowds(spec: &TrialSpec) -> Result<Vec<(&ResolvedArm, usize)>, TrialError> {
     let mut arms = Vec::new();
     for (index, arm) in spec.arms.iter().enumerate() {
         match arm.members.as_slice() {
-            [member] if member.count == 1 => arms.push(&member.arm),
+            [member] if member.count > 0 => {
+                arms.push((&member.arm, usize::try_from(member.count).unwrap_or(usize::MAX)))
+            }
+            [_] => return Err(TrialError::spec(format!("arm {index} is an ensemble of none"))),
             members => {
-                let count: u32 = members.iter().map(|member| member.count).sum();
-                let what = format!("arm {index} is an ensemble of {count}");
-                let remedy = "this agent runs ensembles of one".to_owned();
+                let what = format!("arm {index} is an ensemble of {} kinds of members", members.len());
+                let remedy = "one agent runs members of one kind; give each kind a site of its own".to_owned();
                 return Err(TrialError::Spec { what, remedy });
             }
         }
@@ -157,20 +180,36 @@ fn single_members(spec: &TrialSpec) -> Result<Vec<&ResolvedArm>, TrialError> {
     }
 }
 
-/// Starts an arm's executor and lets it touch the memory that it will use, so that no page is mapped for the first time
-/// while it is timed.
-fn start(spec: &TrialSpec, arm: &ResolvedArm, memory: &mut [u64]) -> Result<Box<dyn Executor>, TrialError> {
-    let found = if spec.cpus.is_empty() { allowed_cpus().map_err(TrialError::Affinity)? } else { spec.cpus.clone() };
-    let Some(cpus) = found.get(..arm.ranks) else {
-        let what = format!("{} ranks are asked for on {} CPUs", arm.ranks, found.len());
-        return Err(TrialError::Spec { what, remedy: "give the place more CPUs, or set ranks".to_owned() });
-    };
+/// Starts the members of arm `index`, each on CPUs of its own, and lets each touch the memory that it will use, so that
+/// no page is mapped for the first time while it is timed.
+fn start(
+    spec: &TrialSpec,
+    arm: &ResolvedArm,
+    cpus: &[usize],
+    memory: &mut Buffers,
+    index: usize,
+) -> Result<Ensemble, TrialError> {
+    let maps = memory.of_arm[index].clone();
+    let mut members: Vec<Box<dyn Executor + Send>> = Vec::with_capacity(maps.len());
+    for (cpus, map) in cpus.chunks(arm.ranks.max(1)).zip(maps) {
+        members.push(member(spec, arm, cpus, memory.maps[map].whole())?);
+    }
+    Ok(Ensemble::new(members))
+}
+
+fn member(
+    spec: &TrialSpec,
+    arm: &ResolvedArm,
+    cpus: &[usize],
+    memory: &mut [u64],
+) -> Result<Box<dyn Executor + Send>, TrialError> {
     Ok(match arm.executor {
-        ExecutorKind::Direct => Box::new(Direct::new(cpus)?),
-        ExecutorKind::Null => Box::new(Null::new(cpus)?),
+        ExecutorKind::Direct => Box::new(Direct::seated(&placing::seats(arm, cpus))?),
+        ExecutorKind::Null => Box::new(Null::seated(&placing::seats(arm, cpus))?),
         ExecutorKind::Microvm => {
             let mut microvm = Microvm::start(&baremark_microvm::Config {
                 cpus: cpus.to_vec(),
+                placement: arm.placement,
                 guest_page: arm.page,
                 guest_tables: arm.guest_tables.unwrap_or_default(),
                 watchdog: Duration::from_nanos(spec.watchdog_ns),
@@ -184,24 +223,44 @@ fn start(spec: &TrialSpec, arm: &ResolvedArm, memory: &mut [u64]) -> Result<Box<
 
 type Inspection = (PagesSeen, Result<(), String>);
 
-fn inspect(memory: &Buffers, arms: &[&ResolvedArm]) -> Vec<Inspection> {
-    arms.iter().zip(&memory.of_arm).map(|(arm, &map)| buffers::inspect(&memory.maps[map], arm.buffer_page())).collect()
+/// What each arm's memory is made of, member by member.
+fn inspect(memory: &Buffers, arms: &[&ResolvedArm]) -> Vec<Vec<Inspection>> {
+    let look = |arm: &ResolvedArm, maps: &Vec<usize>| {
+        maps.iter().map(|&map| buffers::inspect(&memory.maps[map], arm.buffer_page())).collect()
+    };
+    arms.iter().zip(&memory.of_arm).map(|(arm, maps)| look(arm, maps)).collect()
 }
 
-fn judge_pages(index: usize, arm: &ResolvedArm, before: &Inspection, after: &Inspection, void: &mut Vec<String>) {
+fn all_pages(members: &[Inspection]) -> PagesSeen {
+    members.iter().fold(PagesSeen::default(), |sum, (seen, _)| PagesSeen {
+        resident_bytes: sum.resident_bytes + seen.resident_bytes,
+        huge_bytes: sum.huge_bytes + seen.huge_bytes,
+    })
+}
+
+fn judge_pages(index: usize, arm: &ResolvedArm, before: &[Inspection], after: &[Inspection], void: &mut Vec<String>) {
     let name = arm.executor;
-    for (when, (_, verdict)) in [("before", before), ("after", after)] {
-        if let Err(why) = verdict {
-            void.push(format!("memory of arm {index} ({name}) {when} the phases: {why}"));
+    for (when, members) in [("before", before), ("after", after)] {
+        for (_, verdict) in members {
+            if let Err(why) = verdict {
+                void.push(format!("memory of arm {index} ({name}) {when} the phases: {why}"));
+            }
         }
     }
-    if before.0 != after.0 {
+    let seen = |members: &[Inspection]| members.iter().map(|(seen, _)| *seen).collect::<Vec<_>>();
+    if seen(before) != seen(after) {
         void.push(format!("the pages of arm {index} ({name}) changed during the phases"));
     }
 }
 
+/// The verification of an arm: the first member's that failed, else the first's.
+fn verified(verifications: &[Verification], maps: &[usize]) -> Verification {
+    let failed = maps.iter().find(|&&map| matches!(verifications[map], Verification::Failed { .. }));
+    verifications[*failed.unwrap_or(&maps[0])].clone()
+}
+
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds of a short look")]
-fn look_for_lost_time(rate: TickRate) -> LostTime {
+pub(crate) fn look_for_lost_time(rate: TickRate) -> LostTime {
     let seen = gaps::measure(LOST_TIME_LOOK, gaps::THRESHOLD, rate);
     LostTime {
         looked_ns: (seen.seconds * 1e9) as u64,
@@ -215,9 +274,10 @@ fn look_for_lost_time(rate: TickRate) -> LostTime {
 struct Stage<'t> {
     spec: &'t TrialSpec,
     rate: TickRate,
-    executors: Vec<Box<dyn Executor>>,
+    rows: &'static [Metric],
+    ensembles: Vec<Ensemble>,
     preparations: Vec<Box<dyn Prepared + 't>>,
-    of_arm: &'t [usize],
+    of_arm: &'t [Vec<usize>],
     /// Of each arm: the share of repetitions that are run and not counted.
     costs: Vec<Share>,
     void: Vec<String>,
@@ -227,9 +287,9 @@ impl Stage<'_> {
     /// Repetitions of half a phase, the same for every arm, so that all do the same work.
     fn reps(&mut self) -> Result<u64, Fault> {
         let mut most = 1;
-        for arm in 0..self.executors.len() {
-            let body = self.preparations[self.of_arm[arm]].body();
-            most = most.max(pace::reps_for(&mut *self.executors[arm], body, self.spec.phase_ns / 2, self.rate)?);
+        for (arm, ensemble) in self.ensembles.iter_mut().enumerate() {
+            let bodies: Vec<&dyn Body> = self.of_arm[arm].iter().map(|&map| self.preparations[map].body()).collect();
+            most = most.max(pace::reps_for(ensemble, &bodies, self.spec.phase_ns / 2, self.rate)?);
         }
         Ok(most)
     }
@@ -238,9 +298,12 @@ impl Stage<'_> {
     fn counters(&mut self, arms: &[&ResolvedArm], memory: &Buffers) -> Vec<BTreeMap<String, u64>> {
         let mut all = Vec::new();
         for (index, arm) in arms.iter().enumerate() {
-            let counters = self.executors[index].counters();
-            self.void.extend(audit::of_leaves(arm, memory.maps[memory.of_arm[index]].bytes(), &counters));
-            all.push(counters);
+            let mut sum = BTreeMap::new();
+            for (counters, &map) in self.ensembles[index].counters().into_iter().zip(&memory.of_arm[index]) {
+                self.void.extend(audit::of_leaves(arm, memory.maps[map].bytes(), &counters));
+                ensemble::add(&mut sum, counters);
+            }
+            all.push(sum);
         }
         all
     }
@@ -249,25 +312,37 @@ impl Stage<'_> {
         let mut phases = Vec::with_capacity(self.spec.schedule.len());
         progress.phases_begin();
         for (position, &arm) in self.spec.schedule.iter().enumerate() {
-            let prepared = &self.preparations[self.of_arm[arm]];
-            let executor = &mut self.executors[arm];
-            executor.run(prepared.body(), (2 * reps / WARM_IN_SHARE).max(1))?;
-            let mut halves = Vec::with_capacity(2);
-            for _ in 0..2 {
-                let run = executor.run(prepared.body(), reps + extra(reps, self.costs[arm]))?;
-                self.void.extend(audit::of_run(executor.facts(), &run).map(|why| format!("arm {arm}: {why}")));
-                let samples = metrics(&**executor, &**prepared, reps, &run.times, self.rate);
-                halves.push(HalfRecord { times: run.times, audit: run.audit, samples });
-            }
-            let times = joined(&halves);
-            let samples = metrics(&**executor, &**prepared, 2 * reps, &times, self.rate);
-            if samples.is_empty() {
+            let phase = self.phase(position, arm, reps)?;
+            if phase.samples.is_empty() {
                 self.void.push(format!("arm {arm}: a phase took no time that could be measured"));
             }
-            phases.push(PhaseRecord { position, arm, member: 0, reps, halves, samples });
+            phases.push(phase);
             progress.phase_done(position, arm);
         }
         Ok(phases)
+    }
+
+    fn phase(&mut self, position: usize, arm: usize, reps: u64) -> Result<PhaseRecord, Fault> {
+        let ensemble = &mut self.ensembles[arm];
+        let prepared: Vec<&dyn Prepared> = self.of_arm[arm].iter().map(|&map| &*self.preparations[map]).collect();
+        let bodies: Vec<&dyn Body> = prepared.iter().map(|prepared| prepared.body()).collect();
+        ensemble.run_each(&bodies, (2 * reps / WARM_IN_SHARE).max(1))?;
+        let mut halves = Vec::with_capacity(2);
+        let mut own: Vec<Vec<RankTime>> = vec![Vec::new(); ensemble.count()];
+        for _ in 0..2 {
+            let runs = ensemble.run_each(&bodies, reps + extra(reps, self.costs[arm]))?;
+            self.void.extend(ensemble.unclean(&runs).into_iter().map(|why| format!("arm {arm}: {why}")));
+            let times: Vec<Vec<RankTime>> = runs.iter().map(|run| run.times.clone()).collect();
+            let (samples, _) = ensemble.metrics(self.rows, &prepared, reps, &times, self.rate);
+            own.iter_mut().zip(times).for_each(|(sum, times)| join(sum, times));
+            let RunRecord { times, audit } = joint_run(&runs);
+            halves.push(HalfRecord { times, audit, samples });
+        }
+        let (samples, members) = ensemble.metrics(self.rows, &prepared, 2 * reps, &own, self.rate);
+        let alone = members.len() < 2;
+        let member = |(member, samples)| MemberRecord { member, samples };
+        let members = members.into_iter().enumerate().map(member).filter(|_| !alone).collect();
+        Ok(PhaseRecord { position, arm, reps, halves, samples, members })
     }
 
     fn verify(&mut self) -> Vec<Verification> {
@@ -276,14 +351,14 @@ impl Stage<'_> {
         verifications
     }
 
-    /// The median time of an empty run of every executor, entry and exit included, in nanoseconds.
+    /// The median time of an empty run of every arm's first member alone, entry and exit included, in nanoseconds.
     fn empty_runs(&mut self) -> Result<Vec<f64>, Fault> {
         let mut medians = Vec::new();
-        for executor in &mut self.executors {
+        for ensemble in &mut self.ensembles {
             let mut runs = Vec::with_capacity(EMPTY_RUNS);
             for _ in 0..EMPTY_RUNS {
                 let start = clock::ticks();
-                executor.run(&Nothing, 1)?;
+                ensemble.first().run(&Nothing, 1)?;
                 runs.push(self.rate.seconds(clock::ticks() - start) * 1e9);
             }
             runs.sort_by(f64::total_cmp);
@@ -293,34 +368,15 @@ impl Stage<'_> {
     }
 }
 
-/// The metrics of one run; an executor that runs no body has only the length of its empty region to tell.
-fn metrics(
-    executor: &dyn Executor,
-    prepared: &dyn Prepared,
-    reps: u64,
-    times: &[RankTime],
-    rate: TickRate,
-) -> Vec<Sample> {
-    if executor.facts().runs_body {
-        let mut samples = prepared.metrics(reps, times, rate);
-        // A value that is no number is no value; JSON could not carry it either.
-        samples.retain(|sample| sample.value.is_finite());
-        return samples;
+/// Adds a half to what a member did before: each rank's own times added up, the time between the halves left out.
+fn join(sum: &mut Vec<RankTime>, half: Vec<RankTime>) {
+    if sum.is_empty() {
+        *sum = half;
+        return;
     }
-    let longest = times.iter().map(|time| rate.own(time)).fold(0.0, f64::max);
-    vec![Sample { metric: "empty_region_ns".to_owned(), value: longest * 1e9 }]
-}
-
-/// The two halves as one run: each rank's own times added up, the time between the halves left out.
-fn joined(halves: &[HalfRecord]) -> Vec<RankTime> {
-    let Some((first, rest)) = halves.split_first() else { return Vec::new() };
-    let mut times = first.times.clone();
-    for half in rest {
-        for (sum, time) in times.iter_mut().zip(&half.times) {
-            sum.end_ticks += time.end_ticks.saturating_sub(time.start_ticks);
-        }
+    for (sum, time) in sum.iter_mut().zip(half) {
+        sum.end_ticks += time.end_ticks.saturating_sub(time.start_ticks);
     }
-    times
 }
 
 /// A body without work: what remains is the executor's own cost.

@@ -2,6 +2,7 @@
 
 use crate::exit::Refusal;
 use baremark_lab::analysis::Run;
+use baremark_model::command;
 use baremark_model::descriptor::Descriptor;
 use baremark_model::plan::Limits;
 use baremark_model::units::Bytes;
@@ -43,7 +44,8 @@ impl Context {
 
 /// The descriptors of every workload that this program has.
 pub fn descriptors() -> Vec<&'static Descriptor> {
-    baremark_workloads::all().iter().map(|workload| workload.descriptor()).collect()
+    let workloads = baremark_workloads::all().iter().map(|workload| workload.descriptor());
+    workloads.chain(baremark_programs::all().iter().map(|job| job.descriptor())).collect()
 }
 
 /// The descriptors of the workloads that a stored run names.
@@ -54,7 +56,12 @@ pub fn descriptors_of(run: &Run) -> Result<Vec<&'static Descriptor>, Refusal> {
         several => several.iter().map(|workload| workload.kind.as_str()).collect(),
     };
     let known = descriptors();
+    // What a study defines itself stands in its own plan.
+    let own = plan.arms.iter().find_map(|planned| command::of_arm(&planned.arm)).map(command::descriptor);
     let find = |kind: &str| {
+        if let Some(own) = own.filter(|own| own.kind == kind) {
+            return Ok(own);
+        }
         let found = known.iter().find(|descriptor| descriptor.kind == kind).copied();
         let lacks = || Refusal::failure(format!("run {} is of a workload that this version lacks: {kind}", run.id));
         found.ok_or_else(lacks)
@@ -72,5 +79,6 @@ pub fn limits() -> Result<Limits, Refusal> {
     if let Some(why) = baremark_microvm::probe().problem {
         absent.insert("microvm".to_owned(), why.to_string());
     }
-    Ok(Limits { cpus, memory_available: Bytes(memory), absent, emulated: BTreeSet::new() })
+    let topology = baremark_sys::topology::this().ok();
+    Ok(Limits { cpus, topology, memory_available: Bytes(memory), absent, emulated: BTreeSet::new() })
 }

@@ -17,8 +17,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, check, compare, completions, doctor, history, list, load, man, plan, predict, report, resume, run, top,
-    verify_scale,
+    agent, auction, check, compare, completions, doctor, echo, history, import, keep, list, load, man, plan, predict,
+    report, resume, run, top, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -26,6 +26,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// How much of bare metal do I keep when my work runs in a VM, why, and what should I change?
 ///
@@ -135,6 +136,9 @@ enum Command {
         #[arg(long, value_name = "RUN", conflicts_with_all = ["study", "quick"])]
         run: Option<String>,
     },
+    /// Read what another program observed, show it or put it beside a run
+    #[command(subcommand)]
+    Import(import::Import),
     /// Show what happens on this machine now, by the observers that runs use; --cost says what they cost
     Top(top::TopArgs),
     /// Print the completions of a shell
@@ -150,13 +154,32 @@ enum Command {
     },
     /// Send requests to a server, by connections, a rate or users, and say what became of them
     Load(Box<load::LoadArgs>),
+    /// Be the other end of the workload ping-pong, at another site
+    Echo(echo::EchoArgs),
+    /// The auction application: an auction site to be put under load
+    Auction {
+        #[command(subcommand)]
+        action: auction::Action,
+    },
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
     Agent {
         /// Be the first process of a guest and serve the lab over this serial port
         #[arg(long, value_name = "PORT")]
         guest: Option<PathBuf>,
+        /// Say a line before the first frame, so that what a launcher says is told apart from it
+        #[arg(long)]
+        announce: bool,
+        /// Serve the lab by files in this folder
+        #[arg(long, value_name = "FOLDER")]
+        courier: Option<PathBuf>,
+        /// With --courier: leave when the lab has given no sign of life for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        silence_limit: u64,
     },
+    /// Keep the programs of a workload for the agent at standard input and output (agents start this)
+    #[command(hide = true)]
+    Keep,
 }
 
 fn main() -> Exit {
@@ -178,9 +201,23 @@ fn main() -> Exit {
 }
 
 fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
-    if let Some(Command::Agent { guest }) = &cli.command {
-        let served = guest.as_deref().map_or_else(agent::run, agent::run_guest);
+    if let Some(Command::Agent { guest, announce, courier, silence_limit }) = &cli.command {
+        let served = match (guest, courier) {
+            (Some(port), _) => agent::run_guest(port),
+            (None, Some(folder)) => agent::run_courier(folder, Duration::from_secs(*silence_limit)),
+            (None, None) => agent::run(*announce),
+        };
         return Ok((String::new(), served?));
+    }
+    if matches!(cli.command, Some(Command::Keep)) {
+        return keep::run().map(|exit| (String::new(), exit));
+    }
+    if let Some(Command::Echo(args)) = &cli.command {
+        return echo::run(args);
+    }
+    // The application is a process of its own that handles its signals.
+    if let Some(Command::Auction { action }) = cli.command {
+        return Ok((String::new(), auction::run(action)));
     }
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -206,9 +243,12 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Check { against, run, args }) => check::run(&context, &against, run.as_deref(), &args),
         Some(Command::VerifyScale { study: _, quick: _, run: Some(run) }) => verify_scale::again(&context, &run),
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
+        Some(Command::Import(import)) => import::run(&context, &import),
         Some(Command::Top(args)) => top::run(&context, &args),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
-        Some(Command::Agent { .. }) => unreachable!("handled above"),
+        Some(Command::Agent { .. } | Command::Keep | Command::Echo(_) | Command::Auction { .. }) => {
+            unreachable!("handled above")
+        }
     }
 }

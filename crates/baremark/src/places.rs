@@ -1,9 +1,11 @@
 //! The places of a study, made from its settings: the one list of environments that this program can start.
 
-use crate::exit::Refusal;
+use crate::exit::{Exit, Refusal};
 use baremark_environments::container::{Container, Network, Seccomp, Settings as ContainerSettings};
+use baremark_environments::mpi::{Mpi, Settings as MpiSettings};
 use baremark_environments::native::Native;
 use baremark_environments::qemu::{Accel, Qemu, Settings as QemuSettings};
+use baremark_environments::slurm::{Launcher, Settings as SlurmSettings, Slurm};
 use baremark_environments::ssh::{Settings as SshSettings, Ssh};
 use baremark_model::descriptor::Value;
 use baremark_model::plan::{Limits, Plan};
@@ -12,6 +14,8 @@ use baremark_model::site::Environment;
 use baremark_model::study::Study;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 type Settings = BTreeMap<String, Value>;
 
@@ -26,6 +30,8 @@ fn place(name: &str, settings: &Settings, program: PathBuf) -> Option<Box<dyn En
         "container" => Some(Box::new(container(settings, program))),
         "ssh" => Some(Box::new(ssh(settings, program))),
         "qemu" => Some(Box::new(qemu(settings, program))),
+        "slurm" => Some(Box::new(slurm(settings, program))),
+        "mpi" => Some(Box::new(mpi(settings, program))),
         _ => None,
     }
 }
@@ -53,7 +59,7 @@ pub fn of_plan(
 
 /// What planning must know of a study's places: which cannot be used here, and which are emulated. A place that needs a
 /// setting which the study does not give is left to planning, which says so with its line.
-pub fn limit(study: &Study, limits: &mut Limits) -> Result<(), Refusal> {
+pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Result<(), Refusal> {
     let named = study.factors.iter().filter(|factor| factor.key == "environment").flat_map(|factor| &factor.levels);
     for name in named.map(ToString::to_string).collect::<BTreeSet<_>>() {
         let settings = study.environments.get(&name).cloned().unwrap_or_default();
@@ -63,8 +69,11 @@ pub fn limit(study: &Study, limits: &mut Limits) -> Result<(), Refusal> {
         let Some(place) = place(&name, &settings, program()?) else { continue };
         if let Err(why) = place.probe() {
             limits.absent.insert(name, why.to_string());
-        } else if place.emulated() {
+        } else if place.emulated(interrupt) {
             limits.emulated.insert(name);
+        }
+        if interrupt.load(Ordering::Relaxed) {
+            return Err(Refusal { exit: Exit::Interrupted, message: "interrupted before anything ran".to_owned() });
         }
     }
     Ok(())
@@ -81,6 +90,61 @@ fn word<'s>(settings: &'s Settings, key: &str) -> Option<&'s str> {
         Some(Value::Choice(word) | Value::Text(word)) => Some(word),
         _ => None,
     }
+}
+
+fn count(settings: &Settings, key: &str) -> Option<usize> {
+    match settings.get(key) {
+        Some(Value::Count(count)) => Some(usize::try_from(*count).unwrap_or(usize::MAX)),
+        _ => None,
+    }
+}
+
+fn words(settings: &Settings, key: &str) -> Vec<String> {
+    match settings.get(key) {
+        Some(Value::Words(words)) => words.clone(),
+        _ => Vec::new(),
+    }
+}
+
+fn time(settings: &Settings, key: &str) -> Option<Duration> {
+    match settings.get(key) {
+        Some(Value::TimeNs(time)) => Some(Duration::from_nanos(time.0)),
+        _ => None,
+    }
+}
+
+fn own_cpus() -> usize {
+    baremark_sys::affinity::allowed_cpus().map_or(1, |cpus| cpus.len())
+}
+
+fn slurm(settings: &Settings, program: PathBuf) -> Slurm {
+    let usual = SlurmSettings::default();
+    let made = SlurmSettings {
+        launcher: if word(settings, "launcher") == Some("sbatch") { Launcher::Sbatch } else { Launcher::Srun },
+        config: word(settings, "config").map(PathBuf::from),
+        partition: word(settings, "partition").map(str::to_owned),
+        nodes: count(settings, "nodes").unwrap_or(usual.nodes),
+        ntasks: count(settings, "ntasks").unwrap_or(usual.ntasks),
+        cpus: Some(count(settings, "cpus").unwrap_or_else(own_cpus)),
+        time: time(settings, "time"),
+        arguments: words(settings, "arguments"),
+        folder: word(settings, "folder").map(PathBuf::from),
+        pending_limit: time(settings, "pending_limit").unwrap_or(usual.pending_limit),
+        start_limit: time(settings, "start_limit").unwrap_or(usual.start_limit),
+        ..usual
+    };
+    Slurm::new(program, made)
+}
+
+fn mpi(settings: &Settings, program: PathBuf) -> Mpi {
+    let usual = MpiSettings::default();
+    let made = MpiSettings {
+        ranks: count(settings, "np").unwrap_or(usual.ranks),
+        hosts: word(settings, "hostfile").map(PathBuf::from),
+        arguments: words(settings, "arguments"),
+        start_limit: time(settings, "start_limit").unwrap_or(usual.start_limit),
+    };
+    Mpi::new(program, made)
 }
 
 fn container(settings: &Settings, program: PathBuf) -> Container {
@@ -109,10 +173,7 @@ fn qemu(settings: &Settings, program: PathBuf) -> Qemu {
         Some(folder) if folder.is_dir() => QemuSettings::of_fetched(folder),
         kernel => QemuSettings { kernel: kernel.map(Path::to_owned), ..QemuSettings::default() },
     };
-    made.vcpus = match settings.get("vcpus") {
-        Some(Value::Count(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
-        _ => baremark_sys::affinity::allowed_cpus().map_or(1, |cpus| cpus.len()),
-    };
+    made.vcpus = count(settings, "vcpus").unwrap_or_else(own_cpus);
     if let Some(Value::SizeBytes(size)) = settings.get("memory") {
         made.memory_bytes = size.0;
     }

@@ -13,7 +13,22 @@ pub struct Shipped {
 }
 
 /// All of them; the first is what `baremark` alone runs.
-pub const SHIPPED: &[Shipped] = &[Shipped { name: "standard", text: include_str!("../../../studies/standard.toml") }];
+pub const SHIPPED: &[Shipped] = &[
+    Shipped { name: "standard", text: include_str!("../../../studies/standard.toml") },
+    Shipped { name: "stream", text: include_str!("../../../studies/stream.toml") },
+    Shipped { name: "star-random-access", text: include_str!("../../../studies/star-random-access.toml") },
+    Shipped { name: "hpl", text: include_str!("../../../studies/hpl.toml") },
+    Shipped { name: "mmu-micro", text: include_str!("../../../studies/mmu-micro.toml") },
+    Shipped { name: "hpcc", text: include_str!("../../../studies/hpcc.toml") },
+    Shipped { name: "lammps-melt", text: include_str!("../../../studies/lammps-melt.toml") },
+    Shipped { name: "gromacs-water", text: include_str!("../../../studies/gromacs-water.toml") },
+    Shipped { name: "sysbench-cpu", text: include_str!("../../../studies/sysbench-cpu.toml") },
+    Shipped { name: "sysbench-memory", text: include_str!("../../../studies/sysbench-memory.toml") },
+    Shipped { name: "sysbench-threads", text: include_str!("../../../studies/sysbench-threads.toml") },
+    Shipped { name: "stress-ng", text: include_str!("../../../studies/stress-ng.toml") },
+    Shipped { name: "fio", text: include_str!("../../../studies/fio.toml") },
+    Shipped { name: "iperf3", text: include_str!("../../../studies/iperf3.toml") },
+];
 
 /// A study's text, and the name by which messages call it.
 pub struct Source {

@@ -13,6 +13,8 @@
     reason = "a test crate"
 )]
 
+#[path = "end_to_end/around.rs"]
+mod around;
 #[path = "end_to_end/arrows.rs"]
 mod arrows;
 #[path = "end_to_end/bench.rs"]
@@ -33,7 +35,11 @@ mod load;
 mod pages;
 #[path = "end_to_end/predict.rs"]
 mod predict;
+#[path = "end_to_end/programs.rs"]
+mod programs;
 #[path = "end_to_end/results.rs"]
 mod results;
 #[path = "end_to_end/scale.rs"]
 mod scale;
+#[path = "end_to_end/shipped.rs"]
+mod shipped;

@@ -25,8 +25,17 @@ pub struct Piped {
 impl Piped {
     /// Starts `command`.
     pub fn spawn(command: &mut Command) -> Result<Self, SiteError> {
+        Piped::started(command, libc::SIGKILL)
+    }
+
+    /// Starts a launcher, which is asked to end when the lab dies, so that it can end what it has launched elsewhere.
+    pub fn launch(command: &mut Command) -> Result<Self, SiteError> {
+        Piped::started(command, libc::SIGTERM)
+    }
+
+    fn started(command: &mut Command, at_death: libc::c_int) -> Result<Self, SiteError> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = spawn(command)?;
+        let mut child = spawn(command, at_death)?;
         let log = child.stderr.take().map(LogTail::of);
         Ok(Piped { child, log })
     }
@@ -50,6 +59,16 @@ impl Piped {
     /// Whether the child has ended by itself, without a complaint.
     pub fn ended_well(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(status)) if status.success())
+    }
+
+    /// Asks the child to end, and kills it when it has not after `limit`.
+    pub fn terminate(&mut self, limit: Duration) {
+        if let (Ok(None), Ok(pid)) = (self.child.try_wait(), libc::pid_t::try_from(self.child.id())) {
+            // SAFETY: kill takes two numbers; the child has not been waited for, so its number is still its own.
+            unsafe { libc::kill(pid, libc::SIGTERM) };
+            self.ends_within(limit);
+        }
+        self.kill();
     }
 
     /// Kills the child and waits until it is gone.
@@ -90,7 +109,8 @@ impl Ran {
 
     /// How it failed, in words, with the last thing that it said.
     pub fn failure(&self) -> String {
-        let last = self.said.iter().rev().find(|line| !line.is_empty()).map(|line| format!(": {line}"));
+        let says = |line: &&String| line.contains(char::is_alphanumeric);
+        let last = self.said.iter().rev().find(says).map(|line| format!(": {line}"));
         let how = self.status.map_or_else(|| "did not end in time".to_owned(), |status| status.to_string());
         format!("{how}{}", last.unwrap_or_default())
     }
@@ -99,7 +119,7 @@ impl Ran {
 /// Runs a short command without input to its end, at most `limit`.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Ran, SiteError> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = spawn(command)?;
+    let mut child = spawn(command, libc::SIGKILL)?;
     let mut tails: Vec<LogTail> = Vec::new();
     tails.extend(child.stdout.take().map(LogTail::of));
     tails.extend(child.stderr.take().map(LogTail::of));
@@ -117,12 +137,12 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Ran, SiteError> {
     Ok(Ran { status, said })
 }
 
-fn spawn(command: &mut Command) -> Result<Child, SiteError> {
+fn spawn(command: &mut Command, at_death: libc::c_int) -> Result<Child, SiteError> {
     command.process_group(0);
     let lab = std::process::id();
     // SAFETY: between fork and exec only async-signal-safe functions may run; prctl, getppid and the creation of an
     // error from a number allocate nothing.
-    unsafe { command.pre_exec(move || die_with(lab)) };
+    unsafe { command.pre_exec(move || die_with(lab, at_death)) };
     command.spawn().map_err(|source| SiteError::Io { what: format!("starting {}", program(command)), source })
 }
 
@@ -141,10 +161,10 @@ fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// Asks the kernel to kill this process when its parent dies, and checks that it has not died already.
-fn die_with(parent: u32) -> io::Result<()> {
+/// Asks the kernel for this signal when the parent dies, and checks that it has not died already.
+fn die_with(parent: u32, signal: libc::c_int) -> io::Result<()> {
     // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.
-    let rc = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    let rc = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) };
     if rc != 0 {
         return Err(io::Error::last_os_error());
     }

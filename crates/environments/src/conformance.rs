@@ -12,6 +12,7 @@ use baremark_model::wire::{
 };
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -116,6 +117,9 @@ fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
         page: PageSize::Small,
         host_backing: None,
         guest_tables: None,
+        parts: 1,
+        placement: Default::default(),
+        memory: Default::default(),
         parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(1 << 20)))]),
     };
     TrialSpec {
@@ -163,7 +167,8 @@ struct Talk {
 
 impl Talk {
     fn start(environment: &dyn Environment, place: &Place<'_>) -> Result<Self, String> {
-        let mut site = environment.start().map_err(|why| format!("a site did not start: {why}"))?;
+        let mut site =
+            environment.start(&AtomicBool::new(false)).map_err(|why| format!("a site did not start: {why}"))?;
         let Some(Link { mut from_agent, to_agent }) = site.link() else {
             return Err("a new site has no streams".to_owned());
         };

@@ -13,6 +13,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Where the program is seen in the container.
@@ -199,7 +200,7 @@ impl Environment for Container {
         self.way().map(drop)
     }
 
-    fn start(&self) -> Result<Box<dyn Site>, SiteError> {
+    fn start(&self, _interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
         for orphan in Folder::orphans("container") {
             self.remove(&orphan.name());
         }

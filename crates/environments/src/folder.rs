@@ -26,10 +26,15 @@ pub struct Folder {
 impl Folder {
     /// A new one, for a site of this kind.
     pub fn create(kind: &str) -> Result<Self, SiteError> {
+        Folder::create_in(&std::env::temp_dir(), kind)
+    }
+
+    /// A new one in `parent`, for a site of this kind.
+    pub fn create_in(parent: &Path, kind: &str) -> Result<Self, SiteError> {
         let lab = std::process::id();
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = std::env::temp_dir().join(format!("{}{lab}-{number}", prefix(kind)));
+            let path = parent.join(format!("{}{lab}-{number}", prefix(kind)));
             match Folder::make(&path, &path.with_extension("new")) {
                 Ok(lock) => return Ok(Folder { path, _lock: lock }),
                 // Left by an earlier process that had our number: the next name.

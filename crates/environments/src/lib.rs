@@ -4,12 +4,16 @@
 //! when its site is dropped.
 #![expect(unsafe_code, reason = "the child's death signal is set between fork and exec")]
 
+mod announced;
 mod child;
 pub mod conformance;
 pub mod container;
 mod cpio;
 mod folder;
 mod log_tail;
+pub mod mpi;
 pub mod native;
+mod patience;
 pub mod qemu;
+pub mod slurm;
 pub mod ssh;

@@ -6,6 +6,7 @@ use crate::child::Piped;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 
 /// The native environment: starts `program agent`.
 pub struct Native {
@@ -43,7 +44,7 @@ impl Environment for Native {
         })
     }
 
-    fn start(&self) -> Result<Box<dyn Site>, SiteError> {
+    fn start(&self, _interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
         self.probe()?;
         let mut command = Command::new(&self.program);
         command.arg("agent").envs(self.variables.iter().map(|(name, value)| (name, value)));

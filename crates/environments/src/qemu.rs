@@ -10,6 +10,7 @@
 
 use crate::child::Piped;
 use crate::cpio::Cpio;
+use crate::patience::receive;
 use baremark_model::credit::{self, Credit, ToGuest};
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
 use std::fs::{self, File};
@@ -17,10 +18,11 @@ use std::io::{self, PipeReader};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The emulator's program.
 const QEMU: &str = "qemu-system-x86_64";
@@ -213,23 +215,23 @@ impl Qemu {
     }
 
     /// Boots a guest and waits until its agent listens.
-    fn boot(&self, emulated: bool, limit: Duration) -> Result<QemuSite, SiteError> {
+    fn boot(&self, emulated: bool, limit: Duration, interrupt: &AtomicBool) -> Result<QemuSite, SiteError> {
         let mut guest = Piped::spawn(&mut self.command(emulated)?)?;
         let Some(streams) = guest.streams() else {
             let source = io::Error::from(io::ErrorKind::NotConnected);
             return Err(SiteError::Io { what: "piping to QEMU".to_owned(), source });
         };
-        match connect(streams, limit) {
+        match connect(streams, limit, interrupt) {
             Ok(link) => Ok(QemuSite { guest, link: Some(link) }),
             Err(why) => {
                 guest.kill();
                 let accel = if emulated { "emulated" } else { "KVM" };
                 let what = match why {
+                    NotThere::Other(why) => return Err(why),
                     NotThere::Ended => format!("the {accel} guest ended before its agent was there"),
                     NotThere::Silent => {
                         format!("the agent was not there {} s after the start of its {accel} guest", limit.as_secs())
                     }
-                    NotThere::Pipe(source) => return Err(SiteError::Io { what: "piping to QEMU".to_owned(), source }),
                 };
                 Err(SiteError::NotReady { what, log: guest.log() })
             }
@@ -237,9 +239,9 @@ impl Qemu {
     }
 
     /// Whether a guest reaches its agent within the test's limit when the processor runs it.
-    fn kvm_works(&self) -> bool {
+    fn kvm_works(&self, interrupt: &AtomicBool) -> bool {
         let device = File::options().read(true).write(true).open("/dev/kvm");
-        device.is_ok() && self.boot(false, self.settings.test_limit).is_ok()
+        device.is_ok() && self.boot(false, self.settings.test_limit, interrupt).is_ok()
     }
 }
 
@@ -273,17 +275,17 @@ impl Environment for Qemu {
         self.guest_is_there()
     }
 
-    fn emulated(&self) -> bool {
+    fn emulated(&self, interrupt: &AtomicBool) -> bool {
         match self.settings.accel {
             Accel::Kvm => false,
             Accel::Tcg => true,
-            Accel::Auto => *self.emulated.get_or_init(|| !self.kvm_works()),
+            Accel::Auto => *self.emulated.get_or_init(|| !self.kvm_works(interrupt)),
         }
     }
 
-    fn start(&self) -> Result<Box<dyn Site>, SiteError> {
+    fn start(&self, interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
         self.probe()?;
-        Ok(Box::new(self.boot(self.emulated(), self.settings.boot_limit)?))
+        Ok(Box::new(self.boot(self.emulated(interrupt), self.settings.boot_limit, interrupt)?))
     }
 }
 
@@ -304,13 +306,24 @@ enum NotThere {
     Ended,
     /// The time is over.
     Silent,
-    /// No pipe could be had.
-    Pipe(io::Error),
+    /// It could not be waited for.
+    Other(SiteError),
+}
+
+impl From<SiteError> for NotThere {
+    fn from(why: SiteError) -> Self {
+        NotThere::Other(why)
+    }
 }
 
 /// Carries frames between the guest's port and a pipe, once the guest says that it listens.
-fn connect((from_port, to_port): (ChildStdout, ChildStdin), limit: Duration) -> Result<Link, NotThere> {
-    let (from_agent, passed): (PipeReader, _) = io::pipe().map_err(NotThere::Pipe)?;
+fn connect(
+    (from_port, to_port): (ChildStdout, ChildStdin),
+    limit: Duration,
+    interrupt: &AtomicBool,
+) -> Result<Link, NotThere> {
+    let (from_agent, passed): (PipeReader, _) =
+        io::pipe().map_err(|source| SiteError::Io { what: "piping to QEMU".to_owned(), source })?;
     let credit = Arc::new(Credit::default());
     let granted = Arc::clone(&credit);
     let (ready, is_ready) = sync_channel(1);
@@ -319,7 +332,7 @@ fn connect((from_port, to_port): (ChildStdout, ChildStdin), limit: Duration) -> 
         let tell = move || ready.send(()).unwrap_or_default();
         credit::from_guest(from_port, tell, passed, &granted)
     });
-    match is_ready.recv_timeout(limit) {
+    match receive(&is_ready, Instant::now() + limit, interrupt)? {
         Ok(()) => {
             let to_agent = Box::new(ToGuest { port: to_port, credit });
             Ok(Link { from_agent: Box::new(from_agent), to_agent })

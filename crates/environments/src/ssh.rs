@@ -7,12 +7,14 @@
 //! hexadecimal hash and a path of harmless characters.
 
 use crate::child::{self, Piped};
+use crate::patience::receive;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -103,13 +105,14 @@ impl Ssh {
     }
 
     /// The keeper that is there, or a new one when there is none or its connection has ended.
-    fn keeper(&self) -> Result<Arc<Keeper>, SiteError> {
+    fn keeper(&self, interrupt: &AtomicBool) -> Result<Arc<Keeper>, SiteError> {
         let mut kept = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(keeper) = kept.as_ref().filter(|keeper| keeper.is_there()) {
             return Ok(Arc::clone(keeper));
         }
         let limit = self.connect_limit() + self.settings.push_limit.unwrap_or(Duration::from_secs(120));
-        let keeper = Arc::new(Keeper::send(&self.program, self.command(), &self.settings.destination, limit)?);
+        let way = Way { destination: &self.settings.destination, limit, interrupt };
+        let keeper = Arc::new(Keeper::send(&self.program, self.command(), &way)?);
         *kept = Some(Arc::clone(&keeper));
         Ok(keeper)
     }
@@ -145,8 +148,8 @@ impl Environment for Ssh {
         Err(Missing { what: format!("{destination} is {machine}"), remedy })
     }
 
-    fn start(&self) -> Result<Box<dyn Site>, SiteError> {
-        let keeper = self.keeper()?;
+    fn start(&self, interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
+        let keeper = self.keeper(interrupt)?;
         let number = keeper.next_number();
         let mut command = self.command();
         command.arg(remote(AGENT, &[&keeper.folder, &keeper.hash, &number.to_string()]));
@@ -210,9 +213,17 @@ struct Talk {
     next: u64,
 }
 
+/// Where the program goes, and what ends the try.
+struct Way<'w> {
+    destination: &'w str,
+    limit: Duration,
+    interrupt: &'w AtomicBool,
+}
+
 impl Keeper {
-    /// Brings the program there, within `limit`.
-    fn send(program: &PathBuf, mut ssh: Command, destination: &str, limit: Duration) -> Result<Self, SiteError> {
+    /// Brings the program there.
+    fn send(program: &PathBuf, mut ssh: Command, way: &Way<'_>) -> Result<Self, SiteError> {
+        let &Way { destination, limit, interrupt } = way;
         let what = || format!("reading {}", program.display());
         let content = fs::read(program).map_err(|source| SiteError::Io { what: what(), source })?;
         let mut hasher = DefaultHasher::new();
@@ -227,7 +238,7 @@ impl Keeper {
         // A thread of its own, so that a machine that reads nothing cannot hold us beyond the limit.
         let sender = thread::spawn(move || to.write_all(&content).and_then(|()| to.flush()).map(|()| to));
         let deadline = Instant::now() + limit;
-        while let Ok(line) = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        while let Ok(line) = receive(&lines, deadline, interrupt)? {
             let Some(folder) = line.strip_prefix("ready ") else { continue };
             let harmless = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
             let (true, Ok(Ok(to))) = (folder.starts_with('/') && folder.bytes().all(harmless), sender.join()) else {

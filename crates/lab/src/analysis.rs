@@ -11,6 +11,7 @@ use baremark_model::descriptor::{Better, Descriptor};
 use baremark_model::document::{
     Document, EstimateRow, FORMAT, FlagRow, LookRow, Outcome, RatioRow, RunHead, SensitivityRow, TrialArm, TrialRow,
 };
+use baremark_model::imported::Imported;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
 use baremark_model::seam::Sample;
@@ -50,6 +51,8 @@ pub struct Run {
     pub trials: Vec<Finished>,
     /// Its looks.
     pub looks: Vec<LookRow>,
+    /// What other programs observed meanwhile.
+    pub imported: Vec<Imported>,
 }
 
 /// The document of a run.
@@ -95,14 +98,26 @@ fn head(run: &Run) -> RunHead {
     }
 }
 
-/// What all arms have in common and is no factor of the study.
+/// What all arms have in common and is no factor of the study; of several workloads, what all arms of each have, as
+/// `KIND.key`.
 fn parameters(plan: &Plan) -> BTreeMap<String, String> {
+    if plan.workloads.is_empty() {
+        return common(plan, &plan.workload);
+    }
+    let of = |kind: &str| -> Vec<(String, String)> {
+        common(plan, kind).into_iter().map(|(key, value)| (format!("{kind}.{key}"), value)).collect()
+    };
+    plan.workloads.iter().flat_map(|workload| of(&workload.kind)).collect()
+}
+
+fn common(plan: &Plan, kind: &str) -> BTreeMap<String, String> {
     let of_arm = |arm: &ResolvedArm| -> BTreeMap<String, String> {
         let own = arm.parameters.iter().map(|(key, value)| (key.clone(), value.to_string()));
-        let shared = [("ranks".to_owned(), arm.ranks.to_string()), ("page".to_owned(), arm.page.to_string())];
+        let shared = [("ranks".to_owned(), arm.all_ranks().to_string()), ("page".to_owned(), arm.page.to_string())];
         own.chain(shared).collect()
     };
-    let mut arms = plan.arms.iter().map(|planned| of_arm(&planned.arm));
+    let own = (0..plan.arms.len()).filter(|&arm| plan.workload_of(arm) == kind);
+    let mut arms = own.map(|arm| of_arm(&plan.arms[arm].arm));
     let mut common = arms.next().unwrap_or_default();
     for other in arms {
         common.retain(|key, value| other.get(key) == Some(value));
@@ -121,6 +136,22 @@ fn metrics_of(trial: &Finished) -> Vec<String> {
     keys
 }
 
+/// Of each member of an ensemble alone, the median of every metric over the phases of `arm`.
+fn members(trial: &Finished, arm: usize, metrics: &[String]) -> Vec<Vec<Sample>> {
+    let Some(result) = trial.counted() else { return Vec::new() };
+    let phases: Vec<_> = result.phases.iter().filter(|phase| phase.arm == arm).collect();
+    let count = phases.iter().map(|phase| phase.members.len()).max().unwrap_or(0);
+    let of_member = |member: usize| {
+        let values = |metric: &str| -> Vec<f64> {
+            let own = phases.iter().filter_map(|phase| phase.members.get(member));
+            own.filter_map(|own| own.samples.iter().find(|sample| sample.metric == metric).map(|s| s.value)).collect()
+        };
+        let sample = |metric: &String| Some(Sample { metric: metric.clone(), value: median(&values(metric))? });
+        metrics.iter().filter_map(sample).collect()
+    };
+    (0..count).map(of_member).collect()
+}
+
 fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
     let metrics = metrics_of(trial);
     let records = trial.result.as_ref().map(|result| result.arms.as_slice()).unwrap_or_default();
@@ -137,6 +168,8 @@ fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
         phases: trial.phases(index, plan.metric_of(arm)),
         counters: records.get(index).map(|record| record.counters.clone()).unwrap_or_default(),
         mmu: records.get(index).and_then(|record| record.executor.mmu.clone()),
+        placed: records.get(index).map(|record| record.placed.clone()),
+        members: members(trial, index, &metrics),
     };
     TrialRow {
         block: trial.block,
@@ -197,25 +230,40 @@ fn estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<EstimateRow> {
     rows
 }
 
-/// Every ratio of the plan: those that the study asks for are judged as one family, those that explain as another.
+/// Every ratio of the plan, in its order, then those of other metrics: what the study asks for is judged as one family,
+/// what explains as another, other metrics as a third.
 fn ratios(plan: &Plan, trials: &[Finished]) -> Vec<RatioRow> {
-    let mut rows: Vec<(usize, RatioRow)> = family(plan, trials, true);
-    rows.extend(family(plan, trials, false));
+    let of = |asked: bool| -> Vec<(usize, &str)> {
+        let pairs = (0..plan.pairs.len()).filter(|&pair| plan.pairs[pair].asked == asked);
+        pairs.map(|pair| (pair, plan.metric_of(plan.pairs[pair].denominator))).collect()
+    };
+    let mut rows: Vec<(usize, RatioRow)> = family(plan, trials, &of(true));
+    rows.extend(family(plan, trials, &of(false)));
     rows.sort_by_key(|(pair, _)| *pair);
+    let others: Vec<(usize, &str)> = of(true)
+        .into_iter()
+        .flat_map(|(pair, headline)| {
+            let kind = plan.workload_of(plan.pairs[pair].denominator);
+            let also = plan.also.get(kind).map_or(&[][..], Vec::as_slice);
+            also.iter().map(String::as_str).filter(move |metric| *metric != headline).map(move |metric| (pair, metric))
+        })
+        .collect();
+    rows.extend(family(plan, trials, &others));
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-fn family(plan: &Plan, trials: &[Finished], asked: bool) -> Vec<(usize, RatioRow)> {
+fn family(plan: &Plan, trials: &[Finished], members: &[(usize, &str)]) -> Vec<(usize, RatioRow)> {
     let delta = plan.design.delta.0;
-    let members = (0..plan.pairs.len()).filter(|&pair| plan.pairs[pair].asked == asked);
-    let series: Vec<(usize, Vec<f64>)> = members.map(|pair| (pair, tally::log_ratios(plan, trials, pair))).collect();
-    let paired: Vec<Option<PairedRatio>> = series.iter().map(|(_, logs)| PairedRatio::new(logs)).collect();
+    let series: Vec<Vec<Observation<'_>>> =
+        members.iter().map(|(pair, metric)| tally::observations_of(plan, trials, *pair, metric)).collect();
+    let logs = |seen: &Vec<Observation<'_>>| seen.iter().map(|seen| seen.log_ratio).collect::<Vec<f64>>();
+    let paired: Vec<Option<PairedRatio>> = series.iter().map(|seen| PairedRatio::new(&logs(seen))).collect();
     let known: Vec<(&PairedRatio, f64)> = paired.iter().flatten().map(|ratio| (ratio, delta)).collect();
     let Family { confidence, judged } = judge(&known, RATE);
     let mut judged = judged.into_iter();
     let mut rows = Vec::new();
-    for ((pair, logs), ratio) in series.iter().zip(&paired) {
-        let mut row = empty_row(plan, *pair, logs.len(), confidence);
+    for (((pair, metric), seen), ratio) in members.iter().zip(&series).zip(&paired) {
+        let mut row = empty_row(plan, *pair, metric, seen.len(), confidence);
         if let Some((ratio, judged)) = ratio.as_ref().and_then(|ratio| Some((ratio, judged.next()?))) {
             fill(&mut row, ratio, &judged, plan);
             let Pair { numerator, denominator, .. } = plan.pairs[*pair];
@@ -225,17 +273,17 @@ fn family(plan: &Plan, trials: &[Finished], asked: bool) -> Vec<(usize, RatioRow
                     "no verdict: an emulated machine exercises the mechanics and is no measure of a cost".to_owned();
                 row.more_blocks = None;
             }
-            row.sensitivity = sensitivity(plan, trials, *pair, &row, confidence);
+            row.sensitivity = sensitivity(plan, seen, &row, confidence);
         }
         rows.push((*pair, row));
     }
     rows
 }
 
-fn empty_row(plan: &Plan, pair: usize, blocks: usize, confidence: f64) -> RatioRow {
+fn empty_row(plan: &Plan, pair: usize, metric: &str, blocks: usize, confidence: f64) -> RatioRow {
     let Pair { numerator, denominator, contrast, .. } = plan.pairs[pair];
     RatioRow {
-        metric: plan.metric_of(denominator).to_owned(),
+        metric: metric.to_owned(),
         treatment: plan.arms[numerator].treatment.clone(),
         relative_to: plan.arms[denominator].treatment.clone(),
         contrast,
@@ -298,8 +346,7 @@ pub(crate) fn words(verdict: &Verdict, delta: Share, contrast: Contrast) -> (Out
 }
 
 /// The same ratio without flagged trials, by the other estimators, and by which arm began.
-fn sensitivity(plan: &Plan, trials: &[Finished], pair: usize, row: &RatioRow, confidence: f64) -> Vec<SensitivityRow> {
-    let observations = tally::observations(plan, trials, pair);
+fn sensitivity(plan: &Plan, observations: &[Observation<'_>], row: &RatioRow, confidence: f64) -> Vec<SensitivityRow> {
     let logs = |keep: &dyn Fn(&Observation<'_>) -> bool| -> Vec<f64> {
         observations.iter().filter(|seen| keep(seen)).map(|seen| seen.log_ratio).collect()
     };

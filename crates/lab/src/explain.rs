@@ -48,7 +48,7 @@ const COUNTED: &[Row] = &[
         advice: "it is never inside a timed phase",
     },
     Row {
-        what: "time that the exits take at the price of such an entry",
+        what: "time that the exits would take if each cost as much as such an entry",
         unit: "%",
         quantity: |trial, arm| Some(per_second(trial, arm, "exits")? * empty_run_us(trial, arm)? / 1e6 * 100.0),
         advice: "",

@@ -17,4 +17,5 @@ pub mod overhead;
 pub mod price;
 pub mod scale;
 pub mod schedule;
+pub mod search;
 pub mod tally;

@@ -66,7 +66,10 @@ pub struct AgentLink<'i> {
 impl<'i> AgentLink<'i> {
     /// Starts an agent and greets it.
     pub fn start(environment: &dyn Environment, interrupt: &'i AtomicBool) -> Result<Self, LinkError> {
-        let mut site = environment.start()?;
+        let mut site = environment.start(interrupt).map_err(|why| match why {
+            SiteError::Interrupted => LinkError::Interrupted,
+            why => LinkError::Site(why),
+        })?;
         let Some(mut link) = site.link() else {
             return Err(LinkError::OutOfTurn("its site has no streams".to_owned()));
         };

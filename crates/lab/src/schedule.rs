@@ -3,6 +3,9 @@
 //! Every choice follows from the plan's seed and the trial's place, never from what happened before: a resumed run goes
 //! on with just the trials that an undisturbed one would have had.
 
+use baremark_model::arm::ResolvedArm;
+use baremark_model::command::TIMEOUT;
+use baremark_model::descriptor::Value;
 use baremark_model::plan::{Cell, Plan};
 use baremark_model::wire::{ArmSpec, Member, TrialSpec};
 use baremark_stats::Rng;
@@ -38,12 +41,15 @@ pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
         workload: plan.workload_of(arms[0]).to_owned(),
         arms: arms
             .iter()
-            .map(|&arm| ArmSpec { members: vec![Member { count: 1, arm: plan.arms[arm].arm.clone() }] })
+            .map(|&arm| {
+                let arm = plan.arms[arm].arm.clone();
+                ArmSpec { members: vec![Member { count: u32::try_from(arm.parts).unwrap_or(u32::MAX), arm }] }
+            })
             .collect(),
         schedule,
         allocation_order,
         phase_ns: plan.design.phase.0,
-        watchdog_ns: watchdog_ns(plan.design.phase.0),
+        watchdog_ns: arms.iter().map(|&arm| watchdog_ns(plan.design.phase.0, &plan.arms[arm].arm)).max().unwrap_or(0),
         // Elsewhere the agent takes the CPUs that it finds.
         cpus: if plan.environment_of(plan.cells[cell]) == "native" { plan.cpus.clone() } else { Vec::new() },
         seed: rng.next_u64(),
@@ -51,8 +57,13 @@ pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
     }
 }
 
-/// A run that takes this much longer than a phase is not slow, it hangs.
-fn watchdog_ns(phase_ns: u64) -> u64 {
+/// A run that takes this much longer than a phase is not slow, it hangs. A program has its own time-out, at which the agent
+/// ends it, and may have been prepared for as long before.
+fn watchdog_ns(phase_ns: u64, arm: &ResolvedArm) -> u64 {
     const LEAST: u64 = 10_000_000_000;
-    phase_ns.saturating_mul(20).saturating_add(LEAST)
+    let phase = phase_ns.saturating_mul(20).saturating_add(LEAST);
+    match arm.parameters.get(TIMEOUT.key) {
+        Some(Value::TimeNs(timeout)) => timeout.0.saturating_mul(2).saturating_add(phase),
+        _ => phase,
+    }
 }

@@ -97,13 +97,22 @@ impl Observation<'_> {
 
 /// The observations of `pair`, one for each block in which both arms count, in order of blocks.
 pub(crate) fn observations<'t>(plan: &Plan, trials: &'t [Finished], pair: usize) -> Vec<Observation<'t>> {
+    observations_of(plan, trials, pair, plan.metric_of(plan.pairs[pair].denominator))
+}
+
+/// As [`observations`], of any metric.
+pub(crate) fn observations_of<'t>(
+    plan: &Plan,
+    trials: &'t [Finished],
+    pair: usize,
+    metric: &str,
+) -> Vec<Observation<'t>> {
     let Pair { numerator, denominator, interleaved, .. } = plan.pairs[pair];
     let places = match interleaved {
         true => plan.cells.iter().position(|&cell| cell == Cell::Pair(pair)).map(|cell| ((cell, 0), (cell, 1))),
         false => place_of(plan, denominator).zip(place_of(plan, numerator)),
     };
     let Some((below, above)) = places else { return Vec::new() };
-    let metric = plan.metric_of(denominator);
     let by_block = |(cell, arm): (usize, usize)| -> BTreeMap<u64, (&'t Finished, f64)> {
         let of_cell = trials.iter().filter(|trial| trial.cell == cell);
         of_cell.filter_map(|trial| Some((trial.block, (trial, trial.median(arm, metric)?)))).collect()

@@ -52,6 +52,8 @@ pub(crate) struct Actor {
     /// Of the operation, all in ns of the load's clock.
     pub(crate) intended: u64,
     pub(crate) begun: u64,
+    /// When its current request was written.
+    pub(crate) sent: u64,
     /// When its first event came, for a stream; 0 before.
     pub(crate) first_event: u64,
     /// When it gives up.
@@ -82,6 +84,7 @@ impl Actor {
             retried: false,
             intended: 0,
             begun: 0,
+            sent: 0,
             first_event: 0,
             deadline: 0,
             armed: 0,

@@ -74,10 +74,30 @@ impl Arrival {
     }
 }
 
+/// How unit-rate points become time.
+enum Pace {
+    Curve(Curve),
+    /// So much had been asked by a moment, and this level holds since.
+    Dial {
+        since_s: f64,
+        asked: f64,
+        level: f64,
+    },
+}
+
+impl Pace {
+    fn time_of(&self, point: f64) -> Option<f64> {
+        match self {
+            Pace::Curve(curve) => curve.time_of(point),
+            Pace::Dial { since_s, asked, level } => (*level > 0.0).then(|| since_s + (point - asked).max(0.0) / level),
+        }
+    }
+}
+
 /// The intended starts of one shard, ascending.
 pub(crate) struct Starts {
     arrival: Arrival,
-    curve: Curve,
+    pace: Pace,
     rng: Rng,
     /// Arrivals of all shards so far, and the unit-rate point of the last.
     index: u64,
@@ -87,8 +107,32 @@ pub(crate) struct Starts {
 }
 
 impl Starts {
-    pub(crate) fn new(arrival: Arrival, curve: Curve, seed: u64, (shard, shards): (u64, u64)) -> Starts {
-        Starts { arrival, curve, rng: Rng::stream(seed, ARRIVALS), index: 0, point: 0.0, shard, shards }
+    pub(crate) fn new(arrival: Arrival, curve: Curve, seed: u64, shard: (u64, u64)) -> Starts {
+        Starts::at_pace(arrival, Pace::Curve(curve), seed, shard)
+    }
+
+    /// Starts whose level is 0 until it is changed.
+    pub(crate) fn dialled(arrival: Arrival, seed: u64, shard: (u64, u64)) -> Starts {
+        Starts::at_pace(arrival, Pace::Dial { since_s: 0.0, asked: 0.0, level: 0.0 }, seed, shard)
+    }
+
+    fn at_pace(arrival: Arrival, pace: Pace, seed: u64, (shard, shards): (u64, u64)) -> Starts {
+        Starts { arrival, pace, rng: Rng::stream(seed, ARRIVALS), index: 0, point: 0.0, shard, shards }
+    }
+
+    /// Changes the level of a dialled pace from `at_s` on; returns when the start that was to come next now comes.
+    pub(crate) fn change(&mut self, at_s: f64, to: f64) -> Option<u64> {
+        if let Pace::Dial { since_s, asked, level } = &mut self.pace {
+            *asked += (at_s - *since_s).max(0.0) * *level;
+            (*since_s, *level) = (at_s, to);
+        }
+        self.time()
+    }
+
+    fn time(&self) -> Option<u64> {
+        let seconds = self.pace.time_of(self.point)?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+        Some((seconds * 1e9).round() as u64)
     }
 
     fn step(&mut self) {
@@ -115,9 +159,7 @@ impl Iterator for Starts {
             let mine = self.index % self.shards == self.shard;
             self.step();
             if mine {
-                let seconds = self.curve.time_of(self.point)?;
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
-                return Some((seconds * 1e9).round() as u64);
+                return self.time();
             }
         }
     }
@@ -159,6 +201,25 @@ mod tests {
             parts.sort_unstable();
             assert_eq!(whole, parts);
         }
+    }
+
+    /// The level can be changed at any moment; what had been asked by then stays asked, to the fraction of a start.
+    #[test]
+    fn a_dialled_pace_follows_its_level() {
+        let mut dialled = Starts::dialled(Arrival::Constant, 5, (0, 1));
+        assert_eq!(dialled.next(), None, "nothing at level 0");
+        let mut at = dialled.change(1.0, 10.0);
+        let mut times = Vec::new();
+        while let Some(ns) = at.filter(|ns| *ns < 1_450_000_000) {
+            times.push(ns / 1_000_000);
+            at = dialled.next();
+        }
+        assert_eq!(times, [1000, 1100, 1200, 1300, 1400]);
+        // Half a start has been asked by 1.45 s; the other half takes 25 ms at twice the rate.
+        assert_eq!(dialled.change(1.45, 20.0), Some(1_475_000_000));
+        assert_eq!(dialled.next(), Some(1_525_000_000));
+        assert_eq!(dialled.change(1.5, 0.0), None);
+        assert_eq!(dialled.change(9.0, 20.0), Some(9_025_000_000));
     }
 
     #[test]

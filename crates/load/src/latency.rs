@@ -48,6 +48,12 @@ impl Latencies {
         self.0.len()
     }
 
+    /// How many were longer than `ns`, to the histogram's precision.
+    #[must_use]
+    pub fn count_above(&self, ns: u64) -> u64 {
+        if ns >= LONGEST_NS { 0 } else { self.0.count_between(self.0.next_non_equivalent(ns), u64::MAX) }
+    }
+
     /// Adds all of `other`, exactly.
     pub fn merge(&mut self, other: &Latencies) {
         // Both have the same bounds, or auto-resizing makes room: an addition cannot fail.

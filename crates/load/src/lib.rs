@@ -7,6 +7,7 @@
 
 mod actor;
 pub mod arrival;
+pub mod dial;
 pub mod document;
 mod epoll;
 pub mod failure;
@@ -15,10 +16,12 @@ mod http1;
 pub mod latency;
 pub mod load;
 pub mod profile;
+pub mod reading;
 pub mod record;
 mod rng;
 pub mod scenario;
 mod template;
+mod told;
 pub mod transport;
 pub mod url;
 mod worker;

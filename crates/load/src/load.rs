@@ -4,11 +4,13 @@
 //! how many threads and connections. Everything that can be refused is refused by [`Engine::new`], before a byte is sent.
 
 use crate::arrival::Arrival;
+use crate::dial::Control;
 use crate::epoll;
 use crate::latency::HistogramError;
 use crate::profile::{Curve, Profile, ProfileError};
 use crate::record::{MergeError, Part, SecondPart};
 use crate::scenario::Scenario;
+use crate::told::Told;
 use crate::transport::{Trust, TrustError};
 use crate::url::UrlError;
 use crate::worker::{Tick, Worker};
@@ -188,6 +190,10 @@ pub struct Engine {
     /// Of each thread.
     pub(crate) most_connections: usize,
     pub(crate) interrupt: Arc<AtomicBool>,
+    /// Set by a dial, which then has the level in its hand.
+    pub(crate) control: Option<Arc<Control>>,
+    /// Values that one user's answers tell of and others hear.
+    pub(crate) told: Told,
 }
 
 /// Descriptors for everything that is no connection.
@@ -221,7 +227,8 @@ impl Engine {
         let targets = targets(&load)?;
         let pool = if matches!(load.drive, Drive::Open { .. }) { Pool::Shared } else { load.pool };
         let most_connections = load.connections.div_ceil(load.threads);
-        Ok(Engine { load, curve, targets, pool, most_connections, interrupt })
+        let told = Told::default();
+        Ok(Engine { load, curve, targets, pool, most_connections, interrupt, control: None, told })
     }
 
     /// The load, with what was settled.

@@ -97,6 +97,9 @@ pub struct OperationPart {
     pub within_limit: u64,
     /// Delays that kept their limit.
     pub delay_within_limit: u64,
+    /// Those meant to start, loops beside users apart.
+    #[serde(default)]
+    pub intended: u64,
     /// Failures by kind, in the order of [`Failure::ALL`].
     pub failures: [u64; Failure::ALL.len()],
 }
@@ -192,6 +195,7 @@ impl OperationPart {
         self.raw.merge(&other.raw);
         self.delay.merge(&other.delay);
         self.within_limit += other.within_limit;
+        self.intended += other.intended;
         self.delay_within_limit += other.delay_within_limit;
         for (count, theirs) in self.failures.iter_mut().zip(&other.failures) {
             *count += theirs;

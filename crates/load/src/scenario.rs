@@ -139,6 +139,8 @@ pub(crate) struct Request {
     pub(crate) events: Option<Stream>,
     /// The time at which what the answer tells happened.
     pub(crate) delay: Option<Delay>,
+    /// Values of the answer that others are to hear of.
+    pub(crate) tells: Option<JsonPath>,
     pub(crate) timeout: Option<Nanos>,
     /// Made for each value of this variable's list, at most so many.
     pub(crate) each: Option<(usize, usize)>,
@@ -189,12 +191,21 @@ pub(crate) enum Pick {
     Count,
 }
 
-/// A time in the answer, in units of so many nanoseconds since 1970.
+/// A delay that an answer shows.
 #[derive(Clone, Debug)]
 pub(crate) struct Delay {
     pub(crate) path: JsonPath,
-    pub(crate) unit_ns: f64,
+    pub(crate) since: Since,
     pub(crate) limit: Option<Nanos>,
+}
+
+/// What a delay counts from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Since {
+    /// The time in the answer, in units of so many nanoseconds since 1970.
+    Clock(f64),
+    /// The sending of the request whose answer told of the same value.
+    Told,
 }
 
 /// `a.b[0].c`, `items[*].id`: keys, indices and all of a list.
@@ -326,6 +337,7 @@ impl Request {
             extract: Vec::new(),
             events: None,
             delay: None,
+            tells: None,
             timeout: None,
             each: None,
             fixed: None,

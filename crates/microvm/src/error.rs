@@ -1,5 +1,6 @@
 //! Why a microVM could not be had, with what would help.
 
+use baremark_sys::affinity::Seat;
 use std::io;
 use std::path::PathBuf;
 
@@ -56,10 +57,10 @@ pub enum Error {
         remedy: String,
     },
     /// A rank's thread could not be pinned.
-    #[error("cannot pin a rank to CPU {cpu}: name CPUs that this process may use (taskset -p, cpusets)")]
+    #[error("cannot pin a rank to {seat}: name CPUs that this process may use (taskset -p, cpusets)")]
     Pin {
         /// The CPU.
-        cpu: usize,
+        seat: Seat,
         /// What the system said.
         #[source]
         source: io::Error,

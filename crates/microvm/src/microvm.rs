@@ -11,8 +11,10 @@ use crate::space::Refusal;
 use crate::touch::Touch;
 use crate::vcpu::Stop;
 use baremark_model::arm::{GuestTables, PageSize};
+use baremark_model::placement::Placement;
 use baremark_model::seam::{Audit, Body, Executor, ExecutorFacts, Fault, RankTime, RunRecord, Work};
 use baremark_model::team::Team;
+use baremark_sys::affinity::Seat;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,8 +27,10 @@ const TOUCH_BYTES: usize = 64 << 20;
 /// What a microVM is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// One rank is pinned to each of these CPUs.
+    /// One rank for each of these CPUs.
     pub cpus: Vec<usize>,
+    /// Whether each is pinned to its CPU, or the operating system moves them.
+    pub placement: Placement,
     /// The page size of the guest's own page tables.
     pub guest_page: PageSize,
     /// How the guest's leaf tables lie in its memory.
@@ -43,6 +47,7 @@ impl Config {
     pub fn new(cpus: Vec<usize>) -> Self {
         Config {
             cpus,
+            placement: Placement::Numbered,
             guest_page: PageSize::Large,
             guest_tables: GuestTables::Contiguous,
             watchdog: Duration::from_secs(10),
@@ -92,7 +97,7 @@ impl Microvm {
             tables: config.guest_tables,
             seed: config.seed,
         })?);
-        let ranks = start_ranks(&machine, &config.cpus)?;
+        let ranks = start_ranks(&machine, &seats(config))?;
         let facts = facts(config, &machine, &ranks);
         let mut microvm = Microvm {
             ranks,
@@ -302,11 +307,17 @@ fn add(mut sum: Audit, more: Audit) -> Audit {
     sum
 }
 
+/// Where each rank's thread may run.
+fn seats(config: &Config) -> Vec<Seat> {
+    let seat = |&cpu: &usize| if config.placement.pins() { Seat::Cpu(cpu) } else { Seat::Anywhere };
+    config.cpus.iter().map(seat).collect()
+}
+
 /// All threads first, then all answers: vCPUs are made side by side. Every thread that was started is heard, so that none
 /// stays behind when another could not start.
-fn start_ranks(machine: &Arc<Machine>, cpus: &[usize]) -> Result<Vec<Rank>, Error> {
+fn start_ranks(machine: &Arc<Machine>, seats: &[Seat]) -> Result<Vec<Rank>, Error> {
     let starting: Vec<_> =
-        cpus.iter().enumerate().map(|(number, cpu)| Starting::spawn(machine.clone(), number, *cpu)).collect();
+        seats.iter().enumerate().map(|(number, seat)| Starting::spawn(machine.clone(), number, *seat)).collect();
     let ranks: Vec<_> = starting.into_iter().map(|starting| starting.and_then(Starting::ready)).collect();
     ranks.into_iter().collect()
 }
@@ -339,7 +350,7 @@ fn facts(config: &Config, machine: &Machine, ranks: &[Rank]) -> ExecutorFacts {
     ExecutorFacts {
         name: "microvm".into(),
         ranks: ranks.len(),
-        cpus: config.cpus.clone(),
+        cpus: if config.placement.pins() { config.cpus.clone() } else { Vec::new() },
         runs_body: true,
         virtual_machine: true,
         mmu: Some(mmu.to_string()),

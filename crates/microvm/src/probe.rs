@@ -8,7 +8,7 @@ use crate::machine::{self, DEVICE, NEEDED};
 use crate::microvm::{Config, Microvm};
 use crate::mmu::{MmuVirtualization, mmu_virtualization_in};
 use baremark_model::seam::Executor;
-use baremark_sys::affinity::allowed_cpus;
+use baremark_sys::affinity::{Seat, allowed_cpus};
 use kvm_ioctls::{Cap, Kvm};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -108,7 +108,7 @@ fn trial() -> Result<Option<u64>, Error> {
 }
 
 fn first_run() -> Result<Option<u64>, Error> {
-    let cpus = allowed_cpus().map_err(|source| Error::Pin { cpu: 0, source })?;
+    let cpus = allowed_cpus().map_err(|source| Error::Pin { seat: Seat::Anywhere, source })?;
     let config = Config { watchdog: TRIAL_WATCHDOG, ..Config::new(cpus.into_iter().take(1).collect()) };
     let microvm = Microvm::start(&config)?;
     Ok(microvm.facts().notes.get("first_run_us").and_then(|us| us.parse().ok()))

@@ -11,7 +11,7 @@ use crate::machine::Machine;
 use crate::stats::{Meter, Source};
 use crate::vcpu::{Counts, Stop, Vcpu};
 use baremark_model::seam::RankTime;
-use baremark_sys::affinity::pin_current_thread;
+use baremark_sys::affinity::Seat;
 use baremark_sys::clock::ticks;
 use std::os::unix::thread::JoinHandleExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -98,8 +98,8 @@ pub(crate) struct Starting {
 }
 
 impl Starting {
-    /// Starts the thread of rank `number` on `cpu`.
-    pub(crate) fn spawn(machine: Arc<Machine>, number: usize, cpu: usize) -> Result<Self, Error> {
+    /// Starts the thread of rank `number` at `seat`.
+    pub(crate) fn spawn(machine: Arc<Machine>, number: usize, seat: Seat) -> Result<Self, Error> {
         let signal = kick::signal()?;
         let desk =
             Arc::new(Desk { slot: Mutex::new(Slot::Empty), changed: Condvar::new(), stop: AtomicBool::new(false) });
@@ -107,7 +107,7 @@ impl Starting {
         let own = desk.clone();
         let thread = thread::Builder::new()
             .name(format!("rank {number}"))
-            .spawn(move || live(machine, number, cpu, &own, tell))
+            .spawn(move || live(machine, number, seat, &own, tell))
             .map_err(|source| Error::Thread { rank: number, source })?;
         Ok(Starting { number, desk, thread, signal, ready })
     }
@@ -208,8 +208,8 @@ impl Desk {
 }
 
 /// A rank's thread.
-fn live(machine: Arc<Machine>, number: usize, cpu: usize, desk: &Desk, tell: mpsc::SyncSender<Result<Ready, Error>>) {
-    let (mut vcpu, ready) = match settle(machine, number, cpu) {
+fn live(machine: Arc<Machine>, number: usize, seat: Seat, desk: &Desk, tell: mpsc::SyncSender<Result<Ready, Error>>) {
+    let (mut vcpu, ready) = match settle(machine, number, seat) {
         Ok(settled) => settled,
         Err(error) => return drop(tell.send(Err(error))),
     };
@@ -233,8 +233,8 @@ fn live(machine: Arc<Machine>, number: usize, cpu: usize, desk: &Desk, tell: mps
 }
 
 /// Pins the thread and makes its vCPU.
-fn settle(machine: Arc<Machine>, number: usize, cpu: usize) -> Result<(Vcpu, Ready), Error> {
-    pin_current_thread(cpu).map_err(|source| Error::Pin { cpu, source })?;
+fn settle(machine: Arc<Machine>, number: usize, seat: Seat) -> Result<(Vcpu, Ready), Error> {
+    seat.take().map_err(|source| Error::Pin { seat, source })?;
     kick::unblock(kick::signal()?);
     let whole = if number == 0 { machine.stats.clone() } else { None };
     let mut vcpu = Vcpu::new(machine, number)?;

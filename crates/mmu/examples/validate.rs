@@ -5,6 +5,6 @@ use baremark_mmu::predict::Effort;
 use baremark_mmu::show;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    print!("{}", show::validation(Effort::default())?.text);
+    print!("{}", show::validation(Effort::VALIDATION)?.text);
     Ok(())
 }

@@ -33,6 +33,7 @@ pub mod scheme;
 pub mod sets;
 pub mod show;
 pub mod simulator;
+pub mod spread;
 pub mod stream;
 pub mod tables;
 pub mod time;

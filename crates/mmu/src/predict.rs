@@ -16,6 +16,10 @@ use crate::stream::{Dependence, Stream};
 use crate::tables::Placement;
 use crate::time;
 
+/// Of the lines that data and low entries take one in 2^THINNING is simulated ([`Setup::thinning`]); `make bench-mmu` prints
+/// what that misses and what it saves.
+pub const THINNING: u32 = 3;
+
 /// How much is drawn and simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
@@ -27,6 +31,11 @@ pub struct Effort {
     pub accesses: usize,
     /// Seed of everything drawn.
     pub seed: u64,
+}
+
+impl Effort {
+    /// Of the validation: many processors and placements, since these make its intervals wide.
+    pub const VALIDATION: Effort = Effort { structures: 96, draws: 200, accesses: 1 << 15, seed: 1 };
 }
 
 impl Default for Effort {
@@ -52,10 +61,24 @@ pub struct Question<'q> {
     pub outer: Vec<Page>,
     /// What was measured of this very stream on this machine: a scheme's nanoseconds for each access, as a 95 % interval.
     pub measured: Vec<(Scheme, Range)>,
+    /// How the program's pages come to lie in memory.
+    pub layout: Layout,
     /// What is assumed of virtual machines.
     pub priors: &'q Priors,
     /// How much is drawn.
     pub effort: Effort,
+}
+
+/// What is known of how pages and tables lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Nothing: in order, or anywhere.
+    Unknown,
+    /// A Linux before 2.6.24 whose busy cores first touch their pages side by side.
+    Touched {
+        /// The most bytes that were touched in the system since it was started.
+        memory: u64,
+    },
 }
 
 /// A value with its 95 % interval.
@@ -170,6 +193,8 @@ pub enum PredictError {
 pub struct Structure {
     /// The processor.
     pub drawn: Drawn,
+    /// Where the program's pages, the tables that map them and the second table lie.
+    pub placement: [Placement; 3],
     /// Counts by scheme.
     pub counts: Vec<Counts>,
 }
@@ -214,18 +239,26 @@ fn one_structure(question: &Question<'_>, random: &mut Random) -> Result<Structu
         let span = (footprint * question.priors.span.draw(random)) as u64;
         if random.uniform() < question.priors.scattered { Placement::Scattered { span } } else { Placement::Contiguous }
     };
-    let (data, tables, host_tables) = (placement(random), placement(random), placement(random));
+    let (mut data, mut tables, host_tables) = (placement(random), placement(random), placement(random));
+    if let Layout::Touched { memory } = question.layout {
+        // What ran before has left its pages at the heads of the free lists.
+        let least = footprint * f64::from(question.busy);
+        let span = random.between(least, least.max(memory as f64)) as u64;
+        let shuffled = random.uniform() < question.priors.shuffled;
+        data = Placement::Touched { sharers: question.busy, span: if shuffled { span } else { 0 } };
+        tables = data;
+    }
     let outer = question.outer.get(random.below(question.outer.len() as u64) as usize).copied();
     let mut counts: Vec<Counts> = Vec::new();
     let simulated: Vec<Scheme> = question.schemes.iter().map(|scheme| beneath(*scheme, outer)).collect();
     for (scheme, asked) in simulated.iter().zip(&question.schemes) {
         // Schemes that walk alike are simulated once.
         let before = simulated.iter().position(|other| other == scheme).and_then(|at| counts.get(at).copied());
-        let setup = Setup { data, tables, host_tables, ..Setup::new(*scheme) };
+        let setup = Setup { data, tables, host_tables, thinning: THINNING, ..Setup::new(*scheme) };
         let counted = before.map_or_else(|| count(&drawn, setup, question), Ok);
         counts.push(counted.map_err(|why| PredictError::Setup { scheme: asked.to_string(), why })?);
     }
-    Ok(Structure { drawn, counts })
+    Ok(Structure { drawn, placement: [data, tables, host_tables], counts })
 }
 
 /// What is really walked when the machine is itself virtual: its own hypervisor's table is the second one, and whatever a
@@ -245,14 +278,22 @@ fn beneath(scheme: Scheme, outer: Option<Page>) -> Scheme {
 }
 
 fn count(drawn: &Drawn, setup: Setup, question: &Question<'_>) -> Result<Counts, SetupError> {
+    let simulator = counted(drawn, setup, question)?;
+    if simulator.is_fair() {
+        return Ok(simulator.counts());
+    }
+    Ok(counted(drawn, Setup { thinning: 0, ..setup }, question)?.counts())
+}
+
+fn counted(drawn: &Drawn, setup: Setup, question: &Question<'_>) -> Result<Simulator, SetupError> {
     let mut simulator = Simulator::new(&drawn.part, setup)?;
     let mut stream = (question.stream)();
     let lines: u32 = drawn.part.caches.iter().map(|cache| cache.entries).sum();
     let warm = 2 * lines as usize + question.effort.accesses / 4;
     drive(&mut simulator, stream.as_mut(), warm);
-    let before = simulator.counts();
+    simulator.forget();
     drive(&mut simulator, stream.as_mut(), question.effort.accesses);
-    Ok(simulator.counts() - before)
+    Ok(simulator)
 }
 
 /// Runs `accesses` of a stream, by blocks.

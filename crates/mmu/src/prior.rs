@@ -22,6 +22,8 @@ pub struct Priors {
     pub scattered: f64,
     /// In how many times the program's size they then lie.
     pub span: Range,
+    /// The probability that the free lists of a system that has run for a while hold their blocks in no order.
+    pub shuffled: f64,
     /// One exit for a change of a guest's page table under shadow paging, in ns.
     pub exit_ns: Range,
     /// Exits for each change.
@@ -54,6 +56,7 @@ pub fn priors() -> Result<Priors, Problems> {
             pipelined: share(reader.range(&overlap, "pipelined_percent", 0.0, 100.0)?),
             scattered: share(reader.range(&placement, "scattered_percent", 0.0, 100.0)?).low,
             span: reader.range(&placement, "span", 1.0, 1000.0)?,
+            shuffled: share(reader.range(&placement, "shuffled_percent", 0.0, 100.0)?).low,
             exit_ns: reader.range(&shadow, "exit_ns", 0.0, 1e6)?,
             exits_per_change: reader.range(&shadow, "exits_per_change", 0.0, 100.0)?,
             fault_ns: reader.range(&shadow, "fault_ns", 1.0, 1e6)?,

@@ -94,6 +94,9 @@ pub struct Setup {
     pub host_tables: Placement,
     /// Whether the program's own references fill the caches, against which table entries must compete.
     pub data_in_caches: bool,
+    /// Of the lines that hold data or entries of the two lowest levels, one in 2^`thinning` is simulated, in as many fewer
+    /// sets of every data cache, and stands for the others; 0 simulates all. Translations are never sampled.
+    pub thinning: u32,
 }
 
 impl Setup {
@@ -101,6 +104,14 @@ impl Setup {
     #[must_use]
     pub fn new(scheme: Scheme) -> Self {
         let placement = Placement::Contiguous;
-        Setup { scheme, levels: 4, data: placement, tables: placement, host_tables: placement, data_in_caches: true }
+        Setup {
+            scheme,
+            levels: 4,
+            data: placement,
+            tables: placement,
+            host_tables: placement,
+            data_in_caches: true,
+            thinning: 0,
+        }
     }
 }

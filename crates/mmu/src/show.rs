@@ -32,8 +32,8 @@ pub fn validation(effort: Effort) -> Result<Shown, ValidateError> {
     say(format!("              {} ns", interval(&verdict.data_ns, 1.0)));
     say("    fitted: memory's latency for a walk  to native small pages (0.01842 GUP/s)".to_owned());
     say(format!("              {} ns beyond L3", interval(&verdict.memory_ns, 1.0)));
-    say("    fitted to virtual cells: nothing. One assumption (how far walks pipeline) was revised after a first comparison,".to_owned());
-    say("    for the native cells' sake: these predictions were made with the published values known".to_owned());
+    say("    fitted to virtual cells: nothing. But the published values were known when two assumptions were revised: how far".to_owned());
+    say("    walks pipeline (for the native cells' sake), and how memory lies (from documents). This is no blind prediction".to_owned());
     say(format!("    draws that the native cells left: {} of {}", verdict.kept.0, verdict.kept.1));
     for (page, cell) in ["4k", "2m"].iter().zip(&verdict.nested) {
         say(compared(&format!("EPT on,  guest {page} on host 2m"), cell));
@@ -47,6 +47,25 @@ pub fn validation(effort: Effort) -> Result<Shown, ValidateError> {
         "    a nested walk makes {:.1} to {:.1} references more than a native one, by which undocumented caches the part has",
         extra.low, extra.high
     ));
+    say("    What makes it wide: variance explained by each unknown alone, and the half-width left if it were known"
+        .to_owned());
+    for part in verdict.spread.iter().filter(|part| part.share >= 0.01) {
+        say(format!(
+            "      {:66} {:4.0} %   +-{:.1} points",
+            part.name,
+            100.0 * part.share,
+            100.0 * part.half_width_left
+        ));
+    }
+    for (name, interval_known) in ["lay in order", "lay in no order"].iter().zip(&verdict.by_order) {
+        if let Some(known) = interval_known {
+            say(format!(
+                "    if it were known that free memory {name}: {}, +-{:.1} points",
+                interval(known, 1.0),
+                100.0 * known.half_width()
+            ));
+        }
+    }
     for (condition, holds) in verdict.conditions() {
         say(format!("    {}  {condition}", verdict_word(holds)));
     }

@@ -10,7 +10,7 @@
 //! One page size is simulated at a time, so the sharing of a TLB between sizes, instruction fetches, prefetchers and the
 //! accessed and dirty bits are left out. Caches fill every level on a miss (neither victim nor inclusive behaviour).
 
-use crate::counts::{Counts, MEMORY, PLACES};
+use crate::counts::{Counts, MEMORY, PLACES, Tally};
 use crate::page::{Page, region_bits};
 use crate::scheme::{Scheme, Setup};
 use crate::sets::{Geometry, Impossible, Sets};
@@ -81,7 +81,17 @@ pub struct Simulator {
     walk: Walk,
     nested: Option<Nested>,
     caches: Caches,
+    /// Everything but references.
     counts: Counts,
+    /// References to the walked table, to the second one, and of data.
+    tallies: Tallies,
+}
+
+#[derive(Debug, Default)]
+struct Tallies {
+    table: Tally,
+    nested: Tally,
+    data: Tally,
 }
 
 /// One tree of tables and the caches of its upper entries.
@@ -105,7 +115,16 @@ struct Nested {
 struct Caches {
     levels: Vec<Sets>,
     walker_enters: usize,
+    /// One line in 2^`thinning` is simulated.
+    thinning: u32,
+    /// Whether the last cache is too large to stay close to the simulating processor.
+    far: bool,
 }
+
+/// Bytes of a simulated cache from which its sets are asked for ahead.
+const FAR: usize = 1 << 18;
+/// Addresses whose sets are asked for together.
+const AHEAD: usize = 16;
 
 impl Simulator {
     /// A processor with everything empty.
@@ -131,7 +150,6 @@ impl Simulator {
             }),
             _ => None,
         };
-        let levels = part.caches.iter().copied().map(Sets::new).collect::<Result<_, _>>()?;
         Ok(Simulator {
             setup,
             page_bits: translation.bits(),
@@ -139,22 +157,54 @@ impl Simulator {
             second: tlb(&part.second)?,
             walk: Walk::new(&part.walk_caches, setup.tables, 1, application, setup.levels)?,
             nested,
-            caches: Caches { levels, walker_enters: part.walker_enters },
+            caches: Caches::new(part, setup.thinning)?,
             counts: Counts::default(),
+            tallies: Tallies::default(),
         })
     }
 
-    /// Everything counted so far.
+    /// Everything counted so far, or since [`Simulator::forget`].
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.counts
+        let Tallies { table, nested, data } = &self.tallies;
+        Counts { table: table.places(), nested: nested.places(), data: data.places(), ..self.counts }
+    }
+
+    /// Whether the lines that were simulated can stand for the others: strides that avoid them are told by their absence.
+    #[must_use]
+    pub fn is_fair(&self) -> bool {
+        let Tallies { table, nested, data } = &self.tallies;
+        [table, nested, data].into_iter().all(|tally| tally.is_fair(self.caches.thinning))
+    }
+
+    /// Counts from nothing again; what the processor holds stays.
+    pub fn forget(&mut self) {
+        self.counts = Counts::default();
+        self.tallies = Tallies::default();
     }
 
     /// Accesses every address in turn.
     pub fn run(&mut self, addresses: &[u64]) {
-        for address in addresses {
-            self.access(*address);
+        if !self.caches.far {
+            addresses.iter().for_each(|address| self.access(*address));
+            return;
         }
+        for some in addresses.chunks(AHEAD) {
+            let asked = some.iter().fold(0, |sum, address| sum ^ self.ahead(*address));
+            // The loads above are for the simulating processor's caches alone.
+            std::hint::black_box(asked);
+            some.iter().for_each(|address| self.access(*address));
+        }
+    }
+
+    /// Asks for the sets of the last cache in which the data and the lowest entries lie: all of these loads are under way
+    /// at once, where the simulation itself would wait for one after the other.
+    #[inline]
+    fn ahead(&self, address: u64) -> u64 {
+        let Some(last) = self.caches.levels.last() else { return 0 };
+        let physical = place(self.setup.data, address, self.walk_page_bits());
+        let nested = self.nested.as_ref().map_or(0, |nested| last.peek(nested.walk.lowest(physical)));
+        last.peek(data_line(physical)) ^ last.peek(self.walk.lowest(address)) ^ nested
     }
 
     /// Translates an address and, where data fills the caches, reads it.
@@ -163,8 +213,7 @@ impl Simulator {
         self.translate(address);
         if self.setup.data_in_caches {
             let physical = place(self.setup.data, address, self.walk_page_bits());
-            let answered = self.caches.load(data_line(physical), 0);
-            self.counts.data[answered] += 1;
+            self.tallies.data.sample(0, self.caches.sample(data_line(physical), 0));
         }
     }
 
@@ -179,7 +228,7 @@ impl Simulator {
         } else {
             self.counts.walks += 1;
             match self.nested {
-                None => self.walk.one(address, &mut self.caches, &mut self.counts.table),
+                None => self.walk.one(address, &mut self.caches, &mut self.tallies.table),
                 Some(_) => self.walk_both(address),
             }
         }
@@ -188,19 +237,18 @@ impl Simulator {
     /// The two-dimensional walk.
     fn walk_both(&mut self, address: u64) {
         let data_bits = self.walk_page_bits();
-        let Self { walk, nested: Some(nested), caches, counts, setup, .. } = self else { return };
+        let Self { walk, nested: Some(nested), caches, counts, tallies, setup, .. } = self else { return };
         let start = walk.start(address);
         // The table at which the walk begins: its physical address is known when a combined entry named it.
         let mut known = nested.combined && start < walk.top;
         for level in (walk.leaf..=start).rev() {
             if !known {
-                nested.translate(walk.tables.frame(level, address), caches, counts);
+                nested.translate(walk.tables.frame(level, address), caches, counts, &mut tallies.nested);
             }
             known = false;
-            let answered = caches.load(walk.tables.line(level, address), caches.walker_enters);
-            counts.table[answered] += 1;
+            caches.walked(level, walk.tables.line(level, address), &mut tallies.table);
         }
-        nested.translate(place(setup.data, address, data_bits), caches, counts);
+        nested.translate(place(setup.data, address, data_bits), caches, counts, &mut tallies.nested);
     }
 
     /// Bits of the page by which the program's data is placed: its own page in the walked table.
@@ -212,13 +260,13 @@ impl Simulator {
 
 impl Nested {
     #[inline]
-    fn translate(&mut self, guest_physical: u64, caches: &mut Caches, counts: &mut Counts) {
+    fn translate(&mut self, guest_physical: u64, caches: &mut Caches, counts: &mut Counts, tally: &mut Tally) {
         counts.nested_translations += 1;
         let page = key(guest_physical >> self.page_bits);
         if self.tlb.as_mut().is_some_and(|tlb| tlb.touch(page)) {
             counts.nested_hits += 1;
         } else {
-            self.walk.one(guest_physical, caches, &mut counts.nested);
+            self.walk.one(guest_physical, caches, tally);
         }
     }
 }
@@ -240,10 +288,16 @@ impl Walk {
 
     /// A walk of this table alone.
     #[inline]
-    fn one(&mut self, address: u64, caches: &mut Caches, answered: &mut [u64; PLACES]) {
+    fn one(&mut self, address: u64, caches: &mut Caches, tally: &mut Tally) {
         for level in (self.leaf..=self.start(address)).rev() {
-            answered[caches.load(self.tables.line(level, address), caches.walker_enters)] += 1;
+            caches.walked(level, self.tables.line(level, address), tally);
         }
+    }
+
+    /// The line of the lowest entry.
+    #[inline]
+    fn lowest(&self, address: u64) -> Line {
+        self.tables.line(self.leaf, address)
     }
 
     /// The level of the first entry to load: below the lowest cached one. What was not cached is, from now on.
@@ -259,7 +313,39 @@ impl Walk {
     }
 }
 
+/// The lowest level whose entries are so few that every line of theirs is simulated.
+const FEW: usize = 3;
+
 impl Caches {
+    fn new(part: &Part, thinning: u32) -> Result<Self, Impossible> {
+        // A cache of few sets cannot be thinned further, and all are thinned alike.
+        let sets = part.caches.iter().map(|cache| (cache.entries / cache.ways.max(1)).max(1).ilog2());
+        let thinning = thinning.min(sets.min().unwrap_or(0));
+        let thinned = part.caches.iter().map(|cache| Sets::thinned(*cache, thinning));
+        let levels: Vec<Sets> = thinned.collect::<Result<_, _>>()?;
+        let far = levels.last().is_some_and(|last| last.bytes() > FAR);
+        Ok(Caches { levels, walker_enters: part.walker_enters, thinning, far })
+    }
+
+    /// A walk's reference to an entry of `level`.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "it is most of a walk, and its call costs as much as it does")]
+    fn walked(&mut self, level: usize, line: Line, tally: &mut Tally) {
+        if level >= FEW {
+            tally.count(self.load(line, self.walker_enters));
+        } else {
+            tally.sample(level - 1, self.sample(line, self.walker_enters));
+        }
+    }
+
+    /// The same as `load` for one line in 2^`thinning`; `None` for the others.
+    #[inline]
+    fn sample(&mut self, line: Line, from: usize) -> Option<usize> {
+        // Lines whose number ends so fill whole sets where these are a power of two: what is left is a part of each cache.
+        let chosen = line & ((1 << self.thinning) - 1) == 0;
+        chosen.then(|| self.load(line, from))
+    }
+
     /// Where a line was found, from the cache `from` on; it is in all of those now.
     #[inline]
     fn load(&mut self, line: Line, from: usize) -> usize {

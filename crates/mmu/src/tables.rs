@@ -14,10 +14,23 @@ pub enum Placement {
     Contiguous,
     /// Each somewhere in so many bytes.
     Scattered {
-        /// The bytes; taken as the next power of two.
+        /// The bytes.
+        span: u64,
+    },
+    /// In the order in which processes side by side first touched them, tables among the pages that they map: what a Linux
+    /// does that takes both from the same free lists (before 2.6.24, which began to group pages by mobility).
+    Touched {
+        /// Processes that touch at the same pace.
+        sharers: u32,
+        /// Bytes over which the allocator's largest blocks (4 MiB) lie in no order; 0 where they lie in order.
         span: u64,
     },
 }
+
+/// Small pages that a CPU takes from the free lists at once (Linux's per-CPU lists: batches of 31 for large memory).
+const BATCH: u64 = 31;
+/// Bits of the largest block of Linux's buddy allocator.
+const BLOCK_BITS: u32 = 22;
 
 /// One tree of tables.
 #[derive(Clone, Debug)]
@@ -51,6 +64,9 @@ impl Tables {
                 let page = mix(self.salt ^ ((level as u64) << 50) ^ (line >> 6));
                 (((page as u32) << 6) & ((1 << LINE_BITS) - 1)) | (line as u32 & 63)
             }
+            Placement::Touched { .. } => {
+                fold((self.frame(level, address) >> 6) | (line & 63), 27) | ((level as u32) << 27)
+            }
         };
         (self.region << LINE_BITS) | within
     }
@@ -64,6 +80,10 @@ impl Tables {
             Placement::Contiguous if level == 1 => GUEST_TABLES + (1 << 21) + (table << 12),
             Placement::Contiguous => GUEST_TABLES + ((((level as u64) << 6) | (table & 63)) << 12),
             Placement::Scattered { span } => scatter(table ^ mix(level as u64), 12, span),
+            // Made when the first page that it maps is touched; tables of tables lie beside the first one.
+            Placement::Touched { .. } => {
+                place(self.placement, table << (region_bits(level) + 9), 12) ^ ((level as u64) << 12)
+            }
         }
     }
 }
@@ -74,20 +94,45 @@ pub(crate) fn place(placement: Placement, address: u64, bits: u32) -> u64 {
     match placement {
         Placement::Contiguous => address & ((1 << 44) - 1),
         Placement::Scattered { span } => scatter(address >> bits, bits, span) | (address & ((1 << bits) - 1)),
+        Placement::Touched { sharers, span } => {
+            let page = (address & ((1 << 44) - 1)) >> bits;
+            // Every 512 small pages need a table; it is taken just before the first of them.
+            let page = if bits == 12 { page + (page >> 9) + 1 } else { page };
+            let taken = taken(page, if bits == 12 { BATCH } else { 1 }, sharers) << bits;
+            let ordered = if span == 0 {
+                taken
+            } else {
+                scatter(taken >> BLOCK_BITS, BLOCK_BITS, span) | (taken & ((1 << BLOCK_BITS) - 1))
+            };
+            ordered | (address & ((1 << bits) - 1))
+        }
     }
+}
+
+/// The place of a process's page among those that `sharers` take in batches, in turn but not in step.
+#[inline]
+fn taken(page: u64, batch: u64, sharers: u32) -> u64 {
+    let (turn, sharers) = (page / batch, u64::from(sharers));
+    (turn * sharers + mix(turn) % sharers) * batch + page % batch
 }
 
 /// Where a page lies among those of the span: no two pages of a program that fits into it share a place.
 #[inline]
 fn scatter(page: u64, bits: u32, span: u64) -> u64 {
-    let places = span.next_power_of_two().max(1 << bits) >> bits;
-    let mask = places - 1;
-    // Each step permutes the numbers below a power of two.
-    let half = (places.trailing_zeros() / 2).max(1);
-    let mut place = (page & mask).wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
-    place ^= place >> half;
-    place = place.wrapping_mul(0xbf58_476d_1ce4_e5b9) & mask;
-    (place ^ (place >> half)) << bits
+    let places = (span >> bits).max(1);
+    let mask = places.next_power_of_two() - 1;
+    // Each step permutes the numbers below a power of two; until it falls below `places` the permutation is applied again.
+    let half = ((mask + 1).trailing_zeros() / 2).max(1);
+    let mut place = page % places;
+    loop {
+        place = place.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask;
+        place ^= place >> half;
+        place = place.wrapping_mul(0xbf58_476d_1ce4_e5b9) & mask;
+        place ^= place >> half;
+        if place < places {
+            return place << bits;
+        }
+    }
 }
 
 /// The line of a byte of data at a physical address.
@@ -115,7 +160,7 @@ mod tests {
 
     #[test]
     fn scattered_pages_never_share_a_place() {
-        for (bits, pages) in [(12, 2048), (21, 4), (21, 1024), (12, 1)] {
+        for (bits, pages) in [(12, 2048), (21, 4), (21, 1024), (12, 1), (22, 5632), (12, 1537)] {
             let span = pages << bits;
             let places: HashSet<u64> = (0..pages).map(|page| scatter(page + 0x7f00_0000, bits, span)).collect();
             assert_eq!(places.len() as u64, pages, "{pages} pages of 2^{bits} bytes");
@@ -127,8 +172,33 @@ mod tests {
     }
 
     #[test]
+    fn pages_touched_side_by_side_share_blocks_with_their_tables() {
+        let base = 0x7f00_0000_0000;
+        for span in [0, 22 << 30] {
+            let placement = Placement::Touched { sharers: 4, span };
+            let at = |page: u64| place(placement, base + (page << 12), 12);
+            let places: HashSet<u64> = (0..1 << 15).map(|page| at(page) >> 12).collect();
+            assert_eq!(places.len(), 1 << 15, "no two pages share a place");
+            let batched = (0..1000).filter(|page| at(page + 1) - at(*page) == 1 << 12).count();
+            assert!(batched > 900, "batches are in order: {batched}");
+            let blocks: HashSet<u64> = (0..1 << 15).map(|page| at(page) >> BLOCK_BITS).collect();
+            assert!(
+                (128..=132).contains(&blocks.len()),
+                "128 MiB lie in the 512 MiB that four touched: {}",
+                blocks.len()
+            );
+            let table = Tables::new(placement, 1).frame(1, base + (700 << 12));
+            assert_eq!(table >> BLOCK_BITS, at(512) >> BLOCK_BITS, "a table lies where its first page was taken");
+            let colours: HashSet<u64> =
+                (0..64).map(|table| Tables::new(placement, 1).frame(1, base + (table << 21)) >> 12 & 63).collect();
+            assert!(colours.len() > 16, "tables do not all fall into the same cache sets: {}", colours.len());
+        }
+    }
+
+    #[test]
     fn lines_of_entries_are_apart_by_level_tree_and_neighbourhood() {
-        for placement in [Placement::Contiguous, Placement::Scattered { span: 1 << 30 }] {
+        let touched = [0, 16 << 30].map(|span| Placement::Touched { sharers: 4, span });
+        for placement in [Placement::Contiguous, Placement::Scattered { span: 1 << 30 }, touched[0], touched[1]] {
             let (first, second) = (Tables::new(placement, 1), Tables::new(placement, 2));
             assert_eq!(first.line(1, 0), first.line(1, 7 << 12), "8 entries share a line");
             assert_ne!(first.line(1, 0), first.line(1, 8 << 12));

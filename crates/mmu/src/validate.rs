@@ -14,13 +14,15 @@
 
 use crate::machine::{self, MachineError, Range};
 use crate::page::Page::{Large, Small};
-use crate::predict::{Effort, Interval, PredictError, Question, Structure, simulate};
+use crate::predict::{Effort, Interval, Layout, PredictError, Question, Structure, simulate};
 use crate::prior::{Priors, priors};
 use crate::random::Random;
 use crate::reference::{self, Published};
 use crate::scheme::{Scheme, Setup};
 use crate::simulator::{MOST_LEVELS, Part, SetupError, Simulator};
+use crate::spread::{self, Draw};
 use crate::stream::{BlockedUpdate, Dependence, RandomAccess, Stream, StreamError, Touch};
+use crate::tables::Placement;
 use crate::time::{self, Overlap};
 use baremark_model::problem::Problems;
 
@@ -56,6 +58,10 @@ pub struct RandomAccessVerdict {
     pub extra_nested_references: Range,
     /// Walk references of shadow less those of native, for each access, small and large pages.
     pub extra_shadow_references: [f64; 2],
+    /// What makes the interval of small pages wide, the most first.
+    pub spread: Vec<spread::Part>,
+    /// The same interval from the draws in which free memory lies in order, and from the others; `None` where none is left.
+    pub by_order: [Option<Interval>; 2],
     /// Draws that the native cells left, and all.
     pub kept: (usize, usize),
 }
@@ -171,6 +177,8 @@ pub enum ValidateError {
 
 /// The four processes of A2 and A3 on one socket.
 const BUSY: u32 = 4;
+/// The most memory that anything in the virtual machine of A2 and A3 touches: HPL's matrix (`priors/virtualization.toml`).
+const EVER_TOUCHED: u64 = 40_000 * 40_000 * 8;
 const TABLE: u64 = 1 << 31;
 const ROWS: u64 = 504;
 const NATIVE: [Scheme; 2] = [Scheme::Native { page: Small }, Scheme::Native { page: Large }];
@@ -202,15 +210,16 @@ pub fn random_access(effort: Effort) -> Result<RandomAccessVerdict, ValidateErro
         schemes,
         outer: Vec::new(),
         measured: Vec::new(),
+        layout: Layout::Touched { memory: EVER_TOUCHED },
         priors: &priors,
         effort,
     };
     let structures = simulate(&question)?;
     let mut random = Random::new(effort.seed ^ 0xa2);
     let mut kept = Kept::default();
-    for structure in &structures {
+    for numbered in structures.iter().enumerate() {
         for _ in 0..effort.draws {
-            kept.add(&published, &machine, &priors, structure, &mut random);
+            kept.add(&published, &machine, &priors, numbered, &mut random);
         }
     }
     kept.verdict(&published, &structures, structures.len() * effort.draws)
@@ -231,6 +240,8 @@ struct Kept {
     difference: Vec<f64>,
     memory_ns: Vec<f64>,
     data_ns: Vec<f64>,
+    in_order: Vec<bool>,
+    draws: Vec<Draw>,
 }
 
 impl Kept {
@@ -239,7 +250,7 @@ impl Kept {
         published: &Published,
         machine: &machine::Machine,
         priors: &Priors,
-        structure: &Structure,
+        (number, structure): (usize, &Structure),
         random: &mut Random,
     ) {
         let mut timing = machine.draw_timing(random);
@@ -266,6 +277,29 @@ impl Kept {
         }
         self.memory_ns.push(latency - last);
         self.data_ns.push(data);
+        self.in_order.push(matches!(structure.placement[0], Placement::Touched { span: 0, .. }));
+        let [l1, l2, l3, _] = timing.place_ns;
+        self.draws.push(Draw {
+            structure: number,
+            of_structure: spread::of_structure(structure),
+            own: vec![
+                ("latency of L1", l1),
+                ("latency of L2", l2),
+                ("latency of L3", l3),
+                ("latency of memory, as calibrated", latency - last),
+                ("a walker's step", timing.step_ns),
+                ("how much of a step does not occupy the walker", overlap.pipelined),
+                ("both: how long a step occupies the walker", timing.step_ns * (1.0 - overlap.pipelined)),
+                ("how much of the data's time walks hide", overlap.hidden),
+                ("the virtual machine's tax", tax),
+            ],
+        });
+    }
+
+    /// The interval of nested small pages, from the draws whose free memory lies in order or does not.
+    fn small_pages(&self, in_order: bool) -> Option<Interval> {
+        let weights: Vec<f64> = self.in_order.iter().map(|is| f64::from(u8::from(*is == in_order))).collect();
+        Interval::of(&self.nested[0], &weights)
     }
 
     fn verdict(
@@ -297,6 +331,8 @@ impl Kept {
             extra_nested_references: spread(structures),
             extra_shadow_references: [extra(0), extra(1)],
             kept: (weights.len(), draws),
+            spread: spread::explain(&self.nested[0], &self.draws),
+            by_order: [true, false].map(|wanted| self.small_pages(wanted)),
         })
     }
 }
@@ -361,6 +397,7 @@ pub fn hpl(effort: Effort) -> Result<HplVerdict, ValidateError> {
         schemes,
         outer: Vec::new(),
         measured: Vec::new(),
+        layout: Layout::Touched { memory: EVER_TOUCHED },
         priors: &priors,
         effort,
     };
@@ -440,6 +477,7 @@ fn shape_question<'q>(
         schemes: [NESTED, SHADOW].concat(),
         outer: Vec::new(),
         measured: Vec::new(),
+        layout: Layout::Unknown,
         priors,
         effort,
     }

@@ -1,6 +1,7 @@
 //! One arm, resolved: everything an agent needs to know to run one treatment.
 
 use crate::descriptor::Value;
+use crate::placement::{MemoryPolicy, Placement};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -88,6 +89,11 @@ impl fmt::Display for GuestTables {
     }
 }
 
+/// Every arm that was stored before work could be divided was whole.
+fn one() -> usize {
+    1
+}
+
 /// One treatment as an agent executes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResolvedArm {
@@ -101,11 +107,27 @@ pub struct ResolvedArm {
     pub host_backing: Option<PageSize>,
     /// Layout of the guest's page tables; `None` where there is none.
     pub guest_tables: Option<GuestTables>,
+    /// Into how many equal parts the work is divided, of which this arm does one: `ranks` are its own, sizes in
+    /// `parameters` are those of all parts together. 1 is the common case.
+    #[serde(default = "one")]
+    pub parts: usize,
+    /// Which CPUs its ranks get.
+    #[serde(default)]
+    pub placement: Placement,
+    /// On which nodes its memory lies.
+    #[serde(default)]
+    pub memory: MemoryPolicy,
     /// The workload's own parameters, resolved against its descriptor, by key.
     pub parameters: BTreeMap<String, Value>,
 }
 
 impl ResolvedArm {
+    /// The ranks of all parts together.
+    #[must_use]
+    pub fn all_ranks(&self) -> usize {
+        self.ranks.saturating_mul(self.parts.max(1))
+    }
+
     /// The page size with which the *process* must back this arm's memory: the guest's page does not matter to the
     /// host, whose own choice is `host_backing`.
     #[must_use]

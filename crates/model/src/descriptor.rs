@@ -4,6 +4,7 @@
 //! that none of them can disagree with another.
 
 use crate::arm::{ExecutorKind, PageSize, ResolvedArm};
+use crate::command::Program;
 use crate::knob::Misfit;
 use crate::units::{Bytes, Nanos, Share};
 use schemars::JsonSchema;
@@ -49,6 +50,8 @@ pub enum Kind {
     Text,
     /// `true` or `false`.
     Switch,
+    /// A list of words, each handed on as it is.
+    Words,
 }
 
 /// A value as a study gives it, checked against its knob's kind.
@@ -71,6 +74,10 @@ pub enum Value {
     Text(String),
     /// `true` or `false`.
     Switch(bool),
+    /// A list of words.
+    Words(Vec<String>),
+    /// An external program, as its study describes it.
+    Program(Box<Program>),
 }
 
 impl fmt::Display for Value {
@@ -83,6 +90,8 @@ impl fmt::Display for Value {
             Value::Choice(word) | Value::Text(word) => word.fmt(f),
             Value::Page(page) => page.fmt(f),
             Value::Switch(on) => on.fmt(f),
+            Value::Words(words) => words.join(" ").fmt(f),
+            Value::Program(program) => f.write_str(&program.argv.join(" ")),
         }
     }
 }
@@ -121,6 +130,20 @@ pub enum Better {
     Lower,
 }
 
+/// How the members of an ensemble join in a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Together {
+    /// Their values are added: rates of separate work, each at its own best moment.
+    Sum,
+    /// The mean of their values: costs, and rates that are per process by definition.
+    Mean,
+    /// The largest of their values: worst cases.
+    Most,
+    /// What all did over the time from the first start to the last end. For rates of one member that are defined so
+    /// too: an amount / the time from the member's first start to its last end.
+    Window,
+}
+
 /// One row of a workload's metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
@@ -130,6 +153,8 @@ pub struct Metric {
     pub unit: &'static str,
     /// Which way is better.
     pub better: Better,
+    /// How the members of an ensemble join in it.
+    pub together: Together,
     /// One sentence for people: formula and source.
     pub help: &'static str,
 }

@@ -7,6 +7,8 @@ use crate::descriptor::Better;
 use crate::event::TrialStatus;
 use crate::machine::MachineFacts;
 use crate::observation::Observed;
+use crate::placement::Placed;
+
 use crate::plan::{Absent, Contrast, Mode, PlannedWorkload, Treatment};
 use crate::seam::Sample;
 use crate::study::Design;
@@ -132,6 +134,12 @@ pub struct TrialArm {
     pub counters: BTreeMap<String, u64>,
     /// Which MMU virtualization was at work, in words.
     pub mmu: Option<String>,
+    /// Where its ranks and pages were; `null` where the trial gave no result.
+    #[serde(default)]
+    pub placed: Option<Placed>,
+    /// Of each member of an ensemble alone, the median over its phases, per metric; empty where there is one member.
+    #[serde(default)]
+    pub members: Vec<Vec<Sample>>,
 }
 
 /// One treatment's metric.

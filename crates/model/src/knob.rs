@@ -25,7 +25,8 @@ impl Knob {
         match (self.kind, typed) {
             (Kind::Count { .. }, DeValue::Integer(number)) => self.count(number),
             (Kind::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
-            (Kind::Count { .. } | Kind::Switch, other) => Err(self.wrong_type(other.type_str())),
+            (Kind::Words, DeValue::Array(words)) => self.words(words),
+            (Kind::Count { .. } | Kind::Switch | Kind::Words, other) => Err(self.wrong_type(other.type_str())),
             (_, DeValue::String(text)) => self.read_text(text),
             (_, other) => Err(self.wrong_type(other.type_str())),
         }
@@ -63,6 +64,7 @@ impl Knob {
                 None => Err(self.unknown_word(text, &["4k", "2m"])),
             },
             Kind::Text => Ok(Value::Text(text.to_owned())),
+            Kind::Words => Ok(Value::Words(text.split_whitespace().map(str::to_owned).collect())),
             Kind::Switch => text.parse().map(Value::Switch).or(Err(self.unknown_word(text, &["true", "false"]))),
         }
     }
@@ -89,6 +91,7 @@ impl Knob {
             Kind::Page => "a page size, \"4k\" or \"2m\"".to_owned(),
             Kind::Text => "text in quotation marks".to_owned(),
             Kind::Switch => "true or false".to_owned(),
+            Kind::Words => "a list of texts, such as [\"one\", \"two\"]".to_owned(),
         }
     }
 
@@ -99,6 +102,14 @@ impl Knob {
             Default::Typed(text) => text.to_owned(),
             _ => least.to_string(),
         }
+    }
+
+    fn words(&self, typed: &toml::de::DeArray<'_>) -> Result<Value, Misfit> {
+        let word = |typed: &toml::Spanned<DeValue<'_>>| match typed.get_ref() {
+            DeValue::String(text) => Ok(text.clone().into_owned()),
+            other => Err(self.wrong_type(&format!("list with {}", with_article(other.type_str())))),
+        };
+        typed.iter().map(word).collect::<Result<_, _>>().map(Value::Words)
     }
 
     fn count(&self, number: &toml::de::DeInteger<'_>) -> Result<Value, Misfit> {
@@ -150,6 +161,22 @@ mod tests {
     fn a_time_is_no_size() {
         let misfit = SIZE.read_text("3 min").expect_err("wrong unit");
         assert!(misfit.to_string().contains("unknown unit 'min'"), "{misfit}");
+    }
+
+    #[test]
+    fn a_list_holds_texts_alone() {
+        let knob = Knob { key: "arguments", kind: Kind::Words, default: Default::Derived("none"), help: "" };
+        let read = |text: &str| {
+            let typed = toml::de::DeTable::parse(text).expect("it is TOML");
+            knob.read(typed.get_ref()["arguments"].get_ref())
+        };
+        let words = vec!["--qos=low".to_owned(), "two words".to_owned()];
+        assert_eq!(read("arguments = ['--qos=low', 'two words']"), Ok(Value::Words(words)));
+        let misfit = read("arguments = ['--nice', 3]").expect_err("a number is no text");
+        let right = "write a list of texts, such as [\"one\", \"two\"]";
+        assert_eq!(misfit.to_string(), format!("'arguments' is a list with an integer; {right}"));
+        let misfit = read("arguments = '--nice'").expect_err("a text is no list");
+        assert_eq!(misfit.to_string(), format!("'arguments' is a string; {right}"));
     }
 
     #[test]

@@ -7,19 +7,26 @@
 #![forbid(unsafe_code)]
 
 pub mod arm;
+pub mod command;
 pub mod comparison;
+pub mod courier;
 pub mod credit;
 pub mod descriptor;
 pub mod document;
+pub mod ensemble;
 pub mod event;
 pub mod imported;
+pub mod job;
 pub mod knob;
 pub mod machine;
+pub mod maximum;
 pub mod observation;
 pub mod observer;
+pub mod placement;
 pub mod plan;
 pub mod problem;
 pub mod published;
+pub mod qos;
 pub mod quantity;
 pub mod reference;
 pub mod scale;

@@ -7,6 +7,7 @@
 use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
 use crate::descriptor::{Default, Descriptor, Knob, Value};
 use crate::observer::ObserveSpec;
+use crate::placement::{MemoryPolicy, Placement, Topology};
 use crate::problem::{Problem, Problems};
 use crate::study::{Chosen, Design, Study};
 use crate::tables;
@@ -23,6 +24,8 @@ pub type Treatment = BTreeMap<String, String>;
 pub struct Limits {
     /// The CPUs that the process may use.
     pub cpus: Vec<usize>,
+    /// To which cores, sockets and nodes they belong; `None` where that was not looked at.
+    pub topology: Option<Topology>,
     /// Memory that could be had without swapping.
     pub memory_available: Bytes,
     /// Environments that cannot run here, with the reason and the remedy.
@@ -142,6 +145,9 @@ pub struct Plan {
     /// The workloads where there are several, in the study's order; empty where there is one.
     #[serde(default)]
     pub workloads: Vec<PlannedWorkload>,
+    /// Other metrics that get a ratio, by workload.
+    #[serde(default)]
+    pub also: BTreeMap<String, Vec<String>>,
     /// The factors that vary, in the study's order, with the labels of their levels.
     pub factors: Vec<(String, Vec<String>)>,
     /// Factor down the table's side, if one was named.
@@ -255,6 +261,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         published: if workloads.len() == 1 { workloads[0].published.clone() } else { None },
         workload: joined(|of| &of.kind),
         metric: joined(|of| &of.metric),
+        also: study.workloads.iter().map(|of| (of.descriptor.kind.to_owned(), of.also.clone())).collect(),
         workloads: if workloads.len() == 1 { Vec::new() } else { workloads },
         factors: study
             .factors
@@ -334,8 +341,8 @@ impl Resolver<'_> {
         let mut kept: Vec<BTreeMap<String, Value>> = Vec::new();
         for mut levels in all {
             let chosen = self.study.chosen(&levels);
-            let in_machine = environment_of(&levels) == "microvm";
-            levels.retain(|key, _| applies(chosen, key) && (in_machine || !is_of_machines(key)));
+            let environment = environment_of(&levels).to_owned();
+            levels.retain(|key, _| applies(chosen, key) && tables::applies(key, &environment));
             for (key, held) in &chosen.held {
                 levels.entry(key.clone()).and_modify(|level| level.clone_from(held));
             }
@@ -348,17 +355,20 @@ impl Resolver<'_> {
 
     fn arms(&mut self) -> Vec<PlannedArm> {
         let varies = |key: &str| self.study.factors.iter().find(|factor| factor.key == key);
-        let machines = varies("environment").is_some_and(|f| f.levels.iter().any(|l| l.to_string() == "microvm"));
-        for factor in tables::MACHINE_FACTORS.iter().filter(|_| !machines).filter_map(|key| varies(key)) {
-            let what = format!("'{}' applies to no environment of this study", factor.key);
-            self.report(factor.line, what, "add \"microvm\" to environment, or drop the factor");
+        let places: Vec<String> = varies("environment")
+            .map_or_else(|| vec!["native".to_owned()], |f| f.levels.iter().map(ToString::to_string).collect());
+        for factor in tables::MACHINE_FACTORS.iter().filter_map(|key| varies(key)) {
+            if !places.iter().any(|place| tables::applies(&factor.key, place)) {
+                let what = format!("'{}' applies to no environment of this study", factor.key);
+                self.report(factor.line, what, "add \"microvm\" to environment, or drop the factor");
+            }
         }
         let mut arms = Vec::new();
         for levels in self.combinations() {
             let treatment: Treatment = levels.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
             let environment = environment_of(&levels).to_owned();
-            if let Some(reason) = self.limits.absent.get(&environment) {
-                self.absent.push(Absent { treatment, reason: reason.clone() });
+            if let Some(reason) = self.missing(&levels, &environment) {
+                self.absent.push(Absent { treatment, reason });
                 continue;
             }
             if let Some(reason) = self.lacks_executor(&levels, &environment) {
@@ -383,6 +393,29 @@ impl Resolver<'_> {
         arms
     }
 
+    /// Why this machine cannot run a treatment, with the remedy.
+    fn missing(&self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<String> {
+        if let Some(reason) = self.limits.absent.get(environment) {
+            return Some(reason.clone());
+        }
+        let (ranks, count) = (self.ranks(levels), count_of(levels));
+        if tables::place(environment).is_none_or(|place| place.on_this_machine) {
+            let flat = Topology::flat(&self.limits.cpus);
+            let here = self.limits.topology.as_ref().unwrap_or(&flat);
+            let (placement, memory) = placed(levels);
+            if let Some(reason) = here.lacks(placement, memory, ranks) {
+                return Some(reason);
+            }
+        }
+        if !ranks.is_multiple_of(count) {
+            return Some(format!("a team of {ranks} cannot be divided over {count} machines"));
+        }
+        if count > 1 && environment != "microvm" {
+            return Some(format!("several machines of {environment} cannot run in one trial yet; count = 1 can"));
+        }
+        None
+    }
+
     /// Why one of several workloads cannot run in an environment in which others can. A study of that workload alone is
     /// refused instead: nobody wants a table that could never have a value.
     fn lacks_executor(&self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<String> {
@@ -399,7 +432,13 @@ impl Resolver<'_> {
         let executor = executor_of(environment);
         if !workload.executors.contains(&executor) {
             let what = format!("workload '{}' cannot run in environment '{environment}'", workload.kind);
-            self.report(self.study.line("factors.environment"), what, "take that environment out of [factors]");
+            let why = match executor {
+                ExecutorKind::Microvm => "a microVM has no operating system, which this workload needs; ",
+                ExecutorKind::Null => "what runs nothing cannot stand for this workload; ",
+                ExecutorKind::Direct => "",
+            };
+            let remedy = format!("{why}take that environment out of [factors]");
+            self.report(self.study.line("factors.environment"), what, remedy);
             return None;
         }
         let levels: &BTreeMap<String, Value> =
@@ -411,7 +450,7 @@ impl Resolver<'_> {
         let virtual_machine = executor == ExecutorKind::Microvm;
         let arm = ResolvedArm {
             executor,
-            ranks: self.ranks(levels)?,
+            ranks: self.ranks(levels) / count_of(levels),
             page,
             host_backing: virtual_machine.then(|| match levels.get("host_backing") {
                 Some(Value::Page(backing)) => *backing,
@@ -421,6 +460,9 @@ impl Resolver<'_> {
                 Some(Value::Choice(word)) if word == "scattered" => GuestTables::Scattered,
                 _ => GuestTables::Contiguous,
             }),
+            parts: count_of(levels),
+            placement: placed(levels).0,
+            memory: placed(levels).1,
             parameters: self.parameters(chosen, levels),
         };
         if let Err(misfit) = (workload.check)(&arm) {
@@ -430,19 +472,12 @@ impl Resolver<'_> {
         Some(arm)
     }
 
-    fn ranks(&mut self, levels: &BTreeMap<String, Value>) -> Option<usize> {
-        let cpus = self.limits.cpus.len();
-        let ranks = match levels.get("ranks") {
+    /// The ranks of all machines together.
+    fn ranks(&self, levels: &BTreeMap<String, Value>) -> usize {
+        match levels.get("ranks") {
             Some(Value::Count(ranks)) => usize::try_from(*ranks).unwrap_or(usize::MAX),
-            _ => cpus,
-        };
-        if ranks > cpus {
-            let what = format!("ranks = {ranks} is more than the {cpus} CPUs that this process may use");
-            let remedy = format!("write ranks = {cpus} or fewer: each rank spins on a CPU of its own");
-            self.report(self.study.line("factors.ranks"), what, remedy);
-            return None;
+            _ => self.limits.cpus.len(),
         }
-        Some(ranks)
     }
 
     /// The line of the first parameter that a workload's own refusal names; where it names none, the workload's.
@@ -603,11 +638,6 @@ fn applies(chosen: &Chosen, key: &str) -> bool {
         || chosen.descriptor.parameter(key).is_some()
 }
 
-/// Whether the factor `key` says nothing of an arm without a virtual machine.
-fn is_of_machines(key: &str) -> bool {
-    tables::MACHINE_FACTORS.contains(&key)
-}
-
 fn executor_of(environment: &str) -> ExecutorKind {
     match environment {
         "microvm" => ExecutorKind::Microvm,
@@ -646,6 +676,24 @@ fn environment_of(levels: &BTreeMap<String, Value>) -> &str {
     match levels.get("environment") {
         Some(Value::Choice(environment)) => environment,
         _ => "native",
+    }
+}
+
+/// Where a treatment's ranks and memory are put.
+fn placed(levels: &BTreeMap<String, Value>) -> (Placement, MemoryPolicy) {
+    let word = |key: &str| match levels.get(key) {
+        Some(Value::Choice(word)) => word.as_str(),
+        _ => "",
+    };
+    let placement = Placement::from_word(word("placement")).unwrap_or_default();
+    (placement, MemoryPolicy::from_word(word("memory")).unwrap_or_default())
+}
+
+/// Machines among which a treatment is divided.
+fn count_of(levels: &BTreeMap<String, Value>) -> usize {
+    match levels.get("count") {
+        Some(Value::Count(count)) => usize::try_from(*count).unwrap_or(usize::MAX).max(1),
+        _ => 1,
     }
 }
 

@@ -3,6 +3,7 @@
 //! It is Markdown and has no text of its own about any single key: what is wrong on the page is wrong in a table, and is
 //! mended there. It refuses nothing and knows no file; whoever calls it writes the page.
 
+use crate::command;
 use crate::descriptor::{Better, Default, Descriptor, Kind, Knob};
 use crate::tables;
 use std::fmt::{self, Write};
@@ -12,7 +13,7 @@ const HEAD: &str = "\
 
 <!-- Generated from the tables of keys; edit those, not this page. -->
 
-A study is a TOML file of up to seven sections. Words stand in quotation marks, and so do sizes, durations
+A study is a TOML file of a few sections. Words stand in quotation marks, and so do sizes, durations
 and percentages, which are typed with their unit: `\"1 GiB\"`, `\"50 ms\"`, `\"1 %\"`. A key or a value that is not on this
 page is refused before anything runs.
 ";
@@ -30,6 +31,30 @@ ratio is estimated.
 ";
 const WORKLOAD: &str = "\
 `kind` names the workload and is required; the other keys are that workload's parameters, listed under its name below.
+
+`kind` may be a list: then all of these workloads run in the same blocks, they are the study's first factor, and each has a
+section of its own, `[workload.KIND]`, for its parameters. A factor of `[factors]` set there is held at that level for it. A
+control such as `fma` among them lets the report say what computing alone loses.
+";
+const ONE_OF_SEVERAL: &str = "\
+Beside the workload's own parameters and the factors that are held for it:
+";
+
+const COMMAND: &str = "\
+An external program as the workload `command`. Its texts (`argv`, `prepare`, `beside`, files and environment) may hold
+placeholders: `{key}` of its own parameters, and those given below. `${key}` is left alone, `{{key}` is a literal `{key}`.
+No shell is involved. Sections below it:
+
+- `[command.parameters]`: `key = default`, a whole number, `true`, `false` or a text; may be varied in `[factors]`.
+- `[command.quick]`: what `--quick` takes for a parameter, where that is less.
+- `prepare`: a list of programs with their arguments that are run before, unmeasured, in the same fresh folder.
+- `[command.files]`: `name = text`, put into the folder before every run.
+- `[command.environment]`: `NAME = text`, environment variables.
+- `[command.needs]`: `program = \"Debian package\"`, programs without which the site is refused.
+";
+const READING: &str = "\
+One metric, the headline's first. Every program also has `wall_s` and `cpu_s`. `[command.reading]` gives defaults for the
+keys from `from` on.
 ";
 
 /// The page, for a program that has these workloads.
@@ -39,6 +64,7 @@ pub fn study_reference(workloads: &[&Descriptor]) -> String {
     let sections = [
         ("[study]", "", tables::STUDY),
         ("[workload]", WORKLOAD, &[]),
+        ("[workload.KIND]", ONE_OF_SEVERAL, tables::OF_ONE_WORKLOAD),
         ("[factors]", FACTORS, tables::FACTORS),
         ("[observe]", OBSERVE, crate::observer::OBSERVE),
         ("[design]", "", tables::DESIGN),
@@ -48,6 +74,7 @@ pub fn study_reference(workloads: &[&Descriptor]) -> String {
         // A `String` takes whatever is written to it.
         let _ = section(&mut page, name, text, knobs);
     }
+    let _ = command(&mut page);
     page.push_str("\n## `[environments.NAME]`\n\nWhat can be set about a place where the work runs.\n");
     for place in tables::PLACES {
         let _ = one_place(&mut page, place);
@@ -65,6 +92,17 @@ fn section(page: &mut String, name: &str, text: &str, knobs: &[Knob]) -> fmt::Re
         write!(page, "\n{text}")?;
     }
     keys(page, knobs)
+}
+
+fn command(page: &mut String) -> fmt::Result {
+    section(page, "[command]", COMMAND, command::COMMAND)?;
+    write!(page, "\n| given placeholder | meaning |\n|---|---|\n")?;
+    for (key, meaning) in command::GIVEN {
+        writeln!(page, "| `{{{key}}}` | {meaning} |")?;
+    }
+    section(page, "[command.metrics.NAME]", READING, command::READING)?;
+    section(page, "[command.success]", "", command::SUCCESS)?;
+    section(page, "[command.beside]", "", command::BESIDE)
 }
 
 fn one_place(page: &mut String, place: &tables::Place) -> fmt::Result {
@@ -121,6 +159,10 @@ fn typed(workload: &Descriptor, key: &str, value: &str) -> String {
 fn as_toml(kind: Kind, text: &str) -> String {
     match kind {
         Kind::Count { .. } | Kind::Switch => text.to_owned(),
+        Kind::Words => {
+            let words: Vec<String> = text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
+            format!("[{}]", words.join(", "))
+        }
         _ => format!("\"{text}\""),
     }
 }

@@ -35,6 +35,11 @@ pub trait Body: Sync {
     /// What rank `rank` of `team` does, `reps` times over. Must not allocate, lock, panic, or call the operating system
     /// or code that might; may wait only at the team's barrier.
     fn rank(&self, rank: usize, team: &Team, reps: u64);
+
+    /// Where the ranks of all members of an ensemble meet before the clock is read; `None` for a body that runs alone.
+    fn gate(&self) -> Option<&Team> {
+        None
+    }
 }
 
 /// When one rank was inside the region, in ticks of the processor's time-stamp counter.
@@ -76,11 +81,14 @@ impl TickRate {
     }
 }
 
-/// One rank's pass through the region: barrier, clock, body, clock, barrier. Executors call it *inside* whatever they
+/// One rank's pass through the region: barrier (and the ensemble's gate), clock, body, clock, barrier. Executors call it *inside* whatever they
 /// put around the body, with a clock that works there (`now` gives ticks and must order what stands before and after).
 #[inline(never)]
 pub fn timed_region(body: &dyn Body, rank: usize, team: &Team, reps: u64, now: fn() -> u64) -> RankTime {
     team.barrier();
+    if let Some(gate) = body.gate() {
+        gate.barrier();
+    }
     let start_ticks = now();
     body.rank(rank, team, reps);
     let end_ticks = now();
@@ -119,7 +127,7 @@ pub struct ExecutorFacts {
     pub name: String,
     /// The ranks of its team.
     pub ranks: usize,
-    /// The CPU to which each rank is pinned.
+    /// The CPU to which each rank is pinned; empty where the operating system moves them.
     pub cpus: Vec<usize>,
     /// Whether the body is really run; the null executor times an empty region.
     pub runs_body: bool,
@@ -252,6 +260,15 @@ pub enum WorkloadError {
     Memory(#[from] MemoryError),
 }
 
+/// Whose a span of memory is: who touches it first, and on whose node it is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// All ranks', in equal parts one after the other, as kernels share out their loops.
+    Shared,
+    /// This rank's alone.
+    Rank(usize),
+}
+
 /// What is run and measured.
 pub trait Workload: Sync {
     /// Its parameters, metrics and needs.
@@ -262,6 +279,11 @@ pub trait Workload: Sync {
     /// # Errors
     /// When a parameter is out of range.
     fn spans(&self, arm: &ResolvedArm) -> Result<Vec<u64>, WorkloadError>;
+
+    /// Whose each of the spans is; those beyond the list are shared.
+    fn owners(&self, _arm: &ResolvedArm) -> Vec<Owner> {
+        Vec::new()
+    }
 
     /// Fills the memory and makes the body ready. One preparation may be run by several executors in turn, as long as
     /// their arms ask for the same memory and the same parameters.

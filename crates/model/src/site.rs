@@ -1,6 +1,7 @@
 //! The seam of environments: how an agent comes to be somewhere, and how it leaves.
 
 use std::io::{Read, Write};
+use std::sync::atomic::AtomicBool;
 
 /// Something that an environment needs and that is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +35,9 @@ pub enum SiteError {
         /// The last lines that it wrote, oldest first.
         log: Vec<String>,
     },
+    /// The user stopped the run while the site was being started.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 fn last_words(log: &[String]) -> String {
@@ -72,14 +76,15 @@ pub trait Environment {
     fn probe(&self) -> Result<(), Missing>;
 
     /// Whether its sites run on an emulated processor: they exercise the mechanics, and no ratio of theirs has a verdict.
-    /// It may start a bounded test to find out, so ask after [`Environment::probe`].
-    fn emulated(&self) -> bool {
+    /// It may start a bounded test to find out, which `interrupt` ends early, so ask after [`Environment::probe`].
+    fn emulated(&self, interrupt: &AtomicBool) -> bool {
+        let _ = interrupt;
         false
     }
 
-    /// Starts one site with one agent in it.
+    /// Starts one site with one agent in it; given up as soon as `interrupt` is set.
     ///
     /// # Errors
-    /// When something is missing or refused; nothing is left behind.
-    fn start(&self) -> Result<Box<dyn Site>, SiteError>;
+    /// When something is missing or refused, or it was interrupted; nothing is left behind.
+    fn start(&self, interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError>;
 }

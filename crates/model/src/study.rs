@@ -4,6 +4,7 @@
 
 mod observe;
 
+use crate::command;
 use crate::descriptor::{Descriptor, Kind, Knob, Value};
 use crate::observer::ObserveSpec;
 use crate::problem::{Problem, Problems, nearest, with_article};
@@ -15,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+mod command_section;
 
 /// A factor and the levels that the study gives it, in the order typed.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,6 +75,8 @@ pub struct Chosen {
     pub held: BTreeMap<String, Value>,
     /// The metric of its headline; `None` means its first.
     pub metric: Option<String>,
+    /// Other metrics that get a ratio.
+    pub also: Vec<String>,
     /// The published table to print beside it.
     pub published: Option<String>,
 }
@@ -128,7 +133,7 @@ pub const MOST_LEVELS: usize = 256;
 /// Mistakes that are listed; the others are counted.
 const MOST_PROBLEMS: usize = 100;
 
-const SECTIONS: &[&str] = &["study", "workload", "factors", "environments", "observe", "design", "report"];
+const SECTIONS: &[&str] = &["study", "workload", "command", "factors", "environments", "observe", "design", "report"];
 
 /// Parses a study file. `file` is its name in messages, `workloads` are those that this program has.
 ///
@@ -226,7 +231,10 @@ impl Reader {
         let design = self.design(&design, take("design"));
         let environments = self.environments(take("environments"));
         let observe = self.observe(take("observe"));
-        let mut workloads = self.workloads(take("workload"), line_of_section("workload"), workloads)?;
+        let program = self.program(sections.get("command"))?;
+        let known = with_program(workloads, program.as_ref());
+        let mut workloads = self.workloads(take("workload"), line_of_section("workload"), &known)?;
+        self.place_program(program, line_of_section("command"), &mut workloads)?;
         let given = [take("workload"), take("factors")].concat();
         let several = workloads.len() > 1;
         workloads.iter().for_each(|chosen| self.required(chosen, &given, line_of_section("workload"), several));
@@ -234,10 +242,10 @@ impl Reader {
         let factors = self.factors(&workloads, take("factors"), take("workload"));
         // After a mistake among the factors, what else names one is not judged: it may be right.
         let judged = self.problems.len() == before && document.len() == sections.len();
-        let (layout, metric) = self.layout(&workloads, judged.then_some(&factors), take("report"));
+        let (layout, metric, also) = self.layout(&workloads, judged.then_some(&factors), take("report"));
         let published = text_of(head.remove("published"));
         match workloads.as_mut_slice() {
-            [only] => (only.metric, only.published) = (metric, published),
+            [only] => (only.metric, only.also, only.published) = (metric, also, published),
             _ if published.is_some() => {
                 let line = line_in(take("study"), "published");
                 let remedy = "write it in the [workload.KIND] whose values stand beside it";
@@ -262,6 +270,34 @@ impl Reader {
             layout,
             lines,
         })
+    }
+
+    /// The program of `[command]`: `Some(None)` where there is no such section, `None` after a mistake in it.
+    fn program(&mut self, section: Option<&(usize, Vec<Entry<'_>>)>) -> Option<Option<command::Program>> {
+        section.map_or(Some(None), |(line, entries)| self.command(*line, entries).map(Some))
+    }
+
+    /// Hands the program to the workload that it is.
+    fn place_program(&mut self, program: Option<command::Program>, line: usize, chosen: &mut [Chosen]) -> Option<()> {
+        let commands = chosen.iter_mut().find(|chosen| chosen.descriptor.kind == command::KIND);
+        match (commands, program) {
+            (None, None) => Some(()),
+            (Some(chosen), Some(program)) => {
+                chosen.parameters.insert(command::KIND.to_owned(), Value::Program(Box::new(program)));
+                Some(())
+            }
+            (Some(chosen), None) if std::ptr::eq(chosen.descriptor, &raw const command::BARE) => {
+                let remedy = "write a section [command] with argv = [\"program\", \"argument\"]";
+                self.report(0, "the study's workload is a command, and no section says which".to_owned(), remedy);
+                None
+            }
+            (Some(_), None) => Some(()),
+            (None, Some(_)) => {
+                let what = "[command] stands in a study whose workload is none".to_owned();
+                self.report(line, what, "write kind = \"command\" in [workload], or drop the section");
+                None
+            }
+        }
     }
 
     /// Refuses a published table that is not among those of `reference/`.
@@ -355,8 +391,8 @@ impl Reader {
         let Some(several) = value.get_ref().as_array() else {
             let descriptor = self.descriptor(line, value.get_ref(), known)?;
             let parameters = self.known("workload", descriptor.parameters, &own);
-            let (held, metric, published) = (BTreeMap::new(), None, None);
-            return Some(vec![Chosen { descriptor, parameters, held, metric, published }]);
+            let (held, metric, also, published) = (BTreeMap::new(), None, Vec::new(), None);
+            return Some(vec![Chosen { descriptor, parameters, held, metric, also, published }]);
         };
         let mut found: Vec<&'static Descriptor> = Vec::new();
         for kind in several.iter() {
@@ -418,10 +454,11 @@ impl Reader {
             let mut typed = reader.known(&format!("workload.{}", descriptor.kind), &knobs, &entries);
             let metric = text_of(typed.remove("metric"));
             reader.metric(descriptor, metric.as_deref(), line_in(&entries, "metric"));
+            let also = reader.also(descriptor, typed.remove("also"), line_in(&entries, "also"));
             reader.published(typed.get("published"), &entries);
             let published = text_of(typed.remove("published"));
             let (parameters, held) = typed.into_iter().partition(|(key, _)| descriptor.parameter(key).is_some());
-            Chosen { descriptor, parameters, held, metric, published }
+            Chosen { descriptor, parameters, held, metric, also, published }
         };
         found.iter().map(|descriptor| chosen(self, descriptor)).collect()
     }
@@ -454,6 +491,15 @@ impl Reader {
             let what = format!("workload '{}' has no metric '{metric}'", workload.kind);
             self.report(line, what, nearest(metric, &keys));
         }
+    }
+
+    /// The other metrics that get a ratio, as typed with commas between.
+    fn also(&mut self, workload: &Descriptor, typed: Option<Value>, line: usize) -> Vec<String> {
+        let typed = text_of(typed).unwrap_or_default();
+        let named = typed.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+        let named: Vec<String> = named.collect();
+        named.iter().for_each(|name| self.metric(workload, Some(name), line));
+        named
     }
 
     fn factors(&mut self, workloads: &[Chosen], entries: &[Entry<'_>], section: &[Entry<'_>]) -> Vec<Factor> {
@@ -577,18 +623,21 @@ impl Reader {
         workloads: &[Chosen],
         factors: Option<&Vec<Factor>>,
         entries: &[Entry<'_>],
-    ) -> (Layout, Option<String>) {
+    ) -> (Layout, Option<String>, Vec<String>) {
         let flat: Vec<Entry<'_>> = entries.iter().filter(|(key, ..)| *key != "ratio_to").copied().collect();
         let mut typed = self.known("report", tables::REPORT, &flat);
-        let metric = text_of(typed.remove("metric"));
-        match workloads {
-            [only] => self.metric(only.descriptor, metric.as_deref(), line_in(entries, "metric")),
-            _ if metric.is_some() => {
-                let what = "'metric' is not told which of the workloads it is for".to_owned();
-                self.report(line_in(entries, "metric"), what, "write it in the [workload.KIND] whose metric it is");
+        let (metric, also) = (text_of(typed.remove("metric")), typed.remove("also"));
+        let also = if let [only] = workloads {
+            self.metric(only.descriptor, metric.as_deref(), line_in(entries, "metric"));
+            self.also(only.descriptor, also, line_in(entries, "also"))
+        } else {
+            for (key, _) in [("metric", metric.is_some()), ("also", also.is_some())].iter().filter(|(_, typed)| *typed)
+            {
+                let what = format!("'{key}' is not told which of the workloads it is for");
+                self.report(line_in(entries, key), what, "write it in the [workload.KIND] whose metric it is");
             }
-            _ => {}
-        }
+            Vec::new()
+        };
         let rows = text_of(typed.remove("rows"));
         let columns = text_of(typed.remove("columns")).unwrap_or_else(|| "environment".to_owned());
         let mut ratio_to = BTreeMap::new();
@@ -604,7 +653,7 @@ impl Reader {
                 ratio_to = self.ratio_to(workloads, factors, line, value.get_ref());
             }
         }
-        (Layout { rows, columns, ratio_to }, metric)
+        (Layout { rows, columns, ratio_to }, metric, also)
     }
 
     fn ratio_to(
@@ -654,6 +703,13 @@ fn line_in(entries: &[Entry<'_>], key: &str) -> usize {
 fn knobs_of(workloads: &[Chosen]) -> Vec<&'static Knob> {
     let own = workloads.iter().flat_map(|chosen| chosen.descriptor.parameters);
     tables::FACTORS.iter().chain(own).collect()
+}
+
+/// The workloads that a study can name, with its own program in place of the unknown one.
+fn with_program(workloads: &[&'static Descriptor], program: Option<&command::Program>) -> Vec<&'static Descriptor> {
+    let own = program.map(command::descriptor);
+    let of_kind = |known: &&'static Descriptor| own.filter(|own| own.kind == known.kind).unwrap_or(known);
+    workloads.iter().map(of_kind).collect()
 }
 
 /// Keys that stand in a section and in no table, because they are no single values.

@@ -4,6 +4,7 @@
 //! workloads share. The reference page in docs/ is generated from the same rows.
 
 use crate::descriptor::{Default, Kind, Knob};
+use crate::placement::{MemoryPolicy, Placement};
 
 const SECOND: u64 = 1_000_000_000;
 const HOUR: u64 = 3600 * SECOND;
@@ -60,10 +61,17 @@ pub const PLACES: &[Place] = &[
         settings: QEMU,
     },
     Place { name: "ssh", help: "another machine, reached by ssh", on_this_machine: false, settings: SSH },
+    Place {
+        name: "slurm",
+        help: "a job of a Slurm cluster, by srun or sbatch",
+        on_this_machine: false,
+        settings: SLURM,
+    },
+    Place { name: "mpi", help: "a process that Open MPI has launched", on_this_machine: false, settings: MPI },
 ];
 
 /// The names of [`PLACES`].
-pub const ENVIRONMENTS: &[&str] = &["native", "microvm", "null", "container", "qemu", "ssh"];
+pub const ENVIRONMENTS: &[&str] = &["native", "microvm", "null", "container", "qemu", "ssh", "slurm", "mpi"];
 
 const CONTAINER: &[Knob] = &[
     Knob {
@@ -128,6 +136,95 @@ const SSH: &[Knob] = &[
     },
 ];
 
+const SLURM: &[Knob] = &[
+    Knob {
+        key: "launcher",
+        kind: Kind::Choice(&["srun", "sbatch"]),
+        default: Default::Typed("srun"),
+        help: "srun talks with the job directly, sbatch by files, for clusters that let in batch jobs alone",
+    },
+    Knob {
+        key: "partition",
+        kind: Kind::Text,
+        default: Default::Derived("the cluster's default"),
+        help: "the partition of the job",
+    },
+    Knob {
+        key: "nodes",
+        kind: Kind::Count { min: 1, max: 100_000 },
+        default: Default::Typed("1"),
+        help: "nodes of the job; the agent runs on the first, and what it starts may use all",
+    },
+    Knob {
+        key: "ntasks",
+        kind: Kind::Count { min: 1, max: 10_000_000 },
+        default: Default::Typed("1"),
+        help: "tasks of the job; the agent is the first, and what it starts may use the places of the others",
+    },
+    Knob {
+        key: "cpus",
+        kind: Kind::Count { min: 1, max: 4096 },
+        default: Default::Derived("one for each CPU that the process may use"),
+        help: "CPUs of each task",
+    },
+    Knob {
+        key: "time",
+        kind: Kind::Time { min: 60 * SECOND, max: 8784 * HOUR },
+        default: Default::Derived("the partition's limit"),
+        help: "the job's time limit, rounded up to minutes",
+    },
+    Knob {
+        key: "pending_limit",
+        kind: Kind::Time { min: SECOND, max: 8784 * HOUR },
+        default: Default::Typed("10 min"),
+        help: "how long a job may wait in the queue before it is cancelled and its trial fails",
+    },
+    Knob { key: "start_limit", kind: START_LIMIT, default: Default::Typed("60 s"), help: START_HELP },
+    Knob {
+        key: "folder",
+        kind: Kind::Text,
+        default: Default::Derived("the working directory"),
+        help: "where batch jobs keep their files: a folder that all nodes see",
+    },
+    Knob {
+        key: "config",
+        kind: Kind::Text,
+        default: Default::Derived("what Slurm's commands find"),
+        help: "the cluster's slurm.conf",
+    },
+    Knob {
+        key: "arguments",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "further arguments of srun or sbatch, each handed on as it is",
+    },
+];
+
+const START_LIMIT: Kind = Kind::Time { min: SECOND, max: 24 * HOUR };
+const START_HELP: &str = "how long it may take, once it runs, until the agent is there";
+
+const MPI: &[Knob] = &[
+    Knob {
+        key: "np",
+        kind: Kind::Count { min: 1, max: 10_000_000 },
+        default: Default::Typed("1"),
+        help: "processes of the job; the agent is the first, and what it starts may use the slots of the others",
+    },
+    Knob {
+        key: "hostfile",
+        kind: Kind::Text,
+        default: Default::Derived("this machine, or the batch system's"),
+        help: "the hosts and their slots, as mpirun takes them",
+    },
+    Knob { key: "start_limit", kind: START_LIMIT, default: Default::Typed("60 s"), help: START_HELP },
+    Knob {
+        key: "arguments",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "further arguments of mpirun, each handed on as it is",
+    },
+];
+
 /// The place of that name.
 #[must_use]
 pub fn place(name: &str) -> Option<&'static Place> {
@@ -164,9 +261,43 @@ pub const FACTORS: &[Knob] = &[
         key: "ranks",
         kind: Kind::Count { min: 1, max: 4096 },
         default: Default::Derived("one rank per CPU that the process may use"),
-        help: "ranks of the team, one pinned thread (and one vCPU) each",
+        help: "ranks of the team, one pinned thread (and one vCPU) each; with count, those of all machines together",
+    },
+    Knob {
+        key: "placement",
+        kind: Kind::Choice(Placement::WORDS),
+        default: Default::Typed("numbered"),
+        help: "the CPUs of the ranks: pinned by number, moved by the operating system, as near to each other as they fit, as \
+               far apart as they can be, inside the first socket, or one a core",
+    },
+    Knob {
+        key: "memory",
+        kind: Kind::Choice(MemoryPolicy::WORDS),
+        default: Default::Typed("first-touch"),
+        help: "the NUMA nodes of a rank's memory: where it touches it first, bound to its own node, bound to another, or page by \
+               page over all; read back after every trial",
+    },
+    Knob {
+        key: "count",
+        kind: Kind::Count { min: 1, max: 64 },
+        default: Default::Typed("1"),
+        help: "machines among which ranks and memory are divided, released by one barrier; rates of several are the sums of \
+               their bests, as published, and simultaneous ones stand beside; does not apply to native",
     },
 ];
+
+/// Factors that do not apply to every environment.
+pub const MACHINE_FACTORS: &[&str] = &["host_backing", "guest_tables", "count"];
+
+/// Whether `factor` says anything about an arm in `environment`.
+#[must_use]
+pub fn applies(factor: &str, environment: &str) -> bool {
+    match factor {
+        "host_backing" | "guest_tables" => environment == "microvm",
+        "count" => !matches!(environment, "native" | "null"),
+        _ => true,
+    }
+}
 
 /// The factor that is there when a study runs several workloads: their kinds.
 pub const WORKLOAD: &str = "workload";
@@ -180,15 +311,18 @@ pub const OF_ONE_WORKLOAD: &[Knob] = &[
         help: "the metric of this workload's headline and of the stopping rule",
     },
     Knob {
+        key: "also",
+        kind: Kind::Text,
+        default: Default::Derived("no other"),
+        help: "other metrics that get a ratio, with commas between; they do not hold up the end",
+    },
+    Knob {
         key: "published",
         kind: Kind::Text,
         default: Default::Derived("nothing to compare with"),
         help: "the published table beside which the report prints this workload's values, as source/table",
     },
 ];
-
-/// Factors that say nothing about an arm without a virtual machine.
-pub const MACHINE_FACTORS: &[&str] = &["host_backing", "guest_tables"];
 
 /// Keys of `[design]`.
 pub const DESIGN: &[Knob] = &[
@@ -249,6 +383,12 @@ pub const REPORT: &[Knob] = &[
         kind: Kind::Text,
         default: Default::Derived("the workload's first metric"),
         help: "the metric of the headline and of the stopping rule",
+    },
+    Knob {
+        key: "also",
+        kind: Kind::Text,
+        default: Default::Derived("no other"),
+        help: "other metrics that get a ratio, with commas between; they do not hold up the end",
     },
     Knob {
         key: "rows",

@@ -7,6 +7,7 @@ use crate::arm::ResolvedArm;
 use crate::machine::Isa;
 use crate::observation::Observation;
 use crate::observer::ObserveSpec;
+use crate::placement::Placed;
 use crate::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -124,7 +125,7 @@ pub struct TrialSpec {
 /// Half of a phase: one run of the body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HalfRecord {
-    /// When each rank was inside.
+    /// When each rank was inside; the ranks of an ensemble's members are numbered through.
     pub times: Vec<RankTime>,
     /// What was counted meanwhile.
     pub audit: Audit,
@@ -139,13 +140,23 @@ pub struct PhaseRecord {
     pub position: usize,
     /// Which arm ran.
     pub arm: usize,
-    /// Which member of the arm's ensemble.
-    pub member: usize,
     /// Repetitions in each half.
     pub reps: u64,
     /// The two halves.
     pub halves: Vec<HalfRecord>,
-    /// The metrics of the whole phase.
+    /// The metrics of the whole phase: of all members together, as [`crate::ensemble::together`] joins them.
+    pub samples: Vec<Sample>,
+    /// The metrics of each member alone, in order; empty where there is only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberRecord>,
+}
+
+/// One member of an ensemble over one phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MemberRecord {
+    /// Its place among the ensemble's members, copies counted one by one.
+    pub member: usize,
+    /// Its own metrics.
     pub samples: Vec<Sample>,
 }
 
@@ -169,6 +180,9 @@ pub struct ArmRecord {
     pub pages_after: PagesSeen,
     /// The hypervisor's counters after the warm-in: how the machine mapped the memory.
     pub counters: BTreeMap<String, u64>,
+    /// Where its ranks and pages were.
+    #[serde(default)]
+    pub placed: Placed,
     /// Whether the result was right.
     pub verification: Verification,
     /// How long one entry into the executor and back takes, with nothing to do inside.

@@ -5,9 +5,9 @@
 use crate::grid::{Cell, Grid, GridRow};
 use crate::number::{self, count, percent};
 use crate::text::clean;
-use crate::treatment::Factors;
+use crate::treatment::{ENVIRONMENT, Factors};
 use baremark_model::document::Document;
-use baremark_model::observation::{Observed, ObservedRow};
+use baremark_model::observation::{Observed, ObservedRow, THIS_MACHINE};
 use baremark_model::plan::Treatment;
 use baremark_model::view;
 use std::collections::BTreeMap;
@@ -120,19 +120,27 @@ fn place_in<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
     })
 }
 
-/// The treatment, and the place where columns differ in it.
+/// The treatment, and the place where it does not go without saying.
 fn head(document: &Document, (treatment, place): Column<'_>, all: &[Column<'_>]) -> String {
     let name = match treatment.is_empty() {
         true => "all arms".to_owned(),
         false => Factors::of(&document.run).name(treatment),
     };
-    let places = all.iter().any(|(_, other)| *other != place);
-    if places { format!("{name}, seen by {}", clean(place)) } else { name }
+    let environment = treatment.get(ENVIRONMENT).map_or("native", String::as_str);
+    let here = place == THIS_MACHINE && ["native", "microvm", "null"].contains(&environment);
+    let several = all.iter().any(|(_, other)| *other != place);
+    match (several, place == environment) {
+        (false, _) => name,
+        (true, true) => format!("{name}, inside"),
+        (true, false) if here && !treatment.is_empty() => name,
+        (true, false) => format!("{name}, {}", clean(place)),
+    }
 }
 
 /// `disk IOPS of vda (1/s)`.
 pub(crate) fn label(quantity: &str, instance: &str, unit: &str) -> String {
-    let what = view::find(quantity).map_or_else(|| clean(quantity), |view| view.label.to_owned());
+    let what = view::find(quantity)
+        .map_or_else(|| clean(quantity.strip_prefix("esxtop.").unwrap_or(quantity)), |view| view.label.to_owned());
     let of = match (instance, quantity.split_once('.').map(|(kind, _)| kind)) {
         ("", _) => String::new(),
         (instance, Some("cpu")) => format!(" of CPU {}", clean(instance)),

@@ -229,14 +229,24 @@ struct Screen<'s> {
 
 impl Screen<'_> {
     fn line(&mut self, paint: Paint, text: &str) {
-        let text = cut(&self.style.plain(text), self.style.width);
+        let text = self.fit(text, self.style.width);
         self.lines.push(self.style.paint(paint, text.trim_end()));
+    }
+
+    /// `text` as the place can show it, in so many columns.
+    fn fit(&self, text: &str, columns: usize) -> String {
+        let text = self.style.plain(text);
+        if self.style.unicode || width(&text) <= columns {
+            return cut(&text, columns);
+        }
+        // The mark of what was cut is one column there and three here.
+        self.style.plain(&cut(&text, columns.saturating_sub(2)))
     }
 
     fn row(&mut self, label: &str, text: &str) {
         let room = self.style.width.saturating_sub(LABEL);
-        let label = left(&cut(label, LABEL - 1), LABEL);
-        let text = cut(&self.style.plain(text), room);
+        let label = left(&self.fit(label, LABEL - 1), LABEL);
+        let text = self.fit(text, room);
         let label = self.style.paint(if label.starts_with(' ') { Paint::Faint } else { Paint::Strong }, &label);
         self.lines.push(format!("{label}{}", text.trim_end()));
     }

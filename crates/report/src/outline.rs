@@ -230,9 +230,13 @@ fn estimand(estimator: &str) -> String {
 
 fn why(document: &Document) -> Vec<String> {
     let factors = Factors::of(&document.run);
+    // What follows is said where it first does.
+    let first =
+        |row: &ExplanationRow| document.explanations.iter().find(|other| other.advice == row.advice) == Some(row);
     let line = |row: &ExplanationRow| {
         let value = number::estimate(row.value, Some(row.lo), Some(row.hi));
-        let advice = if row.advice.is_empty() { String::new() } else { format!("; {}", clean(&row.advice)) };
+        let silent = row.advice.is_empty() || !first(row);
+        let advice = if silent { String::new() } else { format!("; {}", clean(&row.advice)) };
         format!("{}: {} {value} {}{advice}", factors.name(&row.treatment), clean(&row.what), clean(&row.unit))
     };
     document.explanations.iter().map(line).collect()

@@ -56,13 +56,17 @@ pub(crate) struct Quantity {
     /// Which way is better; `None` when the document has no estimate of it.
     pub better: Option<Better>,
     name: String,
+    /// Whether another metric of the document has the same unit, which then does not say which is which.
+    shares_unit: bool,
 }
 
 impl Quantity {
     /// The quantity that `metric` measures, looked up among the estimates.
     pub(crate) fn of(document: &Document, metric: &str) -> Self {
         let row = document.estimates.iter().find(|row| row.metric == metric);
+        let alike = |unit: &str| document.estimates.iter().any(|row| row.metric != metric && row.unit == unit);
         Quantity {
+            shares_unit: row.is_some_and(|row| alike(&row.unit)),
             unit: row.map(|row| clean(&row.unit)).unwrap_or_default(),
             better: row.map(|row| row.better),
             name: clean(metric),
@@ -89,11 +93,15 @@ impl Quantity {
 
     /// The unit and the direction, for a table's caption.
     pub(crate) fn caption(&self) -> String {
-        let unit = if self.unit.is_empty() { &self.name } else { &self.unit };
+        let unit = match self.shares_unit {
+            _ if self.unit.is_empty() => self.name.clone(),
+            true => format!("{}, {}", self.name, self.unit),
+            false => self.unit.clone(),
+        };
         match self.better {
             Some(Better::Higher) => format!("{unit}, higher is better"),
             Some(Better::Lower) => format!("{unit}, lower is better"),
-            None => unit.clone(),
+            None => unit,
         }
     }
 }

@@ -42,6 +42,7 @@ pub mod estimate;
 pub mod family;
 pub mod halves;
 mod interval;
+pub mod multinomial;
 pub mod percentile;
 pub mod pricing;
 mod ratio;

@@ -9,10 +9,12 @@
 
 mod capacity;
 mod limits;
+mod mean;
 mod staircase;
 
 pub use capacity::{Basis, Capacity, FEWEST_TRIALS, capacity, capacity_isotonic, hysteresis, over_trials};
-pub use limits::{LevelVerdict, Operation, judge_level};
+pub use limits::{LevelVerdict, MeanLimit, Operation, judge_level, judge_limits};
+pub use mean::{Level, capacity_of_mean};
 pub use staircase::{End, Next, Response, Staircase, Visit};
 
 /// How an operation fared in a window.

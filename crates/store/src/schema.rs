@@ -15,7 +15,8 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const HEADER: usize = 100;
 
 /// The schema's history: the n-th text brings a file from version n to n + 1. Never changed, only added to.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
 CREATE TABLE run (
     id          TEXT PRIMARY KEY,
     title       TEXT NOT NULL,
@@ -52,7 +53,17 @@ CREATE TABLE look (
     decision    TEXT NOT NULL,
     UNIQUE (run, seq)
 ) STRICT;
-"];
+",
+    "
+CREATE TABLE imported (
+    run         TEXT NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+    seq         INTEGER NOT NULL,
+    program     TEXT NOT NULL,
+    data        TEXT NOT NULL,      -- JSON
+    UNIQUE (run, seq)
+) STRICT;
+",
+];
 
 /// The schema that this version writes.
 pub(crate) fn latest() -> i64 {

@@ -1,5 +1,6 @@
 //! Which CPUs this process may use, and pinning a thread to one of them.
 
+use std::fmt;
 use std::io;
 use std::mem;
 
@@ -20,18 +21,73 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     Ok((0..bits).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
 }
 
-/// Pins the calling thread to `cpu`.
+/// Where a thread may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seat {
+    /// On this CPU alone.
+    Cpu(usize),
+    /// On all that its process may use; the operating system moves it as it likes.
+    Anywhere,
+}
+
+impl fmt::Display for Seat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Seat::Cpu(cpu) => write!(f, "CPU {cpu}"),
+            Seat::Anywhere => f.write_str("any CPU"),
+        }
+    }
+}
+
+impl Seat {
+    /// The CPU of a seat that has one.
+    #[must_use]
+    pub fn cpu(self) -> Option<usize> {
+        match self {
+            Seat::Cpu(cpu) => Some(cpu),
+            Seat::Anywhere => None,
+        }
+    }
+
+    /// Puts the calling thread there and reads back where it may run.
+    ///
+    /// # Errors
+    /// As [`pin_current_thread`] and [`allowed_cpus`].
+    pub fn take(self) -> io::Result<Vec<usize>> {
+        if let Seat::Cpu(cpu) = self {
+            pin_current_thread(cpu)?;
+        }
+        allowed_cpus()
+    }
+}
+
+/// Pins the calling thread to `cpu`, and reads back that it is.
 ///
 /// # Errors
-/// `InvalidInput` when the number is beyond what a cpu_set_t holds, else what `sched_setaffinity(2)` gives.
+/// `InvalidInput` when the number is beyond what a cpu_set_t holds, else what `sched_setaffinity(2)` gives; `Other` when the
+/// kernel took the call and the thread may run elsewhere all the same.
 pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
-    if cpu >= 8 * mem::size_of::<libc::cpu_set_t>() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU has the number {cpu}")));
+    restrict_current_thread(&[cpu])?;
+    match allowed_cpus()?.as_slice() {
+        [only] if *only == cpu => Ok(()),
+        others => Err(io::Error::other(format!("it was pinned to CPU {cpu} and may run on {others:?}"))),
     }
+}
+
+/// Lets the calling thread, and whatever it starts from now on, run on `cpus` alone.
+///
+/// # Errors
+/// `InvalidInput` when a number is beyond what a cpu_set_t holds, else what `sched_setaffinity(2)` gives.
+pub fn restrict_current_thread(cpus: &[usize]) -> io::Result<()> {
     // SAFETY: a cpu_set_t is plain bits; all zeros is a valid, empty set.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    // SAFETY: CPU_SET writes the bit `cpu`, checked above to be inside `set`.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
+    for &cpu in cpus {
+        if cpu >= 8 * mem::size_of::<libc::cpu_set_t>() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU has the number {cpu}")));
+        }
+        // SAFETY: CPU_SET writes the bit `cpu`, checked above to be inside `set`.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
     // SAFETY: `set` is a cpu_set_t of the size that is passed, and lives through the call.
     let rc = unsafe { libc::sched_setaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw const set) };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -50,6 +106,16 @@ mod tests {
         })
         .join()
         .expect("no panic");
+    }
+
+    #[test]
+    fn a_seat_says_where_its_thread_may_run() {
+        let all = allowed_cpus().expect("affinity");
+        let cpu = all[0];
+        let take =
+            move |seat: Seat| std::thread::spawn(move || seat.take().expect("allowed")).join().expect("no panic");
+        assert_eq!(take(Seat::Cpu(cpu)), [cpu]);
+        assert_eq!(take(Seat::Anywhere), all);
     }
 
     #[test]

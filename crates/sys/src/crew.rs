@@ -4,7 +4,7 @@
 //! started once and handed one task after another; between tasks its threads sleep in the kernel, so that they take
 //! nothing from whoever else is measured meanwhile.
 
-use crate::affinity::pin_current_thread;
+use crate::affinity::Seat;
 use std::any::Any;
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 pub struct Crew {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    cpus: Vec<usize>,
+    seats: Vec<Seat>,
 }
 
 /// Why a crew could not be started.
@@ -29,19 +29,19 @@ pub enum CrewError {
     #[error("CPU {0} is named twice; two threads that spin on one CPU measure the scheduler")]
     Twice(usize),
     /// A thread could not be started.
-    #[error("cannot start a thread for CPU {cpu}; is the limit on processes (ulimit -u) reached?")]
+    #[error("cannot start thread {member}; is the limit on processes (ulimit -u) reached?")]
     Start {
-        /// For which CPU.
-        cpu: usize,
+        /// Its number.
+        member: usize,
         /// What the system said.
         #[source]
         source: io::Error,
     },
     /// A thread could not be pinned.
-    #[error("cannot pin a thread to CPU {cpu}; name CPUs that are online and allowed here")]
+    #[error("cannot pin a thread to {seat}; name CPUs that are online and allowed here")]
     Pin {
-        /// To which CPU.
-        cpu: usize,
+        /// Where it was to be.
+        seat: Seat,
         /// What the system said.
         #[source]
         source: io::Error,
@@ -103,34 +103,46 @@ impl Crew {
     /// # Errors
     /// When no CPU is named, one is named twice, or a thread cannot be started or pinned.
     pub fn new(cpus: &[usize]) -> Result<Crew, CrewError> {
-        if cpus.is_empty() {
+        Crew::seated(&cpus.iter().map(|&cpu| Seat::Cpu(cpu)).collect::<Vec<_>>())
+    }
+
+    /// One thread for each of `seats`, asleep.
+    ///
+    /// # Errors
+    /// When there is no seat, a CPU is named twice, or a thread cannot be started or pinned.
+    pub fn seated(seats: &[Seat]) -> Result<Crew, CrewError> {
+        if seats.is_empty() {
             return Err(CrewError::Empty);
         }
-        if let Some((_, &cpu)) = cpus.iter().enumerate().find(|&(index, cpu)| cpus[..index].contains(cpu)) {
+        let mut pinned = seats.iter().enumerate().filter_map(|(index, seat)| match seat {
+            Seat::Cpu(cpu) => Some((index, *cpu)),
+            Seat::Anywhere => None,
+        });
+        if let Some((_, cpu)) = pinned.find(|&(index, cpu)| seats[..index].contains(&Seat::Cpu(cpu))) {
             return Err(CrewError::Twice(cpu));
         }
-        let state = Mutex::new(State { busy: cpus.len(), ..State::default() });
+        let state = Mutex::new(State { busy: seats.len(), ..State::default() });
         let shared = Arc::new(Shared { state, work: Condvar::new(), done: Condvar::new() });
-        let mut crew = Crew { shared, threads: Vec::with_capacity(cpus.len()), cpus: cpus.to_vec() };
-        for (member, &cpu) in cpus.iter().enumerate() {
-            crew.start(member, cpu)?;
+        let mut crew = Crew { shared, threads: Vec::with_capacity(seats.len()), seats: seats.to_vec() };
+        for (member, &seat) in seats.iter().enumerate() {
+            crew.start(member, seat)?;
         }
         let failed = crew.shared.wait_until_done().pinning.pop();
         failed.map_or(Ok(crew), Err)
     }
 
-    fn start(&mut self, member: usize, cpu: usize) -> Result<(), CrewError> {
+    fn start(&mut self, member: usize, seat: Seat) -> Result<(), CrewError> {
         let shared = Arc::clone(&self.shared);
         let named = thread::Builder::new().name(format!("rank-{member}"));
-        let thread = named.spawn(move || shared.serve(member, cpu));
-        self.threads.push(thread.map_err(|source| CrewError::Start { cpu, source })?);
+        let thread = named.spawn(move || shared.serve(member, seat));
+        self.threads.push(thread.map_err(|source| CrewError::Start { member, source })?);
         Ok(())
     }
 
-    /// The CPU of each thread, in the order of their numbers.
+    /// The seat of each thread, in the order of their numbers.
     #[must_use]
-    pub fn cpus(&self) -> &[usize] {
-        &self.cpus
+    pub fn seats(&self) -> &[Seat] {
+        &self.seats
     }
 
     /// Has every thread call `task` once with its own number, and returns when all have.
@@ -170,10 +182,10 @@ impl Drop for Crew {
 
 impl Shared {
     /// The life of one thread.
-    fn serve(&self, member: usize, cpu: usize) {
-        let pinned = pin_current_thread(cpu);
+    fn serve(&self, member: usize, seat: Seat) {
+        let taken = seat.take();
         let mut state = self.lock();
-        state.pinning.extend(pinned.err().map(|source| CrewError::Pin { cpu, source }));
+        state.pinning.extend(taken.err().map(|source| CrewError::Pin { seat, source }));
         self.one_less(state);
         let mut generation = 0;
         while let Some(task) = self.next_task(&mut generation) {
@@ -232,7 +244,8 @@ mod tests {
     #[test]
     fn every_thread_runs_each_task_once_on_its_own_cpu() {
         let mut crew = crew();
-        let cpus = crew.cpus().to_vec();
+        let cpus = allowed_cpus().expect("affinity");
+        assert_eq!(crew.seats().len(), cpus.len());
         let calls: Vec<AtomicUsize> = cpus.iter().map(|_| AtomicUsize::new(0)).collect();
         for round in 1..=100 {
             crew.run(&|member| {
@@ -264,6 +277,6 @@ mod tests {
         assert_eq!(Crew::new(&[]).expect_err("none").to_string(), "a crew of no CPUs; name at least one");
         assert!(matches!(Crew::new(&[0, 1, 0]), Err(CrewError::Twice(0))));
         let error = Crew::new(&[1 << 14]).expect_err("no such CPU");
-        assert!(matches!(error, CrewError::Pin { cpu, .. } if cpu == 1 << 14), "{error}");
+        assert!(matches!(error, CrewError::Pin { seat: Seat::Cpu(cpu), .. } if cpu == 1 << 14), "{error}");
     }
 }

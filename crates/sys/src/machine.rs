@@ -6,7 +6,7 @@
 mod background;
 mod cpu;
 mod memory;
-mod tree;
+pub(crate) mod tree;
 mod virtualization;
 
 use crate::clock;
@@ -82,20 +82,9 @@ fn load_average(tree: &Tree) -> Option<[f64; 3]> {
 
 #[cfg(test)]
 mod tests {
+    use super::tree::unpacked;
     use super::*;
     use baremark_model::machine::Isa;
-
-    /// A machine as recorded: lines `== path` each followed by the file's text.
-    fn unpacked(recorded: &str) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().expect("a directory");
-        for file in recorded.split("== ").skip(1) {
-            let (path, text) = file.split_once('\n').expect("a path and a text");
-            let path = dir.path().join(path);
-            std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
-            std::fs::write(path, text).expect("a file");
-        }
-        dir
-    }
 
     #[test]
     fn a_recorded_guest_is_described() {

@@ -1,8 +1,9 @@
 //! Memory made of the pages that were asked for: the arena that a workload is handed.
 //!
-//! Anonymous and private, each span on a boundary of 2 MiB, zero, and touched before anybody measures. It is touched by
-//! chunks of 2 MiB in random order, so that where pages come to lie in physical memory is drawn anew with every
-//! allocation instead of being one lucky run of neighbours. Pages that cannot be had as asked are not an error here:
+//! Anonymous and private, each span on a boundary of 2 MiB, zero, and touched before anybody measures: by one thread, or by
+//! each of a team's ranks its own part, from its own CPU, so that the kernel's first-touch policy puts it there. It is
+//! touched by chunks of 2 MiB in random order, so that where pages come to lie in physical memory is drawn anew with
+//! every allocation instead of being one lucky run of neighbours. Pages that cannot be had as asked are not an error here:
 //! [`Map::backing`] says what was got, and whoever needs it checks.
 
 use crate::process;
@@ -11,6 +12,7 @@ use baremark_model::arm::PageSize;
 use baremark_model::seam::{Arena, MemoryError};
 use baremark_model::units::Bytes;
 use std::io;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,6 +29,9 @@ pub struct Map {
     taken: AtomicUsize,
     page: PageSize,
 }
+
+/// Whose a span is.
+pub use baremark_model::seam::Owner;
 
 /// One span, as an offset into the map; its end is padded to the next boundary of 2 MiB.
 #[derive(Clone, Copy, Debug)]
@@ -47,17 +52,70 @@ impl Map {
     /// # Errors
     /// When more is asked than can be had without swapping, or when the kernel refuses.
     pub fn new(spans: &[u64], page: PageSize, seed: u64) -> Result<Map, MemoryError> {
+        let map = Map::reserve(spans, page)?;
+        map.touch(std::slice::from_ref(&(0..map.bytes())), seed);
+        map.settle();
+        Ok(map)
+    }
+
+    /// The same, untouched: there is no page of it yet. Whoever gets it lets its ranks [`Map::touch`] their parts, and then
+    /// has it [`Map::settle`].
+    ///
+    /// # Errors
+    /// As [`Map::new`].
+    pub fn reserve(spans: &[u64], page: PageSize) -> Result<Map, MemoryError> {
         let (spans, bytes) = lay_out(spans)?;
         refuse_too_much(bytes)?;
         let reservation = Reservation::new(bytes + 2 * CHUNK).map_err(|e| failed(bytes, "mmap", &e))?;
         let start = reservation.open(bytes).map_err(|e| failed(bytes, "mprotect", &e))?;
         let map = Map { reservation, start, bytes, spans, taken: AtomicUsize::new(0), page };
         map.advise()?;
-        map.touch(seed);
-        if page == PageSize::Large && map.backing().is_ok_and(|backing| backing.is(page).is_err()) {
-            map.collapse();
-        }
         Ok(map)
+    }
+
+    /// The parts of all spans that are rank `rank`'s among `ranks`, as ranges of bytes from the map's start, on boundaries
+    /// of the page size; `owners` says of each span whose it is. All ranks' parts together are the whole map.
+    #[must_use]
+    pub fn parts(&self, owners: &[Owner], rank: usize, ranks: usize) -> Vec<Range<u64>> {
+        let ends = self.spans.iter().skip(1).map(|span| span.offset).chain([self.bytes]);
+        let mut parts = Vec::new();
+        for (index, (span, end)) in self.spans.iter().zip(ends).enumerate() {
+            let page = Bytes(self.page.bytes()).count();
+            let share = |rank: usize| match owners.get(index).unwrap_or(&Owner::Shared) {
+                Owner::Rank(owner) if rank > *owner => end,
+                Owner::Rank(_) => span.offset,
+                // In words as they are shared out, and up to the end of a page: a page is whose first word it holds.
+                Owner::Shared if rank == ranks => end,
+                Owner::Shared => (span.offset + 8 * (span.words * rank / ranks.max(1))).next_multiple_of(page).min(end),
+            };
+            let part = share(rank) as u64..share(rank + 1) as u64;
+            if !part.is_empty() {
+                parts.push(part);
+            }
+        }
+        parts
+    }
+
+    /// Writes a zero to every 4 KiB of `parts`, chunk by chunk in an order drawn from `seed`: where a large page could not
+    /// be had, its small ones come to memory just so. Meant for memory that no span was taken of.
+    pub fn touch(&self, parts: &[Range<u64>], seed: u64) {
+        let chunks: Vec<Range<u64>> = parts.iter().flat_map(chunks).collect();
+        for index in shuffled(chunks.len(), seed) {
+            let chunk = chunks[index].start.min(self.bytes())..chunks[index].end.min(self.bytes());
+            for offset in chunk.step_by(SMALL) {
+                let offset = Bytes(offset / 8 * 8).count();
+                // SAFETY: `offset` is below `self.bytes` and a multiple of 8, so an aligned word of our own
+                // mapping; volatile because the store has no effect but the page.
+                unsafe { self.start.as_ptr().add(offset).cast::<u64>().write_volatile(0) };
+            }
+        }
+    }
+
+    /// After everything was touched: asks once more for large pages where they were not given.
+    pub fn settle(&self) {
+        if self.page == PageSize::Large && self.backing().is_ok_and(|backing| backing.is(self.page).is_err()) {
+            self.collapse();
+        }
     }
 
     /// What the memory is really made of.
@@ -121,18 +179,6 @@ impl Map {
         // given change its pages, never its contents.
         let rc = unsafe { libc::madvise(self.start.as_ptr().add(offset).cast(), bytes, advice) };
         if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    }
-
-    /// Writes a zero to every 4 KiB, chunk by chunk in random order: where a large page could not be had, its small ones
-    /// come to memory just so.
-    fn touch(&self, seed: u64) {
-        for chunk in shuffled(self.bytes / CHUNK, seed) {
-            for offset in (chunk * CHUNK..(chunk + 1) * CHUNK).step_by(SMALL) {
-                // SAFETY: `offset` is below `self.bytes` and a multiple of 8, so an aligned word of our own
-                // mapping; volatile because the store has no effect but the page.
-                unsafe { self.start.as_ptr().add(offset).cast::<u64>().write_volatile(0) };
-            }
-        }
     }
 
     /// Asks the kernel to make huge pages of those chunks where it gave small ones. A refusal is no error: what is still
@@ -236,6 +282,15 @@ fn refuse_too_much(bytes: usize) -> Result<(), MemoryError> {
     Err(MemoryError { what: what(), why })
 }
 
+/// A range cut at the boundaries of chunks.
+fn chunks(part: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    let Range { start, end } = *part;
+    (start / CHUNK as u64..end.div_ceil(CHUNK as u64)).map(move |chunk| {
+        let first = chunk * CHUNK as u64;
+        first.max(start)..(first + CHUNK as u64).min(end)
+    })
+}
+
 /// The numbers below `count` in random order: Fisher and Yates with SplitMix64, whose modulo bias of `count` / 2^64 is
 /// of no matter here.
 fn shuffled(count: usize, seed: u64) -> Vec<usize> {
@@ -326,6 +381,39 @@ mod tests {
         for map in &maps {
             assert_eq!(map.backing().expect("its own mapping").mapped_bytes, 2 << 20);
         }
+    }
+
+    #[test]
+    fn every_page_is_one_ranks_part() {
+        for page in [PageSize::Small, PageSize::Large] {
+            let map = Map::reserve(&[9 << 20, 8, 3 << 20], page).expect("16 MiB");
+            let owners = [Owner::Shared, Owner::Rank(2), Owner::Shared];
+            let mut parts: Vec<(Range<u64>, usize)> =
+                (0..3).flat_map(|rank| map.parts(&owners, rank, 3).into_iter().map(move |part| (part, rank))).collect();
+            parts.sort_by_key(|(part, _)| part.start);
+            let mut end = 0;
+            for (part, _) in &parts {
+                assert_eq!(
+                    (part.start, part.start % page.bytes()),
+                    (end, 0),
+                    "no gap, no overlap, whole pages: {parts:?}"
+                );
+                end = part.end;
+            }
+            assert_eq!(end, map.bytes());
+            let owner_of = |offset: u64| parts.iter().find(|(part, _)| part.contains(&offset)).map(|(_, rank)| *rank);
+            assert_eq!((owner_of(0), owner_of(10 << 20)), (Some(0), Some(2)));
+        }
+    }
+
+    #[test]
+    fn a_rank_touches_its_own_part_and_no_other() {
+        let map = Map::reserve(&[8 << 20], PageSize::Small).expect("8 MiB");
+        assert_eq!(map.backing().expect("smaps").rss_bytes, 0, "nobody has touched it");
+        map.touch(&map.parts(&[Owner::Shared], 1, 4), 7);
+        assert_eq!(map.backing().expect("smaps").rss_bytes, 2 << 20);
+        (0..4).filter(|&rank| rank != 1).for_each(|rank| map.touch(&map.parts(&[Owner::Shared], rank, 4), 7));
+        assert_eq!(map.backing().expect("smaps").is(PageSize::Small), Ok(()));
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn measure(crew: &mut Crew, prepared: &dyn Prepared, rate: TickRate) -> f64 {
 }
 
 fn run(crew: &mut Crew, body: &dyn Body, reps: u64) -> Vec<RankTime> {
-    let team = Team::new(crew.cpus().len());
+    let team = Team::new(crew.seats().len());
     let times = Mutex::new(Vec::new());
     let done = crew.run(&|rank| {
         let time = timed_region(body, rank, &team, reps, ticks);
@@ -71,6 +71,9 @@ fn arm(ranks: usize, page: PageSize, table: Bytes) -> ResolvedArm {
         page,
         host_backing: None,
         guest_tables: None,
+        parts: 1,
+        placement: Default::default(),
+        memory: Default::default(),
         parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(table))]),
     }
 }

@@ -93,7 +93,7 @@ impl Place {
         match self {
             Place::Microvm(vm) => Ok(vm.run(body, reps)?.times),
             Place::Direct(crew) => {
-                let team = Team::new(crew.cpus().len());
+                let team = Team::new(crew.seats().len());
                 let times = Mutex::new(Vec::new());
                 let done = crew.run(&|rank| {
                     let time = timed_region(body, rank, &team, reps, ticks);
@@ -113,6 +113,9 @@ fn arm(descriptor: &Descriptor, settings: &[String]) -> Outcome<(ResolvedArm, u6
         page: PageSize::Large,
         host_backing: None,
         guest_tables: None,
+        parts: 1,
+        placement: Default::default(),
+        memory: Default::default(),
         parameters: BTreeMap::new(),
     };
     let mut rounds = 3;

@@ -3,11 +3,13 @@
 //! One product of square matrices for all ranks. Beside `fma`, which is the most that the same instructions can give, it
 //! says how near a program of packed blocks comes to it.
 
-use crate::parameters::{ISA, chosen_isa, count, misfit, odd};
+use crate::parameters::{ISA, chosen_isa, count, misfit, odd, whole};
 use baremark_kernels::dgemm as kernel;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
-use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::seam::{
+    Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
+};
 
 /// The workload `dgemm`.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +31,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         key: "gflops",
         unit: "GFLOP/s",
         better: Better::Higher,
+        together: Together::Sum,
         help: "10^-9 x 2 n^3 x products / time from the first rank's start to the last one's end",
     }],
     footprint: None,
@@ -46,6 +49,11 @@ impl Workload for Dgemm {
         Ok(kernel::span_words(order(arm)?, arm.ranks).into_iter().map(|words| 8 * words as u64).collect())
     }
 
+    /// The matrices are everybody's, the blocks into which each rank packs are its own.
+    fn owners(&self, arm: &ResolvedArm) -> Vec<Owner> {
+        [Owner::Shared; 4].into_iter().chain((0..arm.ranks).map(Owner::Rank)).collect()
+    }
+
     fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
         let (n, isa) = (order(arm)?, chosen_isa(arm)?);
         let spans = kernel::span_words(n, arm.ranks).into_iter().map(|words| arena.take_words(words));
@@ -55,6 +63,7 @@ impl Workload for Dgemm {
 }
 
 fn order(arm: &ResolvedArm) -> Result<usize, WorkloadError> {
+    whole(arm, &N)?;
     let n = count(arm, &N)?;
     usize::try_from(n).map_err(|error| odd(&N, n, error.to_string()))
 }
@@ -106,6 +115,9 @@ mod tests {
             page: PageSize::Small,
             host_backing: None,
             guest_tables: None,
+            parts: 1,
+            placement: std::default::Default::default(),
+            memory: std::default::Default::default(),
             parameters: BTreeMap::from([("n".to_owned(), Value::Count(100))]),
         };
         let map = Map::new(&Dgemm.spans(&arm).expect("spans"), PageSize::Small, 1).expect("memory");

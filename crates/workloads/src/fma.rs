@@ -7,7 +7,7 @@
 use crate::parameters::{ISA, chosen_isa, misfit, odd};
 use baremark_kernels::fma as kernel;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Descriptor, Metric};
+use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 
 /// The workload `fma`.
@@ -23,6 +23,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         key: "gflops",
         unit: "GFLOP/s",
         better: Better::Higher,
+        together: Together::Sum,
         help: "sum over the ranks of 10^-9 x floating-point operations / the rank's own time; a multiply-add is two",
     }],
     footprint: None,
@@ -96,6 +97,9 @@ mod tests {
             page: PageSize::Small,
             host_backing: None,
             guest_tables: None,
+            parts: 1,
+            placement: Default::default(),
+            memory: Default::default(),
             parameters: BTreeMap::from([("isa".to_owned(), Value::Choice(isa.to_owned()))]),
         }
     }

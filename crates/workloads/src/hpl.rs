@@ -4,11 +4,13 @@
 //! the matrix, which every solution destroys, does not count. HPL's scaled residual must not exceed 16, and all solutions
 //! of one preparation, whichever executors ran them, must agree to the last bit.
 
-use crate::parameters::{ISA, chosen_isa, count, misfit, odd};
+use crate::parameters::{ISA, chosen_isa, count, misfit, odd, whole};
 use baremark_kernels::hpl::{self as kernel, Order};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
-use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::seam::{
+    Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
+};
 use baremark_sys::clock;
 
 /// The workload `hpl`.
@@ -35,15 +37,23 @@ static DESCRIPTOR: Descriptor = Descriptor {
             key: "gflops",
             unit: "GFLOP/s",
             better: Better::Higher,
+            together: Together::Sum,
             help: "10^-9 x (2/3 n^3 + 3/2 n^2) / the mean time of a solution",
         },
         Metric {
             key: "best_gflops",
             unit: "GFLOP/s",
             better: Better::Higher,
+            together: Together::Sum,
             help: "10^-9 x (2/3 n^3 + 3/2 n^2) / the best time of a solution",
         },
-        Metric { key: "solution_ns", unit: "ns", better: Better::Lower, help: "the mean time of a solution" },
+        Metric {
+            key: "solution_ns",
+            unit: "ns",
+            better: Better::Lower,
+            together: Together::Mean,
+            help: "the mean time of a solution",
+        },
     ],
     footprint: None,
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
@@ -60,6 +70,11 @@ impl Workload for Hpl {
         Ok(kernel::span_words(order(arm)?, arm.ranks).into_iter().map(|words| 8 * words as u64).collect())
     }
 
+    /// The matrices are everybody's, the blocks into which each rank packs are its own.
+    fn owners(&self, arm: &ResolvedArm) -> Vec<Owner> {
+        [Owner::Shared; 2].into_iter().chain((0..arm.ranks).map(Owner::Rank)).collect()
+    }
+
     fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
         let (order, isa) = (order(arm)?, chosen_isa(arm)?);
         let spans = kernel::span_words(order, arm.ranks).into_iter().map(|words| arena.take_words(words));
@@ -69,6 +84,7 @@ impl Workload for Hpl {
 }
 
 fn order(arm: &ResolvedArm) -> Result<Order, WorkloadError> {
+    whole(arm, &N)?;
     let whole = |knob: &Knob| {
         let number = count(arm, knob)?;
         usize::try_from(number).map_err(|error| odd(knob, number, error.to_string()))
@@ -138,6 +154,9 @@ mod tests {
             page: PageSize::Small,
             host_backing: None,
             guest_tables: None,
+            parts: 1,
+            placement: std::default::Default::default(),
+            memory: std::default::Default::default(),
             parameters: BTreeMap::from([("n".to_owned(), Value::Count(200)), ("nb".to_owned(), Value::Count(32))]),
         };
         let map = Map::new(&Hpl.spans(&arm).expect("spans"), PageSize::Small, 1).expect("memory");

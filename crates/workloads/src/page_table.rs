@@ -9,7 +9,7 @@
 use crate::parameters::{misfit, odd, size};
 use baremark_kernels::laps::Laps;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Work, Workload, WorkloadError,
 };
@@ -41,25 +41,35 @@ static DESCRIPTOR: Descriptor = Descriptor {
             key: "fault_ns",
             unit: "ns",
             better: Better::Lower,
+            together: Together::Mean,
             help: "mean time of the first store to a page of anonymous memory",
         },
         Metric {
             key: "protect_ns",
             unit: "ns",
             better: Better::Lower,
+            together: Together::Mean,
             help: "mean time of a call that makes one page read-only",
         },
-        Metric { key: "unmap_ns", unit: "ns", better: Better::Lower, help: "mean time of a call that unmaps one page" },
+        Metric {
+            key: "unmap_ns",
+            unit: "ns",
+            better: Better::Lower,
+            together: Together::Mean,
+            help: "mean time of a call that unmaps one page",
+        },
         Metric {
             key: "touch_ns",
             unit: "ns",
             better: Better::Lower,
+            together: Together::Mean,
             help: "the baseline of a fault: mean time of a store to a page that is there",
         },
         Metric {
             key: "call_ns",
             unit: "ns",
             better: Better::Lower,
+            together: Together::Mean,
             help: "the baseline of the others: mean time of a system call that does nothing (getppid)",
         },
     ],
@@ -89,7 +99,7 @@ impl Workload for PageTable {
 
 fn rank_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
     let total = size(arm, &REGION)?;
-    let ranks = arm.ranks.max(1) as u64;
+    let ranks = arm.all_ranks().max(1) as u64;
     if total.0.is_multiple_of(ranks * RANK_BYTES) && total.0 > 0 {
         return Ok(total.0 / ranks);
     }
@@ -244,6 +254,9 @@ mod tests {
             page: PageSize::Small,
             host_backing: None,
             guest_tables: None,
+            parts: 1,
+            placement: std::default::Default::default(),
+            memory: std::default::Default::default(),
             parameters: BTreeMap::from([("region".to_owned(), Value::SizeBytes(Bytes(region)))]),
         }
     }

@@ -72,6 +72,15 @@ pub fn chosen_isa(arm: &ResolvedArm) -> Result<Isa, WorkloadError> {
     Err(odd(&ISA, format!("{isa:?}"), format!("this machine has {:?} at most; write isa = \"widest\"", isa::widest())))
 }
 
+/// Refuses a part of a work that only all ranks together can do.
+pub fn whole(arm: &ResolvedArm, knob: &Knob) -> Result<(), WorkloadError> {
+    if arm.parts <= 1 {
+        return Ok(());
+    }
+    let value = count(arm, knob)?;
+    Err(odd(knob, value, format!("one problem cannot be divided over {} machines; write count = 1", arm.parts)))
+}
+
 /// A parameter that the workload refuses.
 pub fn odd(knob: &Knob, value: impl ToString, why: impl Into<String>) -> WorkloadError {
     WorkloadError::Parameter { key: knob.key.to_owned(), value: value.to_string(), why: why.into() }

@@ -6,8 +6,10 @@
 use crate::parameters::{misfit, odd, size};
 use baremark_kernels::pointer_chase as kernel;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
-use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::seam::{
+    Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
+};
 use baremark_model::units::Bytes;
 
 /// The workload `pointer-chase`.
@@ -30,6 +32,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         key: "access_ns",
         unit: "ns",
         better: Better::Lower,
+        together: Together::Mean,
         help: "mean over the ranks of the rank's own time / accesses",
     }],
     footprint: Some("working_set"),
@@ -47,6 +50,10 @@ impl Workload for PointerChase {
         Ok(vec![rank_bytes(arm)?; arm.ranks])
     }
 
+    fn owners(&self, arm: &ResolvedArm) -> Vec<Owner> {
+        (0..arm.ranks).map(Owner::Rank).collect()
+    }
+
     fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
         let words = Bytes(rank_bytes(arm)? / 8).count();
         let memory = (0..arm.ranks).map(|_| arena.take_words(words)).collect::<Result<Vec<_>, _>>()?;
@@ -59,7 +66,7 @@ impl Workload for PointerChase {
 /// The size of one rank's lines.
 fn rank_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
     let total = size(arm, &WORKING_SET)?;
-    let Some(ranks) = u64::try_from(arm.ranks).ok().filter(|&ranks| ranks > 0) else {
+    let Some(ranks) = u64::try_from(arm.all_ranks()).ok().filter(|&ranks| ranks > 0) else {
         return Err(odd(&WORKING_SET, total, "an arm needs at least one rank"));
     };
     let unit = LINE_BYTES * ranks;
@@ -123,6 +130,9 @@ mod tests {
             page: PageSize::Small,
             host_backing: None,
             guest_tables: None,
+            parts: 1,
+            placement: std::default::Default::default(),
+            memory: std::default::Default::default(),
             parameters: BTreeMap::from([("working_set".to_owned(), Value::SizeBytes(Bytes(working_set)))]),
         }
     }

@@ -8,8 +8,10 @@
 use crate::parameters::{choice, misfit, odd, size};
 use baremark_kernels::random_access as kernel;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
-use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::seam::{
+    Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
+};
 use baremark_model::units::Bytes;
 
 /// The workload `random-access`.
@@ -41,12 +43,14 @@ static DESCRIPTOR: Descriptor = Descriptor {
             key: "gups",
             unit: "GUP/s",
             better: Better::Higher,
+            together: Together::Mean,
             help: "mean over the ranks of 10^-9 x updates / the rank's own time, as the HPC Challenge's star mode",
         },
         Metric {
             key: "update_ns",
             unit: "ns",
             better: Better::Lower,
+            together: Together::Mean,
             help: "mean over the ranks of the rank's own time / updates",
         },
     ],
@@ -63,6 +67,10 @@ impl Workload for RandomAccess {
 
     fn spans(&self, arm: &ResolvedArm) -> Result<Vec<u64>, WorkloadError> {
         Ok(vec![rank_bytes(arm)?; arm.ranks])
+    }
+
+    fn owners(&self, arm: &ResolvedArm) -> Vec<Owner> {
+        (0..arm.ranks).map(Owner::Rank).collect()
     }
 
     fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
@@ -82,7 +90,7 @@ impl Workload for RandomAccess {
 /// The size of one rank's table, which must be 2^n words.
 fn rank_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
     let total = size(arm, &TABLE)?;
-    let Some(ranks) = u64::try_from(arm.ranks).ok().filter(|&ranks| ranks > 0) else {
+    let Some(ranks) = u64::try_from(arm.all_ranks()).ok().filter(|&ranks| ranks > 0) else {
         return Err(odd(&TABLE, total, "an arm needs at least one rank"));
     };
     let each = total.0 / ranks;
@@ -150,6 +158,9 @@ mod tests {
             page: PageSize::Small,
             host_backing: None,
             guest_tables: None,
+            parts: 1,
+            placement: std::default::Default::default(),
+            memory: std::default::Default::default(),
             parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(table)))]),
         }
     }

@@ -8,7 +8,7 @@ use crate::parameters::{ISA, choice, chosen_isa, count, derived_size, misfit, od
 use baremark_kernels::laps::Lap;
 use baremark_kernels::stream::{self as kernel, Kernel, Plan, Stores};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 use baremark_model::units::Bytes;
 use baremark_sys::{clock, machine};
@@ -62,30 +62,35 @@ macro_rules! rows {
                 key: concat!($kernel, "_mb_per_s"),
                 unit: "MB/s",
                 better: Better::Higher,
+                together: Together::Sum,
                 help: concat!($formula, ": 10^-6 x ", $bytes, " bytes an element / the best pass's time"),
             },
             Metric {
                 key: concat!($kernel, "_moved_mb_per_s"),
                 unit: "MB/s",
                 better: Better::Higher,
+                together: Together::Sum,
                 help: concat!($formula, ": the same with the 8 bytes that a regular store reads before it writes"),
             },
             Metric {
                 key: concat!($kernel, "_mean_ns"),
                 unit: "ns",
                 better: Better::Lower,
+                together: Together::Mean,
                 help: concat!($formula, ": the mean time of a pass"),
             },
             Metric {
                 key: concat!($kernel, "_min_ns"),
                 unit: "ns",
                 better: Better::Lower,
+                together: Together::Mean,
                 help: concat!($formula, ": the best time of a pass"),
             },
             Metric {
                 key: concat!($kernel, "_max_ns"),
                 unit: "ns",
                 better: Better::Lower,
+                together: Together::Most,
                 help: concat!($formula, ": the worst time of a pass"),
             },
         ]
@@ -97,9 +102,18 @@ const ADD: [Metric; 5] = rows!("add", "c = a + b", "24");
 const SCALE: [Metric; 5] = rows!("scale", "b = s c", "16");
 const COPY: [Metric; 5] = rows!("copy", "c = a", "16");
 
-const METRICS: [Metric; 20] = {
+const SIMULTANEOUS: Metric = Metric {
+    key: "simultaneous_mb_per_s",
+    unit: "MB/s",
+    better: Better::Higher,
+    together: Together::Window,
+    help: "10^-6 x STREAM's bytes of all kernels and passes / the time from the first rank's start to the last one's end: \
+           with several machines what all moved at the same time, where the other rates are sums of bests",
+};
+
+const METRICS: [Metric; 21] = {
     let rows = [TRIAD, ADD, SCALE, COPY];
-    let mut all = [rows[0][0]; 20];
+    let mut all = [SIMULTANEOUS; 21];
     let mut row = 0;
     while row < 20 {
         all[row] = rows[row / 5][row % 5];
@@ -156,9 +170,17 @@ fn plan(arm: &ResolvedArm) -> Result<Plan, WorkloadError> {
     Ok(Plan { kernels, stores, isa: chosen_isa(arm)?, passes: count(arm, &NTIMES)? })
 }
 
-/// The size of one array: as asked, if it is large enough, else the least that is.
+/// The size of this arm's part of one array. All parts together are as large as asked, if that is large enough, else the
+/// least that is.
 fn array_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
-    array_bytes_for(derived_size(arm, &ARRAY)?, switch(arm, &SMALL)?, caches())
+    let whole = array_bytes_for(derived_size(arm, &ARRAY)?, switch(arm, &SMALL)?, caches())?;
+    let parts = arm.parts.max(1) as u64;
+    if !whole.is_multiple_of(parts * LINE_BYTES) {
+        let nearest = Bytes((whole / (parts * LINE_BYTES)).max(1) * parts * LINE_BYTES);
+        let why = format!("each of {parts} machines needs whole cache lines; nearest is {} bytes", nearest.0);
+        return Err(odd(&ARRAY, Bytes(whole), why));
+    }
+    Ok(whole / parts)
 }
 
 fn array_bytes_for(asked: Option<Bytes>, small: bool, caches: Option<u64>) -> Result<u64, WorkloadError> {
@@ -231,13 +253,24 @@ impl Prepared for Ready<'_> {
         }
     }
 
-    fn metrics(&self, _reps: u64, times: &[RankTime], rate: TickRate) -> Vec<Sample> {
+    fn metrics(&self, reps: u64, times: &[RankTime], rate: TickRate) -> Vec<Sample> {
         let Some(start) = times.iter().map(|time| time.start_ticks).min() else { return Vec::new() };
         let laps = self.body.laps(start);
         let plan = self.body.plan();
         let of_kernel = |&kernel: &Kernel| samples(kernel, plan.stores, self.body.elements(), &laps, rate);
-        plan.kernels.iter().filter_map(of_kernel).flatten().collect()
+        let mut all: Vec<Sample> = plan.kernels.iter().filter_map(of_kernel).flatten().collect();
+        all.extend(simultaneous(&self.body, reps, times, rate).filter(|_| !laps.is_empty()));
+        all
     }
+}
+
+/// All that was moved, by STREAM's rule, over the whole window.
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+fn simultaneous(body: &kernel::Stream<'_>, reps: u64, times: &[RankTime], rate: TickRate) -> Option<Sample> {
+    let work = body.work(times.len());
+    let bytes = (reps * (work.bytes_loaded + work.bytes_stored)) as f64;
+    let seconds = rate.span(times).filter(|&seconds| seconds > 0.0)?;
+    Some(Sample { metric: SIMULTANEOUS.key.to_owned(), value: 1e-6 * bytes / seconds })
 }
 
 /// One kernel's figures; `None` where it was not timed.
@@ -284,6 +317,9 @@ mod tests {
             page: PageSize::Small,
             host_backing: None,
             guest_tables: None,
+            parts: 1,
+            placement: std::default::Default::default(),
+            memory: std::default::Default::default(),
             parameters: parameters.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(),
         }
     }

@@ -8,7 +8,7 @@
 use crate::parameters::{count, misfit, odd};
 use baremark_kernels::laps::Laps;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Work, Workload, WorkloadError,
 };
@@ -67,8 +67,8 @@ const BASELINE_NS: &str = "baseline_ns";
 /// The two rows of metrics.
 const fn metrics(operation: &'static str, baseline: &'static str) -> [Metric; 2] {
     [
-        Metric { key: OPERATION_NS, unit: "ns", better: Better::Lower, help: operation },
-        Metric { key: BASELINE_NS, unit: "ns", better: Better::Lower, help: baseline },
+        Metric { key: OPERATION_NS, unit: "ns", better: Better::Lower, together: Together::Mean, help: operation },
+        Metric { key: BASELINE_NS, unit: "ns", better: Better::Lower, together: Together::Mean, help: baseline },
     ]
 }
 
@@ -297,6 +297,9 @@ mod tests {
             page: PageSize::Small,
             host_backing: None,
             guest_tables: None,
+            parts: 1,
+            placement: std::default::Default::default(),
+            memory: std::default::Default::default(),
             parameters: BTreeMap::new(),
         };
         let map = Map::new(&[], PageSize::Small, 1).expect("nothing");

@@ -47,7 +47,7 @@ fn run_in_both(workload: &dyn Workload, settings: &[(&str, &str)]) -> Option<Str
 }
 
 fn on_threads(crew: &mut Crew, body: &dyn Body) {
-    let team = Team::new(crew.cpus().len());
+    let team = Team::new(crew.seats().len());
     crew.run(&|rank| {
         timed_region(body, rank, &team, 1, ticks);
     })
@@ -65,6 +65,9 @@ fn arm(workload: &dyn Workload, ranks: usize, settings: &[(&str, &str)]) -> Reso
         page: PageSize::Large,
         host_backing: None,
         guest_tables: None,
+        parts: 1,
+        placement: Default::default(),
+        memory: Default::default(),
         parameters: settings.iter().map(value).collect(),
     }
 }

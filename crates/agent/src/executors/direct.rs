@@ -8,6 +8,7 @@
 use baremark_model::arm::ExecutorKind;
 use baremark_model::seam::{Audit, Body, Executor, ExecutorFacts, Fault, RankTime, RunRecord, timed_region};
 use baremark_model::team::Team;
+use baremark_sys::affinity::Seat;
 use baremark_sys::clock::ticks;
 use baremark_sys::crew::{Crew, CrewError};
 use std::collections::BTreeMap;
@@ -27,21 +28,29 @@ impl Direct {
     /// # Errors
     /// When no CPU is named, one is named twice, or a thread cannot be started or pinned.
     pub fn new(cpus: &[usize]) -> Result<Self, CrewError> {
-        Self::named(ExecutorKind::Direct, cpus)
+        Self::seated(&cpus.iter().map(|&cpu| Seat::Cpu(cpu)).collect::<Vec<_>>())
+    }
+
+    /// One rank on each of `seats`.
+    ///
+    /// # Errors
+    /// When there is no seat, a CPU is named twice, or a thread cannot be started or pinned.
+    pub fn seated(seats: &[Seat]) -> Result<Self, CrewError> {
+        Self::named(ExecutorKind::Direct, seats)
     }
 
     /// The same threads under another executor's name.
-    pub(super) fn named(kind: ExecutorKind, cpus: &[usize]) -> Result<Self, CrewError> {
+    pub(super) fn named(kind: ExecutorKind, seats: &[Seat]) -> Result<Self, CrewError> {
         let facts = ExecutorFacts {
             name: kind.to_string(),
-            ranks: cpus.len(),
-            cpus: cpus.to_vec(),
+            ranks: seats.len(),
+            cpus: seats.iter().filter_map(|seat| seat.cpu()).collect(),
             runs_body: kind != ExecutorKind::Null,
             virtual_machine: false,
             mmu: None,
             notes: BTreeMap::new(),
         };
-        Ok(Direct { crew: Crew::new(cpus)?, facts })
+        Ok(Direct { crew: Crew::seated(seats)?, facts })
     }
 }
 
@@ -52,7 +61,7 @@ impl Executor for Direct {
 
     fn run(&mut self, body: &dyn Body, reps: u64) -> Result<RunRecord, Fault> {
         let team = Team::new(self.facts.ranks);
-        let times: Vec<OnceLock<RankTime>> = self.facts.cpus.iter().map(|_| OnceLock::new()).collect();
+        let times: Vec<OnceLock<RankTime>> = (0..self.facts.ranks).map(|_| OnceLock::new()).collect();
         let result = self.crew.run(&|rank| {
             let region = || timed_region(body, rank, &team, reps, ticks);
             match panic::catch_unwind(AssertUnwindSafe(region)) {

@@ -1,7 +1,9 @@
 //! `baremark agent`: the program as its own agent. Started by environments, not by people.
 
 use crate::exit::{Exit, Refusal};
-use std::io::stdin;
+use baremark_agent::courier::Ended;
+use baremark_model::credit::READY;
+use std::io::{Write, stdin};
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,16 +11,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+/// Where launchers say which of their processes one is; the nearest launcher first, for Open MPI may run inside Slurm.
+const RANKS: &[&str] = &["OMPI_COMM_WORLD_RANK", "SLURM_PROCID"];
 /// How often an agent whose lab is gone looks whether it is still working for it.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Serves the lab at the other end of standard input and output.
-pub fn run() -> Result<Exit, Refusal> {
+/// Serves the lab at the other end of standard input and output; says so first where others may speak there too.
+pub fn run(announce: bool) -> Result<Exit, Refusal> {
+    if announce && rank() > 0 {
+        return Ok(Exit::Success);
+    }
     // From here on whatever prints to standard output lands in the log; only frames go to the lab.
     let frames = baremark_sys::process::take_stdout()
         .map_err(|why| Refusal::failure(format!("setting standard output apart for frames: {why}")))?;
     // The lab takes the end of this stream for the end of the agent; it must not come before the last words in the log.
     let mut frames = ManuallyDrop::new(frames);
+    if announce {
+        let said = frames.write_all(READY).and_then(|()| frames.flush());
+        said.map_err(|why| Refusal::failure(format!("telling the lab that the agent is there: {why}")))?;
+    }
     let busy = Arc::new(AtomicBool::new(false));
     leave_with_the_lab(Arc::clone(&busy))?;
     baremark_agent::serve::serve(&mut stdin().lock(), &mut *frames, &busy).map_err(Refusal::failure)?;
@@ -37,6 +48,24 @@ pub fn run_guest(port: &Path) -> Result<Exit, Refusal> {
     }
     baremark_sys::guest::power_off().map_err(|why| Refusal::failure(format!("switching the guest off: {why}")))?;
     Ok(Exit::Success)
+}
+
+/// This process's place among all that one launcher has started.
+fn rank() -> u64 {
+    let told = |name| std::env::var(name).ok()?.parse().ok();
+    RANKS.iter().find_map(told).unwrap_or(0)
+}
+
+/// Serves the lab by files, in a batch job.
+pub fn run_courier(folder: &Path, silence: Duration) -> Result<Exit, Refusal> {
+    match baremark_agent::courier::serve(folder, silence) {
+        Ok(Ended::Status(0)) => Ok(Exit::Success),
+        Ok(Ended::Status(status)) => Err(Refusal::failure(format!("the agent ended with status {status}"))),
+        Ok(Ended::Abandoned) => {
+            Err(Refusal::failure(format!("the lab has given no sign of life for {} s", silence.as_secs())))
+        }
+        Err(why) => Err(Refusal::failure(format!("serving by files in {}: {why}", folder.display()))),
+    }
 }
 
 /// Ends this process when the lab is gone and a trial is still running, which nobody can ask for any more. Between trials

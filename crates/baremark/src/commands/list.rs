@@ -116,7 +116,7 @@ fn studies(json: bool) -> Result<String, Refusal> {
         let rows: Vec<_> = rows.iter().map(|(name, title)| json!({ "name": name, "title": title })).collect();
         return Ok(pretty(&rows.into()));
     }
-    Ok(rows.iter().map(|(name, title)| format!("{name:<12} {title}\n")).collect())
+    Ok(rows.iter().map(|(name, title)| format!("{name:<16} {title}\n")).collect())
 }
 
 fn published(json: bool) -> String {
@@ -136,6 +136,7 @@ fn keys() -> String {
         ("study", tables::STUDY),
         ("factors", tables::FACTORS),
         ("observe", baremark_model::observer::OBSERVE),
+        ("workload.KIND", tables::OF_ONE_WORKLOAD),
         ("design", tables::DESIGN),
         ("report", tables::REPORT),
     ];

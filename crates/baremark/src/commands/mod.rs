@@ -1,11 +1,15 @@
 //! One file for each command.
 
 pub mod agent;
+pub mod auction;
 pub mod check;
 pub mod compare;
 pub mod completions;
 pub mod doctor;
+pub mod echo;
 pub mod history;
+pub mod import;
+pub mod keep;
 pub mod list;
 pub mod load;
 pub mod man;

@@ -10,19 +10,21 @@ use baremark_lab::price::{Price, Source as NoiseOf, price};
 use baremark_model::plan::{Cell, Mode, Plan, Treatment, resolve};
 use baremark_model::problem::Problems;
 use baremark_model::study;
+use baremark_model::tables::WORKLOAD;
 use baremark_model::units::{Nanos, Share};
 use std::fmt::Write;
+use std::sync::atomic::AtomicBool;
 
 /// How many of the latest runs are looked at for the noise of this machine, and how many of a kind are read.
 const MOST_PRIORS: usize = 100;
 const PRIORS_OF_A_KIND: usize = 4;
 
 /// Resolves a study on this machine.
-pub fn of(source: &Source, mode: Mode) -> Result<Plan, Refusal> {
+pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, Refusal> {
     let wrong = |problems: Problems| Refusal::bad_input(problems);
     let study = study::parse(&source.name, &source.bytes, &descriptors()).map_err(wrong)?;
     let mut limits = limits()?;
-    places::limit(&study, &mut limits)?;
+    places::limit(&study, &mut limits, interrupt)?;
     let plan = resolve(&source.name, &study, &limits, mode);
     plan.map_err(|problems| match limits.absent.is_empty() {
         true => wrong(problems),
@@ -38,7 +40,7 @@ fn exit_of(problems: &Problems, absent: &std::collections::BTreeMap<String, Stri
 
 /// The plan as text or JSON, with what its precision will cost as far as the store tells.
 pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
-    let plan = of(source, mode)?;
+    let plan = of(source, mode, &context.interrupt)?;
     let price = price(&plan, &priors(context, &plan)?);
     if context.json {
         let mut document = serde_json::to_value(&plan).map_err(Refusal::failure)?;
@@ -129,9 +131,12 @@ fn lasts(seconds: f64) -> String {
     }
 }
 
-/// A treatment as people read it: its levels, in the order of their factors' names.
+/// A treatment as people read it: what runs, then its levels in the order of their factors' names.
 pub fn label(treatment: &Treatment) -> String {
-    let levels: Vec<String> = treatment.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
+    let workload = treatment.get(WORKLOAD).cloned();
+    let others = treatment.iter().filter(|(factor, _)| *factor != WORKLOAD);
+    let levels: Vec<String> =
+        workload.into_iter().chain(others.map(|(factor, level)| format!("{factor} {level}"))).collect();
     if levels.is_empty() { "the only treatment".to_owned() } else { levels.join(", ") }
 }
 

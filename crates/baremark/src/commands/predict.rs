@@ -11,7 +11,7 @@ use crate::source;
 use baremark_mmu::histogram::Histogram;
 use baremark_mmu::machine::{self, Machine, MachineError, Range};
 use baremark_mmu::page::Page::{self, Huge, Large, Small};
-use baremark_mmu::predict::{Effort, Interval, PredictError, Prediction, Question, predict};
+use baremark_mmu::predict::{Effort, Interval, Layout, PredictError, Prediction, Question, predict};
 use baremark_mmu::prior::priors;
 use baremark_mmu::scheme::Scheme;
 use baremark_mmu::show;
@@ -67,7 +67,8 @@ enum Subject {
 pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), Refusal> {
     let effort = Effort { seed: arguments.seed, ..Effort::default() };
     if arguments.validate {
-        let shown = show::validation(effort).map_err(Refusal::failure)?;
+        let shown =
+            show::validation(Effort { seed: arguments.seed, ..Effort::VALIDATION }).map_err(Refusal::failure)?;
         // A prediction that failed is told in words; the command itself did what was asked.
         let document = serde_json::json!({ "passes": shown.passes, "text": shown.text });
         return Ok((if context.json { format!("{document:#}\n") } else { shown.text }, Exit::Success));
@@ -84,6 +85,7 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
         schemes: schemes(),
         outer: outer.clone(),
         measured: Vec::new(),
+        layout: Layout::Unknown,
         priors: &priors,
         effort,
     };
@@ -129,7 +131,7 @@ fn machine_of(named: Option<&str>) -> Result<(Machine, Vec<Page>), Refusal> {
 
 fn subject(context: &Context, arguments: &Arguments) -> Result<(Subject, u32), Refusal> {
     if let Some(study) = &arguments.study {
-        return of_study(study);
+        return of_study(context, study);
     }
     if let Some(path) = &arguments.distances {
         let text = std::fs::read_to_string(path)
@@ -150,11 +152,11 @@ fn save(path: &Path, trace: &Trace) -> Result<(), Refusal> {
     std::fs::write(path, text).map_err(|why| Refusal::failure(format!("writing {}: {why}", path.display())))
 }
 
-fn of_study(named: &str) -> Result<(Subject, u32), Refusal> {
-    let plan = plan::of(&source::find(named)?, Mode::default())?;
+fn of_study(context: &Context, named: &str) -> Result<(Subject, u32), Refusal> {
+    let plan = plan::of(&source::find(named)?, Mode::default(), &context.interrupt)?;
     let arm =
         plan.arms.first().ok_or_else(|| Refusal::bad_input(format!("{named}: nothing of it can be planned here")))?;
-    let ranks = u32::try_from(arm.arm.ranks).unwrap_or(1).max(1);
+    let ranks = u32::try_from(arm.arm.all_ranks()).unwrap_or(1).max(1);
     match (plan.workload.as_str(), arm.arm.parameters.get("table")) {
         ("random-access", Some(Value::SizeBytes(table))) => {
             let each = table.0 / u64::from(ranks);

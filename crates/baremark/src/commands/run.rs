@@ -13,7 +13,7 @@ use baremark_model::plan::Mode;
 
 /// Runs a study from its beginning.
 pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
-    let plan = plan::of(source, mode)?;
+    let plan = plan::of(source, mode, &context.interrupt)?;
     let store = context.open_store()?;
     conduct(context, Record::create(&store, source, &plan)?)
 }

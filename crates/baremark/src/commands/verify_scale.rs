@@ -46,7 +46,7 @@ pub fn run(context: &Context, study: Option<&str>, quick: bool) -> Result<(Strin
         None => Source { name: "verify-scale".to_owned(), bytes: STUDY.as_bytes().to_vec() },
     };
     let size = if quick { QUICK } else { FULL };
-    let mut resolved = plan::of(&source, Mode { quick: false, self_check: false })?;
+    let mut resolved = plan::of(&source, Mode { quick: false, self_check: false }, &context.interrupt)?;
     let native = |arm: &baremark_model::plan::PlannedArm| {
         arm.arm.executor == ExecutorKind::Direct && arm.environment == "native"
     };

@@ -1,9 +1,15 @@
 //! Real agents in real places: every environment against the one conformance suite, and what is particular to each.
 
+#[path = "environments/cluster.rs"]
+mod cluster;
 #[path = "environments/container.rs"]
 mod container;
+#[path = "environments/mpi.rs"]
+mod mpi;
 #[path = "environments/qemu.rs"]
 mod qemu;
+#[path = "environments/slurm.rs"]
+mod slurm;
 #[path = "environments/ssh.rs"]
 mod ssh;
 
@@ -21,6 +27,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -66,8 +73,13 @@ pub fn temporary() -> Vec<String> {
 }
 
 /// Waits until there is something.
-pub fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(20);
+pub fn wait_for<T>(look: impl FnMut() -> Option<T>) -> T {
+    wait_for_at_most(Duration::from_secs(60), look)
+}
+
+/// The same, with a limit of its own.
+pub fn wait_for_at_most<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + limit;
     loop {
         if let Some(found) = look() {
             return found;
@@ -85,6 +97,9 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
         page: PageSize::Small,
         host_backing: None,
         guest_tables: None,
+        parts: 1,
+        placement: Default::default(),
+        memory: Default::default(),
         parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(table_bytes)))]),
     };
     let spec = TrialSpec {
@@ -115,7 +130,7 @@ pub fn print_times(environment: &dyn Environment, cpu: usize) {
     println!("{name}: probe {:?}", begun.elapsed());
     for round in ["first", "next"] {
         let begun = Instant::now();
-        let mut site = environment.start().unwrap();
+        let mut site = environment.start(&NEVER).unwrap();
         let mut link = site.link().unwrap();
         let started = begun.elapsed();
         let hello = |length| ToAgent::Hello { protocol: PROTOCOL, version: "v".repeat(length) };
@@ -150,6 +165,9 @@ pub fn as_lab(start: impl FnOnce(PathBuf) -> Box<dyn Site>) {
     let _site = start(PathBuf::from(program));
     thread::sleep(Duration::from_secs(120));
 }
+
+/// An interrupt that nobody gives.
+pub static NEVER: AtomicBool = AtomicBool::new(false);
 
 const PLAYED: &str = "BAREMARK_PLAYED_LAB";
 

@@ -63,6 +63,8 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         phases: Vec::new(),
         counters: BTreeMap::new(),
         mmu: None,
+        placed: None,
+        members: Vec::new(),
     };
     let trial = |block| TrialRow {
         block,

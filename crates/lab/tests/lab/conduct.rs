@@ -1,10 +1,10 @@
 //! How a run goes on, ends, and is judged.
 
-use crate::played::{Answer, Memory, Played, conduct, plan, run};
+use crate::played::{Answer, Memory, Played, conduct, plan, run, with_control};
 use baremark_lab::analysis::document;
 use baremark_lab::conduct::Ending;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Descriptor, Metric};
+use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
 use baremark_model::document::Outcome;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::knob::Misfit;
@@ -12,12 +12,12 @@ use baremark_stats::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-static WORKLOAD: Descriptor = Descriptor {
+pub static WORKLOAD: Descriptor = Descriptor {
     kind: "random-access",
     help: "played",
     source: "this test",
     parameters: &[],
-    metrics: &[Metric { key: "gups", unit: "GUP/s", better: Better::Higher, help: "played" }],
+    metrics: &[Metric { key: "gups", unit: "GUP/s", better: Better::Higher, together: Together::Sum, help: "played" }],
     footprint: None,
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm],
     quick: &[],
@@ -193,4 +193,29 @@ fn what_a_machine_costs_is_explained_by_what_was_counted() {
     assert_eq!(found[..3], [("1/s per rank", 600.0), ("1/s per rank", 250.0), ("us", 90.0)]);
     assert!((found[3].1 - 100.0 * 600.0 * 90e-6).abs() < 1e-9, "{found:?}");
     assert!(document.explanations.iter().all(|row| row.treatment["environment"] == "microvm"));
+}
+
+#[test]
+fn the_control_of_the_same_blocks_says_what_computing_alone_loses() {
+    let (plan, mut memory) = (with_control(&plan("microvm")), Memory::default());
+    let mut rng = Rng::new(5);
+    let played = Played::new(move |spec| {
+        let ratio = if spec.workload == "fma" { 0.99 } else { 0.9 };
+        Answer::Values(vec![1.0, ratio * (0.002 * rng.normal()).exp()])
+    });
+    conduct(&plan, vec![("native", played)], &mut memory, &NEVER).0.unwrap();
+    let control = Descriptor { kind: "fma", ..WORKLOAD };
+    let document = document(&run(&plan, &memory), &[&WORKLOAD, &control]);
+    assert_eq!(document.run.workloads.len(), 2);
+    let of = |workload: &str| -> Vec<&baremark_model::document::ExplanationRow> {
+        document.explanations.iter().filter(|row| row.treatment["workload"] == workload).collect()
+    };
+    let [total, tax, rest] = of("random-access").try_into().expect("three rows");
+    for (row, cost) in [(total, 1.0 / 0.9), (tax, 1.0 / 0.99), (rest, 0.99 / 0.9)] {
+        let cost = (cost - 1.0) * 100.0;
+        assert!(row.lo < cost && cost < row.hi && row.hi - row.lo < 0.8, "{row:?} should hold {cost}");
+    }
+    assert!(rest.advice.contains("translation"), "{rest:?}");
+    let [alone] = of("fma").try_into().expect("one row");
+    assert!(alone.what.contains("computing alone") && alone.advice.is_empty(), "{alone:?}");
 }

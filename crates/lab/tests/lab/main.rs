@@ -1,6 +1,7 @@
 //! The lab against agents that are played: every trial's outcome is written by the test, nothing is measured.
 #![allow(
     clippy::unwrap_used,
+    clippy::print_stdout,
     clippy::float_cmp,
     clippy::cast_precision_loss,
     clippy::allow_attributes,
@@ -9,7 +10,9 @@
 )]
 
 mod conduct;
+mod observed;
 mod played;
 mod price;
 mod scale;
 mod schedule;
+mod search;

@@ -7,7 +7,7 @@ use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::document::LookRow;
 use baremark_model::event::Event;
 use baremark_model::machine::{Isa, MachineFacts};
-use baremark_model::plan::{Cell, Contrast, Mode, Pair, Plan, PlannedArm, Treatment};
+use baremark_model::plan::{Cell, Contrast, Mode, Pair, Plan, PlannedArm, PlannedWorkload, Treatment};
 use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
 use baremark_model::study::Design;
@@ -68,7 +68,7 @@ impl Environment for Played {
         Ok(())
     }
 
-    fn start(&self) -> Result<Box<dyn Site>, SiteError> {
+    fn start(&self, _interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
         let (lab, agent) = UnixStream::pair().unwrap();
         let (script, greeting) = (Arc::clone(&self.script), self.greeting);
         thread::spawn(move || play(agent, greeting, &script));
@@ -133,10 +133,10 @@ pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
     let phases = spec.schedule.iter().enumerate().map(|(position, &arm)| PhaseRecord {
         position,
         arm,
-        member: 0,
         reps: 1,
         halves: vec![half(arm), half(arm)],
         samples: samples(arm),
+        members: Vec::new(),
     });
     let arm = ArmRecord {
         executor: ExecutorFacts {
@@ -151,6 +151,7 @@ pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
         pages_before: PagesSeen::default(),
         pages_after: PagesSeen::default(),
         counters: BTreeMap::new(),
+        placed: Default::default(),
         verification: Verification::Passed { detail: String::new() },
         empty_run_ns: 1.0,
     };
@@ -179,6 +180,9 @@ fn arm(environment: &str) -> PlannedArm {
             page: PageSize::Small,
             host_backing: None,
             guest_tables: None,
+            parts: 1,
+            placement: Default::default(),
+            memory: Default::default(),
             parameters: BTreeMap::new(),
         },
         emulated: false,
@@ -194,6 +198,7 @@ pub fn plan(other: &str) -> Plan {
         workload: "random-access".to_owned(),
         metric: "gups".to_owned(),
         workloads: Vec::new(),
+        also: BTreeMap::new(),
         factors: vec![("environment".to_owned(), vec!["native".to_owned(), other.to_owned()])],
         rows: None,
         columns: "environment".to_owned(),
@@ -216,6 +221,27 @@ pub fn plan(other: &str) -> Plan {
         environments: BTreeMap::new(),
         observe: Default::default(),
     }
+}
+
+/// `plan`, and the control with it in the same blocks.
+pub fn with_control(plan: &Plan) -> Plan {
+    let mut both = plan.clone();
+    both.workload = "random-access, fma".to_owned();
+    both.workloads = ["random-access", "fma"]
+        .map(|kind| PlannedWorkload { kind: kind.to_owned(), metric: "gups".to_owned(), published: None })
+        .to_vec();
+    both.arms = ["random-access", "fma"]
+        .iter()
+        .flat_map(|kind| plan.arms.iter().map(move |arm| (kind, arm)))
+        .map(|(kind, arm)| {
+            let mut arm = arm.clone();
+            arm.treatment.insert("workload".to_owned(), (*kind).to_owned());
+            arm
+        })
+        .collect();
+    let control = Pair { numerator: 3, denominator: 2, ..plan.pairs[0] };
+    (both.pairs, both.cells) = (vec![plan.pairs[0], control], vec![Cell::Pair(0), Cell::Pair(1)]);
+    both
 }
 
 /// What was written down, and after how many trials the disk is full.
@@ -277,5 +303,6 @@ pub fn run(plan: &Plan, memory: &Memory) -> Run {
         stop_reason: None,
         trials: memory.trials.clone(),
         looks: memory.looks.clone(),
+        imported: Vec::new(),
     }
 }

@@ -4,6 +4,7 @@ use crate::bodies::Each;
 use crate::support::{turn, two, two_cpus};
 use baremark_microvm::{Config, Error, Microvm, MmuMode, probe};
 use baremark_model::seam::Executor;
+use baremark_sys::affinity::Seat;
 use std::fs;
 
 /// The numbers of the threads that carry a rank.
@@ -49,7 +50,7 @@ fn a_machine_that_cannot_be_is_refused_with_the_remedy() {
     let error = |cpus| Microvm::start(&Config::new(cpus)).map(drop).unwrap_err();
     assert_eq!(error(vec![]).to_string(), "no CPU for any rank: name at least one");
     let nowhere = error(vec![two_cpus()[0], 100_000]);
-    assert!(matches!(nowhere, Error::Pin { cpu: 100_000, .. }), "{nowhere}");
+    assert!(matches!(nowhere, Error::Pin { seat: Seat::Cpu(100_000), .. }), "{nowhere}");
     assert!(nowhere.to_string().contains("name CPUs that this process may use"), "{nowhere}");
     assert!(matches!(error(vec![0; 5000]), Error::Config { .. }));
     assert!(rank_threads().is_empty(), "no thread stays behind");

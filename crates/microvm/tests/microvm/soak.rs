@@ -73,7 +73,8 @@ fn soak() {
                 let watchdog = Duration::from_millis(300);
                 let cpus = two_cpus()[..=lives / 4 % 2].to_vec();
                 let seed = lives as u64;
-                let (c, f) = one_life(&Config { cpus, guest_page, guest_tables, watchdog, seed }, expected);
+                let (c, f) =
+                    one_life(&Config { guest_page, guest_tables, watchdog, seed, ..Config::new(cpus) }, expected);
                 (lives, clean, faulty) = (lives + 1, clean + c, faulty + f);
             }
         }));

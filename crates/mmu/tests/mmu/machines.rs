@@ -89,7 +89,7 @@ fn mistakes_are_told_with_line_key_and_remedy() {
     assert!(replaced("\"2m\"]", "\"3m\"]").contains("the page size '3m' is not known; valid here: 4k, 2m, 1g"));
     let policy = replaced("[\"lru\", \"plru\", \"random\"]", "[\"lru\", \"plrru\"]");
     assert!(policy.contains("'plrru'") && policy.contains("did you mean 'plru'?"), "{policy}");
-    assert!(replaced("ns = [45, 130]", "ns = [130, 45]").contains("[low, high]"));
+    assert!(replaced("ns = [46, 130]", "ns = [130, 46]").contains("[low, high]"));
     assert!(replaced("bytes = \"32 KiB\"", "bytes = \"32\"").contains("no unit"));
     assert!(replaced(", source = \"RWT\" }", " }").contains("'source' is missing in [first_tlb.4k]"));
     assert!(told("name = ").contains("test.toml:1: no TOML"));

@@ -2,9 +2,11 @@
 
 use baremark_mmu::counts::Counts;
 use baremark_mmu::page::Page::{self, Huge, Large, Small};
+use baremark_mmu::predict::{THINNING, drive};
 use baremark_mmu::scheme::{Scheme, Setup};
 use baremark_mmu::sets::{Geometry, Replacement};
 use baremark_mmu::simulator::{MOST_LEVELS, Part, SetupError, Simulator};
+use baremark_mmu::stream::RandomAccess;
 use baremark_mmu::tables::Placement;
 
 pub fn lru(entries: u32, ways: u32) -> Geometry {
@@ -157,4 +159,51 @@ fn what_a_processor_lacks_is_refused() {
     part.caches = vec![lru(24, 5)];
     let odd = Simulator::new(&part, Setup::new(native(Small))).err().unwrap();
     assert!(odd.to_string().starts_with("24 entries of 5 ways; ways"), "{odd}");
+}
+
+#[test]
+fn a_sample_of_cache_lines_stands_for_all_of_them() {
+    let mut random = baremark_mmu::random::Random::new(3);
+    for key in ["nehalem-x5570", "cascade-lake", "zen-4"] {
+        let drawn = baremark_mmu::machine::known(key).unwrap().draw(&mut random);
+        for scheme in [native(Small), native(Large), nested(Small, Large), nested(Small, Small)] {
+            let run = |thinning| {
+                let mut simulator = Simulator::new(&drawn.part, Setup { thinning, ..Setup::new(scheme) }).unwrap();
+                let mut stream = RandomAccess::new(1 << 29).unwrap();
+                drive(&mut simulator, &mut stream, 600_000);
+                simulator.forget();
+                drive(&mut simulator, &mut stream, 200_000);
+                simulator.counts()
+            };
+            let (all, sampled) = (run(0), run(THINNING));
+            assert_eq!(all.walks, sampled.walks, "translations are never sampled");
+            assert_eq!(all.walk_references(), sampled.walk_references(), "nor are references' numbers");
+            assert_eq!(all.data.iter().sum::<u64>(), sampled.data.iter().sum::<u64>());
+            for place in 0..4 {
+                let per = |counts: &Counts, of: [u64; 4]| counts.per_translation(of[place]);
+                for (exact, rough) in [
+                    (per(&all, all.table), per(&sampled, sampled.table)),
+                    (per(&all, all.nested), per(&sampled, sampled.nested)),
+                    (per(&all, all.data), per(&sampled, sampled.data)),
+                ] {
+                    assert!((exact - rough).abs() < 0.03 + 0.05 * exact, "{key} {scheme} {place}: {exact} {rough}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stride_that_avoids_the_sample_is_found_out() {
+    let fair = |first: u64| {
+        let mut simulator = Simulator::new(&bare(), Setup { thinning: THINNING, ..Setup::new(native(Small)) }).unwrap();
+        simulator.run(&(0..20_000).map(|at| first + 512 * at).collect::<Vec<_>>());
+        simulator.is_fair()
+    };
+    assert!(fair(0) && !fair(64));
+    let every = Simulator::new(&bare(), Setup::new(native(Small))).map(|mut simulator| {
+        simulator.run(&(0..20_000).map(|at| 64 + 512 * at).collect::<Vec<_>>());
+        simulator.is_fair()
+    });
+    assert_eq!(every, Ok(true));
 }

@@ -15,6 +15,7 @@
     reason = "tests may fail loudly"
 )]
 
+mod command;
 mod descriptors;
 mod plan;
 mod reference;

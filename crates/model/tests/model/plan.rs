@@ -24,6 +24,7 @@ const TO_NATIVE: &str = "{ environment = \"native\" }";
 fn machine() -> Limits {
     Limits {
         cpus: vec![0, 1, 2, 3],
+        topology: None,
         memory_available: Bytes(8 << 30),
         absent: BTreeMap::new(),
         emulated: BTreeSet::new(),
@@ -269,11 +270,51 @@ fn one_trial_must_fit_into_memory() {
     insta::assert_snapshot!(outcome(&varied, &limits, Mode::default()).expect_err("the second is too large"), @r#"a.toml:6: table needs 8 GiB of memory in one trial, and 4.0 GiB are available; write a smaller table"#);
 }
 
+/// Every hole in one line.
+fn holes(plan: &Plan) -> Vec<String> {
+    let line = |absent: &baremark_model::plan::Absent| {
+        let levels: Vec<String> = absent.treatment.iter().map(|(key, level)| format!("{key}={level}")).collect();
+        format!("{}: {}", levels.join(" "), absent.reason)
+    };
+    plan.absent.iter().map(line).collect()
+}
+
+#[test]
+fn several_machines_divide_the_ranks_and_are_compared_with_the_one_native() {
+    let plan = planned(&study("environment = [\"native\", \"microvm\"]\nranks = [1, 4]\ncount = [1, 2]", TO_NATIVE));
+    assert_eq!(
+        ratios(&plan),
+        [
+            "count=1 environment=microvm ranks=1 : environment=native ranks=1 (Environment)",
+            "count=1 environment=microvm ranks=4 : environment=native ranks=4 (Environment)",
+            "count=2 environment=microvm ranks=4 : environment=native ranks=4 (Environment)",
+        ]
+    );
+    let shape = |arm: usize| (plan.arms[arm].arm.ranks, plan.arms[arm].arm.parts, plan.arms[arm].arm.all_ranks());
+    assert_eq!(shape(plan.arms.len() - 1), (2, 2, 4), "each of two machines has half of the ranks");
+    assert_eq!(plan.arms[4].arm.parameters["table"], Value::SizeBytes(Bytes(1 << 30)), "sizes are of all together");
+    assert_eq!(holes(&plan), ["count=2 environment=microvm ranks=1: a team of 1 cannot be divided over 2 machines"]);
+}
+
+#[test]
+fn more_ranks_than_cpus_leave_a_hole_in_the_table() {
+    let plan = planned(&study("ranks = [1, 2, 4, 8, 16]", "{ ranks = 1 }"));
+    assert_eq!(plan.arms.len(), 3);
+    assert_eq!(
+        holes(&plan),
+        [
+            "ranks=8: 8 ranks need a CPU each, and this process may use 4",
+            "ranks=16: 16 ranks need a CPU each, and this process may use 4",
+        ]
+    );
+}
+
 #[test]
 fn what_lies_in_the_study_is_refused() {
     let cases = [
         ("host_backing = [\"2m\"]\nguest_tables = \"scattered\"", ""),
-        ("ranks = [4, 5]", ""),
+        ("ranks = 5", ""),
+        ("environment = \"native\"\ncount = 2", ""),
         (SKETCH, "{ environment = \"native\", host_backing = \"2m\" }"),
         ("table = [\"1 GiB\", \"3 GiB\"]", ""),
     ];
@@ -307,6 +348,7 @@ const LEVELS: &[(&str, &[&str])] = &[
     ("host_backing", &["\"4k\"", "\"2m\""]),
     ("guest_tables", &["\"contiguous\"", "\"scattered\""]),
     ("ranks", &["1", "2", "4"]),
+    ("count", &["1", "2"]),
     ("table", &["\"1 MiB\"", "\"2 MiB\""]),
     ("pause", &["\"1.25 ms\"", "\"1.3 ms\"", "\"0.9 s\""]),
     ("skew", &["\"1 %\"", "\"1.00001 %\""]),
@@ -388,7 +430,7 @@ fn consistent(plan: &Plan, base: &[(usize, usize)]) -> Result<(), TestCaseError>
             name(plan, index)
         );
         prop_assert_eq!(arm.arm.host_backing.is_some(), arm.arm.executor == ExecutorKind::Microvm);
-        prop_assert!((1..=plan.cpus.len()).contains(&arm.arm.ranks));
+        prop_assert!(arm.arm.ranks > 0 && arm.arm.all_ranks() <= plan.cpus.len());
     }
     for pair in &plan.pairs {
         prop_assert!(pair.numerator < arms && pair.denominator < arms);

@@ -1,7 +1,7 @@
 //! Workloads that exist only here: every kind of parameter once, and one of everything that can be refused.
 
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Value};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use baremark_model::knob::Misfit;
 
 /// All of them, as `study::parse` takes them.
@@ -57,8 +57,20 @@ pub static RANDOM_ACCESS: Descriptor = Descriptor {
         },
     ],
     metrics: &[
-        Metric { key: "gups", unit: "GUP/s", better: Better::Higher, help: "updates per second, in 10^9" },
-        Metric { key: "latency_ns", unit: "ns", better: Better::Lower, help: "time per access of one rank" },
+        Metric {
+            key: "gups",
+            unit: "GUP/s",
+            better: Better::Higher,
+            together: Together::Sum,
+            help: "updates per second, in 10^9",
+        },
+        Metric {
+            key: "latency_ns",
+            unit: "ns",
+            better: Better::Lower,
+            together: Together::Mean,
+            help: "time per access of one rank",
+        },
     ],
     footprint: Some("table"),
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
@@ -72,7 +84,13 @@ pub static COMMAND: Descriptor = Descriptor {
     help: "any program",
     source: "the study",
     parameters: &[Knob { key: "program", kind: Kind::Text, default: Default::Required, help: "the program to run" }],
-    metrics: &[Metric { key: "elapsed_s", unit: "s", better: Better::Lower, help: "from start to exit" }],
+    metrics: &[Metric {
+        key: "elapsed_s",
+        unit: "s",
+        better: Better::Lower,
+        together: Together::Mean,
+        help: "from start to exit",
+    }],
     footprint: None,
     executors: &[ExecutorKind::Direct],
     quick: &[],

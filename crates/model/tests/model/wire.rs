@@ -39,6 +39,9 @@ fn arm() -> ResolvedArm {
         page: PageSize::Small,
         host_backing: Some(PageSize::Large),
         guest_tables: Some(GuestTables::Scattered),
+        parts: 1,
+        placement: Default::default(),
+        memory: Default::default(),
         parameters: parameters.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
     }
 }
@@ -48,6 +51,9 @@ fn native() -> ResolvedArm {
         executor: ExecutorKind::Direct,
         host_backing: None,
         guest_tables: None,
+        parts: 1,
+        placement: Default::default(),
+        memory: Default::default(),
         parameters: BTreeMap::new(),
         ..arm()
     }
@@ -97,16 +103,17 @@ fn result() -> TrialResult {
             pages_before: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30 },
             pages_after: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 0 },
             counters: BTreeMap::from([("pages_2m".to_owned(), 512)]),
+            placed: Default::default(),
             verification: Verification::Passed { detail: "0 errors".to_owned() },
             empty_run_ns: 1234.5,
         }],
         phases: vec![PhaseRecord {
             position: 0,
             arm: 0,
-            member: 0,
             reps: 7,
             halves: vec![half(0.1), half(0.30000000000000004)],
             samples: vec![Sample { metric: "gups".to_owned(), value: 0.2 }],
+            members: Vec::new(),
         }],
         void: vec!["pages changed".to_owned()],
         flags: vec!["one gap".to_owned()],
@@ -313,6 +320,7 @@ fn values() -> impl Strategy<Value = Value> {
         any::<String>().prop_map(Value::Choice),
         any::<String>().prop_map(Value::Text),
         any::<bool>().prop_map(Value::Switch),
+        proptest::collection::vec(".*", 0..4).prop_map(Value::Words),
         any::<bool>().prop_map(|large| Value::Page(if large { PageSize::Large } else { PageSize::Small })),
     ]
 }

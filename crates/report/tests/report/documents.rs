@@ -4,7 +4,7 @@ use baremark_model::descriptor::Better;
 use baremark_model::document::*;
 use baremark_model::event::TrialStatus;
 use baremark_model::machine::MachineFacts;
-use baremark_model::plan::{Absent, Contrast, Mode, Treatment};
+use baremark_model::plan::{Absent, Contrast, Mode, PlannedWorkload, Treatment};
 use baremark_model::seam::Sample;
 use baremark_model::study::Design;
 use baremark_model::units::{Nanos, Share};
@@ -90,6 +90,8 @@ pub fn trial(block: u64, cell: usize, arms: &[(&Treatment, f64)], status: TrialS
                 phases: (0..4).map(|phase| value * wobble(k + phase)).collect(),
                 counters: BTreeMap::new(),
                 mmu: None,
+                placed: None,
+                members: Vec::new(),
             }
         })
         .collect();
@@ -347,5 +349,50 @@ pub fn nothing() -> Document {
 pub fn stream() -> Document {
     let mut document = scaling();
     document.run.published = Some("hpc-memory-2010/stream-virtual".to_owned());
+    document
+}
+
+/// Random access with its control and with a workload that has no ratio, in the same blocks.
+pub fn several() -> Document {
+    let mut document = typical();
+    let (kinds, metrics) = (["random-access", "fma", "page-table"], ["gups", "gflops", "fault_ns"]);
+    document.run.study = "Three in the same blocks".to_owned();
+    (document.run.workload, document.run.metric) = (kinds.join(", "), metrics.join(", "));
+    document.run.workloads = kinds
+        .iter()
+        .zip(metrics)
+        .map(|(kind, metric)| PlannedWorkload {
+            kind: (*kind).to_owned(),
+            metric: metric.to_owned(),
+            published: (*kind == "random-access").then(|| "hpc-memory-2010/star-random-access".to_owned()),
+        })
+        .collect();
+    document.run.published = None;
+    document.run.factors.insert(0, ("workload".to_owned(), kinds.map(str::to_owned).to_vec()));
+    let of = |kind: &str, treatment: &mut Treatment| drop(treatment.insert("workload".to_owned(), kind.to_owned()));
+    document.estimates.iter_mut().for_each(|row| of(kinds[0], &mut row.treatment));
+    for row in &mut document.ratios {
+        of(kinds[0], &mut row.treatment);
+        of(kinds[0], &mut row.relative_to);
+    }
+    document.trials.iter_mut().flat_map(|trial| &mut trial.arms).for_each(|arm| of(kinds[0], &mut arm.treatment));
+    document.explanations.iter_mut().for_each(|row| of(kinds[0], &mut row.treatment));
+    let [mut native, mut machine] = ["native", "microvm"].map(|place| arm(place, "2m"));
+    of(kinds[1], &mut native);
+    of(kinds[1], &mut machine);
+    let mut computing = estimate("gflops", &native, 131.2, 0.2);
+    (computing.unit, computing.better) = ("GFLOP/s".to_owned(), Better::Higher);
+    document.estimates.push(EstimateRow { treatment: machine.clone(), estimate: 130.9, ..computing.clone() });
+    document.estimates.push(computing);
+    document.ratios.push(RatioRow { metric: "gflops".to_owned(), ..ratio(&machine, &native, [0.998, 0.997, 0.999]) });
+    document.trials.push(trial(0, 2, &[(&native, 131.2), (&machine, 130.9)], TrialStatus::Ok));
+    let mut kernel = arm("native", "4k");
+    of(kinds[2], &mut kernel);
+    document.estimates.push(estimate("fault_ns", &kernel, 812.0, 9.0));
+    document.trials.push(trial(0, 3, &[(&kernel, 812.0)], TrialStatus::Ok));
+    kernel.insert("environment".to_owned(), "microvm".to_owned());
+    let reason = "workload 'page-table' needs an operating system of its own, which microvm is none".to_owned();
+    document.absent.push(Absent { treatment: kernel, reason });
+    document.flags = vec![FlagRow { treatment: machine, text: "the halves differ".to_owned(), trials: 2 }];
     document
 }

@@ -35,6 +35,17 @@ fn flags_and_an_overturned_verdict() {
 }
 
 #[test]
+fn several_workloads() {
+    let page = body(&documents::several());
+    let ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|piece| piece.split('"').next()).collect();
+    let mut distinct = ids.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(distinct.len(), ids.len(), "an id stands once: {ids:?}");
+    insta::assert_snapshot!(text(&page));
+}
+
+#[test]
 fn page_size_contrasts() {
     insta::assert_snapshot!(text(&body(&documents::page_sizes())));
 }

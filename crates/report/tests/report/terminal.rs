@@ -43,6 +43,7 @@ golden! {
     wide_table_at_120: documents::wide(), Style { width: 120, ..STYLE };
     another_factor_than_the_environment: documents::scaling(), STYLE;
     two_published_tables: documents::stream(), STYLE;
+    several_workloads: documents::several(), STYLE;
     nothing_was_measured: documents::nothing(), STYLE;
     ascii: documents::undecided(), Style { unicode: false, ..STYLE };
     colored: documents::flagged(), Style { color: Color::Always, ..STYLE };

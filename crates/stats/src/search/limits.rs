@@ -5,6 +5,7 @@
 //! once.
 
 use super::Count;
+use super::mean::tails_of_mean;
 use crate::percentile::one_sided_floor;
 use crate::special::{binomial_cdf, student_sf};
 
@@ -15,6 +16,15 @@ pub struct Operation<'a> {
     pub windows: &'a [Count],
     /// Largest share of bad ones, 0..1.
     pub allowed: f64,
+}
+
+/// A mean with a ceiling at one level, such as a utilization.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeanLimit<'a> {
+    /// One mean a window.
+    pub windows: &'a [f64],
+    /// What it may be at most.
+    pub ceiling: f64,
 }
 
 /// What can be said of a level.
@@ -45,19 +55,32 @@ pub enum LevelVerdict {
 /// Needs 3 windows and, per operation, so many samples that all of them good would show the share: the floors of
 /// [`crate::percentile::sample_floor`], 72 for p95 at alpha 0.05.
 pub fn judge_level(operations: &[Operation], alpha: f64) -> LevelVerdict {
+    judge_limits(operations, &[], alpha)
+}
+
+/// [`judge_level`] with ceilings on means beside the shares; their positions follow those of the operations.
+pub fn judge_limits(operations: &[Operation], means: &[MeanLimit], alpha: f64) -> LevelVerdict {
+    let mut tests = Vec::with_capacity(operations.len() + means.len());
     for (position, operation) in operations.iter().enumerate() {
         let have = operation.windows.iter().map(|count| count.all).sum();
         let need = one_sided_floor(1.0 - operation.allowed, 0.5 * alpha);
         if have < need || operation.windows.len() < FEWEST_WINDOWS {
             return LevelVerdict::Insufficient { operation: position, have, need };
         }
+        tests.push(tails(operation));
     }
-    let tests: Vec<(f64, f64)> = operations.iter().map(tails).collect();
+    for (position, limit) in means.iter().enumerate() {
+        let Some(tails) = tails_of_mean(limit.windows, limit.ceiling) else {
+            let (have, need) = (limit.windows.len() as u64, FEWEST_WINDOWS as u64);
+            return LevelVerdict::Insufficient { operation: operations.len() + position, have, need };
+        };
+        tests.push(tails);
+    }
     let failed = holm(&tests.iter().map(|&(above, _)| above).collect::<Vec<_>>(), alpha);
     if !failed.is_empty() {
         return LevelVerdict::Fail(failed);
     }
-    if !operations.is_empty() && tests.iter().all(|&(_, below)| below <= 0.5 * alpha) {
+    if !tests.is_empty() && tests.iter().all(|&(_, below)| below <= 0.5 * alpha) {
         return LevelVerdict::Pass;
     }
     LevelVerdict::Undecided

@@ -1,9 +1,10 @@
 //! The search for a maximum, calibrated on a queue whose capacity is known.
 
 use baremark_stats::Rng;
+use baremark_stats::multinomial::{goodman, off_mix};
 use baremark_stats::search::{
-    Approach, Basis, Count, End, LevelVerdict, Next, Operation, Response, Staircase, Visit, Window, capacity,
-    capacity_isotonic, hysteresis, judge_level, over_trials,
+    Approach, Basis, Count, End, Level, LevelVerdict, MeanLimit, Next, Operation, Response, Staircase, Visit, Window,
+    capacity, capacity_isotonic, capacity_of_mean, hysteresis, judge_level, judge_limits, over_trials,
 };
 
 /// One server, Poisson arrivals, exponential service: a request stays Exp(SERVICE - rate), so a share `ALLOWED` stays
@@ -213,4 +214,60 @@ fn a_capacity_needs_a_crossing() {
     assert!(capacity(&rows(u64::from), 0.05, 0.95).is_some());
     assert_eq!(capacity(&rows(u64::from)[..5], 0.05, 0.95), None);
     assert_eq!(over_trials(&[100.0, 101.0], 0.95), None, "two trials are not enough");
+}
+
+/// Utilizations rise in proportion to the load: the ceiling is reached where the line says, and judged window by window.
+#[test]
+fn a_mean_reaches_its_ceiling() {
+    let mut rng = Rng::stream(11, 1);
+    let windows: Vec<Level> = (0..12)
+        .map(|i| 100.0 + 10.0 * f64::from(i))
+        .map(|level| Level { level, value: level / 200.0 + 0.01 * rng.normal() })
+        .collect();
+    let found = capacity_of_mean(&windows, 0.8, 0.95).unwrap();
+    assert!((found.level - 160.0).abs() < 3.0 && found.interval.unwrap().contains(160.0), "{found:?}");
+    assert_eq!(capacity_of_mean(&windows[..5], 0.8, 0.95), None);
+    let falling: Vec<Level> = windows.iter().map(|w| Level { value: -w.value, ..*w }).collect();
+    assert_eq!(capacity_of_mean(&falling, 0.8, 0.95), None);
+    let judged = |values: &[f64]| judge_limits(&[], &[MeanLimit { windows: values, ceiling: 0.8 }], 0.05);
+    assert_eq!(judged(&[0.70, 0.71, 0.69]), LevelVerdict::Pass);
+    assert_eq!(judged(&[0.90, 0.91, 0.89]), LevelVerdict::Fail(vec![0]));
+    assert_eq!(judged(&[0.70, 0.80, 0.90]), LevelVerdict::Undecided);
+    assert_eq!(judged(&[0.1, 0.1]), LevelVerdict::Insufficient { operation: 0, have: 2, need: 3 });
+}
+
+/// A mix as wanted is hardly ever called off, however few there are; one that is off by half is found when there are enough.
+#[test]
+fn a_mix_is_off_only_beyond_its_own_noise() {
+    let wanted = [0.5, 0.3, 0.15, 0.05];
+    let draw = |rng: &mut Rng, shares: &[f64; 4], n: usize| {
+        let mut counts = [0u64; 4];
+        for _ in 0..n {
+            let mut at = rng.uniform();
+            let index = shares.iter().position(|share| {
+                at -= share;
+                at < 0.0
+            });
+            counts[index.unwrap_or(3)] += 1;
+        }
+        counts
+    };
+    let mut rng = Rng::stream(3, 5);
+    let rate = |rng: &mut Rng, shares: &[f64; 4], n: usize, tolerance: f64| {
+        (0..400).filter(|_| !off_mix(&draw(rng, shares, n), &wanted, tolerance, 0.95).is_empty()).count() as f64 / 400.0
+    };
+    let shifted = [0.5, 0.3, 0.125, 0.075];
+    let found =
+        [rate(&mut rng, &wanted, 60, 0.0), rate(&mut rng, &wanted, 2000, 0.0), rate(&mut rng, &shifted, 5000, 0.1)];
+    println!(
+        "mix as wanted called off: {:.3} of 60, {:.3} of 2000; off by half, tolerance 10 %: {:.3}",
+        found[0], found[1], found[2]
+    );
+    assert!(found[0] < 0.08 && found[1] < 0.08 && found[2] > 0.95, "{found:?}");
+    assert!(off_mix(&[0; 4], &wanted, 0.1, 0.95).is_empty(), "no sample shows nothing");
+    let intervals = goodman(&[56, 72, 73, 59, 62, 87, 58], 0.95).unwrap();
+    // The formula worked out apart from this program, with Python's statistics.NormalDist.
+    let ends: Vec<String> = intervals.iter().map(|one| format!("{:.3}-{:.3}", one.lo, one.hi)).collect();
+    let expected = "0.085-0.166 0.115-0.204 0.116-0.207 0.091-0.173 0.096-0.181 0.143-0.239 0.089-0.171";
+    assert_eq!(ends.join(" "), expected);
 }

@@ -33,6 +33,7 @@ pub fn plan() -> Plan {
         workload: "random-access".to_owned(),
         metric: "gups".to_owned(),
         workloads: Vec::new(),
+        also: BTreeMap::new(),
         factors: vec![("environment".to_owned(), vec!["native".to_owned(), "microvm".to_owned()])],
         rows: None,
         columns: "environment".to_owned(),
@@ -96,10 +97,10 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
     let phase = |position| PhaseRecord {
         position,
         arm: 0,
-        member: 0,
         reps: 7,
         halves: vec![half.clone(), half.clone()],
         samples: vec![sample.clone()],
+        members: Vec::new(),
     };
     TrialResult {
         arms: vec![ArmRecord {
@@ -115,6 +116,7 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
             pages_before: PagesSeen::default(),
             pages_after: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30 },
             counters: BTreeMap::from([("mmu_flooded".to_owned(), 3)]),
+            placed: Default::default(),
             verification: Verification::Passed { detail: "all words".to_owned() },
             empty_run_ns: 812.5,
         }],

@@ -58,3 +58,16 @@ impl Tree {
         names.filter_map(|name| self.text(&format!("{path}/{name}")).map(|text| (name, text))).collect()
     }
 }
+
+/// A machine as recorded: lines `== path` each followed by the file's text.
+#[cfg(test)]
+pub(crate) fn unpacked(recorded: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    for file in recorded.split("== ").skip(1) {
+        let (path, text) = file.split_once('\n').expect("a path and a text");
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        std::fs::write(path, text).expect("a file");
+    }
+    dir
+}

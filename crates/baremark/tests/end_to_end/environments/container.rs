@@ -1,6 +1,6 @@
 //! Containers, by the engine that is installed.
 
-use super::{Program, as_lab, cpu, lab, print_times, temporary, trial_of, usable, wait_for};
+use super::{NEVER, Program, as_lab, cpu, lab, print_times, temporary, trial_of, usable, wait_for};
 use crate::bench::signal;
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::container::{Container, Network, Root, Seccomp, Settings};
@@ -33,7 +33,7 @@ fn a_container_conforms() {
     if !usable(&container) {
         return;
     }
-    assert!(!container.emulated());
+    assert!(!container.emulated(&NEVER));
     let place = Place { cpu: cpu(), patience: Duration::from_secs(20), residue: &|| left(&program) };
     assert_eq!(conformance(&container, &place), Ok(()));
 }
@@ -53,7 +53,7 @@ fn what_is_set_is_what_the_agent_gets() {
         return;
     }
     let facts = |container: &Container| {
-        let site = container.start().unwrap();
+        let site = container.start(&NEVER).unwrap();
         let pid = wait_for(|| program.pids().first().copied());
         let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap();
         // The program is there as soon as the runtime has become it, with all its limits.
@@ -84,7 +84,7 @@ fn more_memory_than_the_limit_ends_the_agent_and_not_the_lab() {
     if !usable(&container) {
         return;
     }
-    let mut site = container.start().unwrap();
+    let mut site = container.start(&NEVER).unwrap();
     let mut link = site.link().unwrap();
     let answer = trial_of(&mut link, cpu(), 512 << 20);
     assert!(matches!(answer, Err(WireError::Closed) | Ok(FromAgent::Failed { .. })), "{answer:?}");
@@ -104,7 +104,7 @@ fn a_killed_lab_leaves_no_container_and_the_next_one_its_folder() {
     signal(lab.id(), libc::SIGKILL);
     lab.wait().unwrap();
     wait_for(|| program.processes().is_empty().then_some(()));
-    drop(Container::new(program.path(), Settings::default()).start().unwrap());
+    drop(Container::new(program.path(), Settings::default()).start(&NEVER).unwrap());
     let of_lab = format!("baremark-container-{}-", lab.id());
     let kept: Vec<_> = temporary().into_iter().filter(|name| name.starts_with(&of_lab)).collect();
     assert_eq!((kept, left(&program)), (Vec::new(), Vec::new()));
@@ -114,7 +114,7 @@ fn a_killed_lab_leaves_no_container_and_the_next_one_its_folder() {
 #[test]
 #[ignore = "run by another test"]
 fn a_lab_to_be_killed() {
-    as_lab(|program| Container::new(program, Settings::default()).start().unwrap());
+    as_lab(|program| Container::new(program, Settings::default()).start(&NEVER).unwrap());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Guests in QEMU. They are emulated here whatever the machine has: these tests are of the mechanics.
 
-use super::{Program, as_lab, lab, print_times, trial_of, usable, wait_for};
+use super::{NEVER, Program, as_lab, lab, print_times, trial_of, usable, wait_for};
 use crate::bench::{children, signal};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::qemu::{Accel, Port, Qemu, Settings};
@@ -8,7 +8,9 @@ use baremark_model::site::Environment;
 use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, write_frame};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// One guest's test after the other: emulation takes whole processors, and each test demands that nothing is left.
@@ -41,7 +43,7 @@ fn a_guest_conforms() {
     if !usable(&qemu) {
         return;
     }
-    assert!(qemu.emulated());
+    assert!(qemu.emulated(&NEVER));
     let place = Place { cpu: 0, patience: Duration::from_secs(60), residue: &left };
     assert_eq!(conformance(&qemu, &place), Ok(()));
 }
@@ -55,7 +57,7 @@ fn a_guest_that_panics_ends_with_its_last_words() {
     if !usable(&qemu) {
         return;
     }
-    let why = qemu.start().err().unwrap().to_string();
+    let why = qemu.start(&NEVER).err().unwrap().to_string();
     assert!(why.starts_with("the emulated guest ended before its agent was there; its last words:"), "{why}");
     assert!(why.contains("Kernel panic"), "{why}");
     assert_eq!(left(), [""; 0]);
@@ -70,9 +72,29 @@ fn a_guest_that_never_comes_is_stopped_at_its_limit() {
         return;
     }
     let begun = Instant::now();
-    let why = qemu.start().err().unwrap().to_string();
+    let why = qemu.start(&NEVER).err().unwrap().to_string();
     assert!(why.starts_with("the agent was not there 1 s after the start of its emulated guest"), "{why}");
     assert!(begun.elapsed() < Duration::from_secs(20) && left().is_empty(), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn an_interrupt_ends_a_boot_at_once() {
+    let _alone = alone();
+    let program = Program::new();
+    let qemu = Qemu::new(program.path(), emulated());
+    if !usable(&qemu) {
+        return;
+    }
+    let interrupt = AtomicBool::new(false);
+    let (ended, taken) = thread::scope(|scope| {
+        let starting = scope.spawn(|| qemu.start(&interrupt).err().map(|why| why.to_string()));
+        wait_for(|| (!left().is_empty()).then_some(()));
+        let begun = Instant::now();
+        interrupt.store(true, Ordering::Relaxed);
+        (starting.join().unwrap(), begun.elapsed())
+    });
+    assert_eq!(ended.as_deref(), Some("interrupted"));
+    assert!(taken < Duration::from_secs(3) && left().is_empty(), "{taken:?}");
 }
 
 #[test]
@@ -85,7 +107,7 @@ fn what_is_no_kernel_is_refused_in_qemus_words() {
     if !usable(&qemu) {
         return;
     }
-    let why = qemu.start().err().unwrap().to_string();
+    let why = qemu.start(&NEVER).err().unwrap().to_string();
     assert!(why.contains("ended before its agent was there; its last words:\n    qemu"), "{why}");
     let nowhere = Settings { kernel: Some(PathBuf::from("/nowhere/vmlinuz")), ..emulated() };
     let missing = Qemu::new(program.path(), nowhere).probe().unwrap_err().to_string();
@@ -100,7 +122,7 @@ fn more_memory_than_the_guest_has_is_an_error_with_its_last_words_and_a_killed_l
     if !usable(&qemu) {
         return;
     }
-    let mut site = qemu.start().unwrap();
+    let mut site = qemu.start(&NEVER).unwrap();
     let mut link = site.link().unwrap();
     // The second processor is there, and a table of 2 GiB is not.
     let answer = trial_of(&mut link, 1, 1 << 20);
@@ -120,7 +142,7 @@ fn more_memory_than_the_guest_has_is_an_error_with_its_last_words_and_a_killed_l
 #[test]
 #[ignore = "run by another test"]
 fn a_lab_to_be_killed() {
-    as_lab(|program| Qemu::new(program, emulated()).start().unwrap());
+    as_lab(|program| Qemu::new(program, emulated()).start(&NEVER).unwrap());
 }
 
 #[test]
@@ -146,7 +168,7 @@ fn the_serial_port_does_without_modules() {
     if !usable(&qemu) {
         return;
     }
-    let mut site = qemu.start().unwrap();
+    let mut site = qemu.start(&NEVER).unwrap();
     let mut link = site.link().unwrap();
     // More than is on its way at once, and as much as a slow port carries in a moment.
     let hello = ToAgent::Hello { protocol: PROTOCOL, version: "v".repeat(64 << 10) };
@@ -167,9 +189,9 @@ fn the_processor_is_given_a_bounded_try() {
         return;
     }
     let begun = Instant::now();
-    let emulated = qemu.emulated();
+    let emulated = qemu.emulated(&NEVER);
     assert!(begun.elapsed() < limit + Duration::from_secs(3), "{:?}", begun.elapsed());
-    assert_eq!(qemu.emulated(), emulated, "found out once");
+    assert_eq!(qemu.emulated(&NEVER), emulated, "found out once");
     assert!(emulated || fs::metadata("/dev/kvm").is_ok());
     assert_eq!(left(), [""; 0]);
 }

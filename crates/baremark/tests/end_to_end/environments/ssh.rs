@@ -1,6 +1,6 @@
 //! Remote machines: a real sshd of this test's own on the loopback, with keys that nobody else knows.
 
-use super::{Program, as_lab, cpu, lab, print_times, usable, wait_for};
+use super::{NEVER, Program, as_lab, cpu, lab, print_times, usable, wait_for};
 use crate::bench::signal;
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::ssh::{Settings, Ssh};
@@ -125,7 +125,7 @@ fn a_lab_to_be_killed() {
     as_lab(|program| {
         let config = std::env::var_os("BAREMARK_PLAYED_CONFIG").map(PathBuf::from);
         let ssh = Ssh::new(program, Settings { destination: "machine".to_owned(), config, ..Settings::default() });
-        let site = ssh.start().unwrap();
+        let site = ssh.start(&NEVER).unwrap();
         std::mem::forget(ssh);
         site
     });
@@ -135,7 +135,7 @@ fn a_lab_to_be_killed() {
 fn a_connection_that_breaks_in_the_middle_is_made_again_for_the_next_site() {
     let (program, Some(server)) = (Program::new(), Server::start()) else { return };
     let ssh = Ssh::new(program.path(), server.settings());
-    let mut site = ssh.start().unwrap();
+    let mut site = ssh.start(&NEVER).unwrap();
     let mut link = site.link().unwrap();
     wait_for(|| (!server.left().is_empty()).then_some(()));
     // Every process of the server but the listener, and nothing that it started: what a cut connection looks like there.
@@ -148,7 +148,7 @@ fn a_connection_that_breaks_in_the_middle_is_made_again_for_the_next_site() {
     }
     assert_eq!(std::io::Read::read(&mut link.from_agent, &mut [0]).unwrap(), 0, "the stream has ended");
     drop(site);
-    drop(ssh.start().unwrap());
+    drop(ssh.start(&NEVER).unwrap());
     drop(ssh);
     wait_for(|| (server.left().is_empty() && server.pushed().is_empty()).then_some(()));
 }
@@ -159,7 +159,7 @@ fn what_ssh_refuses_is_said_with_its_own_words_and_never_asked() {
     let refused = |settings: Settings| {
         let ssh = Ssh::new(program.path(), settings);
         let missing = ssh.probe().unwrap_err().to_string();
-        let start = ssh.start().err().unwrap().to_string();
+        let start = ssh.start(&NEVER).err().unwrap().to_string();
         assert!(start.starts_with("the program could not be brought to "), "{start}");
         missing
     };
@@ -184,7 +184,7 @@ fn a_program_that_does_not_run_there_is_said() {
     let foreign = server.folder.path().join("foreign");
     fs::write(&foreign, b"\x7fELF but of no machine at all").unwrap();
     let ssh = Ssh::new(foreign, server.settings());
-    let why = ssh.start().err().unwrap().to_string();
+    let why = ssh.start(&NEVER).err().unwrap().to_string();
     assert!(why.contains("could not be brought to machine; its last words:"), "{why}");
     assert_eq!(server.pushed(), [[""; 0]; 0]);
 }

@@ -1,0 +1,284 @@
+//! The command line of `baremark auction serve | load | check | reset`.
+
+use crate::database::{Address, Durability};
+use crate::generate::site::Plan;
+use crate::images::Place;
+use crate::password::Cost;
+use crate::server::{BusKind, Pace, Settings};
+use crate::{DONE, VIOLATED, check, duration, load, reset, server};
+use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const PASSWORD: &str = "BAREMARK_AUCTION_DATABASE_PASSWORD";
+const ADMIN: &str = "BAREMARK_AUCTION_ADMIN_TOKEN";
+
+/// The auction application: app servers, their data, and what must hold of them.
+#[derive(Debug, Parser)]
+#[command(name = "baremark auction", disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the site; prints one line of JSON with its address when it is ready
+    Serve(Box<ServeArgs>),
+    /// Make the tables and fill them; whatever they held is lost
+    Load(LoadArgs),
+    /// Say whether no bid was lost, nothing sold twice, and the money adds up; exit code 4 if not
+    Check(CheckArgs),
+    /// Put live auctions back to where the load left them, without loading again
+    Reset(ResetArgs),
+}
+
+#[derive(Debug, Args)]
+struct DatabaseArgs {
+    /// sqlite:FILE, postgres://USER@HOST:PORT/NAME or mysql://USER@HOST:PORT/NAME; the password comes from
+    /// BAREMARK_AUCTION_DATABASE_PASSWORD or a file
+    #[arg(long, value_name = "URL")]
+    database: String,
+    /// A file whose first line is the database's password
+    #[arg(long, value_name = "FILE")]
+    database_password_file: Option<PathBuf>,
+    /// Whether confirmed transactions survive a crash; MariaDB decides that in its own configuration
+    #[arg(long, value_enum, default_value = "on", value_name = "ON|OFF")]
+    durable: Durability,
+    /// Connections to the database, at most
+    #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pool: u16,
+    /// How long a statement may take
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration::parse)]
+    patience: Duration,
+}
+
+#[derive(Debug, Args)]
+struct ServeArgs {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// What other servers call, where it differs from what is listened on
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    advertise: Option<SocketAddr>,
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// How servers tell each other: process, postgres or redis://HOST:PORT [default: postgres with PostgreSQL, else process]
+    #[arg(long, value_name = "BUS", value_parser = BusKind::parse)]
+    bus: Option<BusKind>,
+    /// Where images are: memory (made from the seed when asked for), database or files:FOLDER
+    #[arg(long, default_value = "memory", value_name = "PLACE", value_parser = Place::parse)]
+    images: Place,
+    /// How long an item is open without a bid before its last call
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration::parse)]
+    open: Duration,
+    /// How long the last call lasts
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration::parse)]
+    last_call: Duration,
+    /// After how long without a sign of life a server's auctions are taken over
+    #[arg(long, default_value = "4s", value_name = "TIME", value_parser = duration::parse)]
+    lease: Duration,
+    /// How long a token lasts
+    #[arg(long, default_value = "12h", value_name = "TIME", value_parser = duration::parse)]
+    session: Duration,
+    /// How long requests are still taken after SIGTERM, for balancers to notice
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration::parse)]
+    drain: Duration,
+    /// Threads that serve [default: as many as processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Connections at once, at most
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    connections: u32,
+    /// Long polls and event streams at once, at most
+    #[arg(long, default_value_t = 100_000, value_name = "N")]
+    waiters: u32,
+    /// A file whose first line is the token for POST /drain [default: BAREMARK_AUCTION_ADMIN_TOKEN; without either, /drain refuses]
+    #[arg(long, value_name = "FILE")]
+    admin_token_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct LoadArgs {
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// The users that the site is made for: 5 accounts each, a live auction for every 15
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    max_users: u32,
+    /// Decides every row and every image
+    #[arg(long, default_value_t = 1, value_name = "SEED")]
+    seed: u64,
+    /// The part of the past to load, 0 to 1: 100 bids, 20 attendances and 5 purchases an account are the whole
+    #[arg(long, default_value_t = 1.0, value_name = "PART")]
+    history: f64,
+    /// A file whose first line is the password of all accounts; made with a random one if it does not exist
+    #[arg(long, value_name = "FILE")]
+    password_file: PathBuf,
+    /// What checking a password costs: KiB of memory, passes (Argon2id)
+    #[arg(long, default_value = "19456,2", value_name = "KIB,PASSES", value_parser = Cost::parse)]
+    argon2: Cost,
+    /// Where images are to be, as for serve; nothing is written for memory
+    #[arg(long, default_value = "memory", value_name = "PLACE", value_parser = Place::parse)]
+    images: Place,
+    /// Threads that make images [default: as many as processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+struct CheckArgs {
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// Look at live auctions only, not at the loaded past
+    #[arg(long)]
+    live: bool,
+    /// A server whose pushes are compared with the bids; may be given again
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    server: Vec<SocketAddr>,
+}
+
+#[derive(Debug, Args)]
+struct ResetArgs {
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// How long to wait for servers that were killed to count as dead
+    #[arg(long, default_value = "20s", value_name = "TIME", value_parser = duration::parse)]
+    wait: Duration,
+}
+
+/// Parses what was typed.
+pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    let name = OsString::from("baremark auction");
+    Cli::try_parse_from(std::iter::once(&name).chain(arguments))
+}
+
+fn text(why: impl Display) -> String {
+    why.to_string()
+}
+
+fn first_line(path: &PathBuf) -> Result<String, String> {
+    let whole = std::fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))?;
+    let line = whole.lines().next().unwrap_or_default().trim();
+    if line.is_empty() { Err(format!("{}: its first line is empty", path.display())) } else { Ok(line.to_owned()) }
+}
+
+fn secret(file: Option<&PathBuf>, variable: &str) -> Result<Option<String>, String> {
+    match file {
+        Some(path) => first_line(path).map(Some),
+        None => Ok(std::env::var(variable).ok().filter(|value| !value.is_empty())),
+    }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn threads(asked: Option<u16>) -> usize {
+    asked.map_or_else(processors, usize::from)
+}
+
+impl DatabaseArgs {
+    fn address(self) -> Result<Address, String> {
+        // A URL stands in process lists and logs.
+        let authority = self.url_authority();
+        if authority.split_once('@').is_some_and(|(user, _)| user.contains(':')) {
+            return Err(format!("no password in --database; give it by {PASSWORD} or --database-password-file"));
+        }
+        let password = secret(self.database_password_file.as_ref(), PASSWORD)?;
+        Ok(Address {
+            url: self.database,
+            password,
+            durability: self.durable,
+            pool: usize::from(self.pool),
+            patience: self.patience,
+        })
+    }
+
+    fn url_authority(&self) -> &str {
+        let rest = self.database.split_once("://").map_or("", |(_, rest)| rest);
+        rest.split('/').next().unwrap_or_default()
+    }
+}
+
+impl ServeArgs {
+    fn settings(self) -> Result<Settings, String> {
+        let database = self.database.address()?;
+        let postgres = database.url.starts_with("postgres");
+        let bus = self.bus.unwrap_or(if postgres { BusKind::Postgres } else { BusKind::Process });
+        if bus == BusKind::Postgres && !postgres {
+            return Err("--bus postgres needs a PostgreSQL database; write process or redis://HOST:PORT".to_owned());
+        }
+        for (name, time) in [("--open", self.open), ("--last-call", self.last_call), ("--lease", self.lease)] {
+            if time < Duration::from_millis(50) || time > Duration::from_secs(86_400) {
+                return Err(format!("{name}: 50ms to 24h"));
+            }
+        }
+        let count = |number: u32| usize::try_from(number).map_err(text);
+        Ok(Settings {
+            listen: self.listen,
+            advertise: self.advertise,
+            database,
+            bus,
+            images: self.images,
+            pace: Pace { open: self.open, last_call: self.last_call, lease: self.lease },
+            session_time: self.session,
+            drain: self.drain,
+            threads: threads(self.threads),
+            connections: count(self.connections)?.max(1),
+            waiters: count(self.waiters)?.max(1),
+            admin_token: secret(self.admin_token_file.as_ref(), ADMIN)?,
+        })
+    }
+}
+
+impl LoadArgs {
+    fn order(self) -> Result<load::Order, String> {
+        if !(0.0..=1.0).contains(&self.history) {
+            return Err("--history: 0 to 1".to_owned());
+        }
+        // In thousandths, 0 to 1000: the text of a whole number is read back.
+        let permille = format!("{:.0}", self.history * 1000.0).parse().map_err(text)?;
+        let plan = Plan { seed: self.seed, max_users: self.max_users, history_permille: permille };
+        let password = load::password(&self.password_file)?;
+        let database = self.database.address()?;
+        Ok(load::Order {
+            database,
+            plan,
+            password,
+            cost: self.argon2,
+            images: self.images,
+            threads: threads(self.threads),
+        })
+    }
+}
+
+fn wait_for<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(text)?.block_on(work)
+}
+
+/// Does what was asked; the exit code.
+pub(crate) fn execute(cli: Cli, out: &mut (dyn Write + Send), err: &mut (dyn Write + Send)) -> Result<u8, String> {
+    match cli.command {
+        Command::Serve(args) => server::serve(args.settings()?, out).map(|()| DONE).map_err(text),
+        Command::Load(args) => {
+            let loaded = wait_for(load::load(args.order()?, err))?;
+            writeln!(out, "{loaded}").map(|()| DONE).map_err(text)
+        }
+        Command::Check(CheckArgs { database, live, server }) => {
+            let found = wait_for(check::check(database.address()?, live, server))?;
+            writeln!(out, "{}", found.json()).map_err(text)?;
+            for violation in &found.violations {
+                writeln!(err, "violated: {violation}").map_err(text)?;
+            }
+            Ok(if found.violations.is_empty() { DONE } else { VIOLATED })
+        }
+        Command::Reset(ResetArgs { database, wait }) => {
+            let done = wait_for(reset::reset(database.address()?, wait))?;
+            writeln!(out, "{done}").map(|()| DONE).map_err(text)
+        }
+    }
+}

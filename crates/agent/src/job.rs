@@ -1,0 +1,110 @@
+//! A trial of a job: work that is run as a whole, once in each phase of the schedule.
+//!
+//! There is no warm-in and no half: a run of a program has its own beginning and end, and measures itself.
+
+use crate::placing;
+use crate::progress::Progress;
+use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time};
+use baremark_kernels::isa;
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::job::{Job, Surroundings};
+use baremark_model::placement::Placed;
+use baremark_model::seam::{ExecutorFacts, Verification};
+use baremark_model::wire::{ArmRecord, PagesSeen, PhaseRecord, TrialResult, TrialSpec};
+use baremark_sys::clock;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// This program, which keeps the programs of a job.
+const KEEPER: &str = "/proc/self/exe";
+
+/// Runs a trial of a job; `progress` is told how it comes along.
+///
+/// # Errors
+/// When it could not be run to its end.
+pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) -> Result<TrialResult, TrialError> {
+    let begun = Instant::now();
+    let (rate, _) = clock::tick_rate(CALIBRATION)?;
+    let arms = one_of_each(spec)?;
+    let site = placing::site(spec)?;
+    let cpus = arms.iter().map(|arm| placing::cpus(&site, arm, 1)).collect::<Result<Vec<_>, _>>()?;
+    let mut ready = Vec::new();
+    for (arm, cpus) in arms.iter().zip(&cpus) {
+        if arm.executor != ExecutorKind::Direct {
+            return Err(TrialError::spec(format!("the executor {} runs no programs", arm.executor)));
+        }
+        let phase = Duration::from_nanos(spec.phase_ns);
+        ready.push(job.prepare(arm, Surroundings { keeper: Path::new(KEEPER), cpus, seed: spec.seed, phase })?);
+    }
+    let lost_before = look_for_lost_time(rate);
+    progress.phases_begin();
+    let mut phases = Vec::with_capacity(spec.schedule.len());
+    let mut checked = vec![String::new(); arms.len()];
+    let mut flags = Vec::new();
+    for (position, &arm) in spec.schedule.iter().enumerate() {
+        let mut run = ready[arm].run()?;
+        // A value that is no number is no value; JSON could not carry it either.
+        run.samples.retain(|sample| sample.value.is_finite());
+        phases.push(PhaseRecord {
+            position,
+            arm,
+            members: Vec::new(),
+            reps: 1,
+            halves: Vec::new(),
+            samples: run.samples,
+        });
+        checked[arm] = run.checked;
+        flags.extend(run.flags);
+        progress.phase_done(position, arm);
+    }
+    let lost_after = look_for_lost_time(rate);
+    flags.sort();
+    flags.dedup();
+    let records = arms.iter().zip(&cpus).zip(checked);
+    Ok(TrialResult {
+        arms: records.map(|((arm, cpus), detail)| record(arm, cpus, detail)).collect(),
+        phases,
+        void: Vec::new(),
+        flags,
+        tick_rate_per_s: rate,
+        instruction_set: isa::widest(),
+        lost_before,
+        lost_after,
+        elapsed_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        observations: Vec::new(),
+    })
+}
+
+/// The arms; several members that are jobs are at sites of their own.
+fn one_of_each(spec: &TrialSpec) -> Result<Vec<&ResolvedArm>, TrialError> {
+    let one = |(arm, members): (_, usize)| match members {
+        1 => Ok(arm),
+        several => Err(TrialError::Spec {
+            what: format!("{several} of {} are to run together at one site", spec.workload),
+            remedy: "give each a site of its own".to_owned(),
+        }),
+    };
+    crowds(spec)?.into_iter().map(one).collect()
+}
+
+/// A job has no memory of the agent's, and nothing is entered to run it.
+fn record(arm: &ResolvedArm, cpus: &[usize], detail: String) -> ArmRecord {
+    ArmRecord {
+        executor: ExecutorFacts {
+            name: arm.executor.to_string(),
+            ranks: cpus.len(),
+            cpus: cpus.to_vec(),
+            runs_body: true,
+            virtual_machine: false,
+            mmu: None,
+            notes: BTreeMap::new(),
+        },
+        pages_before: PagesSeen::default(),
+        pages_after: PagesSeen::default(),
+        placed: Placed { cpus: cpus.to_vec(), ..Placed::default() },
+        counters: BTreeMap::new(),
+        verification: Verification::Passed { detail },
+        empty_run_ns: 0.0,
+    }
+}

@@ -1,0 +1,56 @@
+//! Where ranks and memory are put, read back from the kernel.
+
+use crate::ensembles::{arm, run, spec};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::placement::{MemoryPolicy, Placement};
+use baremark_sys::affinity::allowed_cpus;
+use baremark_sys::topology;
+
+fn placed(placement: Placement, memory: MemoryPolicy) -> ResolvedArm {
+    ResolvedArm { placement, memory, ..arm(ExecutorKind::Direct, 1, 1) }
+}
+
+#[test]
+fn a_rank_and_its_memory_are_where_they_were_asked_to_be() {
+    let result = run(&spec(&[(1, placed(Placement::Compact, MemoryPolicy::Local))])).unwrap();
+    let record = &result.arms[0];
+    let site = topology::this().unwrap();
+    assert_eq!(record.placed.cpus, site.place(Placement::Compact, 1).unwrap());
+    assert_eq!(record.executor.cpus, record.placed.cpus);
+    let node = site.node_of(record.placed.cpus[0]).unwrap() as u64;
+    let pages: u64 = record.placed.pages_by_node.values().sum();
+    assert!(pages > 0 && record.placed.pages_by_node[&node] == pages, "{:?}", record.placed);
+    assert_eq!(record.placed.pages_local, pages);
+    assert!(!result.void.iter().any(|why| why.contains("memory = local")), "{:?}", result.void);
+}
+
+#[test]
+fn ranks_that_nobody_pins_have_no_cpu_of_their_own() {
+    for executor in [ExecutorKind::Direct, ExecutorKind::Microvm] {
+        if executor == ExecutorKind::Microvm && !baremark_microvm::probe().is_usable() {
+            eprintln!("skipped: no microVM here");
+            continue;
+        }
+        let free = ResolvedArm { placement: Placement::Os, ..arm(executor, 1, 1) };
+        let result = run(&spec(&[(1, free)])).unwrap();
+        assert!(result.arms[0].placed.cpus.is_empty() && result.arms[0].executor.cpus.is_empty());
+        assert_eq!(result.arms[0].executor.ranks, 1);
+        assert!(result.phases.iter().all(|phase| phase.samples.iter().all(|sample| sample.value > 0.0)));
+    }
+}
+
+#[test]
+fn what_the_site_cannot_do_is_refused_with_its_reason() {
+    let site = topology::this().unwrap();
+    let far = run(&spec(&[(1, placed(Placement::Compact, MemoryPolicy::Remote))]));
+    if site.memory_nodes.len() < 2 {
+        let why = far.unwrap_err();
+        assert!(why.starts_with("placement = compact, memory = remote cannot be had here: there is one NUMA"), "{why}");
+    } else {
+        assert_eq!(far.unwrap().arms[0].placed.pages_local, 0);
+    }
+    let mut crowded = spec(&[(1, arm(ExecutorKind::Direct, 2, 1))]);
+    crowded.cpus = allowed_cpus().unwrap()[..1].to_vec();
+    let why = run(&crowded).unwrap_err();
+    assert!(why.contains("2 ranks need a CPU each, and this process may use 1"), "{why}");
+}

@@ -1,0 +1,48 @@
+//! `baremark auction`: the auction application, handed its arguments as they are.
+
+use crate::exit::Exit;
+use clap::Subcommand;
+use std::ffi::OsString;
+use std::io;
+
+/// What to do with the application; each has its own `--help`.
+#[derive(Subcommand)]
+pub enum Action {
+    /// Serve the site; prints one line of JSON with its address when it is ready
+    #[command(disable_help_flag = true)]
+    Serve(Rest),
+    /// Make the tables and fill them from a seed
+    #[command(disable_help_flag = true)]
+    Load(Rest),
+    /// Say whether no bid was lost, nothing sold twice, and the money adds up; exit code 4 if not
+    #[command(disable_help_flag = true)]
+    Check(Rest),
+    /// Put live auctions back to where the load left them, without loading again
+    #[command(disable_help_flag = true)]
+    Reset(Rest),
+}
+
+/// What the application parses itself.
+#[derive(clap::Args)]
+pub struct Rest {
+    /// Settings; `--help` lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "SETTINGS")]
+    arguments: Vec<OsString>,
+}
+
+/// Runs the application in this process until it is done.
+pub fn run(action: Action) -> Exit {
+    let (name, rest) = match action {
+        Action::Serve(rest) => ("serve", rest),
+        Action::Load(rest) => ("load", rest),
+        Action::Check(rest) => ("check", rest),
+        Action::Reset(rest) => ("reset", rest),
+    };
+    let arguments: Vec<OsString> = std::iter::once(name.into()).chain(rest.arguments).collect();
+    match baremark_auction::run(&arguments, &mut io::stdout(), &mut io::stderr()) {
+        0 => Exit::Success,
+        2 => Exit::BadInput,
+        4 => Exit::Regression,
+        _ => Exit::Failure,
+    }
+}

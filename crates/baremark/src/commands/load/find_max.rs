@@ -1,0 +1,254 @@
+//! The search for the largest rate, or number of users, at which a server keeps its limits.
+
+use super::{LoadArgs, chain, resolve};
+use crate::context::Context;
+use crate::exit::{Exit, Refusal};
+use crate::watch;
+use baremark_lab::search::{Search, SearchError, Step, UnderLoad};
+use baremark_load::dial::Dial;
+use baremark_load::load::{Drive, Load, LoadError};
+use baremark_load::profile::Profile;
+use baremark_load::reading::{patience, reading};
+use baremark_model::maximum::{Document, Ended, Plan, Said};
+use baremark_model::qos::{Limit, Qos, Reading};
+use baremark_model::units::{Nanos, Share};
+use baremark_sys::clock::monotonic_ns;
+use baremark_sys::cpu_time::CpuTime;
+use clap::{Args, ValueEnum};
+use std::io::{IsTerminal, Write as _, stderr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// What a search needs beside a load.
+#[derive(Args)]
+pub struct SearchArgs {
+    /// Search for the largest rate, or number of users, that keeps every limit
+    #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "rate",
+          conflicts_with_all = ["rate", "users", "trace", "replay", "duration", "count"])]
+    pub find_max: Option<Factor>,
+    /// A limit to be kept, such as 'p99<50ms', 'login:p95<2s', 'failures<0.5%', 'delay.p99<500ms', 'mix<20%' or
+    /// 'utilization.cpu<80%' [default: those that the scenario states]
+    #[arg(long, value_name = "LIMIT", requires = "find_max")]
+    limit: Vec<Limit>,
+    /// Where to search, such as 10..5000
+    #[arg(long, value_name = "LOW..HIGH", requires = "find_max", value_parser = range)]
+    between: Option<(f64, f64)>,
+    /// One window; the unit of the analysis
+    #[arg(long, value_name = "TIME", default_value = "10 s", requires = "find_max")]
+    window: Nanos,
+    /// Waited after each change of the level
+    #[arg(long, value_name = "TIME", default_value = "2 s", requires = "find_max")]
+    settle: Nanos,
+    /// Searches from a fresh start; an interval that counts needs three
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "find_max")]
+    trials: usize,
+    /// Visits at the finest step in each search
+    #[arg(long, value_name = "N", default_value_t = 12, requires = "find_max")]
+    visits: usize,
+    /// The step at which a search ends, as a share of the level
+    #[arg(long, value_name = "SHARE", default_value = "2.5 %", requires = "find_max")]
+    step: Share,
+}
+
+/// What is varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Factor {
+    /// Operations started per second
+    Rate,
+    /// Users who keep the scenario's cycle
+    Users,
+}
+
+/// Where the search goes where nobody says.
+const RATES: (f64, f64) = (10.0, 200_000.0);
+const USERS: (f64, f64) = (1.0, 10_000.0);
+
+fn range(text: &str) -> Result<(f64, f64), String> {
+    let numbers = text.split_once("..").and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
+    let sound = numbers.filter(|(low, high): &(f64, f64)| *low > 0.0 && low < high && high.is_finite());
+    sound.ok_or_else(|| "write two ascending numbers above 0, such as 10..5000".to_owned())
+}
+
+/// Searches and says what was found.
+pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String, Exit), Refusal> {
+    let search = &args.search;
+    let (lowest, highest) = search.between.unwrap_or(if factor == Factor::Rate { RATES } else { USERS });
+    let plan = Plan {
+        finest: search.step.0,
+        window_s: search.window.seconds(),
+        settle_s: search.settle.seconds(),
+        trials: search.trials,
+        visits: search.visits,
+        ..Plan::between(lowest, highest)
+    };
+    let mut limits = search.limit.clone();
+    let profile = Profile::steady(highest);
+    let mut args = args;
+    match factor {
+        Factor::Rate => args.rate = Some(profile),
+        Factor::Users => args.users = Some(profile),
+    }
+    let load = resolve::resolve(args)?;
+    if limits.is_empty() {
+        limits = load.scenario.limits();
+    }
+    load.scenario.check_limits(&limits).map_err(Refusal::bad_input)?;
+    let mix = if matches!(load.drive, Drive::Open { .. }) { load.scenario.mix() } else { Default::default() };
+    let qos = Qos { limits, mix };
+    let title = load.scenario.title.clone();
+    let mut target = Target { load, dial: None, interrupt: &context.interrupt };
+    let mut watch = Watch { live: stderr().is_terminal(), quiet: context.json && !stderr().is_terminal() };
+    let found = Search {
+        title: &title,
+        factor: if factor == Factor::Rate { "operations/s" } else { "users" },
+        qos: &qos,
+        plan,
+        interrupt: &context.interrupt,
+        watch: &mut |step| watch.see(step),
+    }
+    .run(&mut target);
+    watch.finish();
+    let (document, broken) = found.map_err(|why| match why {
+        SearchError::Start(_) => Refusal::failure(why),
+        SearchError::NoLimits | SearchError::Plan(_) => Refusal::bad_input(why),
+    })?;
+    if let Some(why) = &broken {
+        eprintln!("error: {why}");
+    }
+    let exit = match document.ended {
+        Ended::Interrupted => Exit::Interrupted,
+        Ended::Broken => Exit::Failure,
+        Ended::Found | Ended::PassesAll | Ended::FailsAll | Ended::Insufficient => Exit::Success,
+    };
+    Ok((shown(context, &document)?, exit))
+}
+
+fn shown(context: &Context, document: &Document) -> Result<String, Refusal> {
+    if context.json {
+        let text = serde_json::to_string_pretty(document);
+        return text.map(|text| text + "\n").map_err(|why| Refusal::failure(format!("writing JSON: {why}")));
+    }
+    Ok(baremark_report::maximum::render(document, &watch::style()))
+}
+
+/// A server behind the load engine.
+struct Target<'c> {
+    load: Load,
+    dial: Option<Dial>,
+    interrupt: &'c AtomicBool,
+}
+
+/// After an overload, what is on its way is waited for so long beyond its timeout.
+const DRAINED_NS: u64 = 2_000_000_000;
+/// How often a wait looks whether it was interrupted.
+const GLANCE_NS: u64 = 50_000_000;
+
+impl Target<'_> {
+    fn dial(&mut self) -> Result<&mut Dial, String> {
+        self.dial.as_mut().ok_or_else(|| "the load has not been started".to_owned())
+    }
+
+    fn wait_until(&self, at_ns: u64) {
+        while !self.interrupt.load(Ordering::Relaxed) {
+            let left = at_ns.saturating_sub(monotonic_ns());
+            if left == 0 {
+                return;
+            }
+            thread::sleep(Duration::from_nanos(left.min(GLANCE_NS)));
+        }
+    }
+}
+
+fn words(why: LoadError) -> String {
+    chain(&why)
+}
+
+impl UnderLoad for Target<'_> {
+    fn start(&mut self, trial: usize) -> Result<(), String> {
+        // New connections, and other draws than before.
+        self.dial = None;
+        let mut load = self.load.clone();
+        load.seed = load.seed.wrapping_add(trial as u64);
+        self.dial = Some(Dial::start(load).map_err(words)?);
+        Ok(())
+    }
+
+    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
+        let at = self.dial()?.set(level).map_err(words)?;
+        self.wait_until(at + settle.0);
+        Ok(())
+    }
+
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
+        let asked = self.dial()?.ask(lasting, patience(qos)).map_err(words)?;
+        self.wait_until(asked.begin_ns);
+        let before = CpuTime::now();
+        self.wait_until(asked.end_ns);
+        let after = CpuTime::now();
+        let interrupt = self.interrupt;
+        let Some(part) = self.dial()?.collect(asked, interrupt).map_err(words)? else {
+            // Whoever interrupts takes no more readings.
+            return Ok(Reading::default());
+        };
+        let mut reading = reading(&part, qos);
+        if let (Ok(before), Ok(after)) = (before, after)
+            && let Some(share) = after.share_since(&before)
+        {
+            reading.utilization.insert("cpu".to_owned(), share);
+        }
+        Ok(reading)
+    }
+
+    fn drain(&mut self) -> Result<(), String> {
+        let within = Nanos(self.load.timeout.0.saturating_add(DRAINED_NS));
+        let interrupt = self.interrupt;
+        self.dial()?.drain(within, interrupt).map(drop).map_err(words)
+    }
+}
+
+/// Tells what goes on, on standard error.
+struct Watch {
+    live: bool,
+    quiet: bool,
+}
+
+impl Watch {
+    fn see(&mut self, step: &Step) {
+        if self.quiet {
+            return;
+        }
+        let mut out = stderr().lock();
+        // A terminal or pipe that is gone ends nothing.
+        drop(match step {
+            Step::Window { trial, level, said, reading } => {
+                let said = match said {
+                    Said::Pass => "kept",
+                    Said::Fail => "BROKEN",
+                    Said::Insufficient => "too few samples yet",
+                };
+                let time = |ns: Option<u64>| super::words::time(ns);
+                let line = format!(
+                    "trial {}  {level:>9.1} asked  {:>9.1}/s done  {:>6} failed  p50 {:>9}  p99 {:>9}  {said}",
+                    trial + 1,
+                    reading.achieved_per_s,
+                    reading.failed,
+                    time(reading.p50_ns),
+                    time(reading.p99_ns)
+                );
+                if self.live { write!(out, "\r\x1b[K{line}") } else { writeln!(out, "{line}") }
+            }
+            Step::Trial { trial, so_far } => {
+                let clear = if self.live { "\r\x1b[K" } else { "" };
+                writeln!(out, "{clear}after trial {}: {}", trial + 1, baremark_report::maximum::answer(so_far))
+            }
+        });
+        drop(out.flush());
+    }
+
+    fn finish(&self) {
+        if self.live && !self.quiet {
+            drop(write!(stderr(), "\r\x1b[K"));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Processes that Open MPI launches.
+
+use super::{NEVER, Program, as_lab, cpu, lab, print_times, trial_of, usable, wait_for};
+use crate::bench::signal;
+use baremark_environments::conformance::{Place, conformance};
+use baremark_environments::mpi::{Mpi, Settings};
+use baremark_model::site::Environment;
+use std::time::{Duration, Instant};
+
+fn settings() -> Settings {
+    let arguments = ["--allow-run-as-root", "--oversubscribe"].map(str::to_owned).to_vec();
+    Settings { arguments, ..Settings::default() }
+}
+
+#[test]
+fn mpirun_conforms() {
+    let program = Program::new();
+    let mpi = Mpi::new(program.path(), settings());
+    if !usable(&mpi) {
+        return;
+    }
+    let place = Place { cpu: cpu(), patience: Duration::from_secs(30), residue: &|| program.processes() };
+    assert_eq!(conformance(&mpi, &place), Ok(()));
+}
+
+#[test]
+fn the_agent_is_the_first_of_several_and_may_use_every_processor() {
+    let program = Program::new();
+    let mpi = Mpi::new(program.path(), Settings { ranks: 3, ..settings() });
+    if !usable(&mpi) {
+        return;
+    }
+    let mut site = mpi.start(&NEVER).unwrap();
+    let mut link = site.link().unwrap();
+    trial_of(&mut link, cpu(), 1 << 20).unwrap();
+    drop(site);
+    assert_eq!(program.processes(), [""; 0]);
+}
+
+#[test]
+fn a_killed_lab_and_a_killed_launcher_leave_no_process() {
+    let program = Program::new();
+    if !usable(&Mpi::new(program.path(), settings())) {
+        return;
+    }
+    let mut lab = lab("environments::mpi::a_lab_to_be_killed", &program, &[]);
+    wait_for(|| program.pids().first().copied());
+    signal(lab.id(), libc::SIGKILL);
+    lab.wait().unwrap();
+    wait_for(|| program.pids().is_empty().then_some(()));
+}
+
+/// No test: what the test above runs as a process of its own.
+#[test]
+#[ignore = "run by another test"]
+fn a_lab_to_be_killed() {
+    as_lab(|program| Mpi::new(program, settings()).start(&NEVER).unwrap());
+}
+
+#[test]
+fn what_mpirun_refuses_is_said() {
+    let program = Program::new();
+    if !usable(&Mpi::new(program.path(), settings())) {
+        return;
+    }
+    let root = std::fs::metadata("/proc/self").is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) == 0);
+    let missing = Mpi::new(program.path(), Settings::default()).probe();
+    assert!(!root || missing.is_err_and(|missing| missing.to_string().contains("does not run as root unless")));
+    let mut wrong = settings();
+    wrong.arguments.push("--nosuchoption".to_owned());
+    let missing = Mpi::new(program.path(), wrong).probe().unwrap_err().to_string();
+    assert!(missing.starts_with("mpirun cannot run this program: "), "{missing}");
+    let begun = Instant::now();
+    let late = Mpi::new(program.path(), Settings { start_limit: Duration::ZERO, ..settings() });
+    let why = late.start(&NEVER).err().unwrap().to_string();
+    assert!(why.starts_with("the agent was not there 0 s after the start of mpirun"), "{why}");
+    assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
+    wait_for(|| program.pids().is_empty().then_some(()));
+}
+
+#[test]
+#[ignore = "prints how long sites take"]
+fn how_long_mpirun_takes() {
+    let program = Program::new();
+    let mpi = Mpi::new(program.path(), settings());
+    if usable(&mpi) {
+        print_times(&mpi, cpu());
+    }
+}

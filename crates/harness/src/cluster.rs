@@ -1,0 +1,574 @@
+//! One application as it runs: its instances by tier, how they are wired, and how their number changes.
+//!
+//! Instances must be started by a thread that lives as long as they shall: the kernel ends them with it.
+
+use crate::topology::{Application, On, TierPlan};
+use baremark_services::instance::Instance;
+use baremark_services::place::{Native, Place};
+use baremark_services::recipe::Step;
+use baremark_services::service::{Order, Service, ServiceError, Statistics, Tier, Upstream, program};
+use baremark_sys::process_tree::Usage;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// How long an instance may take to finish what it has begun.
+const STOP_LIMIT: Duration = Duration::from_secs(40);
+/// How long a reload of those before it takes at most to be followed.
+const RELOAD_PAUSE: Duration = Duration::from_millis(500);
+/// Requests that a new server gets before users come.
+const WARMING: usize = 20;
+
+/// What every application of a run shares.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The program itself, for the application's own servers.
+    pub program: PathBuf,
+    /// The run's folder.
+    pub folder: PathBuf,
+    /// Set when the user wants it to stop.
+    pub interrupt: Arc<AtomicBool>,
+    /// How places other than this machine are made.
+    pub places: fn(&On, &Path) -> Result<Box<dyn Place>, String>,
+}
+
+/// Why a cluster cannot be had or has failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// A service.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// Several programs are missing; each with its remedy.
+    #[error("{}", .0.join("\n"))]
+    Missing(Vec<String>),
+    /// A place.
+    #[error("{tier}: {why}")]
+    Place {
+        /// The tier.
+        tier: &'static str,
+        /// Why it cannot be had.
+        why: String,
+    },
+    /// A command of the application.
+    #[error("baremark auction {command} ended with {code}: {said}")]
+    Command {
+        /// Which.
+        command: &'static str,
+        /// Its exit code.
+        code: String,
+        /// The last that it said.
+        said: String,
+    },
+    /// A file.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The user wants it to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// A running application.
+pub struct Cluster {
+    plan: Application,
+    around: Surroundings,
+    folder: PathBuf,
+    secret: String,
+    instances: BTreeMap<Tier, Vec<Instance>>,
+    numbers: BTreeMap<Tier, u32>,
+    /// Processor time of instances that are gone, by tier.
+    gone_ns: BTreeMap<Tier, u64>,
+}
+
+/// What one instance has told and used.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Its name.
+    pub name: String,
+    /// Its service.
+    pub service: &'static str,
+    /// What it has used.
+    pub usage: Usage,
+    /// Its own statistics, or why there are none.
+    pub statistics: Result<Statistics, String>,
+    /// The last lines of its log.
+    pub log: Vec<String>,
+    /// What holds its memory, in words.
+    pub memory_limit: &'static str,
+}
+
+/// What the application's check said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// Whether everything held.
+    pub valid: bool,
+    /// Its own words.
+    pub report: serde_json::Value,
+}
+
+impl Cluster {
+    /// Checks that every program is there, before anything is started.
+    ///
+    /// # Errors
+    /// All that is missing, each with the command that installs it.
+    pub fn check(plan: &Application) -> Result<(), ClusterError> {
+        let own = |tier: &TierPlan| tier.service.kind() == "auction" || !matches!(tier.on, On::Native);
+        let missing: Vec<String> = plan
+            .tiers
+            .values()
+            .filter(|tier| !own(tier))
+            .filter_map(|tier| program(tier.service).err().map(|why| why.to_string()))
+            .collect();
+        if missing.is_empty() { Ok(()) } else { Err(ClusterError::Missing(missing)) }
+    }
+
+    /// Starts the tiers that keep state and loads the data; then everything that serves it. `say` is told each step.
+    ///
+    /// # Errors
+    /// Whatever makes it impossible; what was started is stopped.
+    pub fn start(
+        plan: Application,
+        around: Surroundings,
+        seed: u64,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Cluster, ClusterError> {
+        Cluster::check(&plan)?;
+        let folder = around.folder.join(&plan.name);
+        fs::create_dir(&folder)
+            .map_err(|source| ClusterError::Io { what: format!("making {}", folder.display()), source })?;
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+        fs::set_permissions(&folder, open)
+            .map_err(|source| ClusterError::Io { what: "opening the folder".to_owned(), source })?;
+        let secret = random_word().map_err(|source| ClusterError::Io { what: "making a secret".to_owned(), source })?;
+        let mut cluster = Cluster {
+            plan,
+            around,
+            folder,
+            secret,
+            instances: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            gone_ns: BTreeMap::new(),
+        };
+        cluster.write_password()?;
+        for tier in [Tier::Database, Tier::Bus] {
+            cluster.grow(tier, cluster.planned(tier), say)?;
+        }
+        say("loading the data");
+        cluster.load(seed)?;
+        for tier in [Tier::App, Tier::Web, Tier::Balancer] {
+            cluster.grow(tier, cluster.planned(tier), say)?;
+        }
+        Ok(cluster)
+    }
+
+    fn planned(&self, tier: Tier) -> u64 {
+        let scheduled = self.plan.elastic.scheduled(tier, 0.0);
+        self.plan.tiers.get(&tier).map_or(0, |plan| scheduled.unwrap_or(plan.count))
+    }
+
+    fn grow(&mut self, tier: Tier, count: u64, say: &mut dyn FnMut(&str)) -> Result<(), ClusterError> {
+        while (self.count(tier)) < count {
+            let mut instance = self.make(tier)?;
+            say(&format!("starting {} ({})", instance.name(), instance.service().kind()));
+            instance.wait_ready(&self.around.interrupt)?;
+            self.instances.entry(tier).or_default().push(instance);
+        }
+        Ok(())
+    }
+
+    /// Starts one more instance of a tier; it is not ready then.
+    fn make(&mut self, tier: Tier) -> Result<Instance, ClusterError> {
+        let plan = self
+            .plan
+            .tiers
+            .get(&tier)
+            .cloned()
+            .ok_or(ClusterError::Place { tier: tier.label(), why: "it is left out".to_owned() })?;
+        let number = self.numbers.entry(tier).or_insert(0);
+        *number += 1;
+        let name = format!("{}-{number}", tier.label());
+        let offset = u16::try_from(*number - 1).unwrap_or(u16::MAX);
+        let port = if plan.port == 0 { free_port()? } else { plan.port.saturating_add(offset) };
+        let program =
+            if plan.service.kind() == "auction" { self.around.program.clone() } else { self.program(plan.service)? };
+        let place = self.place(tier, &plan.on)?;
+        let order = Order {
+            folder: self.folder.join(&name),
+            name,
+            tier,
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            program,
+            settings: plan.settings.clone(),
+            upstreams: self.behind(tier),
+            wiring: if tier == Tier::App { self.wiring(true) } else { Vec::new() },
+            secret: self.secret.clone(),
+            unprivileged: false,
+        };
+        Ok(Instance::start(plan.service, order, &plan.limits, place)?)
+    }
+
+    fn program(&self, service: &'static dyn Service) -> Result<PathBuf, ClusterError> {
+        // In a place of its own it is where its package puts it there.
+        let usual = || PathBuf::from(service.install().programs.first().copied().unwrap_or_default());
+        let elsewhere =
+            self.plan.tiers.values().any(|tier| tier.service.kind() == service.kind() && tier.on != On::Native);
+        match program(service) {
+            Err(_) if elsewhere => Ok(usual()),
+            found => Ok(found?),
+        }
+    }
+
+    fn place(&self, tier: Tier, on: &On) -> Result<Box<dyn Place>, ClusterError> {
+        if *on == On::Native {
+            return Ok(Box::new(Native));
+        }
+        (self.around.places)(on, &self.around.program).map_err(|why| ClusterError::Place { tier: tier.label(), why })
+    }
+
+    /// The servers that a tier sends requests to.
+    fn behind(&self, tier: Tier) -> Vec<Upstream> {
+        let next = match tier {
+            Tier::Balancer if self.count(Tier::Web) > 0 => Tier::Web,
+            Tier::Balancer | Tier::Web => Tier::App,
+            _ => return Vec::new(),
+        };
+        let servers = self.instances.get(&next).into_iter().flatten();
+        servers.map(|server| Upstream { name: server.name().to_owned(), address: server.address() }).collect()
+    }
+
+    /// Instances of a tier that serve.
+    #[must_use]
+    pub fn count(&self, tier: Tier) -> u64 {
+        self.instances.get(&tier).map_or(0, Vec::len) as u64
+    }
+
+    /// Where users come in.
+    #[must_use]
+    pub fn front(&self) -> Option<SocketAddr> {
+        let tiers = [Tier::Balancer, Tier::Web, Tier::App];
+        tiers.iter().find_map(|tier| self.instances.get(tier)?.first()).map(Instance::address)
+    }
+
+    /// The application's plan.
+    #[must_use]
+    pub fn plan(&self) -> &Application {
+        &self.plan
+    }
+
+    /// The password of all accounts.
+    ///
+    /// # Errors
+    /// When its file is gone.
+    pub fn password(&self) -> Result<String, ClusterError> {
+        let path = self.folder.join("password");
+        fs::read_to_string(&path)
+            .map(|text| text.trim().to_owned())
+            .map_err(|source| ClusterError::Io { what: path.display().to_string(), source })
+    }
+
+    fn write_password(&self) -> Result<(), ClusterError> {
+        let path = self.folder.join("password");
+        let write = || {
+            let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
+            writeln!(file, "{}", random_word()?)
+        };
+        write().map_err(|source| ClusterError::Io { what: format!("writing {}", path.display()), source })
+    }
+
+    fn database_url(&self) -> String {
+        let address = self.instances.get(&Tier::Database).and_then(|list| list.first()).map(Instance::address);
+        match (self.plan.database.as_str(), address) {
+            ("postgres", Some(address)) => format!("postgres://auction@{address}/auction"),
+            ("mariadb", Some(address)) => format!("mysql://auction@{address}/auction"),
+            _ => format!("sqlite:{}", self.folder.join("auction.db").display()),
+        }
+    }
+
+    /// Arguments that connect a server, or a command, with the database, and a server with the bus.
+    fn wiring(&self, serves: bool) -> Vec<String> {
+        let mut wiring = vec!["--database".to_owned(), self.database_url()];
+        if serves {
+            let redis = self.instances.get(&Tier::Bus).and_then(|list| list.first()).map(Instance::address);
+            let bus = redis.map_or_else(|| self.plan.bus.clone(), |address| format!("redis://{address}"));
+            wiring.extend(["--bus".to_owned(), bus, "--images".to_owned(), self.images()]);
+        }
+        wiring
+    }
+
+    fn images(&self) -> String {
+        match self.plan.images.as_str() {
+            "files" => format!("files:{}", self.folder.join("images").display()),
+            other => other.to_owned(),
+        }
+    }
+
+    fn load(&self, seed: u64) -> Result<(), ClusterError> {
+        let durable = self.plan.tiers.get(&Tier::App).map_or("on", |plan| plan.settings.word("durable")).to_owned();
+        let mut args = self.wiring(false);
+        let password = self.folder.join("password").display().to_string();
+        for (key, value) in [
+            ("--max-users", self.plan.max_users.to_string()),
+            ("--seed", seed.to_string()),
+            ("--history", format!("{:.3}", self.plan.history)),
+            ("--password-file", password),
+            ("--argon2", self.plan.argon2.clone()),
+            ("--images", self.images()),
+            ("--durable", durable),
+        ] {
+            args.extend([key.to_owned(), value]);
+        }
+        self.command("load", args).map(drop)
+    }
+
+    /// Puts the live auctions back to where the load left them. App servers must not run meanwhile: they are started anew.
+    ///
+    /// # Errors
+    /// When a server does not come back, or the command fails.
+    pub fn reset(&mut self) -> Result<(), ClusterError> {
+        for instance in self.instances.get_mut(&Tier::App).into_iter().flatten() {
+            instance.stop(STOP_LIMIT);
+        }
+        self.command("reset", self.wiring(false))?;
+        let interrupt = Arc::clone(&self.around.interrupt);
+        for instance in self.instances.get_mut(&Tier::App).into_iter().flatten() {
+            instance.restart()?;
+            instance.wait_ready(&interrupt)?;
+        }
+        Ok(())
+    }
+
+    /// Whether no bid was lost, nothing sold twice, and the money adds up.
+    ///
+    /// # Errors
+    /// When the check could not be made.
+    pub fn check_invariants(&self) -> Result<Checked, ClusterError> {
+        let mut args = self.wiring(false);
+        for server in self.instances.get(&Tier::App).into_iter().flatten() {
+            args.extend(["--server".to_owned(), server.address().to_string()]);
+        }
+        let (code, out, said) = self.ask("check", args)?;
+        let report =
+            out.lines().rev().find_map(|line| serde_json::from_str(line).ok()).unwrap_or(serde_json::Value::Null);
+        match code {
+            Some(0) => Ok(Checked { valid: true, report }),
+            Some(4) => Ok(Checked { valid: false, report }),
+            _ => Err(failed("check", code, &said)),
+        }
+    }
+
+    fn command(&self, command: &'static str, args: Vec<String>) -> Result<String, ClusterError> {
+        match self.ask(command, args)? {
+            (Some(0), out, _) => Ok(out),
+            (code, _, said) => Err(failed(command, code, &said)),
+        }
+    }
+
+    /// Runs a command of the application to its end: exit code, output, and the last that it said.
+    fn ask(&self, command: &'static str, args: Vec<String>) -> Result<(Option<i32>, String, String), ClusterError> {
+        let mut all = vec!["auction".to_owned(), command.to_owned()];
+        all.extend(args);
+        let step = Step::new(&self.around.program, all).env(baremark_services::auction::PASSWORD, &self.secret);
+        let io = |source| ClusterError::Io { what: format!("running baremark auction {command}"), source };
+        let mut process = std::process::Command::new(&step.program);
+        process.args(&step.args).envs(step.env.iter().map(|(name, value)| (name, value)));
+        process
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        let _held =
+            baremark_sys::confine::hold(&mut process, &baremark_sys::confine::Limits::default(), 9).map_err(io)?;
+        let mut child = process.spawn().map_err(io)?;
+        let readers = [child.stdout.take().map(read_all), child.stderr.take().map(read_all)];
+        let code = loop {
+            if let Some(status) = child.try_wait().map_err(io)? {
+                break status.code();
+            }
+            if self.around.interrupt.load(std::sync::atomic::Ordering::Relaxed) {
+                drop(child.kill());
+                drop(child.wait());
+                return Err(ClusterError::Interrupted);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let [out, said] = readers.map(|reader| reader.and_then(|reader| reader.join().ok()).unwrap_or_default());
+        Ok((code, out, said.replace(&self.secret, "***")))
+    }
+
+    /// Brings a tier to `count` instances while it serves, and returns how long that took: new ones are ready and warm before
+    /// requests come; those that go get no more requests, finish, and end.
+    ///
+    /// # Errors
+    /// When a new one does not become ready, or those before it cannot be told.
+    pub fn scale(&mut self, tier: Tier, count: u64) -> Result<Duration, ClusterError> {
+        let begin = Instant::now();
+        let before = self.count(tier);
+        if count > before {
+            self.grow(tier, count, &mut |_| {})?;
+            for instance in self.instances.get(&tier).into_iter().flatten().skip(usize::try_from(before).unwrap_or(0)) {
+                warm(instance.address());
+            }
+            self.rewire(tier)?;
+            return Ok(begin.elapsed());
+        }
+        let keep = usize::try_from(count).unwrap_or(0);
+        let leaving =
+            self.instances.get_mut(&tier).map(|list| list.split_off(keep.min(list.len()))).unwrap_or_default();
+        if !leaving.is_empty() {
+            self.rewire(tier)?;
+            std::thread::sleep(RELOAD_PAUSE);
+        }
+        let took = begin.elapsed();
+        for mut instance in leaving {
+            instance.stop(STOP_LIMIT);
+            *self.gone_ns.entry(tier).or_default() += instance.usage().cpu_ns;
+        }
+        Ok(took)
+    }
+
+    /// Tells those before a tier which instances it has.
+    fn rewire(&mut self, changed: Tier) -> Result<(), ClusterError> {
+        let before: &[Tier] = match changed {
+            Tier::App if self.count(Tier::Web) > 0 => &[Tier::Web],
+            Tier::App | Tier::Web => &[Tier::Balancer],
+            _ => &[],
+        };
+        for tier in before {
+            let upstreams = self.behind(*tier);
+            for instance in self.instances.get_mut(tier).into_iter().flatten() {
+                instance.rewire(&upstreams)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Kills an instance as a crash would: the tests and studies of faults do.
+    ///
+    /// # Errors
+    /// When there is no such instance.
+    pub fn kill(&mut self, tier: Tier, index: usize) -> Result<(), ClusterError> {
+        self.instance(tier, index)?.kill();
+        Ok(())
+    }
+
+    /// Starts a killed instance again on what it had kept.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub fn restart(&mut self, tier: Tier, index: usize) -> Result<(), ClusterError> {
+        let interrupt = Arc::clone(&self.around.interrupt);
+        let instance = self.instance(tier, index)?;
+        instance.restart()?;
+        Ok(instance.wait_ready(&interrupt)?)
+    }
+
+    /// Lets an instance read its configuration again.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub fn reload(&mut self, tier: Tier, index: usize) -> Result<(), ClusterError> {
+        Ok(self.instance(tier, index)?.reload()?)
+    }
+
+    fn instance(&mut self, tier: Tier, index: usize) -> Result<&mut Instance, ClusterError> {
+        let found = self.instances.get_mut(&tier).and_then(|list| list.get_mut(index));
+        found.ok_or_else(|| ClusterError::Place { tier: tier.label(), why: format!("it has no instance {index}") })
+    }
+
+    /// Processor time of each tier so far, in ns, instances that are gone included.
+    pub fn cpu_ns(&mut self) -> BTreeMap<Tier, u64> {
+        let mut sums = self.gone_ns.clone();
+        for (tier, list) in &mut self.instances {
+            *sums.entry(*tier).or_default() += list.iter_mut().map(|instance| instance.usage().cpu_ns).sum::<u64>();
+        }
+        sums
+    }
+
+    /// Instances that have ended by themselves, with the last lines of their logs.
+    pub fn fallen(&mut self) -> Vec<String> {
+        let all = self.instances.values_mut().flatten();
+        all.filter_map(|instance| {
+            (!instance.is_running()).then(|| format!("{} has ended: {}", instance.name(), instance.log().join(" | ")))
+        })
+        .collect()
+    }
+
+    /// What everybody tells.
+    pub fn collect(&mut self) -> Vec<Told> {
+        let all = self.instances.values_mut().flatten();
+        all.map(|instance| Told {
+            name: instance.name().to_owned(),
+            service: instance.service().kind(),
+            usage: instance.usage(),
+            statistics: instance.statistics().map_err(|why| why.to_string()),
+            log: instance.log(),
+            memory_limit: match instance.memory_limit() {
+                baremark_sys::confine::MemoryLimit::None => "none",
+                baremark_sys::confine::MemoryLimit::ControlGroup => "control group",
+                baremark_sys::confine::MemoryLimit::AddressSpace => "address space",
+            },
+        })
+        .collect()
+    }
+
+    /// Stops everything, from the front to the back.
+    pub fn stop(&mut self) {
+        for tier in Tier::ALL {
+            for mut instance in self.instances.remove(&tier).unwrap_or_default() {
+                instance.stop(STOP_LIMIT);
+                *self.gone_ns.entry(tier).or_default() += instance.usage().cpu_ns;
+            }
+        }
+    }
+}
+
+fn failed(command: &'static str, code: Option<i32>, said: &str) -> ClusterError {
+    let last: Vec<&str> = said.lines().rev().filter(|line| !line.trim().is_empty()).take(3).collect();
+    let said = last.into_iter().rev().collect::<Vec<_>>().join(" | ");
+    ClusterError::Command {
+        command,
+        code: code.map_or_else(|| "a signal".to_owned(), |code| format!("code {code}")),
+        said,
+    }
+}
+
+fn read_all(mut stream: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        drop((&mut stream).take(16 << 20).read_to_end(&mut bytes));
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Some requests, so that caches, connections and code are there before users are.
+fn warm(address: SocketAddr) {
+    for _ in 0..WARMING {
+        let Ok(mut stream) = std::net::TcpStream::connect_timeout(&address, Duration::from_secs(2)) else { return };
+        drop(stream.set_read_timeout(Some(Duration::from_secs(2))));
+        drop(stream.write_all(b"GET / HTTP/1.1\r\nHost: warm\r\nConnection: close\r\n\r\n"));
+        drop(stream.read_to_end(&mut Vec::new()));
+    }
+}
+
+fn free_port() -> Result<u16, ClusterError> {
+    let found = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    found
+        .map(|address| address.port())
+        .map_err(|source| ClusterError::Io { what: "looking for a free port".to_owned(), source })
+}
+
+/// 128 random bits in hexadecimal.
+fn random_word() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,200 @@
+//! The result of a run of an application, as programs read it.
+//!
+//! One JSON object, format [`FORMAT`]; keys are only ever added within a version, carry their units, and are `null` where
+//! nothing is known.
+
+use crate::elastic::{Adaptation, ElasticityMetrics};
+use crate::mix::Mix;
+use baremark_load::document::{Generator, OperationRow};
+use baremark_load::latency::Summary;
+use baremark_model::maximum;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The name and version of the format.
+pub const FORMAT: &str = "baremark-auction/1";
+
+/// The result of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// [`FORMAT`].
+    pub format: String,
+    /// What was run.
+    pub title: String,
+    /// Of everything drawn.
+    pub seed: u64,
+    /// Whether it counts: the invariants held, and it was not interrupted.
+    pub valid: bool,
+    /// Why it does not count.
+    pub void: Vec<String>,
+    /// What to know beside the numbers.
+    pub remarks: Vec<String>,
+    /// The most users of all applications together, with the sum of the intervals' ends; absent for a fixed load.
+    pub users: Option<Users>,
+    /// One for each application.
+    pub applications: Vec<ApplicationRow>,
+    /// How long everything took.
+    pub elapsed_s: f64,
+    /// Processors of the machine.
+    pub cpus: usize,
+}
+
+/// A number of users with its interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Users {
+    /// The most.
+    pub most: f64,
+    /// Lower end.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// Confidence.
+    pub confidence: f64,
+    /// What the interval knows of: `fresh-trials` or `within-run`.
+    pub basis: String,
+}
+
+/// One application.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApplicationRow {
+    /// Its name.
+    pub name: String,
+    /// As it was configured: tier, and for each what serves it, how many, where, with which settings.
+    pub tiers: BTreeMap<String, TierRow>,
+    /// What keeps the data, and whether confirmed transactions survive a crash, in the database's own words.
+    pub database: String,
+    /// How app servers tell each other.
+    pub bus: String,
+    /// Users for which data was loaded.
+    pub max_users: u64,
+    /// The search for the most users.
+    pub search: Option<maximum::Document>,
+    /// A load that was kept and measured; after a search that of nearly the most users.
+    pub load: Option<LoadRow>,
+    /// Whether no bid was lost, nothing sold twice, and the money adds up; absent when it could not be looked at.
+    pub invariants: Option<Invariants>,
+    /// What each instance told and used.
+    pub instances: Vec<InstanceRow>,
+}
+
+/// A tier as configured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TierRow {
+    /// The service.
+    pub service: String,
+    /// Instances at the start.
+    pub count: u64,
+    /// Where.
+    pub on: String,
+    /// Settings as typed.
+    pub settings: BTreeMap<String, String>,
+    /// Lines passed through.
+    pub extra: Vec<String>,
+    /// CPUs that each may use; empty: all.
+    pub cpus: Vec<usize>,
+    /// The most memory of each.
+    pub memory_bytes: Option<u64>,
+}
+
+/// A load that was kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadRow {
+    /// Users at most.
+    pub users: f64,
+    /// How long.
+    pub elapsed_s: f64,
+    /// Whether all limits were kept.
+    pub kept: bool,
+    /// Limits that were broken, as typed.
+    pub broken: Vec<String>,
+    /// Operations that ended well, per second.
+    pub operations_per_s: f64,
+    /// One for each operation.
+    pub operations: Vec<OperationRow>,
+    /// Operations that failed, by kind.
+    pub failures: BTreeMap<String, u64>,
+    /// The first failures in words.
+    pub failure_examples: Vec<String>,
+    /// From the sending of a bid until each attendee saw it, by the generator's own clock.
+    pub propagation: Option<Summary>,
+    /// Share of pushed bids that were seen within the limit.
+    pub propagation_within_limit_share: Option<f64>,
+    /// Whether users did what they were meant to.
+    pub mix: Mix,
+    /// Processor time over time, by tier; 1 is one CPU.
+    pub cpus_used: BTreeMap<String, f64>,
+    /// The generator's processor time over time.
+    pub generator_cpus_used: f64,
+    /// The generator on itself.
+    pub generator: Generator,
+    /// Operations that ended well for each second of processor time of the app tier.
+    pub operations_per_app_cpu_second: Option<f64>,
+    /// Counts of servers that changed meanwhile.
+    pub elasticity: Option<ElasticityRow>,
+    /// One for each second.
+    pub series: Vec<SecondRow>,
+}
+
+/// Counts of servers that changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ElasticityRow {
+    /// Each change.
+    pub adaptations: Vec<Adaptation>,
+    /// Operations that failed in the whole of it.
+    pub failed_operations: u64,
+    /// By tier, how well supply followed demand; absent without the capacity of a server.
+    pub metrics: BTreeMap<String, ElasticityMetrics>,
+}
+
+/// A second of the load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SecondRow {
+    /// From the begin of measuring.
+    pub at_s: f64,
+    /// Users.
+    pub users: f64,
+    /// App servers.
+    pub apps: u64,
+    /// Web servers.
+    pub webs: u64,
+    /// Requests answered.
+    pub answered: u64,
+    /// Operations that failed.
+    pub failed: u64,
+    /// The 99th percentile of all latencies, below its sample floor the largest.
+    pub p99_ns: Option<u64>,
+    /// Processor time by tier; 1 is one CPU.
+    pub cpus_used: BTreeMap<String, f64>,
+}
+
+/// What the check said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Invariants {
+    /// Whether all held.
+    pub held: bool,
+    /// The check's own words.
+    pub report: serde_json::Value,
+}
+
+/// One instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InstanceRow {
+    /// Its name.
+    pub name: String,
+    /// Its service.
+    pub service: String,
+    /// Processor time in all.
+    pub cpu_s: f64,
+    /// Memory at the end.
+    pub resident_bytes: u64,
+    /// Processes at the end.
+    pub processes: usize,
+    /// What holds its memory: `none`, `control group`, `address space`.
+    pub memory_limit: String,
+    /// Numbers by its own names.
+    pub statistics: BTreeMap<String, f64>,
+    /// Why there are none.
+    pub silent: Option<String>,
+    /// The last lines of its log.
+    pub log: Vec<String>,
+}

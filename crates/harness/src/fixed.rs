@@ -1,0 +1,402 @@
+//! A load that is kept for a while, steady or varying, while the number of servers follows a schedule or a policy.
+//!
+//! Users are driven by a thread of their own, so that they come and go on time while servers are started and drained; the
+//! caller's thread, with which servers end, watches and scales.
+
+use crate::cluster::Cluster;
+use crate::conduct::{Event, Ground, RunError};
+use crate::document::{ElasticityRow, LoadRow, SecondRow};
+use crate::elastic::{Adaptation, Elastic, Signal, demanded, metrics};
+use crate::mix;
+use crate::topology::Demand;
+use crate::under_load::utilization;
+use crate::users;
+use baremark_load::dial::Dial;
+use baremark_load::document::Document;
+use baremark_load::latency::Latencies;
+use baremark_load::load::{Load, Progress, Stop};
+use baremark_load::profile::{Curve, Profile};
+use baremark_load::reading::reading;
+use baremark_load::record::Part;
+use baremark_model::qos::{Bound, Qos, Reading};
+use baremark_model::units::Nanos;
+use baremark_services::service::Tier;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often the number of users follows its profile.
+const STEP: Duration = Duration::from_millis(200);
+/// How often somebody who waits looks up.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// What the driver and the watcher share.
+#[derive(Default)]
+struct Shared {
+    in_flight: AtomicU64,
+    users: Mutex<Vec<(f64, f64)>>,
+    seconds: Mutex<Vec<Progress>>,
+    /// Measuring has begun: at this moment.
+    begun: Mutex<Option<Instant>>,
+    over: AtomicBool,
+}
+
+/// Keeps `users` for the demand's time and says what became of them.
+///
+/// # Errors
+/// When the load cannot be made or breaks off, or servers cannot be started.
+pub(crate) fn keep(
+    cluster: &mut Cluster,
+    demand: &Demand,
+    users: u64,
+    seed: u64,
+    ground: &mut Ground<'_>,
+) -> Result<LoadRow, RunError> {
+    let front = cluster.front().ok_or_else(|| RunError::Load("no server listens".to_owned()))?;
+    let scenario = users::scenario(front, &cluster.password()?)?;
+    let qos = users::qos(&scenario, demand);
+    let curve = curve(demand, users)?;
+    let highest = whole(curve.highest().max(users as f64));
+    users::raise_descriptors(highest).map_err(|why| RunError::Load(why.to_string()))?;
+    let mut load = users::load(scenario, demand, highest, seed);
+    load.stop = Stop::After(Nanos(users::nanos(demand.duration_s)));
+    (ground.watch)(&Event::Step(format!(
+        "{highest} users: warming for {:.0} s, measuring for {:.0} s",
+        demand.warm_s, demand.duration_s
+    )));
+    let shared = Arc::new(Shared::default());
+    let interrupt = Arc::clone(&ground.interrupt);
+    let driver = {
+        let (load, shared, interrupt, demand) =
+            (load.clone(), Arc::clone(&shared), Arc::clone(&interrupt), demand.clone());
+        thread::Builder::new().name("users".to_owned()).spawn(move || {
+            let driven = drive(load, &curve, &demand, &shared, &interrupt);
+            shared.over.store(true, Ordering::Release);
+            driven
+        })
+    };
+    let driver = driver.map_err(|why| RunError::Load(format!("starting a thread: {why}")))?;
+    let own_before = baremark_sys::process_tree::own_cpu_ns();
+    let mut watcher = Watcher::new(cluster, &shared);
+    let watched = watcher.watch(ground);
+    if watched.is_err() {
+        interrupt.store(true, Ordering::Relaxed);
+    }
+    let Watcher { series, adaptations, supply, used, .. } = watcher;
+    let driven = driver.join().unwrap_or_else(|_| Err("the thread of the users has panicked".to_owned()));
+    watched?;
+    let part = driven.map_err(RunError::Load)?;
+    let generator_ns = baremark_sys::process_tree::own_cpu_ns().saturating_sub(own_before);
+    let reading = reading(&part, &qos);
+    let document = Document::new(&load, &part);
+    let timeline = Timeline { series, adaptations, supply, used, generator_ns };
+    Ok(row(&document, &reading, &qos, demand, cluster, timeline, &shared, highest as f64))
+}
+
+/// What the watcher has seen.
+struct Timeline {
+    series: Vec<SecondRow>,
+    adaptations: Vec<Adaptation>,
+    supply: BTreeMap<Tier, Vec<(f64, u64)>>,
+    used: BTreeMap<String, f64>,
+    generator_ns: u64,
+}
+
+fn curve(demand: &Demand, users: u64) -> Result<Curve, RunError> {
+    let profile = if demand.profile.is_empty() {
+        Profile::steady(users as f64)
+    } else {
+        demand.profile.parse::<Profile>().map_err(|why| RunError::Load(why.to_string()))?
+    };
+    profile.curve().map_err(|why| RunError::Load(why.to_string()))
+}
+
+fn whole(level: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+    let whole = level.ceil() as u64;
+    whole.max(1)
+}
+
+/// The thread of the users: warms, then measures one window over the whole time.
+fn drive(
+    load: Load,
+    curve: &Curve,
+    demand: &Demand,
+    shared: &Arc<Shared>,
+    interrupt: &AtomicBool,
+) -> Result<Part, String> {
+    let lasting = Nanos(users::nanos(demand.duration_s));
+    let seconds = Arc::clone(shared);
+    let watch = move |progress: &Progress| {
+        seconds.seconds.lock().unwrap_or_else(PoisonError::into_inner).push(progress.clone());
+    };
+    let told = |why: baremark_load::load::LoadError| why.to_string();
+    let mut dial = Dial::start_watched(load, watch).map_err(told)?;
+    let begin = Instant::now();
+    let warm = Duration::from_secs_f64(demand.warm_s);
+    // Users come evenly over the first half of the warm-up: all at once would be a storm of logins.
+    while begin.elapsed() < warm && !interrupt.load(Ordering::Relaxed) {
+        let come = (begin.elapsed().as_secs_f64() / (0.5 * demand.warm_s)).min(1.0);
+        dial.set((curve.level(0.0) * come).round()).map_err(told)?;
+        thread::sleep(STEP.min(warm));
+    }
+    dial.set(curve.level(0.0).round()).map_err(told)?;
+    let asked = dial.ask(lasting, users::patience()).map_err(told)?;
+    let begin = Instant::now();
+    *shared.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(begin);
+    let mut level = f64::NAN;
+    while begin.elapsed().as_secs_f64() < demand.duration_s && !interrupt.load(Ordering::Relaxed) {
+        let at = begin.elapsed().as_secs_f64();
+        let wanted = curve.level(at).round();
+        if wanted.total_cmp(&level).is_ne() {
+            dial.set(wanted).map_err(told)?;
+            level = wanted;
+            shared.users.lock().unwrap_or_else(PoisonError::into_inner).push((at, wanted));
+        }
+        shared.in_flight.store(dial.in_flight(), Ordering::Relaxed);
+        thread::sleep(STEP);
+    }
+    match dial.collect(asked, interrupt).map_err(told)? {
+        Some(part) => Ok(part),
+        // Cut short: all that there is, and the caller knows that it was.
+        None => dial.stop().map_err(told),
+    }
+}
+
+struct Watcher<'w> {
+    cluster: &'w mut Cluster,
+    shared: &'w Shared,
+    series: Vec<SecondRow>,
+    adaptations: Vec<Adaptation>,
+    supply: BTreeMap<Tier, Vec<(f64, u64)>>,
+    used: BTreeMap<String, f64>,
+    seen: usize,
+    last: (Instant, BTreeMap<Tier, u64>),
+    looked: f64,
+    changed: f64,
+}
+
+impl<'w> Watcher<'w> {
+    fn new(cluster: &'w mut Cluster, shared: &'w Shared) -> Watcher<'w> {
+        let last = (Instant::now(), cluster.cpu_ns());
+        Watcher {
+            cluster,
+            shared,
+            series: Vec::new(),
+            adaptations: Vec::new(),
+            supply: BTreeMap::new(),
+            used: BTreeMap::new(),
+            seen: 0,
+            last,
+            looked: 0.0,
+            changed: f64::NEG_INFINITY,
+        }
+    }
+
+    fn watch(&mut self, ground: &mut Ground<'_>) -> Result<(), RunError> {
+        let begin = loop {
+            if let Some(begin) = *self.shared.begun.lock().unwrap_or_else(PoisonError::into_inner) {
+                break begin;
+            }
+            if self.shared.over.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            thread::sleep(GLANCE);
+        };
+        self.last = (Instant::now(), self.cluster.cpu_ns());
+        let first = self.last.clone();
+        for tier in [Tier::App, Tier::Web] {
+            self.supply.insert(tier, vec![(0.0, self.cluster.count(tier))]);
+        }
+        self.seen = self.shared.seconds.lock().unwrap_or_else(PoisonError::into_inner).len();
+        while !self.shared.over.load(Ordering::Acquire) {
+            let at = begin.elapsed().as_secs_f64();
+            self.scale(at)?;
+            if self.last.0.elapsed() >= Duration::from_secs(1) {
+                let row = self.second(begin.elapsed().as_secs_f64());
+                (ground.watch)(&Event::Second(row.clone()));
+                self.series.push(row);
+            }
+            thread::sleep(GLANCE);
+        }
+        self.used = utilization(&first.1, &self.cluster.cpu_ns(), first.0.elapsed());
+        Ok(())
+    }
+
+    /// Brings the counts to what the schedule or the policy wants.
+    fn scale(&mut self, at: f64) -> Result<(), RunError> {
+        let elastic = self.cluster.plan().elastic.clone();
+        for (tier, wanted) in self.wanted(&elastic, at) {
+            let from = self.cluster.count(tier);
+            if from == 0 || from == wanted {
+                continue;
+            }
+            let took = self.cluster.scale(tier, wanted)?;
+            let done = at + took.as_secs_f64();
+            // More serve when the last step is done; fewer as soon as it begins.
+            let moment = if wanted > from { done } else { at };
+            self.supply.entry(tier).or_default().push((moment, wanted));
+            self.changed = done;
+            self.adaptations.push(Adaptation {
+                at_s: at,
+                tier: tier.label().to_owned(),
+                from,
+                to: wanted,
+                took_s: took.as_secs_f64(),
+            });
+        }
+        Ok(())
+    }
+
+    fn wanted(&mut self, elastic: &Elastic, at: f64) -> Vec<(Tier, u64)> {
+        if let Some(policy) = &elastic.policy {
+            if at - self.looked < policy.every_s || at - self.changed < policy.cooldown_s {
+                return Vec::new();
+            }
+            self.looked = at;
+            let count = self.cluster.count(policy.tier);
+            let signal = self.signal(policy.signal, policy.tier, policy.every_s);
+            return vec![(policy.tier, policy.decide(count, signal))];
+        }
+        [Tier::App, Tier::Web].into_iter().filter_map(|tier| Some((tier, elastic.scheduled(tier, at)?))).collect()
+    }
+
+    fn signal(&self, signal: Signal, tier: Tier, every_s: f64) -> f64 {
+        let servers = self.cluster.count(tier).max(1) as f64;
+        match signal {
+            Signal::Queue => self.shared.in_flight.load(Ordering::Relaxed) as f64 / servers,
+            Signal::Utilization => {
+                let latest = self.series.last().and_then(|row| row.cpus_used.get(&format!("{}.cpus", tier.label())));
+                latest.map_or(0.0, |used| used / servers)
+            }
+            Signal::Latency => {
+                let seconds = self.shared.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+                let some = usize::try_from(whole(every_s)).unwrap_or(1);
+                let mut latencies = Latencies::coarse();
+                for second in seconds.iter().rev().take(some) {
+                    latencies.merge(&second.part.histogram().unwrap_or_default());
+                }
+                let p99 = latencies.percentile(0.99).or(latencies.largest());
+                p99.map_or(0.0, |ns| ns as f64 / 1e9)
+            }
+        }
+    }
+
+    fn second(&mut self, at_s: f64) -> SecondRow {
+        let now = (Instant::now(), self.cluster.cpu_ns());
+        let cpus_used = utilization(&self.last.1, &now.1, now.0 - self.last.0);
+        self.last = now;
+        let seconds = self.shared.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = &seconds[self.seen.min(seconds.len())..];
+        let mut latencies = Latencies::coarse();
+        for second in fresh {
+            latencies.merge(&second.part.histogram().unwrap_or_default());
+        }
+        let row = SecondRow {
+            at_s,
+            users: self
+                .shared
+                .users
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .last()
+                .map_or(0.0, |(_, users)| *users),
+            apps: self.cluster.count(Tier::App),
+            webs: self.cluster.count(Tier::Web),
+            answered: fresh.iter().map(|second| second.part.answered).sum(),
+            failed: fresh.iter().map(|second| second.part.failed).sum(),
+            p99_ns: latencies.percentile(0.99).or(latencies.largest()),
+            cpus_used,
+        };
+        self.seen = seconds.len();
+        row
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "one row gathers all that was seen")]
+fn row(
+    document: &Document,
+    reading: &Reading,
+    qos: &Qos,
+    demand: &Demand,
+    cluster: &Cluster,
+    timeline: Timeline,
+    shared: &Shared,
+    highest: f64,
+) -> LoadRow {
+    let pushed = document.operations.iter().find(|row| row.name == users::PUSHED);
+    let mix = mix::judge(document, demand.mix, whole(highest));
+    let mut broken = broken(reading, qos);
+    broken.extend(mix.off.iter().map(|off| format!("mix: {off}")));
+    let own: u64 = document
+        .operations
+        .iter()
+        .filter(|row| !users::BESIDE.contains(&row.name.as_str()))
+        .map(|row| row.succeeded)
+        .sum();
+    let all: u64 = document.operations.iter().map(|row| row.succeeded).sum();
+    let app = timeline.used.get("app.cpus").copied().unwrap_or(0.0);
+    let failed = document.operations.iter().map(|row| row.failed).sum();
+    LoadRow {
+        users: highest,
+        elapsed_s: document.elapsed_s,
+        kept: broken.is_empty(),
+        broken,
+        operations_per_s: own as f64 / document.elapsed_s.max(1e-9),
+        operations: document.operations.clone(),
+        failures: document.failures.clone(),
+        failure_examples: document.failure_examples.clone(),
+        propagation: pushed.and_then(|row| row.delay.clone()),
+        propagation_within_limit_share: pushed.and_then(|row| row.delay_within_limit_share),
+        mix,
+        generator_cpus_used: timeline.generator_ns as f64 / 1e9 / (document.elapsed_s + demand.warm_s).max(1e-9),
+        generator: document.generator.clone(),
+        operations_per_app_cpu_second: (app > 0.0).then(|| all as f64 / document.elapsed_s.max(1e-9) / app),
+        elasticity: elasticity(cluster, demand, &timeline, shared, failed),
+        cpus_used: timeline.used,
+        series: timeline.series,
+    }
+}
+
+/// Limits that a window breaks by its counts.
+pub(crate) fn broken(reading: &Reading, qos: &Qos) -> Vec<String> {
+    let breaks = |(limit, counts): (&baremark_model::qos::Limit, &Option<baremark_model::qos::Broken>)| {
+        let (allowed, counts) = (limit.allowed()?, (*counts)?);
+        let share = counts.bad as f64 / counts.all.max(1) as f64;
+        let what = if matches!(limit.bound, Bound::Failures { .. }) { "failed" } else { "broke it" };
+        (share > allowed).then(|| format!("{limit}: {:.2} % of {} {what}", 100.0 * share, counts.all))
+    };
+    qos.limits.iter().zip(&reading.broken).filter_map(breaks).collect()
+}
+
+fn elasticity(
+    cluster: &Cluster,
+    demand: &Demand,
+    timeline: &Timeline,
+    shared: &Shared,
+    failed: u64,
+) -> Option<ElasticityRow> {
+    let elastic = &cluster.plan().elastic;
+    if !elastic.changes() {
+        return None;
+    }
+    let mut all = BTreeMap::new();
+    if let Some(capacity) = elastic.capacity {
+        let users = shared.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted: Vec<(f64, u64)> = users
+            .iter()
+            .enumerate()
+            .map(|(at, (moment, users))| (if at == 0 { 0.0 } else { *moment }, demanded(*users, capacity)))
+            .collect();
+        for (tier, supply) in &timeline.supply {
+            if elastic.most(*tier) > 0
+                && let Some(found) = metrics(&wanted, supply, demand.duration_s)
+            {
+                all.insert(tier.label().to_owned(), found);
+            }
+        }
+    }
+    Some(ElasticityRow { adaptations: timeline.adaptations.clone(), failed_operations: failed, metrics: all })
+}

@@ -1,0 +1,482 @@
+//! A topology: which tiers of how many instances run where, with which settings, under which load.
+//!
+//! What a file says lies over the shipped defaults, what a level of a factor says over both. A [`Topology`] that was
+//! resolved holds together: known keys, possible counts, tiers that fit each other.
+
+use crate::elastic::{Change, Elastic, Policy, Signal};
+use crate::layers::{Layer, Reader, Section};
+use baremark_model::maximum::Plan;
+use baremark_model::problem::{Problems, nearest};
+use baremark_services::service::{Service, Tier};
+use baremark_services::settings::Settings;
+use baremark_sys::confine::Limits;
+use std::collections::BTreeMap;
+
+/// The shipped defaults: every key with its value.
+pub const DEFAULTS: &str = include_str!("../../../studies/auction/defaults.toml");
+const DEFAULTS_FILE: &str = "the defaults";
+
+/// Everything that a run needs.
+pub struct Topology {
+    /// In a line.
+    pub title: String,
+    /// Of everything drawn.
+    pub seed: u64,
+    /// The applications that run side by side.
+    pub applications: Vec<Application>,
+    /// How their load is found or kept.
+    pub load: Demand,
+}
+
+/// One application with its own tiers and load.
+pub struct Application {
+    /// Its name; `main` when there is one.
+    pub name: String,
+    /// Users for which data is loaded.
+    pub max_users: u64,
+    /// The part of the past that is loaded.
+    pub history: f64,
+    /// What checking a password costs, as the application takes it.
+    pub argon2: String,
+    /// Where images are kept: `files`, `database`, `memory`.
+    pub images: String,
+    /// Tiers that have instances.
+    pub tiers: BTreeMap<Tier, TierPlan>,
+    /// What keeps the data: `sqlite`, or the service of the database tier.
+    pub database: String,
+    /// How app servers tell each other: `process`, `postgres`, `redis`.
+    pub bus: String,
+    /// How counts change while it runs.
+    pub elastic: Elastic,
+}
+
+/// A tier's instances.
+#[derive(Clone)]
+pub struct TierPlan {
+    /// What serves it.
+    pub service: &'static dyn Service,
+    /// How many at the start.
+    pub count: u64,
+    /// Where.
+    pub on: On,
+    /// The first port; 0 takes any that is free.
+    pub port: u16,
+    /// What each may have.
+    pub limits: Limits,
+    /// Values of all knobs.
+    pub settings: Settings,
+}
+
+/// Where instances run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum On {
+    /// As processes of this machine.
+    Native,
+    /// In containers, of an image, or without one of this program alone.
+    Container(Option<String>),
+    /// In a guest under QEMU, with the program alone.
+    Qemu,
+    /// On another machine.
+    Ssh(String),
+}
+
+impl std::fmt::Display for On {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            On::Native => f.write_str("native"),
+            On::Container(_) => f.write_str("container"),
+            On::Qemu => f.write_str("qemu"),
+            On::Ssh(host) => write!(f, "ssh:{host}"),
+        }
+    }
+}
+
+/// What load is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Demand {
+    /// Users, `None` to find the most.
+    pub users: Option<u64>,
+    /// How users vary over the run, as shares of `users`; empty keeps them.
+    pub profile: String,
+    /// How long a fixed load is measured, in s.
+    pub duration_s: f64,
+    /// How long users come before that, in s.
+    pub warm_s: f64,
+    /// Event loops of the generator.
+    pub threads: usize,
+    /// CPUs of the generator; empty lets it spread.
+    pub cpus: Vec<usize>,
+    /// How the most users are searched.
+    pub search: Plan,
+    /// Whether every operation must keep its own limit, or all of them together the strictest.
+    pub per_operation: bool,
+    /// The share of operations that may break their limit.
+    pub beyond: f64,
+    /// The limit on the propagation delay, in s.
+    pub delay_s: f64,
+    /// The share that may fail.
+    pub failures: f64,
+    /// The tolerance of the mix.
+    pub mix: f64,
+}
+
+const ROOT: &[&str] = &[
+    "topology",
+    "balancer",
+    "web",
+    "app",
+    "database",
+    "bus",
+    "load",
+    "limits",
+    "elastic",
+    "services",
+    "instances",
+    "study",
+];
+
+/// Resolves a file over the defaults. `levels` are texts such as `app.on = "qemu"`, each a layer above the file.
+///
+/// # Errors
+/// Every mistake, with its line and what would be right.
+pub fn resolve(file: &str, text: &str, levels: &[String]) -> Result<Topology, Problems> {
+    let defaults = Layer::parse(DEFAULTS_FILE, DEFAULTS)?;
+    let own = Layer::parse(file, text)?;
+    let levels: Vec<Layer<'_>> =
+        levels.iter().map(|level| Layer::parse("a level of a factor", level)).collect::<Result<_, _>>()?;
+    let mut layers: Vec<&Layer<'_>> = levels.iter().collect();
+    layers.push(&own);
+    layers.push(&defaults);
+    let mut reader = Reader::default();
+    let topology = read(&mut reader, &Section::root(&layers));
+    reader.finish()?;
+    topology.ok_or_else(|| Problems { file: file.to_owned(), list: Vec::new() })
+}
+
+fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
+    reader.known(root, ROOT);
+    let head = reader.section(root, "topology");
+    reader.known(&head, &["title", "seed", "max_users", "history", "argon2", "images"]);
+    let title = reader.text(&head, "title").unwrap_or_default();
+    let seed = reader.count(&head, "seed", (0, u64::MAX >> 1)).unwrap_or(1);
+    let load = demand(reader, root);
+    let instances = reader.section(root, "instances");
+    let mut applications = Vec::new();
+    if instances.keys().is_empty() {
+        applications.extend(application(reader, "main", root));
+    }
+    for name in instances.keys() {
+        let own = reader.section(&instances, &name);
+        reader.known(&own, &["topology", "balancer", "web", "app", "database", "bus", "elastic", "services"]);
+        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            reader.wrong(&instances, &name, format!("'{name}' is no name of an instance"), "use letters and digits");
+        }
+        applications.extend(application(reader, &name, &own.over(root)));
+    }
+    Some(Topology { title, seed, applications, load: load? })
+}
+
+fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Application> {
+    let head = reader.section(root, "topology");
+    let mut tiers = BTreeMap::new();
+    let mut words = BTreeMap::new();
+    for tier in Tier::ALL {
+        let section = reader.section(root, tier.label());
+        reader
+            .known(&section, &["service", "count", "on", "image", "port", "cpus", "memory", "open_files", "settings"]);
+        let word = reader.text(&section, "service").unwrap_or_default();
+        words.insert(tier, word.clone());
+        if let Some(plan) = tier_plan(reader, tier, &word, &section, root) {
+            tiers.insert(tier, plan);
+        }
+    }
+    let elastic = elastic(reader, root);
+    let database = words[&Tier::Database].clone();
+    let bus = bus(&words[&Tier::Bus], &database, most_apps(&tiers, &elastic));
+    check_fit(reader, root, &tiers, (&database, &bus), &elastic);
+    let max_users = reader.count(&head, "max_users", (75, 10_000_000));
+    Some(Application {
+        name: name.to_owned(),
+        max_users: max_users?,
+        history: reader.share(&head, "history"),
+        argon2: reader.text(&head, "argon2")?,
+        images: images(reader, &head),
+        tiers,
+        database,
+        bus,
+        elastic,
+    })
+}
+
+fn images(reader: &mut Reader, head: &Section<'_>) -> String {
+    let word = reader.text(head, "images").unwrap_or_default();
+    let valid = ["memory", "database", "files"];
+    if !valid.contains(&word.as_str()) {
+        reader.wrong(head, "images", format!("no place for images is '{word}'"), nearest(&word, &valid));
+    }
+    word
+}
+
+fn most_apps(tiers: &BTreeMap<Tier, TierPlan>, elastic: &Elastic) -> u64 {
+    tiers.get(&Tier::App).map_or(0, |plan| plan.count).max(elastic.most(Tier::App))
+}
+
+/// `auto` is the least that does: nothing for one server, the database's own where it has one, else Redis.
+fn bus(word: &str, database: &str, apps: u64) -> String {
+    match word {
+        "auto" if apps <= 1 => "process",
+        "auto" if database == "postgres" => "postgres",
+        "auto" => "redis",
+        other => other,
+    }
+    .to_owned()
+}
+
+/// Words that name no service with an instance.
+const WITHOUT: &[(Tier, &[&str])] = &[
+    (Tier::Balancer, &["none"]),
+    (Tier::Web, &["none"]),
+    (Tier::App, &[]),
+    (Tier::Database, &["sqlite"]),
+    (Tier::Bus, &["auto", "process", "postgres"]),
+];
+
+fn tier_plan(
+    reader: &mut Reader,
+    tier: Tier,
+    word: &str,
+    section: &Section<'_>,
+    root: &Section<'_>,
+) -> Option<TierPlan> {
+    let without = WITHOUT.iter().find(|(of, _)| *of == tier).map_or(&[][..], |(_, words)| words);
+    let count = reader.count(section, "count", (0, 64)).unwrap_or(1);
+    if without.contains(&word) || (count == 0 && tier != Tier::App) {
+        return None;
+    }
+    let services: Vec<&'static dyn Service> =
+        baremark_services::all().iter().copied().filter(|service| service.tiers().contains(&tier)).collect();
+    let Some(service) = services.iter().copied().find(|service| service.kind() == word) else {
+        let mut valid: Vec<&str> = services.iter().map(|service| service.kind()).collect();
+        valid.extend(without);
+        reader.wrong(
+            section,
+            "service",
+            format!("no service of the tier {} is '{word}'", tier.label()),
+            nearest(word, &valid),
+        );
+        return None;
+    };
+    if matches!(tier, Tier::Balancer | Tier::Database | Tier::Bus) && count > 1 {
+        let what = format!("{count} instances of the tier {}", tier.label());
+        reader.wrong(section, "count", what, "this tier has one instance; several applications have one each");
+    }
+    if tier == Tier::App && count == 0 {
+        reader.wrong(section, "count", "an application without app servers", "write count = 1 or more");
+    }
+    let common = {
+        let services = reader.section(root, "services");
+        reader.section(&services, service.kind())
+    };
+    let own = reader.section(section, "settings");
+    let settings = reader.settings(service, &[&common, &own]);
+    Some(TierPlan {
+        service,
+        count,
+        on: on(reader, section),
+        port: reader.count(section, "port", (0, 65_535)).and_then(|port| u16::try_from(port).ok()).unwrap_or(0),
+        limits: Limits {
+            cpus: reader.counts(section, "cpus"),
+            memory_bytes: reader.bytes(section, "memory").filter(|bytes| *bytes > 0),
+            open_files: reader.count(section, "open_files", (0, 1 << 30)).filter(|files| *files > 0),
+        },
+        settings,
+    })
+}
+
+fn on(reader: &mut Reader, section: &Section<'_>) -> On {
+    let word = reader.text(section, "on").unwrap_or_default();
+    let image = reader.text(section, "image").filter(|image| !image.is_empty());
+    match word.as_str() {
+        "native" => On::Native,
+        "container" => On::Container(image),
+        "qemu" => On::Qemu,
+        other => match other.strip_prefix("ssh:").filter(|host| !host.is_empty()) {
+            Some(host) => On::Ssh(host.to_owned()),
+            None => {
+                let remedy = nearest(other, &["native", "container", "qemu", "ssh:HOST"]);
+                reader.wrong(section, "on", format!("no place is '{other}'"), remedy);
+                On::Native
+            }
+        },
+    }
+}
+
+/// Whether the tiers can work together.
+fn check_fit(
+    reader: &mut Reader,
+    root: &Section<'_>,
+    tiers: &BTreeMap<Tier, TierPlan>,
+    (database, bus): (&str, &str),
+    elastic: &Elastic,
+) {
+    let apps = most_apps(tiers, elastic);
+    let app = reader.section(root, "app");
+    let buses = reader.section(root, "bus");
+    if database == "sqlite" && apps > 1 {
+        reader.wrong(
+            &app,
+            "count",
+            format!("{apps} app servers on one SQLite file"),
+            "choose postgres or mariadb as the database",
+        );
+    }
+    if bus == "process" && apps > 1 {
+        reader.wrong(
+            &buses,
+            "service",
+            format!("the bus 'process' for {apps} app servers"),
+            "choose postgres, redis or auto",
+        );
+    }
+    if bus == "postgres" && database != "postgres" {
+        reader.wrong(&buses, "service", format!("the bus 'postgres' with the database {database}"), "choose redis");
+    }
+    let front = tiers.contains_key(&Tier::Balancer);
+    let webs = tiers.get(&Tier::Web).map_or(0, |plan| plan.count).max(elastic.most(Tier::Web));
+    if apps > 1 && webs == 0 && !front {
+        reader.wrong(
+            &app,
+            "count",
+            format!("{apps} app servers and nothing that spreads requests over them"),
+            "add a balancer or a web server",
+        );
+    }
+    if webs > 1 && !front {
+        let web = reader.section(root, "web");
+        reader.wrong(
+            &web,
+            "count",
+            format!("{webs} web servers and nothing that spreads requests over them"),
+            "add a balancer",
+        );
+    }
+}
+
+fn elastic(reader: &mut Reader, root: &Section<'_>) -> Elastic {
+    let section = reader.section(root, "elastic");
+    reader.known(
+        &section,
+        &["schedule", "repeat", "policy", "tier", "least", "most", "high", "low", "every", "cooldown", "capacity"],
+    );
+    let schedule = reader.tables(&section, "schedule").iter().map(|entry| change(reader, entry)).collect();
+    let word = reader.text(&section, "policy").unwrap_or_default();
+    let signal = match word.as_str() {
+        "none" => None,
+        "utilization" => Some(Signal::Utilization),
+        "latency" => Some(Signal::Latency),
+        "queue" => Some(Signal::Queue),
+        other => {
+            let remedy = nearest(other, &["none", "utilization", "latency", "queue"]);
+            reader.wrong(&section, "policy", format!("no policy is '{other}'"), remedy);
+            None
+        }
+    };
+    let tier = match reader.text(&section, "tier").unwrap_or_default().as_str() {
+        "web" => Tier::Web,
+        "app" => Tier::App,
+        other => {
+            reader.wrong(&section, "tier", format!("the tier '{other}' cannot be scaled"), "write app or web");
+            Tier::App
+        }
+    };
+    let number = |reader: &mut Reader, key: &str| reader.count(&section, key, (1, 64)).unwrap_or(1);
+    let (least, most) = (number(reader, "least"), number(reader, "most"));
+    if least > most {
+        reader.wrong(&section, "least", format!("least = {least} above most = {most}"), "let least be at most most");
+    }
+    let policy = signal.map(|signal| Policy {
+        signal,
+        tier,
+        least,
+        most,
+        high: reader.text(&section, "high").unwrap_or_default(),
+        low: reader.text(&section, "low").unwrap_or_default(),
+        every_s: reader.seconds(&section, "every"),
+        cooldown_s: reader.seconds(&section, "cooldown"),
+    });
+    if let Some(policy) = &policy
+        && let Err(why) = policy.thresholds()
+    {
+        reader.wrong(
+            &section,
+            "high",
+            why,
+            "write such as high = \"70 %\", low = \"30 %\"; times for latency; numbers for queue",
+        );
+    }
+    Elastic {
+        schedule,
+        repeat_s: reader.seconds(&section, "repeat"),
+        policy,
+        capacity: reader.count(&section, "capacity", (1, 10_000_000)),
+    }
+}
+
+fn change(reader: &mut Reader, entry: &Section<'_>) -> Change {
+    reader.known(entry, &["at", "app", "web"]);
+    let mut counts = BTreeMap::new();
+    for (key, tier) in [("app", Tier::App), ("web", Tier::Web)] {
+        if let Some(count) = reader.count(entry, key, (1, 64)) {
+            counts.insert(tier, count);
+        }
+    }
+    if counts.is_empty() {
+        reader.wrong(entry, "at", "a change changes nothing", "write such as { at = \"60 s\", app = 2 }");
+    }
+    Change { at_s: reader.seconds(entry, "at"), counts }
+}
+
+fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
+    let load = reader.section(root, "load");
+    reader.known(
+        &load,
+        &[
+            "users", "profile", "duration", "warm", "threads", "cpus", "lowest", "highest", "finest", "window",
+            "settle", "visits", "windows", "trials",
+        ],
+    );
+    let limits = reader.section(root, "limits");
+    reader.known(&limits, &["per_operation", "beyond", "delay", "failures", "mix"]);
+    let users = reader.count(&load, "users", (0, 10_000_000))?;
+    let number = |reader: &mut Reader, key: &str, most: u64| reader.count(&load, key, (1, most)).unwrap_or(1);
+    let (lowest, highest) = (number(reader, "lowest", 10_000_000), number(reader, "highest", 10_000_000));
+    if lowest >= highest {
+        reader.wrong(
+            &load,
+            "lowest",
+            format!("lowest = {lowest} is not below highest = {highest}"),
+            "let lowest be below highest",
+        );
+    }
+    let mut search = Plan::between(lowest as f64, highest as f64);
+    search.finest = reader.share(&load, "finest");
+    search.window_s = reader.seconds(&load, "window");
+    search.settle_s = reader.seconds(&load, "settle");
+    search.visits = usize::try_from(number(reader, "visits", 1000)).unwrap_or(12);
+    search.windows_per_visit = usize::try_from(number(reader, "windows", 1000)).unwrap_or(6);
+    search.trials = usize::try_from(number(reader, "trials", 1000)).unwrap_or(1);
+    Some(Demand {
+        users: Some(users).filter(|users| *users > 0),
+        profile: reader.text(&load, "profile").unwrap_or_default(),
+        duration_s: reader.seconds(&load, "duration"),
+        warm_s: reader.seconds(&load, "warm"),
+        threads: usize::try_from(number(reader, "threads", 256)).unwrap_or(1),
+        cpus: reader.counts(&load, "cpus"),
+        search,
+        per_operation: reader.switch(&limits, "per_operation"),
+        beyond: reader.share(&limits, "beyond"),
+        delay_s: reader.seconds(&limits, "delay"),
+        failures: reader.share(&limits, "failures"),
+        mix: reader.share(&limits, "mix"),
+    })
+}

@@ -1,0 +1,97 @@
+//! The users of the auction: a scenario for the load engine, and what they must be given.
+
+use crate::topology::Demand;
+use baremark_load::load::{Drive, Load, LoadError, Pin, Stop};
+use baremark_load::profile::Profile;
+use baremark_load::scenario::{Scenario, file};
+use baremark_model::problem::Problems;
+use baremark_model::qos::{Bound, Limit, Qos};
+use baremark_model::units::Nanos;
+use std::net::SocketAddr;
+use std::path::Path;
+
+const USERS: &str = include_str!("users.toml");
+
+/// Operations that run beside the user, for each auction that is attended.
+pub const BESIDE: [&str; 2] = ["current-item", "next-bid"];
+/// The operation whose answers show pushed bids.
+pub const PUSHED: &str = "next-bid";
+/// The longest limit of an operation that a user waits for.
+const LONGEST_LIMIT: Nanos = Nanos(5_000_000_000);
+
+/// The scenario for an application that listens at `front`.
+///
+/// # Errors
+/// Never for the shipped scenario; a password that is no text of TOML would be refused.
+pub fn scenario(front: SocketAddr, password: &str) -> Result<Scenario, Problems> {
+    let text = USERS.replace("PASSWORD", password);
+    file::parse("users.toml", text.as_bytes(), Some(&format!("http://{front}")), Path::new("."))
+}
+
+/// A load of at most `highest` of these users.
+///
+/// # Errors
+/// When the scenario cannot be read.
+pub fn load(scenario: Scenario, demand: &Demand, highest: u64, seed: u64) -> Load {
+    let drive = Drive::Users { profile: Profile::steady(highest as f64) };
+    let mut load = Load::new(scenario, drive, Stop::Count(u64::MAX));
+    load.threads = demand.threads;
+    // A connection for the user and one for each auction that is followed, and some that are being replaced.
+    load.connections = usize::try_from(highest).unwrap_or(usize::MAX / 8).saturating_mul(4).max(64);
+    load.timeout = Nanos(15_000_000_000);
+    load.grace = Nanos(6_000_000_000);
+    load.seed = seed;
+    if !demand.cpus.is_empty() {
+        load.pin = Pin::On(demand.cpus.clone());
+    }
+    load
+}
+
+/// What must be kept. Per operation: each its own limit. Otherwise all that users wait for, together, the limit of most of
+/// them, 2 s: a window of few users has too few samples of each operation.
+#[must_use]
+pub fn qos(scenario: &Scenario, demand: &Demand) -> Qos {
+    let delay = Nanos(nanos(demand.delay_s));
+    let mut limits: Vec<Limit> = Vec::new();
+    if demand.per_operation {
+        limits = scenario.limits().into_iter().filter(|limit| matches!(limit.bound, Bound::Latency { .. })).collect();
+        for limit in &mut limits {
+            if let Bound::Latency { beyond, .. } = &mut limit.bound {
+                *beyond = demand.beyond;
+            }
+        }
+    } else {
+        for name in
+            scenario.operation_names().iter().filter(|name| *name == "active-auctions" || *name == "auction-detail")
+        {
+            let bound = Bound::Latency { beyond: demand.beyond, within: Nanos(2_000_000_000) };
+            limits.push(Limit { operation: Some(name.clone()), bound });
+        }
+    }
+    limits.push(Limit {
+        operation: Some(PUSHED.to_owned()),
+        bound: Bound::Delay { beyond: demand.beyond, within: delay },
+    });
+    limits.push(Limit { operation: None, bound: Bound::Failures { most: demand.failures } });
+    Qos { limits, mix: std::collections::BTreeMap::new() }
+}
+
+/// How long what began in a window is waited for.
+#[must_use]
+pub fn patience() -> Nanos {
+    Nanos(LONGEST_LIMIT.0 / 10 * 11)
+}
+
+/// Seconds as nanoseconds.
+#[must_use]
+pub fn nanos(seconds: f64) -> u64 {
+    u64::try_from(std::time::Duration::from_secs_f64(seconds.clamp(0.0, 1e9)).as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Raises the limit on open files as far as it goes, for so many users.
+///
+/// # Errors
+/// What the system gave.
+pub fn raise_descriptors(users: u64) -> Result<u64, LoadError> {
+    baremark_load::raise_descriptor_limit(users.saturating_mul(4) + 512).map_err(LoadError::Loop)
+}

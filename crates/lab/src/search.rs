@@ -1,0 +1,317 @@
+//! The search for the largest load that keeps its limits, on anything that can be loaded.
+//!
+//! `stats::search` has the mathematics; here it is conducted: a ramp that doubles until something breaks, then a staircase
+//! about that level, approached from both sides, the state drained after each failure. A visit is as many windows as its
+//! limits need samples, and too few samples never pass. The first trial gives a first answer; what counts is the interval
+//! over trials from a fresh start. What is loaded is behind [`UnderLoad`]: an engine and a URL, or a whole topology.
+
+mod judge;
+mod outcome;
+
+use baremark_model::maximum::{Document, Ended, Plan, Said, Window};
+use baremark_model::qos::{Qos, Reading};
+use baremark_model::units::Nanos;
+use baremark_stats::search::{End, Next, Response, Staircase, Visit};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Something whose load can be set and whose behaviour under it can be read.
+pub trait UnderLoad {
+    /// Starts afresh for trial `trial` (from 0), without load: new connections, and whatever else can be made new.
+    ///
+    /// # Errors
+    /// In words, with the remedy: the search ends with what it has.
+    fn start(&mut self, trial: usize) -> Result<(), String>;
+
+    /// Brings the load to `level` and waits for `settle`.
+    ///
+    /// # Errors
+    /// As [`UnderLoad::start`].
+    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String>;
+
+    /// Reads one window at the level set, against the limits of `qos`; what began in it is waited for, within reason, and
+    /// what has not ended then has broken its limits.
+    ///
+    /// # Errors
+    /// As [`UnderLoad::start`].
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String>;
+
+    /// Takes all load away and waits until nothing is on its way any more.
+    ///
+    /// # Errors
+    /// As [`UnderLoad::start`].
+    fn drain(&mut self) -> Result<(), String>;
+}
+
+/// What happens during a search, for whoever watches.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// A window was read.
+    Window {
+        /// Trial, from 0.
+        trial: usize,
+        /// Its level.
+        level: f64,
+        /// What the visit says so far.
+        said: Said,
+        /// What it showed.
+        reading: Box<Reading>,
+    },
+    /// A trial is over; with at least one trial there is an answer.
+    Trial {
+        /// Trial, from 0.
+        trial: usize,
+        /// The answer as of now.
+        so_far: Box<Document>,
+    },
+}
+
+/// A search to be made.
+pub struct Search<'s> {
+    /// What is loaded, in a line.
+    pub title: &'s str,
+    /// What is varied: `operations/s`, `users`.
+    pub factor: &'s str,
+    /// What must be kept.
+    pub qos: &'s Qos,
+    /// How it is searched.
+    pub plan: Plan,
+    /// Set when the user wants it to stop.
+    pub interrupt: &'s AtomicBool,
+    /// Who watches.
+    pub watch: &'s mut dyn FnMut(&Step),
+}
+
+/// Why a search was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SearchError {
+    /// Nothing can break.
+    #[error("there is no limit to keep; give at least one, such as p99<50ms")]
+    NoLimits,
+    /// The plan cannot be carried out.
+    #[error("{0}")]
+    Plan(String),
+    /// The first trial could not start.
+    #[error("nothing could be measured: {0}")]
+    Start(String),
+}
+
+/// A trial as it was walked.
+pub(crate) struct Walked {
+    pub(crate) ended: Ended,
+    pub(crate) windows: Vec<Window>,
+}
+
+/// Why a trial broke off.
+enum Cut {
+    Interrupted,
+    Broken(String),
+}
+
+/// A ramp's window is this share of a full one: it only finds where to look.
+const RAMP_WINDOW: f64 = 0.3;
+/// After a trial, so many visits at this share of its maximum.
+const CONFIRMING: usize = 3;
+const CONFIRMED_AT: f64 = 0.9;
+
+impl Search<'_> {
+    /// Searches. Always returns what is known by the end; how it ended is in the document, and why it broke, if it did,
+    /// beside it.
+    ///
+    /// # Errors
+    /// When there is nothing to search, or not even the first trial could start.
+    pub fn run(&mut self, subject: &mut dyn UnderLoad) -> Result<(Document, Option<String>), SearchError> {
+        self.check()?;
+        let mut trials: Vec<Walked> = Vec::new();
+        let mut broken = None;
+        for trial in 0..self.plan.trials {
+            let around = outcome::levels(&trials, self.qos, &self.plan).first().copied();
+            let mut windows = Vec::new();
+            let ended = match self.trial(subject, trial, around, &mut windows) {
+                Ok(ended) => ended,
+                Err(Cut::Interrupted) => Ended::Interrupted,
+                Err(Cut::Broken(why)) if trials.is_empty() && windows.is_empty() => {
+                    return Err(SearchError::Start(why));
+                }
+                Err(Cut::Broken(why)) => {
+                    broken = Some(why);
+                    Ended::Broken
+                }
+            };
+            trials.push(Walked { ended, windows });
+            let so_far = outcome::document(self.title, self.factor, self.qos, self.plan, &trials);
+            (self.watch)(&Step::Trial { trial, so_far: Box::new(so_far) });
+            if ended != Ended::Found {
+                break;
+            }
+        }
+        // What a search leaves behind is a system at rest; one that is broken cannot be asked.
+        if broken.is_none() {
+            broken = subject.drain().err();
+        }
+        Ok((outcome::document(self.title, self.factor, self.qos, self.plan, &trials), broken))
+    }
+
+    fn check(&self) -> Result<(), SearchError> {
+        let plan = &self.plan;
+        if self.qos.limits.is_empty() {
+            return Err(SearchError::NoLimits);
+        }
+        let refuse = |what: &str| Err(SearchError::Plan(what.to_owned()));
+        if !(plan.lowest > 0.0 && plan.lowest < plan.highest && plan.highest.is_finite()) {
+            return refuse("the search goes from a level above 0 to a higher one");
+        }
+        if !(plan.finest > 0.0 && plan.finest <= 0.5) {
+            return refuse("the finest step is above 0 and at most 50 % of the level");
+        }
+        if !(plan.window_s > 0.0 && plan.settle_s >= 0.0) {
+            return refuse("a window has some length");
+        }
+        if plan.visits < 6 || plan.trials == 0 || plan.windows_per_visit == 0 {
+            return refuse("a trial needs at least 6 visits at the finest step, and a search one trial");
+        }
+        if !(plan.confidence > 0.5 && plan.confidence < 1.0) {
+            return refuse("confidence lies between 50 % and 100 %");
+        }
+        Ok(())
+    }
+
+    fn trial(
+        &mut self,
+        subject: &mut dyn UnderLoad,
+        trial: usize,
+        around: Option<f64>,
+        windows: &mut Vec<Window>,
+    ) -> Result<Ended, Cut> {
+        subject.start(trial).map_err(Cut::Broken)?;
+        let plan = self.plan;
+        let (low, high) = match around {
+            // A fresh start looks in a range about the last answer that does not presuppose it.
+            Some(level) => ((0.5 * level).max(plan.lowest), (1.5 * level).min(plan.highest)),
+            None => self.ramp(subject, windows)?,
+        };
+        let mut range = (low, high);
+        loop {
+            match self.stairs(subject, trial, range, windows)? {
+                End::Turned => {
+                    self.confirm(subject, trial, windows)?;
+                    return Ok(Ended::Found);
+                }
+                End::Insufficient => return Ok(Ended::Insufficient),
+                // Not in this range: in the next, as far as the plan goes.
+                End::PassesAll if range.1 < plan.highest => range = (range.1, (2.0 * range.1).min(plan.highest)),
+                End::FailsAll if range.0 > plan.lowest => range = ((0.5 * range.0).max(plan.lowest), range.0),
+                End::PassesAll => return Ok(Ended::PassesAll),
+                End::FailsAll => return Ok(Ended::FailsAll),
+            }
+        }
+    }
+
+    /// Measures somewhat below the maximum just found, where the limits should be kept: a staircase spends few windows there.
+    fn confirm(&mut self, subject: &mut dyn UnderLoad, trial: usize, windows: &mut Vec<Window>) -> Result<(), Cut> {
+        let walked = Walked { ended: Ended::Found, windows: windows.clone() };
+        let Some(&level) = outcome::levels(&[walked], self.qos, &self.plan).first() else { return Ok(()) };
+        subject.drain().map_err(Cut::Broken)?;
+        for _ in 0..CONFIRMING {
+            self.visit(subject, trial, (CONFIRMED_AT * level).max(self.plan.lowest), self.full(), windows)?;
+        }
+        Ok(())
+    }
+
+    /// One staircase in a range; marks the windows to which a curve is fitted.
+    fn stairs(
+        &mut self,
+        subject: &mut dyn UnderLoad,
+        trial: usize,
+        (lowest, highest): (f64, f64),
+        windows: &mut Vec<Window>,
+    ) -> Result<End, Cut> {
+        let finest = self.plan.finest * 0.5 * (lowest + highest);
+        let stairs = Staircase { lowest, highest, finest, windows: self.plan.visits };
+        let (mut visits, mut first): (Vec<Visit>, Vec<usize>) = (Vec::new(), Vec::new());
+        let end = loop {
+            let (level, drain) = match stairs.next(&visits) {
+                Next::Measure { level, drain } => (level, drain),
+                Next::Done(end) => break end,
+            };
+            if drain {
+                subject.drain().map_err(Cut::Broken)?;
+            }
+            first.push(windows.len());
+            let said = self.visit(subject, trial, level, self.full(), windows)?;
+            visits.push(Visit { level, response: response(said) });
+        };
+        if let Some(visit) = stairs.fine_from(&visits) {
+            windows[first[visit]..].iter_mut().for_each(|window| window.fitted = true);
+        }
+        Ok(end)
+    }
+
+    fn full(&self) -> (f64, usize) {
+        (self.plan.window_s, self.plan.windows_per_visit)
+    }
+
+    /// Doubles the level until something breaks; returns where the staircase shall stand.
+    fn ramp(&mut self, subject: &mut dyn UnderLoad, windows: &mut Vec<Window>) -> Result<(f64, f64), Cut> {
+        let plan = self.plan;
+        let (mut kept, mut level) = (plan.lowest, plan.lowest);
+        loop {
+            let said = self.visit(subject, 0, level, (RAMP_WINDOW * plan.window_s, 1), windows)?;
+            if said == Said::Fail {
+                subject.drain().map_err(Cut::Broken)?;
+                // One failure may be chance: the staircase may go beyond it.
+                return Ok((kept, (1.5 * level).min(plan.highest)));
+            }
+            if level >= plan.highest {
+                return Ok((kept, plan.highest));
+            }
+            if said == Said::Pass {
+                kept = level;
+            }
+            level = (2.0 * level).min(plan.highest);
+        }
+    }
+
+    /// As many windows at one level as its limits need samples, at most `most`; what they say together.
+    fn visit(
+        &mut self,
+        subject: &mut dyn UnderLoad,
+        trial: usize,
+        level: f64,
+        (window_s, most): (f64, usize),
+        windows: &mut Vec<Window>,
+    ) -> Result<Said, Cut> {
+        let begin = windows.len();
+        let from_above = windows.last().is_some_and(|before| before.level > level);
+        subject.set(level, nanos(self.plan.settle_s)).map_err(Cut::Broken)?;
+        for _ in 0..most {
+            if self.interrupt.load(Ordering::Relaxed) {
+                return Err(Cut::Interrupted);
+            }
+            let reading = subject.read(self.qos, nanos(window_s)).map_err(Cut::Broken)?;
+            if self.interrupt.load(Ordering::Relaxed) {
+                return Err(Cut::Interrupted);
+            }
+            windows.push(Window { level, from_above, fitted: false, said: Said::Insufficient, reading });
+            let said = judge::visit(&windows[begin..], self.qos);
+            windows[begin..].iter_mut().for_each(|window| window.said = said);
+            let reading = Box::new(windows[windows.len() - 1].reading.clone());
+            (self.watch)(&Step::Window { trial, level, said, reading });
+            if said != Said::Insufficient {
+                return Ok(said);
+            }
+        }
+        Ok(Said::Insufficient)
+    }
+}
+
+fn response(said: Said) -> Response {
+    match said {
+        Said::Pass => Response::Pass,
+        Said::Fail => Response::Fail,
+        Said::Insufficient => Response::Insufficient,
+    }
+}
+
+fn nanos(seconds: f64) -> Nanos {
+    Nanos(std::time::Duration::from_secs_f64(seconds.clamp(0.0, 1e9)).as_nanos().try_into().unwrap_or(u64::MAX))
+}

@@ -1,0 +1,293 @@
+//! From the windows of all trials to the document: the maximum, what limited it, and the knee.
+
+use super::Walked;
+use super::judge;
+use baremark_model::maximum::{Basis, Document, Ended, FORMAT, KneeRow, Limiting, Maximum, Plan, Said, Trial, Window};
+use baremark_model::qos::{Bound, Qos};
+use baremark_stats::estimate::{mean, median};
+use baremark_stats::search::{
+    self, Approach, Capacity, Level, LevelVerdict, MeanLimit, Operation, capacity, capacity_isotonic, capacity_of_mean,
+    hysteresis, judge_limits, over_trials,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The maxima of the trials that found one.
+pub(super) fn levels(trials: &[Walked], qos: &Qos, plan: &Plan) -> Vec<f64> {
+    trials.iter().filter_map(|trial| maximum(trial, qos, plan)).map(|(maximum, _)| maximum.level).collect()
+}
+
+pub(super) fn document(title: &str, factor: &str, qos: &Qos, plan: Plan, trials: &[Walked]) -> Document {
+    let found = levels(trials, qos, &plan);
+    let knee = knee(trials, qos, &plan);
+    let limited_by = limited_by(trials, qos);
+    let generator = |window: &Window| window.said == Said::Fail && window.reading.generator_limit.is_some();
+    let rows: Vec<Trial> = trials
+        .iter()
+        .map(|trial| {
+            let one = maximum(trial, qos, &plan);
+            Trial {
+                ended: trial.ended,
+                maximum: one.as_ref().map(|(maximum, _)| *maximum),
+                limiting: one.map(|(_, at)| qos.limits[at].to_string()),
+                hysteresis: remembered(trial, qos),
+                windows: trial.windows.clone(),
+            }
+        })
+        .collect();
+    let remembered: Vec<f64> = rows.iter().filter_map(|trial| trial.hysteresis).collect();
+    Document {
+        format: FORMAT.to_owned(),
+        title: title.to_owned(),
+        factor: factor.to_owned(),
+        qos: qos.clone(),
+        plan,
+        ended: trials.last().map_or(Ended::Broken, |trial| trial.ended),
+        maximum: overall(&found, &rows, &plan),
+        shown_level: shown(trials, qos, &plan),
+        limited_by,
+        generator_was_the_limit: trials.iter().flat_map(|trial| &trial.windows).any(generator),
+        hysteresis: mean(&remembered),
+        knee,
+        trials: rows,
+    }
+}
+
+fn overall(levels: &[f64], trials: &[Trial], plan: &Plan) -> Option<Maximum> {
+    let isotonic: Vec<f64> = trials.iter().filter_map(|trial| trial.maximum?.isotonic_level).collect();
+    if let Some(over) = over_trials(levels, plan.confidence) {
+        return Some(Maximum {
+            level: over.level,
+            low: over.interval.map(|interval| interval.lo),
+            high: over.interval.map(|interval| interval.hi),
+            confidence: plan.confidence,
+            basis: Basis::FreshTrials,
+            isotonic_level: mean(&isotonic),
+        });
+    }
+    // Too few trials to know how starts differ: the first that found one, labelled as what it is.
+    trials.iter().find_map(|trial| trial.maximum)
+}
+
+/// The smallest level at which a limit is reached, and which limit that is.
+fn maximum(trial: &Walked, qos: &Qos, plan: &Plan) -> Option<(Maximum, usize)> {
+    let fitted: Vec<Window> = trial.windows.iter().filter(|window| window.fitted).cloned().collect();
+    if trial.ended != Ended::Found {
+        return None;
+    }
+    let found = (0..qos.limits.len()).filter_map(|at| Some((reached(&fitted, qos, at, plan)?, at)));
+    let least = found.min_by(|(left, _), (right, _)| left.level.total_cmp(&right.level));
+    least.or_else(|| turned(&fitted, qos, plan))
+}
+
+fn reached(windows: &[Window], qos: &Qos, at: usize, plan: &Plan) -> Option<Maximum> {
+    let limit = &qos.limits[at];
+    if let Some(allowed) = limit.allowed() {
+        let counts = counted(windows, at);
+        let isotonic = capacity_isotonic(&counts, allowed);
+        return match capacity(&counts, allowed, plan.confidence) {
+            Some(fit) if within(&counts, fit.level) => Some(of_fit(&fit, isotonic, plan)),
+            // The share leaps from nothing to everything: no curve fits a step, but its place is between two levels.
+            _ => isotonic.map(|level| of_step(&counts, allowed, level, plan)),
+        };
+    }
+    let Bound::Utilization { resource, most } = &limit.bound else { return None };
+    let mut least: Option<Capacity> = None;
+    for name in resource_names(windows, resource.as_deref()) {
+        let of = |window: &Window| Some(Level { level: window.level, value: *window.reading.utilization.get(&name)? });
+        let values: Vec<Level> = windows.iter().filter_map(of).collect();
+        let Some(fit) = capacity_of_mean(&values, *most, plan.confidence) else { continue };
+        let range = windows.iter().map(|window| window.level);
+        let top = range.fold(0.0, f64::max);
+        // Far beyond what was measured it limits nothing.
+        if fit.level <= 1.1 * top && least.is_none_or(|least| fit.level < least.level) {
+            least = Some(fit);
+        }
+    }
+    least.map(|fit| of_fit(&fit, None, plan))
+}
+
+/// Where a staircase has turned though no limit gives a level (the mix, or the generator): between what passed and what did not.
+fn turned(windows: &[Window], qos: &Qos, plan: &Plan) -> Option<(Maximum, usize)> {
+    let levels = |said: Said| windows.iter().filter(move |window| window.said == said).map(|window| window.level);
+    let (low, high) = (levels(Said::Pass).reduce(f64::max)?, levels(Said::Fail).reduce(f64::min)?);
+    let at = windows.iter().filter(|window| window.said == Said::Fail).find_map(|window| {
+        let broken = judge::broken(std::slice::from_ref(window), qos);
+        qos.limits.iter().position(|limit| broken.contains(&limit.to_string()))
+    });
+    let maximum = Maximum {
+        level: 0.5 * (low + high),
+        low: Some(low.min(high)),
+        high: Some(high.max(low)),
+        confidence: plan.confidence,
+        basis: Basis::WithinRun,
+        isotonic_level: None,
+    };
+    Some((maximum, at.unwrap_or(0)))
+}
+
+fn of_fit(fit: &Capacity, isotonic: Option<f64>, plan: &Plan) -> Maximum {
+    Maximum {
+        level: fit.level,
+        low: fit.interval.map(|interval| interval.lo),
+        high: fit.interval.map(|interval| interval.hi),
+        confidence: plan.confidence,
+        basis: Basis::WithinRun,
+        isotonic_level: isotonic,
+    }
+}
+
+/// The interval of a step: from the highest level whose windows keep the share to the lowest above that do not.
+fn of_step(counts: &[search::Window], allowed: f64, level: f64, plan: &Plan) -> Maximum {
+    let keeps = |one: &&search::Window| one.count.bad as f64 <= allowed * one.count.all as f64;
+    let low = counts.iter().filter(keeps).map(|one| one.level).filter(|one| *one <= level).reduce(f64::max);
+    let breaks = |one: &&search::Window| !keeps(one);
+    let high = counts.iter().filter(breaks).map(|one| one.level).filter(|one| *one >= level).reduce(f64::min);
+    Maximum { level, low, high, confidence: plan.confidence, basis: Basis::WithinRun, isotonic_level: Some(level) }
+}
+
+/// Whether a level lies among those measured, give or take a half: a curve extrapolated further is no finding.
+fn within(windows: &[search::Window], level: f64) -> bool {
+    let levels = || windows.iter().map(|window| window.level);
+    let (low, high) = (levels().fold(f64::MAX, f64::min), levels().fold(0.0, f64::max));
+    (0.67 * low..=1.5 * high).contains(&level)
+}
+
+fn counted(windows: &[Window], at: usize) -> Vec<search::Window> {
+    let counts = judge::counts(windows, at);
+    let one = |(window, count): (&Window, _)| search::Window {
+        level: window.level,
+        count,
+        approach: if window.from_above { Approach::Above } else { Approach::Below },
+    };
+    windows.iter().zip(counts).filter(|(_, count)| count.all > 0).map(one).collect()
+}
+
+fn remembered(trial: &Walked, qos: &Qos) -> Option<f64> {
+    let fitted: Vec<Window> = trial.windows.iter().filter(|window| window.fitted).cloned().collect();
+    let of = |(at, limit): (usize, &baremark_model::qos::Limit)| hysteresis(&counted(&fitted, at), limit.allowed()?);
+    let found: Vec<f64> = qos.limits.iter().enumerate().filter_map(of).collect();
+    found.into_iter().reduce(f64::min)
+}
+
+fn resource_names(windows: &[Window], wanted: Option<&str>) -> Vec<String> {
+    let all = windows.iter().flat_map(|window| window.reading.utilization.keys().cloned());
+    let names: BTreeSet<String> = all.filter(|name| wanted.is_none_or(|wanted| wanted == name)).collect();
+    names.into_iter().collect()
+}
+
+/// What broke in failed windows, the most frequent first.
+fn limited_by(trials: &[Walked], qos: &Qos) -> Vec<Limiting> {
+    let failed: Vec<&Window> =
+        trials.iter().flat_map(|trial| &trial.windows).filter(|window| window.said == Said::Fail).collect();
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    for window in &failed {
+        for what in judge::broken(std::slice::from_ref(window), qos) {
+            *times.entry(what).or_default() += 1;
+        }
+    }
+    let mut rows: Vec<Limiting> = times
+        .into_iter()
+        .map(|(what, count)| Limiting { what, share: count as f64 / failed.len().max(1) as f64 })
+        .collect();
+    rows.sort_by(|left, right| right.share.total_cmp(&left.share));
+    rows
+}
+
+/// All windows of all trials, level by level: trials draw their own steps, and levels closer than the finest step are one.
+fn knee(trials: &[Walked], qos: &Qos, plan: &Plan) -> Vec<KneeRow> {
+    let windows = ascending(trials);
+    let (mut rows, mut begin) = (Vec::new(), 0);
+    while let Some(first) = windows.get(begin) {
+        let end = windows.partition_point(|window| window.level <= first.level * (1.0 + plan.finest));
+        rows.push(row(&windows[begin..end], qos, plan));
+        begin = end;
+    }
+    rows
+}
+
+fn ascending(trials: &[Walked]) -> Vec<Window> {
+    let mut windows: Vec<Window> = trials.iter().flat_map(|trial| trial.windows.iter().cloned()).collect();
+    windows.sort_by(|left, right| left.level.total_cmp(&right.level));
+    windows
+}
+
+/// The highest level at which every limit is shown to be kept. Windows at a level and up to a tenth above speak for it, since
+/// whatever is kept there is kept below; tested upward in a fixed sequence (Maurer, Hothorn & Lehmacher 1995) that ends at the
+/// first level that is not shown, so that the error rate is that of one test.
+fn shown(trials: &[Walked], qos: &Qos, plan: &Plan) -> Option<f64> {
+    let windows = ascending(trials);
+    let mut shown = None;
+    for (at, window) in windows.iter().enumerate() {
+        let end = windows.partition_point(|other| other.level <= 1.1 * window.level);
+        match verdict(&windows[at..end], qos, 1.0 - plan.confidence) {
+            "pass" => shown = Some(window.level),
+            "insufficient" => {}
+            _ => return shown,
+        }
+    }
+    shown
+}
+
+fn row(group: &[Window], qos: &Qos, plan: &Plan) -> KneeRow {
+    let of = |pick: fn(&Window) -> Option<f64>| median(&group.iter().filter_map(pick).collect::<Vec<_>>());
+    let ns = |pick: fn(&Window) -> Option<u64>| {
+        let values: Vec<f64> = group.iter().filter_map(pick).map(|ns| ns as f64).collect();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a median of u64")]
+        median(&values).map(|ns| ns as u64)
+    };
+    let utilization = resource_names(group, None).into_iter().filter_map(|name| {
+        let values: Vec<f64> =
+            group.iter().filter_map(|window| window.reading.utilization.get(&name).copied()).collect();
+        Some((name, median(&values)?))
+    });
+    let failed: u64 = group.iter().map(|window| window.reading.failed).sum();
+    let asked: f64 = group.iter().map(|window| window.reading.asked_per_s * window.reading.elapsed_s).sum();
+    KneeRow {
+        level: mean(&group.iter().map(|window| window.level).collect::<Vec<_>>()).unwrap_or(0.0),
+        windows: group.len(),
+        verdict: verdict(group, qos, 1.0 - plan.confidence).to_owned(),
+        achieved_per_s: of(|window| Some(window.reading.achieved_per_s)).unwrap_or(0.0),
+        failed_share: if asked > 0.0 { failed as f64 / asked } else { 0.0 },
+        p50_ns: ns(|window| window.reading.p50_ns),
+        p95_ns: ns(|window| window.reading.p95_ns),
+        p99_ns: ns(|window| window.reading.p99_ns),
+        utilization: utilization.collect(),
+        generator_cpu_share: of(|window| window.reading.generator_cpu_share),
+    }
+}
+
+/// What all windows at a level say: one-sided limits of every share and mean, with Holm's correction.
+fn verdict(windows: &[Window], qos: &Qos, alpha: f64) -> &'static str {
+    let shares: Vec<(Vec<search::Count>, f64)> = qos
+        .limits
+        .iter()
+        .enumerate()
+        .filter_map(|(at, limit)| Some((judge::counts(windows, at), limit.allowed()?)))
+        .collect();
+    let operations: Vec<Operation> =
+        shares.iter().map(|(counts, allowed)| Operation { windows: counts, allowed: *allowed }).collect();
+    let mut values = Vec::new();
+    for limit in &qos.limits {
+        if let Bound::Utilization { resource, most } = &limit.bound {
+            values.extend(judge::means(windows, resource.as_deref()).into_iter().map(|values| (values, *most)));
+        }
+    }
+    let means: Vec<MeanLimit> =
+        values.iter().map(|(values, most)| MeanLimit { windows: values, ceiling: *most }).collect();
+    let generator = windows.iter().any(|window| window.reading.generator_limit.is_some());
+    let mix_off = qos.limits.iter().any(|limit| match limit.bound {
+        Bound::Mix { tolerance } => !judge::off(windows, qos, tolerance).is_empty(),
+        _ => false,
+    });
+    if mix_off {
+        return "fail";
+    }
+    match judge_limits(&operations, &means, alpha) {
+        // A level that the generator did not reach has not been passed.
+        LevelVerdict::Pass if generator => "undecided",
+        LevelVerdict::Pass => "pass",
+        LevelVerdict::Fail(_) => "fail",
+        LevelVerdict::Undecided => "undecided",
+        LevelVerdict::Insufficient { .. } => "insufficient",
+    }
+}

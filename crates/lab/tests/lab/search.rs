@@ -1,0 +1,274 @@
+//! The search for a maximum, conducted on queues whose capacity is known and on systems that misbehave, all in simulated time.
+
+use baremark_lab::search::{Search, SearchError, Step, UnderLoad};
+use baremark_model::maximum::{Basis, Document, Ended, Plan, Said};
+use baremark_model::qos::{Bound, Broken, Qos, Reading};
+use baremark_model::units::Nanos;
+use baremark_stats::Rng;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const SERVICE: f64 = 300.0;
+
+/// One server, Poisson arrivals, exponential service; what it is worth differs a little from start to start.
+struct Queue {
+    rng: Rng,
+    study: u64,
+    backlog: f64,
+    speed: f64,
+    spread: f64,
+    level: f64,
+    drained: bool,
+    /// Each request uses the processor for this long.
+    cpu_s: f64,
+    /// Share of logins among the operations.
+    logins: f64,
+    /// The generator makes no more than this.
+    generator: f64,
+    fails_at_start: Option<usize>,
+}
+
+impl Queue {
+    fn new(study: u64) -> Queue {
+        Queue {
+            rng: Rng::stream(7, study),
+            study,
+            backlog: 0.0,
+            speed: 1.0,
+            spread: 0.01,
+            level: 0.0,
+            drained: true,
+            cpu_s: 0.0,
+            logins: 0.1,
+            generator: f64::INFINITY,
+            fails_at_start: None,
+        }
+    }
+
+    fn pass(&mut self, seconds: f64, mut each: impl FnMut(f64, bool)) {
+        let mut now = 0.0;
+        loop {
+            let gap = self.rng.exponential() / self.level.min(self.generator);
+            now += gap;
+            if now > seconds {
+                return;
+            }
+            self.backlog = (self.backlog - gap).max(0.0) + self.rng.exponential() / (SERVICE * self.speed);
+            let login = self.rng.uniform() < self.logins;
+            each(self.backlog, login);
+        }
+    }
+}
+
+impl UnderLoad for Queue {
+    fn start(&mut self, trial: usize) -> Result<(), String> {
+        if self.fails_at_start.is_some_and(|at| trial >= at) {
+            return Err("the topology did not come up; look at its log".to_owned());
+        }
+        self.rng = Rng::stream(7, self.study * 1000 + trial as u64);
+        self.speed = (self.spread * self.rng.normal()).exp();
+        self.backlog = 0.0;
+        Ok(())
+    }
+
+    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
+        self.level = level;
+        self.drained = false;
+        self.pass(settle.seconds(), |_, _| {});
+        Ok(())
+    }
+
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
+        let mut stays: Vec<(f64, bool)> = Vec::new();
+        self.pass(lasting.seconds(), |stay, login| stays.push((stay, login)));
+        let broken = qos.limits.iter().map(|limit| {
+            let Bound::Latency { within, .. } = limit.bound else { return None };
+            let of = |login: bool| limit.operation.as_deref().is_none_or(|name| (name == "login") == login);
+            let all = stays.iter().filter(|(_, login)| of(*login));
+            let bad = all.clone().filter(|(stay, _)| *stay > within.seconds()).count() as u64;
+            Some(Broken { bad, all: all.count() as u64 })
+        });
+        let logins = stays.iter().filter(|(_, login)| *login).count() as u64;
+        let rate = stays.len() as f64 / lasting.seconds();
+        let busy = self.generator < self.level;
+        Ok(Reading {
+            elapsed_s: lasting.seconds(),
+            asked_per_s: self.level,
+            achieved_per_s: rate,
+            broken: broken.collect(),
+            ended: BTreeMap::from([("login".to_owned(), logins), ("page".to_owned(), stays.len() as u64 - logins)]),
+            utilization: BTreeMap::from([("cpu".to_owned(), rate * self.cpu_s)]),
+            generator_limit: busy.then(|| "the generator's thread was busy for 99 % of the time".to_owned()),
+            ..Reading::default()
+        })
+    }
+
+    fn drain(&mut self) -> Result<(), String> {
+        self.backlog = 0.0;
+        self.drained = true;
+        Ok(())
+    }
+}
+
+fn qos(limits: &[&str]) -> Qos {
+    Qos { limits: limits.iter().map(|text| text.parse().unwrap()).collect(), mix: BTreeMap::new() }
+}
+
+/// A request stays Exp(SERVICE - rate), so that a share `beyond` stays longer than `limit_s` at the rate below.
+fn capacity(beyond: f64, limit_s: f64) -> f64 {
+    SERVICE - (1.0 / beyond).ln() / limit_s
+}
+
+fn search(queue: &mut Queue, qos: &Qos, plan: Plan) -> Document {
+    let interrupt = AtomicBool::new(false);
+    let mut search =
+        Search { title: "a queue", factor: "operations/s", qos, plan, interrupt: &interrupt, watch: &mut |_| {} };
+    let (document, broken) = search.run(queue).unwrap();
+    assert_eq!(broken, None);
+    document
+}
+
+/// The whole conduct, from a ramp over two decades to the interval over trials, at the coverage that it claims.
+#[test]
+fn intervals_over_trials_cover_a_known_capacity() {
+    let (known, studies) = (capacity(0.05, 0.08), 300);
+    let (mut covered, mut within, mut bias) = (0, 0, 0.0);
+    for study in 0..studies {
+        let plan = Plan { visits: 24, ..Plan::between(5.0, 5000.0) };
+        let document = search(&mut Queue::new(study), &qos(&["p95<80ms"]), plan);
+        assert_eq!(document.ended, Ended::Found);
+        let maximum = document.maximum.unwrap();
+        assert_eq!(maximum.basis, Basis::FreshTrials);
+        covered += i32::from((maximum.low.unwrap()..=maximum.high.unwrap()).contains(&known));
+        let first = document.trials[0].maximum.unwrap();
+        assert_eq!(first.basis, Basis::WithinRun);
+        within += i32::from((first.low.unwrap()..=first.high.unwrap()).contains(&known));
+        bias += (maximum.level / known).ln() / f64::from(u32::try_from(studies).unwrap());
+        assert_eq!(document.limited_by[0].what, "p95<80 ms");
+    }
+    let coverage = f64::from(covered) / 300.0;
+    println!(
+        "search on a queue of known capacity: covered {coverage:.3} over 3 trials (first trial alone {:.3}), bias {:+.2} %",
+        f64::from(within) / 300.0,
+        100.0 * bias
+    );
+    assert!((0.92..=0.98).contains(&coverage) && bias.abs() < 0.01, "{coverage} {bias}");
+}
+
+#[test]
+fn the_knee_is_measured_and_levels_are_shown() {
+    let document = search(&mut Queue::new(1), &qos(&["p95<80ms", "utilization.cpu<95%"]), Plan::between(5.0, 5000.0));
+    let maximum = document.maximum.unwrap().level;
+    let shown = document.shown_level.unwrap();
+    assert!(shown <= 1.03 * maximum && shown > 0.5 * maximum, "{shown} {maximum}");
+    assert!(document.knee.len() > 8 && document.knee.is_sorted_by(|left, right| left.level < right.level));
+    let verdicts: Vec<&str> = document.knee.iter().map(|row| row.verdict.as_str()).collect();
+    assert!(verdicts.contains(&"pass") && verdicts.contains(&"fail"), "{verdicts:?}");
+    let both = document.trials[0].windows.iter().filter(|window| window.fitted);
+    let (above, below): (Vec<_>, Vec<_>) = both.partition(|window| window.from_above);
+    assert!(above.len() > 2 && below.len() > 2, "approached from both sides");
+    assert!(document.hysteresis.is_some());
+    // As it is stored and sent.
+    let text = serde_json::to_string(&document).unwrap();
+    assert_eq!(serde_json::from_str::<Document>(&text).unwrap(), document);
+}
+
+/// What limits is what is found: an operation's own percentile, a ceiling, or the generator.
+#[test]
+fn the_smallest_capacity_counts_and_is_named() {
+    let plan = Plan::between(5.0, 5000.0);
+    let document = search(&mut Queue::new(2), &qos(&["page:p95<500ms", "login:p90<40ms"]), plan);
+    let known = capacity(0.1, 0.04);
+    assert!((document.maximum.unwrap().level / known - 1.0).abs() < 0.06, "{:?} {known}", document.maximum);
+    assert_eq!(document.trials[0].limiting.as_deref(), Some("login:p90<40 ms"));
+
+    let mut queue = Queue { cpu_s: 0.004, ..Queue::new(3) };
+    let document = search(&mut queue, &qos(&["p95<80ms", "utilization.cpu<80%"]), plan);
+    assert!((document.maximum.unwrap().level / 200.0 - 1.0).abs() < 0.03, "{:?}", document.maximum);
+    assert_eq!(document.trials[0].limiting.as_deref(), Some("utilization.cpu<80 %"));
+
+    let mut queue = Queue { generator: 100.0, ..Queue::new(4) };
+    let document = search(&mut queue, &qos(&["p95<80ms"]), plan);
+    assert!(document.generator_was_the_limit);
+    assert!(document.limited_by[0].what.contains("generator"), "{:?}", document.limited_by);
+    assert!(document.shown_level.is_none_or(|level| level <= 101.0));
+}
+
+#[test]
+fn a_mix_that_is_off_is_no_pass() {
+    let mix = BTreeMap::from([("login".to_owned(), 0.1), ("page".to_owned(), 0.9)]);
+    let limited = Qos { mix, ..qos(&["p95<80ms", "mix<20%"]) };
+    let document = search(&mut Queue::new(5), &limited, Plan::between(5.0, 5000.0));
+    assert_eq!(document.ended, Ended::Found, "the mix is as wanted");
+    let mut queue = Queue { logins: 0.2, ..Queue::new(6) };
+    let document = search(&mut queue, &limited, Plan::between(50.0, 5000.0));
+    assert_eq!(document.ended, Ended::FailsAll);
+    assert_eq!((document.maximum, document.limited_by[0].what.as_str()), (None, "mix<20 %"));
+}
+
+#[test]
+fn what_cannot_be_found_says_why() {
+    let all = search(&mut Queue::new(7), &qos(&["p95<80ms"]), Plan::between(5.0, 100.0));
+    assert_eq!((all.ended, all.maximum), (Ended::PassesAll, None));
+    assert!(all.shown_level.unwrap() > 90.0);
+    let none = search(&mut Queue::new(8), &qos(&["p95<1ms"]), Plan::between(50.0, 100.0));
+    assert_eq!((none.ended, none.maximum, none.shown_level), (Ended::FailsAll, None, None));
+    // p99.9 wants thousands of samples, and 6 windows of 10 s at 5/s are 300.
+    let few = search(&mut Queue::new(9), &qos(&["p99.9<10s"]), Plan::between(5.0, 6.0));
+    assert_eq!((few.ended, few.maximum), (Ended::Insufficient, None));
+    assert!(few.trials[0].windows.iter().all(|window| window.said != Said::Pass), "never a pass");
+}
+
+#[test]
+fn an_interrupt_and_a_broken_system_leave_what_is_known() {
+    let interrupt = AtomicBool::new(false);
+    let limits = qos(&["p95<80ms"]);
+    let mut windows = 0;
+    let mut watch = |step: &Step| {
+        windows += i32::from(matches!(step, Step::Window { .. }));
+        // In the second trial.
+        if windows > 60 {
+            interrupt.store(true, Ordering::Relaxed);
+        }
+    };
+    let plan = Plan { visits: 30, ..Plan::between(5.0, 5000.0) };
+    let mut search = Search {
+        title: "a queue",
+        factor: "operations/s",
+        qos: &limits,
+        plan,
+        interrupt: &interrupt,
+        watch: &mut watch,
+    };
+    let mut queue = Queue::new(10);
+    let (document, _) = search.run(&mut queue).unwrap();
+    assert_eq!(document.ended, Ended::Interrupted);
+    let first = document.maximum.unwrap();
+    assert_eq!(first.basis, Basis::WithinRun, "one trial is labelled as that");
+    assert!(queue.drained, "and the system is left at rest");
+
+    let mut dying = Queue { fails_at_start: Some(2), ..Queue::new(11) };
+    let calm = AtomicBool::new(false);
+    let mut search = Search { title: "", factor: "", qos: &limits, plan, interrupt: &calm, watch: &mut |_| {} };
+    let (document, why) = search.run(&mut dying).unwrap();
+    assert_eq!((document.ended, document.trials.len()), (Ended::Broken, 3));
+    assert!(why.unwrap().contains("look at its log") && document.maximum.is_some());
+    let mut dead = Queue { fails_at_start: Some(0), ..Queue::new(12) };
+    assert!(matches!(search.run(&mut dead), Err(SearchError::Start(_))));
+}
+
+#[test]
+fn a_search_that_cannot_be_is_refused() {
+    let interrupt = AtomicBool::new(false);
+    for (limits, plan, told) in [
+        (qos(&[]), Plan::between(1.0, 2.0), "no limit"),
+        (qos(&["p95<1s"]), Plan::between(2.0, 1.0), "to a higher one"),
+        (qos(&["p95<1s"]), Plan { visits: 3, ..Plan::between(1.0, 2.0) }, "at least 6 visits"),
+        (qos(&["p95<1s"]), Plan { window_s: 0.0, ..Plan::between(1.0, 2.0) }, "some length"),
+    ] {
+        let mut search =
+            Search { title: "", factor: "", qos: &limits, plan, interrupt: &interrupt, watch: &mut |_| {} };
+        let why = search.run(&mut Queue::new(1)).unwrap_err().to_string();
+        assert!(why.contains(told), "{why}");
+    }
+}

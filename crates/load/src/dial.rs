@@ -1,0 +1,310 @@
+//! A running load whose level is changed by hand, and what windows of it show.
+//!
+//! A search for a maximum changes the rate or the number of users again and again; stopping and starting would measure
+//! handshakes. A window's operations are those *meant to start* in it: they are waited for after its end, and what has not
+//! ended then has broken every limit, so that a server that stands still cannot look good by answering nobody.
+
+use crate::load::{Drive, Engine, Load, LoadError, Progress, Stop};
+use crate::record::Part;
+use baremark_model::units::Nanos;
+use baremark_sys::clock::monotonic_ns;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// A load under way.
+pub struct Dial {
+    control: Arc<Control>,
+    interrupt: Arc<AtomicBool>,
+    runner: Option<JoinHandle<Result<Part, LoadError>>>,
+    parts: Receiver<Told>,
+    threads: usize,
+    names: Vec<String>,
+    highest: f64,
+    windows: u64,
+}
+
+/// A window that has been asked for; times of this machine's monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    id: u64,
+    /// Its begin.
+    pub begin_ns: u64,
+    /// Its end.
+    pub end_ns: u64,
+    /// Until when what began in it is waited for.
+    pub close_ns: u64,
+}
+
+/// A window's number and what one thread has seen of it.
+type Told = (u64, Box<Part>);
+
+/// Changes and windows begin so long after they were asked for: every thread has heard of them by then.
+const NOTICE_NS: u64 = 120_000_000;
+/// How often somebody who waits looks up.
+const GLANCE: Duration = Duration::from_millis(20);
+/// Beyond the time at which a window should have come.
+const PATIENCE_NS: u64 = 10_000_000_000;
+
+impl Dial {
+    /// Starts a load of a rate or of users at level 0. Its profile says how high the level may go; its end does not count.
+    ///
+    /// # Errors
+    /// Whatever makes the load impossible; a closed loop of connections has no level.
+    pub fn start(load: Load) -> Result<Dial, LoadError> {
+        Dial::start_watched(load, |_| {})
+    }
+
+    /// As [`Dial::start`]; each second that has passed goes to `watch`, on a thread of its own.
+    ///
+    /// # Errors
+    /// As [`Dial::start`].
+    pub fn start_watched(mut load: Load, mut watch: impl FnMut(&Progress) + Send + 'static) -> Result<Dial, LoadError> {
+        let highest = match &load.drive {
+            Drive::Open { profile, .. } | Drive::Users { profile } => profile.curve()?.highest(),
+            Drive::Closed => {
+                return Err(LoadError::Refused {
+                    what: "a closed loop of connections has no level to change".to_owned(),
+                    remedy: "drive it by a rate or by users",
+                });
+            }
+        };
+        load.stop = Stop::Count(u64::MAX);
+        let interrupt = Arc::new(AtomicBool::new(false));
+        let mut engine = Engine::new(load, Arc::clone(&interrupt))?;
+        let (sender, parts) = mpsc::channel();
+        let begin = monotonic_ns() + NOTICE_NS;
+        let threads = engine.load.threads;
+        let control = Arc::new(Control {
+            begin,
+            version: AtomicU64::new(0),
+            orders: Mutex::default(),
+            flying: (0..threads).map(|_| AtomicU64::new(0)).collect(),
+            sender: Mutex::new(sender),
+        });
+        let names = engine.load.scenario.operation_names();
+        engine.control = Some(Arc::clone(&control));
+        let run = move || engine.run_from(begin, &mut watch);
+        let runner = thread::Builder::new().name("load dial".to_owned()).spawn(run).map_err(LoadError::Thread)?;
+        Ok(Dial { control, interrupt, runner: Some(runner), parts, threads, names, highest, windows: 0 })
+    }
+
+    /// Changes the level; returns from when on, of this machine's monotonic clock.
+    ///
+    /// # Errors
+    /// When the level is negative or above the highest that the load was started for, or the load has ended.
+    pub fn set(&mut self, level: f64) -> Result<u64, LoadError> {
+        self.check_alive()?;
+        if !(0.0..=self.highest * (1.0 + 1e-9)).contains(&level) {
+            let what = format!("a level of {level} for a load of at most {}", self.highest);
+            return Err(LoadError::Refused { what, remedy: "start the load with a higher profile" });
+        }
+        let at = monotonic_ns() + NOTICE_NS;
+        self.control.order(|orders| orders.changes.push((at.saturating_sub(self.control.begin), level)));
+        Ok(at)
+    }
+
+    /// Asks for a window of this length that begins soon; what is meant to start in it is waited for until `patience` after.
+    ///
+    /// # Errors
+    /// When the load has ended.
+    pub fn ask(&mut self, lasting: Nanos, patience: Nanos) -> Result<Asked, LoadError> {
+        self.check_alive()?;
+        self.windows += 1;
+        let begin_ns = monotonic_ns() + NOTICE_NS;
+        let end_ns = begin_ns + lasting.0;
+        let asked = Asked { id: self.windows, begin_ns, end_ns, close_ns: end_ns + patience.0 };
+        let own = |at: u64| at.saturating_sub(self.control.begin);
+        let window = Order { id: asked.id, begin: own(begin_ns), end: own(end_ns), close: own(asked.close_ns) };
+        self.control.order(|orders| orders.window = Some(window));
+        Ok(asked)
+    }
+
+    /// Waits for a window and returns what all threads have seen of it; `None` when interrupted.
+    ///
+    /// # Errors
+    /// When the load has ended.
+    pub fn collect(&mut self, asked: Asked, interrupt: &AtomicBool) -> Result<Option<Part>, LoadError> {
+        let mut whole = Part::new(&self.names);
+        let mut missing = self.threads;
+        while missing > 0 {
+            if interrupt.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            match self.parts.recv_timeout(GLANCE) {
+                Ok((id, part)) if id == asked.id => {
+                    whole.merge(&part)?;
+                    missing -= 1;
+                }
+                // Of a window that nobody waited for.
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) if monotonic_ns() < asked.close_ns + PATIENCE_NS => {
+                    self.check_alive()?;
+                }
+                Err(_) => return Err(self.end()),
+            }
+        }
+        Ok(Some(whole))
+    }
+
+    /// Sets the level to 0 and waits until nothing is on its way any more; `false` when something still is after `within`, or
+    /// when interrupted.
+    ///
+    /// # Errors
+    /// When the load has ended.
+    pub fn drain(&mut self, within: Nanos, interrupt: &AtomicBool) -> Result<bool, LoadError> {
+        let from = self.set(0.0)? + NOTICE_NS;
+        let until = from + within.0;
+        loop {
+            thread::sleep(GLANCE);
+            self.check_alive()?;
+            let now = monotonic_ns();
+            if now >= from && self.in_flight() == 0 {
+                return Ok(true);
+            }
+            if now >= until || interrupt.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Operations on their way, as last told by each thread.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.control.flying.iter().map(|flying| flying.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Ends the load and returns all that it has measured.
+    ///
+    /// # Errors
+    /// When it had failed meanwhile.
+    pub fn stop(mut self) -> Result<Part, LoadError> {
+        self.interrupt.store(true, Ordering::Relaxed);
+        self.join()
+    }
+
+    fn check_alive(&mut self) -> Result<(), LoadError> {
+        if self.runner.as_ref().is_some_and(|runner| !runner.is_finished()) { Ok(()) } else { Err(self.end()) }
+    }
+
+    /// Why a load has ended that should go on.
+    fn end(&mut self) -> LoadError {
+        self.interrupt.store(true, Ordering::Relaxed);
+        self.join().err().unwrap_or(LoadError::Panicked)
+    }
+
+    fn join(&mut self) -> Result<Part, LoadError> {
+        match self.runner.take() {
+            Some(runner) => runner.join().unwrap_or(Err(LoadError::Panicked)),
+            None => Err(LoadError::Panicked),
+        }
+    }
+}
+
+impl Drop for Dial {
+    fn drop(&mut self) {
+        self.interrupt.store(true, Ordering::Relaxed);
+        // Whoever drops it has no use for what it measured.
+        drop(self.runner.take().map(JoinHandle::join));
+    }
+}
+
+/// What the dial tells the threads, and they it. All times are of the load's own clock.
+pub(crate) struct Control {
+    begin: u64,
+    version: AtomicU64,
+    orders: Mutex<Orders>,
+    flying: Vec<AtomicU64>,
+    sender: Mutex<Sender<Told>>,
+}
+
+#[derive(Default)]
+struct Orders {
+    changes: Vec<(u64, f64)>,
+    window: Option<Order>,
+}
+
+/// A window as the threads know it.
+#[derive(Clone, Copy)]
+pub(crate) struct Order {
+    pub(crate) id: u64,
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    pub(crate) close: u64,
+}
+
+impl Control {
+    fn order(&self, change: impl FnOnce(&mut Orders)) {
+        // An order is pushed or replaced as a whole: one that a panic cut short was not given.
+        change(&mut self.orders.lock().unwrap_or_else(PoisonError::into_inner));
+        self.version.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// One thread's end of the control.
+pub(crate) struct Listener {
+    control: Arc<Control>,
+    thread: usize,
+    version: u64,
+    heard: usize,
+    coming: VecDeque<(u64, f64)>,
+    sender: Sender<Told>,
+    last_window: u64,
+    /// The level that holds now.
+    pub(crate) level: f64,
+    /// Users with numbers below this have been hired.
+    pub(crate) hired: u64,
+}
+
+impl Listener {
+    pub(crate) fn new(control: &Arc<Control>, thread: usize) -> Listener {
+        let sender = control.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Listener {
+            control: Arc::clone(control),
+            thread,
+            version: 0,
+            heard: 0,
+            coming: VecDeque::new(),
+            sender,
+            last_window: 0,
+            level: 0.0,
+            hired: 0,
+        }
+    }
+
+    /// Hears of new orders and says how much is on its way; a new window, if one was asked for.
+    pub(crate) fn listen(&mut self, flying: usize) -> Option<Order> {
+        self.control.flying[self.thread].store(flying as u64, Ordering::Relaxed);
+        let version = self.control.version.load(Ordering::Acquire);
+        if version == self.version {
+            return None;
+        }
+        self.version = version;
+        let orders = self.control.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        self.coming.extend(&orders.changes[self.heard..]);
+        self.heard = orders.changes.len();
+        let window = orders.window.filter(|window| window.id != self.last_window);
+        self.last_window = window.map_or(self.last_window, |window| window.id);
+        window
+    }
+
+    /// The change that is due by `now`, if any.
+    pub(crate) fn due(&mut self, now: u64) -> Option<(u64, f64)> {
+        let due = self.coming.pop_front_if(|(at, _)| *at <= now)?;
+        self.level = due.1;
+        Some(due)
+    }
+
+    /// When the next change is due.
+    pub(crate) fn next_change(&self) -> u64 {
+        self.coming.front().map_or(u64::MAX, |(at, _)| *at)
+    }
+
+    pub(crate) fn tell(&self, id: u64, part: Part) {
+        // A dial that is gone asks for nothing any more.
+        let _ = self.sender.send((id, Box::new(part)));
+    }
+}

@@ -1,0 +1,170 @@
+//! What a window of load says of limits: the bridge from histograms to a search that knows neither HTTP nor engine.
+
+use crate::failure::Failure;
+use crate::latency::Latencies;
+use crate::record::{OperationPart, Part};
+use crate::scenario::Scenario;
+use baremark_model::problem::nearest;
+use baremark_model::qos::{Bound, Broken, Limit, Qos, Reading};
+use baremark_model::units::Nanos;
+use std::collections::BTreeMap;
+
+/// A thread of the generator that is this busy has no more to give.
+const FULL_SHARE: f64 = 0.95;
+
+/// The share of operations that must keep the limits that a scenario states, and the share that may fail, where nobody says
+/// otherwise: 99 %, and 0.5 %.
+const BEYOND: f64 = 0.01;
+const FAILURES: f64 = 0.005;
+
+impl Scenario {
+    /// The limits that the scenario itself states: 99 % of each operation, and of what it tells of, within its limit, and at
+    /// most 0.5 % failures. Empty where no operation has a limit.
+    #[must_use]
+    pub fn limits(&self) -> Vec<Limit> {
+        let mut limits = Vec::new();
+        for operation in &self.operations {
+            let named = |bound| Limit { operation: Some(operation.name.clone()), bound };
+            limits.extend(operation.limit.map(|within| named(Bound::Latency { beyond: BEYOND, within })));
+            let delays = operation.requests.iter().filter_map(|request| request.delay.as_ref()?.limit);
+            limits.extend(delays.min().map(|within| named(Bound::Delay { beyond: BEYOND, within })));
+        }
+        if !limits.is_empty() {
+            limits.push(Limit { operation: None, bound: Bound::Failures { most: FAILURES } });
+        }
+        limits
+    }
+
+    /// The mix that an open loop draws: each operation's weight as a share; empty where none has one.
+    #[must_use]
+    pub fn mix(&self) -> BTreeMap<String, f64> {
+        let sum: f64 = self.operations.iter().map(|operation| operation.weight).sum();
+        let weighed = self.operations.iter().filter(|operation| operation.weight > 0.0);
+        weighed.map(|operation| (operation.name.clone(), operation.weight / sum)).collect()
+    }
+
+    /// Whether limits name operations that the scenario has.
+    ///
+    /// # Errors
+    /// The first name that it has not, with the nearest that it has.
+    pub fn check_limits(&self, limits: &[Limit]) -> Result<(), String> {
+        let names: Vec<&str> = self.operations.iter().map(|operation| operation.name.as_str()).collect();
+        let unknown = limits.iter().filter_map(|limit| limit.operation.as_deref()).find(|name| !names.contains(name));
+        match unknown {
+            Some(name) => Err(format!("no operation is '{name}'; {}", nearest(name, &names))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How long what began in a window is waited for: the longest limit, beyond which it is broken anyway, and no less than a
+/// quarter of a second.
+#[must_use]
+pub fn patience(qos: &Qos) -> Nanos {
+    let limits = qos.limits.iter().filter_map(|limit| match limit.bound {
+        Bound::Latency { within, .. } => Some(within.0),
+        _ => None,
+    });
+    // A tenth more: nobody is called late for want of a look.
+    Nanos(limits.max().unwrap_or(0).max(250_000_000) / 10 * 11)
+}
+
+/// What a window shows of the limits. What was meant to start in it and has not ended counts as broken and failed.
+#[must_use]
+pub fn reading(window: &Part, qos: &Qos) -> Reading {
+    let seconds = window.elapsed_ns as f64 / 1e9;
+    let mut all = Latencies::default();
+    window.operations.iter().for_each(|operation| all.merge(latencies(operation)));
+    let failures: u64 = window.operations.iter().map(OperationPart::failed).sum();
+    let lost = window.operations.iter().map(overdue).sum::<u64>() + window.counts.unsent;
+    let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    let busiest = window.threads.iter().map(|thread| thread.cpu_ns as f64 / thread.wall_ns.max(1) as f64);
+    let busiest = busiest.reduce(f64::max);
+    let ended = window.operations.iter().map(|one| (one.name.clone(), one.raw.count() + one.failed()));
+    Reading {
+        elapsed_s: seconds,
+        asked_per_s: rate(window.counts.intended),
+        achieved_per_s: rate(window.operations.iter().map(|one| one.raw.count()).sum()),
+        broken: qos.limits.iter().map(|limit| broken(window, limit)).collect(),
+        ended: ended.filter(|(_, count)| *count > 0).collect(),
+        failed: failures + lost,
+        p50_ns: all.percentile(0.5),
+        p95_ns: all.percentile(0.95),
+        p99_ns: all.percentile(0.99),
+        utilization: BTreeMap::new(),
+        generator_cpu_share: busiest,
+        send_lag_p99_ns: window.send_lag.percentile(0.99),
+        generator_limit: generator_limit(window, busiest),
+    }
+}
+
+/// From the intended start where every success has one.
+fn latencies(operation: &OperationPart) -> &Latencies {
+    let corrected = operation.corrected.count() >= operation.raw.count();
+    if corrected { &operation.corrected } else { &operation.raw }
+}
+
+fn overdue(operation: &OperationPart) -> u64 {
+    operation.intended.saturating_sub(operation.raw.count() + operation.failed())
+}
+
+fn broken(window: &Part, limit: &Limit) -> Option<Broken> {
+    let mut sum = Broken::default();
+    for operation in &window.operations {
+        if limit.operation.as_ref().is_some_and(|name| *name != operation.name) {
+            continue;
+        }
+        let lost = operation.failed() + overdue(operation);
+        let done = operation.raw.count();
+        let (bad, all) = match limit.bound {
+            Bound::Latency { within, .. } => (lost + latencies(operation).count_above(within.0), lost + done),
+            Bound::Delay { within, .. } => (operation.delay.count_above(within.0), operation.delay.count()),
+            Bound::Failures { .. } => (lost, lost + done),
+            Bound::Mix { .. } | Bound::Utilization { .. } => return None,
+        };
+        sum.bad += bad;
+        sum.all += all;
+    }
+    let unsent =
+        if limit.operation.is_none() && !matches!(limit.bound, Bound::Delay { .. }) { window.counts.unsent } else { 0 };
+    Some(Broken { bad: sum.bad + unsent, all: sum.all + unsent })
+}
+
+fn generator_limit(window: &Part, busiest: Option<f64>) -> Option<String> {
+    if let Some(busiest) = busiest.filter(|share| *share >= FULL_SHARE) {
+        return Some(format!("the generator: a thread of it was busy for {:.0} % of the time", 100.0 * busiest));
+    }
+    let own = [Failure::PortsExhausted, Failure::DescriptorsExhausted];
+    let starved = own.into_iter().find(|kind| window.operations.iter().any(|one| one.failures[*kind as usize] > 0));
+    starved.map(|kind| format!("the generator: {}", kind.label()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_late_failed_or_never_ended_has_broken_its_limit() {
+        let mut window = Part::new(&["a".to_owned(), "b".to_owned()]);
+        window.elapsed_ns = 2_000_000_000;
+        let a = &mut window.operations[0];
+        a.intended = 10;
+        for ms in [1, 2, 3, 60, 70] {
+            a.raw.record(ms * 1_000_000);
+            a.corrected.record((ms + 1) * 1_000_000);
+        }
+        a.failures[Failure::Reset as usize] = 2;
+        window.operations[1].intended = 4;
+        (0..4).for_each(|_| window.operations[1].raw.record(1000));
+        window.counts.intended = 14;
+        let limits = ["p99<50ms", "a:p90<61ms", "b:p99<50ms", "failures<1%", "a:delay.p99<1s", "mix<5%"];
+        let qos = Qos { limits: limits.iter().map(|text| text.parse().expect(text)).collect(), mix: BTreeMap::new() };
+        let reading = reading(&window, &qos);
+        let of = |bad, all| Some(Broken { bad, all });
+        // Three of a never ended, two failed, and of 61 and 71 ms the limit of 61 ms breaks one.
+        assert_eq!(reading.broken, [of(7, 14), of(6, 10), of(0, 4), of(5, 14), of(0, 0), None]);
+        assert_eq!((reading.failed, reading.asked_per_s.to_bits()), (5, 7.0_f64.to_bits()));
+        assert_eq!(reading.ended, BTreeMap::from([("a".to_owned(), 7), ("b".to_owned(), 4)]));
+        assert_eq!(patience(&qos), Nanos(275_000_000));
+    }
+}

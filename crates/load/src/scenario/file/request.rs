@@ -1,0 +1,338 @@
+//! Requests of a scenario file: what is sent, what is expected, and what is taken from the answer.
+
+use super::table::list_in;
+use super::{LONGEST_BODY, METHODS, REQUEST, Reader, Table, Value};
+use crate::scenario::{Delay, Extract, JsonPath, Pick, Piece, Request, Since, Source, Stream};
+use crate::template::{Escape, Template};
+use baremark_model::problem::nearest;
+use baremark_model::units::Bytes;
+use regex_lite::Regex;
+use std::sync::Arc;
+use toml::Spanned;
+use toml::de::DeValue;
+
+impl Reader<'_> {
+    pub(super) fn request(&mut self, table: Table<'_>) -> Request {
+        self.known(table, REQUEST);
+        let methods: Vec<&str> = METHODS.into_iter().filter(|method| table.entries.contains_key(*method)).collect();
+        let [method] = methods[..] else {
+            self.wrong(table.line, "a request has not exactly one method", "write such as get = \"/path\"");
+            return Request::new(0, "GET", Template::default());
+        };
+        let (path, line) = self.text(table, method).unwrap_or(("/", table.line));
+        if !path.starts_with('/') && !path.starts_with('{') {
+            self.wrong(line, format!("the path '{path}' does not start at the root"), "write such as get = \"/path\"");
+        }
+        let path = self.template(path, line);
+        let origin = self.text(table, "origin").map_or(0, |(name, line)| self.request_origin(name, line));
+        let mut request = Request::new(origin, &method.to_ascii_uppercase(), path);
+        self.headers(table, &mut request);
+        self.body(table, &mut request);
+        request.expect = self.statuses(table);
+        request.extract =
+            self.tables(table, "extract", "the extract").into_iter().map(|one| self.extract(one)).collect();
+        let events = self.count(table, "events", 1_000_000_000);
+        let lasting = self.read(table, "events_for");
+        if events.is_some() || lasting.is_some() {
+            request.events = Some(Stream { most: events.map_or(u64::MAX, u64::from), lasting });
+        }
+        request.delay = self.table(table, "delay", "the delay").map(|delay| self.delay(delay));
+        request.tells = self.tells(table);
+        request.timeout = self.read(table, "timeout");
+        let most = self.count(table, "at_most", 10_000).unwrap_or(10_000) as usize;
+        request.each = self.text(table, "each").map(|(text, line)| (self.variable(text, line), most));
+        request
+    }
+
+    pub(super) fn request_origin(&mut self, name: &str, line: usize) -> usize {
+        if let Some(index) = self.names.origins.iter().position(|(known, _)| known == name) {
+            return index;
+        }
+        let known: Vec<&str> = self.names.origins.iter().map(|(known, _)| known.as_str()).collect();
+        let remedy = nearest(name, &known);
+        self.wrong(line, format!("no origin is '{name}'"), remedy);
+        0
+    }
+
+    pub(super) fn headers(&mut self, table: Table<'_>, request: &mut Request) {
+        if let Some(headers) = self.table(table, "headers", "'headers'") {
+            for (name, _) in headers.entries {
+                let Some((text, line)) = self.text(headers, name.get_ref()) else { continue };
+                let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+                if name.get_ref().is_empty() || !name.get_ref().bytes().all(token) {
+                    self.wrong(
+                        line,
+                        format!("'{}' is no name of a header", name.get_ref()),
+                        "write such as accept = \"text/html\"",
+                    );
+                }
+                let value = self.template(text, line);
+                request.headers.push((name.get_ref().to_string(), value));
+            }
+        }
+        if let Some((token, line)) = self.text(table, "bearer") {
+            let value = self.template(&format!("Bearer {token}"), line);
+            request.headers.push(("Authorization".to_owned(), value));
+        }
+    }
+
+    pub(super) fn statuses(&mut self, table: Table<'_>) -> Vec<u16> {
+        let mut statuses = Vec::new();
+        for value in table.entries.get("expect").into_iter().flat_map(list_in) {
+            let status = match value.get_ref() {
+                DeValue::Integer(number) => number.as_str().parse().ok().filter(|status| (200..1000).contains(status)),
+                _ => None,
+            };
+            let line = self.line(value);
+            match status {
+                Some(status) => statuses.push(status),
+                None => self.wrong(line, "'expect' holds what is no status", "write such as expect = [200, 404]"),
+            }
+        }
+        statuses
+    }
+
+    pub(super) fn body(&mut self, table: Table<'_>, request: &mut Request) {
+        let kinds: Vec<&str> = ["body", "form", "json", "multipart"]
+            .into_iter()
+            .filter(|kind| table.entries.contains_key(*kind))
+            .collect();
+        if kinds.len() > 1 {
+            self.wrong(
+                table.line,
+                format!("a request has {} bodies", kinds.len()),
+                "keep one of body, form, json, multipart",
+            );
+        }
+        let mut pieces = Vec::new();
+        let default = match kinds.first() {
+            Some(&"body") => {
+                if let Some((text, line)) = self.text(table, "body") {
+                    pieces.push(Piece::Text(self.template(text, line), Escape::None));
+                }
+                "text/plain; charset=utf-8"
+            }
+            Some(&"form") => {
+                for (index, (name, value)) in self.named(table, "form").into_iter().enumerate() {
+                    let line = self.line(value);
+                    let mut key = Vec::new();
+                    Escape::Form.append(&name, &mut key);
+                    let key = String::from_utf8_lossy(&key).into_owned();
+                    pieces.push(plain(&format!("{}{key}=", if index > 0 { "&" } else { "" })));
+                    match value.get_ref() {
+                        DeValue::String(text) => {
+                            let value = self.template(text, line).escaped(Escape::Form);
+                            pieces.push(Piece::Text(value, Escape::Form));
+                        }
+                        _ => {
+                            self.wrong(line, format!("the field '{name}' is no text"), "write text in quotation marks")
+                        }
+                    }
+                }
+                "application/x-www-form-urlencoded"
+            }
+            Some(&"json") => {
+                if let Some(value) = table.entries.get("json") {
+                    self.json(value, &mut pieces);
+                }
+                "application/json"
+            }
+            Some(_) => {
+                self.multipart(table, &mut pieces);
+                "multipart/form-data; boundary=baremark-7f3b9c1e5a2d4860"
+            }
+            None if ["POST", "PUT", "PATCH"].contains(&request.method.as_str()) => {
+                // A request of these methods says that it has none.
+                request.body = Some(Vec::new());
+                return;
+            }
+            None => return,
+        };
+        request.content_type = Some(self.text(table, "content_type").map_or(default, |(text, _)| text).to_owned());
+        request.body = Some(pieces);
+    }
+
+    pub(super) fn json(&mut self, value: Value<'_>, pieces: &mut Vec<Piece>) {
+        let line = self.line(value);
+        match value.get_ref() {
+            DeValue::String(text) => {
+                pieces.push(plain("\""));
+                pieces.push(Piece::Text(self.template(text, line).escaped(Escape::Json), Escape::Json));
+                pieces.push(plain("\""));
+            }
+            DeValue::Integer(number) => pieces.push(plain(number.as_str())),
+            DeValue::Float(number) => pieces.push(plain(number.as_str())),
+            DeValue::Boolean(on) => pieces.push(plain(if *on { "true" } else { "false" })),
+            DeValue::Datetime(moment) => pieces.push(plain(&format!("\"{moment}\""))),
+            DeValue::Array(list) => {
+                for (index, value) in list.iter().enumerate() {
+                    pieces.push(plain(if index == 0 { "[" } else { "," }));
+                    self.json(value, pieces);
+                }
+                pieces.push(plain(if list.is_empty() { "[]" } else { "]" }));
+            }
+            DeValue::Table(entries) => {
+                let single = entries.len() == 1;
+                if let Some(DeValue::String(text)) = entries.get("number").map(Spanned::get_ref).filter(|_| single) {
+                    // { number = "{amount}" }: a variable's value without quotation marks.
+                    pieces.push(Piece::Text(self.template(text, line), Escape::None));
+                    return;
+                }
+                for (index, (key, value)) in entries.iter().enumerate() {
+                    let mut name = Vec::new();
+                    Escape::Json.append(key.get_ref(), &mut name);
+                    let name = String::from_utf8_lossy(&name).into_owned();
+                    pieces.push(plain(&format!("{}\"{name}\":", if index == 0 { "{" } else { "," })));
+                    self.json(value, pieces);
+                }
+                pieces.push(plain(if entries.is_empty() { "{}" } else { "}" }));
+            }
+        }
+    }
+
+    pub(super) fn multipart(&mut self, table: Table<'_>, pieces: &mut Vec<Piece>) {
+        const BOUNDARY: &str = "baremark-7f3b9c1e5a2d4860";
+        for part in self.tables(table, "multipart", "the part") {
+            self.known(part, &["name", "text", "file", "size", "filename", "content_type"]);
+            let (name, line) = self.text(part, "name").unwrap_or(("", part.line));
+            if name.is_empty() || name.contains(['"', '\r', '\n']) {
+                self.wrong(line, "a part has no name", "add name = \"FIELD\"");
+            }
+            let mut head = format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"");
+            if let Some((filename, _)) = self.text(part, "filename") {
+                head.push_str(&format!("; filename=\"{}\"", filename.replace(['"', '\r', '\n'], "_")));
+            }
+            if let Some((kind, _)) = self.text(part, "content_type") {
+                head.push_str(&format!("\r\nContent-Type: {}", kind.replace(['\r', '\n'], " ")));
+            }
+            pieces.push(plain(&format!("{head}\r\n\r\n")));
+            if let Some((text, line)) = self.text(part, "text") {
+                pieces.push(Piece::Text(self.template(text, line), Escape::None));
+            } else if let Some((file, line)) = self.text(part, "file") {
+                pieces.push(self.upload(file, line));
+            } else if let Some(size) = self.read::<Bytes>(part, "size") {
+                if size.0 > LONGEST_BODY {
+                    self.wrong(part.line, format!("a part of {size}"), "write at most 64 MiB");
+                }
+                pieces.push(Piece::Bytes(filler(size.0.min(LONGEST_BODY)).into()));
+            } else {
+                self.wrong(part.line, format!("the part '{name}' is empty"), "add text, file or size");
+            }
+            pieces.push(plain("\r\n"));
+        }
+        pieces.push(plain(&format!("--{BOUNDARY}--\r\n")));
+    }
+
+    pub(super) fn upload(&mut self, file: &str, line: usize) -> Piece {
+        let path = self.folder.join(file);
+        match std::fs::metadata(&path).and_then(|facts| {
+            if facts.len() > LONGEST_BODY {
+                Err(std::io::Error::other("it is over 64 MiB"))
+            } else {
+                std::fs::read(&path)
+            }
+        }) {
+            Ok(bytes) => Piece::Bytes(bytes.into()),
+            Err(why) => {
+                self.wrong(line, format!("cannot read {}: {why}", path.display()), "name a file beside the scenario");
+                Piece::Bytes(Arc::from([]))
+            }
+        }
+    }
+
+    pub(super) fn extract(&mut self, table: Table<'_>) -> Extract {
+        self.known(table, &["into", "json", "regex", "header", "pick", "optional"]);
+        let variable = self.named_variable(table, "into");
+        let json = self.text(table, "json").map(|(text, line)| (JsonPath::parse(text), text, line));
+        let source = if let Some((path, text, line)) = json {
+            if path.is_none() {
+                self.wrong(line, format!("'{text}' is no path"), "write such as items[*].id or user.name");
+            }
+            path.map(Source::Json)
+        } else if let Some((text, line)) = self.text(table, "regex") {
+            match Regex::new(text) {
+                Ok(regex) => Some(Source::Regex(regex)),
+                Err(why) => {
+                    self.wrong(line, format!("'{text}' is no regular expression: {why}"), "mend it");
+                    None
+                }
+            }
+        } else if let Some((text, _)) = self.text(table, "header") {
+            Some(Source::Header(text.to_owned()))
+        } else {
+            self.wrong(table.line, "an extract looks nowhere", "add json, regex or header");
+            None
+        };
+        let picks = [
+            ("first", Pick::First),
+            ("last", Pick::Last),
+            ("random", Pick::Random),
+            ("all", Pick::All),
+            ("count", Pick::Count),
+        ];
+        let pick = match self.text(table, "pick") {
+            None => Pick::First,
+            Some((text, line)) => match picks.iter().find(|(name, _)| *name == text) {
+                Some((_, pick)) => *pick,
+                None => {
+                    self.wrong(
+                        line,
+                        format!("pick = '{text}' is not known"),
+                        nearest(text, &picks.map(|(name, _)| name)),
+                    );
+                    Pick::First
+                }
+            },
+        };
+        let optional = self.switch(table, "optional").unwrap_or(false);
+        let source = source.unwrap_or_else(|| Source::Header(String::new()));
+        Extract { variable, source, pick, optional }
+    }
+
+    fn tells(&mut self, table: Table<'_>) -> Option<JsonPath> {
+        let (text, line) = self.text(table, "tells")?;
+        let path = JsonPath::parse(text).filter(|_| !text.is_empty());
+        if path.is_none() {
+            self.wrong(line, format!("'{text}' leads to no value"), "write such as tells = \"bid_id\"");
+        }
+        path
+    }
+
+    pub(super) fn delay(&mut self, table: Table<'_>) -> Delay {
+        self.known(table, &["json", "unit", "since", "limit"]);
+        let (text, line) = self.text(table, "json").unwrap_or(("", table.line));
+        let path = JsonPath::parse(text).filter(|_| !text.is_empty());
+        if path.is_none() {
+            self.wrong(line, "a delay needs the path of a time", "add json = \"placed_at\"");
+        }
+        let units = [("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0)];
+        let unit = self.text(table, "unit").map_or("ms", |(text, _)| text);
+        let found = units.iter().find(|(name, _)| *name == unit);
+        if found.is_none() {
+            self.wrong(table.line, format!("unit = '{unit}' is not known"), "write s, ms, us or ns since 1970");
+        }
+        let path = path.unwrap_or(JsonPath(Vec::new()));
+        let since = match self.text(table, "since") {
+            Some(("told", _)) => Since::Told,
+            Some((other, line)) => {
+                self.wrong(line, format!("since = '{other}' is not known"), "write since = \"told\", or a unit");
+                Since::Told
+            }
+            None => Since::Clock(found.map_or(1e6, |(_, ns)| *ns)),
+        };
+        Delay { path, since, limit: self.read(table, "limit") }
+    }
+}
+
+fn plain(text: &str) -> Piece {
+    Piece::Text(Template::plain(text), Escape::None)
+}
+
+/// Bytes that do not compress: what an image would be.
+fn filler(size: u64) -> Vec<u8> {
+    let mut rng = crate::rng::Rng::stream(size, 0);
+    let words = usize::try_from(size.div_ceil(8)).unwrap_or(0);
+    let mut bytes: Vec<u8> = (0..words).flat_map(|_| rng.next().to_le_bytes()).collect();
+    bytes.truncate(usize::try_from(size).unwrap_or(0));
+    bytes
+}

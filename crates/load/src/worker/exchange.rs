@@ -1,0 +1,413 @@
+//! Requests and answers on connections: which connection carries a request, how it is written, and what the bytes mean.
+
+use super::steps::arm;
+use super::{Connection, Worker};
+use crate::actor::{NONE, State};
+use crate::epoll;
+use crate::failure::Failure;
+use crate::heard::Keep;
+use crate::http1::{After, Fed, Reader};
+use crate::scenario::{Request, Since};
+use crate::transport::{More, Received, Transport};
+use baremark_sys::clock::unix_time_ns;
+use std::os::fd::AsFd;
+
+impl Worker<'_> {
+    /// Sends the actor's current request, on its own connection, an idle one or a new one; else it queues.
+    #[inline]
+    pub(super) fn send(&mut self, index: u32) {
+        let scenario = self.scenario;
+        let actor = &mut self.actors[index as usize];
+        let operation = &scenario.operations[actor.operation];
+        // A request for each of an empty list is none.
+        while let Some(Request { each: Some((variable, _)), .. }) = operation.requests.get(actor.request) {
+            if actor.item(*variable, actor.each).is_some() {
+                break;
+            }
+            actor.request += 1;
+            actor.each = 0;
+        }
+        let Some(request) = operation.requests.get(actor.request) else {
+            if actor.begun == 0 {
+                actor.begun = self.now.max(1);
+            }
+            return self.finish(index, Ok(()));
+        };
+        actor.state = State::Flying;
+        if actor.connection != NONE {
+            if self.connections[actor.connection as usize].origin == request.origin {
+                let own = actor.connection;
+                return self.write(own, index, request);
+            }
+            let other = std::mem::replace(&mut actor.connection, NONE);
+            self.release(other);
+        }
+        // What is sent again goes on a new connection: the other idle ones may be as stale.
+        let fresh = self.actors[index as usize].retried && self.open < self.engine.most_connections;
+        if !fresh && let Some(idle) = self.idle[request.origin].pop() {
+            return self.write(idle, index, request);
+        }
+        if self.open < self.engine.most_connections {
+            return match self.connect(request.origin) {
+                Ok(connection) => self.write(connection, index, request),
+                Err(why) => self.fail(index, why, true),
+            };
+        }
+        // An idle connection to another origin makes room.
+        if let Some(other) = self.idle.iter_mut().find_map(Vec::pop) {
+            self.close(other);
+            return self.send(index);
+        }
+        self.actors[index as usize].state = State::Queued;
+        self.part.counts.waited += 1;
+        self.queue.push_back(index);
+    }
+
+    #[inline]
+    pub(super) fn write(&mut self, connection: u32, index: u32, request: &Request) {
+        let actor = &mut self.actors[index as usize];
+        let place = &mut self.connections[connection as usize];
+        place.actor = index;
+        actor.connection = connection;
+        if actor.begun == 0 {
+            actor.begun = self.now.max(1);
+        }
+        actor.sent = self.now;
+        actor.heard.reset();
+        let wants_body = request.delay.is_some() || request.tells.is_some() || !request.extract.is_empty();
+        if wants_body || self.scenario.cookies || request.events.is_some() {
+            actor.heard.keep_head = true;
+            actor.heard.keep = match request.events {
+                Some(_) => Keep::Events,
+                None if wants_body => Keep::Body,
+                None => Keep::Count,
+            };
+        }
+        actor.heard.no_body = request.method == "HEAD";
+        let deadline = self.now + request.timeout.map_or(self.engine.load.timeout.0, |timeout| timeout.0);
+        arm(&mut self.timers, actor, index, deadline);
+        let (out, body) = &mut self.written;
+        let bytes = match &request.fixed {
+            Some(fixed) if actor.cookies.is_empty() => &**fixed,
+            _ => {
+                out.clear();
+                let origin = &self.scenario.origins[request.origin];
+                let each = request.each.and_then(|(variable, _)| actor.item(variable, actor.each)).unwrap_or_default();
+                let values = actor.values(each);
+                let sound = if actor.cookies.iter().all(|cookie| cookie.origin == request.origin) {
+                    request.write_http1(origin, &values, &actor.cookies, (out, body))
+                } else {
+                    let mut own = actor.cookies.clone();
+                    own.retain(|cookie| cookie.origin == request.origin);
+                    request.write_http1(origin, &values, &own, (out, body))
+                };
+                actor.rng.next();
+                if !sound {
+                    place.actor = NONE;
+                    return self.fail(index, Failure::NotFound, false);
+                }
+                out
+            }
+        };
+        let Some(transport) = &mut place.transport else { return };
+        let sent = if place.connecting {
+            transport.keep(bytes);
+            Ok(())
+        } else {
+            transport.send(bytes)
+        };
+        if let Err(why) = sent {
+            self.lose(connection, why);
+        }
+    }
+
+    pub(super) fn connect(&mut self, origin: usize) -> Result<u32, Failure> {
+        let engine = self.engine;
+        let target = &engine.targets[origin];
+        self.round_robin += 1;
+        let address = target.addresses[self.round_robin % target.addresses.len()];
+        let sources = &engine.load.sources;
+        let source = (!sources.is_empty()).then(|| sources[self.round_robin % sources.len()]);
+        let (stream, connected) = epoll::connect(address, source).map_err(|why| Failure::of(&why))?;
+        let index = self.free_connections.pop().unwrap_or_else(|| {
+            let reader = Reader::default();
+            let (transport, actor) = (None, NONE);
+            self.connections.push(Connection {
+                transport,
+                connecting: false,
+                generation: 0,
+                origin,
+                reader,
+                actor,
+                used: false,
+            });
+            u32::try_from(self.connections.len() - 1).unwrap_or(NONE)
+        });
+        let place = &mut self.connections[index as usize];
+        place.generation = place.generation.wrapping_add(1);
+        let token = u64::from(place.generation) << 32 | u64::from(index);
+        let registered = self.epoll.add(stream.as_fd(), token).map_err(|why| Failure::of(&why));
+        let transport = registered.and_then(|()| match &target.tls {
+            Some((config, name)) => Transport::secure(stream, config, name.clone()),
+            None => Ok(Transport::plain(stream)),
+        });
+        match transport {
+            Ok(transport) => place.transport = Some(transport),
+            Err(why) => {
+                self.free_connections.push(index);
+                return Err(why);
+            }
+        }
+        place.connecting = !connected;
+        place.origin = origin;
+        place.reader = Reader::default();
+        place.used = false;
+        self.open += 1;
+        self.part.counts.connections += 1;
+        Ok(index)
+    }
+
+    pub(super) fn close(&mut self, connection: u32) {
+        let place = &mut self.connections[connection as usize];
+        if place.transport.take().is_some() {
+            self.open -= 1;
+            self.free_connections.push(connection);
+        }
+        let actor = std::mem::replace(&mut place.actor, NONE);
+        if actor != NONE {
+            self.actors[actor as usize].connection = NONE;
+        }
+        let origin = place.origin;
+        if let Some(at) = self.idle[origin].iter().rposition(|idle| *idle == connection) {
+            self.idle[origin].swap_remove(at);
+        }
+    }
+
+    /// Gives a connection without a request to whoever comes next.
+    pub(super) fn release(&mut self, connection: u32) {
+        let place = &mut self.connections[connection as usize];
+        place.actor = NONE;
+        self.idle[place.origin].push(connection);
+    }
+
+    /// A connection has failed; so has what was asked on it.
+    pub(super) fn lose(&mut self, connection: u32, why: Failure) {
+        let place = &self.connections[connection as usize];
+        let (actor, connecting) = (place.actor, place.connecting);
+        let stale = place.used && matches!(why, Failure::Reset | Failure::ClosedEarly) && place.reader.is_fresh();
+        let flies = actor != NONE && self.actors[actor as usize].state == State::Flying;
+        self.close(connection);
+        if flies && stale && self.may_retry(actor) {
+            self.actors[actor as usize].retried = true;
+            self.part.counts.retried += 1;
+            self.send(actor);
+        } else if flies {
+            self.fail(actor, why, connecting);
+        }
+    }
+
+    /// A server may close an idle connection at any time, also while a request is on its way to it. What can be repeated
+    /// without harm is sent once more on another connection, as RFC 9110, 9.2.2, allows and browsers do.
+    pub(super) fn may_retry(&self, index: u32) -> bool {
+        let actor = &self.actors[index as usize];
+        let request = &self.scenario.operations[actor.operation].requests[actor.request];
+        !actor.retried && matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE")
+    }
+
+    /// Whether a connect has come to a good end.
+    pub(super) fn connected(&mut self, connection: u32, writable: bool) -> bool {
+        let place = &mut self.connections[connection as usize];
+        let Some(transport) = &mut place.transport else { return false };
+        match transport.stream().take_error() {
+            Ok(None) if writable => {}
+            Ok(None) => return false,
+            Ok(Some(why)) | Err(why) => {
+                let why = Failure::of(&why);
+                self.lose(connection, why);
+                return false;
+            }
+        }
+        let flushed = transport.flush();
+        place.connecting = false;
+        match flushed {
+            Ok(()) => true,
+            Err(why) => {
+                self.lose(connection, why);
+                false
+            }
+        }
+    }
+
+    pub(super) fn flush(&mut self, connection: u32) {
+        let Some(transport) = &mut self.connections[connection as usize].transport else { return };
+        if let Err(why) = transport.flush() {
+            self.lose(connection, why);
+        }
+    }
+
+    /// Sends the first in the queue if there is a connection for it.
+    pub(super) fn serve_queue(&mut self) -> bool {
+        let Some(&index) = self.queue.front() else { return false };
+        let actor = &self.actors[index as usize];
+        if actor.state != State::Queued {
+            self.queue.pop_front();
+            return true;
+        }
+        let origin = self.scenario.operations[actor.operation].requests.get(actor.request).map_or(0, |one| one.origin);
+        if self.idle[origin].is_empty() && self.open >= self.engine.most_connections {
+            return false;
+        }
+        self.queue.pop_front();
+        self.send(index);
+        true
+    }
+
+    /// Reads what a connection has, until it has no more: a short read is taken for that unless the other side has `ended`.
+    #[inline]
+    pub(super) fn read(&mut self, connection: u32, generation: u32, ended: bool) {
+        loop {
+            let place = &mut self.connections[connection as usize];
+            if place.generation != generation {
+                return;
+            }
+            let Some(transport) = &mut place.transport else { return };
+            let received = transport.receive(&mut self.scratch);
+            self.look_at_clock();
+            match received {
+                Ok(Received::Bytes(count, more)) => {
+                    self.part.counts.received_bytes += count as u64;
+                    self.second.received_bytes += count as u64;
+                    self.heard(connection, count);
+                    if more == More::No && !ended {
+                        return;
+                    }
+                }
+                Ok(Received::Blocked) => return,
+                Ok(Received::Ended) => return self.ended(connection),
+                Err(why) => return self.lose(connection, why),
+            }
+        }
+    }
+
+    /// Bytes have come.
+    #[inline]
+    pub(super) fn heard(&mut self, connection: u32, count: usize) {
+        let place = &mut self.connections[connection as usize];
+        let index = place.actor;
+        if index == NONE || self.actors[index as usize].state != State::Flying {
+            // Nobody asked.
+            return self.close(connection);
+        }
+        let actor = &mut self.actors[index as usize];
+        match place.reader.feed(&self.scratch[..count], &mut actor.heard) {
+            Ok(Fed::Done(taken, after)) => {
+                let after = if taken < count { After::Close } else { after };
+                if actor.heard.keep == Keep::Events && !self.hear_events(index) {
+                    return self.lose(connection, Failure::NotFound);
+                }
+                self.answered(index, after);
+            }
+            Ok(Fed::More) if actor.heard.keep == Keep::Events => self.stream_goes_on(index),
+            Ok(Fed::More) => {}
+            Err(why) => self.lose(connection, why),
+        }
+    }
+
+    pub(super) fn ended(&mut self, connection: u32) {
+        let place = &mut self.connections[connection as usize];
+        let index = place.actor;
+        if index == NONE || self.actors[index as usize].state != State::Flying {
+            return self.close(connection);
+        }
+        match place.reader.end() {
+            Ok(()) => self.answered(index, After::Close),
+            Err(why) => self.lose(connection, why),
+        }
+    }
+
+    /// A stream has brought bytes; it ends after as many events as are wanted.
+    pub(super) fn stream_goes_on(&mut self, index: u32) {
+        let actor = &mut self.actors[index as usize];
+        let request = &self.scenario.operations[actor.operation].requests[actor.request];
+        let Some(stream) = request.events else { return };
+        if actor.heard.status == 0 {
+            return;
+        }
+        if !request.expects(actor.heard.status) {
+            return self.answered(index, After::Close);
+        }
+        if let Some(lasting) = stream.lasting {
+            let at = actor.begun + lasting.0;
+            arm(&mut self.timers, actor, index, at);
+        } else {
+            // As long as events come, it is alive.
+            actor.deadline = self.now + request.timeout.map_or(self.engine.load.timeout.0, |timeout| timeout.0);
+        }
+        let connection = actor.connection;
+        if !self.hear_events(index) {
+            return self.lose(connection, Failure::NotFound);
+        }
+        if self.actors[index as usize].heard.events.count >= stream.most {
+            self.answered(index, After::Close);
+        }
+    }
+
+    /// Looks at events that have come; `false` when one has not what the scenario wants.
+    pub(super) fn hear_events(&mut self, index: u32) -> bool {
+        let ready = std::mem::take(&mut self.actors[index as usize].heard.events.ready);
+        for event in &ready {
+            self.part.counts.events += 1;
+            let actor = &mut self.actors[index as usize];
+            if actor.first_event == 0 {
+                actor.first_event = self.now.max(1);
+            }
+            let request = &self.scenario.operations[actor.operation].requests[actor.request];
+            if !actor.extract(&request.extract, event) {
+                return false;
+            }
+            self.record_delay(index, event);
+            self.tell_user(index);
+        }
+        true
+    }
+
+    pub(super) fn record_delay(&mut self, index: u32, body: &[u8]) {
+        let operation = self.actors[index as usize].operation;
+        let request = &self.scenario.operations[operation].requests[self.actors[index as usize].request];
+        if request.delay.is_none() && request.tells.is_none() {
+            return;
+        }
+        let Ok(document) = serde_json::from_slice(body) else { return };
+        for value in request.tells.iter().flat_map(|path| path.values(&document)) {
+            let sent = self.actors[index as usize].sent;
+            for (passed, operation) in self.engine.told.tell(&value, sent, self.now) {
+                self.count_delay(operation, passed);
+            }
+        }
+        let Some(delay) = &request.delay else { return };
+        for value in delay.path.values(&document) {
+            let passed = match delay.since {
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+                Since::Clock(unit_ns) => {
+                    value.parse::<f64>().ok().map(|then| unix_time_ns().saturating_sub((then * unit_ns) as u64))
+                }
+                Since::Told => self.engine.told.hear(&value, self.now, operation),
+            };
+            if let Some(passed) = passed {
+                self.count_delay(operation, passed);
+            }
+        }
+    }
+
+    /// A delay of the operation that shows one.
+    fn count_delay(&mut self, operation: usize, passed: u64) {
+        let limit = self.scenario.operations[operation].requests.iter().find_map(|request| request.delay.as_ref());
+        let limit = limit.and_then(|delay| delay.limit);
+        let record = &mut self.part.operations[operation];
+        record.delay.record(passed);
+        if let Some(window) = &mut self.window {
+            window.delayed(self.now, operation, passed);
+        }
+        record.delay_within_limit += u64::from(limit.is_none_or(|limit| passed <= limit.0));
+    }
+}

@@ -1,0 +1,345 @@
+//! What each actor does next: when an operation begins, when its requests are answered or fail, and when it has ended.
+
+use super::{BACKOFF_NS, Timer, WORKER_STREAM, Worker};
+use crate::actor::{Actor, NONE, Role, State};
+use crate::failure::Failure;
+use crate::heard::Keep;
+use crate::http1::After;
+use crate::load::Pool;
+use crate::record::MOST_EXAMPLES;
+use crate::rng::Rng;
+use crate::scenario::Scenario;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+impl Worker<'_> {
+    /// Begins the operation that the actor has come to.
+    pub(super) fn begin_next(&mut self, index: u32, intended: u64) {
+        let actor = &mut self.actors[index as usize];
+        if self.ending || self.issued >= self.most {
+            actor.state = State::Idle;
+            return;
+        }
+        if actor.role == Role::Open && self.scenario.operations.len() > 1 {
+            actor.operation = weighted(self.scenario, &mut self.rng);
+        }
+        let beside = matches!(actor.role, Role::Follow { .. });
+        actor.request = 0;
+        actor.each = 0;
+        actor.retried = false;
+        actor.intended = intended;
+        actor.begun = 0;
+        actor.first_event = 0;
+        self.serial += 1;
+        actor.serial = self.serial * self.shards + self.shard;
+        if !beside {
+            self.issued += 1;
+            self.flying += 1;
+            self.part.operations[actor.operation].intended += 1;
+            if let Some(window) = &mut self.window {
+                window.begun(intended, actor.operation);
+            }
+        }
+        self.part.counts.intended += 1;
+        self.second.intended += 1;
+        self.send(index);
+    }
+
+    /// The current request has failed, and its operation with it.
+    pub(super) fn fail(&mut self, index: u32, why: Failure, connecting: bool) {
+        self.part.counts.failed_requests += 1;
+        if self.part.examples.len() < MOST_EXAMPLES {
+            let actor = &self.actors[index as usize];
+            let status = if why == Failure::Status { format!(" {}", actor.heard.status) } else { String::new() };
+            let name = &self.scenario.operations[actor.operation].name;
+            let at = self.now as f64 / 1e9;
+            self.part.examples.push(format!("{at:.3} s: {name}: {}{status}", why.label()));
+        }
+        self.actors[index as usize].state = State::Flying;
+        self.finish(index, Err((why, connecting)));
+    }
+
+    /// The current request has its answer.
+    #[inline]
+    pub(super) fn answered(&mut self, index: u32, after: After) {
+        let scenario = self.scenario;
+        let actor = &mut self.actors[index as usize];
+        let request = &scenario.operations[actor.operation].requests[actor.request];
+        let status = actor.heard.status;
+        self.statuses[usize::from(status).min(999)] += 1;
+        if !self.ending {
+            self.part.counts.answered += 1;
+            self.second.answered += 1;
+        }
+        let connection = actor.connection;
+        actor.retried = false;
+        self.connections[connection as usize].used = true;
+        if after == After::Close {
+            self.close(connection);
+        } else if self.engine.pool == Pool::Shared {
+            actor.connection = NONE;
+            self.release(connection);
+        }
+        let actor = &mut self.actors[index as usize];
+        if scenario.cookies {
+            actor.take_cookies(request.origin);
+        }
+        if !request.expects(status) {
+            return self.fail(index, Failure::Status, false);
+        }
+        // An answer without content has nothing to take: the variables keep what they hold.
+        if actor.heard.keep == Keep::Body && status != 204 {
+            let body = std::mem::take(&mut actor.heard.body);
+            let sound = actor.extract(&request.extract, &body);
+            self.record_delay(index, &body);
+            if !sound {
+                return self.fail(index, Failure::NotFound, false);
+            }
+        }
+        let actor = &mut self.actors[index as usize];
+        let again = request.each.is_some_and(|(variable, most)| {
+            actor.each += 1;
+            actor.each < most && actor.item(variable, actor.each).is_some()
+        });
+        if !again {
+            actor.request += 1;
+            actor.each = 0;
+        }
+        if actor.request < scenario.operations[actor.operation].requests.len() {
+            return self.send(index);
+        }
+        self.finish(index, Ok(()));
+    }
+
+    /// An operation has ended, well or not; a failure says whether a connection could not even be made.
+    #[inline]
+    pub(super) fn finish(&mut self, index: u32, outcome: Result<(), (Failure, bool)>) {
+        let scenario = self.scenario;
+        let actor = &mut self.actors[index as usize];
+        let operation = &scenario.operations[actor.operation];
+        let record = &mut self.part.operations[actor.operation];
+        let done = if actor.first_event == 0 { self.now } else { actor.first_event };
+        if !self.ending {
+            self.part.counts.ended += 1;
+        }
+        if let Some(window) = &mut self.window {
+            let from = |start: u64| done.saturating_sub(start);
+            let latency = outcome.map(|()| (from(actor.begun), from(actor.intended))).map_err(|(why, _)| why);
+            window.ended((actor.intended, actor.operation), actor.role, latency);
+        }
+        match outcome {
+            Ok(()) => {
+                let raw = done.saturating_sub(actor.begun);
+                record.raw.record(raw);
+                let mut latency = raw;
+                if matches!(actor.role, Role::Open | Role::User) {
+                    latency = done.saturating_sub(actor.intended);
+                    record.corrected.record(latency);
+                }
+                self.second_latencies.record(latency);
+                record.within_limit += u64::from(operation.limit.is_none_or(|limit| latency <= limit.0));
+            }
+            Err((why, _)) => {
+                record.failures[why as usize] += 1;
+                self.second.failed += 1;
+            }
+        }
+        match actor.role {
+            Role::Closed => {
+                self.flying -= 1;
+                actor.operation = after_operation(scenario, actor, outcome.is_ok());
+                if matches!(outcome, Err((_, true))) {
+                    let at = self.now + BACKOFF_NS;
+                    return self.sleep_until(index, at);
+                }
+                let now = self.now;
+                // What failed, or took no time because there was nothing to send, comes back by way of the timers.
+                if outcome.is_err() || done == actor.begun {
+                    return self.sleep_until(index, now);
+                }
+                self.begin_next(index, now);
+            }
+            Role::Open => {
+                self.flying -= 1;
+                self.dismiss(index);
+            }
+            Role::User => {
+                self.flying -= 1;
+                self.user_goes_on(index, outcome.is_ok());
+            }
+            Role::Follow { .. } => self.loop_goes_on(index, outcome.is_ok()),
+            Role::Free => {}
+        }
+    }
+
+    /// The actor's place is free.
+    pub(super) fn dismiss(&mut self, index: u32) {
+        let connection = std::mem::replace(&mut self.actors[index as usize].connection, NONE);
+        if connection != NONE {
+            self.release(connection);
+        }
+        let actor = &mut self.actors[index as usize];
+        actor.role = Role::Free;
+        actor.state = State::Idle;
+        self.free_actors.push(index);
+    }
+
+    pub(super) fn user_goes_on(&mut self, index: u32, well: bool) {
+        let scenario = self.scenario;
+        let ended = self.actors[index as usize].operation;
+        let operation = &scenario.operations[ended];
+        if well {
+            for follow in &operation.begin {
+                self.begin_loop(index, *follow);
+            }
+            for follow in &operation.end {
+                self.end_loop(index, *follow);
+            }
+        }
+        let actor = &mut self.actors[index as usize];
+        actor.operation = after_operation(scenario, actor, well);
+        let next = match (operation.think, scenario.cycle) {
+            (Some(think), _) => self.now + think.0,
+            (None, Some(cycle)) => {
+                let mean = cycle.mean.0 as f64;
+                let limits = (mean * (1.0 - cycle.most), mean * (1.0 + cycle.most));
+                let drawn = actor.rng.truncated_normal(mean, mean * cycle.deviation, limits);
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+                let drawn = drawn as u64;
+                actor.intended + drawn
+            }
+            (None, None) => self.now,
+        };
+        actor.intended = next;
+        if next <= self.now {
+            // The server has kept the user: late by its doing, not by ours, so that no send lag is recorded.
+            let at = self.now;
+            return self.sleep_until(index, at);
+        }
+        self.sleep_until(index, next);
+    }
+
+    pub(super) fn begin_loop(&mut self, user: u32, follow: usize) {
+        let number = self.actors[user as usize].number;
+        let index = self.hire(Role::Follow { user, follow, step: 0 }, number);
+        let variables = self.actors[user as usize].variables.clone();
+        let cookies = self.actors[user as usize].cookies.clone();
+        self.serial += 1;
+        let stream = WORKER_STREAM + self.serial * self.shards + self.shard;
+        let actor = &mut self.actors[index as usize];
+        actor.variables = variables;
+        actor.cookies = cookies;
+        actor.rng = Rng::stream(self.engine.load.seed, stream);
+        actor.operation = self.scenario.follows[follow].operations[0];
+        self.actors[user as usize].follows.push((follow, index));
+        let now = self.now;
+        self.sleep_until(index, now);
+    }
+
+    /// Ends the oldest loop of this kind beside a user.
+    pub(super) fn end_loop(&mut self, user: u32, follow: usize) {
+        let follows = &mut self.actors[user as usize].follows;
+        let Some(at) = follows.iter().position(|(kind, _)| *kind == follow) else { return };
+        let (_, index) = follows.remove(at);
+        let connection = self.actors[index as usize].connection;
+        if connection != NONE && self.actors[index as usize].state == State::Flying {
+            self.close(connection);
+        }
+        self.dismiss(index);
+    }
+
+    pub(super) fn loop_goes_on(&mut self, index: u32, well: bool) {
+        let scenario = self.scenario;
+        let actor = &mut self.actors[index as usize];
+        let Role::Follow { user, follow, step } = actor.role else { return };
+        let rule = &scenario.follows[follow];
+        let ended = actor.operation;
+        if well {
+            actor.change(&scenario.operations[ended].changes);
+        }
+        let step = (step + 1) % rule.operations.len();
+        actor.role = Role::Follow { user, follow, step };
+        actor.operation = rule.operations[step];
+        let over = !rule.until.is_empty() && actor.holds(&rule.until);
+        self.tell_user(index);
+        if over {
+            self.actors[user as usize].follows.retain(|(_, other)| *other != index);
+            return self.dismiss(index);
+        }
+        let pause = if !well {
+            BACKOFF_NS.max(rule.pause.0)
+        } else if step == 0 {
+            rule.pause.0
+        } else {
+            0
+        };
+        let at = self.now + pause;
+        self.sleep_until(index, at);
+    }
+
+    /// Hands a loop's variables to its user.
+    pub(super) fn tell_user(&mut self, index: u32) {
+        let Role::Follow { user, follow, .. } = self.actors[index as usize].role else { return };
+        for &variable in &self.scenario.follows[follow].tell {
+            let value = self.actors[index as usize].variables[variable].clone();
+            self.actors[user as usize].variables[variable] = value;
+        }
+    }
+
+    /// The actor may have waited too long; the timer stands for its latest request.
+    pub(super) fn deadline(&mut self, index: u32, at: u64) {
+        let actor = &mut self.actors[index as usize];
+        if actor.armed != at {
+            return;
+        }
+        actor.armed = 0;
+        if actor.state != State::Flying || actor.connection == NONE {
+            return;
+        }
+        if actor.deadline > self.now {
+            let later = actor.deadline;
+            return arm(&mut self.timers, actor, index, later);
+        }
+        let connection = actor.connection;
+        if actor.heard.keep == Keep::Events && actor.heard.status != 0 {
+            let request = &self.scenario.operations[actor.operation].requests[actor.request];
+            if request.events.is_some_and(|stream| stream.lasting.is_some()) {
+                return self.answered(index, After::Close);
+            }
+        }
+        let place = &mut self.connections[connection as usize];
+        place.connecting = false;
+        self.lose(connection, Failure::Timeout);
+    }
+}
+
+/// The actor gives up at `deadline`. One timer is under way for each actor, and only an earlier one replaces it.
+#[inline]
+pub(super) fn arm(timers: &mut BinaryHeap<Reverse<(u64, u32, Timer)>>, actor: &mut Actor, index: u32, deadline: u64) {
+    actor.deadline = deadline;
+    if actor.armed == 0 || deadline < actor.armed {
+        actor.armed = deadline.max(1);
+        timers.push(Reverse((actor.armed, index, Timer::Deadline)));
+    }
+}
+
+fn after_operation(scenario: &Scenario, actor: &mut Actor, well: bool) -> usize {
+    let operation = &scenario.operations[actor.operation];
+    if !well {
+        return operation.on_failure;
+    }
+    if !operation.changes.is_empty() {
+        actor.change(&operation.changes);
+    }
+    actor.choose(scenario, operation.next)
+}
+
+fn weighted(scenario: &Scenario, rng: &mut Rng) -> usize {
+    let sum: f64 = scenario.operations.iter().map(|operation| operation.weight).sum();
+    let mut draw = rng.uniform() * sum;
+    let found = scenario.operations.iter().position(|operation| {
+        draw -= operation.weight;
+        draw < 0.0
+    });
+    found.unwrap_or(scenario.start)
+}

@@ -1,0 +1,163 @@
+//! A window of a load under a dial: what was meant to start in it, and what became of that.
+
+use super::Worker;
+use crate::actor::Role;
+use crate::dial::Order;
+use crate::epoll;
+use crate::failure::Failure;
+use crate::record::{OperationPart, Part, ThreadPart};
+use crate::rng::Rng;
+
+/// A window under way.
+pub(super) struct Window {
+    order: Order,
+    part: Part,
+    /// Operations meant to start in it that have not ended.
+    outstanding: u64,
+    /// Processor time and clock when it began, and what passed until it ended.
+    began: Option<(u64, u64)>,
+    spent: Option<ThreadPart>,
+}
+
+impl Window {
+    pub(super) fn new(order: Order, names: &[String]) -> Window {
+        Window { order, part: Part::new(names), outstanding: 0, began: None, spent: None }
+    }
+
+    /// The record of an operation with this intended start, where that lies in the window.
+    #[inline]
+    fn record(&mut self, intended: u64, operation: usize) -> Option<&mut OperationPart> {
+        if self.holds(intended) { self.part.operations.get_mut(operation) } else { None }
+    }
+
+    #[inline]
+    fn holds(&self, at: u64) -> bool {
+        (self.order.begin..self.order.end).contains(&at)
+    }
+
+    pub(super) fn lag(&mut self, intended: u64, lag: u64) {
+        if self.holds(intended) {
+            self.part.send_lag.record(lag);
+        }
+    }
+
+    pub(super) fn unsent(&mut self, intended: u64) {
+        if self.holds(intended) {
+            self.part.counts.intended += 1;
+            self.part.counts.unsent += 1;
+        }
+    }
+
+    pub(super) fn begun(&mut self, intended: u64, operation: usize) {
+        if let Some(record) = self.record(intended, operation) {
+            record.intended += 1;
+            self.part.counts.intended += 1;
+            self.outstanding += 1;
+        }
+    }
+
+    /// An operation has ended. Loops beside users are recorded, but nobody waits for them.
+    pub(super) fn ended(
+        &mut self,
+        (intended, operation): (u64, usize),
+        role: Role,
+        latency: Result<(u64, u64), Failure>,
+    ) {
+        let Some(record) = self.record(intended, operation) else { return };
+        match latency {
+            Ok((raw, corrected)) => {
+                record.raw.record(raw);
+                if matches!(role, Role::Open | Role::User) {
+                    record.corrected.record(corrected);
+                }
+            }
+            Err(why) => record.failures[why as usize] += 1,
+        }
+        self.part.counts.ended += 1;
+        if !matches!(role, Role::Follow { .. }) {
+            self.outstanding = self.outstanding.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn delayed(&mut self, now: u64, operation: usize, delay: u64) {
+        if let Some(record) = self.record(now, operation) {
+            record.delay.record(delay);
+        }
+    }
+
+    /// Looks at the clock; the part, once the window is complete or has been waited for long enough.
+    fn look(&mut self, now: u64) -> Option<(u64, Part)> {
+        if now >= self.order.begin && self.began.is_none() {
+            self.began = Some((epoll::thread_cpu_ns(), now));
+        }
+        if now < self.order.end {
+            return None;
+        }
+        if let (None, Some((cpu, at))) = (self.spent, self.began) {
+            let cpu_ns = epoll::thread_cpu_ns() - cpu;
+            self.spent = Some(ThreadPart { cpu: None, cpu_ns, wall_ns: (now - at).max(1) });
+        }
+        if self.outstanding > 0 && now < self.order.close {
+            return None;
+        }
+        let mut part = std::mem::take(&mut self.part);
+        part.threads.extend(self.spent);
+        part.counts.unfinished = self.outstanding;
+        part.elapsed_ns = self.order.end - self.order.begin;
+        Some((self.order.id, part))
+    }
+}
+
+impl Worker<'_> {
+    /// Hears of the dial's orders, changes the level when that is due, and hands over a window that is complete.
+    pub(super) fn heed_dial(&mut self) {
+        let Some(listener) = &mut self.listener else { return };
+        if let Some(order) = listener.listen(self.flying) {
+            self.window = Some(Box::new(Window::new(order, &self.scenario.operation_names())));
+        }
+        while let Some((at, level)) = listener.due(self.now) {
+            if let Some(starts) = &mut self.starts {
+                let at_s = at as f64 / 1e9;
+                self.next_start = starts.change(at_s, level).unwrap_or(u64::MAX);
+            }
+        }
+        if let Some(window) = &mut self.window
+            && let Some((id, part)) = window.look(self.now)
+        {
+            self.window = None;
+            listener.tell(id, part);
+        }
+        self.hire_users();
+    }
+
+    /// Users who are wanted for the first time begin somewhere in their cycle.
+    fn hire_users(&mut self) {
+        if !matches!(self.engine.load.drive, crate::load::Drive::Users { .. }) {
+            return;
+        }
+        let Some((level, hired)) = self.listener.as_ref().map(|listener| (listener.level, listener.hired)) else {
+            return;
+        };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+        let wanted = level.ceil() as u64;
+        let (shard, shards) = (self.shard, self.shards);
+        for number in (hired..wanted).filter(|number| number % shards == shard) {
+            let actor = self.hire(Role::User, number);
+            self.rouse(actor);
+        }
+        if let Some(listener) = &mut self.listener {
+            listener.hired = hired.max(wanted);
+        }
+    }
+
+    /// A user begins after a part of a cycle that is drawn: many who are wanted at once do not come at once.
+    pub(super) fn rouse(&mut self, index: u32) {
+        let cycle = self.scenario.cycle.map_or(0, |cycle| cycle.mean.0);
+        let number = self.actors[index as usize].number;
+        let mut draw = Rng::stream(self.engine.load.seed ^ 0x5eed, number);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+        let at = self.now + (draw.uniform() * cycle as f64) as u64;
+        self.actors[index as usize].intended = at;
+        self.sleep_until(index, at);
+    }
+}

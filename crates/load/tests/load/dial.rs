@@ -1,0 +1,118 @@
+//! A load whose level is changed while it runs, and windows of it.
+
+use crate::server::{Then, answer, load, ms, prompt, serve};
+use baremark_load::arrival::Arrival;
+use baremark_load::dial::Dial;
+use baremark_load::load::{Drive, LoadError};
+use baremark_load::profile::Profile;
+use baremark_load::reading::reading;
+use baremark_load::record::Part;
+use baremark_load::scenario::Cycle;
+use baremark_model::qos::{Qos, Reading};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+fn window(dial: &mut Dial, lasting_ms: u64, patience_ms: u64) -> Part {
+    let asked = dial.ask(ms(lasting_ms), ms(patience_ms)).unwrap();
+    dial.collect(asked, &AtomicBool::new(false)).unwrap().unwrap()
+}
+
+fn open(rate: f64) -> Drive {
+    Drive::Open { arrival: Arrival::Constant, profile: Profile::steady(rate) }
+}
+
+fn read(part: &Part, limits: &[&str]) -> Reading {
+    let limits = limits.iter().map(|text| text.parse().unwrap()).collect();
+    reading(part, &Qos { limits, mix: BTreeMap::new() })
+}
+
+/// The intended starts of a constant rate are exact, whatever the machine does: a window of 500 ms at 400/s has 200.
+#[test]
+fn the_rate_follows_the_dial_without_new_connections() {
+    let server = prompt();
+    let mut asked = load(server.address, open(1000.0), 1);
+    asked.threads = 2;
+    asked.timeout = ms(5000);
+    let mut dial = Dial::start(asked).unwrap();
+    assert_eq!(window(&mut dial, 100, 100).counts.intended, 0, "nothing before the first level");
+    for rate in [400_u32, 100, 800] {
+        dial.set(f64::from(rate)).unwrap();
+        thread::sleep(Duration::from_millis(200));
+        let part = window(&mut dial, 500, 2000);
+        let wanted = u64::from(rate) / 2;
+        assert!(part.counts.intended.abs_diff(wanted) <= 2, "{} of {wanted}", part.counts.intended);
+        let reading = read(&part, &["p99<60s", "failures<1%"]);
+        assert!((reading.asked_per_s / f64::from(rate) - 1.0).abs() < 0.05, "{reading:?}");
+        let broken = reading.broken[1].unwrap();
+        assert_eq!((broken.bad, broken.all, part.counts.unfinished), (0, part.counts.intended, 0));
+        assert!(part.threads.len() == 2 && reading.generator_cpu_share.is_some() && part.send_lag.count() > 0);
+    }
+    assert!(dial.drain(ms(5000), &AtomicBool::new(false)).unwrap() && dial.in_flight() == 0);
+    let whole = dial.stop().unwrap();
+    assert!(whole.counts.connections <= 4 && whole.counts.answered > 600, "{:?}", whole.counts);
+}
+
+/// A server that answers nobody ends no operation; those meant to start in the window have broken every limit all the same.
+#[test]
+fn who_never_gets_an_answer_counts() {
+    let open_now = Arc::new(AtomicBool::new(true));
+    let gate = Arc::clone(&open_now);
+    let server = serve(move |_, stream| {
+        while !gate.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        answer(stream, 200, "", "")
+    });
+    let mut asked = load(server.address, open(1000.0), 1);
+    asked.timeout = ms(60_000);
+    let mut dial = Dial::start(asked).unwrap();
+    dial.set(200.0).unwrap();
+    assert_eq!(read(&window(&mut dial, 300, 5000), &["failures<1%"]).failed, 0);
+    open_now.store(false, Ordering::Relaxed);
+    thread::sleep(Duration::from_millis(50));
+    let part = window(&mut dial, 300, 200);
+    assert!(part.counts.unfinished > 50, "{:?}", part.counts);
+    let reading = read(&part, &["p99<10ms"]);
+    let broken = reading.broken[0].unwrap();
+    assert!(broken.bad == broken.all && broken.all == reading.failed && broken.all >= 55, "{reading:?}");
+    assert!(!dial.drain(ms(300), &AtomicBool::new(false)).unwrap(), "four are still on their way");
+    open_now.store(true, Ordering::Relaxed);
+    assert!(dial.drain(ms(30_000), &AtomicBool::new(false)).unwrap(), "until the server wakes");
+}
+
+#[test]
+fn users_come_and_go_with_the_dial() {
+    let server = prompt();
+    let drive = Drive::Users { profile: Profile::steady(60.0) };
+    let mut asked = load(server.address, drive, 1);
+    asked.scenario.set_cycle(Some(Cycle { mean: ms(100), deviation: 0.1, most: 0.5 }));
+    asked.connections = 60;
+    asked.timeout = ms(10_000);
+    let mut dial = Dial::start(asked).unwrap();
+    for users in [10_u32, 50, 20] {
+        dial.set(f64::from(users)).unwrap();
+        thread::sleep(Duration::from_millis(400));
+        let part = window(&mut dial, 1000, 3000);
+        // Each begins ten operations a second.
+        let intended = part.counts.intended as f64 / f64::from(users);
+        assert!((8.0..12.0).contains(&intended), "{intended} by each of {users}");
+    }
+    assert!(matches!(dial.set(61.0), Err(LoadError::Refused { .. })));
+}
+
+#[test]
+fn a_dial_refuses_what_has_no_level_and_says_when_it_is_interrupted() {
+    let server = prompt();
+    assert!(matches!(Dial::start(load(server.address, Drive::Closed, 1)), Err(LoadError::Refused { .. })));
+    let slow = serve(|_, _| {
+        thread::sleep(Duration::from_millis(100));
+        Then::Close
+    });
+    let mut dial = Dial::start(load(slow.address, open(50.0), 1)).unwrap();
+    assert!(dial.set(-1.0).is_err() && dial.set(f64::NAN).is_err());
+    let asked = dial.ask(ms(60_000), ms(100)).unwrap();
+    assert_eq!(dial.collect(asked, &AtomicBool::new(true)).unwrap(), None);
+}

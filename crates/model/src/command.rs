@@ -1,0 +1,486 @@
+//! Any external program as a workload: what a study says of it in `[command]`.
+//!
+//! The study defines the parameters and the metrics, so the descriptor of such a workload is made from the study instead
+//! of standing in this program. An arm carries the whole description among its parameters; its texts hold placeholders,
+//! which the agent fills in at the site. No text ever passes through a shell.
+
+use crate::arm::{ExecutorKind, ResolvedArm};
+use crate::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use crate::knob::Misfit;
+use crate::machine::Isa;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// The workload's kind, the study's section, and the key under which an arm carries the program.
+pub const KIND: &str = "command";
+
+/// Placeholders that every program has beside its own parameters.
+pub const GIVEN: &[(&str, &str)] = &[
+    ("ranks", "the CPUs that the program may use, their number"),
+    ("folder", "the program's private working folder"),
+    ("port", "a TCP port that was free on loopback a moment ago, the same throughout a run of the program"),
+    ("seed", "a number that differs from trial to trial and not between runs of one study"),
+];
+
+/// Which of several matches of a metric counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Take {
+    /// There must be just one.
+    Only,
+    /// The first.
+    First,
+    /// The last.
+    Last,
+    /// All, added up.
+    Sum,
+    /// The mean of all.
+    Mean,
+    /// The least.
+    Least,
+    /// The greatest.
+    Most,
+}
+
+impl Take {
+    /// The words of a study, in the order of the variants.
+    pub const WORDS: &'static [&'static str] = &["only", "first", "last", "sum", "mean", "least", "most"];
+
+    /// From a word of a study.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        let all = [Take::Only, Take::First, Take::Last, Take::Sum, Take::Mean, Take::Least, Take::Most];
+        Self::WORDS.iter().zip(all).find(|(name, _)| **name == word).map(|(_, take)| take)
+    }
+}
+
+/// How a metric is found in a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finder {
+    /// A regular expression whose group `value` is the number.
+    Regex(String),
+    /// A JSON pointer (RFC 6901) to the number, in which a `*` stands for every member of an array or object.
+    Json(String),
+}
+
+/// One metric of a program: its row of the descriptor, and where its value is found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// The metric's key.
+    pub key: String,
+    /// The unit, as printed.
+    pub unit: String,
+    /// Which way is better.
+    pub better: Better,
+    /// One sentence for people.
+    pub help: String,
+    /// Where it stands: `stdout`, `stderr`, or a file that the program writes into its folder.
+    pub from: String,
+    /// How it is found there.
+    pub finder: Finder,
+    /// Which of several matches counts.
+    pub take: Take,
+    /// By what the number is multiplied to be in the unit.
+    pub scale: f64,
+    /// By what it is divided: a number, or a placeholder such as `{steps}`; empty for nothing.
+    pub per: String,
+    /// Whether a run without it counts.
+    pub optional: bool,
+}
+
+/// When a run of a program counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Success {
+    /// Exit codes that mean success.
+    pub exit: Vec<u64>,
+    /// Regular expressions that must match in `from`.
+    pub present: Vec<String>,
+    /// Regular expressions that must not match in `from`.
+    pub absent: Vec<String>,
+    /// Where they are looked for: `output` (both streams), `stdout`, `stderr`, or a file in the folder.
+    pub from: String,
+}
+
+/// A program that runs beside the measured one, such as the server that it talks to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beside {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// A regular expression in its output that says that it is ready; empty where it is ready at once.
+    pub ready: String,
+}
+
+/// A parameter that a study declares for its program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Declared {
+    /// Its key: a placeholder `{key}` in the program's texts.
+    pub key: String,
+    /// Its default: a count, a text or a switch, which also says what it takes.
+    pub default: Value,
+    /// What `--quick` takes instead.
+    pub quick: Option<Value>,
+}
+
+/// An external program as a study describes it. Texts hold placeholders.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Programs that are run before it in the same folder, not measured.
+    pub prepare: Vec<Vec<String>>,
+    /// A program that runs meanwhile.
+    pub beside: Option<Beside>,
+    /// Files that are put into the folder, by name: their text.
+    pub files: BTreeMap<String, String>,
+    /// Environment variables. Nothing else is passed on but a search path and what `inherit` names.
+    pub environment: BTreeMap<String, String>,
+    /// Environment variables that are passed on from the agent, where it has them.
+    pub inherit: Vec<String>,
+    /// Programs that must be there, each with the Debian package that has it.
+    pub needs: BTreeMap<String, String>,
+    /// The instruction set without which the program cannot run.
+    pub instruction_set: Option<Isa>,
+    /// The most that is kept of each output stream.
+    pub output_limit_bytes: u64,
+    /// When a run counts.
+    pub success: Success,
+    /// Its metrics; the first is the headline's.
+    pub metrics: Vec<Reading>,
+    /// Its parameters.
+    pub parameters: Vec<Declared>,
+}
+
+impl Program {
+    /// Every text that may hold placeholders, with the key of `[command]` under which it stands.
+    pub fn texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let argv = self.argv.iter().map(|text| ("argv", text));
+        let prepare = self.prepare.iter().flatten().map(|text| ("prepare", text));
+        let beside = self.beside.iter().flat_map(|beside| &beside.argv).map(|text| ("beside", text));
+        let files = self.files.values().map(|text| ("files", text));
+        let environment = self.environment.values().map(|text| ("environment", text));
+        let per = self.metrics.iter().map(|reading| ("metrics", &reading.per));
+        let texts = argv.chain(prepare).chain(beside).chain(files).chain(environment).chain(per);
+        texts.map(|(key, text)| (key, text.as_str()))
+    }
+
+    /// Whether `key` is a placeholder of this program.
+    #[must_use]
+    pub fn has_placeholder(&self, key: &str) -> bool {
+        GIVEN.iter().any(|(given, _)| *given == key) || self.parameters.iter().any(|declared| declared.key == key)
+    }
+}
+
+/// `text` with every placeholder `{key}` replaced by what `value` gives for it. `${key}` is left alone, since it is some
+/// other program's; `{{key}` is a literal `{key}`.
+///
+/// # Errors
+/// The first key for which `value` gives nothing.
+pub fn fill(text: &str, mut value: impl FnMut(&str) -> Option<String>) -> Result<String, String> {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(open) = rest.find('{') {
+        let (before, from) = rest.split_at(open);
+        filled.push_str(before);
+        let doubled = from.starts_with("{{") && placeholder(&from[1..]).is_some();
+        match placeholder(from) {
+            _ if doubled => {
+                let key = placeholder(&from[1..]).unwrap_or_default();
+                filled.push_str(&from[1..key.len() + 3]);
+                rest = &from[key.len() + 3..];
+            }
+            Some(key) if !before.ends_with('$') => {
+                filled.push_str(&value(key).ok_or_else(|| key.to_owned())?);
+                rest = &from[key.len() + 2..];
+            }
+            _ => {
+                filled.push('{');
+                rest = &from[1..];
+            }
+        }
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+/// The key of the placeholder with which `text` begins.
+fn placeholder(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix('{')?;
+    let key = &inner[..inner.find('}')?];
+    let word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    (key.bytes().next()?.is_ascii_lowercase() && key.bytes().all(word)).then_some(key)
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+/// How long a run of a program may take: a knob that every workload which runs programs has, by which the lab knows how
+/// long it must wait.
+pub const TIMEOUT: Knob = Knob {
+    key: "timeout",
+    kind: Kind::Time { min: SECOND, max: 168 * 3600 * SECOND },
+    default: Default::Typed("10 min"),
+    help: "how long one run of the program may take, its preparation apart, before it is ended with all that it started",
+};
+
+/// Keys of `[command]` that take one value.
+pub const COMMAND: &[Knob] = &[
+    Knob {
+        key: "argv",
+        kind: Kind::Words,
+        default: Default::Required,
+        help: "the program and its arguments, each a text of its own; no shell is involved",
+    },
+    Knob {
+        key: "output_limit",
+        kind: Kind::Size { min: 4096, max: 16 << 20 },
+        default: Default::Typed("1 MiB"),
+        help: "the most that is kept of each output stream; of a longer one the beginning and the end",
+    },
+    Knob {
+        key: "inherit",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "environment variables that are passed on; PATH is always, and HOME is the folder",
+    },
+    Knob {
+        key: "instruction_set",
+        kind: Kind::Choice(&["baseline", "avx2", "avx512"]),
+        default: Default::Derived("any"),
+        help: "the instruction set without which the program cannot run",
+    },
+];
+
+/// Keys of `[command.success]`.
+pub const SUCCESS: &[Knob] = &[
+    Knob {
+        key: "exit",
+        kind: Kind::Count { min: 0, max: 255 },
+        default: Default::Typed("0"),
+        help: "the exit code that means success, or a list of them",
+    },
+    Knob {
+        key: "present",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "regular expressions that must match",
+    },
+    Knob {
+        key: "absent",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "regular expressions that must not match",
+    },
+    Knob {
+        key: "from",
+        kind: Kind::Text,
+        default: Default::Typed("output"),
+        help: "where they are looked for: output (both streams), stdout, stderr, or a file that the program writes",
+    },
+];
+
+/// Keys of `[command.beside]`.
+pub const BESIDE: &[Knob] = &[
+    Knob {
+        key: "argv",
+        kind: Kind::Words,
+        default: Default::Required,
+        help: "a program that runs beside the measured one, such as the server that it talks to, and its arguments",
+    },
+    Knob {
+        key: "ready",
+        kind: Kind::Text,
+        default: Default::Derived("ready at once"),
+        help: "a regular expression in its output that says that it is ready",
+    },
+];
+
+/// Keys of `[command.metrics.NAME]`; `[command.reading]` gives defaults for those from `from` on.
+pub const READING: &[Knob] = &[
+    Knob { key: "unit", kind: Kind::Text, default: Default::Required, help: "the unit, as printed" },
+    Knob {
+        key: "better",
+        kind: Kind::Choice(&["higher", "lower"]),
+        default: Default::Required,
+        help: "which way is better; of copies that run together, what is higher is added up and what is lower averaged",
+    },
+    Knob { key: "help", kind: Kind::Text, default: Default::Typed(""), help: "what it is, in one sentence" },
+    Knob {
+        key: "from",
+        kind: Kind::Text,
+        default: Default::Typed("stdout"),
+        help: "where it stands: stdout, stderr, or a file that the program writes into its folder",
+    },
+    Knob {
+        key: "regex",
+        kind: Kind::Text,
+        default: Default::Derived("json is given instead"),
+        help: "a regular expression whose group (?<value>...) is the number; {key} in it is the metric's name",
+    },
+    Knob {
+        key: "json",
+        kind: Kind::Text,
+        default: Default::Derived("regex is given instead"),
+        help: "a JSON pointer to the number, such as /jobs/0/read/iops; * is every member",
+    },
+    Knob {
+        key: "take",
+        kind: Kind::Choice(Take::WORDS),
+        default: Default::Typed("only"),
+        help: "which of several matches counts",
+    },
+    Knob {
+        key: "scale",
+        kind: Kind::Text,
+        default: Default::Typed("1"),
+        help: "by what the number is multiplied to be in the unit, such as \"1e-3\"",
+    },
+    Knob {
+        key: "per",
+        kind: Kind::Text,
+        default: Default::Typed(""),
+        help: "by what the number is divided: a number, or a parameter such as {steps}",
+    },
+    Knob {
+        key: "optional",
+        kind: Kind::Switch,
+        default: Default::Typed("false"),
+        help: "whether a run counts that does not have it",
+    },
+];
+
+/// The keys of [`READING`] that may stand in `[command.reading]`.
+pub const READING_DEFAULTS: &[&str] = &["from", "regex", "json", "take", "scale", "per", "optional"];
+
+/// Wall time of the measured program.
+pub const WALL: Metric = Metric {
+    key: "wall_s",
+    unit: "s",
+    better: Better::Lower,
+    together: Together::Most,
+    help: "from the program's start to its end",
+};
+/// Processor time of the measured program.
+pub const CPU: Metric = Metric {
+    key: "cpu_s",
+    unit: "s",
+    better: Better::Lower,
+    together: Together::Sum,
+    help: "processor time, user and system, of the program and of all that it waited for",
+};
+
+const PROGRAM: Knob = Knob {
+    key: KIND,
+    kind: Kind::Text,
+    default: Default::Derived("the section [command]"),
+    help: "the program, which is described in the section [command]",
+};
+
+static BARE_METRICS: [Metric; 2] = [WALL, CPU];
+
+/// The workload as far as it is known without a study.
+pub static BARE: Descriptor = Descriptor {
+    kind: KIND,
+    help: "any external program; the section [command] says how it is run and where its metrics stand",
+    source: "the study",
+    parameters: &[PROGRAM, TIMEOUT],
+    metrics: &BARE_METRICS,
+    footprint: None,
+    executors: &[ExecutorKind::Direct],
+    quick: &[],
+    check,
+};
+
+/// The program that an arm carries.
+#[must_use]
+pub fn of_arm(arm: &ResolvedArm) -> Option<&Program> {
+    match arm.parameters.get(KIND) {
+        Some(Value::Program(program)) => Some(program),
+        _ => None,
+    }
+}
+
+fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
+    match of_arm(arm) {
+        Some(_) => Ok(()),
+        None => Err(Misfit {
+            what: "'command' names no program".to_owned(),
+            remedy: "describe it in a section [command] with argv = [\"program\", \"argument\"]".to_owned(),
+        }),
+    }
+}
+
+/// The descriptor of a workload that is this program. It lives as long as the process, once for each program.
+#[must_use]
+pub fn descriptor(program: &Program) -> &'static Descriptor {
+    static KNOWN: Mutex<Vec<(Program, &'static Descriptor)>> = Mutex::new(Vec::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, found)) = known.iter().find(|(known, _)| known == program) {
+        return found;
+    }
+    let made: &'static Descriptor = Box::leak(Box::new(made(program)));
+    known.push((program.clone(), made));
+    made
+}
+
+fn made(program: &Program) -> Descriptor {
+    let knobs = program.parameters.iter().map(|declared| Knob {
+        key: leak(&declared.key),
+        kind: match declared.default {
+            Value::Count(_) => Kind::Count { min: 0, max: u64::MAX },
+            Value::Switch(_) => Kind::Switch,
+            _ => Kind::Text,
+        },
+        default: Default::Typed(leak(&declared.default.to_string())),
+        help: "a parameter that the study declares",
+    });
+    let readings = program.metrics.iter().map(|reading| Metric {
+        key: leak(&reading.key),
+        unit: leak(&reading.unit),
+        better: reading.better,
+        // A program says no more of its metrics: several copies of it do the work of all at the cost of each.
+        together: match reading.better {
+            Better::Higher => Together::Sum,
+            Better::Lower => Together::Mean,
+        },
+        help: leak(&reading.help),
+    });
+    let quick = program
+        .parameters
+        .iter()
+        .filter_map(|declared| declared.quick.as_ref().map(|quick| (leak(&declared.key), leak(&quick.to_string()))));
+    Descriptor {
+        parameters: Vec::leak([PROGRAM, TIMEOUT].into_iter().chain(knobs).collect()),
+        metrics: Vec::leak(readings.chain(BARE_METRICS).collect()),
+        quick: Vec::leak(quick.collect()),
+        ..BARE
+    }
+}
+
+fn leak(text: &str) -> &'static str {
+    String::leak(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(text: &str) -> Result<String, String> {
+        fill(text, |key| (key == "threads").then(|| "4".to_owned()))
+    }
+
+    #[test]
+    fn placeholders_are_filled_and_what_belongs_to_other_programs_is_left() {
+        assert_eq!(filled("--threads={threads}").as_deref(), Ok("--threads=4"));
+        let foreign = "run ${steps} {\"a\": {\"b\": 1}} x{3} {A} {} { print } {";
+        assert_eq!(filled(foreign).as_deref(), Ok(foreign));
+        assert_eq!(filled("{{threads} {threads}{threads}").as_deref(), Ok("{threads} 44"));
+        assert_eq!(filled("{thread}"), Err("thread".to_owned()));
+    }
+
+    #[test]
+    fn a_literal_brace_is_written_as_two() {
+        assert_eq!(filled("{{print}").as_deref(), Ok("{print}"));
+        assert_eq!(filled("{{{threads}").as_deref(), Ok("{{threads}"));
+    }
+}

@@ -1,0 +1,91 @@
+//! The seam of jobs: work that needs an operating system and is run as a whole.
+//!
+//! A [`Workload`](crate::seam::Workload) is a loop over memory that an executor enters; a job is programs, processes and
+//! sockets. It is run once in each phase of a trial and times itself at the site, so that neither its preparation nor the
+//! agent's own work counts. Only the executor `direct` runs jobs: a microVM has no operating system.
+
+use crate::arm::ResolvedArm;
+use crate::descriptor::Descriptor;
+use crate::seam::{Sample, WorkloadError};
+use std::path::Path;
+use std::time::Duration;
+
+/// What a job finds at its site.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'s> {
+    /// The program that keeps the job's processes, called with the argument `keep`: this one.
+    pub keeper: &'s Path,
+    /// The CPUs that the job may use.
+    pub cpus: &'s [usize],
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// How long a job lasts that can choose.
+    pub phase: Duration,
+}
+
+/// One run of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobRun {
+    /// Its metrics.
+    pub samples: Vec<Sample>,
+    /// What was checked, in words.
+    pub checked: String,
+    /// What a reader should know though the run counts.
+    pub flags: Vec<String>,
+}
+
+/// Why a job gave no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JobError {
+    /// A parameter is out of the range that the job can do.
+    #[error(transparent)]
+    Parameter(#[from] WorkloadError),
+    /// The site lacks something.
+    #[error("{what}; {remedy}")]
+    Missing {
+        /// What it lacks.
+        what: String,
+        /// What would help.
+        remedy: String,
+    },
+    /// It ran and did not do what it should have.
+    #[error("{what}{}", said(log))]
+    Failed {
+        /// What went wrong.
+        what: String,
+        /// The last lines that it wrote, oldest first.
+        log: Vec<String>,
+    },
+}
+
+impl JobError {
+    /// A failure without a log.
+    pub fn failed(what: impl ToString) -> Self {
+        JobError::Failed { what: what.to_string(), log: Vec::new() }
+    }
+}
+
+fn said(log: &[String]) -> String {
+    if log.is_empty() { String::new() } else { format!("; its last words:\n    {}", log.join("\n    ")) }
+}
+
+/// Work that is run as a whole.
+pub trait Job: Sync {
+    /// Its parameters, metrics and needs.
+    fn descriptor(&self) -> &'static Descriptor;
+
+    /// Looks whether it can run at this site and makes ready what all its runs share.
+    ///
+    /// # Errors
+    /// What is missing, or which parameter cannot be.
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError>;
+}
+
+/// A job that can be run. Dropping it leaves no process and no file behind.
+pub trait ReadyJob {
+    /// Runs it once, from the same state each time.
+    ///
+    /// # Errors
+    /// When it did not come to a result that is right.
+    fn run(&mut self) -> Result<JobRun, JobError>;
+}

@@ -1,0 +1,268 @@
+//! Where ranks and their memory are put: levels that a study names, made into CPUs and nodes of a given machine.
+//!
+//! Pure: the topology is handed in, so that a plan can say what a machine cannot do before anything runs, and the agent at
+//! the site, whose machine may be another, resolves the same levels by the same rules. A level that would only repeat
+//! another one here is not run under a second name: it is absent, with that reason.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Which CPUs the ranks get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// Pinned in the order of the CPUs' numbers.
+    #[default]
+    Numbered,
+    /// Not pinned: the operating system moves them as it likes.
+    Os,
+    /// Pinned as near to each other as they fit: threads of a core, cores of a node, nodes of a socket.
+    Compact,
+    /// Pinned as far apart as they can be: sockets in turn, nodes in turn, cores in turn, second threads last.
+    Spread,
+    /// Pinned compactly inside the first socket.
+    OneSocket,
+    /// Pinned compactly, one rank a core: as if the machine had no second threads.
+    SmtOff,
+}
+
+impl Placement {
+    /// All of them as a study types them, in the order of the variants.
+    pub const WORDS: &'static [&'static str] = &["numbered", "os", "compact", "spread", "one-socket", "smt-off"];
+
+    /// From the word of a study.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        use Placement::{Compact, Numbered, OneSocket, Os, SmtOff, Spread};
+        [Numbered, Os, Compact, Spread, OneSocket, SmtOff].into_iter().find(|placement| placement.to_string() == word)
+    }
+
+    /// Whether each rank keeps to one CPU.
+    #[must_use]
+    pub fn pins(self) -> bool {
+        self != Placement::Os
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::WORDS[*self as usize])
+    }
+}
+
+/// On which nodes a rank's part of the memory lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryPolicy {
+    /// Each rank touches its own part first; the kernel's own policy decides, which is the rank's node where it has room.
+    #[default]
+    FirstTouch,
+    /// Bound to the rank's node.
+    Local,
+    /// Bound to a node that is not the rank's.
+    Remote,
+    /// Page by page over all nodes that have memory.
+    Interleave,
+}
+
+impl MemoryPolicy {
+    /// All of them as a study types them, in the order of the variants.
+    pub const WORDS: &'static [&'static str] = &["first-touch", "local", "remote", "interleave"];
+
+    /// From the word of a study.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        use MemoryPolicy::{FirstTouch, Interleave, Local, Remote};
+        [FirstTouch, Local, Remote, Interleave].into_iter().find(|policy| policy.to_string() == word)
+    }
+}
+
+impl fmt::Display for MemoryPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::WORDS[*self as usize])
+    }
+}
+
+/// Where an arm's ranks and pages were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Placed {
+    /// The CPU of each rank, pinned and read back; empty where ranks were not pinned.
+    pub cpus: Vec<usize>,
+    /// Pages that were looked at, by the node on which they lie; empty where the kernel does not tell.
+    pub pages_by_node: BTreeMap<u64, u64>,
+    /// Pages of them that lie on the node of the rank whose part they are.
+    pub pages_local: u64,
+}
+
+/// One CPU that is online and may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// Its number.
+    pub cpu: usize,
+    /// Its package's number.
+    pub socket: usize,
+    /// Its node's number; 0 where the kernel tells of no nodes.
+    pub node: usize,
+    /// The smallest number among the online threads of its core: unique in the machine.
+    pub core: usize,
+}
+
+/// The CPUs and nodes that a process may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// The CPUs, by number.
+    pub cpus: Vec<Cpu>,
+    /// The nodes that have memory which may be used, by number; numbers may have gaps.
+    pub memory_nodes: Vec<usize>,
+}
+
+impl Topology {
+    /// CPUs of which nothing is known: each a core of one socket and one node.
+    #[must_use]
+    pub fn flat(cpus: &[usize]) -> Self {
+        let cpus = cpus.iter().map(|&cpu| Cpu { cpu, socket: 0, node: 0, core: cpu }).collect();
+        Topology { cpus, memory_nodes: vec![0] }
+    }
+
+    /// The CPUs for `ranks` ranks, in their order.
+    ///
+    /// # Errors
+    /// Why this machine cannot place them so.
+    pub fn place(&self, placement: Placement, ranks: usize) -> Result<Vec<usize>, String> {
+        if ranks > self.cpus.len() {
+            return Err(format!("{ranks} ranks need a CPU each, and this process may use {}", self.cpus.len()));
+        }
+        let sockets = distinct(self.cpus.iter().map(|cpu| cpu.socket));
+        let cores = distinct(self.cpus.iter().map(|cpu| cpu.core));
+        let mut order = match placement {
+            Placement::Numbered | Placement::Os => self.cpus.iter().map(|cpu| cpu.cpu).collect(),
+            Placement::Compact => self.compact(|_| true),
+            Placement::Spread => self.spread(),
+            Placement::OneSocket if sockets.len() < 2 => {
+                return Err("all CPUs here are of one socket: one-socket is compact".to_owned());
+            }
+            Placement::OneSocket => self.compact(|cpu| cpu.socket == sockets[0]),
+            Placement::SmtOff if cores.len() == self.cpus.len() => {
+                return Err("no core here has a second thread: smt-off is compact".to_owned());
+            }
+            Placement::SmtOff => self.compact(|cpu| cpu.cpu == cpu.core),
+        };
+        if ranks > order.len() {
+            return Err(format!("{ranks} ranks need a CPU each, and {placement} leaves {}", order.len()));
+        }
+        order.truncate(ranks);
+        if placement == Placement::Spread && order == self.compact(|_| true)[..ranks] {
+            return Err(format!("{ranks} ranks have the same CPUs here spread and compact"));
+        }
+        Ok(order)
+    }
+
+    /// The node of a CPU; `None` for one that may not be used.
+    #[must_use]
+    pub fn node_of(&self, cpu: usize) -> Option<usize> {
+        self.cpus.iter().find(|of| of.cpu == cpu).map(|of| of.node)
+    }
+
+    /// The nodes on which the memory of a rank on `node` is put; empty where the kernel's own policy decides.
+    ///
+    /// # Errors
+    /// Why this machine cannot put it so.
+    pub fn nodes_for(&self, policy: MemoryPolicy, node: usize) -> Result<Vec<usize>, String> {
+        let nodes = &self.memory_nodes;
+        match policy {
+            MemoryPolicy::FirstTouch => Ok(Vec::new()),
+            MemoryPolicy::Local if nodes.contains(&node) => Ok(vec![node]),
+            MemoryPolicy::Local => Err(format!("node {node} has no memory that may be used")),
+            MemoryPolicy::Remote | MemoryPolicy::Interleave if nodes.len() < 2 => {
+                Err(format!("there is one NUMA node with memory here: {policy} needs two"))
+            }
+            MemoryPolicy::Interleave => Ok(nodes.clone()),
+            MemoryPolicy::Remote => {
+                let after = nodes.iter().position(|&other| other > node).unwrap_or(0);
+                let found = nodes.iter().cycle().skip(after).find(|&&other| other != node);
+                Ok(found.copied().into_iter().collect())
+            }
+        }
+    }
+
+    /// Why this machine cannot run `ranks` ranks so; `None` where it can.
+    #[must_use]
+    pub fn lacks(&self, placement: Placement, policy: MemoryPolicy, ranks: usize) -> Option<String> {
+        let cpus = match self.place(placement, ranks) {
+            Ok(cpus) => cpus,
+            Err(why) => return Some(why),
+        };
+        if policy != MemoryPolicy::FirstTouch && !placement.pins() {
+            return Some(format!("memory = {policy} is of a rank's node, and ranks that nobody pins have none"));
+        }
+        cpus.iter().find_map(|&cpu| self.nodes_for(policy, self.node_of(cpu).unwrap_or(0)).err())
+    }
+
+    fn compact(&self, keep: impl Fn(&Cpu) -> bool) -> Vec<usize> {
+        let mut cpus: Vec<Cpu> = self.cpus.iter().copied().filter(|cpu| keep(cpu)).collect();
+        cpus.sort_by_key(|cpu| (cpu.socket, cpu.node, cpu.core, cpu.cpu));
+        cpus.into_iter().map(|cpu| cpu.cpu).collect()
+    }
+
+    fn spread(&self) -> Vec<usize> {
+        let rank_of = |all: Vec<usize>, one: usize| all.iter().position(|&other| other == one).unwrap_or(0);
+        let key = |cpu: &Cpu| {
+            let of_core = self.cpus.iter().filter(|other| other.core == cpu.core);
+            let of_node = self.cpus.iter().filter(|other| other.node == cpu.node && other.socket == cpu.socket);
+            let of_socket = self.cpus.iter().filter(|other| other.socket == cpu.socket);
+            let thread = rank_of(distinct(of_core.map(|other| other.cpu)), cpu.cpu);
+            let core = rank_of(distinct(of_node.map(|other| other.core)), cpu.core);
+            let node = rank_of(distinct(of_socket.map(|other| other.node)), cpu.node);
+            (thread, core, node, cpu.socket)
+        };
+        let mut cpus = self.cpus.clone();
+        cpus.sort_by_cached_key(key);
+        cpus.into_iter().map(|cpu| cpu.cpu).collect()
+    }
+}
+
+/// Each value once, ascending.
+fn distinct(values: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut values: Vec<usize> = values.collect();
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_levels_are_one() {
+        for word in Placement::WORDS {
+            assert_eq!(Placement::from_word(word).expect("a level").to_string(), *word);
+            assert_eq!(serde_json::to_value(Placement::from_word(word)).expect("JSON"), *word);
+        }
+        for word in MemoryPolicy::WORDS {
+            assert_eq!(MemoryPolicy::from_word(word).expect("a level").to_string(), *word);
+            assert_eq!(serde_json::to_value(MemoryPolicy::from_word(word)).expect("JSON"), *word);
+        }
+        assert_eq!((Placement::from_word("near"), MemoryPolicy::from_word("far")), (None, None));
+    }
+
+    #[test]
+    fn a_machine_of_one_node_says_what_it_lacks() {
+        let machine = Topology::flat(&[0, 1]);
+        let why = |placement, policy, ranks| machine.lacks(placement, policy, ranks).expect("a reason");
+        let (numbered, first) = (Placement::Numbered, MemoryPolicy::FirstTouch);
+        assert_eq!(why(Placement::OneSocket, first, 2), "all CPUs here are of one socket: one-socket is compact");
+        assert_eq!(why(Placement::SmtOff, first, 2), "no core here has a second thread: smt-off is compact");
+        assert_eq!(why(Placement::Spread, first, 2), "2 ranks have the same CPUs here spread and compact");
+        assert_eq!(why(numbered, first, 3), "3 ranks need a CPU each, and this process may use 2");
+        assert_eq!(why(numbered, MemoryPolicy::Remote, 1), "there is one NUMA node with memory here: remote needs two");
+        assert_eq!(
+            why(Placement::Os, MemoryPolicy::Local, 1),
+            "memory = local is of a rank's node, and ranks that nobody pins have none"
+        );
+        assert_eq!(machine.lacks(Placement::Os, first, 2), None);
+        assert_eq!(machine.lacks(Placement::Compact, MemoryPolicy::Local, 2), None);
+    }
+}

@@ -1,0 +1,281 @@
+//! `command`: any external program, as its study describes it.
+//!
+//! Every run has a fresh folder: files are put, what prepares it runs unmeasured, what runs beside it becomes ready, then
+//! the program is timed. A run that does not succeed by the study's own rules, or lacks a metric, is no result.
+
+use crate::keeper::{End, Outcome, Task, find_program};
+use crate::reading;
+use crate::workshop::{self, Workshop, badly_ended, ended_well, in_words, last_words};
+use baremark_kernels::isa;
+use baremark_model::arm::ResolvedArm;
+use baremark_model::command::{self, Program, Reading, TIMEOUT};
+use baremark_model::descriptor::{Descriptor, Value};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::seam::{Sample, WorkloadError};
+use regex_lite::Regex;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::net::{Ipv4Addr, TcpListener};
+
+/// How long what runs beside a program may take to become ready.
+const READY_LIMIT_NS: u64 = 60_000_000_000;
+
+/// What every program takes for a seed: it fits into 31 bits.
+const LARGEST_SEED: u64 = (1 << 31) - 1;
+
+/// Any external program.
+#[derive(Clone, Copy, Debug)]
+pub struct Command;
+
+impl Job for Command {
+    fn descriptor(&self) -> &'static Descriptor {
+        &command::BARE
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let refused = |value: &str, why: &str| WorkloadError::Parameter {
+            key: command::KIND.to_owned(),
+            value: value.to_owned(),
+            why: why.to_owned(),
+        };
+        let program =
+            command::of_arm(arm).ok_or_else(|| refused("(not set)", "describe it in the section [command]"))?;
+        needs(program)?;
+        Ok(Box::new(Ready { program, arm, around, timeout_ns: timeout_ns(arm) }))
+    }
+}
+
+/// How long a run may take.
+pub fn timeout_ns(arm: &ResolvedArm) -> u64 {
+    match arm.parameters.get(TIMEOUT.key) {
+        Some(Value::TimeNs(timeout)) => timeout.0,
+        _ => 600_000_000_000,
+    }
+}
+
+/// Refuses a site that lacks what the program needs.
+fn needs(program: &Program) -> Result<(), JobError> {
+    let path = program.environment.get("PATH").cloned().unwrap_or_else(workshop::search_path);
+    for (needed, package) in &program.needs {
+        missing(needed, package, &path)?;
+    }
+    if let Some(needed) = program.instruction_set
+        && isa::widest() < needed
+    {
+        let what = format!("the program needs {needed:?} and this site has {:?} at most", isa::widest());
+        return Err(JobError::Missing { what, remedy: "run it elsewhere, or take a build for less".to_owned() });
+    }
+    Ok(())
+}
+
+/// Refuses a site that lacks a program.
+///
+/// # Errors
+/// Which it lacks, and the Debian package that has it.
+pub fn missing(program: &str, package: &str, path: &str) -> Result<(), JobError> {
+    if find_program(program, path).is_some() {
+        return Ok(());
+    }
+    let remedy = if package.is_empty() { "install it".to_owned() } else { format!("Debian package {package}") };
+    Err(JobError::Missing { what: format!("program {program} not found at site"), remedy })
+}
+
+struct Ready<'s> {
+    program: &'s Program,
+    arm: &'s ResolvedArm,
+    around: Surroundings<'s>,
+    timeout_ns: u64,
+}
+
+impl ReadyJob for Ready<'_> {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        let mut workshop = Workshop::open(self.around.keeper)?;
+        let texts = Texts { of: self, folder: workshop.folder().to_string_lossy().into_owned(), port: free_port() };
+        for (name, text) in &self.program.files {
+            workshop.put(name, texts.fill(text)?.as_bytes())?;
+        }
+        let set = self.program.environment.iter().map(|(name, text)| Ok((name.clone(), texts.fill(text)?)));
+        let set = set.collect::<Result<BTreeMap<_, _>, JobError>>()?;
+        let environment = workshop::environment(workshop.folder(), &self.program.inherit, set);
+        let task = |argv: &[String], timeout_ns| {
+            Ok::<Task, JobError>(Task {
+                argv: argv.iter().map(|text| texts.fill(text)).collect::<Result<_, _>>()?,
+                environment: environment.clone(),
+                timeout_ns,
+                output_limit_bytes: self.program.output_limit_bytes,
+                cpus: self.around.cpus.to_vec(),
+            })
+        };
+        for argv in &self.program.prepare {
+            let task = task(argv, self.timeout_ns)?;
+            let name = format!("{}, which prepares the program", workshop::name(&task));
+            ended_well(&name, self.timeout_ns, workshop.run(task)?)?;
+        }
+        if let Some(beside) = &self.program.beside {
+            workshop.run_beside(task(&beside.argv, READY_LIMIT_NS)?, &beside.ready)?;
+        }
+        let task = task(&self.program.argv, self.timeout_ns)?;
+        let name = workshop::name(&task);
+        let outcome = workshop.run(task)?;
+        self.judge(&name, &outcome, &workshop)?;
+        let samples = self.samples(&name, &outcome, &workshop, &texts)?;
+        Ok(JobRun { samples, checked: self.checked(&outcome), flags: flags(&outcome) })
+    }
+}
+
+/// The program's texts at this site.
+struct Texts<'r> {
+    of: &'r Ready<'r>,
+    folder: String,
+    port: u16,
+}
+
+impl Texts<'_> {
+    fn fill(&self, text: &str) -> Result<String, JobError> {
+        let value = |key: &str| match key {
+            "ranks" => Some(self.of.around.cpus.len().to_string()),
+            "folder" => Some(self.folder.clone()),
+            "port" => Some(self.port.to_string()),
+            "seed" => Some((self.of.around.seed % LARGEST_SEED).to_string()),
+            _ => self.of.arm.parameters.get(key).map(ToString::to_string),
+        };
+        command::fill(text, value).map_err(|key| {
+            JobError::failed(format!(
+                "nothing fills the placeholder {{{key}}}; use the same version of baremark on both sides"
+            ))
+        })
+    }
+}
+
+/// A port that is free now; 0 at a site without a network, whose programs need none.
+fn free_port() -> u16 {
+    let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|bound| bound.local_addr());
+    bound.map_or(0, |address| address.port())
+}
+
+impl Ready<'_> {
+    /// Refuses a run that did not succeed by the study's own rules.
+    fn judge(&self, name: &str, outcome: &Outcome, workshop: &Workshop) -> Result<(), JobError> {
+        let success = &self.program.success;
+        match outcome.end {
+            End::Exited { code } if success.exit.iter().any(|&good| i32::try_from(good) == Ok(code)) => {}
+            _ => return Err(badly_ended(name, self.timeout_ns, outcome)),
+        }
+        if success.present.is_empty() && success.absent.is_empty() {
+            return Ok(());
+        }
+        let text = self.text(&success.from, outcome, workshop).map_err(|why| failed(name, &why, outcome))?;
+        let matches = |regex: &String| Regex::new(regex).is_ok_and(|regex| regex.is_match(&text));
+        if let Some(regex) = success.present.iter().find(|regex| !matches(regex)) {
+            return Err(failed(name, &format!("'{regex}' must stand in {} and does not", success.from), outcome));
+        }
+        if let Some(regex) = success.absent.iter().find(|regex| matches(regex)) {
+            return Err(failed(name, &format!("'{regex}' must not stand in {} and does", success.from), outcome));
+        }
+        Ok(())
+    }
+
+    /// What stands in one of the program's streams or files.
+    fn text(&self, from: &str, outcome: &Outcome, workshop: &Workshop) -> Result<String, String> {
+        match from {
+            "stdout" => return Ok(outcome.stdout.text.clone()),
+            "stderr" => return Ok(outcome.stderr.text.clone()),
+            "output" => return Ok(format!("{}\n{}", outcome.stdout.text, outcome.stderr.text)),
+            _ => {}
+        }
+        let limit = self.program.output_limit_bytes;
+        let mut bytes = Vec::new();
+        let read =
+            File::open(workshop.folder().join(from)).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
+        match read {
+            Ok(length) if length as u64 > limit => Err(format!("its file {from} has more than {limit} bytes")),
+            Ok(_) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(why) => Err(format!("its file {from}: {why}")),
+        }
+    }
+
+    fn samples(
+        &self,
+        name: &str,
+        outcome: &Outcome,
+        workshop: &Workshop,
+        filled: &Texts<'_>,
+    ) -> Result<Vec<Sample>, JobError> {
+        let mut texts: BTreeMap<&str, Result<String, String>> = BTreeMap::new();
+        let mut samples = Vec::new();
+        for reading in &self.program.metrics {
+            let text = texts.entry(&reading.from).or_insert_with(|| self.text(&reading.from, outcome, workshop));
+            let value = text.clone().and_then(|text| reading::value(reading, &text));
+            match value {
+                Ok(Some(value)) => {
+                    let value = value / divisor(reading, filled)?;
+                    samples.push(Sample { metric: reading.key.clone(), value });
+                }
+                Ok(None) if reading.optional => {}
+                Ok(None) => return Err(failed(name, &lacking(reading, outcome), outcome)),
+                Err(why) => return Err(failed(name, &format!("metric {}: {why}", reading.key), outcome)),
+            }
+        }
+        samples.extend(usual(outcome));
+        Ok(samples)
+    }
+
+    fn checked(&self, outcome: &Outcome) -> String {
+        let rules = self.program.success.present.len() + self.program.success.absent.len();
+        let metrics = self.program.metrics.len();
+        format!("{}, {rules} rules on its output held, {metrics} metrics were asked for", in_words(&outcome.end))
+    }
+}
+
+/// By what a metric's number is divided.
+fn divisor(reading: &Reading, filled: &Texts<'_>) -> Result<f64, JobError> {
+    let text = filled.fill(&reading.per)?;
+    match text.parse::<f64>() {
+        _ if text.is_empty() => Ok(1.0),
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err(JobError::failed(format!("metric {} is per '{text}', which is no number above 0", reading.key))),
+    }
+}
+
+/// The metrics of every program.
+#[must_use]
+pub fn usual(outcome: &Outcome) -> [Sample; 2] {
+    #[expect(clippy::cast_precision_loss, reason = "a run of 104 days is still exact")]
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    [
+        Sample { metric: command::WALL.key.to_owned(), value: seconds(outcome.wall_ns) },
+        Sample { metric: command::CPU.key.to_owned(), value: seconds(outcome.cpu_ns) },
+    ]
+}
+
+fn lacking(reading: &Reading, outcome: &Outcome) -> String {
+    let cut = match reading.from.as_str() {
+        "stdout" => outcome.stdout.cut,
+        "stderr" => outcome.stderr.cut,
+        _ => false,
+    };
+    let why = if cut { ", which was cut; raise output_limit" } else { "" };
+    format!("metric {} stands nowhere in {}{why}", reading.key, reading.from)
+}
+
+fn failed(name: &str, why: &str, outcome: &Outcome) -> JobError {
+    JobError::Failed { what: format!("{name}: {why}"), log: last_words(outcome) }
+}
+
+/// What a reader should know though the run counts.
+fn flags(outcome: &Outcome) -> Vec<String> {
+    let mut flags = Vec::new();
+    for (name, heard) in [("output", &outcome.stdout), ("complaints", &outcome.stderr)] {
+        if heard.cut {
+            flags.push(format!("the program's {name} were longer than the limit, and the middle was not kept"));
+        }
+    }
+    if !outcome.left.is_empty() {
+        let mut names = outcome.left.clone();
+        names.sort();
+        names.dedup();
+        flags.push(format!("the program left processes running, which were ended: {}", names.join(", ")));
+    }
+    flags
+}

@@ -1,0 +1,219 @@
+//! The other end of `ping-pong`: a server that sends back what it gets, or counts it.
+//!
+//! One TCP connection or one UDP session is one measurement. The payload of every message follows from its number, so that
+//! both ends check every byte; a counting server tells at the end what came and what was wrong.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+/// How a connection begins: four bytes that no other protocol begins with, then mode and message length.
+pub(crate) const MAGIC: [u8; 4] = *b"\xb4em1";
+/// Bytes of a TCP connection's beginning.
+pub(crate) const HEAD: usize = 16;
+/// Bytes at the beginning of every datagram: magic, mode, session, number.
+pub(crate) const DATAGRAM_HEAD: usize = 16;
+/// The longest message.
+pub const LONGEST: u64 = 16 << 20;
+/// How long an end waits for the other before it takes it for dead.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a server does with messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Mode {
+    /// Sends each back.
+    Echo = 1,
+    /// Counts them.
+    Count = 2,
+    /// Tells what was counted.
+    Tell = 3,
+}
+
+impl Mode {
+    fn of(number: u32) -> Option<Self> {
+        [Mode::Echo, Mode::Count, Mode::Tell].into_iter().find(|mode| *mode as u32 == number)
+    }
+}
+
+/// The bytes of messages: the number first, then what follows from it.
+#[derive(Debug)]
+pub(crate) struct Payload {
+    bytes: Vec<u8>,
+    from: usize,
+}
+
+impl Payload {
+    /// Of messages of `length` bytes, of which the first `from` are the protocol's.
+    pub fn new(length: usize, from: usize) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "a pattern of bytes")]
+        let bytes = (0..length).map(|index| (index * 31 + 7) as u8).collect();
+        Payload { bytes, from }
+    }
+
+    /// The message of this number.
+    pub fn of(&mut self, number: u64) -> &mut [u8] {
+        let end = (self.from + 8).min(self.bytes.len());
+        let start = self.from.min(end);
+        let length = end - start;
+        self.bytes[start..end].copy_from_slice(&number.to_le_bytes()[..length]);
+        &mut self.bytes
+    }
+
+    /// Whether `message` is the one of this number, the protocol's own bytes apart.
+    pub fn is(&mut self, number: u64, message: &[u8]) -> bool {
+        let from = self.from;
+        let expected = self.of(number);
+        expected.len() == message.len() && expected[from.min(message.len())..] == message[from.min(message.len())..]
+    }
+}
+
+/// A server on one address, for TCP and UDP.
+#[derive(Debug)]
+pub struct Echo {
+    tcp: TcpListener,
+    udp: UdpSocket,
+}
+
+impl Echo {
+    /// Binds the address; port 0 takes one that is free for both.
+    ///
+    /// # Errors
+    /// What binding gives.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        const TRIES: usize = 16;
+        let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+        for _ in 0..TRIES {
+            let tcp = TcpListener::bind(address)?;
+            match UdpSocket::bind(tcp.local_addr()?) {
+                Ok(udp) => return Ok(Echo { tcp, udp }),
+                Err(why) if address.port() == 0 => last = why,
+                Err(why) => return Err(why),
+            }
+        }
+        Err(last)
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// What asking gives.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.tcp.local_addr()
+    }
+
+    /// Serves for as long as the process lives.
+    ///
+    /// # Errors
+    /// When it can no longer accept.
+    pub fn serve(self) -> io::Result<()> {
+        let udp = self.udp;
+        thread::spawn(move || serve_datagrams(&udp));
+        loop {
+            let (stream, _) = self.tcp.accept()?;
+            // A client that breaks off or speaks something else is its own affair.
+            thread::spawn(move || serve_stream(stream));
+        }
+    }
+}
+
+fn serve_stream(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut head = [0_u8; HEAD];
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.read_exact(&mut head)?;
+    let (mode, length) = (u32_at(&head, 4), u64_at(&head, 8));
+    if head[..4] != MAGIC || length == 0 || length > LONGEST {
+        return Err(io::Error::from(io::ErrorKind::InvalidData));
+    }
+    stream.set_read_timeout(None)?;
+    let length = usize::try_from(length).map_err(io::Error::other)?;
+    let mut message = vec![0_u8; length];
+    match Mode::of(mode) {
+        Some(Mode::Echo) => loop {
+            stream.read_exact(&mut message)?;
+            stream.write_all(&message)?;
+        },
+        Some(Mode::Count) => {
+            let (mut payload, mut came, mut wrong) = (Payload::new(length, 0), 0_u64, 0_u64);
+            while stream.read_exact(&mut message).is_ok() {
+                wrong += u64::from(!payload.is(came, &message));
+                came += 1;
+            }
+            stream.write_all(&[came.to_le_bytes(), wrong.to_le_bytes()].concat())
+        }
+        _ => Err(io::Error::from(io::ErrorKind::InvalidData)),
+    }
+}
+
+/// What came of one UDP session. One at a time: a new session's first datagram ends the one before.
+#[derive(Default)]
+struct Session {
+    id: u32,
+    came: u64,
+    wrong: u64,
+    payload: Option<Payload>,
+}
+
+fn serve_datagrams(socket: &UdpSocket) {
+    let mut datagram = vec![0_u8; 1 << 16];
+    let mut session = Session::default();
+    loop {
+        let Ok((length, from)) = socket.recv_from(&mut datagram) else { continue };
+        let Some(message) = datagram.get(..length).filter(|m| m.len() >= DATAGRAM_HEAD && m[..4] == MAGIC) else {
+            continue;
+        };
+        let (mode, id) = (u32_at(message, 4), u32_at(message, 8));
+        match Mode::of(mode) {
+            Some(Mode::Echo) => drop(socket.send_to(message, from)),
+            Some(Mode::Count) => session.count(id, message),
+            Some(Mode::Tell) => {
+                let (came, wrong) = if session.id == id { (session.came, session.wrong) } else { (0, 0) };
+                let mut answer = message[..DATAGRAM_HEAD].to_vec();
+                answer.extend_from_slice(&came.to_le_bytes());
+                answer.extend_from_slice(&wrong.to_le_bytes());
+                drop(socket.send_to(&answer, from));
+            }
+            None => {}
+        }
+    }
+}
+
+impl Session {
+    fn count(&mut self, id: u32, message: &[u8]) {
+        if self.id != id {
+            *self = Session { id, payload: Some(Payload::new(message.len(), DATAGRAM_HEAD)), ..Session::default() };
+        }
+        self.came += 1;
+        let number = u64::from(u32_at(message, 12));
+        self.wrong += u64::from(!self.payload.as_mut().is_some_and(|payload| payload.is(number, message)));
+    }
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|eight| eight.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+/// The beginning of a TCP connection.
+pub(crate) fn head(mode: Mode, length: u64) -> [u8; HEAD] {
+    let mut head = [0_u8; HEAD];
+    head[..4].copy_from_slice(&MAGIC);
+    head[4..8].copy_from_slice(&(mode as u32).to_le_bytes());
+    head[8..].copy_from_slice(&length.to_le_bytes());
+    head
+}
+
+/// The beginning of a datagram.
+pub(crate) fn datagram_head(mode: Mode, session: u32, number: u32) -> [u8; DATAGRAM_HEAD] {
+    let mut head = [0_u8; DATAGRAM_HEAD];
+    head[..4].copy_from_slice(&MAGIC);
+    head[4..8].copy_from_slice(&(mode as u32).to_le_bytes());
+    head[8..12].copy_from_slice(&session.to_le_bytes());
+    head[12..].copy_from_slice(&number.to_le_bytes());
+    head
+}

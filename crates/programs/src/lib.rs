@@ -1,0 +1,30 @@
+//! Programs as workloads: jobs that need an operating system and are run as a whole.
+//!
+//! `command` is any external program that a study describes; the others bring their own. All of them run in a private
+//! folder under a keeper, which times them, bounds their output and leaves nothing behind. To add one, write its module
+//! and add it to [`all`]; nothing else knows jobs by name.
+#![forbid(unsafe_code)]
+
+pub mod command;
+pub mod echo;
+pub mod heard;
+pub mod keeper;
+pub mod ping_pong;
+pub mod reading;
+pub mod workshop;
+
+use baremark_model::job::Job;
+
+/// Every job that can be run in an agent.
+#[must_use]
+pub fn all() -> &'static [&'static dyn Job] {
+    ALL
+}
+
+static ALL: &[&dyn Job] = &[&command::Command, &ping_pong::PingPong];
+
+/// The job of this kind.
+#[must_use]
+pub fn find(kind: &str) -> Option<&'static dyn Job> {
+    all().iter().copied().find(|job| job.descriptor().kind == kind)
+}

@@ -1,0 +1,297 @@
+//! Programs under a real keeper: what comes of good ones, and that nothing is left of bad ones.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::float_cmp,
+    clippy::allow_attributes,
+    missing_docs,
+    reason = "a test crate"
+)]
+
+use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::command::{Beside, Finder, Program, Reading, Success, Take};
+use baremark_model::descriptor::{Better, Value};
+use baremark_model::job::{Job, JobError, JobRun, Surroundings};
+use baremark_model::machine::Isa;
+use baremark_model::units::Nanos;
+use baremark_programs::command::Command;
+use baremark_programs::keeper::{End, Task};
+use baremark_programs::workshop::Workshop;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const KEEPER: &str = env!("CARGO_BIN_EXE_baremark-keeper");
+
+/// A sleep whose length no other test has, so that its process can be told.
+fn odd_sleep() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("3{}.{number:03}", std::process::id())
+}
+
+/// Whether a process has this word among its arguments.
+fn runs(word: &str) -> bool {
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    pids.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
+        .any(|line| line.split(|&byte| byte == 0).any(|argument| argument == word.as_bytes()))
+}
+
+fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !so() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn shell(script: &str) -> Program {
+    Program {
+        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+        prepare: Vec::new(),
+        beside: None,
+        files: BTreeMap::new(),
+        environment: BTreeMap::new(),
+        inherit: Vec::new(),
+        needs: BTreeMap::new(),
+        instruction_set: None,
+        output_limit_bytes: 1 << 16,
+        success: Success { exit: vec![0], present: Vec::new(), absent: Vec::new(), from: "output".to_owned() },
+        metrics: Vec::new(),
+        parameters: Vec::new(),
+    }
+}
+
+fn rate(from: &str) -> Reading {
+    Reading {
+        key: "rate".to_owned(),
+        unit: "1/s".to_owned(),
+        better: Better::Higher,
+        help: String::new(),
+        from: from.to_owned(),
+        finder: Finder::Regex(r"rate (?<value>\S+)".to_owned()),
+        take: Take::Only,
+        scale: 2.0,
+        per: String::new(),
+        optional: false,
+    }
+}
+
+fn run_within(program: Program, timeout: Duration) -> Result<JobRun, JobError> {
+    let arm = ResolvedArm {
+        executor: ExecutorKind::Direct,
+        ranks: 1,
+        page: PageSize::Small,
+        host_backing: None,
+        guest_tables: None,
+        parts: 1,
+        placement: Default::default(),
+        memory: Default::default(),
+        parameters: BTreeMap::from([
+            ("command".to_owned(), Value::Program(Box::new(program))),
+            ("timeout".to_owned(), Value::TimeNs(Nanos(u64::try_from(timeout.as_nanos()).unwrap()))),
+            ("words".to_owned(), Value::Text("two words; $HOME".to_owned())),
+        ]),
+    };
+    let cpus = baremark_sys::affinity::allowed_cpus().unwrap();
+    let around =
+        Surroundings { keeper: Path::new(KEEPER), cpus: &cpus[..1], seed: 7, phase: Duration::from_millis(50) };
+    Command.prepare(&arm, around)?.run()
+}
+
+fn run(program: Program) -> Result<JobRun, JobError> {
+    run_within(program, Duration::from_secs(120))
+}
+
+fn failure(program: Program) -> String {
+    run(program).expect_err("it must fail").to_string()
+}
+
+fn value(run: &JobRun, metric: &str) -> f64 {
+    run.samples.iter().find(|sample| sample.metric == metric).unwrap().value
+}
+
+#[test]
+fn a_program_gives_its_metrics_and_the_usual_ones() {
+    let mut program = shell("echo rate 21 >&2; sleep 0.2");
+    program.metrics.push(rate("stderr"));
+    let run = run(program).unwrap();
+    assert_eq!(value(&run, "rate"), 42.0);
+    assert!(value(&run, "wall_s") >= 0.2 && value(&run, "cpu_s") < 60.0, "{run:?}");
+    assert!(run.flags.is_empty(), "{run:?}");
+}
+
+#[test]
+fn files_environment_steps_and_placeholders_reach_the_program_and_no_shell_reads_them() {
+    let mut program = shell("");
+    program.argv = ["./script", "{words}", "{ranks}", "{seed}"].map(str::to_owned).to_vec();
+    let script = "#!/bin/sh\necho \"[$1] [$2] [$3] [$GIVEN] [$HOME] [${CARGO_PKG_NAME-none}] $(cat made)\" > out\n";
+    program.files.insert("script".to_owned(), script.to_owned());
+    program.environment.insert("GIVEN".to_owned(), "{words}".to_owned());
+    program.prepare.push(["sh", "-c", "echo prepared in {folder} > made"].map(str::to_owned).to_vec());
+    program.success.from = "out".to_owned();
+    program.success.present =
+        vec![r"^\[two words; \$HOME\] \[1\] \[7\] \[two words; \$HOME\] \[(/\S*)\] \[none\] prepared in /".to_owned()];
+    run(program).unwrap();
+}
+
+#[test]
+fn it_may_use_its_cpus_alone() {
+    let mut program = shell("nproc");
+    program.success.present = vec!["^1\n".to_owned()];
+    run(program).unwrap();
+}
+
+#[test]
+fn one_that_hangs_is_ended_at_its_time_out_with_all_that_it_started() {
+    let sleep = odd_sleep();
+    let script = format!("echo begun; sleep {sleep} & setsid sleep {sleep} & (setsid sleep {sleep} &) ; sleep {sleep}");
+    let begun = Instant::now();
+    let why = run_within(shell(&script), Duration::from_millis(600)).expect_err("it hangs").to_string();
+    assert!(why.contains("did not end within 0.6 s and was ended with all that it had started"), "{why}");
+    assert!(why.contains("its last words:\n    begun"), "{why}");
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    assert!(!runs(&sleep), "ended before the answer came");
+}
+
+#[test]
+fn a_daemon_that_outlives_its_program_is_ended_and_named() {
+    let sleep = odd_sleep();
+    // The daemon also holds the program's output open.
+    let run = run(shell(&format!("(setsid sleep {sleep} &) ; exit 0"))).unwrap();
+    assert!(!runs(&sleep));
+    assert!(run.flags[0].starts_with("the program left processes running, which were ended: s"), "{run:?}");
+    assert!(value(&run, "wall_s") < 60.0);
+}
+
+#[test]
+fn a_flood_is_cut_and_told_and_its_end_is_still_read() {
+    let mut program = shell("head -c 30000000 /dev/zero | tr '\\0' x; echo; echo rate 4");
+    program.metrics.push(rate("stdout"));
+    let run = run(program).unwrap();
+    assert_eq!(value(&run, "rate"), 8.0);
+    assert_eq!(run.flags, ["the program's output were longer than the limit, and the middle was not kept"]);
+    let mut program = shell("echo rate 4; head -c 30000000 /dev/zero > big; exec head -c 300000 /dev/zero");
+    program.metrics.push(rate("big"));
+    assert!(failure(program).contains("its file big has more than 65536 bytes"));
+    let mut lost = shell("head -c 60000 /dev/zero | tr '\\0' x; echo rate 4; head -c 60000 /dev/zero | tr '\\0' x");
+    lost.metrics.push(rate("stdout"));
+    assert!(failure(lost).contains("stands nowhere in stdout, which was cut; raise output_limit"));
+}
+
+#[test]
+fn garbage_is_no_result() {
+    let mut program = shell("head -c 3000 /dev/urandom; echo rate fast");
+    program.metrics.push(rate("stdout"));
+    assert!(failure(program).contains("metric rate: 'fast' is no number"));
+    let mut program = shell("echo nothing of that kind");
+    program.metrics.push(rate("stdout"));
+    let why = failure(program.clone());
+    assert!(why.contains("metric rate stands nowhere in stdout; its last words:\n    nothing of that kind"), "{why}");
+    program.metrics[0].optional = true;
+    assert_eq!(run(program).unwrap().samples.len(), 2);
+}
+
+#[test]
+fn a_bad_end_is_told_with_the_last_lines() {
+    let why = failure(shell("echo first; echo last >&2; exit 3"));
+    assert_eq!(why, "sh: it ended with exit code 3; its last words:\n    first\n    last");
+    assert!(failure(shell("kill -9 $$")).starts_with("sh: signal 9 ended it"));
+    let mut program = shell("exit 3");
+    program.success.exit = vec![0, 3];
+    run(program).unwrap();
+    let mut program = shell("");
+    program.argv = vec!["no-such-program".to_owned()];
+    assert!(failure(program).contains("no-such-program: it could not be started: "));
+    let mut program = shell("true");
+    program.prepare.push(vec!["false".to_owned()]);
+    assert_eq!(failure(program), "false, which prepares the program: it ended with exit code 1");
+}
+
+#[test]
+fn rules_on_the_output_are_kept() {
+    let mut program = shell("echo PASSED; echo WARNING");
+    program.success.present = vec!["PASSED".to_owned()];
+    run(program.clone()).unwrap();
+    program.success.absent = vec!["WARN".to_owned()];
+    assert!(failure(program.clone()).contains("'WARN' must not stand in output and does"));
+    program.success.present = vec!["DONE".to_owned()];
+    assert!(failure(program).contains("'DONE' must stand in output and does not"));
+}
+
+#[test]
+fn what_the_site_lacks_is_named_with_its_package() {
+    let mut program = shell("true");
+    program.needs.insert("no-such-program".to_owned(), "its-package".to_owned());
+    assert_eq!(failure(program), "program no-such-program not found at site; Debian package its-package");
+    let mut program = shell("true");
+    program.instruction_set = Some(Isa::Avx512);
+    match baremark_kernels::isa::widest() {
+        Isa::Avx512 => drop(run(program).unwrap()),
+        _ => assert!(failure(program).contains("the program needs Avx512")),
+    }
+}
+
+#[test]
+fn what_runs_beside_is_ready_before_and_gone_after() {
+    let sleep = odd_sleep();
+    let beside = |script: String, ready: &str| {
+        let mut program = shell("cat here");
+        program.beside = Some(Beside { argv: vec!["sh".into(), "-c".into(), script], ready: ready.to_owned() });
+        program
+    };
+    run(beside(format!("sleep 0.2; touch here; echo is up; exec sleep {sleep}"), "is up")).unwrap();
+    assert!(!runs(&sleep));
+    let why = failure(beside("echo no room; exit 4".to_owned(), "is up"));
+    assert!(why.contains("was not ready: it ended with exit code 4; its last words:\n    no room"), "{why}");
+}
+
+#[test]
+fn every_run_has_a_fresh_folder_that_goes() {
+    let task = |argv: &[&str]| Task {
+        argv: argv.iter().map(|&text| text.to_owned()).collect(),
+        environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
+        timeout_ns: 60_000_000_000,
+        output_limit_bytes: 1 << 16,
+        cpus: Vec::new(),
+    };
+    let mut workshop = Workshop::open(Path::new(KEEPER)).unwrap();
+    let folder = workshop.folder().to_path_buf();
+    workshop.put("below/file", b"text").unwrap();
+    let outcome = workshop.run(task(&["sh", "-c", "pwd; cat below/file; mkdir -p a/b; chmod 0 a"])).unwrap();
+    assert_eq!(outcome.end, End::Exited { code: 0 });
+    assert_eq!(outcome.stdout.text, format!("{}\ntext", fs::canonicalize(&folder).unwrap().display()));
+    let other = Workshop::open(Path::new(KEEPER)).unwrap();
+    assert_ne!(other.folder(), folder);
+    drop(workshop);
+    assert!(!folder.exists() && other.folder().exists());
+}
+
+/// What an agent that dies leaves: its keeper finds out, and clears everything away.
+#[test]
+fn nothing_outlives_an_agent() {
+    use baremark_model::wire::{read_frame, write_frame};
+    use baremark_programs::keeper::{FromKeeper, ToKeeper};
+    let mut keeper = std::process::Command::new(KEEPER).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut to, mut from) = (keeper.stdin.take().unwrap(), keeper.stdout.take().unwrap());
+    let FromKeeper::Here { folder } = read_frame(&mut from).unwrap() else { panic!("not here") };
+    let sleep = odd_sleep();
+    let task = Task {
+        argv: ["/bin/sh", "-c", &format!("setsid sleep {sleep} & sleep {sleep}")].map(str::to_owned).to_vec(),
+        environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
+        timeout_ns: 600_000_000_000,
+        output_limit_bytes: 4096,
+        cpus: Vec::new(),
+    };
+    write_frame(&mut to, &ToKeeper::Run(task)).unwrap();
+    wait_until("the program runs", || runs(&sleep));
+    drop(to);
+    let status = keeper.wait().unwrap();
+    assert!(status.success(), "{status}");
+    assert!(!runs(&sleep), "ended before the keeper was");
+    assert!(!folder.exists());
+}

@@ -1,0 +1,213 @@
+//! HAProxy as a balancer whose servers come and go by its runtime API, without a reload.
+
+use crate::balance;
+use crate::exchange;
+use crate::instance::Instance;
+use crate::recipe::{Ready, Recipe, Step};
+use crate::service::{Install, Order, Service, ServiceError, Statistics, Tier, Upstream};
+use baremark_model::descriptor::{Default, Kind, Knob};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// The adapter.
+pub struct Haproxy;
+
+const SOCKET: &str = "admin.sock";
+const BACKEND: &str = "behind";
+
+impl Service for Haproxy {
+    fn kind(&self) -> &'static str {
+        "haproxy"
+    }
+
+    fn tiers(&self) -> &'static [Tier] {
+        &[Tier::Balancer]
+    }
+
+    fn knobs(&self) -> &'static [Knob] {
+        KNOBS
+    }
+
+    fn extra_help(&self) -> &'static str {
+        "lines of the backend section"
+    }
+
+    fn install(&self) -> Install {
+        Install { programs: &["/usr/sbin/haproxy", "/usr/bin/haproxy"], package: "haproxy", user: Some("haproxy") }
+    }
+
+    fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {
+        let file = order.folder.join("haproxy.cfg").display().to_string();
+        let mut recipe = Recipe::new(
+            Step::new(&order.program, ["-db", "-f", &file]),
+            Ready::Answers { send: Vec::new(), expect: b"" },
+        );
+        recipe.files = vec![("haproxy.cfg".to_owned(), configuration(order))];
+        // A soft stop: it finishes what runs.
+        recipe.stop_signal = libc::SIGUSR1;
+        Ok(recipe)
+    }
+
+    fn statistics(&self, instance: &Instance) -> Result<Statistics, ServiceError> {
+        let rows = stat(instance).map_err(|why| instance.io("asking for its statistics", why))?;
+        let mut statistics = Statistics::new();
+        for row in rows {
+            let (proxy, server) =
+                (row.get("pxname").cloned().unwrap_or_default(), row.get("svname").cloned().unwrap_or_default());
+            for key in ["stot", "bin", "bout", "ereq", "econ", "eresp", "wretr", "wredis", "hrsp_5xx", "qmax", "smax"] {
+                if let Some(value) = row.get(key).and_then(|text| text.parse().ok()) {
+                    statistics.insert(format!("{proxy}.{server}.{key}"), value);
+                }
+            }
+        }
+        Ok(statistics)
+    }
+
+    /// New servers join first; then those that are no longer wanted are drained, and go when they serve nobody.
+    fn rewire(&self, instance: &mut Instance, upstreams: &[Upstream]) -> Result<(), ServiceError> {
+        let change = balance::Change::between(&instance.order().upstreams, upstreams);
+        let mut options = String::from("check inter 500ms fall 2 rise 1");
+        let pool = instance.order().settings.count("keepalive");
+        let _ = write!(options, " pool-max-conn {pool}");
+        for new in &change.added {
+            command(instance, &format!("add server {BACKEND}/{} {} {options}", new.name, new.address))?;
+            command(instance, &format!("enable health {BACKEND}/{}", new.name))?;
+            command(instance, &format!("enable server {BACKEND}/{}", new.name))?;
+        }
+        for old in &change.removed {
+            command(instance, &format!("set server {BACKEND}/{} state drain", old.name))?;
+        }
+        let limit = Duration::from_millis(instance.order().settings.ms("drain"));
+        for old in &change.removed {
+            wait_until_unused(instance, &old.name, limit).map_err(|why| instance.io("draining a server", why))?;
+            command(instance, &format!("disable server {BACKEND}/{}", old.name))?;
+            // Refused while an idle connection to it is still kept; then it stays, in maintenance.
+            drop(command(instance, &format!("del server {BACKEND}/{}", old.name)));
+        }
+        instance.order_mut().upstreams = upstreams.to_vec();
+        Ok(())
+    }
+}
+
+/// Waits until a draining server serves nobody, at most `limit`: long polls end by themselves.
+fn wait_until_unused(instance: &Instance, name: &str, limit: Duration) -> io::Result<()> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let busy = stat(instance)?.iter().any(|row| {
+            row.get("svname").is_some_and(|server| server == name) && row.get("scur").is_some_and(|count| count != "0")
+        });
+        if !busy || Instant::now() >= deadline {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn command(instance: &Instance, text: &str) -> Result<(), ServiceError> {
+    let answer = exchange::whole_unix(&instance.folder().join(SOCKET), &format!("{text}\n"))
+        .map_err(|why| instance.io("talking to its runtime API", why))?;
+    let answer = answer.trim();
+    let good = answer.is_empty() || answer.contains("New server registered") || answer.contains("deleted");
+    if good { Ok(()) } else { Err(instance.failed(format!("its runtime API refused '{text}': {answer}"))) }
+}
+
+fn stat(instance: &Instance) -> io::Result<Vec<BTreeMap<String, String>>> {
+    let text = exchange::whole_unix(&instance.folder().join(SOCKET), "show stat\n")?;
+    let mut lines = text.trim_start_matches("# ").lines();
+    let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    let row =
+        |line: &str| names.iter().map(|name| (*name).to_owned()).zip(line.split(',').map(str::to_owned)).collect();
+    Ok(lines.filter(|line| !line.is_empty()).map(row).collect())
+}
+
+fn configuration(order: &Order) -> String {
+    let settings = &order.settings;
+    let mut text = String::new();
+    let _ =
+        writeln!(text, "global\n  nbthread {}\n  maxconn {}", settings.count("threads"), settings.count("connections"));
+    let _ = writeln!(text, "  stats socket {} mode 600 level admin", order.folder.join(SOCKET).display());
+    let _ = writeln!(text, "  tune.bufsize {}", settings.bytes("buffer"));
+    let _ = writeln!(
+        text,
+        "defaults\n  mode http\n  timeout connect 2s\n  timeout client {0}ms\n  timeout server {0}ms",
+        settings.ms("timeout")
+    );
+    let _ = writeln!(text, "  timeout http-keep-alive {}ms\n  option http-keep-alive", settings.ms("keepalive_time"));
+    let _ = writeln!(text, "  maxconn {}", settings.count("connections"));
+    // What was never handed to a server may go to another one, whatever its method.
+    let _ = writeln!(
+        text,
+        "  retries 3\n  option redispatch 1\n  retry-on conn-failure empty-response 503\n  http-reuse aggressive"
+    );
+    let _ = writeln!(text, "frontend front\n  bind {} backlog 4096\n  default_backend {BACKEND}", order.address);
+    let _ = writeln!(
+        text,
+        "backend {BACKEND}\n  balance {}",
+        if settings.word("balance") == "least" { "leastconn" } else { "roundrobin" }
+    );
+    for line in &settings.extra {
+        let _ = writeln!(text, "  {line}");
+    }
+    for upstream in &order.upstreams {
+        let pool = settings.count("keepalive");
+        let _ = writeln!(
+            text,
+            "  server {} {} check inter 500ms fall 2 rise 1 pool-max-conn {pool}",
+            upstream.name, upstream.address
+        );
+    }
+    text
+}
+
+const KNOBS: &[Knob] = &[
+    Knob {
+        key: "threads",
+        kind: Kind::Count { min: 1, max: 64 },
+        default: Default::Required,
+        help: "threads (nbthread)",
+    },
+    Knob {
+        key: "connections",
+        kind: Kind::Count { min: 64, max: 1_000_000 },
+        default: Default::Required,
+        help: "connections in all (maxconn)",
+    },
+    Knob {
+        key: "keepalive",
+        kind: Kind::Count { min: 1, max: 100_000 },
+        default: Default::Required,
+        help: "idle connections to each server (pool-max-conn)",
+    },
+    Knob {
+        key: "keepalive_time",
+        kind: Kind::Time { min: 1_000_000, max: 3_600_000_000_000 },
+        default: Default::Required,
+        help: "how long a browser's idle connection is kept",
+    },
+    Knob {
+        key: "buffer",
+        kind: Kind::Size { min: 4096, max: 1 << 24 },
+        default: Default::Required,
+        help: "size of a buffer (tune.bufsize)",
+    },
+    Knob {
+        key: "timeout",
+        kind: Kind::Time { min: 1_000_000_000, max: 3_600_000_000_000 },
+        default: Default::Required,
+        help: "how long either side may be silent",
+    },
+    Knob {
+        key: "drain",
+        kind: Kind::Time { min: 1_000_000, max: 600_000_000_000 },
+        default: Default::Required,
+        help: "how long a server that leaves may finish",
+    },
+    Knob {
+        key: "balance",
+        kind: Kind::Choice(&["round-robin", "least"]),
+        default: Default::Required,
+        help: "how servers are chosen",
+    },
+];

@@ -1,0 +1,422 @@
+//! One instance of a service, from its private folder to its end.
+//!
+//! Programs that we start as the superuser give up its rights where their package brought a user for that. Whatever
+//! happens to the caller, the kernel tells the program by its death signal; what is dropped is killed with all its
+//! processes.
+
+use crate::exchange;
+use crate::log_tail::LogTail;
+use crate::place::Place;
+use crate::recipe::{Ready, Recipe, Reload, Step};
+use crate::service::{Order, Service, ServiceError, Statistics, Upstream};
+use baremark_sys::confine::{self, Held, Limits, MemoryLimit};
+use baremark_sys::process_tree::{self, Usage};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a waiting caller looks again.
+const GLANCE: Duration = Duration::from_millis(10);
+/// How long a command of preparation may take.
+const STEP_LIMIT: Duration = Duration::from_secs(120);
+/// How long the log of a dead program may stay open in somebody else's hands.
+const LOG_LIMIT: Duration = Duration::from_secs(2);
+
+/// A service that has been started.
+pub struct Instance {
+    service: &'static dyn Service,
+    order: Order,
+    recipe: Recipe,
+    place: Box<dyn Place>,
+    limits: Limits,
+    user: Option<(u32, u32)>,
+    running: Option<Running>,
+    /// Processor time of earlier lives.
+    spent_ns: u64,
+    prepared: bool,
+}
+
+struct Running {
+    child: Child,
+    log: LogTail,
+    held: Held,
+    /// What it had used when it was last seen alive.
+    seen: Usage,
+}
+
+impl Instance {
+    /// Configures and starts an instance. It is not ready then.
+    ///
+    /// # Errors
+    /// A setting that cannot be, a taken port, a full disk, a program that is not there.
+    pub fn start(
+        service: &'static dyn Service,
+        mut order: Order,
+        limits: &Limits,
+        place: Box<dyn Place>,
+    ) -> Result<Instance, ServiceError> {
+        let user =
+            if place.is_here() && confine::is_root() { service.install().user.and_then(confine::user) } else { None };
+        order.unprivileged = user.is_some();
+        let recipe = service.configure(&order)?;
+        let mut instance = Instance {
+            service,
+            order,
+            recipe,
+            place,
+            limits: limits.clone(),
+            user,
+            running: None,
+            spent_ns: 0,
+            prepared: false,
+        };
+        instance.make_folder().map_err(|why| instance.io("making its folder", why))?;
+        for (name, text) in instance.recipe.files.clone() {
+            instance.write(&name, &text)?;
+        }
+        instance.run()?;
+        Ok(instance)
+    }
+
+    fn run(&mut self) -> Result<(), ServiceError> {
+        if self.place.is_here() {
+            self.port_is_free()?;
+        }
+        if !self.prepared {
+            for step in &self.recipe.prepare {
+                self.output(step)?;
+            }
+        }
+        let step = self.place.dress(&self.order, self.recipe.run.clone())?;
+        let mut command = self.command(&step);
+        let said = logged(&mut command).map_err(|why| self.io("making a pipe", why))?;
+        let held = confine::hold(&mut command, &self.limits, self.recipe.death_signal)
+            .map_err(|why| self.io("setting its limits", why))?;
+        let child = command.spawn().map_err(|why| self.io(&format!("starting {}", step.program.display()), why))?;
+        // The command keeps the pipe's writing ends.
+        drop(command);
+        let log = LogTail::of(said);
+        self.running = Some(Running { child, log, held, seen: Usage::default() });
+        Ok(())
+    }
+
+    /// Waits until it serves.
+    ///
+    /// # Errors
+    /// [`ServiceError::Failed`] when it ends, or is not ready within its limit, or `interrupt` is raised.
+    pub fn wait_ready(&mut self, interrupt: &AtomicBool) -> Result<(), ServiceError> {
+        let deadline = Instant::now() + self.recipe.ready_limit;
+        loop {
+            if !self.is_running() {
+                return Err(self.failed("ended before it was ready"));
+            }
+            if self.is_ready() {
+                break;
+            }
+            if interrupt.load(Ordering::Relaxed) {
+                return Err(self.failed("was not ready yet when the run was interrupted"));
+            }
+            if Instant::now() >= deadline {
+                return Err(self.failed(format!("was not ready within {} s", self.recipe.ready_limit.as_secs())));
+            }
+            thread::sleep(GLANCE);
+        }
+        if !self.prepared {
+            for step in &self.recipe.after {
+                self.output(step)?;
+            }
+            self.prepared = true;
+        }
+        Ok(())
+    }
+
+    /// Whether it answers as it should, now.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        match &self.recipe.ready {
+            Ready::Answers { send, expect } if send.is_empty() && expect.is_empty() => {
+                exchange::listens(self.address())
+            }
+            Ready::Answers { send, expect } => {
+                exchange::beginning(self.address(), send, expect.len()).is_ok_and(|answer| answer.starts_with(expect))
+            }
+            Ready::Command(step) => self.output(step).is_ok(),
+        }
+    }
+
+    /// Whether its process lives.
+    pub fn is_running(&mut self) -> bool {
+        self.running.as_mut().is_some_and(|running| matches!(running.child.try_wait(), Ok(None)))
+    }
+
+    /// Asks it to end and waits for that, at most `limit`; then it is killed.
+    pub fn stop(&mut self, limit: Duration) {
+        self.note_usage();
+        if let Some(running) = &mut self.running {
+            let pid = running.child.id().cast_signed();
+            drop(confine::send(pid, self.recipe.stop_signal));
+            let deadline = Instant::now() + limit;
+            while matches!(running.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+                thread::sleep(GLANCE);
+            }
+        }
+        self.kill();
+    }
+
+    /// Kills it and all its processes, and waits until they are gone.
+    pub fn kill(&mut self) {
+        self.note_usage();
+        let Some(mut running) = self.running.take() else { return };
+        let root = running.child.id();
+        let members = process_tree::pids(root).unwrap_or_default();
+        drop(confine::send(-root.cast_signed(), libc::SIGKILL));
+        for pid in members {
+            drop(confine::send(pid.cast_signed(), libc::SIGKILL));
+        }
+        drop(running.child.wait());
+        running.log.finish(LOG_LIMIT);
+        self.spent_ns += running.seen.cpu_ns;
+        self.place.clean(&self.order);
+        drop(running.held);
+    }
+
+    /// Starts it again on what it had in its folder.
+    ///
+    /// # Errors
+    /// As [`Instance::start`].
+    pub fn restart(&mut self) -> Result<(), ServiceError> {
+        self.kill();
+        self.run()
+    }
+
+    /// Lets it read its configuration again.
+    ///
+    /// # Errors
+    /// When it cannot do that or is gone.
+    pub fn reload(&mut self) -> Result<(), ServiceError> {
+        let Reload::Signal(signal) = self.recipe.reload else {
+            return Err(self.failed("cannot take a new configuration while it runs"));
+        };
+        let Some(running) = &self.running else { return Err(self.failed("is not running")) };
+        confine::send(running.child.id().cast_signed(), signal).map_err(|why| self.io("telling it to reload", why))
+    }
+
+    /// Sends requests to just these servers from now on.
+    ///
+    /// # Errors
+    /// As [`Service::rewire`].
+    pub fn rewire(&mut self, upstreams: &[Upstream]) -> Result<(), ServiceError> {
+        self.service.rewire(self, upstreams)
+    }
+
+    /// What it tells of itself.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn statistics(&self) -> Result<Statistics, ServiceError> {
+        self.service.statistics(self)
+    }
+
+    /// What it and its processes have used since the start, this life and earlier ones.
+    pub fn usage(&mut self) -> Usage {
+        self.note_usage();
+        let seen = self.running.as_ref().map(|running| running.seen).unwrap_or_default();
+        Usage { cpu_ns: seen.cpu_ns + self.spent_ns, ..seen }
+    }
+
+    fn note_usage(&mut self) {
+        if let Some(running) = &mut self.running {
+            let now = process_tree::usage(running.child.id()).unwrap_or_default();
+            // A process that was not waited for takes its time with it.
+            running.seen = Usage { cpu_ns: now.cpu_ns.max(running.seen.cpu_ns), ..now };
+        }
+    }
+
+    /// The last lines of its log.
+    #[must_use]
+    pub fn log(&self) -> Vec<String> {
+        let mut lines = self.running.as_ref().map(|running| running.log.lines()).unwrap_or_default();
+        if let Some(file) = self.recipe.log_file {
+            let text = fs::read(self.folder().join(file)).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text[text.len().saturating_sub(4096)..]).into_owned();
+            lines.extend(text.lines().map(str::to_owned));
+        }
+        lines.iter().map(|line| without(line, &self.order.secret)).collect()
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.order.name
+    }
+
+    /// The service.
+    #[must_use]
+    pub fn service(&self) -> &'static dyn Service {
+        self.service
+    }
+
+    /// Where it listens, as others reach it.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.order.address
+    }
+
+    /// Its private folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.order.folder
+    }
+
+    /// As it was asked for.
+    #[must_use]
+    pub fn order(&self) -> &Order {
+        &self.order
+    }
+
+    pub(crate) fn order_mut(&mut self) -> &mut Order {
+        &mut self.order
+    }
+
+    /// What holds its memory.
+    #[must_use]
+    pub fn memory_limit(&self) -> MemoryLimit {
+        self.running.as_ref().map_or(MemoryLimit::None, |running| running.held.memory)
+    }
+
+    /// Its process; `None` when it does not run.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.running.as_ref().map(|running| running.child.id())
+    }
+
+    /// Writes a file of its folder, whole or not at all.
+    ///
+    /// # Errors
+    /// When the disk is full, or the folder is gone.
+    pub fn write(&self, name: &str, text: &str) -> Result<(), ServiceError> {
+        let (path, new) = (self.folder().join(name), self.folder().join(format!("{name}.new")));
+        let written =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new).and_then(|mut file| {
+                file.write_all(text.as_bytes())?;
+                self.own(&new)?;
+                fs::rename(&new, &path)
+            });
+        written.map_err(|why| self.io(&format!("writing {}", path.display()), why))
+    }
+
+    fn own(&self, path: &Path) -> io::Result<()> {
+        self.user.map_or(Ok(()), |user| confine::give_to(path, user))
+    }
+
+    fn make_folder(&self) -> io::Result<()> {
+        let mut builder = fs::DirBuilder::new();
+        builder.mode(0o700);
+        let make = |path: PathBuf| builder.create(&path).and_then(|()| self.own(&path));
+        make(self.folder().to_owned())?;
+        self.recipe.folders.iter().try_for_each(|name| make(self.folder().join(name)))
+    }
+
+    fn port_is_free(&self) -> Result<(), ServiceError> {
+        let (name, address) = (self.order.name.clone(), self.order.address);
+        // The standard library's listener may take over a port in TIME_WAIT, as servers do.
+        match TcpListener::bind(address) {
+            Ok(_) => Ok(()),
+            Err(why) if why.kind() == io::ErrorKind::AddrInUse => Err(ServiceError::Taken { name, address }),
+            Err(why) => Err(self.io(&format!("listening on {address}"), why)),
+        }
+    }
+
+    fn command(&self, step: &Step) -> Command {
+        let mut command = Command::new(&step.program);
+        command.args(&step.args).envs(step.env.iter().map(|(name, value)| (name, value))).current_dir(self.folder());
+        if let Some((user, group)) = self.user {
+            command.uid(user).gid(group);
+        }
+        command
+    }
+
+    /// Runs a command of the service's to its end and returns its output.
+    ///
+    /// # Errors
+    /// When it fails or takes too long.
+    pub fn output(&self, step: &Step) -> Result<String, ServiceError> {
+        let mut command = self.command(step);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let program = step.program.display().to_string();
+        let _held = confine::hold(&mut command, &Limits::default(), libc::SIGKILL)
+            .map_err(|why| self.io("setting its limits", why))?;
+        let mut child = command.spawn().map_err(|why| self.io(&format!("starting {program}"), why))?;
+        let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err(self.failed("has no streams"));
+        };
+        let reader = thread::spawn(move || {
+            let mut text = Vec::new();
+            drop(output.take(64 << 20).read_to_end(&mut text));
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        let mut log = LogTail::of(errors);
+        let deadline = Instant::now() + STEP_LIMIT;
+        let status = loop {
+            match child.try_wait().map_err(|why| self.io(&format!("waiting for {program}"), why))? {
+                None if Instant::now() < deadline => thread::sleep(Duration::from_millis(1)),
+                ended => break ended,
+            }
+        };
+        if status.is_none() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+        log.finish(LOG_LIMIT);
+        let text = reader.join().unwrap_or_default();
+        match status {
+            Some(status) if status.success() => Ok(text),
+            Some(status) => Err(self.failed_with(format!("{program} ended with {status}"), log.lines())),
+            None => {
+                Err(self.failed_with(format!("{program} did not end within {} s", STEP_LIMIT.as_secs()), log.lines()))
+            }
+        }
+    }
+
+    pub(crate) fn ask<T>(&self, question: impl FnOnce(SocketAddr) -> io::Result<T>) -> Result<T, ServiceError> {
+        question(self.address()).map_err(|why| self.io("asking for its statistics", why))
+    }
+
+    pub(crate) fn io(&self, what: &str, source: io::Error) -> ServiceError {
+        ServiceError::Io { name: self.order.name.clone(), what: what.to_owned(), source }
+    }
+
+    pub(crate) fn failed(&self, what: impl Into<String>) -> ServiceError {
+        self.failed_with(what.into(), self.log())
+    }
+
+    fn failed_with(&self, what: String, log: Vec<String>) -> ServiceError {
+        let log = log.iter().map(|line| without(line, &self.order.secret)).collect();
+        ServiceError::Failed { name: self.order.name.clone(), what, log }
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// One pipe for what the program says, in whichever way. Its input is a pipe that ends when we do.
+fn logged(command: &mut Command) -> io::Result<io::PipeReader> {
+    let (said, writer) = io::pipe()?;
+    command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
+    Ok(said)
+}
+
+/// A line without the secret that it may show.
+fn without(line: &str, secret: &str) -> String {
+    if secret.is_empty() { line.to_owned() } else { line.replace(secret, "***") }
+}

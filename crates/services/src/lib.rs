@@ -1,0 +1,44 @@
+//! The programs that an application is made of: what they need, how they are configured, started, watched and ended.
+//!
+//! An adapter is a pure function from typed settings to a [`recipe::Recipe`]: files, commands, how to tell that it is
+//! ready. [`instance::Instance`] carries recipes out on this machine and leaves nothing behind, also after a kill. What a
+//! service is for is its caller's business.
+
+pub mod apache;
+pub mod auction;
+pub mod balance;
+mod exchange;
+mod folder;
+pub mod haproxy;
+pub mod instance;
+mod log_tail;
+pub mod mariadb;
+pub mod nginx;
+pub mod place;
+pub mod postgres;
+pub mod recipe;
+pub mod redis;
+pub mod service;
+pub mod settings;
+
+pub use folder::Folder;
+
+/// Every service that there is an adapter for.
+#[must_use]
+pub fn all() -> &'static [&'static dyn service::Service] {
+    &[
+        &haproxy::Haproxy,
+        &nginx::Nginx,
+        &apache::Apache,
+        &auction::Auction,
+        &postgres::Postgres,
+        &mariadb::Mariadb,
+        &redis::Redis,
+    ]
+}
+
+/// The service of that name.
+#[must_use]
+pub fn find(kind: &str) -> Option<&'static dyn service::Service> {
+    all().iter().copied().find(|service| service.kind() == kind)
+}

@@ -1,0 +1,76 @@
+//! The last lines of what a service writes for people, kept while it runs so that an error can show them.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+const LINES: usize = 20;
+const LONGEST_LINE: u64 = 4096;
+
+/// Reads a stream to its end on a thread and keeps its last lines.
+pub struct LogTail {
+    lines: Arc<Mutex<VecDeque<String>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl LogTail {
+    /// Starts reading `stream`.
+    pub fn of(stream: impl Read + Send + 'static) -> Self {
+        let lines = Arc::new(Mutex::new(VecDeque::new()));
+        let kept = Arc::clone(&lines);
+        let reader = thread::spawn(move || {
+            let mut stream = BufReader::new(stream);
+            let mut line = Vec::new();
+            while matches!((&mut stream).take(LONGEST_LINE).read_until(b'\n', &mut line), Ok(count) if count > 0) {
+                let mut lines = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                if lines.len() == LINES {
+                    lines.pop_front();
+                }
+                lines.push_back(String::from_utf8_lossy(&line).trim_end().to_owned());
+                line.clear();
+            }
+        });
+        LogTail { lines, reader: Some(reader) }
+    }
+
+    /// The lines so far, oldest first.
+    pub fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Waits for the stream's end, at most `limit`: a stranger may have inherited the stream and outlive the writer. Call
+    /// it once the writer is gone.
+    pub fn finish(&mut self, limit: Duration) {
+        let Some(reader) = self.reader.take() else { return };
+        let deadline = Instant::now() + limit;
+        while !reader.is_finished() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+        if reader.is_finished() {
+            drop(reader.join());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_kept_and_a_flood_is_not() {
+        let flood: String = (0..10_000).map(|n| format!("line {n}\n")).collect();
+        let mut tail = LogTail::of(std::io::Cursor::new(flood));
+        tail.finish(Duration::from_secs(10));
+        let lines = tail.lines();
+        assert_eq!((lines.len(), lines[0].as_str(), lines[LINES - 1].as_str()), (LINES, "line 9980", "line 9999"));
+    }
+
+    #[test]
+    fn a_line_without_end_does_not_fill_memory() {
+        let mut tail = LogTail::of(std::io::repeat(b'x').take(10 << 20));
+        tail.finish(Duration::from_secs(10));
+        assert!(tail.lines().iter().all(|line| line.len() <= 4096));
+    }
+}

@@ -1,0 +1,145 @@
+//! MariaDB.
+
+use crate::instance::Instance;
+use crate::recipe::{Ready, Recipe, Step};
+use crate::service::{Install, Order, Service, ServiceError, Statistics, Tier};
+use baremark_model::descriptor::{Default, Kind, Knob};
+use std::fmt::Write as _;
+
+/// The adapter.
+pub struct Mariadb;
+
+/// The account and the database that it makes; the password is the order's secret.
+pub const NAME: &str = "auction";
+
+impl Service for Mariadb {
+    fn kind(&self) -> &'static str {
+        "mariadb"
+    }
+
+    fn tiers(&self) -> &'static [Tier] {
+        &[Tier::Database]
+    }
+
+    fn knobs(&self) -> &'static [Knob] {
+        KNOBS
+    }
+
+    fn extra_help(&self) -> &'static str {
+        "lines of the [mariadbd] section"
+    }
+
+    fn install(&self) -> Install {
+        Install {
+            programs: &["/usr/sbin/mariadbd", "/usr/sbin/mysqld"],
+            package: "mariadb-server",
+            user: Some("mysql"),
+        }
+    }
+
+    fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {
+        let folder = order.folder.display().to_string();
+        let defaults = format!("--defaults-file={folder}/my.cnf");
+        let mut recipe = Recipe::new(
+            Step::new(&order.program, [defaults.as_str(), "--init-file", &format!("{folder}/init.sql")]),
+            Ready::Command(client(order, "select 1")),
+        );
+        recipe.files = vec![
+            ("my.cnf".to_owned(), configuration(order)),
+            (
+                "init.sql".to_owned(),
+                format!(
+                    "create database if not exists {NAME} character set utf8mb4;\ncreate user if not exists '{NAME}'@'%' identified by '{secret}';\n\
+                     create user if not exists '{NAME}'@'localhost' identified by '{secret}';\n\
+                     grant all on {NAME}.* to '{NAME}'@'%';\ngrant all on {NAME}.* to '{NAME}'@'localhost';\n\
+                     grant process, reload on *.* to '{NAME}'@'%';\ngrant process, reload on *.* to '{NAME}'@'localhost';\n",
+                    secret = order.secret
+                ),
+            ),
+        ];
+        recipe.folders = vec!["tmp"];
+        let base =
+            [defaults.as_str(), "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"];
+        recipe.prepare = vec![Step::new("/usr/bin/mariadb-install-db", base)];
+        Ok(recipe)
+    }
+
+    fn statistics(&self, instance: &Instance) -> Result<Statistics, ServiceError> {
+        let text = instance.output(&client(instance.order(), "show global status"))?;
+        let pairs = text.lines().filter_map(|line| line.split_once('\t'));
+        Ok(pairs.filter_map(|(key, value)| Some((key.to_owned(), value.parse().ok()?))).collect())
+    }
+}
+
+fn client(order: &Order, sql: &str) -> Step {
+    let (host, port) = (order.address.ip().to_string(), order.address.port().to_string());
+    let args = ["--no-defaults", "--protocol=tcp", "-h", &host, "-P", &port, "-u", NAME, "-BNe", sql, NAME];
+    Step::new("/usr/bin/mariadb", args).env("MYSQL_PWD", &order.secret)
+}
+
+fn configuration(order: &Order) -> String {
+    let settings = &order.settings;
+    let folder = order.folder.display();
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "[mariadbd]\ndatadir = {folder}/data\nsocket = {folder}/mariadb.sock\npid-file = {folder}/mariadb.pid"
+    );
+    let _ =
+        writeln!(text, "tmpdir = {folder}/tmp\nbind-address = {}\nport = {}", order.address.ip(), order.address.port());
+    let _ = writeln!(
+        text,
+        "max_connections = {}\ninnodb_buffer_pool_size = {}",
+        settings.count("connections"),
+        settings.bytes("buffers")
+    );
+    let _ = writeln!(text, "innodb_log_file_size = {}", settings.bytes("log_size"));
+    let flush = match settings.word("commit") {
+        "on" => 1,
+        "os" => 2,
+        _ => 0,
+    };
+    let _ = writeln!(text, "innodb_flush_log_at_trx_commit = {flush}");
+    let _ = writeln!(text, "innodb_doublewrite = {}", if settings.on("doublewrite") { "ON" } else { "OFF" });
+    let _ = writeln!(text, "skip-log-bin\nskip-name-resolve\nperformance_schema = OFF");
+    if !order.unprivileged && baremark_sys::confine::is_root() {
+        let _ = writeln!(text, "user = root");
+    }
+    for line in &settings.extra {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+const KNOBS: &[Knob] = &[
+    Knob {
+        key: "connections",
+        kind: Kind::Count { min: 10, max: 100_000 },
+        default: Default::Required,
+        help: "connections (max_connections)",
+    },
+    Knob {
+        key: "buffers",
+        kind: Kind::Size { min: 8 << 20, max: 1 << 40 },
+        default: Default::Required,
+        help: "innodb_buffer_pool_size",
+    },
+    Knob {
+        key: "log_size",
+        kind: Kind::Size { min: 8 << 20, max: 1 << 39 },
+        default: Default::Required,
+        help: "innodb_log_file_size",
+    },
+    Knob {
+        key: "commit",
+        kind: Kind::Choice(&["on", "os", "off"]),
+        default: Default::Required,
+        help: "a commit is flushed to the disk, handed to the system, or neither",
+    },
+    Knob {
+        key: "doublewrite",
+        kind: Kind::Switch,
+        default: Default::Required,
+        help: "off may lose pages in a crash of the machine",
+    },
+];

@@ -1,0 +1,200 @@
+//! nginx as a web server with a cache, or as a balancer.
+
+use crate::exchange;
+use crate::instance::Instance;
+use crate::recipe::{Ready, Recipe, Reload, Step};
+use crate::service::{Install, Order, Service, ServiceError, Statistics, Tier, Upstream};
+use baremark_model::descriptor::{Default, Kind, Knob};
+use std::fmt::Write as _;
+
+/// The adapter.
+pub struct Nginx;
+
+/// The file that is written anew when the servers behind it change.
+const CONFIGURATION: &str = "nginx.conf";
+
+impl Service for Nginx {
+    fn kind(&self) -> &'static str {
+        "nginx"
+    }
+
+    fn tiers(&self) -> &'static [Tier] {
+        &[Tier::Balancer, Tier::Web]
+    }
+
+    fn knobs(&self) -> &'static [Knob] {
+        KNOBS
+    }
+
+    fn extra_help(&self) -> &'static str {
+        "directives of the http block"
+    }
+
+    fn install(&self) -> Install {
+        Install { programs: &["/usr/sbin/nginx", "/usr/bin/nginx"], package: "nginx", user: Some("www-data") }
+    }
+
+    fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {
+        let folder = order.folder.display().to_string();
+        let args = ["-p", &folder, "-c", &format!("{folder}/{CONFIGURATION}"), "-e", "stderr"].map(str::to_owned);
+        let mut recipe = Recipe::new(Step::new(&order.program, args), Ready::http("/baremark-status"));
+        recipe.files = vec![(CONFIGURATION.to_owned(), configuration(order))];
+        recipe.folders = vec!["body", "proxy", "fastcgi", "uwsgi", "scgi", "cache"];
+        // A graceful end; the master's death would leave its workers, so that it gets a signal that it can act on.
+        recipe.stop_signal = libc::SIGQUIT;
+        recipe.death_signal = libc::SIGTERM;
+        recipe.reload = Reload::Signal(libc::SIGHUP);
+        Ok(recipe)
+    }
+
+    fn statistics(&self, instance: &Instance) -> Result<Statistics, ServiceError> {
+        let text = instance.ask(|address| exchange::get(address, "/baremark-status"))?;
+        let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let names = ["active", "accepts", "handled", "requests", "reading", "writing", "waiting"];
+        Ok(names.iter().map(|name| (*name).to_owned()).zip(numbers).collect())
+    }
+
+    fn rewire(&self, instance: &mut Instance, upstreams: &[Upstream]) -> Result<(), ServiceError> {
+        instance.order_mut().upstreams = upstreams.to_vec();
+        let text = configuration(instance.order());
+        instance.write(CONFIGURATION, &text)?;
+        instance.reload()
+    }
+}
+
+fn configuration(order: &Order) -> String {
+    let settings = &order.settings;
+    let mut text = String::new();
+    let _ = writeln!(text, "daemon off;\npid {}/nginx.pid;\nerror_log stderr warn;", order.folder.display());
+    let _ = writeln!(text, "worker_processes {};\nworker_rlimit_nofile {};", settings.count("workers"), files(order));
+    let _ = writeln!(text, "worker_shutdown_timeout {}ms;", settings.ms("drain"));
+    let _ = writeln!(text, "events {{ worker_connections {}; }}", settings.count("connections"));
+    let _ = writeln!(text, "http {{\n  server_tokens off; default_type application/octet-stream;");
+    let log = if settings.on("access_log") { "/dev/stderr" } else { "off" };
+    let _ = writeln!(text, "  access_log {log}; sendfile on; tcp_nodelay on;");
+    for (key, name) in
+        [("client_body", "body"), ("proxy", "proxy"), ("fastcgi", "fastcgi"), ("uwsgi", "uwsgi"), ("scgi", "scgi")]
+    {
+        let _ = writeln!(text, "  {key}_temp_path {name};");
+    }
+    let _ = writeln!(text, "  client_max_body_size {};", settings.bytes("body"));
+    let _ = writeln!(text, "  keepalive_timeout {}ms; keepalive_requests 1000000;", settings.ms("keepalive_time"));
+    let size = settings.bytes("buffer");
+    let _ = writeln!(text, "  proxy_buffer_size {size}; proxy_buffers {} {size};", settings.count("buffers"));
+    let _ = writeln!(text, "  proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_set_header Host $host;");
+    let _ = writeln!(text, "  proxy_read_timeout {}ms; proxy_connect_timeout 2s;", settings.ms("timeout"));
+    let _ = writeln!(text, "  proxy_next_upstream error timeout http_503 non_idempotent; proxy_next_upstream_tries 3;");
+    let _ = writeln!(text, "  gzip {};", if settings.on("gzip") { "on" } else { "off" });
+    let cache = settings.bytes("cache");
+    if cache > 0 {
+        let _ = writeln!(
+            text,
+            "  proxy_cache_path cache levels=1:2 keys_zone=images:8m max_size={cache} inactive=1d use_temp_path=off;"
+        );
+    }
+    let _ = writeln!(
+        text,
+        "  upstream behind {{\n    {}",
+        if settings.word("balance") == "least" { "least_conn;" } else { "" }
+    );
+    for upstream in &order.upstreams {
+        let _ = writeln!(text, "    server {} max_fails=1 fail_timeout=1s;", upstream.address);
+    }
+    if order.upstreams.is_empty() {
+        let _ = writeln!(text, "    server 127.0.0.1:1 down;");
+    }
+    let _ = writeln!(text, "    keepalive {};\n  }}", settings.count("keepalive"));
+    let _ = writeln!(text, "  server {{\n    listen {} backlog=4096;", order.address);
+    let _ = writeln!(text, "    location = /baremark-status {{ stub_status; allow 127.0.0.1; deny all; }}");
+    let _ = writeln!(
+        text,
+        "    location ~ ^/api/auctions/[0-9]+/events$ {{ proxy_pass http://behind; proxy_buffering off; }}"
+    );
+    if cache > 0 {
+        let _ = writeln!(
+            text,
+            "    location ~ ^/api/items/[0-9]+/images/ {{ proxy_pass http://behind; proxy_cache images; proxy_cache_valid 200 1d; proxy_cache_lock on; }}"
+        );
+    }
+    let _ = writeln!(text, "    location / {{ proxy_pass http://behind; }}\n  }}");
+    for line in &settings.extra {
+        let _ = writeln!(text, "  {line}");
+    }
+    text + "}\n"
+}
+
+/// Descriptors that a worker needs: two for each connection, and some.
+fn files(order: &Order) -> u64 {
+    2 * order.settings.count("connections") + 256
+}
+
+const KNOBS: &[Knob] = &[
+    Knob {
+        key: "workers",
+        kind: Kind::Count { min: 1, max: 1024 },
+        default: Default::Required,
+        help: "worker processes (worker_processes)",
+    },
+    Knob {
+        key: "connections",
+        kind: Kind::Count { min: 64, max: 1_000_000 },
+        default: Default::Required,
+        help: "connections of a worker (worker_connections)",
+    },
+    Knob {
+        key: "keepalive",
+        kind: Kind::Count { min: 1, max: 100_000 },
+        default: Default::Required,
+        help: "idle connections to the servers behind it, a worker",
+    },
+    Knob {
+        key: "keepalive_time",
+        kind: Kind::Time { min: 1_000_000, max: 3_600_000_000_000 },
+        default: Default::Required,
+        help: "how long a browser's idle connection is kept",
+    },
+    Knob {
+        key: "buffers",
+        kind: Kind::Count { min: 2, max: 1024 },
+        default: Default::Required,
+        help: "buffers for an answer (proxy_buffers)",
+    },
+    Knob {
+        key: "buffer",
+        kind: Kind::Size { min: 4096, max: 1 << 24 },
+        default: Default::Required,
+        help: "size of a buffer",
+    },
+    Knob {
+        key: "body",
+        kind: Kind::Size { min: 1024, max: 1 << 30 },
+        default: Default::Required,
+        help: "the largest body of a request",
+    },
+    Knob {
+        key: "cache",
+        kind: Kind::Size { min: 0, max: 1 << 40 },
+        default: Default::Required,
+        help: "cache for images; 0 B keeps none",
+    },
+    Knob {
+        key: "timeout",
+        kind: Kind::Time { min: 1_000_000_000, max: 3_600_000_000_000 },
+        default: Default::Required,
+        help: "how long a server behind it may be silent",
+    },
+    Knob {
+        key: "drain",
+        kind: Kind::Time { min: 1_000_000, max: 600_000_000_000 },
+        default: Default::Required,
+        help: "how long workers of an old configuration may finish",
+    },
+    Knob {
+        key: "balance",
+        kind: Kind::Choice(&["round-robin", "least"]),
+        default: Default::Required,
+        help: "how servers are chosen",
+    },
+    Knob { key: "gzip", kind: Kind::Switch, default: Default::Required, help: "compress answers" },
+    Knob { key: "access_log", kind: Kind::Switch, default: Default::Required, help: "log every request" },
+];

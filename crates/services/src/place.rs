@@ -1,0 +1,39 @@
+//! Where an instance's program runs: here, or inside something that is started by another program.
+
+use crate::recipe::Step;
+use crate::service::{Order, ServiceError};
+
+/// How the program of an instance is put into a place.
+pub trait Place: Send {
+    /// In words, such as `native` or `container`.
+    fn label(&self) -> String;
+
+    /// Whether it runs as a plain process of this machine.
+    fn is_here(&self) -> bool;
+
+    /// The command that starts `step` there and stays with it.
+    ///
+    /// # Errors
+    /// When the place cannot take it.
+    fn dress(&self, order: &Order, step: Step) -> Result<Step, ServiceError>;
+
+    /// Removes what may be left there after its end.
+    fn clean(&self, _order: &Order) {}
+}
+
+/// This machine.
+pub struct Native;
+
+impl Place for Native {
+    fn label(&self) -> String {
+        "native".to_owned()
+    }
+
+    fn is_here(&self) -> bool {
+        true
+    }
+
+    fn dress(&self, _order: &Order, step: Step) -> Result<Step, ServiceError> {
+        Ok(step)
+    }
+}

@@ -1,0 +1,121 @@
+//! What the tests share: orders with the shipped defaults, small servers, and skips that are printed.
+
+use baremark_services::instance::Instance;
+use baremark_services::place::Native;
+use baremark_services::service::{Order, Service, ServiceError, Upstream, program};
+use baremark_services::settings::Settings;
+use baremark_services::{Folder, find};
+use baremark_sys::confine::Limits;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use toml::de::{DeTable, DeValue};
+
+/// Services of other people's programs.
+pub const FOREIGN: [&str; 6] = ["haproxy", "nginx", "apache", "postgres", "mariadb", "redis"];
+
+/// The service, if its program is here.
+pub fn service(kind: &str) -> Option<&'static dyn Service> {
+    let service = find(kind).unwrap();
+    match program(service) {
+        Ok(_) => Some(service),
+        Err(why) => {
+            eprintln!("skipped: {why}");
+            None
+        }
+    }
+}
+
+/// The shipped defaults of a service.
+pub fn defaults(service: &dyn Service) -> Settings {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/auction/defaults.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let document = DeTable::parse(&text).unwrap();
+    let DeValue::Table(services) = document.get_ref().get("services").unwrap().get_ref() else { panic!("no table") };
+    let mut settings = Settings::default();
+    let table = services.get(service.kind()).map(|table| table.get_ref());
+    if let Some(DeValue::Table(table)) = table {
+        let problems = settings.read(table, service.knobs(), service.kind(), &|_| 0);
+        assert_eq!(problems, []);
+    }
+    settings
+}
+
+/// A free address of the loopback.
+pub fn free() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+pub fn order(service: &dyn Service, folder: &Folder, name: &str) -> Order {
+    Order {
+        name: name.to_owned(),
+        tier: service.tiers()[0],
+        address: free(),
+        folder: folder.path().join(name),
+        program: program(service).unwrap(),
+        settings: defaults(service),
+        upstreams: Vec::new(),
+        wiring: Vec::new(),
+        secret: "s3cr3tOfThisTest".to_owned(),
+        unprivileged: false,
+    }
+}
+
+pub fn start(service: &'static dyn Service, order: Order) -> Result<Instance, ServiceError> {
+    let mut instance = Instance::start(service, order, &Limits::default(), Box::new(Native))?;
+    instance.wait_ready(&AtomicBool::new(false))?;
+    Ok(instance)
+}
+
+/// A server that answers every request with its name after a moment, until it is dropped.
+pub struct Backend {
+    pub upstream: Upstream,
+    pub served: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+}
+
+impl Backend {
+    pub fn new(name: &'static str) -> Backend {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let upstream = Upstream { name: name.to_owned(), address: listener.local_addr().unwrap() };
+        let (served, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (count, ends) = (Arc::clone(&served), Arc::clone(&over));
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if ends.load(Ordering::Relaxed) {
+                    return;
+                }
+                let (count, ends) = (Arc::clone(&count), Arc::clone(&ends));
+                thread::spawn(move || serve(stream, name, &count, &ends));
+            }
+        });
+        Backend { upstream, served, over }
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+fn serve(mut stream: std::net::TcpStream, name: &str, count: &AtomicU64, over: &AtomicBool) {
+    let mut heard = Vec::new();
+    let mut buffer = [0; 4096];
+    while !over.load(Ordering::Relaxed) {
+        let Ok(some @ 1..) = stream.read(&mut buffer) else { return };
+        heard.extend_from_slice(&buffer[..some]);
+        while let Some(end) = heard.windows(4).position(|four| four == b"\r\n\r\n") {
+            heard.drain(..end + 4);
+            thread::sleep(std::time::Duration::from_millis(2));
+            count.fetch_add(1, Ordering::Relaxed);
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len());
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Every adapter with its real program.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+
+mod bench;
+mod conformance;

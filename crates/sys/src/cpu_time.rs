@@ -1,0 +1,58 @@
+//! Processor time that this machine has spent, from `/proc/stat`: by everybody, whoever asks.
+
+use std::fs;
+use std::io;
+
+/// Processor time since the machine started, over all CPUs, in the kernel's ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// Time in which a CPU did something, stolen time included.
+    pub busy: u64,
+    /// All time.
+    pub all: u64,
+}
+
+impl CpuTime {
+    /// Up to now.
+    ///
+    /// # Errors
+    /// What reading `/proc/stat` gives; `InvalidData` when it has no line of all CPUs.
+    pub fn now() -> io::Result<CpuTime> {
+        parse(&fs::read_to_string("/proc/stat")?).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "/proc/stat has no line 'cpu' with its times; is this Linux?")
+        })
+    }
+
+    /// The share of the time from `earlier` to this in which CPUs were busy; `None` where no time has passed.
+    #[must_use]
+    pub fn share_since(&self, earlier: &CpuTime) -> Option<f64> {
+        let all = self.all.saturating_sub(earlier.all);
+        (all > 0).then(|| self.busy.saturating_sub(earlier.busy) as f64 / all as f64)
+    }
+}
+
+/// Columns: user nice system idle iowait irq softirq steal; guest times are in user already (proc_stat(5)).
+fn parse(text: &str) -> Option<CpuTime> {
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let times: Vec<u64> = line.split_ascii_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
+    let [_, _, _, idle, rest @ ..] = &times[..] else { return None };
+    let waiting = rest.first().copied().unwrap_or(0);
+    let all = times.iter().sum::<u64>();
+    Some(CpuTime { busy: all.saturating_sub(idle + waiting), all })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_for_a_disk_is_idle_and_stolen_time_is_busy() {
+        let text = "cpu  100 10 40 800 50 0 0 20 0 0\ncpu0 1 2 3 4\n";
+        assert_eq!(parse(text), Some(CpuTime { busy: 170, all: 1020 }));
+        assert_eq!(parse("intr 5\n"), None);
+        let (before, after) = (CpuTime { busy: 100, all: 1000 }, CpuTime { busy: 175, all: 1100 });
+        assert_eq!(after.share_since(&before), Some(0.75));
+        assert_eq!(before.share_since(&before), None);
+        assert!(CpuTime::now().is_ok_and(|now| now.all > 0));
+    }
+}

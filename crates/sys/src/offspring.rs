@@ -1,0 +1,242 @@
+//! Programs that this process starts, with everything that they start in turn, and their end.
+//!
+//! A process that has called [`adopt_orphans`] becomes the parent of whatever its descendants leave behind, daemons
+//! included: nothing that a program forks can get away from it, without control groups and without being root. Whoever
+//! uses this lets no other part of the process have children.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often processes that were killed are looked for again.
+const GLANCE: Duration = Duration::from_millis(1);
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit code or signal.
+    pub status: ExitStatus,
+    /// When, as seen by whoever waited.
+    pub at: Instant,
+    /// Processor time of it and of all that it waited for, user and system.
+    pub cpu: Duration,
+    /// The largest resident set that one of them had.
+    pub peak_rss_bytes: u64,
+}
+
+/// Makes this process the parent of its descendants' orphans.
+///
+/// # Errors
+/// What `prctl(2)` gives.
+pub fn adopt_orphans() -> io::Result<()> {
+    // SAFETY: PR_SET_CHILD_SUBREAPER takes a number and touches no memory.
+    if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1_u64) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Starts `command` in a process group of its own; the kernel kills it when the calling thread ends.
+///
+/// # Errors
+/// What starting it gives.
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    command.process_group(0);
+    // SAFETY: between fork and exec only async-signal-safe functions may run; prctl is one and nothing is allocated.
+    unsafe { command.pre_exec(die_with_parent) };
+    command.spawn()
+}
+
+fn die_with_parent() -> io::Result<()> {
+    // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Waits for the end of a child that nobody else waits for; `None` when it has not come by `deadline`.
+///
+/// # Errors
+/// What `pidfd_open(2)`, `poll(2)` and `wait4(2)` give.
+pub fn wait(pid: u32, deadline: Instant) -> io::Result<Option<Ended>> {
+    let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
+    // SAFETY: takes two numbers and gives a new descriptor or -1.
+    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let opened = i32::try_from(opened).map_err(io::Error::other)?;
+    if opened < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made for us and nobody else knows it.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(opened) };
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left_ms = i32::try_from(left.as_millis()).unwrap_or(i32::MAX).saturating_add(1);
+        let mut watched = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one pollfd, which lives through the call.
+        match unsafe { libc::poll(&raw mut watched, 1, left_ms) } {
+            0 if Instant::now() >= deadline => return Ok(None),
+            0 => {}
+            1.. => return reap(pid, Instant::now()).map(Some),
+            _ => {
+                let why = io::Error::last_os_error();
+                if why.kind() != io::ErrorKind::Interrupted {
+                    return Err(why);
+                }
+            }
+        }
+    }
+}
+
+fn reap(pid: libc::pid_t, at: Instant) -> io::Result<Ended> {
+    let mut status = 0;
+    // SAFETY: a rusage is plain numbers; all zeros is a valid one.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both places live through the call.
+        if unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } == pid {
+            let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
+            let peak_rss_bytes = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
+            return Ok(Ended { status: ExitStatus::from_raw(status), at, cpu, peak_rss_bytes });
+        }
+        let why = io::Error::last_os_error();
+        if why.kind() != io::ErrorKind::Interrupted {
+            return Err(why);
+        }
+    }
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    let micros = u64::try_from(time.tv_usec).unwrap_or(0);
+    Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0)) + Duration::from_micros(micros)
+}
+
+/// Ends every descendant but the trees of `spared`, and waits until all are gone: the names of those that there were.
+///
+/// # Errors
+/// `TimedOut` with the names of those that were still there after `limit`; what reading /proc gives.
+pub fn end_all_but(spared: &[u32], limit: Duration) -> io::Result<Vec<String>> {
+    let deadline = Instant::now() + limit;
+    let mut ended: Vec<(u32, String)> = Vec::new();
+    loop {
+        let mut living = Vec::new();
+        let mut children = children_of(std::process::id())?;
+        children.retain(|child| !spared.contains(child));
+        for &child in &children {
+            collect(child, &mut living);
+        }
+        for pid in &living {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned();
+            if !ended.iter().any(|(known, _)| known == pid) && state(*pid) != Some('Z') {
+                ended.push((*pid, name));
+            }
+            kill(*pid);
+        }
+        // What a killed process leaves comes to us, and is looked for again.
+        children.into_iter().for_each(reap_if_ended);
+        let names = || ended.iter().map(|(_, name)| name.clone()).collect::<Vec<_>>();
+        if living.is_empty() {
+            return Ok(names());
+        }
+        if Instant::now() >= deadline {
+            let what = format!("processes do not end: {}", names().join(", "));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+        }
+        thread::sleep(GLANCE);
+    }
+}
+
+/// Kills every descendant but the trees of `spared` once, without waiting.
+pub fn kill_all_but(spared: &[u32]) {
+    let mut living = Vec::new();
+    for child in children_of(std::process::id()).unwrap_or_default() {
+        if !spared.contains(&child) {
+            collect(child, &mut living);
+        }
+    }
+    living.into_iter().for_each(kill);
+}
+
+fn kill(pid: u32) {
+    if let Ok(pid) = libc::pid_t::try_from(pid) {
+        // SAFETY: a signal to a descendant, whose number is not free as long as its parent, who is ours too or we, has
+        // not waited for it; the worst of a lost race is that it is gone already.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
+}
+
+fn reap_if_ended(pid: u32) {
+    if let Ok(pid) = libc::pid_t::try_from(pid) {
+        // SAFETY: asks for one child without waiting, and wants no status.
+        unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
+    }
+}
+
+/// `pid` and all below it.
+fn collect(pid: u32, tree: &mut Vec<u32>) {
+    if tree.contains(&pid) {
+        return;
+    }
+    tree.push(pid);
+    for child in children_of(pid).unwrap_or_default() {
+        collect(child, tree);
+    }
+}
+
+/// The children of all threads of `pid`.
+fn children_of(pid: u32) -> io::Result<Vec<u32>> {
+    let mut children = Vec::new();
+    let mut told = false;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))?.flatten() {
+        if let Ok(list) = fs::read_to_string(task.path().join("children")) {
+            told = true;
+            children.extend(list.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        }
+    }
+    if told { Ok(children) } else { children_by_parent(pid) }
+}
+
+/// The same on kernels that keep no lists of children.
+fn children_by_parent(parent: u32) -> io::Result<Vec<u32>> {
+    let pids = fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    Ok(pids.filter(|&pid| stat(pid).is_some_and(|(_, of)| of == parent)).collect())
+}
+
+fn state(pid: u32) -> Option<char> {
+    stat(pid).map(|(state, _)| state)
+}
+
+/// State and parent of a process.
+fn stat(pid: u32) -> Option<(char, u32)> {
+    let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = line.get(line.rfind(')')? + 1..)?.split_whitespace();
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "waited for by number")]
+    fn a_childs_end_is_told_with_its_time_and_a_slow_one_is_not_waited_for() {
+        let soon = || Instant::now() + Duration::from_secs(60);
+        let child = spawn(Command::new("sh").args(["-c", "exit 3"])).expect("sh starts");
+        let ended = wait(child.id(), soon()).expect("a child").expect("ends");
+        assert_eq!(ended.status.code(), Some(3));
+        assert!(ended.peak_rss_bytes > 0);
+        let slow = spawn(Command::new("sleep").arg("600")).expect("sleep starts");
+        assert_eq!(wait(slow.id(), Instant::now() + Duration::from_millis(20)).expect("a child"), None);
+        assert!(children_of(std::process::id()).expect("/proc").contains(&slow.id()));
+        assert!(children_by_parent(std::process::id()).expect("/proc").contains(&slow.id()));
+        kill(slow.id());
+        let ended = wait(slow.id(), soon()).expect("a child").expect("was killed");
+        assert_eq!(ended.status.signal(), Some(libc::SIGKILL));
+    }
+}
