@@ -12,6 +12,8 @@ use baremark_model::plan::Treatment;
 use baremark_model::view;
 use std::collections::BTreeMap;
 
+/// Columns that a short table has.
+const MOST_SHORT: usize = 4;
 /// Rows of one table; a machine can have thousands of interrupt sources.
 const MOST_ROWS: usize = 200;
 
@@ -37,17 +39,23 @@ const KINDS: &[(&str, &str)] = &[
 /// A treatment at a place.
 type Column<'o> = (&'o Treatment, &'o str);
 
-/// The few quantities of which every report tells; `None` where nothing was observed.
+/// The few quantities of which every report tells; `None` where nothing was observed. Where there are many columns, all arms
+/// are told of together: the others are in the full tables.
 pub(crate) fn short(document: &Document) -> Option<Grid> {
     let observed = document.observed.as_ref()?;
     let told = |row: &&ObservedRow| view::find(&row.quantity).is_some_and(|view| view.short) && row.instance.is_empty();
-    let several = observed.rows.iter().any(|row| !row.treatment.is_empty());
-    let rows: Vec<&ObservedRow> = observed.rows.iter().filter(told).collect();
-    // What is known only of whole trials stands in the full tables.
-    let rows: Vec<&ObservedRow> = rows.into_iter().filter(|row| !several || !row.treatment.is_empty()).collect();
+    let (by_arm, whole): (Vec<_>, Vec<_>) =
+        observed.rows.iter().filter(told).partition(|row| !row.treatment.is_empty());
+    let mut columns: Vec<Column<'_>> = Vec::new();
+    for row in &by_arm {
+        place_in(&mut columns, (&row.treatment, row.place.as_str()));
+    }
+    let many = columns.len() > MOST_SHORT && !whole.is_empty();
+    let rows = if by_arm.is_empty() || many { whole } else { by_arm };
     let happened = |quantity: &str| rows.iter().any(|row| row.quantity == quantity && row.value != 0.0);
     let rows: Vec<&ObservedRow> = rows.iter().copied().filter(|row| happened(&row.quantity)).collect();
-    grid(document, "Around the work".to_owned(), &rows)
+    let more = if many { "; --html and --csv=observations tell the arms apart" } else { "" };
+    grid(document, format!("Around the work{more}"), &rows)
 }
 
 /// All that was observed, one table a kind, with the kind's head.
