@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction figures install-needs
+.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction bench-observe figures install-needs
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -69,3 +69,7 @@ bench-quick: bench-build
 bench-build: build
 	$(CARGO) build --release --locked -p baremark --example bench
 	./scripts/bench-peers $(PEERS) || echo "no peers: their pairings cannot be run"
+
+# What observing a machine once a second takes of one CPU, beside reading nothing; fails above half a percent.
+bench-observe: build
+	$(BAREMARK) top --cost --count 60
