@@ -25,6 +25,7 @@ lint:
 soak: install-needs
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
+	for what in http1 http2 scenario; do (cd fuzz && $(CARGO) run --release --locked --bin soak -- $$what 10000000) || exit 1; done
 	BAREMARK_KILLS=1000 $(CARGO) test --release --locked -p baremark --test end_to_end -- --nocapture random_moments
 	BAREMARK_SOAK_SECONDS=300 $(CARGO) test --release --locked -p baremark-microvm --test microvm -- --ignored --nocapture soak
 
@@ -37,10 +38,11 @@ install-needs:
 	./scripts/install-needs
 	./scripts/fetch-kernel || echo "no kernel for guests: their tests will be skipped, each with its reason"
 
-# The load engine beside wrk on an nginx of its own, its send lag, and 50,000 users (needs nginx, wrk and two quiet CPUs).
+# The load engine beside wrk and h2load on an nginx of its own, plain and through TLS, its send lag, and 50,000 users (needs
+# nginx, wrk, nghttp2-client and two quiet CPUs). One line a pairing: ours, the peer's, the ratio with its interval, the goal.
 bench-load:
 	$(CARGO) build --release --locked -p baremark-load --examples
-	for what in wrk lag users; do $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench $$what || exit 1; done
+	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench
 
 # Translations a second of the page-walk simulator, by stream and scheme, against its goal (wants a quiet CPU).
 bench-mmu:
