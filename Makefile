@@ -27,6 +27,7 @@ soak: install-needs build
 	./scripts/soak-aa $(BAREMARK) $(TARGET_DIR)/soak-aa
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
+	for what in http1 http2 scenario; do (cd fuzz && $(CARGO) run --release --locked --bin soak -- $$what 10000000) || exit 1; done
 	BAREMARK_KILLS=1000 $(CARGO) test --release --locked -p baremark --test end_to_end -- --nocapture random_moments
 	./scripts/install-needs soak
 	./scripts/fetch-sources
@@ -47,10 +48,11 @@ install-needs:
 bench-auction:
 	$(CARGO) test --release --locked -p baremark-auction --test auction -- --ignored --nocapture figures
 
-# The load engine beside wrk on an nginx of its own, its send lag, and 50,000 users (needs nginx, wrk and two quiet CPUs).
+# The load engine beside wrk and h2load on an nginx of its own, plain and through TLS, its send lag, and 50,000 users (needs
+# nginx, wrk, nghttp2-client and two quiet CPUs). One line a pairing: ours, the peer's, the ratio with its interval, the goal.
 bench-load:
 	$(CARGO) build --release --locked -p baremark-load --examples
-	for what in wrk lag users; do $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench $$what || exit 1; done
+	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench
 
 # Translations a second of the page-walk simulator, by stream and scheme, against its goal (wants a quiet CPU).
 bench-mmu:
