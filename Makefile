@@ -21,11 +21,16 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 
-# What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, machines under signals.
-soak: install-needs
+# What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, machines under signals, and
+# a hundred A/A runs, of which ten may say that something differs.
+soak: install-needs build
+	./scripts/soak-aa $(BAREMARK) $(TARGET_DIR)/soak-aa
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
 	BAREMARK_KILLS=1000 $(CARGO) test --release --locked -p baremark --test end_to_end -- --nocapture random_moments
+	./scripts/install-needs soak
+	./scripts/fetch-sources
+	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture programs
 	BAREMARK_SOAK_SECONDS=300 $(CARGO) test --release --locked -p baremark-microvm --test microvm -- --ignored --nocapture soak
 
 # Figures of the microVM on this machine: first instruction, exits, leaves, random access by leaf.

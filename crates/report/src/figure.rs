@@ -3,6 +3,7 @@
 //! Ratios are drawn on a logarithmic axis, on which half and twice are equally far from 1. Labels stand above what they
 //! name, so that a figure is as readable on a telephone as on a wide screen.
 
+use crate::curve;
 use crate::grid::ratio_cell;
 use crate::number::{fixed, percent, three_digits};
 use crate::part::{Part, parts};
@@ -44,7 +45,8 @@ impl Figure {
 #[must_use]
 pub fn figures(document: &Document) -> Vec<Figure> {
     let parts = parts(document);
-    forest(&parts).into_iter().chain(parts.iter().flat_map(courses)).collect()
+    let curves = parts.iter().flat_map(curve::curves);
+    forest(&parts).into_iter().chain(curves).chain(parts.iter().flat_map(courses)).collect()
 }
 
 /// A logarithmic axis of ratios, or a linear one of values.

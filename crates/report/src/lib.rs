@@ -19,6 +19,7 @@ pub mod progress;
 pub mod scale;
 pub mod terminal;
 
+mod curve;
 mod grid;
 mod number;
 mod outline;
