@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu figures install-needs
+.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction figures install-needs
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -28,6 +28,9 @@ soak: install-needs build
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
 	BAREMARK_KILLS=1000 $(CARGO) test --release --locked -p baremark --test end_to_end -- --nocapture random_moments
+	./scripts/install-needs soak
+	./scripts/fetch-sources
+	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture programs
 	BAREMARK_SOAK_SECONDS=300 $(CARGO) test --release --locked -p baremark-microvm --test microvm -- --ignored --nocapture soak
 
 # Figures of the microVM on this machine: first instruction, exits, leaves, random access by leaf.
@@ -39,6 +42,10 @@ install-needs:
 	./scripts/install-needs
 	./scripts/install-schemathesis || echo "no schemathesis: its test will be skipped"
 	./scripts/fetch-kernel || echo "no kernel for guests: their tests will be skipped, each with its reason"
+
+# The auction's app server on PostgreSQL: processor time of each operation and of the mix, loading, drawing, memory when idle.
+bench-auction:
+	$(CARGO) test --release --locked -p baremark-auction --test auction -- --ignored --nocapture figures
 
 # The load engine beside wrk on an nginx of its own, its send lag, and 50,000 users (needs nginx, wrk and two quiet CPUs).
 bench-load:

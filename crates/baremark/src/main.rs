@@ -6,6 +6,7 @@
     reason = "this is where printing is done"
 )]
 
+mod auction_places;
 mod commands;
 mod context;
 mod exit;
@@ -17,8 +18,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, auction, auction_run, check, compare, completions, doctor, echo, history, keep, list, load, man, plan,
-    predict, report, resume, run, verify_scale,
+    agent, auction, auction_run, check, compare, completions, desktop, doctor, echo, history, keep, list, load, man,
+    plan, predict, report, resume, run, tend, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -156,6 +157,13 @@ enum Command {
         #[command(subcommand)]
         action: auction::Action,
     },
+    /// Run a program until it ends or standard input does (containers of an application are started so)
+    #[command(hide = true)]
+    Tend {
+        /// The program and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
     /// As `auction run`
     #[command(hide = true)]
     AuctionRun(auction_run::RunArgs),
@@ -178,6 +186,12 @@ enum Command {
     /// Keep the programs of a workload for the agent at standard input and output (agents start this)
     #[command(hide = true)]
     Keep,
+    /// Be the users of the workload sessions (agents start this)
+    #[command(hide = true)]
+    Desktop {
+        /// What to be, and with what
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> Exit {
@@ -209,6 +223,9 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
     }
     if matches!(cli.command, Some(Command::Keep)) {
         return keep::run().map(|exit| (String::new(), exit));
+    }
+    if let Some(Command::Desktop { arguments }) = &cli.command {
+        return desktop::run(arguments).map(|exit| (String::new(), exit));
     }
     if let Some(Command::Echo(args)) = &cli.command {
         return echo::run(args);
@@ -245,8 +262,15 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
+        Some(Command::Tend { command }) => tend::run(&command, &context.interrupt),
         Some(Command::AuctionRun(args)) => auction_run::run(&context, &args),
-        Some(Command::Agent { .. } | Command::Keep | Command::Echo(_) | Command::Auction { .. }) => {
+        Some(
+            Command::Agent { .. }
+            | Command::Keep
+            | Command::Desktop { .. }
+            | Command::Echo(_)
+            | Command::Auction { .. },
+        ) => {
             unreachable!("handled above")
         }
     }

@@ -7,11 +7,13 @@
 
 pub mod command;
 pub mod compile;
+pub mod desktop;
 pub mod echo;
 pub mod heard;
 pub mod keeper;
 pub mod ping_pong;
 pub mod reading;
+pub mod sessions;
 pub mod stage;
 pub mod warehouse;
 pub mod workshop;
@@ -24,7 +26,8 @@ pub fn all() -> &'static [&'static dyn Job] {
     ALL
 }
 
-static ALL: &[&dyn Job] = &[&command::Command, &compile::Compile, &warehouse::JvmWarehouse, &ping_pong::PingPong];
+static ALL: &[&dyn Job] =
+    &[&command::Command, &compile::Compile, &warehouse::JvmWarehouse, &sessions::Sessions, &ping_pong::PingPong];
 
 /// The job of this kind.
 #[must_use]

@@ -391,6 +391,39 @@ fn warehouses_trade_and_their_books_balance() {
     assert!(why.contains("free at the site; reserve huge pages"), "{why}");
 }
 
+#[test]
+fn users_act_at_their_pace_and_the_most_of_them_are_found() {
+    use baremark_programs::sessions::Sessions;
+    let ns = |ms: u64| Value::TimeNs(Nanos(ms * 1_000_000));
+    let mut parameters = vec![
+        ("users", Value::Count(2)),
+        ("each", Value::SizeBytes(Bytes(2 << 20))),
+        ("pace", ns(20)),
+        ("limit", ns(200)),
+        ("time", ns(1600)),
+    ];
+    let run = run_job(&Sessions, &arm(&parameters)).unwrap();
+    // 80 turns each, of which every eighth opens a document.
+    assert!((80.0..=110.0).contains(&value(&run, "actions_per_s")), "{run:?}");
+    assert!(value(&run, "response_p50_ms") <= value(&run, "response_p95_ms"), "{run:?}");
+    assert!(value(&run, "response_p95_ms") <= value(&run, "response_longest_ms"), "{run:?}");
+    assert!(run.checked.ends_with("documents opened as they were saved"), "{run:?}");
+    assert!(value(&run, "processes_per_s") < 20.0, "{run:?}");
+    // A limit that nobody keeps, and one that nobody breaks, end a search at its ends.
+    parameters.push(("most", Value::Count(3)));
+    parameters[4].1 = ns(200);
+    parameters[3].1 = Value::TimeNs(Nanos(100));
+    let run = run_job(&Sessions, &arm(&parameters)).unwrap();
+    assert_eq!(value(&run, "users_within_limit"), 0.0, "{run:?}");
+    parameters[3].1 = ns(60_000);
+    let run = run_job(&Sessions, &arm(&parameters)).unwrap();
+    assert_eq!(value(&run, "users_within_limit"), 3.0, "{run:?}");
+    assert_eq!(run.flags, ["the search ended early: even 3 users pass"]);
+    let too_many = [("users", Value::Count(10_000)), ("each", Value::SizeBytes(Bytes(1 << 36)))];
+    let why = run_job(&Sessions, &arm(&too_many)).expect_err("no such memory").to_string();
+    assert!(why.contains("write fewer users, or a smaller each"), "{why}");
+}
+
 mod messages {
     use super::{arm, run_job, value};
     use baremark_model::descriptor::Value;

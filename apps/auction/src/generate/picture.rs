@@ -65,10 +65,21 @@ impl Pictures {
         Pictures { seed, books: [OnceLock::new(), OnceLock::new(), OnceLock::new()] }
     }
 
-    /// Image `number` of `item`.
+    fn book(&self, size: Size) -> &OnceLock<Book> {
+        &self.books[Size::ALL.iter().position(|&it| it == size).unwrap_or(0)]
+    }
+
+    /// Image `number` of `item`. The first of a size takes long: all that the others copy is drawn for it.
     pub(crate) fn jpeg(&self, item: i64, number: i64, size: Size) -> Vec<u8> {
-        let book = self.books[Size::ALL.iter().position(|&it| it == size).unwrap_or(0)]
-            .get_or_init(|| draw_book(self.seed, size));
+        self.compose(item, number, self.book(size).get_or_init(|| draw_book(self.seed, size)))
+    }
+
+    /// The same, unless it would take long.
+    pub(crate) fn quick(&self, item: i64, number: i64, size: Size) -> Option<Vec<u8>> {
+        self.book(size).get().map(|book| self.compose(item, number, book))
+    }
+
+    fn compose(&self, item: i64, number: i64, book: &Book) -> Vec<u8> {
         let mut random = Random::of(self.seed, &[7, item.unsigned_abs(), number.unsigned_abs()]);
         let cuts = random.pick(book);
         let Some(first) = cuts.first() else { return Vec::new() };
@@ -108,8 +119,8 @@ fn draw(seed: u64, size: Size, base: u64, grain: u64) -> Vec<u8> {
     let corner: Vec<i64> = (0..6).map(|_| shape.between(20, 200)).collect();
     let discs: Vec<[i64; 6]> = (0..9)
         .map(|_| {
-            let radius = shape.between(8, 30);
-            let place = [shape.between(5, 95), shape.between(5, 95)];
+            let radius = shape.between(80, 300);
+            let place = [shape.between(50, 950), shape.between(50, 950)];
             [place[0], place[1], radius, shape.between(0, 255), shape.between(0, 255), shape.between(0, 255)]
         })
         .collect();
@@ -125,7 +136,7 @@ fn draw(seed: u64, size: Size, base: u64, grain: u64) -> Vec<u8> {
                 let mut value =
                     corner[at] + (corner[at + 3] - corner[at]) * (x * height + y * width) / (2 * width * height);
                 for disc in &discs {
-                    let (dx, dy) = (x * 100 / width - disc[0], y * 100 / height - disc[1]);
+                    let (dx, dy) = (x * 1000 / width - disc[0], y * 1000 / height - disc[1]);
                     if dx * dx + dy * dy < disc[2] * disc[2] {
                         value = (value + 2 * disc[at + 3]) / 3;
                     }

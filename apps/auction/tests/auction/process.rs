@@ -59,6 +59,12 @@ impl Site {
         Site { database: database.to_owned(), password, more: Vec::new() }
     }
 
+    /// A site that is loaded already, its password in `folder`.
+    pub fn loaded(database: &str, folder: &Path) -> Site {
+        let password = std::fs::read_to_string(folder.join("password")).unwrap().trim().to_owned();
+        Site { database: database.to_owned(), password, more: Vec::new() }
+    }
+
     /// Further settings for all servers.
     pub fn with(mut self, more: &[&str]) -> Site {
         self.more.extend(more.iter().map(|&word| word.to_owned()));

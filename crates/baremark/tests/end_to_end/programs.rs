@@ -142,6 +142,108 @@ fn gromacs_moves_water_that_the_study_poured() {
     }
 }
 
+#[test]
+#[ignore = "soak: builds Apache httpd"]
+fn apache_is_compiled_and_runs() {
+    let sources = std::env::var("CARGO_TARGET_DIR").map_or_else(
+        |_| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/sources"),
+        |target| Path::new(&target).join("sources"),
+    );
+    let Ok(tarball) = sources.join("apache2.tar.gz").canonicalize() else {
+        println!("skipped: study compile-apache: no source; scripts/fetch-sources gets it");
+        return;
+    };
+    let tarball = format!("{tarball:?}");
+    let document = document(&shrunk("compile-apache", &[("tarball", &tarball), ("ranks", "2")]));
+    all_positive(&document, &["wall_s", "cpu_s"]);
+    assert!(estimate(&document, "files_per_s") > 0.1);
+}
+
+/// Two sites: this one, and a name space of its own at the other end of a cable that is not there.
+#[test]
+fn messages_go_between_two_networks() {
+    let ip =
+        |arguments: &str| Command::new("ip").args(arguments.split(' ')).output().is_ok_and(|ran| ran.status.success());
+    let number = std::process::id() % 10_000;
+    let (space, here, there) = (format!("bmk{number}"), format!("bmh{number}"), format!("bmt{number}"));
+    let net = format!("10.{}.{}", 100 + number / 250 % 100, number % 250);
+    if !ip(&format!("netns add {space}")) {
+        println!("skipped: study ping-pong between networks: no right to make a network name space");
+        return;
+    }
+    let _space = Gone(space.clone());
+    assert!(ip(&format!("link add {here} type veth peer name {there} netns {space}")));
+    assert!(ip(&format!("addr add {net}.1/24 dev {here}")) && ip(&format!("link set {here} up")));
+    assert!(
+        ip(&format!("-n {space} addr add {net}.2/24 dev {there}")) && ip(&format!("-n {space} link set {there} up"))
+    );
+    let peer = format!("{net}.2:7007");
+    let mut echo = Command::new("ip")
+        .args(["netns", "exec", &space, env!("CARGO_BIN_EXE_baremark"), "echo", "--listen", &peer])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(echo.stdout.take().unwrap()), &mut line).unwrap();
+    let text = |transport: &str| {
+        let text = shrunk("ping-pong", &[("message", "\"1 KiB\""), ("transport", transport), ("phase", "\"200 ms\"")]);
+        text.replace("kind = \"ping-pong\"", &format!("kind = \"ping-pong\"\npeer = \"{peer}\""))
+    };
+    let documents = [document(&text("\"tcp\"")), document(&text("\"udp\""))];
+    echo.kill().unwrap();
+    echo.wait().unwrap();
+    assert_eq!(line, format!("listening on {peer}\n"));
+    documents.iter().for_each(|document| all_positive(document, &["latency_p50_us", "latency_mean_us", "bandwidth"]));
+}
+
+/// A network name space that goes with its end of the cable.
+struct Gone(String);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        drop(Command::new("ip").args(["netns", "del", &self.0]).status());
+    }
+}
+
+#[test]
+fn java_warehouses_and_desktop_users_run_as_their_studies_say() {
+    if has("jvm-warehouse", &["java", "javac"]) {
+        let changes = [("heap", "\"128 MiB\""), ("time", "\"1 s\""), ("pages", "\"4k\""), ("gc", "\"parallel\"")];
+        let text = shrunk("jvm-warehouse", &changes).replace("[factors]", "warm = \"200 ms\"\n[factors]");
+        all_positive(&document(&text), &["transactions_per_s"]);
+    }
+    let changes =
+        [("most", "2"), ("each", "\"2 MiB\""), ("pace", "\"20 ms\""), ("limit", "\"1 min\""), ("time", "\"200 ms\"")];
+    assert_eq!(estimate(&document(&shrunk("sessions", &changes)), "users_within_limit"), 2.0);
+}
+
+/// Kernel micro-benchmarks in a guest and in a container: that they run and give a time there.
+#[test]
+fn kernel_micro_benchmarks_run_in_guests_and_containers() {
+    let text = shrunk(
+        "mmu-guests",
+        &[("kind", "[\"segv\", \"fw\"]"), ("ranks", "1"), ("vcpus", "1"), ("precision", "\"20 %\"")],
+    );
+    // Every place once, in the order drawn: enough for its first block.
+    let text =
+        text.replace("budget = \"1 s\"", "budget = \"8 min\"\nleast_blocks = 4\nmost_blocks = 4\nphase = \"50 ms\"");
+    let text = text.replace("vcpus = 1", "vcpus = 1\naccel = \"tcg\"\nmemory = \"256 MiB\"");
+    let document = document(&text);
+    let absent = document["absent"].as_array().unwrap();
+    for row in absent {
+        println!("skipped: study mmu-guests: {}", row["reason"].as_str().unwrap_or_default());
+    }
+    let rows = document["estimates"].as_array().unwrap();
+    let places: std::collections::BTreeSet<&str> = rows
+        .iter()
+        .filter(|row| row["estimate"].as_f64().is_some_and(|ns| ns > 0.0))
+        .filter_map(|row| row["treatment"]["environment"].as_str())
+        .collect();
+    let lacking: std::collections::BTreeSet<&str> =
+        absent.iter().filter_map(|row| row["treatment"]["environment"].as_str()).collect();
+    assert_eq!(places.union(&lacking).copied().collect::<Vec<_>>(), ["container", "native", "qemu"], "{rows:#?}");
+}
+
 const BAD: &str = r#"
 [study]
 title = "a program that does not do what it should"
