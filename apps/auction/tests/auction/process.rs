@@ -45,18 +45,25 @@ pub struct Site {
 impl Site {
     /// Loads a small site.
     pub fn load(database: &str, folder: &Path, max_users: u32) -> Site {
+        Site::load_drawn(database, folder, max_users, "memory")
+    }
+
+    /// The same, with images in that place.
+    pub fn load_drawn(database: &str, folder: &Path, max_users: u32, images: &str) -> Site {
         let file = folder.join("password");
         let words = ["load", "--database", database, "--max-users", &max_users.to_string(), "--history", "0.2"];
         let mut arguments: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         let path = file.to_str().unwrap().to_owned();
         arguments.extend(["--password-file".to_owned(), path, "--argon2".to_owned(), COST.to_owned()]);
+        arguments.extend(["--images".to_owned(), images.to_owned()]);
         let (code, loaded, err) = run(&arguments);
         assert_eq!(code, 0, "{err}");
         assert_eq!(loaded["accounts"], 5 * max_users);
+        assert_eq!(loaded["images"].as_i64() > Some(0), images != "memory");
         assert!(err.contains("past auctions: "), "no progress: {err}");
         let password = std::fs::read_to_string(&file).unwrap().trim().to_owned();
         assert!(!format!("{loaded}{err}").contains(&password), "the password was told");
-        Site { database: database.to_owned(), password, more: Vec::new() }
+        Site { database: database.to_owned(), password, more: vec!["--images".to_owned(), images.to_owned()] }
     }
 
     /// A site that is loaded already, its password in `folder`.

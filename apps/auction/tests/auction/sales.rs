@@ -309,9 +309,9 @@ fn sqlite_sells() {
 fn postgres_sells() {
     let Some(postgres) = services::postgres() else { return println!("skipped: no PostgreSQL (initdb and postgres)") };
     let folder = TempDir::new().unwrap();
-    let site = Site::load(&postgres.url, folder.path(), 30);
+    let site = Site::load_drawn(&postgres.url, folder.path(), 30, "database");
     all(&site);
-    the_database_dies(&site.with(&["--images", "database", "--patience", "2s"]), postgres);
+    the_database_dies(&site.with(&["--patience", "2s"]), postgres);
 }
 
 #[test]
@@ -322,9 +322,7 @@ fn mariadb_sells_over_redis() {
     let Some(redis) = services::redis() else { return println!("skipped: no Redis (redis-server)") };
     let folder = TempDir::new().unwrap();
     let files = format!("files:{}/images", folder.path().display());
-    let site = Site::load(&mariadb.url, folder.path(), 30).with(&["--bus", &redis.url]);
-    all(&site);
-    drop(site.with(&["--images", &files]));
+    all(&Site::load_drawn(&mariadb.url, folder.path(), 30, &files).with(&["--bus", &redis.url]));
 }
 
 /// The database is killed and comes back while everybody bids.
