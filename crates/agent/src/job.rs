@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// This program, which keeps the programs of a job.
 const KEEPER: &str = "/proc/self/exe";
 
-/// Runs a trial of a job; `progress` is told how it comes along.
+/// Runs a trial of a job; `progress` is told of every finished phase.
 ///
 /// # Errors
 /// When it could not be run to its end.

@@ -16,6 +16,7 @@ pub mod trial;
 mod audit;
 mod buffers;
 mod job;
+mod load;
 mod pace;
 mod placing;
 mod sealed;

@@ -6,6 +6,7 @@
     reason = "this is where printing is done"
 )]
 
+mod auction_places;
 mod commands;
 mod context;
 mod exit;
@@ -17,8 +18,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, auction, check, compare, completions, doctor, echo, history, import, keep, list, load, man, plan, predict,
-    report, resume, run, top, verify_scale,
+    agent, auction, auction_run, check, compare, completions, desktop, doctor, echo, history, import, keep, list, load,
+    man, plan, predict, report, resume, run, tend, top, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -161,6 +162,16 @@ enum Command {
         #[command(subcommand)]
         action: auction::Action,
     },
+    /// Run a program until it ends or standard input does (containers of an application are started so)
+    #[command(hide = true)]
+    Tend {
+        /// The program and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
+    /// As `auction run`
+    #[command(hide = true)]
+    AuctionRun(auction_run::RunArgs),
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
     Agent {
@@ -180,6 +191,12 @@ enum Command {
     /// Keep the programs of a workload for the agent at standard input and output (agents start this)
     #[command(hide = true)]
     Keep,
+    /// Be the users of the workload sessions (agents start this)
+    #[command(hide = true)]
+    Desktop {
+        /// What to be, and with what
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> Exit {
@@ -212,13 +229,18 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
     if matches!(cli.command, Some(Command::Keep)) {
         return keep::run().map(|exit| (String::new(), exit));
     }
+    if let Some(Command::Desktop { arguments }) = &cli.command {
+        return desktop::run(arguments).map(|exit| (String::new(), exit));
+    }
     if let Some(Command::Echo(args)) = &cli.command {
         return echo::run(args);
     }
     // The application is a process of its own that handles its signals.
-    if let Some(Command::Auction { action }) = cli.command {
-        return Ok((String::new(), auction::run(action)));
-    }
+    let command = match cli.command {
+        Some(Command::Auction { action: auction::Action::Run(args) }) => Some(Command::AuctionRun(args)),
+        Some(Command::Auction { action }) => return Ok((String::new(), auction::run(action))),
+        command => command,
+    };
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // The first asks the run to stop cleanly; a second one, while it is stopping, ends the program at once.
@@ -228,7 +250,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
     }
     let context = Context { store: cli.common.store, json: cli.common.json, interrupt };
     let mode = |args: ModeArgs| baremark_model::plan::Mode { quick: args.quick, self_check: args.aa };
-    match cli.command {
+    match command {
         None => run::run(&context, &source::shipped(&source::SHIPPED[0]), mode(ModeArgs { quick: false, aa: false })),
         Some(Command::Run { study, mode: args }) => run::run(&context, &source::find(&study)?, mode(args)),
         Some(Command::Resume { run }) => resume::run(&context, run.as_deref()),
@@ -247,7 +269,15 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Top(args)) => top::run(&context, &args),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
-        Some(Command::Agent { .. } | Command::Keep | Command::Echo(_) | Command::Auction { .. }) => {
+        Some(Command::Tend { command }) => tend::run(&command, &context.interrupt),
+        Some(Command::AuctionRun(args)) => auction_run::run(&context, &args),
+        Some(
+            Command::Agent { .. }
+            | Command::Keep
+            | Command::Desktop { .. }
+            | Command::Echo(_)
+            | Command::Auction { .. },
+        ) => {
             unreachable!("handled above")
         }
     }

@@ -6,6 +6,7 @@
 use crate::beside::{Beside, placed};
 use crate::link::{AgentLink, LinkError};
 use crate::schedule;
+use crate::sites::Sites;
 use crate::tally::{self, Finished};
 use baremark_model::document::LookRow;
 use baremark_model::event::{Event, TrialStatus};
@@ -75,6 +76,7 @@ pub struct Conductor<'c> {
 /// What a run has so far.
 struct State<'i> {
     beside: Beside<'i>,
+    sites: Sites<'i>,
     trials: Vec<Finished>,
     looks: Vec<Look>,
     spent: Duration,
@@ -93,6 +95,7 @@ impl<'c> Conductor<'c> {
         let cells = self.plan.cells.len();
         let mut state = State {
             beside: Beside::default(),
+            sites: Sites::default(),
             spent: trials.iter().map(|trial| Duration::from_nanos(trial.elapsed_ns)).sum(),
             trials: std::mem::take(trials),
             looks: looks.iter().map(from_row).collect(),
@@ -158,7 +161,7 @@ impl<'c> Conductor<'c> {
         Ok(None)
     }
 
-    /// Runs one trial in a fresh agent; `None` when the user interrupted it.
+    /// Runs one trial, in a fresh agent unless the study keeps them; `None` when the user interrupted it.
     fn trial(&mut self, block: u64, cell: usize, state: &mut State<'c>) -> Option<Finished> {
         let spec = schedule::trial(self.plan, block, cell);
         let arms = self.plan.arms_of(self.plan.cells[cell]);
@@ -170,23 +173,27 @@ impl<'c> Conductor<'c> {
         let name = self.plan.environment_of(self.plan.cells[cell]);
         let environment =
             self.environments.get(name).ok_or_else(|| LinkError::OutOfTurn(format!("no environment {name}")));
-        let outcome = environment.and_then(|environment| AgentLink::start(&**environment, self.interrupt)).and_then(
-            |mut agent| {
-                let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
-                if let Some(observe) = elsewhere {
-                    let native = self.environments.get(NATIVE).map(|native| &**native);
-                    state.beside.begin(native, self.interrupt, observe);
-                }
-                let run = agent.run(&spec, limit, &mut |position, of| watch(&Event::Phase { position, of }));
-                let beside = elsewhere.map(|_| state.beside.end());
-                run.map(|mut result| {
-                    let site = if name == NATIVE { THIS_MACHINE } else { name };
-                    result.observations = result.observations.into_iter().map(|seen| placed(seen, site)).collect();
-                    result.observations.extend(beside);
-                    result
-                })
-            },
-        );
+        let start = |environment: &dyn Environment| AgentLink::start(environment, self.interrupt);
+        let agent =
+            environment.and_then(|environment| state.sites.take(self.plan, (name, block), || start(&**environment)));
+        let outcome = agent.and_then(|mut agent| {
+            let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
+            if let Some(observe) = elsewhere {
+                let native = self.environments.get(NATIVE).map(|native| &**native);
+                state.beside.begin(native, self.interrupt, observe);
+            }
+            let run = agent.run(&spec, limit, &mut |position, of| watch(&Event::Phase { position, of }));
+            let beside = elsewhere.map(|_| state.beside.end());
+            if run.is_ok() {
+                state.sites.keep(self.plan, (name, block), agent);
+            }
+            run.map(|mut result| {
+                let site = if name == NATIVE { THIS_MACHINE } else { name };
+                result.observations = result.observations.into_iter().map(|seen| placed(seen, site)).collect();
+                result.observations.extend(beside);
+                result
+            })
+        });
         let elapsed_ns = nanos(began.elapsed());
         let (status, result) = match outcome {
             Err(LinkError::Interrupted) => return None,

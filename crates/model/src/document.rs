@@ -8,7 +8,6 @@ use crate::event::TrialStatus;
 use crate::machine::MachineFacts;
 use crate::observation::Observed;
 use crate::placement::Placed;
-
 use crate::plan::{Absent, Contrast, Mode, PlannedWorkload, Treatment};
 use crate::seam::Sample;
 use crate::study::Design;

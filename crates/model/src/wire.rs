@@ -37,6 +37,20 @@ pub enum ToAgent {
     Observe(Box<ObserveSpec>),
     /// Stop observing; answered with [`FromAgent::Observed`].
     EndObservation,
+    /// Prepare this site's part of a load; the answer is [`FromAgent::LoadReady`] or [`FromAgent::Failed`]. Needs `load`.
+    PrepareLoad {
+        /// The order, as the load engine writes it.
+        order: Box<serde_json::Value>,
+    },
+    /// Say what the site's clock shows: [`FromAgent::Clock`].
+    ReadClock,
+    /// Begin the prepared load at this moment of the site's monotonic clock.
+    StartLoad {
+        /// In nanoseconds.
+        begin_ns: u64,
+    },
+    /// End the load now and send what there is.
+    StopLoad,
     /// Nothing more will come; leave.
     Goodbye,
 }
@@ -51,7 +65,7 @@ pub enum FromAgent {
         protocol: u32,
         /// The agent's version.
         version: String,
-        /// What it can do: `run-trial`, ...
+        /// What it can do: `run-trial`, `load`, ...
         capabilities: Vec<String>,
         /// The widest instruction set that its site has, as dispatched by the kernels.
         instruction_set: Isa,
@@ -73,6 +87,25 @@ pub enum FromAgent {
     Observing,
     /// What was observed.
     Observed(Box<Observation>),
+    /// The load is prepared.
+    LoadReady,
+    /// What the site's clock shows.
+    Clock {
+        /// Its monotonic clock, in nanoseconds.
+        monotonic_ns: u64,
+    },
+    /// A second of a load has passed.
+    LoadSecond {
+        /// Which, from 0.
+        second: usize,
+        /// What happened in it, as the load engine writes it.
+        part: serde_json::Value,
+    },
+    /// A load has ended.
+    LoadDone {
+        /// All that was measured, as the load engine writes it.
+        part: Box<serde_json::Value>,
+    },
     /// The request could not be carried out.
     Failed {
         /// What was tried.

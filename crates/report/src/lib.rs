@@ -14,6 +14,7 @@ pub mod html;
 pub mod import;
 pub mod json;
 pub mod live;
+pub mod load;
 pub mod maximum;
 pub mod plot;
 pub mod progress;

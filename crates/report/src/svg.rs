@@ -50,15 +50,9 @@ impl Svg {
         self.push(format_args!(r#"<line class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#));
     }
 
-    /// A line through `points`.
-    pub(crate) fn path(&mut self, class: &str, points: impl Iterator<Item = [f64; 2]>) {
-        let mut along = String::new();
-        for (index, [x, y]) in points.enumerate() {
-            let step = if index == 0 { 'M' } else { 'L' };
-            let done = write!(along, "{step}{x:.1} {y:.1}");
-            debug_assert!(done.is_ok(), "a string takes everything");
-        }
-        self.push(format_args!(r#"<path class="{class}" d="{along}"/>"#));
+    pub(crate) fn polyline(&mut self, class: &str, points: &[[f64; 2]]) {
+        let places: Vec<String> = points.iter().map(|[x, y]| format!("{x:.1},{y:.1}")).collect();
+        self.push(format_args!(r#"<polyline class="{class}" points="{}"/>"#, places.join(" ")));
     }
 
     pub(crate) fn rect(&mut self, class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2]) {

@@ -55,6 +55,27 @@ CREATE TABLE look (
 ) STRICT;
 ",
     "
+CREATE TABLE load (
+    id          TEXT PRIMARY KEY,
+    kind        TEXT NOT NULL,      -- the format of its document
+    title       TEXT NOT NULL,
+    asked       TEXT NOT NULL,      -- JSON
+    machine     TEXT NOT NULL,      -- JSON
+    version     TEXT NOT NULL,
+    started_ns  INTEGER NOT NULL,   -- since 1970-01-01 UTC
+    ended_ns    INTEGER,
+    stop_reason TEXT,
+    document    TEXT                -- JSON
+) STRICT;
+CREATE INDEX load_started ON load (started_ns);
+CREATE TABLE load_second (
+    load        TEXT NOT NULL REFERENCES load (id) ON DELETE CASCADE,
+    seq         INTEGER NOT NULL,
+    row         TEXT NOT NULL,      -- JSON
+    UNIQUE (load, seq)
+) STRICT;
+",
+    "
 CREATE TABLE imported (
     run         TEXT NOT NULL REFERENCES run (id) ON DELETE CASCADE,
     seq         INTEGER NOT NULL,

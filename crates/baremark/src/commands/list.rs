@@ -135,8 +135,8 @@ fn keys() -> String {
     let sections = [
         ("study", tables::STUDY),
         ("factors", tables::FACTORS),
-        ("observe", baremark_model::observer::OBSERVE),
         ("workload.KIND", tables::OF_ONE_WORKLOAD),
+        ("observe", baremark_model::observer::OBSERVE),
         ("design", tables::DESIGN),
         ("report", tables::REPORT),
     ];

@@ -2,9 +2,11 @@
 
 pub mod agent;
 pub mod auction;
+pub mod auction_run;
 pub mod check;
 pub mod compare;
 pub mod completions;
+pub mod desktop;
 pub mod doctor;
 pub mod echo;
 pub mod history;
@@ -18,5 +20,6 @@ pub mod predict;
 pub mod report;
 pub mod resume;
 pub mod run;
+pub mod tend;
 pub mod top;
 pub mod verify_scale;

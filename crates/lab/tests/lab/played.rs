@@ -115,6 +115,7 @@ fn play(mut stream: UnixStream, protocol: u32, script: &Script) {
             ToAgent::Observe(_) => FromAgent::Observing,
             ToAgent::EndObservation => FromAgent::Observed(Box::default()),
             ToAgent::Goodbye => return,
+            other => FromAgent::Failed { what: format!("{other:?}"), why: "this agent is played".to_owned() },
         };
         if write_frame(&mut stream, &answer).is_err() {
             return;

@@ -74,7 +74,9 @@ impl Worker<'_> {
         let connection = actor.connection;
         actor.retried = false;
         self.connections[connection as usize].used = true;
-        if after == After::Close {
+        if self.connections[connection as usize].session.is_some() {
+            self.leave_stream(connection, index, after);
+        } else if after == After::Close {
             self.close(connection);
         } else if self.engine.pool == Pool::Shared {
             actor.connection = NONE;
@@ -236,6 +238,17 @@ impl Worker<'_> {
         self.sleep_until(index, now);
     }
 
+    /// A user who is not wanted any more takes the loops along, and comes as a new one if ever.
+    pub(super) fn send_home(&mut self, user: u32) {
+        while let Some(&(follow, _)) = self.actors[user as usize].follows.first() {
+            self.end_loop(user, follow);
+        }
+        let scenario = self.scenario;
+        let actor = &mut self.actors[user as usize];
+        actor.start_over(scenario);
+        actor.operation = scenario.start;
+    }
+
     /// Ends the oldest loop of this kind beside a user.
     pub(super) fn end_loop(&mut self, user: u32, follow: usize) {
         let follows = &mut self.actors[user as usize].follows;
@@ -243,7 +256,11 @@ impl Worker<'_> {
         let (_, index) = follows.remove(at);
         let connection = self.actors[index as usize].connection;
         if connection != NONE && self.actors[index as usize].state == State::Flying {
-            self.close(connection);
+            if self.connections[connection as usize].session.is_some() {
+                self.leave_stream(connection, index, After::Close);
+            } else {
+                self.close(connection);
+            }
         }
         self.dismiss(index);
     }
@@ -307,9 +324,9 @@ impl Worker<'_> {
                 return self.answered(index, After::Close);
             }
         }
-        let place = &mut self.connections[connection as usize];
-        place.connecting = false;
-        self.lose(connection, Failure::Timeout);
+        // Too late is not unreachable: nobody is made to wait before the next attempt.
+        self.connections[connection as usize].connecting = false;
+        self.give_up(index, Failure::Timeout);
     }
 }
 
