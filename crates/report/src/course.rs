@@ -82,7 +82,8 @@ fn draw(quantity: &str, lines: &[&ObservedSeries]) -> Option<Figure> {
     for (number, line) in lines.iter().enumerate() {
         let class = format!("course course-{number}");
         for part in parts(&line.points) {
-            svg.path(&class, part.iter().map(|[at, value]| [across.at(*at), up.at(*value)]));
+            let line: Vec<[f64; 2]> = part.iter().map(|[at, value]| [across.at(*at), up.at(*value)]).collect();
+            svg.polyline(&class, &line);
         }
         svg.line(&class, [legend, TOP - 14.0], [legend + 18.0, TOP - 14.0]);
         let place = cut(&clean(&line.place), 18);
