@@ -6,6 +6,7 @@
     reason = "this is where printing is done"
 )]
 
+mod auction_places;
 mod commands;
 mod context;
 mod exit;
@@ -17,8 +18,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, auction, auction_run, check, compare, completions, desktop, doctor, echo, history, keep, list, load, man,
-    plan, predict, report, resume, run, verify_scale,
+    agent, auction, auction_run, check, compare, completions, desktop, doctor, echo, history, import, keep, list, load,
+    man, plan, predict, report, resume, run, tend, top, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -136,6 +137,11 @@ enum Command {
         #[arg(long, value_name = "RUN", conflicts_with_all = ["study", "quick"])]
         run: Option<String>,
     },
+    /// Read what another program observed, show it or put it beside a run
+    #[command(subcommand)]
+    Import(import::Import),
+    /// Show what happens on this machine now, by the observers that runs use; --cost says what they cost
+    Top(top::TopArgs),
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -155,6 +161,13 @@ enum Command {
     Auction {
         #[command(subcommand)]
         action: auction::Action,
+    },
+    /// Run a program until it ends or standard input does (containers of an application are started so)
+    #[command(hide = true)]
+    Tend {
+        /// The program and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<std::ffi::OsString>,
     },
     /// As `auction run`
     #[command(hide = true)]
@@ -252,8 +265,11 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Check { against, run, args }) => check::run(&context, &against, run.as_deref(), &args),
         Some(Command::VerifyScale { study: _, quick: _, run: Some(run) }) => verify_scale::again(&context, &run),
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
+        Some(Command::Import(import)) => import::run(&context, &import),
+        Some(Command::Top(args)) => top::run(&context, &args),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
+        Some(Command::Tend { command }) => tend::run(&command, &context.interrupt),
         Some(Command::AuctionRun(args)) => auction_run::run(&context, &args),
         Some(
             Command::Agent { .. }

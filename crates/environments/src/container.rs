@@ -81,7 +81,7 @@ pub struct Container {
 }
 
 /// Options without which the engine does not work on this machine.
-type Way = &'static [&'static str];
+pub type Way = &'static [&'static str];
 
 /// Tried in turn. An engine may hand limits to the container that are above what its caller may hand on, and a machine
 /// may not have what the default runtime needs.
@@ -107,7 +107,10 @@ impl Container {
     }
 
     /// The options that work here, found once by running the program's `--version` in a container.
-    fn way(&self) -> Result<Way, Missing> {
+    ///
+    /// # Errors
+    /// What is missing, with its remedy.
+    pub fn way(&self) -> Result<Way, Missing> {
         self.way.get_or_init(|| self.find_way()).clone()
     }
 

@@ -1,10 +1,10 @@
 //! A run from its start to its end: clusters, load, check, and everything stopped whatever happens.
 
-use crate::cluster::{Cluster, ClusterError, Surroundings, Told};
+use crate::cluster::{Cluster, ClusterError, Places, Surroundings, Told};
 use crate::document::{ApplicationRow, Document, FORMAT, InstanceRow, Invariants, TierRow, Users};
 use crate::fixed;
 use crate::instances;
-use crate::topology::{Application, Demand, On, Topology};
+use crate::topology::{Application, Demand, Topology};
 use crate::under_load::Loaded;
 use crate::users;
 use baremark_lab::search::{Search, SearchError, Step, UnderLoad};
@@ -63,7 +63,7 @@ pub struct Ground<'g> {
     /// Set when the user wants it to stop.
     pub interrupt: Arc<AtomicBool>,
     /// How places other than this machine are made.
-    pub places: fn(&On, &std::path::Path) -> Result<Box<dyn baremark_services::place::Place>, String>,
+    pub places: Places,
     /// Who watches.
     pub watch: &'g mut dyn FnMut(&Event),
 }

@@ -6,7 +6,7 @@
 use crate::cluster::Cluster;
 use crate::conduct::{Event, Ground, RunError};
 use crate::document::{ElasticityRow, LoadRow, SecondRow};
-use crate::elastic::{Adaptation, Elastic, Signal, demanded, metrics};
+use crate::elastic::{Adaptation, Elastic, Fault, Signal, Wrong, demanded, metrics};
 use crate::mix;
 use crate::topology::Demand;
 use crate::under_load::utilization;
@@ -185,11 +185,15 @@ struct Watcher<'w> {
     last: (Instant, BTreeMap<Tier, u64>),
     looked: f64,
     changed: f64,
+    /// Faults to come, and killed instances that come back: when, whose.
+    faults: Vec<Fault>,
+    back: Vec<(f64, Tier, usize)>,
 }
 
 impl<'w> Watcher<'w> {
     fn new(cluster: &'w mut Cluster, shared: &'w Shared) -> Watcher<'w> {
         let last = (Instant::now(), cluster.cpu_ns());
+        let faults = cluster.plan().faults.clone();
         Watcher {
             cluster,
             shared,
@@ -200,6 +204,8 @@ impl<'w> Watcher<'w> {
             seen: 0,
             last,
             looked: 0.0,
+            faults,
+            back: Vec::new(),
             changed: f64::NEG_INFINITY,
         }
     }
@@ -222,6 +228,7 @@ impl<'w> Watcher<'w> {
         self.seen = self.shared.seconds.lock().unwrap_or_else(PoisonError::into_inner).len();
         while !self.shared.over.load(Ordering::Acquire) {
             let at = begin.elapsed().as_secs_f64();
+            self.go_wrong(at)?;
             self.scale(at)?;
             if self.last.0.elapsed() >= Duration::from_secs(1) {
                 let row = self.second(begin.elapsed().as_secs_f64());
@@ -231,6 +238,23 @@ impl<'w> Watcher<'w> {
             thread::sleep(GLANCE);
         }
         self.used = utilization(&first.1, &self.cluster.cpu_ns(), first.0.elapsed());
+        Ok(())
+    }
+
+    /// Does what is to go wrong by now.
+    fn go_wrong(&mut self, at: f64) -> Result<(), RunError> {
+        for (_, tier, index) in self.back.extract_if(.., |(moment, ..)| *moment <= at).collect::<Vec<_>>() {
+            self.cluster.restart(tier, index)?;
+        }
+        for fault in self.faults.extract_if(.., |fault| fault.at_s <= at).collect::<Vec<_>>() {
+            match fault.what {
+                Wrong::Killed(down) => {
+                    self.cluster.kill(fault.tier, fault.index)?;
+                    self.back.extend(down.map(|down| (at + down, fault.tier, fault.index)));
+                }
+                Wrong::Reloaded => self.cluster.reload(fault.tier, fault.index)?,
+            }
+        }
         Ok(())
     }
 

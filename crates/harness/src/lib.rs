@@ -14,6 +14,7 @@ mod instances;
 pub mod layers;
 pub mod mix;
 pub mod page;
+pub mod study;
 pub mod topology;
 pub mod under_load;
 pub mod users;

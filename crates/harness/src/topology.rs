@@ -3,7 +3,7 @@
 //! What a file says lies over the shipped defaults, what a level of a factor says over both. A [`Topology`] that was
 //! resolved holds together: known keys, possible counts, tiers that fit each other.
 
-use crate::elastic::{Change, Elastic, Policy, Signal};
+use crate::elastic::{Change, Elastic, Fault, Policy, Signal, Wrong};
 use crate::layers::{Layer, Reader, Section};
 use baremark_model::maximum::Plan;
 use baremark_model::problem::{Problems, nearest};
@@ -50,6 +50,8 @@ pub struct Application {
     pub bus: String,
     /// How counts change while it runs.
     pub elastic: Elastic,
+    /// What goes wrong on purpose while it runs.
+    pub faults: Vec<Fault>,
 }
 
 /// A tier's instances.
@@ -134,6 +136,7 @@ const ROOT: &[&str] = &[
     "load",
     "limits",
     "elastic",
+    "faults",
     "services",
     "instances",
     "study",
@@ -195,6 +198,8 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
         }
     }
     let elastic = elastic(reader, root);
+    let faults = reader.tables(root, "faults");
+    let faults = faults.iter().filter_map(|entry| fault(reader, entry, &tiers)).collect();
     let database = words[&Tier::Database].clone();
     let bus = bus(&words[&Tier::Bus], &database, most_apps(&tiers, &elastic));
     check_fit(reader, root, &tiers, (&database, &bus), &elastic);
@@ -209,7 +214,29 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
         database,
         bus,
         elastic,
+        faults,
     })
+}
+
+fn fault(reader: &mut Reader, entry: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>) -> Option<Fault> {
+    reader.known(entry, &["at", "tier", "index", "what", "down"]);
+    let word = reader.text(entry, "tier").unwrap_or_default();
+    let Some(tier) = Tier::ALL.into_iter().find(|tier| tier.label() == word && tiers.contains_key(tier)) else {
+        let there: Vec<&str> = tiers.keys().map(|tier| tier.label()).collect();
+        reader.wrong(entry, "tier", format!("no tier of this topology is '{word}'"), nearest(&word, &there));
+        return None;
+    };
+    let down = entry.has("down").then(|| reader.seconds(entry, "down"));
+    let what = match reader.text(entry, "what").unwrap_or_default().as_str() {
+        "kill" => Wrong::Killed(down),
+        "reload" => Wrong::Reloaded,
+        other => {
+            reader.wrong(entry, "what", format!("no fault is '{other}'"), "write kill or reload");
+            return None;
+        }
+    };
+    let index = reader.count(entry, "index", (0, 63)).unwrap_or(0);
+    Some(Fault { at_s: reader.seconds(entry, "at"), tier, index: usize::try_from(index).unwrap_or(0), what })
 }
 
 fn images(reader: &mut Reader, head: &Section<'_>) -> String {

@@ -9,7 +9,7 @@ use crate::stage::{self, Stage};
 use crate::workshop::search_path;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::TIMEOUT;
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together, size_of};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::Sample;
 use baremark_stats::percentile::sample_floor;
@@ -83,7 +83,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "this program, after the idea of SPECjbb2005 and not comparable to it",
     parameters: &[TIMEOUT, WAREHOUSES, HEAP, PAGES, COLLECTOR, WARM, TIME],
     metrics: &METRICS,
-    footprint: Some("heap"),
+    footprint: Some(Footprint { key: "heap", bytes: |arm| size_of(arm, "heap") }),
     executors: &[ExecutorKind::Direct],
     quick: &[("heap", "256 MiB"), ("warm", "1 s"), ("time", "2 s")],
     check: |_| Ok(()),

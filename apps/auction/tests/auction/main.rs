@@ -10,6 +10,7 @@
 
 mod browser;
 mod faults;
+mod figures;
 mod http;
 mod input;
 mod interface;

@@ -4,7 +4,7 @@ use crate::http::until;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
 /// A cheap password hash: these tests are not about its cost.
 const COST: &str = "64,1";
@@ -59,6 +59,12 @@ impl Site {
         Site { database: database.to_owned(), password, more: Vec::new() }
     }
 
+    /// A site that is loaded already, its password in `folder`.
+    pub fn loaded(database: &str, folder: &Path) -> Site {
+        let password = std::fs::read_to_string(folder.join("password")).unwrap().trim().to_owned();
+        Site { database: database.to_owned(), password, more: Vec::new() }
+    }
+
     /// Further settings for all servers.
     pub fn with(mut self, more: &[&str]) -> Site {
         self.more.extend(more.iter().map(|&word| word.to_owned()));
@@ -104,17 +110,22 @@ pub struct Server {
     pub child: Child,
     /// Its end would end the server, and waiting for a child closes what it holds itself.
     _input: ChildStdin,
+    /// Kept open: the test harness in the child says on it, after a minute, that it still runs.
+    _output: BufReader<ChildStdout>,
 }
 
 impl Server {
     fn start(arguments: &[String]) -> Server {
         let mut child = command(arguments).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        for line in lines {
-            if let Ok(Value::Object(ready)) = serde_json::from_str(&line.unwrap()) {
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while output.read_line(&mut line).unwrap() > 0 {
+            if let Ok(Value::Object(ready)) = serde_json::from_str(&line) {
+                let address = ready["address"].as_str().unwrap().to_owned();
                 let input = child.stdin.take().unwrap();
-                return Server { address: ready["address"].as_str().unwrap().to_owned(), child, _input: input };
+                return Server { address, child, _input: input, _output: output };
             }
+            line.clear();
         }
         panic!("the server ended before it was ready: {:?}", child.wait());
     }

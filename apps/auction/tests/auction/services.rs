@@ -110,8 +110,20 @@ pub fn postgres() -> Option<Service> {
     init.args(["--no-sync", "--auth=trust", "--username=auction", "--encoding=UTF8", "--locale=C", "-D"]).arg(&data);
     ran(init).unwrap();
     let (data, sockets) = (data.to_str().unwrap(), folder.path().to_str().unwrap());
-    let arguments =
-        words(&["-D", data, "-k", sockets, "-p", &port.to_string(), "-h", "127.0.0.1", "-c", "shared_buffers=32MB"]);
+    let arguments = words(&[
+        "-D",
+        data,
+        "-k",
+        sockets,
+        "-p",
+        &port.to_string(),
+        "-h",
+        "127.0.0.1",
+        "-c",
+        "shared_buffers=128MB",
+        "-c",
+        "max_wal_size=4GB",
+    ]);
     let url = format!("postgres://auction@127.0.0.1:{port}/postgres");
     let mut service = Service { url, port, program: postgres, arguments, user, child: None, _folder: folder };
     service.start();

@@ -94,19 +94,8 @@ impl baremark_model::seam::Body for Loads<'_> {
         baremark_model::seam::Work::default()
     }
 
-    /// Addresses come from a counter that is hashed, so that none depends on a load and many are under way at once.
-    #[expect(clippy::cast_possible_truncation, reason = "an index below the table's size")]
     fn rank(&self, rank: usize, _team: &baremark_model::team::Team, reps: u64) {
-        let table = self.tables[rank];
-        let mask = table.len() - 1;
-        let mut sum = [0_u64; 8];
-        for turn in 0..reps / 8 {
-            for (lane, sum) in sum.iter_mut().enumerate() {
-                let hash = (8 * turn + lane as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                *sum ^= table[(hash ^ hash >> 29) as usize & mask];
-            }
-        }
-        std::hint::black_box(sum);
+        std::hint::black_box(baremark_kernels::loads::independent(self.tables[rank], reps));
     }
 }
 

@@ -6,10 +6,10 @@ use crate::places;
 use baremark_harness::cluster::ClusterError;
 use baremark_harness::conduct::{Event, Ground, RunError, run as conduct};
 use baremark_harness::document::Document;
-use baremark_harness::topology::{On, QUICK, resolve};
+use baremark_harness::study::{self, Study};
+use baremark_harness::topology::{QUICK, resolve};
 use baremark_harness::words;
 use baremark_lab::search::Step;
-use baremark_services::place::Place;
 use baremark_services::service::ServiceError;
 use std::io::{IsTerminal, Write, stderr};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ use std::sync::atomic::Ordering;
 /// A run of the application.
 #[derive(clap::Args)]
 pub struct RunArgs {
-    /// A topology; without one the defaults: one app server on SQLite, and the most users are searched
+    /// A topology or study, or the name of a shipped one (auction-places, -bursts, -elastic, -databases, -tiers); without one the
+    /// defaults: one app server on SQLite, and the most users are searched
     file: Option<PathBuf>,
     /// A first answer in under two minutes: little data, short windows, one trial
     #[arg(long)]
@@ -44,13 +45,14 @@ pub fn run(context: &Context, args: &RunArgs) -> Result<(String, Exit), Refusal>
         return Ok((baremark_harness::topology::DEFAULTS.to_owned(), Exit::Success));
     }
     let (name, text) = match &args.file {
-        Some(path) => (path.display().to_string(), read(path)?),
+        Some(path) => source(path)?,
         None => ("the defaults".to_owned(), String::new()),
     };
     let mut levels: Vec<String> = args.set.iter().map(|text| level(text)).collect::<Result<_, _>>()?;
     if args.quick {
         levels.push(QUICK.to_owned());
     }
+    let study = study::read(&name, &text).map_err(Refusal::bad_input)?;
     let topology = resolve(&name, &text, &levels).map_err(Refusal::bad_input)?;
     let quiet = context.json && !stderr().is_terminal();
     let mut watch = |event: &Event| {
@@ -62,9 +64,12 @@ pub fn run(context: &Context, args: &RunArgs) -> Result<(String, Exit), Refusal>
         program: places::program()?,
         folder: args.folder.clone().unwrap_or_else(std::env::temp_dir),
         interrupt: Arc::clone(&context.interrupt),
-        places: place,
+        places: crate::auction_places::make,
         watch: &mut watch,
     };
+    if let Some(study) = study {
+        return compare(context, (&name, &text), &study, &levels, &mut ground);
+    }
     let document = conduct(topology, &mut ground).map_err(refusal)?;
     if let Some(path) = &args.html {
         std::fs::write(path, baremark_harness::page::render(&document))
@@ -85,6 +90,39 @@ fn exit(context: &Context, document: &Document) -> Exit {
         Exit::Success
     } else {
         Exit::Failure
+    }
+}
+
+/// A study: arm by arm.
+fn compare(
+    context: &Context,
+    (name, text): (&str, &str),
+    study: &Study,
+    levels: &[String],
+    ground: &mut Ground<'_>,
+) -> Result<(String, Exit), Refusal> {
+    let document = study::conduct(name, text, study, levels, ground).map_err(refusal)?;
+    let valid = document.runs.iter().all(|run| run.result.valid);
+    let text = if context.json {
+        serde_json::to_string_pretty(&document).map_err(Refusal::failure)? + "\n"
+    } else {
+        study::describe(&document)
+    };
+    let exit = match () {
+        () if context.interrupt.load(Ordering::Relaxed) => Exit::Interrupted,
+        () if document.runs.is_empty() => Exit::Missing,
+        () if valid => Exit::Success,
+        () => Exit::Failure,
+    };
+    Ok((text, exit))
+}
+
+/// A file, or a shipped study by its name.
+fn source(path: &Path) -> Result<(String, String), Refusal> {
+    let shipped = study::SHIPPED.iter().find(|(name, _)| Path::new(name) == path);
+    match shipped {
+        Some((name, text)) if !path.exists() => Ok(((*name).to_owned(), (*text).to_owned())),
+        _ => Ok((path.display().to_string(), read(path)?)),
     }
 }
 
@@ -118,10 +156,6 @@ fn refusal(why: RunError) -> Refusal {
         _ => Exit::Failure,
     };
     Refusal { exit, message: why.to_string() }
-}
-
-fn place(on: &On, _program: &Path) -> Result<Box<dyn Place>, String> {
-    Err(format!("no instance can be put on {on} yet"))
 }
 
 /// A terminal or pipe that is gone ends nothing.
