@@ -83,11 +83,10 @@ fn hpcc_gives_every_result_of_its_summary() {
             "RandomlyOrderedRingBandwidth_GBytes",
         ],
     );
-    // Seconds that HPL took, and operations that it did, tell its rate again; time and rate are each of two runs' middle.
+    // A rate is operations / time, and the means of several runs are no less apart than that.
     let operations = 2.0 / 3.0 * 300.0_f64.powi(3) + 1.5 * 300.0_f64.powi(2);
-    let rate = operations / estimate(&document, "HPL_time") / 1e12;
-    let told = estimate(&document, "HPL_Tflops");
-    assert!((0.03..30.0).contains(&(rate / told)), "{rate} and {told}");
+    let done = estimate(&document, "HPL_Tflops") * 1e12 * estimate(&document, "HPL_time");
+    assert!(done > 0.95 * operations, "{done} of {operations}");
     assert!(estimate(&document, "MPIRandomAccess_ErrorsFraction") <= 0.01);
 }
 
@@ -220,14 +219,13 @@ fn java_warehouses_and_desktop_users_run_as_their_studies_say() {
 /// Kernel micro-benchmarks in a guest and in a container: that they run and give a time there.
 #[test]
 fn kernel_micro_benchmarks_run_in_guests_and_containers() {
-    let text = shrunk(
-        "mmu-guests",
-        &[("kind", "[\"segv\", \"fw\"]"), ("ranks", "1"), ("vcpus", "1"), ("precision", "\"20 %\"")],
-    );
+    let text = shrunk("mmu-guests", &[("kind", "[\"fw\"]"), ("ranks", "1"), ("vcpus", "1"), ("precision", "\"20 %\"")]);
     // Every place once, in the order drawn: enough for its first block.
     let text =
         text.replace("budget = \"1 s\"", "budget = \"8 min\"\nleast_blocks = 4\nmost_blocks = 4\nphase = \"50 ms\"");
-    let text = text.replace("vcpus = 1", "vcpus = 1\naccel = \"tcg\"\nmemory = \"256 MiB\"");
+    let kernel = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/kernel");
+    let guest = format!("vcpus = 1\naccel = \"tcg\"\nmemory = \"256 MiB\"\nkernel = {kernel:?}");
+    let text = text.replace("vcpus = 1", &guest);
     let document = document(&text);
     let absent = document["absent"].as_array().unwrap();
     for row in absent {
