@@ -1,7 +1,7 @@
 //! The soak: a bounded, repeatable run of one target on stable Rust. `soak TARGET [CASES [SEED]]`
 #![forbid(unsafe_code)]
 
-use baremark_fuzz::{bodies, mutate};
+use baremark_fuzz::{bodies, mutate, traces};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -14,6 +14,8 @@ fn main() -> ExitCode {
     let body: fn(&[u8]) = match target {
         "study" => bodies::study,
         "frame" => bodies::frame,
+        "trace" => traces::trace,
+        "machine" => traces::machine,
         _ => return usage(),
     };
     let (Ok(cases), Ok(seed)) = (number(1, 1_000_000), number(2, 1)) else { return usage() };
@@ -21,7 +23,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: soak study|frame [CASES [SEED]]");
+    eprintln!("usage: soak study|frame|trace|machine [CASES [SEED]]");
     ExitCode::from(2)
 }
 

@@ -3,8 +3,8 @@
 use crate::commands::run::show;
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
+use crate::predicted;
 use crate::record;
-use baremark_lab::analysis;
 use std::path::PathBuf;
 
 /// As what the run is shown; as text where nothing is said.
@@ -32,7 +32,7 @@ pub enum Rows {
 pub fn run(context: &Context, named: Option<&str>, form: &Form) -> Result<(String, Exit), Refusal> {
     let store = record::open_existing(context)?;
     let run = record::load(&store, &record::find(&store, named)?)?;
-    let document = || Ok(analysis::document(&run, &descriptors_of(&run)?));
+    let document = || Ok(predicted::document(&run, &descriptors_of(&run)?));
     if let Some(rows) = form.csv {
         let document = document()?;
         let text = match rows {
