@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction figures install-needs
+.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction bench-observe figures install-needs
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -29,6 +29,7 @@ soak: install-needs build
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- trace 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- machine 1000000
+	for what in http1 http2 scenario; do (cd fuzz && $(CARGO) run --release --locked --bin soak -- $$what 10000000) || exit 1; done
 	BAREMARK_KILLS=1000 $(CARGO) test --release --locked -p baremark --test end_to_end -- --nocapture random_moments
 	./scripts/install-needs soak
 	./scripts/fetch-sources
@@ -49,10 +50,11 @@ install-needs:
 bench-auction:
 	$(CARGO) test --release --locked -p baremark-auction --test auction -- --ignored --nocapture figures
 
-# The load engine beside wrk on an nginx of its own, its send lag, and 50,000 users (needs nginx, wrk and two quiet CPUs).
+# The load engine beside wrk and h2load on an nginx of its own, plain and through TLS, its send lag, and 50,000 users (needs
+# nginx, wrk, nghttp2-client and two quiet CPUs). One line a pairing: ours, the peer's, the ratio with its interval, the goal.
 bench-load:
 	$(CARGO) build --release --locked -p baremark-load --examples
-	for what in wrk lag users; do $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench $$what || exit 1; done
+	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench
 
 # Translations a second of the page-walk simulator, by stream and scheme, against its goal (wants a quiet CPU).
 bench-mmu:
@@ -71,3 +73,7 @@ bench-quick: bench-build
 bench-build: build
 	$(CARGO) build --release --locked -p baremark --example bench
 	./scripts/bench-peers $(PEERS) || echo "no peers: their pairings cannot be run"
+
+# What observing a machine once a second takes of one CPU, beside reading nothing; fails above half a percent.
+bench-observe: build
+	$(BAREMARK) top --cost --count 60

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use baremark_fuzz::{bodies, mutate, traces};
+use baremark_load::strangers;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -14,8 +15,11 @@ fn main() -> ExitCode {
     let body: fn(&[u8]) = match target {
         "study" => bodies::study,
         "frame" => bodies::frame,
+        "http1" => strangers::http1,
+        "http2" => strangers::http2,
         "trace" => traces::trace,
         "machine" => traces::machine,
+        "scenario" => strangers::scenario,
         _ => return usage(),
     };
     let (Ok(cases), Ok(seed)) = (number(1, 1_000_000), number(2, 1)) else { return usage() };
@@ -23,7 +27,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: soak study|frame|trace|machine [CASES [SEED]]");
+    eprintln!("usage: soak study|frame|http1|http2|scenario|trace|machine [CASES [SEED]]");
     ExitCode::from(2)
 }
 

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// This program, which keeps the programs of a job.
 const KEEPER: &str = "/proc/self/exe";
 
-/// Runs a trial of a job; `progress` is told of every finished phase.
+/// Runs a trial of a job; `progress` is told how it comes along.
 ///
 /// # Errors
 /// When it could not be run to its end.
@@ -38,8 +38,8 @@ pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) -> Resu
         ready.push(job.prepare(arm, Surroundings { keeper: Path::new(KEEPER), cpus, seed: spec.seed, phase })?);
     }
     let lost_before = look_for_lost_time(rate);
-    let mut phases = Vec::with_capacity(spec.schedule.len());
     progress.phases_begin();
+    let mut phases = Vec::with_capacity(spec.schedule.len());
     let mut checked = vec![String::new(); arms.len()];
     let mut flags = Vec::new();
     for (position, &arm) in spec.schedule.iter().enumerate() {

@@ -20,8 +20,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, auction, auction_run, check, compare, completions, desktop, doctor, echo, history, keep, list, load, man,
-    plan, predict, report, resume, run, tend, verify_scale,
+    agent, auction, auction_run, check, compare, completions, desktop, doctor, echo, history, import, keep, list, load,
+    man, plan, predict, report, resume, run, tend, top, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -139,6 +139,11 @@ enum Command {
         #[arg(long, value_name = "RUN", conflicts_with_all = ["study", "quick"])]
         run: Option<String>,
     },
+    /// Read what another program observed, show it or put it beside a run
+    #[command(subcommand)]
+    Import(import::Import),
+    /// Show what happens on this machine now, by the observers that runs use; --cost says what they cost
+    Top(top::TopArgs),
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -262,6 +267,8 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Check { against, run, args }) => check::run(&context, &against, run.as_deref(), &args),
         Some(Command::VerifyScale { study: _, quick: _, run: Some(run) }) => verify_scale::again(&context, &run),
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
+        Some(Command::Import(import)) => import::run(&context, &import),
+        Some(Command::Top(args)) => top::run(&context, &args),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
         Some(Command::Tend { command }) => tend::run(&command, &context.interrupt),

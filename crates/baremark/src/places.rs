@@ -57,6 +57,29 @@ pub fn of_plan(
     Ok(places)
 }
 
+/// A place as it is named on a command line: `native`, `container` or `ssh:HOST[:PORT]`.
+pub fn of_site(text: &str) -> Result<Box<dyn Environment>, Refusal> {
+    let (name, target) = text.split_once(':').unwrap_or((text, ""));
+    let refused = || Refusal::bad_input(format!("'{text}' is no site; write native, container or ssh:HOST[:PORT]"));
+    let mut settings = Settings::new();
+    match (name, target) {
+        ("native", "") => return Ok(Box::new(Native::new(program()?))),
+        ("container", "") => {
+            settings.insert("network".to_owned(), Value::Text("host".to_owned()));
+        }
+        ("ssh", target) if !target.is_empty() => {
+            let (host, port) = match target.rsplit_once(':') {
+                Some((host, port)) => (host, Some(port.parse::<u16>().ok().ok_or_else(refused)?)),
+                None => (target, None),
+            };
+            settings.insert("host".to_owned(), Value::Text(host.to_owned()));
+            settings.extend(port.map(|port| ("port".to_owned(), Value::Count(u64::from(port)))));
+        }
+        _ => return Err(refused()),
+    }
+    place(name, &settings, program()?).ok_or_else(refused)
+}
+
 /// What planning must know of a study's places: which cannot be used here, and which are emulated. A place that needs a
 /// setting which the study does not give is left to planning, which says so with its line.
 pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Result<(), Refusal> {

@@ -60,6 +60,11 @@ pub fn style() -> Style {
     style_of(stdout().is_terminal())
 }
 
+/// How text is to be set on standard error.
+pub fn style_of_stderr() -> Style {
+    style_of(stderr().is_terminal())
+}
+
 fn style_of(terminal: bool) -> Style {
     let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
     let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");

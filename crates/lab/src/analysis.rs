@@ -11,6 +11,7 @@ use baremark_model::descriptor::{Better, Descriptor};
 use baremark_model::document::{
     Document, EstimateRow, FORMAT, FlagRow, LookRow, Outcome, RatioRow, RunHead, SensitivityRow, TrialArm, TrialRow,
 };
+use baremark_model::imported::Imported;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
 use baremark_model::seam::Sample;
@@ -50,6 +51,8 @@ pub struct Run {
     pub trials: Vec<Finished>,
     /// Its looks.
     pub looks: Vec<LookRow>,
+    /// What other programs observed meanwhile.
+    pub imported: Vec<Imported>,
 }
 
 /// The document of a run.

@@ -13,6 +13,7 @@ mod explain;
 pub mod fitness;
 pub mod link;
 mod observed;
+pub mod overhead;
 pub mod price;
 pub mod scale;
 pub mod schedule;

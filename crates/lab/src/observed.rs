@@ -3,6 +3,8 @@
 //!
 //! The unit is the trial, as everywhere: a trial's rates are taken first, then their mean over trials with its interval.
 
+mod imported;
+
 use crate::analysis::{RATE, Run, places};
 use crate::tally::Finished;
 use baremark_model::arm::ExecutorKind;
@@ -23,7 +25,9 @@ const MOST_POINTS: usize = 1000;
 /// What was observed in a run; `None` where nothing was.
 pub(crate) fn observed(run: &Run) -> Option<Observed> {
     let all = || run.trials.iter().filter_map(|trial| trial.result.as_ref()).flat_map(|result| &result.observations);
-    all().next()?;
+    if run.imported.is_empty() {
+        all().next()?;
+    }
     let mut rows = Vec::new();
     for (arm, planned) in run.plan.arms.iter().enumerate() {
         let mut table = Table::default();
@@ -42,12 +46,17 @@ pub(crate) fn observed(run: &Run) -> Option<Observed> {
         whole.lost_time(result);
     }
     rows.extend(whole.rows(&Treatment::new()));
+    rows.extend(imported::rows(run));
+    let mut series = series(run);
+    series.extend(imported::series(run));
+    let mut notes = notes(run, all());
+    notes.extend(imported::notes(run));
     Some(Observed {
         interval_ns: run.plan.observe.interval.0,
         rows,
-        series: series(run),
+        series,
         absent: absent(run, all()),
-        notes: notes(run, all()),
+        notes,
         cost: cost(all()),
     })
 }

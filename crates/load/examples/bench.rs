@@ -1,38 +1,78 @@
-//! The engine beside its peers, on this machine's loopback with an nginx of its own: `bench wrk|lag|users [ROUNDS]`.
+//! The engine beside its peers, on this machine's loopback with an nginx of its own: `bench [WHAT ...] [rounds=N]`.
 //!
-//! `wrk`: requests per second of the engine over those of wrk, paired rounds in alternating order, 64 connections, one thread.
-//! `lag`: send lag at half of that as a constant rate. `users`: 50,000 users with a 5 s cycle on one core, and their memory.
+//! `http1`, `tls`: requests per second over those of wrk; `http2`, `http2-tls`: over those of h2load. Paired rounds in alternating
+//! order, one thread each on the first CPU, the server on the second. `lag`: send lag at half of the most as a constant rate.
+//! `users`: 50,000 users with a 5 s cycle on one core, a connection each where so many files may be open, and `users-shared`.
+//! One line each: name, ours, the peer's, the ratio with its interval, the goal, ok, SHORT or undecided, and how long it took.
 #![expect(clippy::print_stdout, reason = "an example's output")]
 
 use baremark_load::arrival::Arrival;
 use baremark_load::document::Document;
-use baremark_load::load::{Drive, Engine, Load, Pin, Pool, Stop};
+use baremark_load::load::{Drive, Engine, Load, Pin, Pool, Protocol, Stop};
 use baremark_load::profile::Profile;
 use baremark_load::scenario::{Cycle, Scenario};
+use baremark_load::transport::Trust;
 use baremark_model::units::{Bytes, Nanos};
 use std::error::Error;
 use std::fs;
+use std::net::{IpAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-const PORT: u16 = 18_981;
+/// Ports of the server: HTTP/1.1, its TLS, HTTP/2, its TLS.
+const PORTS: [u16; 4] = [18_981, 18_982, 18_983, 18_984];
 /// Seconds of each half of a round.
 const HALF: u64 = 2;
+const CONNECTIONS: usize = 64;
+/// In HTTP/2: fewer connections, each with several requests at a time.
+const MULTIPLEXED: (usize, usize) = (8, 16);
+const ALL: [&str; 7] = ["http1", "tls", "http2", "http2-tls", "lag", "users", "users-shared"];
 
 fn main() -> Outcome<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let rounds = words.get(1).map_or(Ok(7), |text| text.parse())?;
-    let _server = Nginx::start()?;
-    match words.first().map(String::as_str) {
-        Some("wrk") => against_wrk(rounds),
-        Some("lag") => lag(),
-        Some("users") => users(),
-        _ => Err("usage: bench wrk|lag|users [ROUNDS]".into()),
+    let rounds = words.iter().find_map(|word| word.strip_prefix("rounds=")).map_or(Ok(7), str::parse)?;
+    if let [flag, name, ..] = &words[..]
+        && flag == "--alone"
+    {
+        return alone(name, rounds);
     }
+    let mut named: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.contains('=')).collect();
+    if let Some(unknown) = named.iter().find(|name| !ALL.contains(name)) {
+        return Err(format!("'{unknown}' is not known; there are {}", ALL.join(", ")).into());
+    }
+    if named.is_empty() {
+        named.extend(ALL);
+    }
+    println!("{:<13} {:>12} {:>12}  {:<24} {:>10}  {:<9} took", "what", "ours", "peer's", "ratio (95 %)", "goal", "");
+    for name in named {
+        // A fresh process for each: memory is a peak, and no pairing inherits another's connections.
+        let status =
+            Command::new(std::env::current_exe()?).args(["--alone", name, &format!("rounds={rounds}")]).status()?;
+        if !status.success() {
+            return Err(format!("{name} failed").into());
+        }
+    }
+    Ok(())
+}
+
+fn alone(name: &str, rounds: usize) -> Outcome<()> {
+    let _server = Nginx::start()?;
+    let begun = Instant::now();
+    let line = match name {
+        "http1" => against(rounds, PORTS[0], &wrk)?,
+        "tls" => against(rounds, PORTS[1], &wrk)?,
+        "http2" => against(rounds, PORTS[2], &h2load)?,
+        "http2-tls" => against(rounds, PORTS[3], &h2load)?,
+        "lag" => lag()?,
+        "users" => users(Pool::Own)?,
+        _ => users(Pool::Shared)?,
+    };
+    println!("{name:<13} {line} {:.0} s", begun.elapsed().as_secs_f64());
+    Ok(())
 }
 
 /// An nginx with one worker on the second CPU, serving a page of 612 bytes; it ends with this value.
@@ -46,20 +86,31 @@ impl Nginx {
         let folder = tempfile::tempdir()?;
         let root = folder.path().display();
         fs::write(folder.path().join("index.html"), "x".repeat(612))?;
+        let keys = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/load/localhost");
+        let [plain, tls, http2, http2_tls] = PORTS;
         let text = format!(
             "daemon off; master_process off; pid {root}/pid; error_log {root}/errors; worker_rlimit_nofile 100000;
              events {{ worker_connections 60000; }}
              http {{ access_log off; keepalive_requests 1000000000; client_body_temp_path {root}/b; proxy_temp_path {root}/p;
              fastcgi_temp_path {root}/f; uwsgi_temp_path {root}/u; scgi_temp_path {root}/s;
-             server {{ listen 127.0.0.1:{PORT} backlog=4096; root {root}; }} }}"
+             ssl_certificate {keys}.pem; ssl_certificate_key {keys}.key; ssl_protocols TLSv1.2 TLSv1.3;
+             server {{ listen 127.0.0.1:{plain} backlog=4096; listen 127.0.0.1:{tls} ssl; listen 127.0.0.1:{http2} http2;
+             listen 127.0.0.1:{http2_tls} ssl http2; root {root}; }} }}"
         );
         let file = folder.path().join("nginx.conf");
         fs::write(&file, text)?;
         baremark_load::raise_descriptor_limit(60_500)?;
         let process =
             Command::new("taskset").args(["-c", "1", "nginx", "-c"]).arg(&file).stderr(Stdio::null()).spawn()?;
-        thread::sleep(Duration::from_millis(500));
-        Ok(Nginx { process, folder })
+        let server = Nginx { process, folder };
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", http2_tls)).is_err() {
+            if begun.elapsed() > Duration::from_secs(30) {
+                return Err("nginx does not listen; is it installed, with HTTP/2?".into());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(server)
     }
 }
 
@@ -71,12 +122,19 @@ impl Drop for Nginx {
     }
 }
 
-fn page() -> String {
-    format!("http://127.0.0.1:{PORT}/index.html")
+fn page(port: u16) -> String {
+    let scheme = if port == PORTS[1] || port == PORTS[3] { "https" } else { "http" };
+    format!("{scheme}://127.0.0.1:{port}/index.html")
 }
 
-fn load(drive: Drive, seconds: u64) -> Outcome<Load> {
-    let mut load = Load::new(Scenario::of_url(&page())?, drive, Stop::After(Nanos(seconds * 1_000_000_000)));
+fn load(port: u16, drive: Drive, seconds: u64) -> Outcome<Load> {
+    let mut load = Load::new(Scenario::of_url(&page(port))?, drive, Stop::After(Nanos(seconds * 1_000_000_000)));
+    load.connections = CONNECTIONS;
+    if port == PORTS[2] || port == PORTS[3] {
+        load.connections = MULTIPLEXED.0;
+        load.protocol = Protocol::Http2 { streams: MULTIPLEXED.1 };
+    }
+    load.trust = Trust::Anything;
     load.pin = Pin::On(vec![0]);
     Ok(load)
 }
@@ -84,43 +142,74 @@ fn load(drive: Drive, seconds: u64) -> Outcome<Load> {
 fn run(load: Load) -> Outcome<Document> {
     let engine = Engine::new(load, Arc::default())?;
     let part = engine.run(&mut |_| {})?;
-    Ok(Document::new(engine.load(), &part))
+    let document = Document::new(engine.load(), &part);
+    if let Some((kind, count)) = document.failures.iter().next() {
+        return Err(format!("{count} operations failed: {kind} ({:?})", document.failure_examples).into());
+    }
+    Ok(document)
 }
 
-fn wrk() -> Outcome<f64> {
-    let seconds = format!("-d{HALF}s");
-    let output =
-        Command::new("taskset").args(["-c", "0", "wrk", "-t1", "-c64", &seconds, "--latency", &page()]).output()?;
-    let text = String::from_utf8(output.stdout)?;
+/// What a peer says of its rate on this port.
+type Peer<'p> = &'p dyn Fn(u16) -> Outcome<f64>;
+
+fn wrk(port: u16) -> Outcome<f64> {
+    let text = said(&["wrk", "-t1", &format!("-c{CONNECTIONS}"), &format!("-d{HALF}s"), "--latency", &page(port)])?;
     let line = text.lines().find_map(|line| line.strip_prefix("Requests/sec:")).ok_or("wrk said no rate")?;
     Ok(line.trim().parse()?)
 }
 
-fn against_wrk(rounds: usize) -> Outcome<()> {
-    let ours = || -> Outcome<f64> {
-        let document = run(load(Drive::Closed, HALF)?)?;
-        print!("  (generator on its CPU {:.0} %)", document.generator.busiest_cpu_share * 100.0);
-        Ok(document.achieved.requests_per_s)
-    };
-    let mut logs = Vec::new();
+fn h2load(port: u16) -> Outcome<f64> {
+    let (connections, streams) = (format!("-c{}", MULTIPLEXED.0), format!("-m{}", MULTIPLEXED.1));
+    let text = said(&["h2load", "-t1", &connections, &streams, "-D", &HALF.to_string(), &page(port)])?;
+    let line = text.lines().find_map(|line| line.strip_prefix("finished in")).ok_or("h2load said no rate")?;
+    let rate = line.split(',').find_map(|part| part.trim().strip_suffix("req/s")).ok_or("h2load said no rate")?;
+    Ok(rate.trim().parse()?)
+}
+
+/// What a program says, on the first CPU.
+fn said(command: &[&str]) -> Outcome<String> {
+    let output = Command::new("taskset").args(["-c", "0"]).args(command).output()?;
+    if !output.status.success() {
+        return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Requests per second beside a peer's; the goal is to be as fast.
+fn against(rounds: usize, port: u16, peer: Peer<'_>) -> Outcome<String> {
+    let ours = || -> Outcome<f64> { Ok(run(load(port, Drive::Closed, HALF)?)?.achieved.requests_per_s) };
+    let (mut logs, mut sums) = (Vec::new(), (0.0, 0.0));
     for round in 0..rounds {
-        let (own, peer) = if round % 2 == 0 {
+        let (own, peers) = if round % 2 == 0 {
             let own = ours()?;
-            (own, wrk()?)
+            (own, peer(port)?)
         } else {
-            let peer = wrk()?;
-            (ours()?, peer)
+            let peers = peer(port)?;
+            (ours()?, peers)
         };
-        println!("  baremark {own:.0}/s  wrk {peer:.0}/s  ratio {:.3}", own / peer);
-        logs.push((own / peer).ln());
+        sums = (sums.0 + own, sums.1 + peers);
+        logs.push((own / peers).ln());
     }
     let n = logs.len() as f64;
     let mean = logs.iter().sum::<f64>() / n;
     let spread = (logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0)).sqrt();
     let half = T95.get(logs.len().saturating_sub(2)).copied().unwrap_or(2.0) * spread / n.sqrt();
     let (low, high) = ((mean - half).exp(), (mean + half).exp());
-    println!("ratio to wrk {:.3} [{low:.3}, {high:.3}] (95 %, {rounds} pairs)", mean.exp());
-    Ok(())
+    let verdict = match (low >= 1.0, high < 1.0) {
+        (true, _) => "ok",
+        (_, true) => "SHORT",
+        _ => "undecided",
+    };
+    let ratio = format!("{:.3} [{low:.3}, {high:.3}]", mean.exp());
+    Ok(line(&per_s(sums.0 / n), &per_s(sums.1 / n), &ratio, ">= 1.0", verdict))
+}
+
+fn per_s(rate: f64) -> String {
+    format!("{rate:.0}/s")
+}
+
+fn line(ours: &str, peer: &str, ratio: &str, goal: &str, verdict: &str) -> String {
+    format!("{ours:>12} {peer:>12}  {ratio:<24} {goal:>10}  {verdict:<9}")
 }
 
 /// Student's t at 97.5 % for 1, 2, .. degrees of freedom.
@@ -129,42 +218,39 @@ const T95: [f64; 19] = [
     2.110, 2.101, 2.093,
 ];
 
-fn lag() -> Outcome<()> {
-    let most = run(load(Drive::Closed, HALF)?)?.achieved.requests_per_s;
-    let drive = Drive::Open { arrival: Arrival::Constant, profile: Profile::steady(0.5 * most) };
-    let document = run(load(drive, 2 * HALF)?)?;
-    let lag = document.generator.send_lag.ok_or("no lag")?;
-    let ms = |ns: Option<u64>| ns.map_or(f64::NAN, |ns| ns as f64 / 1e6);
-    println!("maximum {most:.0}/s, asked {:.0}/s, achieved {:.0}/s", 0.5 * most, document.achieved.requests_per_s);
-    println!("send lag p50 {:.3} ms, p99 {:.3} ms, p99.9 {:.3} ms", ms(lag.p50_ns), ms(lag.p99_ns), ms(lag.p999_ns));
-    Ok(())
+fn ms(ns: Option<u64>) -> f64 {
+    ns.map_or(f64::NAN, |ns| ns as f64 / 1e6)
 }
 
-fn users() -> Outcome<()> {
-    let mut load = load(Drive::Users { profile: Profile::steady(50_000.0) }, 15)?;
+fn lag() -> Outcome<String> {
+    let most = run(load(PORTS[0], Drive::Closed, HALF)?)?.achieved.requests_per_s;
+    let drive = Drive::Open { arrival: Arrival::Constant, profile: Profile::steady(0.5 * most) };
+    let document = run(load(PORTS[0], drive, 2 * HALF)?)?;
+    let lag = document.generator.send_lag.ok_or("no lag")?;
+    let p99 = ms(lag.p99_ns);
+    let also = format!("p50 {:.3}, p99.9 {:.3} ms", ms(lag.p50_ns), ms(lag.p999_ns));
+    let verdict = if p99 < 1.0 { "ok" } else { "SHORT" };
+    Ok(line(&format!("p99 {p99:.3} ms"), &format!("at {:.0}/s", 0.5 * most), &also, "< 1 ms", verdict))
+}
+
+fn users(pool: Pool) -> Outcome<String> {
+    let mut load = load(PORTS[0], Drive::Users { profile: Profile::steady(50_000.0) }, 15)?;
     load.scenario.set_cycle(Some(Cycle { mean: Nanos(5_000_000_000), deviation: 0.25, most: 0.5 }));
-    // A connection for each where so many files may be open, else as many as there are requests on their way.
-    let own = baremark_load::raise_descriptor_limit(50_500)? >= 50_500;
-    load.pool = if own { Pool::Own } else { Pool::Shared };
-    load.connections = if own { 50_000 } else { 10_000 };
-    println!("each user has a connection of its own: {own}");
-    load.sources = (1..=4).map(|last| std::net::IpAddr::from([127, 0, 0, last])).collect();
-    let document = run(load)?;
-    let corrected = document.latency.corrected.ok_or("no latencies")?;
-    let ms = |ns: Option<u64>| ns.map_or(f64::NAN, |ns| ns as f64 / 1e6);
-    let memory = Bytes(baremark_sys::process::peak_rss_bytes()?);
-    println!(
-        "50,000 users, cycle 5 s: {:.0} requests/s, failures {:?}",
-        document.achieved.requests_per_s, document.failures
-    );
-    println!("memory {memory:.1}, CPU {:.0} % of one core", document.generator.busiest_cpu_share * 100.0);
-    println!("latency p50 {:.2} ms, p99 {:.2} ms", ms(corrected.p50_ns), ms(corrected.p99_ns));
-    if let Some(lag) = document.generator.send_lag {
-        println!("send lag p50 {:.3} ms, p99 {:.3} ms", ms(lag.p50_ns), ms(lag.p99_ns));
+    let allowed = baremark_load::raise_descriptor_limit(50_500)?;
+    if pool == Pool::Own && allowed < 50_500 {
+        let why = format!("{allowed} open files allowed, 50500 needed");
+        return Ok(line("-", "-", &why, "< 2 GB", "not tried"));
     }
-    println!(
-        "connections {}, verdict {:?} {:?}",
-        document.counts.connections, document.generator.verdict, document.generator.reasons
-    );
-    Ok(())
+    load.pool = pool;
+    load.connections = if pool == Pool::Own { 50_000 } else { 10_000 };
+    load.sources = (1..=4).map(|last| IpAddr::from([127, 0, 0, last])).collect();
+    let document = run(load)?;
+    let bytes = baremark_sys::process::peak_rss_bytes()?;
+    let rate = document.achieved.requests_per_s;
+    // 50,000 in 5 s each.
+    let kept = rate > 9_000.0;
+    let verdict = if bytes < 2_000_000_000 && kept { "ok" } else { "SHORT" };
+    let cpu = 100.0 * document.generator.busiest_cpu_share;
+    let also = format!("CPU {cpu:.0} %, {} conns", document.counts.connections);
+    Ok(line(&format!("{:.0}", Bytes(bytes)), &per_s(rate), &also, "< 2 GB", verdict))
 }

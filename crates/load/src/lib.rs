@@ -23,6 +23,7 @@ pub mod reading;
 pub mod record;
 mod rng;
 pub mod scenario;
+pub mod strangers;
 mod template;
 mod told;
 pub mod transport;

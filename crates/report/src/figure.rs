@@ -15,8 +15,8 @@ use baremark_model::document::{Document, RatioRow, TrialRow};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Contrast, Treatment};
 
-const WIDTH: f64 = 480.0;
-const MARGIN: f64 = 12.0;
+pub(crate) const WIDTH: f64 = 480.0;
+pub(crate) const MARGIN: f64 = 12.0;
 /// Ratios or series that one figure shows; a study can have thousands.
 const MOST: usize = 40;
 const LABEL: usize = 42;

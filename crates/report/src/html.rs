@@ -3,6 +3,8 @@
 //! The verdict stands first, in words; then the table, the figures, what a reader must know, and how to have the numbers
 //! again. Everything that a study, a machine or an error said is escaped, and a content security policy forbids the rest.
 
+use crate::around;
+use crate::course;
 use crate::figure::{Figure, figures};
 use crate::grid::{Cell, Grid, RatioCell};
 use crate::number::percent;
@@ -30,6 +32,7 @@ pub fn render(document: &Document) -> String {
     page.figures(&figures(document));
     page.predicted(&outline);
     page.why(&outline);
+    page.around(document);
     page.list("Flags", &outline.flags);
     page.list("Trials that do not count", &outline.discarded);
     page.looks(document);
@@ -256,11 +259,7 @@ impl Page {
         }
         self.add("<section aria-labelledby=\"figures\">\n<h2 id=\"figures\">Figures</h2>\n<div class=\"figures\">\n");
         for figure in figures {
-            self.put(format_args!(
-                "<figure>\n<figcaption>{}</figcaption>\n{}\n</figure>\n",
-                escape(&figure.caption),
-                figure.svg.inline()
-            ));
+            self.figure(figure);
         }
         self.add("</div>\n");
         if figures.iter().any(|figure| figure.name.contains("course")) {
@@ -270,6 +269,40 @@ impl Page {
             );
         }
         self.add("</section>\n");
+    }
+
+    /// What happened around the work: the short table, figures over time, and everything by kind.
+    fn around(&mut self, document: &Document) {
+        let Some(observed) = &document.observed else { return };
+        self.add("<section aria-labelledby=\"around\">\n<h2 id=\"around\">Around the work</h2>\n");
+        if let Some(grid) = around::short(document) {
+            self.grid(&grid);
+        }
+        let figures = course::figures(document);
+        if !figures.is_empty() {
+            self.add("<div class=\"figures\">\n");
+            for figure in &figures {
+                self.figure(figure);
+            }
+            self.add("</div>\n");
+        }
+        for (head, grid) in around::full(document) {
+            self.put(format_args!("<details><summary>{}</summary>\n", escape(head)));
+            self.grid(&grid);
+            self.add("</details>\n");
+        }
+        for remark in around::remarks(observed) {
+            self.put(format_args!("<p class=\"note\">{}</p>\n", escape(&remark)));
+        }
+        self.add("</section>\n");
+    }
+
+    fn figure(&mut self, figure: &Figure) {
+        self.put(format_args!(
+            "<figure>\n<figcaption>{}</figcaption>\n{}\n</figure>\n",
+            escape(&figure.caption),
+            figure.svg.inline()
+        ));
     }
 
     fn list(&mut self, head: &str, items: &[String]) {

@@ -55,6 +55,17 @@ impl Svg {
         self.push(format_args!(r#"<polyline class="{class}" points="{}"/>"#, places.join(" ")));
     }
 
+    /// A line through `points`.
+    pub(crate) fn path(&mut self, class: &str, points: impl Iterator<Item = [f64; 2]>) {
+        let mut along = String::new();
+        for (index, [x, y]) in points.enumerate() {
+            let step = if index == 0 { 'M' } else { 'L' };
+            let done = write!(along, "{step}{x:.1} {y:.1}");
+            debug_assert!(done.is_ok(), "a string takes everything");
+        }
+        self.push(format_args!(r#"<path class="{class}" d="{along}"/>"#));
+    }
+
     pub(crate) fn rect(&mut self, class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2]) {
         let (width, height) = (width.max(0.0), height.max(0.0));
         self.push(format_args!(

@@ -251,8 +251,6 @@ fn mixed(turn: u64, skip: &[&str]) -> usize {
     let sum: u64 = MIX.iter().filter(|it| !skip.contains(&it.name)).map(|it| it.share).sum();
     let mut at = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     at %= sum;
-    // The first image of a size draws what all others copy.
-    ["thumbnail", "preview", "full"].map(|size| send(&server.address, "GET", &format!("/api/items/1/images/0/{size}"), &[], b""));
     for (index, operation) in MIX.iter().enumerate().filter(|(_, it)| !skip.contains(&it.name)) {
         if at < operation.share {
             return index;
@@ -289,7 +287,12 @@ fn figures() {
     let server = site.serve_with(&["--open", "1h"]);
     println!("idle server: {:.1} MB resident", metric(&server, "process_resident_memory_bytes") / 1e6);
     // The first image of a size draws what all others copy.
-    ["thumbnail", "preview", "full"].map(|size| send(&server.address, "GET", &format!("/api/items/1/images/0/{size}"), &[], b""));
+    for size in ["thumbnail", "preview", "full"] {
+        assert_eq!(
+            send(&server.address, "GET", &format!("/api/items/1/images/0/{size}"), &[], b"").unwrap().status,
+            200
+        );
+    }
     for (index, operation) in MIX.iter().enumerate() {
         let (each, _) = drive(&server, &site, seconds / 5.0, |_| index);
         println!("{:>16} alone: {:>7.0} us of processor time", operation.name, 1e6 / each);

@@ -26,10 +26,12 @@ fn every_operation_answers_as_described() {
         // A logout would end all that follows, a stream does not end; both have tests of their own.
         .args(["--exclude-operation-id", "logout", "--exclude-operation-id", "events"])
         .args(["--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,unsupported_method"])
-        .args(["--phases", "examples,coverage,fuzzing", "--max-examples", "15", "--seed", "1", "--workers", "4", "--request-timeout", "90"])
+        // One worker: CPython 3.11 loses count of its recursion when several threads parse at once.
+        .args(["--phases", "examples,coverage,fuzzing", "--max-examples", "15", "--seed", "1", "--workers", "1", "--request-timeout", "90"])
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
+    let told: String = told.chars().take(20_000).collect();
     assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stderr));
     site.holds(&[&server]);
 }

@@ -4,7 +4,7 @@ use crate::http::until;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
 /// A cheap password hash: these tests are not about its cost.
 const COST: &str = "64,1";
@@ -110,17 +110,22 @@ pub struct Server {
     pub child: Child,
     /// Its end would end the server, and waiting for a child closes what it holds itself.
     _input: ChildStdin,
+    /// Kept open: the test harness in the child says on it, after a minute, that it still runs.
+    _output: BufReader<ChildStdout>,
 }
 
 impl Server {
     fn start(arguments: &[String]) -> Server {
         let mut child = command(arguments).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        for line in lines {
-            if let Ok(Value::Object(ready)) = serde_json::from_str(&line.unwrap()) {
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while output.read_line(&mut line).unwrap() > 0 {
+            if let Ok(Value::Object(ready)) = serde_json::from_str(&line) {
+                let address = ready["address"].as_str().unwrap().to_owned();
                 let input = child.stdin.take().unwrap();
-                return Server { address: ready["address"].as_str().unwrap().to_owned(), child, _input: input };
+                return Server { address, child, _input: input, _output: output };
             }
+            line.clear();
         }
         panic!("the server ended before it was ready: {:?}", child.wait());
     }

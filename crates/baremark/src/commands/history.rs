@@ -4,21 +4,28 @@ use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record;
 use baremark_report::history::{self, HistoryRow};
-use baremark_store::RunSummary;
+use baremark_store::{LoadSummary, RunSummary};
 use serde_json::json;
 
 /// The runs as a table or as JSON. A store that is not there yet has no runs.
 pub fn run(context: &Context) -> Result<(String, Exit), Refusal> {
-    let runs = match context.store_path()?.exists() {
-        true => record::open_existing(context)?.runs().map_err(Refusal::failure)?,
-        false => Vec::new(),
+    let (runs, loads) = match context.store_path()?.exists() {
+        true => {
+            let store = record::open_existing(context)?;
+            (store.runs().map_err(Refusal::failure)?, store.loads().map_err(Refusal::failure)?)
+        }
+        false => Default::default(),
     };
     let text = match context.json {
         true => format!(
             "{:#}\n",
-            json!({ "format": "baremark-history/1", "runs": runs.iter().map(row).collect::<Vec<_>>() })
+            json!({
+                "format": "baremark-history/1",
+                "runs": runs.iter().map(row).collect::<Vec<_>>(),
+                "loads": loads.iter().map(load_row).collect::<Vec<_>>(),
+            })
         ),
-        false => table(&runs),
+        false => table(&runs, &loads),
     };
     Ok((text, Exit::Success))
 }
@@ -37,8 +44,20 @@ fn row(run: &RunSummary) -> serde_json::Value {
     })
 }
 
-fn table(runs: &[RunSummary]) -> String {
-    let rows: Vec<HistoryRow> = runs
+fn load_row(load: &LoadSummary) -> serde_json::Value {
+    json!({
+        "id": load.id.as_str(),
+        "title": load.title,
+        "kind": load.kind,
+        "started": load.started.to_string(),
+        "ended": load.ended.map(|time| time.to_string()),
+        "stop_reason": load.stop_reason,
+        "state": load.state.word(),
+    })
+}
+
+fn table(runs: &[RunSummary], loads: &[LoadSummary]) -> String {
+    let mut rows: Vec<HistoryRow> = runs
         .iter()
         .map(|run| HistoryRow {
             id: run.id.to_string(),
@@ -49,5 +68,14 @@ fn table(runs: &[RunSummary]) -> String {
             stop_reason: run.stop_reason.clone(),
         })
         .collect();
+    rows.extend(loads.iter().map(|load| HistoryRow {
+        id: load.id.to_string(),
+        title: format!("load: {}", load.title),
+        started: load.started,
+        state: load.state.word().to_owned(),
+        blocks: 0,
+        stop_reason: load.stop_reason.clone(),
+    }));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.started.0));
     history::render(&rows, &crate::watch::style())
 }

@@ -1,22 +1,27 @@
 //! `baremark load`: requests to a server, by connections, a rate or users, and what became of them.
 
 mod find_max;
+mod page;
+pub mod record;
 mod resolve;
+mod sites;
+mod view;
 mod words;
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch;
-use baremark_load::document::{Document, Ended};
+use baremark_load::document::{Document, Ended, FORMAT};
 use baremark_load::load::{Engine, LoadError};
 use baremark_load::profile::Profile;
 use baremark_model::units::Nanos;
 use clap::{Args, ValueEnum};
+use record::Recorder;
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _, stderr};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use view::View;
 
 /// What the command line asks for.
 #[derive(Args)]
@@ -51,6 +56,18 @@ pub struct LoadArgs {
     /// Users share connections instead of keeping one each
     #[arg(long)]
     shared: bool,
+    /// Speak HTTP/2
+    #[arg(long)]
+    http2: bool,
+    /// Requests at a time on a connection in HTTP/2
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "http2")]
+    streams: usize,
+    /// Take part from here as well; native, container or ssh:HOST[:PORT], once for each site [default: this process alone]
+    #[arg(long, value_name = "SITE")]
+    site: Vec<String>,
+    /// Keep no record in the store
+    #[arg(long)]
+    no_record: bool,
     /// Event loops, each on a CPU of its own
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
@@ -102,21 +119,32 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
     if let Some(factor) = args.search.find_max {
         return find_max::run(context, args, factor);
     }
-    let load = resolve::resolve(args)?;
-    let engine = Engine::new(load, Arc::clone(&context.interrupt)).map_err(failed)?;
-    let live = stderr().is_terminal();
-    let quiet = context.json && !live;
-    let part = engine
-        .run(&mut |second| {
-            if !quiet {
-                words::show(second, live);
-            }
-        })
-        .map_err(failed)?;
-    if live {
-        drop(write!(stderr(), "\r\x1b[K"));
-    }
-    let document = Document::new(engine.load(), &part);
+    let order = resolve::order(&args)?;
+    let load = resolve::load(order.of_site(0, args.site.len().max(1) as u64))?;
+    // Whatever is wrong with it is said before anything is recorded.
+    let engine = if args.site.is_empty() {
+        Some(Engine::new(load.clone(), Arc::clone(&context.interrupt)).map_err(failed)?)
+    } else {
+        None
+    };
+    let recorder = Recorder::begin(context, &args, FORMAT, &load.scenario.title)?;
+    let mut view = View::new(context.json, recorder);
+    let measured = match &engine {
+        Some(engine) => {
+            let ran = engine.run(&mut |second| view.see(second.second, &second.part)).map_err(failed);
+            ran.map(|part| Document::new(engine.load(), &part))
+        }
+        None => sites::run(context, &args.site, &order, load, &mut view),
+    };
+    let recorder = view.finish();
+    let document = measured?;
+    let value = serde_json::to_value(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
+    let reason = match document.ended {
+        Ended::Complete => "complete",
+        Ended::Interrupted => "interrupted",
+        Ended::SiteLost => "a site was lost",
+    };
+    recorder.end(reason, &value);
     let exit = match document.ended {
         Ended::Interrupted => Exit::Interrupted,
         Ended::SiteLost => Exit::Failure,
@@ -124,12 +152,8 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
         Ended::Complete if document.counts.answered == 0 => Exit::Failure,
         Ended::Complete => Exit::Success,
     };
-    if context.json {
-        let text =
-            serde_json::to_string_pretty(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
-        return Ok((text + "\n", exit));
-    }
-    Ok((words::describe(&document, watch::style().unicode), exit))
+    let text = if context.json { format!("{value:#}\n") } else { words::describe(&document, &watch::style()) };
+    Ok((text, exit))
 }
 
 /// A load that was refused is bad input; one that broke is a failure.
@@ -159,4 +183,21 @@ fn chain(why: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn what_breaks_is_a_failure_and_what_is_refused_is_bad_input() {
+        let refused = LoadError::Refused { what: "0 threads".to_owned(), remedy: "ask for 1" };
+        assert_eq!(failed(refused).exit, Exit::BadInput);
+        for broken in [LoadError::Loop(io::Error::other("no more")), LoadError::Thread(io::Error::other("no more"))] {
+            let told = failed(broken);
+            assert_eq!(told.exit, Exit::Failure);
+            assert!(told.message.ends_with(": no more"), "{}", told.message);
+        }
+    }
 }

@@ -1,10 +1,12 @@
 //! `baremark report`: show a stored run again, worked out anew from its trials.
 
+use crate::commands::load;
 use crate::commands::run::show;
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::predicted;
 use crate::record;
+use baremark_store::{LoadSummary, RunId, Store};
 use std::path::PathBuf;
 
 /// As what the run is shown; as text where nothing is said.
@@ -13,10 +15,21 @@ use std::path::PathBuf;
 pub struct Form {
     /// Write the report as one HTML page that needs nothing else
     #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Print comma-separated values: estimates and ratios, or with --csv=trials every value of every trial
+    pub html: Option<PathBuf>,
+    /// Print comma-separated values: estimates and ratios, or with --csv=trials every value of every trial, with
+    /// --csv=observations and --csv=series what was observed around the work
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "results")]
-    csv: Option<Rows>,
+    pub csv: Option<Rows>,
+    /// Print the tables of a published study, filled from this run
+    #[arg(long, value_name = "STUDY")]
+    pub tables: Option<Tables>,
+}
+
+/// Published studies whose tables can be filled from any run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Tables {
+    /// Order-Entry on a 64-vCPU virtual machine: what the host did for each throughput, and what the guest saw.
+    D1,
 }
 
 /// What the lines of comma-separated values are.
@@ -26,11 +39,18 @@ pub enum Rows {
     Results,
     /// Values of trials.
     Trials,
+    /// What was observed around the work.
+    Observations,
+    /// What was observed over the time of the run.
+    Series,
 }
 
 /// Shows the named run, or the latest; a page is written to its file, and its name is printed.
 pub fn run(context: &Context, named: Option<&str>, form: &Form) -> Result<(String, Exit), Refusal> {
     let store = record::open_existing(context)?;
+    if let Some(load) = load_meant(&store, named)? {
+        return load::record::show(context, &store.read_load(&load).map_err(Refusal::failure)?, form);
+    }
     let run = record::load(&store, &record::find(&store, named)?)?;
     let document = || Ok(predicted::document(&run, &descriptors_of(&run)?));
     if let Some(rows) = form.csv {
@@ -38,7 +58,13 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form) -> Result<(Strin
         let text = match rows {
             Rows::Results => baremark_report::csv::results(&document),
             Rows::Trials => baremark_report::csv::trials(&document),
+            Rows::Observations => baremark_report::csv::observations(&document),
+            Rows::Series => baremark_report::csv::series(&document),
         };
+        return Ok((text, Exit::Success));
+    }
+    if form.tables == Some(Tables::D1) {
+        let text = baremark_report::terminal::order_entry(&document()?, &crate::watch::style());
         return Ok((text, Exit::Success));
     }
     let Some(file) = &form.html else {
@@ -47,4 +73,15 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form) -> Result<(Strin
     let page = baremark_report::html::render(&document()?);
     std::fs::write(file, page).map_err(|why| Refusal::failure(format!("writing {}: {why}", file.display())))?;
     Ok((format!("{}\n", file.display()), Exit::Success))
+}
+
+/// The load that is meant: by its name, or because it is the latest of all.
+fn load_meant(store: &Store, named: Option<&str>) -> Result<Option<RunId>, Refusal> {
+    if let Some(name) = named {
+        return store.find_load(name).map_err(Refusal::bad_input);
+    }
+    let load = store.loads().map_err(Refusal::failure)?.into_iter().next();
+    let run = store.latest().map_err(Refusal::failure)?;
+    let later = |load: &LoadSummary| run.as_ref().is_none_or(|run| load.started.0 > run.started.0);
+    Ok(load.filter(later).map(|load| load.id))
 }

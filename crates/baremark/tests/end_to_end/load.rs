@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, text};
 use baremark_model::maximum::{Basis, Document as Maximum, Ended};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -130,7 +130,22 @@ fn a_load_by_connections_is_counted_and_told() {
     assert_eq!((document["counts"]["answered"].as_u64(), document["statuses"]["200"].as_u64()), (Some(500), Some(500)));
     assert!(document["latency"]["corrected"].is_null() && document["latency"]["raw"]["p99_ns"].is_u64());
     assert!(document["latency"]["raw"]["p999_ns"].is_null(), "500 samples are too few");
-    assert!(!bench.store().exists(), "a load is no run of a study");
+    let output = bench.run(&["history", "--json"]);
+    let history = json(&output.stdout);
+    assert_eq!(
+        (history["runs"].as_array().map(Vec::len), history["loads"].as_array().map(Vec::len)),
+        (Some(0), Some(1))
+    );
+    assert_eq!(
+        (&history["loads"][0]["state"], &history["loads"][0]["stop_reason"]),
+        (&"finished".into(), &"complete".into())
+    );
+    // What is stored is what was printed.
+    let output = bench.run(&["report", "--json"]);
+    assert_eq!(json(&output.stdout), document, "{}", text(&output.stderr));
+    let bare = Bench::new();
+    bare.run(&["load", &url, "--count", "5", "--no-record"]);
+    assert!(!bare.store().exists(), "no record was wanted");
 }
 
 #[test]
@@ -193,4 +208,109 @@ fn an_interrupt_leaves_a_partial_result() {
     let document = json(&output.stdout);
     assert_eq!(document["ended"], "interrupted");
     assert!(document["elapsed_s"].as_f64().is_some_and(|elapsed| (0.1..10.0).contains(&elapsed)));
+}
+
+/// What `report` makes of a stored load: text with pictures, a page, seconds.
+#[test]
+fn a_stored_load_is_shown_again() {
+    let bench = Bench::new();
+    let url = format!("http://{}/secret?token=hidden", server());
+    let output = bench.run(&["load", &url, "--rate", "300", "--duration", "4s", "--header", "authorization: hidden"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let shown = text(&bench.run(&["report"]).stdout);
+    for part in ["requests/s for 4.0 s", "p99 by second", "latency by percentile"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let page = bench.path("load.html");
+    let output = bench.run(&["report", "--html", page.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.matches("<polyline").count() >= 4 && page.contains("Latency by percentile") && page.contains("p99.9"));
+    let csv = text(&bench.run(&["report", "--csv"]).stdout);
+    assert!(csv.starts_with("at_s,intended,answered") && csv.lines().count() == 5, "{csv}");
+    // Neither a header nor a query reaches the store.
+    let store = std::fs::read(bench.store()).unwrap();
+    assert!(!store.windows(6).any(|bytes| bytes == b"hidden"));
+}
+
+/// What a killed load leaves: every second that had passed.
+#[test]
+fn a_killed_load_keeps_its_seconds() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", server());
+    let mut command = bench.command(&["load", &url, "--rate", "100", "--duration", "600 s"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains("answered") && lines.next().unwrap().is_ok());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let history = json(&bench.run(&["history", "--json"]).stdout);
+    assert_eq!(history["loads"][0]["state"], "killed");
+    let partial = json(&bench.run(&["report", "--json"]).stdout);
+    assert_eq!(partial["format"], "baremark-load-partial/1");
+    assert!(partial["seconds"].as_array().is_some_and(|seconds| seconds.len() >= 2), "{partial}");
+    assert!(text(&bench.run(&["report"]).stdout).contains("killed: it has no result"));
+}
+
+/// Two agents on this machine share one load: what each would have done alone is dealt between them and merged exactly.
+#[test]
+fn sites_share_a_load_and_begin_together() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", server());
+    let arguments =
+        ["load", &url, "--rate", "200", "--duration", "3s", "--site", "native", "--site", "native", "--json"];
+    let output = bench.run(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document = json(&output.stdout);
+    assert_eq!((&document["counts"]["intended"], &document["asked"]["sites"]), (&600.into(), &2.into()));
+    assert_eq!(document["latency"]["corrected"]["samples"], document["counts"]["answered"]);
+    assert_eq!(document["generator"]["threads"].as_array().map(Vec::len), Some(2));
+    let sites = document["sites"].as_array().unwrap();
+    assert!(sites.len() == 2 && sites.iter().all(|site| site["lost"].is_null() && site["seconds"].as_u64() >= Some(3)));
+    let series: u64 = document["series"].as_array().unwrap().iter().map(|row| row["intended"].as_u64().unwrap()).sum();
+    assert_eq!(series, 600, "the seconds are merged as well");
+    let output = bench.run(&["load", &url, "--site", "nowhere"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("write native, container or ssh:HOST"), "{}", text(&output.stderr));
+    let output = bench.run(&["load", "http://nowhere.invalid/", "--site", "native", "--no-record"]);
+    assert!(text(&output.stderr).contains("'nowhere.invalid' could not be resolved"), "{}", text(&output.stderr));
+}
+
+/// The agents of a process: its children that were started as such.
+fn agents_of(parent: u32) -> Vec<i32> {
+    let folders = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = folders.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_agent = |pid: &i32| {
+        let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let stat = read("stat");
+        let mut after = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        after.nth(1) == Some(parent.to_string().as_str()) && read("cmdline").contains("agent")
+    };
+    pids.filter(is_agent).collect()
+}
+
+#[test]
+fn a_site_that_is_lost_is_told_and_the_others_count() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", server());
+    let arguments = ["load", &url, "--rate", "100", "--duration", "8s", "--site", "native", "--site", "native"];
+    let mut command = bench.command(&arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    // Both have told of a second.
+    assert!(lines.next().unwrap().unwrap().contains("answered"));
+    let agents = agents_of(child.id());
+    assert_eq!(agents.len(), 2, "{agents:?}");
+    // SAFETY: the process is an agent of our child, which is still running.
+    unsafe { libc::kill(agents[0], libc::SIGKILL) };
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("is lost")), "{rest:?}");
+    let told = text(&output.stdout);
+    assert!(told.contains("SITE LOST") && told.contains("Nothing that it measured is in the figures"), "{told}");
+    let history = json(&bench.run(&["history", "--json"]).stdout);
+    assert_eq!(history["loads"][0]["stop_reason"], "a site was lost");
+    let document = json(&bench.run(&["report", "--json"]).stdout);
+    assert_eq!((&document["ended"], &document["counts"]["intended"]), (&"site-lost".into(), &400.into()));
 }

@@ -304,5 +304,6 @@ pub fn run(plan: &Plan, memory: &Memory) -> Run {
         stop_reason: None,
         trials: memory.trials.clone(),
         looks: memory.looks.clone(),
+        imported: Vec::new(),
     }
 }

@@ -46,7 +46,8 @@ impl Worker<'_> {
         if session.is_over() {
             return self.close(connection);
         }
-        if session.has_room() && !place.listed {
+        // One that somebody keeps is for nobody else.
+        if session.has_room() && !place.listed && place.actor == NONE {
             place.listed = true;
             self.idle[place.origin].push(connection);
         }

@@ -206,3 +206,84 @@ fn ports_that_run_out_are_told_as_such() {
     assert_eq!(document.generator.verdict, Verdict::WasTheLimit);
     assert!(document.generator.reasons.iter().any(|why| why.contains("--source")), "{:?}", document.generator.reasons);
 }
+
+/// Runs one test of this program again in a process of its own, prepared by a command that is put before it.
+fn again(before: &[&str], name: &str, variable: &str, value: &str) -> Option<std::process::Output> {
+    let itself = std::env::current_exe().unwrap();
+    let output = Command::new(before[0])
+        .args(&before[1..])
+        .arg(itself)
+        .args([name, "--exact", "--nocapture"])
+        .env(variable, value)
+        .output();
+    match output {
+        Ok(output) => Some(output),
+        Err(why) => {
+            println!("skipped: {} cannot be started: {why}", before[0]);
+            None
+        }
+    }
+}
+
+/// The limit falls while the load runs, as when another thread of the process has taken the rest: what needs a new connection
+/// fails by its own kind, the rest goes on to the end.
+#[test]
+fn descriptors_that_run_out_in_the_middle_are_told_as_such() {
+    const VARIABLE: &str = "BAREMARK_LOAD_LIMITED";
+    let name = "faults::descriptors_that_run_out_in_the_middle_are_told_as_such";
+    let Some(address) = std::env::var_os(VARIABLE) else {
+        let server = serve(|_, stream| {
+            answer(stream, 200, "Connection: close\r\n", "");
+            Then::Close
+        });
+        let Some(output) = again(&["env"], name, VARIABLE, &server.address.to_string()) else { return };
+        let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{told}");
+        return;
+    };
+    let address = address.to_str().unwrap().parse().unwrap();
+    let limited = thread::spawn(|| {
+        thread::sleep(Duration::from_millis(500));
+        let pid = std::process::id().to_string();
+        // Standard streams, the engine's own and a handful: none is left for a connection.
+        Command::new("prlimit").args(["--pid", &pid, "--nofile=3:1000"]).status().is_ok_and(|status| status.success())
+    });
+    let document = run(load(address, Drive::Closed, 2000));
+    if !limited.join().unwrap() {
+        println!("skipped: prlimit is of util-linux");
+        return;
+    }
+    assert!(document.statuses[&200] > 0 && document.failures["descriptors-exhausted"] > 0, "{:?}", document.failures);
+    assert_eq!((document.ended, document.generator.verdict), (Ended::Complete, Verdict::WasTheLimit));
+    assert!(document.generator.reasons.iter().any(|why| why.contains("ulimit -n")), "{:?}", document.generator.reasons);
+}
+
+/// A network of its own with eleven ports, of which each closed connection keeps one for a minute.
+#[test]
+fn ports_run_out_where_there_are_few() {
+    const VARIABLE: &str = "BAREMARK_LOAD_FEW_PORTS";
+    let name = "faults::ports_run_out_where_there_are_few";
+    if std::env::var_os(VARIABLE).is_none() {
+        let Some(output) = again(&["unshare", "--net"], name, VARIABLE, "1") else { return };
+        let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        if told.contains("unshare failed") || told.contains("skipped: ") {
+            println!("skipped: no network of its own can be had here: {}", told.trim());
+            return;
+        }
+        assert!(output.status.success(), "{told}");
+        return;
+    }
+    let few = std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40010");
+    let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+    if few.is_err() || !up.is_ok_and(|status| status.success()) {
+        println!("skipped: the network of its own cannot be set up");
+        return;
+    }
+    let server = prompt();
+    let mut asked = load(server.address, Drive::Closed, 500);
+    asked.connections = 40;
+    let document = run(asked);
+    assert!(document.statuses[&200] > 0 && document.failures["ports-exhausted"] > 0, "{:?}", document.failures);
+    assert_eq!(document.generator.verdict, Verdict::WasTheLimit);
+    assert!(document.counts.connections <= 11, "{:?}", document.counts);
+}

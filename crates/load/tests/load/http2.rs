@@ -158,6 +158,8 @@ fn uploads_cookies_and_statuses_are_those_of_http1() {
     let document = run(load);
     assert!(document.failures.is_empty(), "{:?}", document.failure_examples);
     assert_eq!((document.operations[0].succeeded, document.statuses[&404]), (30, 30));
+    // Each of three users keeps a connection of its own, and another where the server has left one.
+    assert!(document.counts.connections >= 3, "{:?}", document.counts);
 }
 
 #[test]

@@ -7,5 +7,6 @@ mod http2;
 mod loops;
 mod secure;
 mod server;
+mod strangers;
 mod told;
 mod users;

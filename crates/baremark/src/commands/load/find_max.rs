@@ -1,5 +1,6 @@
 //! The search for the largest rate, or number of users, at which a server keeps its limits.
 
+use super::record::Recorder;
 use super::{LoadArgs, chain, resolve};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
@@ -9,7 +10,7 @@ use baremark_load::dial::Dial;
 use baremark_load::load::{Drive, Load, LoadError};
 use baremark_load::profile::Profile;
 use baremark_load::reading::{patience, reading};
-use baremark_model::maximum::{Document, Ended, Plan, Said};
+use baremark_model::maximum::{Document, Ended, FORMAT, Plan, Said};
 use baremark_model::qos::{Limit, Qos, Reading};
 use baremark_model::units::{Nanos, Share};
 use baremark_sys::clock::monotonic_ns;
@@ -89,7 +90,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         Factor::Rate => args.rate = Some(profile),
         Factor::Users => args.users = Some(profile),
     }
-    let load = resolve::resolve(args)?;
+    let load = resolve::load(resolve::order(&args)?)?;
     if limits.is_empty() {
         limits = load.scenario.limits();
     }
@@ -98,7 +99,8 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     let qos = Qos { limits, mix };
     let title = load.scenario.title.clone();
     let mut target = Target { load, dial: None, interrupt: &context.interrupt };
-    let mut watch = Watch { live: stderr().is_terminal(), quiet: context.json && !stderr().is_terminal() };
+    let recorder = Recorder::begin(context, &args, FORMAT, &title)?;
+    let mut watch = Watch { recorder, live: stderr().is_terminal(), quiet: context.json && !stderr().is_terminal() };
     let found = Search {
         title: &title,
         factor: if factor == Factor::Rate { "operations/s" } else { "users" },
@@ -108,7 +110,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         watch: &mut |step| watch.see(step),
     }
     .run(&mut target);
-    watch.finish();
+    let recorder = watch.finish();
     let (document, broken) = found.map_err(|why| match why {
         SearchError::Start(_) => Refusal::failure(why),
         SearchError::NoLimits | SearchError::Plan(_) => Refusal::bad_input(why),
@@ -121,15 +123,15 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         Ended::Broken => Exit::Failure,
         Ended::Found | Ended::PassesAll | Ended::FailsAll | Ended::Insufficient => Exit::Success,
     };
-    Ok((shown(context, &document)?, exit))
+    let value = serde_json::to_value(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
+    recorder.end(&baremark_report::maximum::answer(&document), &value);
+    let text = if context.json { format!("{value:#}\n") } else { shown(&document) };
+    Ok((text, exit))
 }
 
-fn shown(context: &Context, document: &Document) -> Result<String, Refusal> {
-    if context.json {
-        let text = serde_json::to_string_pretty(document);
-        return text.map(|text| text + "\n").map_err(|why| Refusal::failure(format!("writing JSON: {why}")));
-    }
-    Ok(baremark_report::maximum::render(document, &watch::style()))
+/// A stored or fresh result as text.
+pub(super) fn shown(document: &Document) -> String {
+    baremark_report::maximum::render(document, &watch::style())
 }
 
 /// A server behind the load engine.
@@ -209,12 +211,17 @@ impl UnderLoad for Target<'_> {
 
 /// Tells what goes on, on standard error.
 struct Watch {
+    recorder: Recorder,
     live: bool,
     quiet: bool,
 }
 
 impl Watch {
     fn see(&mut self, step: &Step) {
+        if let Step::Window { trial, level, said, reading } = step {
+            let row = serde_json::json!({ "trial": trial, "level": level, "said": said, "reading": reading });
+            self.recorder.second(&row);
+        }
         if self.quiet {
             return;
         }
@@ -246,9 +253,10 @@ impl Watch {
         drop(out.flush());
     }
 
-    fn finish(&self) {
+    fn finish(self) -> Recorder {
         if self.live && !self.quiet {
             drop(write!(stderr(), "\r\x1b[K"));
         }
+        self.recorder
     }
 }

@@ -1,70 +1,86 @@
-//! From what was typed to a load that can be asked of the engine.
+//! From what was typed to an order, and from that to a load: one way for this process and for sites elsewhere.
 
 use super::{Gaps, LoadArgs, told};
 use crate::exit::Refusal;
 use baremark_load::arrival::Arrival;
-use baremark_load::load::{Drive, Load, Pin, Pool, Stop};
+use baremark_load::load::{Drive, Load, Pin, Pool, Protocol, Stop};
+use baremark_load::order::Order;
 use baremark_load::profile::{After, Profile};
-use baremark_load::scenario::{Cycle, Scenario, file};
 use baremark_load::transport::Trust;
 use std::fs;
 use std::path::Path;
+
+/// Connections of a closed loop, and the most of an open one, where nobody says.
+const CLOSED: usize = 64;
+const OPEN: usize = 1000;
 
 pub(super) fn read(path: &Path) -> Result<String, Refusal> {
     fs::read_to_string(path).map_err(|why| Refusal::bad_input(format!("reading {}: {why}", path.display())))
 }
 
-pub(super) fn resolve(args: LoadArgs) -> Result<Load, Refusal> {
-    let mut scenario = match (&args.scenario, &args.url) {
-        (Some(path), url) => {
-            let bytes =
-                fs::read(path).map_err(|why| Refusal::bad_input(format!("reading {}: {why}", path.display())))?;
-            let folder = path.parent().unwrap_or(Path::new("."));
-            file::parse(&path.display().to_string(), &bytes, url.as_deref(), folder).map_err(told)?
-        }
-        (None, Some(url)) => Scenario::of_url(url).map_err(told)?,
-        (None, None) => return Err(Refusal::bad_input("name a URL or a scenario (--scenario FILE)")),
+/// The order, with every file read that it names.
+pub(super) fn order(args: &LoadArgs) -> Result<Order, Refusal> {
+    let scenario = match &args.scenario {
+        Some(path) => Some((path.display().to_string(), read(path)?)),
+        None => None,
     };
-    for header in &args.header {
+    let folder = args.scenario.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+    let (drive, points) = drive(args)?;
+    let most = match &drive {
+        Drive::Closed => CLOSED,
+        Drive::Open { .. } => OPEN,
+        Drive::Users { .. } if args.shared => OPEN,
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+        Drive::Users { profile } => profile.curve().map_err(told)?.highest().ceil() as usize,
+    };
+    let trust = match (&args.ca, args.insecure) {
+        (Some(file), _) => Trust::Certificates { file: file.clone(), pem: read(file)? },
+        (None, true) => Trust::Anything,
+        (None, false) => Trust::System,
+    };
+    Ok(Order {
+        url: args.url.clone(),
+        scenario,
+        folder: folder.to_owned(),
+        headers: headers(&args.header)?,
+        cycle_ns: args.cycle,
+        drive,
+        points,
+        stop: args.count.map_or(Stop::After(args.duration), Stop::Count),
+        threads: args.threads,
+        connections: args.connections.unwrap_or(most.max(args.threads)),
+        pool: if args.shared { Pool::Shared } else { Pool::Own },
+        protocol: if args.http2 { Protocol::Http2 { streams: args.streams } } else { Protocol::Http1 },
+        timeout_ns: args.timeout,
+        seed: args.seed,
+        trust,
+        sources: args.source.clone(),
+        pin: if args.cpus.is_empty() { Pin::Spread } else { Pin::On(args.cpus.clone()) },
+        site: (0, 1),
+    })
+}
+
+/// The load of an order.
+pub(super) fn load(order: Order) -> Result<Load, Refusal> {
+    order.load().map_err(Refusal::bad_input)
+}
+
+fn headers(typed: &[String]) -> Result<Vec<(String, String)>, Refusal> {
+    let mut headers = Vec::new();
+    for header in typed {
         let sound = |part: &str| !part.contains(['\r', '\n']);
         let Some((name, value)) = header.split_once(':').filter(|(name, _)| !name.is_empty() && sound(header)) else {
             return Err(Refusal::bad_input(format!("'{header}' is no header; write such as 'accept: text/html'")));
         };
-        scenario.add_header(name.trim(), value.trim());
+        headers.push((name.trim().to_owned(), value.trim().to_owned()));
     }
-    if let Some(mean) = args.cycle {
-        scenario.set_cycle(Some(Cycle { mean, deviation: 0.25, most: 0.5 }));
-    }
-    let drive = drive(&args)?;
-    let most = match &drive {
-        Drive::Closed => 64,
-        Drive::Open { .. } => 1000,
-        Drive::Users { .. } if args.shared => 1000,
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
-        Drive::Users { profile } => profile.curve().map_err(told)?.highest().ceil() as usize,
-    };
-    let stop = args.count.map_or(Stop::After(args.duration), Stop::Count);
-    let mut load = Load::new(scenario, drive, stop);
-    load.threads = args.threads;
-    load.connections = args.connections.unwrap_or(most).max(if args.connections.is_some() { 0 } else { args.threads });
-    load.pool = if args.shared { Pool::Shared } else { Pool::Own };
-    load.timeout = args.timeout;
-    load.seed = args.seed;
-    load.sources = args.source;
-    load.trust = match (args.ca, args.insecure) {
-        (Some(path), _) => Trust::Authority(path),
-        (None, true) => Trust::Anything,
-        (None, false) => Trust::System,
-    };
-    if !args.cpus.is_empty() {
-        load.pin = Pin::On(args.cpus);
-    }
-    Ok(load)
+    Ok(headers)
 }
 
-fn drive(args: &LoadArgs) -> Result<Drive, Refusal> {
+/// Who decides when, and the points of a recording.
+fn drive(args: &LoadArgs) -> Result<(Drive, Option<Vec<f64>>), Refusal> {
     if let Some(profile) = &args.users {
-        return Ok(Drive::Users { profile: profile.clone() });
+        return Ok((Drive::Users { profile: profile.clone() }, None));
     }
     let mut profile = args.rate.clone();
     if let Some(path) = &args.trace {
@@ -74,8 +90,9 @@ fn drive(args: &LoadArgs) -> Result<Drive, Refusal> {
     }
     if let Some(path) = &args.replay {
         let (arrival, recorded) = Arrival::from_recording(&read(path)?).map_err(told)?;
-        return Ok(Drive::Open { arrival, profile: profile.unwrap_or(Profile::steady(recorded)) });
+        let points = if let Arrival::Replayed { points } = &arrival { Some(points.to_vec()) } else { None };
+        return Ok((Drive::Open { arrival, profile: profile.unwrap_or(Profile::steady(recorded)) }, points));
     }
     let arrival = if args.arrival == Gaps::Poisson { Arrival::Poisson } else { Arrival::Constant };
-    Ok(profile.map_or(Drive::Closed, |profile| Drive::Open { arrival, profile }))
+    Ok((profile.map_or(Drive::Closed, |profile| Drive::Open { arrival, profile }), None))
 }

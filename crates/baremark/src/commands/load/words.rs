@@ -1,37 +1,28 @@
 //! The result of a load in words and tables.
 
-use baremark_load::document::{Document, Ended, Verdict};
+use baremark_load::document::{Document, Ended, SecondRow, Verdict};
 use baremark_load::latency::Summary;
-use baremark_load::load::Progress;
 use baremark_model::units::Nanos;
+use baremark_report::Style;
+use baremark_report::plot::{Curve, draw};
 use std::fmt::Write as _;
-use std::io::{Write as _, stderr};
-
-/// A second as it passes; a terminal or pipe that is gone ends nothing.
-pub(super) fn show(progress: &Progress, live: bool) {
-    let latencies = progress.part.histogram().ok();
-    let p99 = latencies.as_ref().and_then(|all| all.percentile(0.99));
-    let p50 = latencies.as_ref().and_then(|all| all.percentile(0.5));
-    let text = format!(
-        "{:>5} s  {:>9} answered  {:>7} failed  p50 {:>9}  p99 {:>9}",
-        progress.second + 1,
-        progress.part.answered,
-        progress.part.failed,
-        time(p50),
-        time(p99)
-    );
-    let mut out = stderr().lock();
-    drop(if live { write!(out, "\r\x1b[K{text}") } else { writeln!(out, "{text}") });
-    drop(out.flush());
-}
 
 pub(super) fn time(ns: Option<u64>) -> String {
     ns.map_or("-".to_owned(), |ns| format!("{:.2}", Nanos(ns)))
 }
 
 /// The result in words and a table.
-pub(super) fn describe(document: &Document, unicode: bool) -> String {
+pub(super) fn describe(document: &Document, style: &Style) -> String {
     let mut text = String::new();
+    for site in &document.sites {
+        if let Some(why) = &site.lost {
+            let _ = writeln!(
+                text,
+                "SITE LOST after {} s: {}: {why}\nNothing that it measured is in the figures below.\n",
+                site.seconds, site.name
+            );
+        }
+    }
     if document.ended == Ended::Interrupted {
         let _ = writeln!(text, "INTERRUPTED: what follows is partial, the first {:.1} s.\n", document.elapsed_s);
     }
@@ -67,11 +58,60 @@ pub(super) fn describe(document: &Document, unicode: bool) -> String {
         time(lag.and_then(|lag| lag.p50_ns)),
         time(lag.and_then(|lag| lag.p99_ns))
     );
-    if document.series.len() > 1 && unicode {
-        let rates: Vec<u64> = document.series.iter().map(|second| second.answered).collect();
-        let _ = writeln!(text, "requests/s by second: {}", bars(&rates));
+    if document.sites.len() > 1 {
+        let names: Vec<&str> =
+            document.sites.iter().filter(|site| site.lost.is_none()).map(|site| site.name.as_str()).collect();
+        let most = document.sites.iter().map(|site| site.begin_error_ns).max();
+        let _ = writeln!(text, "sites: {}; begun together to within {}", names.join(", "), time(most));
+    }
+    text.push_str(&pictures(document, style));
+    text
+}
+
+/// The course of the run and latency by percentile, drawn.
+fn pictures(document: &Document, style: &Style) -> String {
+    let seconds = |value: f64| format!("{value:.0} s");
+    let plain = |value: f64| format!("{value:.0}");
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from u64")]
+    let ns = |value: f64| time(Some(value.round() as u64));
+    let rates: Vec<(f64, f64)> =
+        document.series.iter().map(|second| (second.at_s as f64, second.answered as f64)).collect();
+    let late: Vec<(f64, f64)> =
+        document.series.iter().filter_map(|second| Some((second.at_s as f64, p99_of(second)? as f64))).collect();
+    let mut text = String::new();
+    let mut add = |points: &[(f64, f64)], title: &str, y: &dyn Fn(f64) -> String, logarithmic| {
+        if points.len() > 2 {
+            text.push('\n');
+            text.push_str(&draw(&Curve { points, x: &seconds, y, title, logarithmic }, 6, style));
+        }
+    };
+    add(&rates, "requests/s", &plain, false);
+    add(&late, "p99 by second", &ns, true);
+    let curve = percentile_curve(document);
+    if curve.len() > 2 {
+        let share = |nines: f64| format!("p{}", (1e4 * (1.0 - 10_f64.powf(-nines))).round() / 100.0);
+        let title = "latency by percentile, more nines to the right";
+        text.push('\n');
+        text.push_str(&draw(&Curve { points: &curve, x: &share, y: &ns, title, logarithmic: true }, 8, style));
     }
     text
+}
+
+/// The 99th percentile of a second, or what is known below it.
+pub(super) fn p99_of(second: &SecondRow) -> Option<u64> {
+    second.latency.as_ref().and_then(|all| all.p99_ns.or(all.p95_ns).or(all.p50_ns))
+}
+
+/// Latency over -log10(1 - share): 1 is p90, 2 is p99. Corrected where there is one.
+fn percentile_curve(document: &Document) -> Vec<(f64, f64)> {
+    let latency = &document.latency;
+    let curve = if latency.corrected.is_some() { &latency.corrected_curve } else { &latency.raw_curve };
+    curve.iter().map(|(share, ns)| (nines(*share), *ns as f64)).collect()
+}
+
+/// How many nines a share has.
+pub(super) fn nines(share: f64) -> f64 {
+    -(1.0 - share).log10()
 }
 
 fn table(text: &mut String, document: &Document) {
@@ -105,13 +145,4 @@ fn table(text: &mut String, document: &Document) {
     if let (true, Some(raw)) = (corrected, &document.latency.raw) {
         line(text, "uncorrected, all", raw.samples, 0, Some(raw));
     }
-}
-
-/// One column for each value, or for several where they are many.
-fn bars(values: &[u64]) -> String {
-    const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let each = values.len().div_ceil(60).max(1);
-    let sums: Vec<u64> = values.chunks(each).map(|some| some.iter().sum::<u64>() / some.len() as u64).collect();
-    let most = sums.iter().max().copied().unwrap_or(0).max(1);
-    sums.iter().map(|sum| LEVELS[usize::try_from(sum * 7 / most).unwrap_or(0).min(7)]).collect()
 }

@@ -1,0 +1,172 @@
+//! A stored load as the data of its page.
+
+use super::record::{document_of, maximum_of, rows};
+use super::words::{nines, p99_of, time};
+use crate::exit::Refusal;
+use crate::record::machine_line;
+use baremark_load::document::{Document, FORMAT, SecondRow, Verdict};
+use baremark_load::latency::Summary;
+use baremark_model::maximum;
+use baremark_report::load::{Chart, LoadPage};
+use baremark_store::StoredLoad;
+
+/// The page of a load or a search; of one that was killed, its course alone.
+pub(super) fn of(stored: &StoredLoad) -> Result<LoadPage, Refusal> {
+    let summary = &stored.summary;
+    let mut page = LoadPage {
+        title: summary.title.clone(),
+        context: format!("{} · {} · {}", summary.started, machine_line(&stored.machine), summary.id),
+        provenance: vec![
+            ("record".to_owned(), summary.id.to_string()),
+            ("machine".to_owned(), machine_line(&stored.machine)),
+            ("began".to_owned(), summary.started.to_string()),
+            ("program".to_owned(), format!("baremark {}", stored.version)),
+            ("ended".to_owned(), summary.stop_reason.clone().unwrap_or_else(|| summary.state.word().to_owned())),
+        ],
+        ..LoadPage::default()
+    };
+    if stored.document.is_none() {
+        page.cautions.push(format!("It is {}: there is no result, only its course.", summary.state.word()));
+        page.charts = course(&rows(stored));
+    } else if summary.kind == FORMAT {
+        load(&mut page, &document_of(stored)?);
+    } else {
+        search(&mut page, &maximum_of(stored)?);
+    }
+    Ok(page)
+}
+
+fn load(page: &mut LoadPage, document: &Document) {
+    for site in &document.sites {
+        let lost = site.lost.as_ref().map(|why| format!("Site {} was lost: {why}", site.name));
+        page.cautions.extend(lost);
+    }
+    page.cautions.extend(document.generator.reasons.iter().cloned());
+    let verdict = match document.generator.verdict {
+        Verdict::KeptUp => "the generator kept up",
+        Verdict::Busy => "the generator was busy: latencies may be coloured by it",
+        Verdict::WasTheLimit => "THE GENERATOR WAS THE LIMIT: these figures are not the server's",
+    };
+    let rate = document.achieved.requests_per_s;
+    page.sentences.push(format!("{rate:.0} requests/s for {:.1} s; {verdict}.", document.elapsed_s));
+    for (kind, count) in &document.failures {
+        page.sentences.push(format!("{count} failed: {kind}."));
+    }
+    let corrected = document.latency.corrected.is_some();
+    let from = if corrected { "from the intended start" } else { "from the send" };
+    let heads = ["operation", "done", "failed", "p50", "p95", "p99", "p99.9", "largest"].map(str::to_owned).to_vec();
+    let cells = |name: &str, done: u64, failed: u64, all: Option<&Summary>| {
+        let at = |pick: fn(&Summary) -> Option<u64>| time(all.and_then(pick));
+        vec![
+            name.to_owned(),
+            done.to_string(),
+            failed.to_string(),
+            at(|all| all.p50_ns),
+            at(|all| all.p95_ns),
+            at(|all| all.p99_ns),
+            at(|all| all.p999_ns),
+            at(|all| Some(all.max_ns)),
+        ]
+    };
+    let rows = document.operations.iter().map(|row| {
+        let all = if corrected { row.corrected.as_ref().or(row.raw.as_ref()) } else { row.raw.as_ref() };
+        cells(&row.name, row.succeeded, row.failed, all)
+    });
+    page.table = Some((format!("Latency {from}"), heads, rows.collect()));
+    let mut curves = Vec::new();
+    for (name, curve) in
+        [("corrected", &document.latency.corrected_curve), ("uncorrected", &document.latency.raw_curve)]
+    {
+        if !curve.is_empty() {
+            curves.push((name.to_owned(), curve.iter().map(|(share, ns)| (nines(*share), ms(*ns))).collect()));
+        }
+    }
+    let last =
+        curves.iter().flat_map(|(_, points): &(String, Vec<(f64, f64)>)| points).map(|(x, _)| *x).fold(0.0, f64::max);
+    let ticks = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
+    let shown = ticks.into_iter().map(|(share, name)| (nines(share), name.to_owned()));
+    page.charts.push(Chart {
+        caption: "Latency by percentile: each nine takes the same room".to_owned(),
+        ticks: shown.filter(|(at, _)| *at <= last + 1e-9).collect(),
+        unit: "ms".to_owned(),
+        logarithmic: true,
+        curves,
+    });
+    page.charts.extend(course(&document.series));
+}
+
+fn course(series: &[SecondRow]) -> Vec<Chart> {
+    let by_second = |pick: &dyn Fn(&SecondRow) -> Option<f64>| -> Vec<(f64, f64)> {
+        series.iter().filter_map(|row| Some((row.at_s as f64, pick(row)?))).collect()
+    };
+    let chart = |caption: &str, unit: &str, logarithmic, curves| Chart {
+        caption: caption.to_owned(),
+        ticks: Vec::new(),
+        unit: unit.to_owned(),
+        logarithmic,
+        curves,
+    };
+    let answered = ("answered".to_owned(), by_second(&|row| Some(row.answered as f64)));
+    let failed = ("failed".to_owned(), by_second(&|row| Some(row.failed as f64)));
+    let p50 = ("p50".to_owned(), by_second(&|row| row.latency.as_ref()?.p50_ns.map(ms)));
+    let p99 = ("p99".to_owned(), by_second(&|row| p99_of(row).map(ms)));
+    vec![
+        chart("Requests by second", "1/s", false, vec![answered, failed]),
+        chart("Latency by second", "ms", true, vec![p99, p50]),
+    ]
+}
+
+fn search(page: &mut LoadPage, document: &maximum::Document) {
+    page.sentences.push(baremark_report::maximum::answer(document));
+    for one in document.limited_by.iter().take(3) {
+        page.sentences.push(format!("Limited by {} in {:.0} % of the failed windows.", one.what, 100.0 * one.share));
+    }
+    if document.generator_was_the_limit {
+        page.cautions.push("The generator was a limit: what is loaded may do more.".to_owned());
+    }
+    let heads = ["asked", "done/s", "failed", "p50", "p95", "p99", "verdict"].map(str::to_owned).to_vec();
+    let rows = document.knee.iter().map(|row| {
+        vec![
+            format!("{:.1}", row.level),
+            format!("{:.1}", row.achieved_per_s),
+            format!("{:.2} %", 100.0 * row.failed_share),
+            time(row.p50_ns),
+            time(row.p95_ns),
+            time(row.p99_ns),
+            row.verdict.clone(),
+        ]
+    });
+    page.table = Some((format!("The knee, by {}", document.factor), heads, rows.collect()));
+    let by_level = |pick: &dyn Fn(&maximum::KneeRow) -> Option<f64>| -> Vec<(f64, f64)> {
+        document.knee.iter().filter_map(|row| Some((row.level, pick(row)?))).collect()
+    };
+    let chart = |caption: &str, unit: &str, logarithmic, curves| Chart {
+        caption: format!("{caption} by {}", document.factor),
+        ticks: Vec::new(),
+        unit: unit.to_owned(),
+        logarithmic,
+        curves,
+    };
+    page.charts = vec![
+        chart("Throughput", "1/s", false, vec![("done".to_owned(), by_level(&|row| Some(row.achieved_per_s)))]),
+        chart(
+            "Latency",
+            "ms",
+            true,
+            vec![
+                ("p99".to_owned(), by_level(&|row| row.p99_ns.map(ms))),
+                ("p50".to_owned(), by_level(&|row| row.p50_ns.map(ms))),
+            ],
+        ),
+        chart(
+            "Processor of this machine",
+            "%",
+            false,
+            vec![("cpu".to_owned(), by_level(&|row| row.utilization.get("cpu").map(|share| 100.0 * share)))],
+        ),
+    ];
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}

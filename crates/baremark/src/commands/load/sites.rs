@@ -1,0 +1,93 @@
+//! A load from several sites: what each measured is merged here, exactly.
+
+use super::view::View;
+use crate::context::Context;
+use crate::exit::Refusal;
+use crate::places;
+use baremark_lab::spread::{self as sites, Place, SiteEvent, SitesError};
+use baremark_load::document::{Document, SiteRow};
+use baremark_load::load::{Load, Stop};
+use baremark_load::order::Order;
+use baremark_load::record::{Part, SecondPart};
+use baremark_sys::clock::monotonic_ns;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Runs the order from all sites, dealt among them, and merges what comes home.
+pub(super) fn run(
+    context: &Context,
+    named: &[String],
+    order: &Order,
+    load: Load,
+    view: &mut View,
+) -> Result<Document, Refusal> {
+    let environments = named.iter().map(|text| places::of_site(text)).collect::<Result<Vec<_>, _>>()?;
+    let mut members = Vec::new();
+    for (at, (environment, name)) in environments.iter().zip(named).enumerate() {
+        environment
+            .probe()
+            .map_err(|why| Refusal { exit: crate::exit::Exit::Missing, message: format!("site {name}: {why}") })?;
+        let order = serde_json::to_value(order.of_site(at as u64, named.len() as u64));
+        let order = order.map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
+        members.push(Place { name: format!("{} ({name})", at + 1), environment: &**environment, order });
+    }
+    let lasting = match load.stop {
+        Stop::After(time) => Some(Duration::from_nanos(time.0.saturating_add(load.grace.0))),
+        Stop::Count(_) => None,
+    };
+    let mut seconds = Seconds { expected: named.len(), parts: BTreeMap::new() };
+    let ends = sites::run(&members, lasting, monotonic_ns, &context.interrupt, &mut |event| match event {
+        SiteEvent::Second { second, part, .. } => {
+            if let Ok(part) = serde_json::from_value(part.clone()) {
+                seconds.heard(*second, &part, view);
+            }
+        }
+        SiteEvent::Lost { site, why } => {
+            seconds.expected = seconds.expected.saturating_sub(1);
+            view.say(&format!("site {} is lost: {why}", members[*site].name));
+        }
+    });
+    let ends = ends.map_err(|why| match why {
+        SitesError::Interrupted => Refusal { exit: crate::exit::Exit::Interrupted, message: why.to_string() },
+        SitesError::Site { .. } => Refusal::failure(why),
+    })?;
+    let mut whole = Part::new(&load.scenario.operation_names());
+    let mut rows = Vec::new();
+    for end in ends {
+        let mut lost = end.lost;
+        if let Some(value) = end.part {
+            let merged = serde_json::from_value::<Part>(value).map_err(|why| why.to_string());
+            let merged = merged.and_then(|part| whole.merge(&part).map_err(|why| why.to_string()));
+            lost = merged.err().map(|why| format!("what it sent cannot be used: {why}"));
+        }
+        rows.push(SiteRow { name: end.name, lost, seconds: end.seconds, begin_error_ns: end.begin_error_ns });
+    }
+    if rows.iter().all(|row| row.lost.is_some()) {
+        let why: Vec<String> =
+            rows.into_iter().filter_map(|row| Some(format!("{}: {}", row.name, row.lost?))).collect();
+        return Err(Refusal::failure(format!("every site was lost: {}", why.join("; "))));
+    }
+    Ok(Document::new(&load, &whole).from_sites(rows))
+}
+
+/// Seconds of several sites; each is shown when all that are left have told of it.
+struct Seconds {
+    expected: usize,
+    parts: BTreeMap<usize, (usize, SecondPart)>,
+}
+
+impl Seconds {
+    fn heard(&mut self, second: usize, part: &SecondPart, view: &mut View) {
+        let (told, sum) = self.parts.entry(second).or_default();
+        *told += 1;
+        // A second that is torn is missing from the picture, not from the result.
+        let _ = sum.merge(part);
+        while let Some(first) = self.parts.first_entry() {
+            if first.get().0 < self.expected {
+                return;
+            }
+            let (second, (_, part)) = first.remove_entry();
+            view.see(second, &part);
+        }
+    }
+}

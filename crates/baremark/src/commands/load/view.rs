@@ -1,0 +1,95 @@
+//! A load as it runs: plain lines in a pipe, a small picture of the last minutes on a terminal.
+
+use super::record::Recorder;
+use super::words::{p99_of, time};
+use crate::watch;
+use baremark_load::document::SecondRow;
+use baremark_load::record::SecondPart;
+use baremark_report::plot::{Curve, draw};
+use std::io::{IsTerminal, Write as _, stderr};
+
+/// Seconds that the picture shows.
+const SHOWN: usize = 120;
+
+/// Who watches a load, and writes it down.
+pub(super) struct View {
+    recorder: Recorder,
+    live: bool,
+    quiet: bool,
+    rows: Vec<SecondRow>,
+    /// Lines on the terminal that the next picture replaces.
+    drawn: usize,
+}
+
+impl View {
+    pub(super) fn new(json: bool, recorder: Recorder) -> View {
+        let live = stderr().is_terminal();
+        View { recorder, live, quiet: json && !live, rows: Vec::new(), drawn: 0 }
+    }
+
+    /// A second as it passes; a terminal or pipe that is gone ends nothing.
+    pub(super) fn see(&mut self, second: usize, part: &SecondPart) {
+        let row = SecondRow::new(second as u64, part);
+        if let Ok(value) = serde_json::to_value(&row) {
+            self.recorder.second(&value);
+        }
+        if self.quiet {
+            return;
+        }
+        let p50 = row.latency.as_ref().and_then(|all| all.p50_ns);
+        let line = format!(
+            "{:>5} s  {:>9} answered  {:>7} failed  p50 {:>9}  p99 {:>9}",
+            second + 1,
+            row.answered,
+            row.failed,
+            time(p50),
+            time(row.latency.as_ref().and_then(|all| all.p99_ns))
+        );
+        self.rows.push(row);
+        if self.live { self.redraw(&line) } else { drop(writeln!(stderr(), "{line}")) }
+    }
+
+    /// Tells something between two seconds.
+    pub(super) fn say(&mut self, line: &str) {
+        self.clear();
+        drop(writeln!(stderr(), "{line}"));
+    }
+
+    fn redraw(&mut self, line: &str) {
+        self.clear();
+        let from = self.rows.len().saturating_sub(SHOWN);
+        let shown = &self.rows[from..];
+        let style = watch::style_of_stderr();
+        let rates: Vec<(f64, f64)> = shown.iter().map(|row| (row.at_s as f64, row.answered as f64)).collect();
+        let late: Vec<(f64, f64)> =
+            shown.iter().filter_map(|row| Some((row.at_s as f64, p99_of(row)? as f64))).collect();
+        let seconds = |value: f64| format!("{value:.0} s");
+        let plain = |value: f64| format!("{value:.0}");
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from u64")]
+        let ns = |value: f64| time(Some(value.round() as u64));
+        let curve =
+            |points, y, title, logarithmic| draw(&Curve { points, x: &seconds, y, title, logarithmic }, 6, &style);
+        let picture = [
+            curve(&rates, &plain as &dyn Fn(f64) -> String, "requests/s", false),
+            curve(&late, &ns, "p99", true),
+            format!("{line}\n"),
+        ]
+        .concat();
+        self.drawn = picture.lines().count();
+        let mut out = stderr().lock();
+        drop(out.write_all(picture.as_bytes()).and_then(|()| out.flush()));
+    }
+
+    fn clear(&mut self) {
+        if self.drawn > 0 {
+            drop(write!(stderr(), "\x1b[{}A\r\x1b[J", self.drawn));
+            self.drawn = 0;
+        }
+    }
+
+    /// Clears the picture: the result has its own.
+    pub(super) fn finish(mut self) -> Recorder {
+        self.clear();
+        self.recorder
+    }
+}
