@@ -27,6 +27,8 @@ soak: install-needs build
 	./scripts/soak-aa $(BAREMARK) $(TARGET_DIR)/soak-aa
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
+	cd fuzz && $(CARGO) run --release --locked --bin soak -- trace 10000000
+	cd fuzz && $(CARGO) run --release --locked --bin soak -- machine 1000000
 	for what in http1 http2 scenario; do (cd fuzz && $(CARGO) run --release --locked --bin soak -- $$what 10000000) || exit 1; done
 	BAREMARK_KILLS=1000 $(CARGO) test --release --locked -p baremark --test end_to_end -- --nocapture random_moments
 	./scripts/install-needs soak

@@ -7,10 +7,12 @@
 )]
 
 mod auction_places;
+mod calibrate;
 mod commands;
 mod context;
 mod exit;
 mod places;
+mod predicted;
 mod record;
 mod sides;
 mod source;

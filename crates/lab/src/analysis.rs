@@ -69,6 +69,7 @@ pub fn document(run: &Run, workloads: &[&Descriptor]) -> Document {
         flags: flags(run, workloads, &ratios),
         ratios,
         explanations: explain::explain(&run.plan, &run.trials, workloads),
+        predictions: Vec::new(),
         observed: observed::observed(run),
     }
 }

@@ -30,6 +30,7 @@ pub fn render(document: &Document) -> String {
     page.tables(&outline);
     page.contrasts(&outline);
     page.figures(&figures(document));
+    page.predicted(&outline);
     page.why(&outline);
     page.around(document);
     page.list("Flags", &outline.flags);
@@ -167,6 +168,13 @@ impl Page {
         match cell {
             Cell::Blank => self.add("<td class=\"faint\">–</td>"),
             Cell::Nothing => self.add("<td class=\"faint\">no trial counts</td>"),
+            Cell::Predicted { reason, ratio } => {
+                self.put(format_args!(
+                    "<td class=\"faint\">not available here&nbsp;[{reason}]<span class=\"ratio\"><b>{}</b></span>\
+                     <span class=\"outcome\">predicted, not measured</span></td>",
+                    escape(ratio)
+                ));
+            }
             Cell::Absent(reason) => {
                 self.put(format_args!("<td class=\"faint\">not available here&nbsp;[{reason}]</td>"));
             }
@@ -204,6 +212,22 @@ impl Page {
         for (part, headlines) in parts {
             self.part_of(part);
             self.items(headlines.iter().map(|headline| headline.sentence.as_str()));
+        }
+        self.add("</section>\n");
+    }
+
+    fn predicted(&mut self, outline: &Outline) {
+        let parts = outline.having(|part| &part.predicted);
+        if parts.is_empty() {
+            return;
+        }
+        self.add(
+            "<section aria-labelledby=\"predicted\">\n<h2 id=\"predicted\">Predicted from page walks</h2>\n\
+             <p class=\"note\">Ratios with 95 % intervals; no prediction is fitted to what it stands beside.</p>\n",
+        );
+        for (part, lines) in parts {
+            self.part_of(part);
+            self.items(lines.iter().map(String::as_str));
         }
         self.add("</section>\n");
     }

@@ -26,6 +26,14 @@ pub fn render(document: &Document, style: &Style) -> String {
         page.head("Page-size contrasts: the application's pages differ, so this is not what a VM costs");
         contrasts.into_iter().for_each(|(part, headlines)| page.sentences(part, headlines));
     }
+    let predicted = outline.having(|part| &part.predicted);
+    if !predicted.is_empty() {
+        page.head("Predicted from page walks, beside what was measured: ratios, with 95 % intervals");
+        for (part, lines) in predicted {
+            page.part_of(part);
+            lines.iter().for_each(|line| page.paragraph(Paint::Plain, INDENT, INDENT, line));
+        }
+    }
     let why = outline.having(|part| &part.why);
     if !why.is_empty() {
         page.head("Why");
@@ -277,6 +285,11 @@ fn lines(cell: &Cell, detail: Detail) -> Lines {
     match cell {
         Cell::Blank => vec![(Paint::Faint, "–".to_owned())],
         Cell::Nothing => vec![(Paint::Caution, "no trial counts".to_owned())],
+        Cell::Predicted { reason, ratio } => vec![
+            (Paint::Faint, format!("not available here [{reason}]")),
+            (Paint::Plain, ratio.clone()),
+            (Paint::Faint, "predicted, not measured".to_owned()),
+        ],
         Cell::Absent(reason) => vec![(Paint::Faint, format!("not available here [{reason}]"))],
         Cell::Measured { estimate, ratio } => {
             let mut lines = vec![(Paint::Plain, estimate.clone())];

@@ -4,8 +4,8 @@ use crate::commands::load;
 use crate::commands::run::show;
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
+use crate::predicted;
 use crate::record;
-use baremark_lab::analysis;
 use baremark_store::{LoadSummary, RunId, Store};
 use std::path::PathBuf;
 
@@ -52,7 +52,7 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form) -> Result<(Strin
         return load::record::show(context, &store.read_load(&load).map_err(Refusal::failure)?, form);
     }
     let run = record::load(&store, &record::find(&store, named)?)?;
-    let document = || Ok(analysis::document(&run, &descriptors_of(&run)?));
+    let document = || Ok(predicted::document(&run, &descriptors_of(&run)?));
     if let Some(rows) = form.csv {
         let document = document()?;
         let text = match rows {
