@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu figures install-needs
+.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu figures install-needs verify-kvm
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -65,3 +65,7 @@ bench-quick: bench-build
 bench-build: build
 	$(CARGO) build --release --locked -p baremark --example bench
 	./scripts/bench-peers $(PEERS) || echo "no peers: their pairings cannot be run"
+
+# For an owner of a host with real KVM: every part that needs it, bounded, and what became of each.
+verify-kvm:
+	./scripts/verify-kvm

@@ -19,6 +19,8 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "star-random-access", text: include_str!("../../../studies/star-random-access.toml") },
     Shipped { name: "hpl", text: include_str!("../../../studies/hpl.toml") },
     Shipped { name: "mmu-micro", text: include_str!("../../../studies/mmu-micro.toml") },
+    Shipped { name: "places", text: include_str!("../../../studies/places.toml") },
+    Shipped { name: "consolidation", text: include_str!("../../../studies/consolidation.toml") },
     Shipped { name: "hpcc", text: include_str!("../../../studies/hpcc.toml") },
     Shipped { name: "lammps-melt", text: include_str!("../../../studies/lammps-melt.toml") },
     Shipped { name: "gromacs-water", text: include_str!("../../../studies/gromacs-water.toml") },

@@ -31,6 +31,7 @@ pub mod reference;
 pub mod scale;
 pub mod seam;
 pub mod site;
+pub mod spawned;
 pub mod study;
 pub mod tables;
 pub mod team;
