@@ -11,6 +11,7 @@ pub mod executors;
 pub mod guest;
 pub mod progress;
 pub mod serve;
+pub mod spawned;
 pub mod trial;
 
 mod audit;

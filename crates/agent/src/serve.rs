@@ -1,6 +1,7 @@
 //! The agent's side of the wire: greet, run what is asked for, leave when the other side is gone.
 
 use crate::progress::Told;
+use crate::spawned::{Errands, SpawnError};
 use crate::{load, trial};
 use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, write_frame};
 use baremark_observe::watch::Watch;
@@ -9,9 +10,10 @@ use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
+use std::time::Duration;
 
 /// What this agent can do, as it says in its greeting.
-pub const CAPABILITIES: &[&str] = &["run-trial", "observe", "load"];
+pub const CAPABILITIES: &[&str] = &["run-trial", "observe", "load", "put-file", "spawn"];
 
 /// Serves one lab until it says goodbye or is gone; `busy` says whether a trial is running, to whoever watches for the
 /// lab's end meanwhile. A thread of its own reads, so that a load can be stopped while it runs.
@@ -41,6 +43,7 @@ fn answer(
 ) -> Result<(), WireError> {
     let mut prepared = None;
     let mut beside: Option<Watch> = None;
+    let mut errands = Errands::default();
     loop {
         match heard.recv().unwrap_or(Err(WireError::Closed)) {
             Ok(ToAgent::Hello { protocol, .. }) => {
@@ -100,10 +103,30 @@ fn answer(
             },
             // The load had ended by itself.
             Ok(ToAgent::StopLoad) => {}
+            Ok(ToAgent::PutFile(file)) => {
+                let answer = errands.put(&file).map(|path| FromAgent::FilePut { path });
+                write_frame(output, &or_failed(format!("the file {}", file.name), answer))?;
+            }
+            Ok(ToAgent::Spawn(asked)) => {
+                let answer = errands.spawn(&asked).map(FromAgent::Spawned);
+                write_frame(output, &or_failed(format!("the start of {}", asked.name), answer))?;
+            }
+            Ok(ToAgent::Tell { name }) => {
+                let answer = errands.tell(&name).map(FromAgent::Spawned);
+                write_frame(output, &or_failed(format!("the state of {name}"), answer))?;
+            }
+            Ok(ToAgent::Stop { name, grace_ns }) => {
+                let answer = errands.stop(&name, Duration::from_nanos(grace_ns)).map(FromAgent::Spawned);
+                write_frame(output, &or_failed(format!("the end of {name}"), answer))?;
+            }
             Ok(ToAgent::Goodbye) | Err(WireError::Closed) => return Ok(()),
             Err(why) => return Err(why),
         }
     }
+}
+
+fn or_failed(what: String, answer: Result<FromAgent, SpawnError>) -> FromAgent {
+    answer.unwrap_or_else(|why| FromAgent::Failed { what, why: why.to_string() })
 }
 
 fn greeting() -> FromAgent {

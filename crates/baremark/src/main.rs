@@ -180,6 +180,9 @@ enum Command {
         /// Be the first process of a guest and serve the lab over this serial port
         #[arg(long, value_name = "PORT")]
         guest: Option<PathBuf>,
+        /// With --guest: the address of the guest's network card, such as 10.0.2.15/24
+        #[arg(long, value_name = "ADDRESS")]
+        address: Option<String>,
         /// Say a line before the first frame, so that what a launcher says is told apart from it
         #[arg(long)]
         announce: bool,
@@ -220,9 +223,9 @@ fn main() -> Exit {
 }
 
 fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
-    if let Some(Command::Agent { guest, announce, courier, silence_limit }) = &cli.command {
+    if let Some(Command::Agent { guest, address, announce, courier, silence_limit }) = &cli.command {
         let served = match (guest, courier) {
-            (Some(port), _) => agent::run_guest(port),
+            (Some(port), _) => agent::run_guest(port, address.as_deref()),
             (None, Some(folder)) => agent::run_courier(folder, Duration::from_secs(*silence_limit)),
             (None, None) => agent::run(*announce),
         };

@@ -32,6 +32,7 @@ pub mod reference;
 pub mod scale;
 pub mod seam;
 pub mod site;
+pub mod spawned;
 pub mod study;
 pub mod tables;
 pub mod team;

@@ -9,6 +9,7 @@ use crate::observation::Observation;
 use crate::observer::ObserveSpec;
 use crate::placement::Placed;
 use crate::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
+use crate::spawned::{PutFile, Spawn, Spawned};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -51,6 +52,22 @@ pub enum ToAgent {
     },
     /// End the load now and send what there is.
     StopLoad,
+    /// Put a file, or the next piece of one, into the agent's folder; answered with [`FromAgent::FilePut`].
+    PutFile(PutFile),
+    /// Start a program that runs beside trials; answered with [`FromAgent::Spawned`].
+    Spawn(Spawn),
+    /// Tell how such a program is doing, with its last lines; answered with [`FromAgent::Spawned`].
+    Tell {
+        /// Its name.
+        name: String,
+    },
+    /// End such a program; answered with [`FromAgent::Spawned`].
+    Stop {
+        /// Its name.
+        name: String,
+        /// How long it may take when it is asked, before it is killed.
+        grace_ns: u64,
+    },
     /// Nothing more will come; leave.
     Goodbye,
 }
@@ -106,6 +123,13 @@ pub enum FromAgent {
         /// All that was measured, as the load engine writes it.
         part: Box<serde_json::Value>,
     },
+    /// The file is there.
+    FilePut {
+        /// Its path at the site.
+        path: String,
+    },
+    /// How a program that was spawned is doing.
+    Spawned(Spawned),
     /// The request could not be carried out.
     Failed {
         /// What was tried.

@@ -4,6 +4,8 @@
 mod cluster;
 #[path = "environments/container.rs"]
 mod container;
+#[path = "environments/everywhere.rs"]
+mod everywhere;
 #[path = "environments/mpi.rs"]
 mod mpi;
 #[path = "environments/qemu.rs"]
