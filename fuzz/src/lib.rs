@@ -5,3 +5,4 @@ pub mod bodies;
 pub mod mutate;
 #[path = "../../crates/model/tests/model/specimen.rs"]
 pub mod specimen;
+pub mod traces;

@@ -1,7 +1,7 @@
 //! The soak: a bounded, repeatable run of one target on stable Rust. `soak TARGET [CASES [SEED]]`
 #![forbid(unsafe_code)]
 
-use baremark_fuzz::{bodies, mutate};
+use baremark_fuzz::{bodies, mutate, traces};
 use baremark_load::strangers;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,6 +17,8 @@ fn main() -> ExitCode {
         "frame" => bodies::frame,
         "http1" => strangers::http1,
         "http2" => strangers::http2,
+        "trace" => traces::trace,
+        "machine" => traces::machine,
         "scenario" => strangers::scenario,
         _ => return usage(),
     };
@@ -25,7 +27,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: soak study|frame|http1|http2|scenario [CASES [SEED]]");
+    eprintln!("usage: soak study|frame|http1|http2|scenario|trace|machine [CASES [SEED]]");
     ExitCode::from(2)
 }
 

@@ -14,6 +14,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The least patience of commands that work on whole tables.
+const WHOLE_TABLES: Duration = Duration::from_secs(3600);
+
 const PASSWORD: &str = "BAREMARK_AUCTION_DATABASE_PASSWORD";
 const ADMIN: &str = "BAREMARK_AUCTION_ADMIN_TOKEN";
 
@@ -198,6 +201,12 @@ impl DatabaseArgs {
         })
     }
 
+    /// For work on whole tables, which takes as long as it takes.
+    fn patient_address(mut self) -> Result<Address, String> {
+        self.patience = self.patience.max(WHOLE_TABLES);
+        self.address()
+    }
+
     fn url_authority(&self) -> &str {
         let rest = self.database.split_once("://").map_or("", |(_, rest)| rest);
         rest.split('/').next().unwrap_or_default()
@@ -244,7 +253,7 @@ impl LoadArgs {
         let permille = format!("{:.0}", self.history * 1000.0).parse().map_err(text)?;
         let plan = Plan { seed: self.seed, max_users: self.max_users, history_permille: permille };
         let password = load::password(&self.password_file)?;
-        let database = self.database.address()?;
+        let database = self.database.patient_address()?;
         Ok(load::Order {
             database,
             plan,
@@ -269,7 +278,7 @@ pub(crate) fn execute(cli: Cli, out: &mut (dyn Write + Send), err: &mut (dyn Wri
             writeln!(out, "{loaded}").map(|()| DONE).map_err(text)
         }
         Command::Check(CheckArgs { database, live, server }) => {
-            let found = wait_for(check::check(database.address()?, live, server))?;
+            let found = wait_for(check::check(database.patient_address()?, live, server))?;
             writeln!(out, "{}", found.json()).map_err(text)?;
             for violation in &found.violations {
                 writeln!(err, "violated: {violation}").map_err(text)?;
@@ -277,7 +286,7 @@ pub(crate) fn execute(cli: Cli, out: &mut (dyn Write + Send), err: &mut (dyn Wri
             Ok(if found.violations.is_empty() { DONE } else { VIOLATED })
         }
         Command::Reset(ResetArgs { database, wait }) => {
-            let done = wait_for(reset::reset(database.address()?, wait))?;
+            let done = wait_for(reset::reset(database.patient_address()?, wait))?;
             writeln!(out, "{done}").map(|()| DONE).map_err(text)
         }
     }

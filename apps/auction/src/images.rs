@@ -63,7 +63,7 @@ impl Images {
         Images { place, pictures: Pictures::new(seed), database, uploads: RwLock::default() }
     }
 
-    /// One size of one image; `loaded` says that the item came with the load.
+    /// One size of one image.
     pub(crate) async fn get(self: &Arc<Self>, item: Id, number: i64, size: Size) -> Result<Option<Bytes>, Fault> {
         match &self.place {
             Place::Database => Ok(pictures::image(&*self.database, item, number, size.name()).await?.map(Bytes::from)),
@@ -81,6 +81,9 @@ impl Images {
                 let found = self.uploads.read().unwrap_or_else(PoisonError::into_inner).get(&(item, number)).cloned();
                 if let Some(sizes) = found {
                     return Ok(Some(sizes[at].clone()));
+                }
+                if let Some(jpeg) = self.pictures.quick(item, number, size) {
+                    return Ok(Some(jpeg.into()));
                 }
                 let this = Arc::clone(self);
                 let made = tokio::task::spawn_blocking(move || this.pictures.jpeg(item, number, size)).await;

@@ -1,7 +1,7 @@
 //! Passwords: Argon2id (RFC 9106), the cost a setting.
 
-use argon2::password_hash::phc::PasswordHash;
-use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
+use argon2::password_hash::phc::{Output, PasswordHash};
+use argon2::{Algorithm, Argon2, Block, Params, PasswordHasher, Version};
 
 /// What one hash costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +41,35 @@ pub(crate) fn hash(password: &str, cost: Cost) -> Result<String, String> {
         .map_err(|why| why.to_string())
 }
 
-/// Whether this is the password of that hash.
-pub(crate) fn matches(password: &str, hash: &str) -> bool {
-    PasswordHash::new(hash).is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
+/// Checks passwords, one after another, in memory that it keeps: taking and returning that much for each would leave the process with
+/// many times what it needs.
+#[derive(Default)]
+pub(crate) struct Checker(Vec<Block>);
+
+impl Checker {
+    /// Whether this is the password of that hash.
+    pub(crate) fn matches(&mut self, password: &str, hash: &str) -> bool {
+        let Ok(hash) = PasswordHash::new(hash) else { return false };
+        self.compare(password, &hash).unwrap_or(false)
+    }
+
+    fn compare(&mut self, password: &str, hash: &PasswordHash) -> Option<bool> {
+        let (salt, wanted) = (hash.salt.as_ref()?, hash.hash.as_ref()?);
+        let params = Params::try_from(hash).ok()?;
+        let blocks = params.block_count();
+        if self.0.len() < blocks {
+            self.0.resize(blocks, Block::default());
+        }
+        let algorithm = Algorithm::try_from(hash.algorithm.as_str()).ok()?;
+        let version = Version::try_from(hash.version.unwrap_or(0x13)).ok()?;
+        let mut found = vec![0; wanted.as_bytes().len()];
+        let hasher = Argon2::new(algorithm, version, params);
+        hasher
+            .hash_password_into_with_memory(password.as_bytes(), salt.as_ref(), &mut found, &mut self.0[..blocks])
+            .ok()?;
+        // Outputs are compared in a time that does not depend on them.
+        Some(Output::new(&found).ok()? == *wanted)
+    }
 }
 
 /// Random bytes of the operating system.
@@ -63,15 +89,19 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cost, hash, matches};
+    use super::{Checker, Cost, hash};
 
     #[test]
     fn only_the_password_matches_its_hash() {
         let hashed = hash("correct horse", Cost { memory_kib: 64, passes: 1 }).unwrap();
         assert!(hashed.starts_with("$argon2id$v=19$m=64,t=1,p=1$"), "{hashed}");
-        assert!(matches("correct horse", &hashed));
-        assert!(!matches("correct horsf", &hashed));
-        assert!(!matches("correct horse", "no hash"));
+        let mut checker = Checker::default();
+        for cost in [Cost { memory_kib: 256, passes: 2 }, Cost { memory_kib: 64, passes: 1 }] {
+            let hashed = hash("correct horse", cost).unwrap();
+            assert!(checker.matches("correct horse", &hashed));
+            assert!(!checker.matches("correct horsf", &hashed));
+        }
+        assert!(!checker.matches("correct horse", "no hash"));
         assert!(Cost::parse("19456").unwrap_err().contains("19456,2"));
         assert!(Cost::parse("1,1").is_err());
     }

@@ -8,6 +8,7 @@ use baremark_model::credit::{self, READY};
 use baremark_sys::guest;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -51,11 +52,11 @@ fn open_when_there(port: &Path) -> io::Result<File> {
     }
 }
 
-/// Runs `program agent` and carries its frames over `port` until it ends; its exit status.
+/// Runs `program agent`, with this address for its first network card, and carries its frames over `port` until it ends; its exit status.
 ///
 /// # Errors
 /// When the guest cannot be set up.
-pub fn serve(port: &Path) -> Result<i32, GuestError> {
+pub fn serve(port: &Path, address: Option<(Ipv4Addr, u32)>) -> Result<i32, GuestError> {
     for (kind, folder) in MOUNTS {
         trying(format!("mounting {kind} on {folder}"), guest::mount(kind, folder))?;
     }
@@ -63,6 +64,10 @@ pub fn serve(port: &Path) -> Result<i32, GuestError> {
     modules.sort();
     for module in modules {
         trying(format!("loading {}", module.display()), guest::load_module(&module))?;
+    }
+    trying("setting up the loopback", guest::set_up_interface("lo", Ipv4Addr::LOCALHOST, 8))?;
+    if let Some((address, prefix)) = address {
+        trying("setting up eth0", guest::set_up_interface("eth0", address, prefix))?;
     }
     let mut port_in = trying(format!("opening {}", port.display()), open_when_there(port))?;
     let port_out = trying("opening the port twice", port_in.try_clone())?;

@@ -9,7 +9,9 @@ pub mod courier;
 pub mod ensemble;
 pub mod executors;
 pub mod guest;
+pub mod progress;
 pub mod serve;
+pub mod spawned;
 pub mod trial;
 
 mod audit;

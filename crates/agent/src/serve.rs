@@ -1,15 +1,19 @@
 //! The agent's side of the wire: greet, run what is asked for, leave when the other side is gone.
 
+use crate::progress::Told;
+use crate::spawned::{Errands, SpawnError};
 use crate::{load, trial};
 use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, write_frame};
+use baremark_observe::watch::Watch;
 use baremark_sys::clock;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
+use std::time::Duration;
 
 /// What this agent can do, as it says in its greeting.
-pub const CAPABILITIES: &[&str] = &["run-trial", "load"];
+pub const CAPABILITIES: &[&str] = &["run-trial", "observe", "load", "put-file", "spawn"];
 
 /// Serves one lab until it says goodbye or is gone; `busy` says whether a trial is running, to whoever watches for the
 /// lab's end meanwhile. A thread of its own reads, so that a load can be stopped while it runs.
@@ -38,6 +42,8 @@ fn answer(
     busy: &AtomicBool,
 ) -> Result<(), WireError> {
     let mut prepared = None;
+    let mut beside: Option<Watch> = None;
+    let mut errands = Errands::default();
     loop {
         match heard.recv().unwrap_or(Err(WireError::Closed)) {
             Ok(ToAgent::Hello { protocol, .. }) => {
@@ -47,20 +53,35 @@ fn answer(
                 }
             }
             Ok(ToAgent::RunTrial(spec)) => {
-                let of = spec.schedule.len();
                 busy.store(true, Ordering::Release);
-                let result = trial::run(&spec, &mut |position, arm| {
-                    // A lab that no longer listens is noticed at the next read; the trial's own time is not its.
-                    drop(write_frame(output, &FromAgent::Phase { position, of, arm }));
-                });
+                let mut told = Told { output, of: spec.schedule.len(), watch: spec.observe.as_ref().map(Watch::start) };
+                let result = trial::run(&spec, &mut told);
+                let observation = told.watch.map(Watch::stop);
                 let answer = match result {
-                    Ok(result) => FromAgent::TrialDone(Box::new(result)),
+                    Ok(mut result) => {
+                        result.observations.extend(observation);
+                        FromAgent::TrialDone(Box::new(result))
+                    }
                     Err(why) => {
                         FromAgent::Failed { what: format!("a trial of {}", spec.workload), why: why.to_string() }
                     }
                 };
                 write_frame(output, &answer)?;
                 busy.store(false, Ordering::Release);
+            }
+            Ok(ToAgent::Observe(spec)) => {
+                beside = Some(Watch::start(&spec));
+                write_frame(output, &FromAgent::Observing)?;
+            }
+            Ok(ToAgent::EndObservation) => {
+                let answer = match beside.take() {
+                    Some(watch) => FromAgent::Observed(Box::new(watch.stop())),
+                    None => FromAgent::Failed {
+                        what: "the end of an observation".to_owned(),
+                        why: "none was begun".to_owned(),
+                    },
+                };
+                write_frame(output, &answer)?;
             }
             Ok(ToAgent::PrepareLoad { order }) => {
                 let answer = match load::prepare(*order) {
@@ -82,10 +103,30 @@ fn answer(
             },
             // The load had ended by itself.
             Ok(ToAgent::StopLoad) => {}
+            Ok(ToAgent::PutFile(file)) => {
+                let answer = errands.put(&file).map(|path| FromAgent::FilePut { path });
+                write_frame(output, &or_failed(format!("the file {}", file.name), answer))?;
+            }
+            Ok(ToAgent::Spawn(asked)) => {
+                let answer = errands.spawn(&asked).map(FromAgent::Spawned);
+                write_frame(output, &or_failed(format!("the start of {}", asked.name), answer))?;
+            }
+            Ok(ToAgent::Tell { name }) => {
+                let answer = errands.tell(&name).map(FromAgent::Spawned);
+                write_frame(output, &or_failed(format!("the state of {name}"), answer))?;
+            }
+            Ok(ToAgent::Stop { name, grace_ns }) => {
+                let answer = errands.stop(&name, Duration::from_nanos(grace_ns)).map(FromAgent::Spawned);
+                write_frame(output, &or_failed(format!("the end of {name}"), answer))?;
+            }
             Ok(ToAgent::Goodbye) | Err(WireError::Closed) => return Ok(()),
             Err(why) => return Err(why),
         }
     }
+}
+
+fn or_failed(what: String, answer: Result<FromAgent, SpawnError>) -> FromAgent {
+    answer.unwrap_or_else(|why| FromAgent::Failed { what, why: why.to_string() })
 }
 
 fn greeting() -> FromAgent {

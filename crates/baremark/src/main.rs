@@ -6,10 +6,13 @@
     reason = "this is where printing is done"
 )]
 
+mod auction_places;
+mod calibrate;
 mod commands;
 mod context;
 mod exit;
 mod places;
+mod predicted;
 mod record;
 mod sides;
 mod source;
@@ -17,8 +20,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, auction, check, compare, completions, doctor, echo, history, keep, list, load, man, plan, predict, report,
-    resume, run, verify_scale,
+    agent, auction, auction_run, check, compare, completions, desktop, doctor, echo, history, import, keep, list, load,
+    man, plan, predict, report, resume, run, tend, top, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -136,6 +139,11 @@ enum Command {
         #[arg(long, value_name = "RUN", conflicts_with_all = ["study", "quick"])]
         run: Option<String>,
     },
+    /// Read what another program observed, show it or put it beside a run
+    #[command(subcommand)]
+    Import(import::Import),
+    /// Show what happens on this machine now, by the observers that runs use; --cost says what they cost
+    Top(top::TopArgs),
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -156,12 +164,25 @@ enum Command {
         #[command(subcommand)]
         action: auction::Action,
     },
+    /// Run a program until it ends or standard input does (containers of an application are started so)
+    #[command(hide = true)]
+    Tend {
+        /// The program and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
+    /// As `auction run`
+    #[command(hide = true)]
+    AuctionRun(auction_run::RunArgs),
     /// Serve a lab over standard input and output (environments start this)
     #[command(hide = true)]
     Agent {
         /// Be the first process of a guest and serve the lab over this serial port
         #[arg(long, value_name = "PORT")]
         guest: Option<PathBuf>,
+        /// With --guest: the address of the guest's network card, such as 10.0.2.15/24
+        #[arg(long, value_name = "ADDRESS")]
+        address: Option<String>,
         /// Say a line before the first frame, so that what a launcher says is told apart from it
         #[arg(long)]
         announce: bool,
@@ -175,6 +196,12 @@ enum Command {
     /// Keep the programs of a workload for the agent at standard input and output (agents start this)
     #[command(hide = true)]
     Keep,
+    /// Be the users of the workload sessions (agents start this)
+    #[command(hide = true)]
+    Desktop {
+        /// What to be, and with what
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> Exit {
@@ -196,9 +223,9 @@ fn main() -> Exit {
 }
 
 fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
-    if let Some(Command::Agent { guest, announce, courier, silence_limit }) = &cli.command {
+    if let Some(Command::Agent { guest, address, announce, courier, silence_limit }) = &cli.command {
         let served = match (guest, courier) {
-            (Some(port), _) => agent::run_guest(port),
+            (Some(port), _) => agent::run_guest(port, address.as_deref()),
             (None, Some(folder)) => agent::run_courier(folder, Duration::from_secs(*silence_limit)),
             (None, None) => agent::run(*announce),
         };
@@ -207,13 +234,18 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
     if matches!(cli.command, Some(Command::Keep)) {
         return keep::run().map(|exit| (String::new(), exit));
     }
+    if let Some(Command::Desktop { arguments }) = &cli.command {
+        return desktop::run(arguments).map(|exit| (String::new(), exit));
+    }
     if let Some(Command::Echo(args)) = &cli.command {
         return echo::run(args);
     }
     // The application is a process of its own that handles its signals.
-    if let Some(Command::Auction { action }) = cli.command {
-        return Ok((String::new(), auction::run(action)));
-    }
+    let command = match cli.command {
+        Some(Command::Auction { action: auction::Action::Run(args) }) => Some(Command::AuctionRun(args)),
+        Some(Command::Auction { action }) => return Ok((String::new(), auction::run(action))),
+        command => command,
+    };
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // The first asks the run to stop cleanly; a second one, while it is stopping, ends the program at once.
@@ -223,7 +255,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
     }
     let context = Context { store: cli.common.store, json: cli.common.json, interrupt };
     let mode = |args: ModeArgs| baremark_model::plan::Mode { quick: args.quick, self_check: args.aa };
-    match cli.command {
+    match command {
         None => run::run(&context, &source::shipped(&source::SHIPPED[0]), mode(ModeArgs { quick: false, aa: false })),
         Some(Command::Run { study, mode: args }) => run::run(&context, &source::find(&study)?, mode(args)),
         Some(Command::Resume { run }) => resume::run(&context, run.as_deref()),
@@ -238,9 +270,19 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Check { against, run, args }) => check::run(&context, &against, run.as_deref(), &args),
         Some(Command::VerifyScale { study: _, quick: _, run: Some(run) }) => verify_scale::again(&context, &run),
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
+        Some(Command::Import(import)) => import::run(&context, &import),
+        Some(Command::Top(args)) => top::run(&context, &args),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
-        Some(Command::Agent { .. } | Command::Keep | Command::Echo(_) | Command::Auction { .. }) => {
+        Some(Command::Tend { command }) => tend::run(&command, &context.interrupt),
+        Some(Command::AuctionRun(args)) => auction_run::run(&context, &args),
+        Some(
+            Command::Agent { .. }
+            | Command::Keep
+            | Command::Desktop { .. }
+            | Command::Echo(_)
+            | Command::Auction { .. },
+        ) => {
             unreachable!("handled above")
         }
     }

@@ -1,10 +1,10 @@
 //! The places of a study, made from its settings: the one list of environments that this program can start.
 
 use crate::exit::{Exit, Refusal};
-use baremark_environments::container::{Container, Network, Seccomp, Settings as ContainerSettings};
+use baremark_environments::container::{Container, Network, Root, Seccomp, Settings as ContainerSettings};
 use baremark_environments::mpi::{Mpi, Settings as MpiSettings};
 use baremark_environments::native::Native;
-use baremark_environments::qemu::{Accel, Qemu, Settings as QemuSettings};
+use baremark_environments::qemu::{Accel, Backing, Disks, Mmu, Net, Qemu, Settings as QemuSettings, Topology};
 use baremark_environments::slurm::{Launcher, Settings as SlurmSettings, Slurm};
 use baremark_environments::ssh::{Settings as SshSettings, Ssh};
 use baremark_model::descriptor::Value;
@@ -25,15 +25,16 @@ pub fn program() -> Result<PathBuf, Refusal> {
 }
 
 /// The environment of that name with these settings; `None` where `native` serves it, or none is known by it.
-fn place(name: &str, settings: &Settings, program: PathBuf) -> Option<Box<dyn Environment>> {
-    match name {
-        "container" => Some(Box::new(container(settings, program))),
-        "ssh" => Some(Box::new(ssh(settings, program))),
-        "qemu" => Some(Box::new(qemu(settings, program))),
-        "slurm" => Some(Box::new(slurm(settings, program))),
-        "mpi" => Some(Box::new(mpi(settings, program))),
-        _ => None,
-    }
+fn place(name: &str, settings: &Settings, program: PathBuf) -> Result<Option<Box<dyn Environment>>, Refusal> {
+    let place: Box<dyn Environment> = match name {
+        "container" => Box::new(container(settings, program)?),
+        "ssh" => Box::new(ssh(settings, program)),
+        "qemu" => Box::new(qemu(settings, program)?),
+        "slurm" => Box::new(slurm(settings, program)),
+        "mpi" => Box::new(mpi(settings, program)),
+        _ => return Ok(None),
+    };
+    Ok(Some(place))
 }
 
 /// All environments in which the cells of a plan run, by name. The agents of this machine get the envelope of the run's
@@ -50,7 +51,7 @@ pub fn of_plan(
     let mut places = BTreeMap::from([("native".to_owned(), native)]);
     for name in plan.cells.iter().map(|&cell| plan.environment_of(cell)).collect::<BTreeSet<_>>() {
         let none = Settings::new();
-        if let Some(place) = place(name, plan.environments.get(name).unwrap_or(&none), program()?) {
+        if let Some(place) = place(name, plan.environments.get(name).unwrap_or(&none), program()?)? {
             places.insert(name.to_owned(), place);
         }
     }
@@ -89,7 +90,7 @@ pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Resu
         if name == "ssh" && !settings.contains_key("host") {
             continue;
         }
-        let Some(place) = place(&name, &settings, program()?) else { continue };
+        let Some(place) = place(&name, &settings, program()?)? else { continue };
         if let Err(why) = place.probe() {
             limits.absent.insert(name, why.to_string());
         } else if place.emulated(interrupt) {
@@ -104,7 +105,7 @@ pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Resu
 
 /// Whether a place can be used with its defaults: `None` where that cannot be said without settings.
 pub fn probe(name: &str) -> Result<Option<Result<(), String>>, Refusal> {
-    let found = if name == "ssh" { None } else { place(name, &Settings::new(), program()?) };
+    let found = if name == "ssh" { None } else { place(name, &Settings::new(), program()?)? };
     Ok(found.map(|place| place.probe().map_err(|why| why.to_string())))
 }
 
@@ -170,14 +171,31 @@ fn mpi(settings: &Settings, program: PathBuf) -> Mpi {
     Mpi::new(program, made)
 }
 
-fn container(settings: &Settings, program: PathBuf) -> Container {
+fn container(settings: &Settings, program: PathBuf) -> Result<Container, Refusal> {
     let memory_bytes = match settings.get("memory") {
         Some(Value::SizeBytes(size)) => Some(size.0),
         _ => None,
     };
-    let network = if word(settings, "network") == Some("host") { Network::Host } else { Network::None };
+    let network = match word(settings, "network") {
+        Some("host") => Network::Host,
+        Some("bridge") => Network::Bridge,
+        _ => Network::None,
+    };
+    let root = match (word(settings, "image"), word(settings, "rootfs")) {
+        (Some(_), Some(_)) => {
+            let what = "[environments.container] has an image and a rootfs; keep one of the two";
+            return Err(Refusal::bad_input(what));
+        }
+        (Some(image), None) => Root::Image(image.to_owned()),
+        (None, Some(folder)) => Root::Folder(PathBuf::from(folder)),
+        (None, None) => Root::Program,
+    };
+    let cpus = numbers(settings, "container", "cpus")?;
+    let cpus = (!cpus.is_empty()).then_some(cpus);
+    let engine = word(settings, "engine").unwrap_or("podman");
     let seccomp = if word(settings, "seccomp") == Some("off") { Seccomp::Off } else { Seccomp::On };
-    Container::new(program, ContainerSettings { memory_bytes, network, seccomp, ..Default::default() })
+    let made = ContainerSettings { root, cpus, memory_bytes, network, seccomp };
+    Ok(Container::new(program, made).with_engine(engine))
 }
 
 fn ssh(settings: &Settings, program: PathBuf) -> Ssh {
@@ -186,11 +204,14 @@ fn ssh(settings: &Settings, program: PathBuf) -> Ssh {
         _ => None,
     };
     let destination = word(settings, "host").unwrap_or_default().to_owned();
-    Ssh::new(program, SshSettings { destination, port, ..Default::default() })
+    let path = |key| word(settings, key).map(PathBuf::from);
+    let made =
+        SshSettings { destination, port, identity: path("identity"), config: path("config"), ..Default::default() };
+    Ssh::new(program, made)
 }
 
 /// `kernel` may name a folder that scripts/fetch-kernel has filled: then its modules give the guest a fast port.
-fn qemu(settings: &Settings, program: PathBuf) -> Qemu {
+fn qemu(settings: &Settings, program: PathBuf) -> Result<Qemu, Refusal> {
     let kernel = word(settings, "kernel").map(Path::new);
     let mut made = match kernel {
         Some(folder) if folder.is_dir() => QemuSettings::of_fetched(folder),
@@ -200,10 +221,78 @@ fn qemu(settings: &Settings, program: PathBuf) -> Qemu {
     if let Some(Value::SizeBytes(size)) = settings.get("memory") {
         made.memory_bytes = size.0;
     }
+    made.topology = Topology {
+        sockets: count(settings, "sockets"),
+        cores: count(settings, "cores"),
+        threads: count(settings, "threads"),
+    };
+    made.cpu_model = word(settings, "cpu_model").map(str::to_owned);
+    made.guest_numa = word(settings, "guest_numa") == Some("exposed");
+    made.backing = match word(settings, "backing") {
+        Some("4k") => Backing::Small,
+        Some("2m") => Backing::Huge,
+        Some("hugetlb") => Backing::Reserved,
+        _ => Backing::AsIs,
+    };
+    made.mmu = match word(settings, "mmu") {
+        Some("nested") => Mmu::Nested,
+        Some("shadow") => Mmu::Shadow,
+        _ => Mmu::AsIs,
+    };
+    if let Some(pages) = word(settings, "guest_pages") {
+        made.kernel_options.push(format!("transparent_hugepage={pages}"));
+    }
+    made.module_names = words(settings, "modules");
+    made.offloads = !switched(settings, "offloads", false);
+    made.disks = Disks {
+        paths: words(settings, "disks").into_iter().map(PathBuf::from).collect(),
+        cache: word(settings, "disk_cache").unwrap_or_default().to_owned(),
+        aio: word(settings, "disk_aio").unwrap_or_default().to_owned(),
+        block_devices: switched(settings, "block_devices", true),
+    };
+    made.address = word(settings, "address").map(str::to_owned);
     made.accel = match word(settings, "accel") {
         Some("kvm") => Accel::Kvm,
         Some("tcg") => Accel::Tcg,
         _ => Accel::Auto,
     };
-    Qemu::new(program, made)
+    made.pin = numbers(settings, "qemu", "pin")?;
+    made.net = match word(settings, "net") {
+        Some("user") => Net::User(forwards(settings)?),
+        Some("tap") => Net::Tap {
+            device: word(settings, "tap").unwrap_or_default().to_owned(),
+            vhost: switched(settings, "vhost", true),
+        },
+        _ => Net::None,
+    };
+    if matches!(made.net, Net::User(_)) && made.address.is_none() {
+        made.address = Some("10.0.2.15/24".to_owned());
+    }
+    Ok(Qemu::new(program, made))
+}
+
+/// Whether a switch is there and stands so.
+fn switched(settings: &Settings, key: &str, so: bool) -> bool {
+    matches!(settings.get(key), Some(Value::Switch(on)) if *on == so)
+}
+
+/// A list of numbers.
+fn numbers(settings: &Settings, place: &str, key: &str) -> Result<Vec<usize>, Refusal> {
+    let number = |text: String| {
+        let wrong = |why| Refusal::bad_input(format!("{key} in [environments.{place}]: '{text}' is no number: {why}"));
+        text.parse().map_err(wrong)
+    };
+    words(settings, key).into_iter().map(number).collect()
+}
+
+/// Ports that lead into a guest, as HOST:GUEST.
+fn forwards(settings: &Settings) -> Result<Vec<(u16, u16)>, Refusal> {
+    let pair = |text: String| {
+        let ports = text.split_once(':').and_then(|(host, guest)| Some((host.parse().ok()?, guest.parse().ok()?)));
+        let right = "write ports as \"HOST:GUEST\", such as \"8080:80\"";
+        ports.ok_or_else(|| {
+            Refusal::bad_input(format!("forwards in [environments.qemu]: '{text}' is no such pair; {right}"))
+        })
+    };
+    words(settings, "forwards").into_iter().map(pair).collect()
 }

@@ -128,6 +128,7 @@ pub fn load(store: &Store, id: &RunId) -> Result<Run, Refusal> {
         stop_reason: stored.stop_reason,
         trials: trials.collect(),
         looks: stored.looks,
+        imported: stored.imported,
     })
 }
 

@@ -19,6 +19,10 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "star-random-access", text: include_str!("../../../studies/star-random-access.toml") },
     Shipped { name: "hpl", text: include_str!("../../../studies/hpl.toml") },
     Shipped { name: "mmu-micro", text: include_str!("../../../studies/mmu-micro.toml") },
+    Shipped { name: "page-walks", text: include_str!("../../../studies/page-walks.toml") },
+    Shipped { name: "calibrate", text: include_str!("../../../studies/calibrate.toml") },
+    Shipped { name: "places", text: include_str!("../../../studies/places.toml") },
+    Shipped { name: "consolidation", text: include_str!("../../../studies/consolidation.toml") },
     Shipped { name: "hpcc", text: include_str!("../../../studies/hpcc.toml") },
     Shipped { name: "lammps-melt", text: include_str!("../../../studies/lammps-melt.toml") },
     Shipped { name: "gromacs-water", text: include_str!("../../../studies/gromacs-water.toml") },
@@ -28,6 +32,12 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "stress-ng", text: include_str!("../../../studies/stress-ng.toml") },
     Shipped { name: "fio", text: include_str!("../../../studies/fio.toml") },
     Shipped { name: "iperf3", text: include_str!("../../../studies/iperf3.toml") },
+    Shipped { name: "ping-pong", text: include_str!("../../../studies/ping-pong.toml") },
+    Shipped { name: "compile-apache", text: include_str!("../../../studies/compile-apache.toml") },
+    Shipped { name: "jvm-warehouse", text: include_str!("../../../studies/jvm-warehouse.toml") },
+    Shipped { name: "mmu-guests", text: include_str!("../../../studies/mmu-guests.toml") },
+    Shipped { name: "sessions", text: include_str!("../../../studies/sessions.toml") },
+    Shipped { name: "monster-vms", text: include_str!("../../../studies/monster-vms.toml") },
 ];
 
 /// A study's text, and the name by which messages call it.

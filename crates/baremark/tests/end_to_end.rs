@@ -13,6 +13,8 @@
     reason = "a test crate"
 )]
 
+#[path = "end_to_end/around.rs"]
+mod around;
 #[path = "end_to_end/arrows.rs"]
 mod arrows;
 #[path = "end_to_end/bench.rs"]

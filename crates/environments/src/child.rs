@@ -40,6 +40,11 @@ impl Piped {
         Ok(Piped { child, log })
     }
 
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// From and to the child, once.
     pub fn streams(&mut self) -> Option<(ChildStdout, ChildStdin)> {
         Some((self.child.stdout.take()?, self.child.stdin.take()?))

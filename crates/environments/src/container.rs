@@ -1,4 +1,4 @@
-//! A container on this machine, made by podman.
+//! A container on this machine, made by podman, or by docker as far as that takes the same commands.
 //!
 //! Nothing is built or fetched: unless an image or a folder is given, the root is an empty folder into which the program
 //! is mounted read-only, which a static program does not mind. The agent speaks over the engine's own standard streams.
@@ -10,7 +10,8 @@ use crate::child::{self, Piped, Ran};
 use crate::folder::Folder;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// Where the program is seen in the container.
 const INSIDE: &str = "/baremark";
+/// The image that docker keeps of nothing at all.
+const NOTHING: &str = "baremark-nothing:latest";
 /// How long the engine may take to start a container that ends at once, or to remove one.
 const ENGINE_LIMIT: Duration = Duration::from_secs(20);
 /// How long the client may take to notice that its container is gone.
@@ -81,7 +84,7 @@ pub struct Container {
 }
 
 /// Options without which the engine does not work on this machine.
-type Way = &'static [&'static str];
+pub type Way = &'static [&'static str];
 
 /// Tried in turn. An engine may hand limits to the container that are above what its caller may hand on, and a machine
 /// may not have what the default runtime needs.
@@ -107,25 +110,64 @@ impl Container {
     }
 
     /// The options that work here, found once by running the program's `--version` in a container.
-    fn way(&self) -> Result<Way, Missing> {
+    ///
+    /// # Errors
+    /// What is missing, with its remedy.
+    pub fn way(&self) -> Result<Way, Missing> {
         self.way.get_or_init(|| self.find_way()).clone()
     }
 
     fn find_way(&self) -> Result<Way, Missing> {
         self.program_can_be_mounted()?;
+        self.docker_has_a_root()?;
         let mut first = None;
         for way in WAYS {
             match self.try_way(way) {
                 Ok(ran) if ran.well() => return Ok(way),
                 Ok(ran) => first = first.or_else(|| Some(ran.failure())),
                 Err(why) => {
-                    let remedy = "install podman, or leave the environment container out".to_owned();
+                    let engine = self.engine.to_string_lossy();
+                    let engine = engine.rsplit('/').next().unwrap_or_default();
+                    let remedy = format!("install {engine}, or leave the environment container out");
                     return Err(Missing { what: format!("containers cannot be started: {why}"), remedy });
                 }
             }
         }
         let why = first.unwrap_or_default();
         let remedy = format!("see whether `{} run` works at all for this user", self.engine.to_string_lossy());
+        Err(Missing { what: format!("containers cannot be started: {why}"), remedy })
+    }
+
+    fn is_docker(&self) -> bool {
+        Path::new(&self.engine).file_name().is_some_and(|name| name == "docker")
+    }
+
+    /// Docker takes no folder as a root, so it gets an image that holds nothing.
+    fn docker_has_a_root(&self) -> Result<(), Missing> {
+        if !self.is_docker() {
+            return Ok(());
+        }
+        if matches!(self.settings.root, Root::Folder(_)) {
+            let what = "docker makes no container of a folder".to_owned();
+            return Err(Missing { what, remedy: "give an image, or take podman".to_owned() });
+        }
+        if self.settings.root != Root::Program {
+            return Ok(());
+        }
+        let import = || {
+            let folder = Folder::create("container")?;
+            let tar = folder.inner().join("nothing.tar");
+            // The end of an archive, and nothing before it.
+            fs::write(&tar, [0; 10 << 10])
+                .map_err(|source| SiteError::Io { what: format!("writing {}", tar.display()), source })?;
+            child::run(Command::new(&self.engine).arg("import").arg(&tar).arg(NOTHING), ENGINE_LIMIT)
+        };
+        let why = match import() {
+            Ok(ran) if ran.well() => return Ok(()),
+            Ok(ran) => ran.failure(),
+            Err(why) => why.to_string(),
+        };
+        let remedy = "see whether `docker info` works for this user".to_owned();
         Err(Missing { what: format!("containers cannot be started: {why}"), remedy })
     }
 
@@ -154,10 +196,13 @@ impl Container {
     /// `podman run` up to the command inside; `folder` is the container's own and names it.
     fn command(&self, folder: &Folder, way: Way) -> Command {
         let mut command = Command::new(&self.engine);
-        command.args(["run", "--rm", "--interactive", "--log-driver=none", "--http-proxy=false"]);
+        command.args(["run", "--rm", "--interactive", "--log-driver=none"]);
+        if !self.is_docker() {
+            command.arg("--http-proxy=false");
+        }
         command.args(["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"]);
         command.args(way).arg("--name").arg(folder.name());
-        let mut mount = OsString::from("type=bind,ro=true,src=");
+        let mut mount = OsString::from("type=bind,readonly,src=");
         mount.push(&self.program);
         mount.push(format!(",dst={INSIDE}"));
         command.arg("--mount").arg(mount);
@@ -177,8 +222,11 @@ impl Container {
             command.arg(format!("--memory={bytes}b"));
         }
         match &self.settings.root {
+            Root::Program if self.is_docker() => command.arg("--").arg(NOTHING),
             Root::Program => command.arg("--rootfs").arg(folder.inner()),
             Root::Folder(root) => command.arg("--rootfs").arg(root),
+            // An empty entry point is written in two ways.
+            Root::Image(name) if self.is_docker() => command.arg("--entrypoint=").arg("--").arg(name),
             Root::Image(name) => command.arg("--entrypoint=[]").arg("--").arg(name),
         };
         command
@@ -187,7 +235,11 @@ impl Container {
     /// Removes a container, whatever it is doing; one that is not there is as good.
     fn remove(&self, name: &str) {
         let mut command = Command::new(&self.engine);
-        drop(child::run(command.args(["rm", "--force", "--time=0", name]), ENGINE_LIMIT));
+        command.args(["rm", "--force"]);
+        if !self.is_docker() {
+            command.arg("--time=0");
+        }
+        drop(child::run(command.arg(name), ENGINE_LIMIT));
     }
 }
 

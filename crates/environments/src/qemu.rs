@@ -8,11 +8,19 @@
 //! It is fast only where the processor runs the guest itself. Where that does not work, in a bounded test, the guest is
 //! emulated, and says so.
 
+mod hardware;
+mod modules;
+mod qmp;
+
+pub use hardware::{Backing, Disks, Mmu, Net, Topology};
+
 use crate::child::Piped;
 use crate::cpio::Cpio;
 use crate::patience::receive;
 use baremark_model::credit::{self, Credit, ToGuest};
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
+use modules::Modules;
+use qmp::Qmp;
 use std::fs::{self, File};
 use std::io::{self, PipeReader};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -75,14 +83,38 @@ pub struct Settings {
     pub kernel: Option<PathBuf>,
     /// Kernel modules, loaded in this order.
     pub modules: Vec<PathBuf>,
+    /// Modules by name, loaded after those with all that they need.
+    pub module_names: Vec<String>,
+    /// Where modules are looked for by name; where this machine's own are when `None`.
+    pub module_folder: Option<PathBuf>,
     /// Words for the kernel's command line, after ours.
     pub kernel_options: Vec<String>,
     /// What carries the frames.
     pub port: Port,
     /// Virtual processors.
     pub vcpus: usize,
+    /// How they are sockets, cores and threads.
+    pub topology: Topology,
+    /// The processor, by QEMU's name; as good as there is when `None`.
+    pub cpu_model: Option<String>,
+    /// The CPU to which each vCPU's thread is pinned, in order; none is when empty.
+    pub pin: Vec<usize>,
     /// Memory, in bytes.
     pub memory_bytes: u64,
+    /// What it is made of.
+    pub backing: Backing,
+    /// Whether the guest sees this machine's NUMA nodes.
+    pub guest_numa: bool,
+    /// How KVM translates its addresses.
+    pub mmu: Mmu,
+    /// Disks.
+    pub disks: Disks,
+    /// Network.
+    pub net: Net,
+    /// The guest's address and prefix length, such as 10.0.2.15/24.
+    pub address: Option<String>,
+    /// Whether checksums and segmentation are left to the network device.
+    pub offloads: bool,
     /// What runs its instructions.
     pub accel: Accel,
     /// How long a guest may take until its agent listens.
@@ -96,10 +128,22 @@ impl Default for Settings {
         Settings {
             kernel: None,
             modules: Vec::new(),
+            module_names: Vec::new(),
+            module_folder: None,
             kernel_options: Vec::new(),
             port: Port::Serial,
             vcpus: 1,
+            topology: Topology::default(),
+            cpu_model: None,
+            pin: Vec::new(),
             memory_bytes: 512 << 20,
+            backing: Backing::AsIs,
+            guest_numa: false,
+            mmu: Mmu::AsIs,
+            disks: Disks::default(),
+            net: Net::None,
+            address: None,
+            offloads: true,
             accel: Accel::Auto,
             boot_limit: Duration::from_secs(60),
             test_limit: Duration::from_secs(10),
@@ -115,6 +159,7 @@ impl Settings {
         Settings {
             kernel: Some(folder.join("vmlinuz")),
             modules: VIRTIO_PORT_MODULES.iter().map(module).collect(),
+            module_folder: Some(folder.join("modules")),
             port: Port::Virtio,
             ..Settings::default()
         }
@@ -137,16 +182,31 @@ impl Qemu {
     }
 
     fn kernel(&self) -> PathBuf {
-        self.settings.kernel.clone().unwrap_or_else(|| {
-            let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-            PathBuf::from(format!("/boot/vmlinuz-{}", release.trim()))
-        })
+        self.settings.kernel.clone().unwrap_or_else(|| PathBuf::from(format!("/boot/vmlinuz-{}", release())))
+    }
+
+    /// All modules that the guest loads, in order.
+    fn module_files(&self) -> Result<Vec<PathBuf>, Missing> {
+        let settings = &self.settings;
+        let mut files = settings.modules.clone();
+        let mut names = hardware::drivers(settings);
+        names.extend(settings.module_names.iter().cloned());
+        if names.is_empty() {
+            return Ok(files);
+        }
+        let folder = settings.module_folder.clone().unwrap_or_else(|| PathBuf::from("/lib/modules").join(release()));
+        for file in Modules::under(&folder).files_of(&names)? {
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
+        Ok(files)
     }
 
     /// Says which file of the guest cannot be read.
     fn guest_is_there(&self) -> Result<(), Missing> {
-        for file in std::iter::once(&self.kernel()).chain(&self.settings.modules) {
-            File::open(file).map_err(|why| Missing {
+        for file in std::iter::once(self.kernel()).chain(self.module_files()?) {
+            File::open(&file).map_err(|why| Missing {
                 what: format!("a file of the guest's kernel, {}, cannot be read: {why}", file.display()),
                 remedy: "give a bzImage and its modules, such as scripts/fetch-kernel gets".to_owned(),
             })?;
@@ -168,7 +228,7 @@ impl Qemu {
             fs::read(path).map_err(|source| SiteError::Io { what: format!("reading {}", path.display()), source })
         };
         let program = read(&self.program)?;
-        let modules = self.settings.modules.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+        let modules = self.module_files()?.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
         let write = || {
             let mut cpio = Cpio::new(io::BufWriter::new(in_memory()?));
             for folder in ["dev", "proc", "sys", "tmp", "modules"] {
@@ -185,23 +245,22 @@ impl Qemu {
         write().map_err(|source| SiteError::Io { what: "making the guest's initial file system".to_owned(), source })
     }
 
-    fn command(&self, emulated: bool) -> Result<Command, SiteError> {
+    fn command(&self, emulated: bool) -> Result<(Command, Qmp), SiteError> {
         let settings = &self.settings;
         let mut command = Command::new(QEMU);
         command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35"]);
-        command.args(if emulated {
-            ["-accel", "tcg,thread=multi", "-cpu", "max"]
-        } else {
-            ["-accel", "kvm", "-cpu", "host"]
-        });
-        command.arg("-smp").arg(settings.vcpus.to_string());
-        command.arg("-m").arg(format!("{}M", settings.memory_bytes.div_ceil(1 << 20)));
+        let (accel, usual) = if emulated { ("tcg,thread=multi", "max") } else { ("kvm", "host") };
+        command.args(["-accel", accel, "-cpu", settings.cpu_model.as_deref().unwrap_or(usual)]);
+        hardware::tell(settings, &mut command)?;
         command.arg("-kernel").arg(self.kernel());
         let initial = self.initial()?.as_raw_fd();
         command.arg("-initrd").arg(format!("/proc/{}/fd/{initial}", std::process::id()));
         let mut words = vec!["console=ttyS0", "quiet", "panic=-1"];
         words.extend(settings.kernel_options.iter().map(String::as_str));
         words.extend(["--", "agent", "--guest", settings.port.path()]);
+        if let Some(address) = &settings.address {
+            words.extend(["--address", address]);
+        }
         command.arg("-append").arg(words.join(" "));
         command.args(["-chardev", "file,id=console,path=/dev/stderr", "-serial", "chardev:console"]);
         command.args(["-chardev", "stdio,id=frames,signal=off"]);
@@ -211,18 +270,27 @@ impl Qemu {
                 command.args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=frames,name=baremark"])
             }
         };
-        Ok(command)
+        let qmp = Qmp::attach(&mut command)
+            .map_err(|source| SiteError::Io { what: "preparing QEMU's machine protocol".to_owned(), source })?;
+        Ok((command, qmp))
     }
 
     /// Boots a guest and waits until its agent listens.
     fn boot(&self, emulated: bool, limit: Duration, interrupt: &AtomicBool) -> Result<QemuSite, SiteError> {
-        let mut guest = Piped::spawn(&mut self.command(emulated)?)?;
+        let (mut command, mut qmp) = self.command(emulated)?;
+        let mut guest = Piped::spawn(&mut command)?;
         let Some(streams) = guest.streams() else {
             let source = io::Error::from(io::ErrorKind::NotConnected);
             return Err(SiteError::Io { what: "piping to QEMU".to_owned(), source });
         };
         match connect(streams, limit, interrupt) {
-            Ok(link) => Ok(QemuSite { guest, link: Some(link) }),
+            Ok(link) => match self.settle(emulated, &mut qmp, guest.pid()) {
+                Ok(()) => Ok(QemuSite { guest, link: Some(link) }),
+                Err(what) => {
+                    guest.kill();
+                    Err(SiteError::NotReady { what, log: guest.log() })
+                }
+            },
             Err(why) => {
                 guest.kill();
                 let accel = if emulated { "emulated" } else { "KVM" };
@@ -236,6 +304,24 @@ impl Qemu {
                 Err(SiteError::NotReady { what, log: guest.log() })
             }
         }
+    }
+
+    /// Makes of a running guest what was asked for and reads back that it is; else what is not so, in words.
+    fn settle(&self, emulated: bool, qmp: &mut Qmp, pid: u32) -> Result<(), String> {
+        let settings = &self.settings;
+        let said = |why: io::Error| format!("QEMU's machine protocol: {why}");
+        qmp.greet().map_err(said)?;
+        if qmp.kvm().map_err(said)? == emulated {
+            return Err("QEMU runs the guest by another accelerator than it was told".to_owned());
+        }
+        let threads = qmp.vcpu_threads().map_err(said)?;
+        if threads.len() != settings.vcpus {
+            return Err(format!("the guest has {} of its {} vCPUs", threads.len(), settings.vcpus));
+        }
+        for (place, (&thread, &cpu)) in threads.iter().zip(&settings.pin).enumerate() {
+            qmp::pin(thread, cpu).map_err(|why| format!("vCPU {place} cannot be pinned to CPU {cpu}: {why}"))?;
+        }
+        hardware::backing_is(settings.backing, settings.memory_bytes, pid)
     }
 
     /// Whether a guest reaches its agent within the test's limit when the processor runs it.
@@ -272,6 +358,7 @@ impl Environment for Qemu {
             let what = format!("'{word}' is not one word of a kernel's command line");
             return Err(Missing { what, remedy: "give the words one by one, and no --".to_owned() });
         }
+        hardware::check(&self.settings)?;
         self.guest_is_there()
     }
 
@@ -287,6 +374,12 @@ impl Environment for Qemu {
         self.probe()?;
         Ok(Box::new(self.boot(self.emulated(interrupt), self.settings.boot_limit, interrupt)?))
     }
+}
+
+/// The release of this machine's kernel.
+fn release() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.trim().to_owned()
 }
 
 /// A file that has no name and is gone with its last user.

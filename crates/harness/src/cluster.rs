@@ -7,6 +7,7 @@ use baremark_services::instance::Instance;
 use baremark_services::place::{Native, Place};
 use baremark_services::recipe::Step;
 use baremark_services::service::{Order, Service, ServiceError, Statistics, Tier, Upstream, program};
+use baremark_sys::confine::Limits;
 use baremark_sys::process_tree::Usage;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -20,10 +21,15 @@ use std::time::{Duration, Instant};
 
 /// How long an instance may take to finish what it has begun.
 const STOP_LIMIT: Duration = Duration::from_secs(40);
+/// How long it may take at the end of a run.
+const LAST_STOP_LIMIT: Duration = Duration::from_millis(500);
 /// How long a reload of those before it takes at most to be followed.
 const RELOAD_PAUSE: Duration = Duration::from_millis(500);
 /// Requests that a new server gets before users come.
 const WARMING: usize = 20;
+
+/// Makes a place other than this machine, for an instance with these limits, by the program itself.
+pub type Places = fn(&On, &Path, &Limits) -> Result<Box<dyn Place>, String>;
 
 /// What every application of a run shares.
 #[derive(Clone)]
@@ -35,7 +41,7 @@ pub struct Surroundings {
     /// Set when the user wants it to stop.
     pub interrupt: Arc<AtomicBool>,
     /// How places other than this machine are made.
-    pub places: fn(&On, &Path) -> Result<Box<dyn Place>, String>,
+    pub places: Places,
 }
 
 /// Why a cluster cannot be had or has failed.
@@ -86,6 +92,8 @@ pub struct Cluster {
     secret: String,
     instances: BTreeMap<Tier, Vec<Instance>>,
     numbers: BTreeMap<Tier, u32>,
+    /// Instances that were killed on purpose.
+    killed: std::collections::BTreeSet<String>,
     /// Processor time of instances that are gone, by tier.
     gone_ns: BTreeMap<Tier, u64>,
 }
@@ -157,6 +165,7 @@ impl Cluster {
             secret,
             instances: BTreeMap::new(),
             numbers: BTreeMap::new(),
+            killed: std::collections::BTreeSet::new(),
             gone_ns: BTreeMap::new(),
         };
         cluster.write_password()?;
@@ -201,7 +210,7 @@ impl Cluster {
         let port = if plan.port == 0 { free_port()? } else { plan.port.saturating_add(offset) };
         let program =
             if plan.service.kind() == "auction" { self.around.program.clone() } else { self.program(plan.service)? };
-        let place = self.place(tier, &plan.on)?;
+        let place = self.place(tier, &plan)?;
         let order = Order {
             folder: self.folder.join(&name),
             name,
@@ -228,11 +237,12 @@ impl Cluster {
         }
     }
 
-    fn place(&self, tier: Tier, on: &On) -> Result<Box<dyn Place>, ClusterError> {
-        if *on == On::Native {
+    fn place(&self, tier: Tier, plan: &TierPlan) -> Result<Box<dyn Place>, ClusterError> {
+        if plan.on == On::Native {
             return Ok(Box::new(Native));
         }
-        (self.around.places)(on, &self.around.program).map_err(|why| ClusterError::Place { tier: tier.label(), why })
+        (self.around.places)(&plan.on, &self.around.program, &plan.limits)
+            .map_err(|why| ClusterError::Place { tier: tier.label(), why })
     }
 
     /// The servers that a tier sends requests to.
@@ -353,7 +363,8 @@ impl Cluster {
     /// When the check could not be made.
     pub fn check_invariants(&self) -> Result<Checked, ClusterError> {
         let mut args = self.wiring(false);
-        for server in self.instances.get(&Tier::App).into_iter().flatten() {
+        let servers = self.instances.get(&Tier::App).into_iter().flatten();
+        for server in servers.filter(|server| !self.killed.contains(server.name())) {
             args.extend(["--server".to_owned(), server.address().to_string()]);
         }
         let (code, out, said) = self.ask("check", args)?;
@@ -456,7 +467,10 @@ impl Cluster {
     /// # Errors
     /// When there is no such instance.
     pub fn kill(&mut self, tier: Tier, index: usize) -> Result<(), ClusterError> {
-        self.instance(tier, index)?.kill();
+        let instance = self.instance(tier, index)?;
+        instance.kill();
+        let name = instance.name().to_owned();
+        self.killed.insert(name);
         Ok(())
     }
 
@@ -468,7 +482,10 @@ impl Cluster {
         let interrupt = Arc::clone(&self.around.interrupt);
         let instance = self.instance(tier, index)?;
         instance.restart()?;
-        Ok(instance.wait_ready(&interrupt)?)
+        instance.wait_ready(&interrupt)?;
+        let name = instance.name().to_owned();
+        self.killed.remove(&name);
+        Ok(())
     }
 
     /// Lets an instance read its configuration again.
@@ -495,7 +512,8 @@ impl Cluster {
 
     /// Instances that have ended by themselves, with the last lines of their logs.
     pub fn fallen(&mut self) -> Vec<String> {
-        let all = self.instances.values_mut().flatten();
+        let killed = self.killed.clone();
+        let all = self.instances.values_mut().flatten().filter(|instance| !killed.contains(instance.name()));
         all.filter_map(|instance| {
             (!instance.is_running()).then(|| format!("{} has ended: {}", instance.name(), instance.log().join(" | ")))
         })
@@ -520,11 +538,12 @@ impl Cluster {
         .collect()
     }
 
-    /// Stops everything, from the front to the back.
+    /// Stops everything, from the front to the back. Nobody is served any more and no data is kept, so that nobody is waited
+    /// for.
     pub fn stop(&mut self) {
         for tier in Tier::ALL {
             for mut instance in self.instances.remove(&tier).unwrap_or_default() {
-                instance.stop(STOP_LIMIT);
+                instance.stop(LAST_STOP_LIMIT);
                 *self.gone_ns.entry(tier).or_default() += instance.usage().cpu_ns;
             }
         }

@@ -1,10 +1,10 @@
 //! A run from its start to its end: clusters, load, check, and everything stopped whatever happens.
 
-use crate::cluster::{Cluster, ClusterError, Surroundings, Told};
+use crate::cluster::{Cluster, ClusterError, Places, Surroundings, Told};
 use crate::document::{ApplicationRow, Document, FORMAT, InstanceRow, Invariants, TierRow, Users};
 use crate::fixed;
 use crate::instances;
-use crate::topology::{Application, Demand, On, Topology};
+use crate::topology::{Application, Demand, Topology};
 use crate::under_load::Loaded;
 use crate::users;
 use baremark_lab::search::{Search, SearchError, Step, UnderLoad};
@@ -63,7 +63,7 @@ pub struct Ground<'g> {
     /// Set when the user wants it to stop.
     pub interrupt: Arc<AtomicBool>,
     /// How places other than this machine are made.
-    pub places: fn(&On, &std::path::Path) -> Result<Box<dyn baremark_services::place::Place>, String>,
+    pub places: Places,
     /// Who watches.
     pub watch: &'g mut dyn FnMut(&Event),
 }
@@ -96,7 +96,8 @@ pub fn run(mut topology: Topology, ground: &mut Ground<'_>) -> Result<Document, 
             |text: &str| watch(&Event::Step(if name == "main" { text.to_owned() } else { format!("{name}: {text}") }));
         clusters.push(Cluster::start(plan, around.clone(), topology.seed, &mut say)?);
     }
-    let mut rows: Vec<ApplicationRow> = clusters.iter().map(|cluster| described(cluster.plan())).collect();
+    let mut rows: Vec<ApplicationRow> =
+        clusters.iter().map(|cluster| described(cluster.plan(), topology.load.cycle_s)).collect();
     let mut remarks = Vec::new();
     let demand = topology.load.clone();
     match (&mut clusters[..], demand.users) {
@@ -146,7 +147,7 @@ pub(crate) fn search(
     let title = cluster.plan().name.clone();
     let mut loaded = Loaded::new(cluster, demand, seed, Arc::clone(&interrupt));
     let scenario = loaded.load().map_err(RunError::Load)?.scenario;
-    let qos = users::qos(&scenario, demand);
+    let qos = users::qos(&scenario, demand, users::Judged::Searched);
     let mut plan = demand.search;
     plan.highest = loaded.highest() as f64;
     plan.lowest = plan.lowest.min(plan.highest / 2.0);
@@ -182,7 +183,14 @@ fn show(
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
     let users = (level as u64).clamp(1, cluster.plan().max_users);
     match fixed::keep(cluster, demand, users, seed, ground) {
-        Ok(load) => row.load = Some(load),
+        Ok(load) => {
+            remarks.extend(
+                load.broken
+                    .iter()
+                    .map(|broken| format!("{users} users for {:.0} s have broken {broken}", load.elapsed_s)),
+            );
+            row.load = Some(load);
+        }
         Err(RunError::Load(why)) => remarks.push(format!("nearly the most users could not be shown: {why}")),
         Err(why) => return Err(why),
     }
@@ -227,7 +235,7 @@ fn instance(told: Told) -> InstanceRow {
     }
 }
 
-fn described(plan: &Application) -> ApplicationRow {
+fn described(plan: &Application, cycle_s: f64) -> ApplicationRow {
     let tiers = plan.tiers.iter().map(|(tier, plan)| {
         let row = TierRow {
             service: plan.service.kind().to_owned(),
@@ -246,6 +254,7 @@ fn described(plan: &Application) -> ApplicationRow {
         database: plan.database.clone(),
         bus: plan.bus.clone(),
         max_users: plan.max_users,
+        cycle_s,
         search: None,
         load: None,
         invariants: None,

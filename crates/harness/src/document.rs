@@ -67,6 +67,8 @@ pub struct ApplicationRow {
     pub bus: String,
     /// Users for which data was loaded.
     pub max_users: u64,
+    /// A user's cycle.
+    pub cycle_s: f64,
     /// The search for the most users.
     pub search: Option<maximum::Document>,
     /// A load that was kept and measured; after a search that of nearly the most users.

@@ -31,6 +31,28 @@ pub struct Change {
     pub counts: BTreeMap<Tier, u64>,
 }
 
+/// Something that goes wrong on purpose.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// From the begin of measuring.
+    pub at_s: f64,
+    /// Whose tier.
+    pub tier: Tier,
+    /// Which instance, from 0.
+    pub index: usize,
+    /// What.
+    pub what: Wrong,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Wrong {
+    /// It is killed, and started again after so many seconds, if ever.
+    Killed(Option<f64>),
+    /// It reads its configuration again.
+    Reloaded,
+}
+
 /// What a policy looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {

@@ -6,7 +6,7 @@
 use crate::cluster::Cluster;
 use crate::conduct::{Event, Ground, RunError};
 use crate::document::{ElasticityRow, LoadRow, SecondRow};
-use crate::elastic::{Adaptation, Elastic, Signal, demanded, metrics};
+use crate::elastic::{Adaptation, Elastic, Fault, Signal, Wrong, demanded, metrics};
 use crate::mix;
 use crate::topology::Demand;
 use crate::under_load::utilization;
@@ -56,10 +56,19 @@ pub(crate) fn keep(
 ) -> Result<LoadRow, RunError> {
     let front = cluster.front().ok_or_else(|| RunError::Load("no server listens".to_owned()))?;
     let scenario = users::scenario(front, &cluster.password()?)?;
-    let qos = users::qos(&scenario, demand);
+    let qos = users::qos(&scenario, demand, users::Judged::Kept);
     let curve = curve(demand, users)?;
     let highest = whole(curve.highest().max(users as f64));
-    users::raise_descriptors(highest).map_err(|why| RunError::Load(why.to_string()))?;
+    let most = users::most_with_connections(highest);
+    if most < highest {
+        return Err(RunError::Load(format!(
+            "{highest} users need more open files than are allowed, which is enough for {most}; raise the limit (ulimit -n)"
+        )));
+    }
+    if highest > cluster.plan().max_users {
+        let loaded = cluster.plan().max_users;
+        return Err(RunError::Load(format!("{highest} users, and data for {loaded}; raise topology.max_users")));
+    }
     let mut load = users::load(scenario, demand, highest, seed);
     load.stop = Stop::After(Nanos(users::nanos(demand.duration_s)));
     (ground.watch)(&Event::Step(format!(
@@ -176,11 +185,15 @@ struct Watcher<'w> {
     last: (Instant, BTreeMap<Tier, u64>),
     looked: f64,
     changed: f64,
+    /// Faults to come, and killed instances that come back: when, whose.
+    faults: Vec<Fault>,
+    back: Vec<(f64, Tier, usize)>,
 }
 
 impl<'w> Watcher<'w> {
     fn new(cluster: &'w mut Cluster, shared: &'w Shared) -> Watcher<'w> {
         let last = (Instant::now(), cluster.cpu_ns());
+        let faults = cluster.plan().faults.clone();
         Watcher {
             cluster,
             shared,
@@ -191,6 +204,8 @@ impl<'w> Watcher<'w> {
             seen: 0,
             last,
             looked: 0.0,
+            faults,
+            back: Vec::new(),
             changed: f64::NEG_INFINITY,
         }
     }
@@ -213,6 +228,7 @@ impl<'w> Watcher<'w> {
         self.seen = self.shared.seconds.lock().unwrap_or_else(PoisonError::into_inner).len();
         while !self.shared.over.load(Ordering::Acquire) {
             let at = begin.elapsed().as_secs_f64();
+            self.go_wrong(at)?;
             self.scale(at)?;
             if self.last.0.elapsed() >= Duration::from_secs(1) {
                 let row = self.second(begin.elapsed().as_secs_f64());
@@ -222,6 +238,23 @@ impl<'w> Watcher<'w> {
             thread::sleep(GLANCE);
         }
         self.used = utilization(&first.1, &self.cluster.cpu_ns(), first.0.elapsed());
+        Ok(())
+    }
+
+    /// Does what is to go wrong by now.
+    fn go_wrong(&mut self, at: f64) -> Result<(), RunError> {
+        for (_, tier, index) in self.back.extract_if(.., |(moment, ..)| *moment <= at).collect::<Vec<_>>() {
+            self.cluster.restart(tier, index)?;
+        }
+        for fault in self.faults.extract_if(.., |fault| fault.at_s <= at).collect::<Vec<_>>() {
+            match fault.what {
+                Wrong::Killed(down) => {
+                    self.cluster.kill(fault.tier, fault.index)?;
+                    self.back.extend(down.map(|down| (at + down, fault.tier, fault.index)));
+                }
+                Wrong::Reloaded => self.cluster.reload(fault.tier, fault.index)?,
+            }
+        }
         Ok(())
     }
 
@@ -349,7 +382,7 @@ fn row(
         failures: document.failures.clone(),
         failure_examples: document.failure_examples.clone(),
         propagation: pushed.and_then(|row| row.delay.clone()),
-        propagation_within_limit_share: pushed.and_then(|row| row.delay_within_limit_share),
+        propagation_within_limit_share: seen_in_time(reading, qos),
         mix,
         generator_cpus_used: timeline.generator_ns as f64 / 1e9 / (document.elapsed_s + demand.warm_s).max(1e-9),
         generator: document.generator.clone(),
@@ -358,6 +391,13 @@ fn row(
         cpus_used: timeline.used,
         series: timeline.series,
     }
+}
+
+/// The share of pushed bids that were seen within their limit; absent without any.
+fn seen_in_time(reading: &Reading, qos: &Qos) -> Option<f64> {
+    let at = qos.limits.iter().position(|limit| matches!(limit.bound, Bound::Delay { .. }))?;
+    let counts = (*reading.broken.get(at)?)?;
+    (counts.all > 0).then(|| 1.0 - counts.bad as f64 / counts.all as f64)
 }
 
 /// Limits that a window breaks by its counts.

@@ -46,7 +46,7 @@ pub(crate) fn find(
             loaded.users(if other == at { 0.0 } else { together }).map_err(RunError::Load)?;
         }
         let scenario = all[at].load().map_err(RunError::Load)?.scenario;
-        let qos = users::qos(&scenario, demand);
+        let qos = users::qos(&scenario, demand, users::Judged::Searched);
         let mut plan = demand.search;
         plan.highest = all[at].highest() as f64;
         plan.lowest = (0.5 * together).clamp(1.0, plan.highest / 2.0);
@@ -97,7 +97,7 @@ fn step(all: &mut [Loaded<'_>], demand: &Demand, level: f64) -> Result<usize, Ru
         all.iter_mut().map(|loaded| loaded.ask(lasting)).collect::<Result<_, _>>().map_err(RunError::Load)?;
     let mut failed = 0;
     for (loaded, asked) in all.iter_mut().zip(asked) {
-        let qos = users::qos(&loaded.load().map_err(RunError::Load)?.scenario, demand);
+        let qos = users::qos(&loaded.load().map_err(RunError::Load)?.scenario, demand, users::Judged::Searched);
         let seen = loaded.collect(asked, &qos).map_err(RunError::Load)?;
         failed += usize::from(!broken(&seen.reading, &qos).is_empty());
     }

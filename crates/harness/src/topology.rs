@@ -3,7 +3,7 @@
 //! What a file says lies over the shipped defaults, what a level of a factor says over both. A [`Topology`] that was
 //! resolved holds together: known keys, possible counts, tiers that fit each other.
 
-use crate::elastic::{Change, Elastic, Policy, Signal};
+use crate::elastic::{Change, Elastic, Fault, Policy, Signal, Wrong};
 use crate::layers::{Layer, Reader, Section};
 use baremark_model::maximum::Plan;
 use baremark_model::problem::{Problems, nearest};
@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 
 /// The shipped defaults: every key with its value.
 pub const DEFAULTS: &str = include_str!("../../../studies/auction/defaults.toml");
+/// What `--quick` changes.
+pub const QUICK: &str = include_str!("../../../studies/auction/quick.toml");
 const DEFAULTS_FILE: &str = "the defaults";
 
 /// Everything that a run needs.
@@ -48,6 +50,8 @@ pub struct Application {
     pub bus: String,
     /// How counts change while it runs.
     pub elastic: Elastic,
+    /// What goes wrong on purpose while it runs.
+    pub faults: Vec<Fault>,
 }
 
 /// A tier's instances.
@@ -98,6 +102,8 @@ pub struct Demand {
     pub users: Option<u64>,
     /// How users vary over the run, as shares of `users`; empty keeps them.
     pub profile: String,
+    /// A user's cycle, in s.
+    pub cycle_s: f64,
     /// How long a fixed load is measured, in s.
     pub duration_s: f64,
     /// How long users come before that, in s.
@@ -130,6 +136,7 @@ const ROOT: &[&str] = &[
     "load",
     "limits",
     "elastic",
+    "faults",
     "services",
     "instances",
     "study",
@@ -191,6 +198,8 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
         }
     }
     let elastic = elastic(reader, root);
+    let faults = reader.tables(root, "faults");
+    let faults = faults.iter().filter_map(|entry| fault(reader, entry, &tiers)).collect();
     let database = words[&Tier::Database].clone();
     let bus = bus(&words[&Tier::Bus], &database, most_apps(&tiers, &elastic));
     check_fit(reader, root, &tiers, (&database, &bus), &elastic);
@@ -205,7 +214,29 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
         database,
         bus,
         elastic,
+        faults,
     })
+}
+
+fn fault(reader: &mut Reader, entry: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>) -> Option<Fault> {
+    reader.known(entry, &["at", "tier", "index", "what", "down"]);
+    let word = reader.text(entry, "tier").unwrap_or_default();
+    let Some(tier) = Tier::ALL.into_iter().find(|tier| tier.label() == word && tiers.contains_key(tier)) else {
+        let there: Vec<&str> = tiers.keys().map(|tier| tier.label()).collect();
+        reader.wrong(entry, "tier", format!("no tier of this topology is '{word}'"), nearest(&word, &there));
+        return None;
+    };
+    let down = entry.has("down").then(|| reader.seconds(entry, "down"));
+    let what = match reader.text(entry, "what").unwrap_or_default().as_str() {
+        "kill" => Wrong::Killed(down),
+        "reload" => Wrong::Reloaded,
+        other => {
+            reader.wrong(entry, "what", format!("no fault is '{other}'"), "write kill or reload");
+            return None;
+        }
+    };
+    let index = reader.count(entry, "index", (0, 63)).unwrap_or(0);
+    Some(Fault { at_s: reader.seconds(entry, "at"), tier, index: usize::try_from(index).unwrap_or(0), what })
 }
 
 fn images(reader: &mut Reader, head: &Section<'_>) -> String {
@@ -441,8 +472,8 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
     reader.known(
         &load,
         &[
-            "users", "profile", "duration", "warm", "threads", "cpus", "lowest", "highest", "finest", "window",
-            "settle", "visits", "windows", "trials",
+            "users", "profile", "cycle", "duration", "warm", "threads", "cpus", "lowest", "highest", "finest",
+            "window", "settle", "visits", "windows", "trials",
         ],
     );
     let limits = reader.section(root, "limits");
@@ -468,6 +499,7 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
     Some(Demand {
         users: Some(users).filter(|users| *users > 0),
         profile: reader.text(&load, "profile").unwrap_or_default(),
+        cycle_s: reader.seconds(&load, "cycle").max(0.01),
         duration_s: reader.seconds(&load, "duration"),
         warm_s: reader.seconds(&load, "warm"),
         threads: usize::try_from(number(reader, "threads", 256)).unwrap_or(1),

@@ -47,6 +47,7 @@ impl<'c> Loaded<'c> {
         let asked = demand.users.unwrap_or(u64::MAX);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
         let highest = (demand.search.highest as u64).max(demand.users.unwrap_or(0)).min(most).min(asked.max(1));
+        let highest = users::most_with_connections(highest);
         Loaded { cluster, demand, seed, highest, interrupt, dial: None, trial: 0 }
     }
 
@@ -128,7 +129,6 @@ impl UnderLoad for Loaded<'_> {
             self.cluster.reset().map_err(told)?;
         }
         self.trial = trial;
-        users::raise_descriptors(self.highest).map_err(told)?;
         self.dial = Some(Dial::start(self.load()?).map_err(told)?);
         Ok(())
     }

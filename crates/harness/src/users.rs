@@ -1,9 +1,9 @@
 //! The users of the auction: a scenario for the load engine, and what they must be given.
 
 use crate::topology::Demand;
-use baremark_load::load::{Drive, Load, LoadError, Pin, Stop};
+use baremark_load::load::{Drive, Load, Pin, Stop};
 use baremark_load::profile::Profile;
-use baremark_load::scenario::{Scenario, file};
+use baremark_load::scenario::{Cycle, Scenario, file};
 use baremark_model::problem::Problems;
 use baremark_model::qos::{Bound, Limit, Qos};
 use baremark_model::units::Nanos;
@@ -16,6 +16,8 @@ const USERS: &str = include_str!("users.toml");
 pub const BESIDE: [&str; 2] = ["current-item", "next-bid"];
 /// The operation whose answers show pushed bids.
 pub const PUSHED: &str = "next-bid";
+/// What users do most.
+const MOST_FREQUENT: &str = "active-auctions";
 /// The longest limit of an operation that a user waits for.
 const LONGEST_LIMIT: Nanos = Nanos(5_000_000_000);
 
@@ -29,10 +31,9 @@ pub fn scenario(front: SocketAddr, password: &str) -> Result<Scenario, Problems>
 }
 
 /// A load of at most `highest` of these users.
-///
-/// # Errors
-/// When the scenario cannot be read.
-pub fn load(scenario: Scenario, demand: &Demand, highest: u64, seed: u64) -> Load {
+pub fn load(mut scenario: Scenario, demand: &Demand, highest: u64, seed: u64) -> Load {
+    let cycle = scenario.cycle().map(|cycle| Cycle { mean: Nanos(nanos(demand.cycle_s)), ..cycle });
+    scenario.set_cycle(cycle);
     let drive = Drive::Users { profile: Profile::steady(highest as f64) };
     let mut load = Load::new(scenario, drive, Stop::Count(u64::MAX));
     load.threads = demand.threads;
@@ -47,13 +48,23 @@ pub fn load(scenario: Scenario, demand: &Demand, highest: u64, seed: u64) -> Loa
     load
 }
 
-/// What must be kept. Per operation: each its own limit. Otherwise all that users wait for, together, the limit of most of
-/// them, 2 s: a window of few users has too few samples of each operation.
+/// What limits are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judged {
+    /// The windows of a search, which may be too short for all limits.
+    Searched,
+    /// A load that is kept: all limits.
+    Kept,
+}
+
+/// What must be kept. Per operation: each its own limit, and that on the propagation delay. Otherwise what users do most and
+/// failures alone: a short window of few users has too few samples of anything else.
 #[must_use]
-pub fn qos(scenario: &Scenario, demand: &Demand) -> Qos {
+pub fn qos(scenario: &Scenario, demand: &Demand, judged: Judged) -> Qos {
+    let all = judged == Judged::Kept;
     let delay = Nanos(nanos(demand.delay_s));
     let mut limits: Vec<Limit> = Vec::new();
-    if demand.per_operation {
+    if demand.per_operation || all {
         limits = scenario.limits().into_iter().filter(|limit| matches!(limit.bound, Bound::Latency { .. })).collect();
         for limit in &mut limits {
             if let Bound::Latency { beyond, .. } = &mut limit.bound {
@@ -61,17 +72,17 @@ pub fn qos(scenario: &Scenario, demand: &Demand) -> Qos {
             }
         }
     } else {
-        for name in
-            scenario.operation_names().iter().filter(|name| *name == "active-auctions" || *name == "auction-detail")
-        {
+        for name in scenario.operation_names().iter().filter(|name| *name == MOST_FREQUENT) {
             let bound = Bound::Latency { beyond: demand.beyond, within: Nanos(2_000_000_000) };
             limits.push(Limit { operation: Some(name.clone()), bound });
         }
     }
-    limits.push(Limit {
-        operation: Some(PUSHED.to_owned()),
-        bound: Bound::Delay { beyond: demand.beyond, within: delay },
-    });
+    if demand.per_operation || all {
+        limits.push(Limit {
+            operation: Some(PUSHED.to_owned()),
+            bound: Bound::Delay { beyond: demand.beyond, within: delay },
+        });
+    }
     limits.push(Limit { operation: None, bound: Bound::Failures { most: demand.failures } });
     Qos { limits, mix: std::collections::BTreeMap::new() }
 }
@@ -88,10 +99,12 @@ pub fn nanos(seconds: f64) -> u64 {
     u64::try_from(std::time::Duration::from_secs_f64(seconds.clamp(0.0, 1e9)).as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Raises the limit on open files as far as it goes, for so many users.
-///
-/// # Errors
-/// What the system gave.
-pub fn raise_descriptors(users: u64) -> Result<u64, LoadError> {
-    baremark_load::raise_descriptor_limit(users.saturating_mul(4) + 512).map_err(LoadError::Loop)
+/// Open files beside the connections of users.
+const SPARE_FILES: u64 = 512;
+
+/// Raises the limit on open files as far as it goes for so many users; returns how many can have their connections.
+#[must_use]
+pub fn most_with_connections(users: u64) -> u64 {
+    let allowed = baremark_load::raise_descriptor_limit(users.saturating_mul(4) + SPARE_FILES).unwrap_or(1024);
+    users.min(allowed.saturating_sub(SPARE_FILES) / 4).max(1)
 }

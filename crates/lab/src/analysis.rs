@@ -4,12 +4,14 @@
 //! are judged together as one family, each interval with its verdict, and each again by other lights (sensitivity).
 
 use crate::explain;
+use crate::observed;
 use crate::tally::{self, Finished, Observation};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor};
 use baremark_model::document::{
     Document, EstimateRow, FORMAT, FlagRow, LookRow, Outcome, RatioRow, RunHead, SensitivityRow, TrialArm, TrialRow,
 };
+use baremark_model::imported::Imported;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
 use baremark_model::seam::Sample;
@@ -49,6 +51,8 @@ pub struct Run {
     pub trials: Vec<Finished>,
     /// Its looks.
     pub looks: Vec<LookRow>,
+    /// What other programs observed meanwhile.
+    pub imported: Vec<Imported>,
 }
 
 /// The document of a run.
@@ -65,6 +69,8 @@ pub fn document(run: &Run, workloads: &[&Descriptor]) -> Document {
         flags: flags(run, workloads, &ratios),
         ratios,
         explanations: explain::explain(&run.plan, &run.trials, workloads),
+        predictions: Vec::new(),
+        observed: observed::observed(run),
     }
 }
 

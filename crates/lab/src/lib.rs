@@ -6,14 +6,18 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+mod beside;
 pub mod comparison;
 pub mod conduct;
 mod explain;
 pub mod fitness;
 pub mod link;
+mod observed;
+pub mod overhead;
 pub mod price;
 pub mod scale;
 pub mod schedule;
 pub mod search;
-pub mod sites;
+mod sites;
+pub mod spread;
 pub mod tally;

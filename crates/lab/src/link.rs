@@ -1,5 +1,7 @@
 //! The lab's end of the wire to one agent.
 
+use baremark_model::observation::Observation;
+use baremark_model::observer::ObserveSpec;
 use baremark_model::site::{Environment, Site, SiteError};
 use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame};
 use std::io::Write;
@@ -120,6 +122,25 @@ impl<'i> AgentLink<'i> {
                 FromAgent::Failed { what, why } => return Err(LinkError::Refused { what, why }),
                 other => return Err(LinkError::OutOfTurn(format!("{other:?}"))),
             }
+        }
+    }
+
+    /// Has the agent observe its site from now on.
+    pub fn observe(&mut self, spec: &ObserveSpec) -> Result<(), LinkError> {
+        self.send(&ToAgent::Observe(Box::new(spec.clone())))?;
+        match self.receive("observe", GREETING)? {
+            FromAgent::Observing => Ok(()),
+            other => Err(LinkError::OutOfTurn(format!("{other:?}"))),
+        }
+    }
+
+    /// Ends that, and takes what was observed.
+    pub fn end_observation(&mut self) -> Result<Observation, LinkError> {
+        self.send(&ToAgent::EndObservation)?;
+        match self.receive("tell what it observed", GREETING)? {
+            FromAgent::Observed(observation) => Ok(*observation),
+            FromAgent::Failed { what, why } => Err(LinkError::Refused { what, why }),
+            other => Err(LinkError::OutOfTurn(format!("{other:?}"))),
         }
     }
 

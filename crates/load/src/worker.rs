@@ -394,6 +394,7 @@ impl<'e> Worker<'e> {
             return;
         }
         if actor.role == Role::User && actor.number as f64 >= self.level() {
+            self.send_home(index);
             self.actors[index as usize].state = State::Parked;
             self.parked.push(index);
             return;

@@ -20,6 +20,7 @@
     reason = "addresses are cut into fields on purpose, counts become shares, and 64-bit targets only"
 )]
 
+pub mod calibration;
 pub mod counts;
 pub mod histogram;
 pub mod machine;
@@ -39,3 +40,4 @@ pub mod tables;
 pub mod time;
 pub mod trace;
 pub mod validate;
+pub mod workload;

@@ -129,6 +129,8 @@ pub struct Machine {
     step: Step,
     /// Misses of one core that may be under way at once.
     pub lines: Range,
+    /// Latencies in nanoseconds that were measured, by place; they stand in for those above.
+    pub place_ns: Option<[Range; PLACES]>,
 }
 
 /// What a reference of a walk costs beside its load.
@@ -266,6 +268,7 @@ fn machine(reader: &mut Reader, key: &str, top: &Section<'_>) -> Option<Machine>
         begin_cycles: reader.range(&walker, "begin_cycles", 0.0, 1000.0)?,
         step: step(reader, &walker)?,
         lines: reader.range(&overlap, "lines", 1.0, 1000.0)?,
+        place_ns: None,
     })
 }
 
@@ -392,6 +395,14 @@ impl Machine {
         }
         let last = place_ns.get(self.caches.len().wrapping_sub(1)).copied().unwrap_or(0.0);
         place_ns[MEMORY] = last + self.memory_ns.draw(random);
+        if let Some(measured) = &self.place_ns {
+            // The nearer one is never slower, though intervals may meet.
+            let mut least = 0.0_f64;
+            place_ns = measured.each_ref().map(|range| {
+                least = least.max(range.draw(random));
+                least
+            });
+        }
         let begin = self.begin_cycles.draw(random);
         let nearest = place_ns[self.walker_enters.min(MEMORY)] * ghz;
         let step = match &self.step {

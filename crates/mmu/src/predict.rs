@@ -14,7 +14,8 @@ use crate::scheme::{Scheme, Setup};
 use crate::simulator::{SetupError, Simulator};
 use crate::stream::{Dependence, Stream};
 use crate::tables::Placement;
-use crate::time;
+use crate::time::{self, Overlap};
+use crate::workload::Kernel;
 
 /// Of the lines that data and low entries take one in 2^THINNING is simulated ([`Setup::thinning`]); `make bench-mmu` prints
 /// what that misses and what it saves.
@@ -27,7 +28,7 @@ pub struct Effort {
     pub structures: usize,
     /// Draws of latencies for each of them.
     pub draws: usize,
-    /// Accesses that are counted; before them as many as fill the caches twice, and a quarter, are not.
+    /// Accesses that are counted; before them as many as fill the caches twice, and a quarter, are not, 32 times these at most.
     pub accesses: usize,
     /// Seed of everything drawn.
     pub seed: u64,
@@ -54,6 +55,8 @@ pub struct Question<'q> {
     pub stream: &'q dyn Fn() -> Box<dyn Stream>,
     /// Nanoseconds of other work for each access, which data and walks come on top of where they are not hidden.
     pub work_ns: Range,
+    /// Page faults for each access, which change a page table; each costs what a fault does, and under shadow paging exits.
+    pub faults: f64,
     /// The schemes; the first one that is native with a page size is the denominator of those with this page size.
     pub schemes: Vec<Scheme>,
     /// What the machine's own memory may be made of when it is itself virtual: every scheme is then walked in two
@@ -61,12 +64,25 @@ pub struct Question<'q> {
     pub outer: Vec<Page>,
     /// What was measured of this very stream on this machine: a scheme's nanoseconds for each access, as a 95 % interval.
     pub measured: Vec<(Scheme, Range)>,
+    /// What was measured of other kernels on this machine, natively; it weighs the draws, too.
+    pub known: Vec<Known>,
     /// How the program's pages come to lie in memory.
     pub layout: Layout,
     /// What is assumed of virtual machines.
     pub priors: &'q Priors,
     /// How much is drawn.
     pub effort: Effort,
+}
+
+/// A kernel that was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Known {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// How it translated.
+    pub scheme: Scheme,
+    /// Its nanoseconds for each access, as a 95 % interval.
+    pub ns: Range,
 }
 
 /// What is known of how pages and tables lie.
@@ -79,6 +95,19 @@ pub enum Layout {
         /// The most bytes that were touched in the system since it was started.
         memory: u64,
     },
+}
+
+impl<'q> Question<'q> {
+    /// The same question.
+    fn alike(&self) -> Question<'q> {
+        Question {
+            schemes: self.schemes.clone(),
+            outer: self.outer.clone(),
+            measured: Vec::new(),
+            known: Vec::new(),
+            ..*self
+        }
+    }
 }
 
 /// A value with its 95 % interval.
@@ -197,6 +226,8 @@ pub struct Structure {
     pub placement: [Placement; 3],
     /// Counts by scheme.
     pub counts: Vec<Counts>,
+    /// Counts of what was measured, in the question's order.
+    pub known: Vec<Counts>,
 }
 
 /// Predicts.
@@ -258,7 +289,15 @@ fn one_structure(question: &Question<'_>, random: &mut Random) -> Result<Structu
         let counted = before.map_or_else(|| count(&drawn, setup, question), Ok);
         counts.push(counted.map_err(|why| PredictError::Setup { scheme: asked.to_string(), why })?);
     }
-    Ok(Structure { drawn, placement: [data, tables, host_tables], counts })
+    let mut known = Vec::new();
+    for measured in &question.known {
+        let scheme = beneath(measured.scheme, outer);
+        let setup = Setup { data, tables, host_tables, thinning: THINNING, ..Setup::new(scheme) };
+        let stream = || measured.kernel.stream();
+        let counted = count(&drawn, setup, &Question { stream: &stream, known: Vec::new(), ..question.alike() });
+        known.push(counted.map_err(|why| PredictError::Setup { scheme: measured.scheme.to_string(), why })?);
+    }
+    Ok(Structure { drawn, placement: [data, tables, host_tables], counts, known })
 }
 
 /// What is really walked when the machine is itself virtual: its own hypervisor's table is the second one, and whatever a
@@ -289,7 +328,8 @@ fn counted(drawn: &Drawn, setup: Setup, question: &Question<'_>) -> Result<Simul
     let mut simulator = Simulator::new(&drawn.part, setup)?;
     let mut stream = (question.stream)();
     let lines: u32 = drawn.part.caches.iter().map(|cache| cache.entries).sum();
-    let warm = 2 * lines as usize + question.effort.accesses / 4;
+    // A look at a large cache leaves part of it empty: what it misses then, it misses for every scheme.
+    let warm = (2 * lines as usize + question.effort.accesses / 4).min(32 * question.effort.accesses);
     drive(&mut simulator, stream.as_mut(), warm);
     simulator.forget();
     drive(&mut simulator, stream.as_mut(), question.effort.accesses);
@@ -326,13 +366,26 @@ impl Draws {
         let overlap = question.priors.overlap(dependence, random);
         let tax = question.priors.tax.draw(random);
         let work = question.work_ns.draw(random);
+        let fault = question.faults * question.priors.fault_ns.draw(random);
+        let exits =
+            question.faults * question.priors.exits_per_change.draw(random) * question.priors.exit_ns.draw(random);
+        // Nothing hides a fault, nor its walk.
+        let overlap = if question.faults > 0.0 { Overlap::NONE } else { overlap };
         let mut log_weight = 0.0;
+        for (measured, counts) in question.known.iter().zip(&structure.known) {
+            let dependence = measured.kernel.stream().dependence();
+            let overlap = Overlap { dependence, ..overlap };
+            let walking = time::walking(counts, &timing, overlap);
+            let ns = time::together(time::data(counts, &timing, dependence), walking, overlap);
+            log_weight -= distance(ns, measured.ns).powi(2) / 2.0;
+        }
         for (index, scheme) in question.schemes.iter().enumerate() {
             let Some(counts) = structure.counts.get(index) else { continue };
             let walking = time::walking(counts, &timing, overlap);
             let data = time::data(counts, &timing, dependence).max(work);
             let taxed = if matches!(scheme, Scheme::Native { .. }) { 1.0 } else { 1.0 + tax };
-            let ns = time::together(data, walking, overlap) * taxed;
+            let left = if matches!(scheme, Scheme::Shadow { .. }) { exits } else { 0.0 };
+            let ns = (time::together(data, walking, overlap) + fault) * taxed + left;
             for (_, range) in question.measured.iter().filter(|(measured, _)| measured == scheme) {
                 log_weight -= distance(ns, *range).powi(2) / 2.0;
             }

@@ -6,8 +6,8 @@
 use crate::descriptor::Better;
 use crate::event::TrialStatus;
 use crate::machine::MachineFacts;
+use crate::observation::Observed;
 use crate::placement::Placed;
-
 use crate::plan::{Absent, Contrast, Mode, PlannedWorkload, Treatment};
 use crate::seam::Sample;
 use crate::study::Design;
@@ -40,6 +40,12 @@ pub struct Document {
     /// Why the numbers are what they are, as far as it was counted.
     #[serde(default)]
     pub explanations: Vec<ExplanationRow>,
+    /// What a model of page walks predicts, for ratios that were measured and for those that could not be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub predictions: Vec<PredictionRow>,
+    /// What happened around the work; `null` where nothing was observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
 }
 
 /// What was run.
@@ -243,6 +249,31 @@ pub struct FlagRow {
     pub text: String,
     /// In how many trials it was raised; 0 when it concerns the run.
     pub trials: usize,
+}
+
+/// One ratio as a model predicts it; no prediction is fitted to the ratio that it stands beside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PredictionRow {
+    /// The metric's key.
+    pub metric: String,
+    /// The treatment above the line.
+    pub treatment: Treatment,
+    /// The treatment below the line.
+    pub relative_to: Treatment,
+    /// How addresses are translated there, in words.
+    pub scheme: String,
+    /// The processor that was simulated.
+    pub processor: String,
+    /// The ratio, the median of what was drawn.
+    pub ratio: f64,
+    /// Lower limit of its 95 % interval.
+    pub lo: f64,
+    /// Upper limit.
+    pub hi: f64,
+    /// Whether the ratio was measured, too; else the prediction stands in its place.
+    pub measured: bool,
+    /// Whether the measured interval and this one have nothing in common: such a ratio wants an explanation.
+    pub disagrees: bool,
 }
 
 /// One quantity that helps to explain a treatment's numbers, with its interval.

@@ -103,7 +103,7 @@ pub const VIEWS: &[View] = &[
     view("cpu.system_share", "in the kernel", "%", "cpu.idle", |w| of_cpu(w, &["cpu.system"])),
     view("cpu.interrupt_share", "in interrupts", "%", "cpu.idle", |w| of_cpu(w, &["cpu.irq", "cpu.softirq"])),
     view("cpu.iowait_share", "idle, waiting for disks", "%", "cpu.idle", |w| of_cpu(w, &["cpu.iowait"])),
-    short(view("cpu.steal_share", "stolen by the hypervisor", "%", "cpu.idle", |w| of_cpu(w, &["cpu.steal"]))),
+    short(view("cpu.steal_share", "steal", "%", "cpu.idle", |w| of_cpu(w, &["cpu.steal"]))),
     view("cpu.guest_share", "in guests", "%", "cpu.idle", |w| of_cpu(w, &["cpu.guest", "cpu.guest_nice"])),
     view("cpu.busy", "CPUs at work", "CPUs", "", |w| over(w.sum(BUSY)?, w.seconds)),
     view("cpu.online", "CPUs online", "CPUs", "", |w| w.get("cpu.online")),

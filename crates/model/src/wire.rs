@@ -5,8 +5,11 @@
 
 use crate::arm::ResolvedArm;
 use crate::machine::Isa;
+use crate::observation::Observation;
+use crate::observer::ObserveSpec;
 use crate::placement::Placed;
 use crate::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
+use crate::spawned::{PutFile, Spawn, Spawned};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -31,6 +34,10 @@ pub enum ToAgent {
     },
     /// Run this trial and answer with [`FromAgent::TrialDone`] or [`FromAgent::Failed`].
     RunTrial(Box<TrialSpec>),
+    /// Observe the site from now on, beside whatever else runs there; answered with [`FromAgent::Observing`].
+    Observe(Box<ObserveSpec>),
+    /// Stop observing; answered with [`FromAgent::Observed`].
+    EndObservation,
     /// Prepare this site's part of a load; the answer is [`FromAgent::LoadReady`] or [`FromAgent::Failed`]. Needs `load`.
     PrepareLoad {
         /// The order, as the load engine writes it.
@@ -45,6 +52,22 @@ pub enum ToAgent {
     },
     /// End the load now and send what there is.
     StopLoad,
+    /// Put a file, or the next piece of one, into the agent's folder; answered with [`FromAgent::FilePut`].
+    PutFile(PutFile),
+    /// Start a program that runs beside trials; answered with [`FromAgent::Spawned`].
+    Spawn(Spawn),
+    /// Tell how such a program is doing, with its last lines; answered with [`FromAgent::Spawned`].
+    Tell {
+        /// Its name.
+        name: String,
+    },
+    /// End such a program; answered with [`FromAgent::Spawned`].
+    Stop {
+        /// Its name.
+        name: String,
+        /// How long it may take when it is asked, before it is killed.
+        grace_ns: u64,
+    },
     /// Nothing more will come; leave.
     Goodbye,
 }
@@ -77,6 +100,10 @@ pub enum FromAgent {
     },
     /// The trial ran to its end; it may still be void.
     TrialDone(Box<TrialResult>),
+    /// The site is being observed.
+    Observing,
+    /// What was observed.
+    Observed(Box<Observation>),
     /// The load is prepared.
     LoadReady,
     /// What the site's clock shows.
@@ -96,6 +123,13 @@ pub enum FromAgent {
         /// All that was measured, as the load engine writes it.
         part: Box<serde_json::Value>,
     },
+    /// The file is there.
+    FilePut {
+        /// Its path at the site.
+        path: String,
+    },
+    /// How a program that was spawned is doing.
+    Spawned(Spawned),
     /// The request could not be carried out.
     Failed {
         /// What was tried.
@@ -140,6 +174,9 @@ pub struct TrialSpec {
     pub cpus: Vec<usize>,
     /// Seed of every random choice inside the trial.
     pub seed: u64,
+    /// What is to be observed at the site meanwhile; `None` for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observe: Option<ObserveSpec>,
 }
 
 /// Half of a phase: one run of the body.
@@ -243,6 +280,9 @@ pub struct TrialResult {
     pub lost_after: LostTime,
     /// How long the whole trial took inside the agent.
     pub elapsed_ns: u64,
+    /// What was observed meanwhile: at the site, and on the lab's own machine where that is another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observations: Vec<Observation>,
 }
 
 /// Why a frame could not be read or written.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod conformance;
+pub mod esxtop;
 pub mod recorder;
 pub mod watch;
 

@@ -70,6 +70,35 @@ pub fn trials(document: &Document) -> String {
     text
 }
 
+/// What was observed: one line for each treatment, place and quantity.
+#[must_use]
+pub fn observations(document: &Document) -> String {
+    let factors = factors(document);
+    let fixed = ["place", "quantity", "instance", "unit"];
+    let rest = ["n", "value", "lo", "hi"];
+    let mut text = line(fixed.into_iter().chain(factors.iter().map(String::as_str)).chain(rest));
+    for row in document.observed.iter().flat_map(|observed| &observed.rows) {
+        let head = [&row.place, &row.quantity, &row.instance, &row.unit].map(Clone::clone);
+        let tail = [row.n.to_string(), number(Some(row.value)), number(row.lo), number(row.hi)];
+        text.push_str(&joined(&head, &levels(&factors, &row.treatment), &tail));
+    }
+    text
+}
+
+/// What was observed over time: one line for each point.
+#[must_use]
+pub fn series(document: &Document) -> String {
+    let mut text = line(["place", "quantity", "instance", "unit", "seconds", "value"].into_iter());
+    for series in document.observed.iter().flat_map(|observed| &observed.series) {
+        for [at, value] in &series.points {
+            let fields = [&series.place, &series.quantity, &series.instance, &series.unit].map(String::as_str);
+            let point = [number(Some(*at)), number(Some(*value))];
+            text.push_str(&line(fields.into_iter().chain(point.iter().map(String::as_str))));
+        }
+    }
+    text
+}
+
 /// The study's factors, and those that a treatment has beside them.
 fn factors(document: &Document) -> Vec<String> {
     let mut all: Vec<String> = document.run.factors.iter().map(|(key, _)| key.clone()).collect();

@@ -3,6 +3,7 @@
 //! Ratios are drawn on a logarithmic axis, on which half and twice are equally far from 1. Labels stand above what they
 //! name, so that a figure is as readable on a telephone as on a wide screen.
 
+use crate::curve;
 use crate::grid::ratio_cell;
 use crate::number::{fixed, percent, three_digits};
 use crate::part::{Part, parts};
@@ -14,8 +15,8 @@ use baremark_model::document::{Document, RatioRow, TrialRow};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Contrast, Treatment};
 
-const WIDTH: f64 = 480.0;
-const MARGIN: f64 = 12.0;
+pub(crate) const WIDTH: f64 = 480.0;
+pub(crate) const MARGIN: f64 = 12.0;
 /// Ratios or series that one figure shows; a study can have thousands.
 const MOST: usize = 40;
 const LABEL: usize = 42;
@@ -44,7 +45,8 @@ impl Figure {
 #[must_use]
 pub fn figures(document: &Document) -> Vec<Figure> {
     let parts = parts(document);
-    forest(&parts).into_iter().chain(parts.iter().flat_map(courses)).collect()
+    let curves = parts.iter().flat_map(curve::curves);
+    forest(&parts).into_iter().chain(curves).chain(parts.iter().flat_map(courses)).collect()
 }
 
 /// A logarithmic axis of ratios, or a linear one of values.

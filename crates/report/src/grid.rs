@@ -7,7 +7,7 @@ use crate::number::{self, Digits, fixed, ratio_decimals};
 use crate::text::clean;
 use crate::treatment::{Factors, join, phrase};
 use crate::words::{self, Quantity, Tone, limits_of, ratio_of};
-use baremark_model::document::{Document, EstimateRow, RatioRow};
+use baremark_model::document::{Document, EstimateRow, PredictionRow, RatioRow};
 use baremark_model::plan::{Contrast, Treatment};
 
 /// A table as data.
@@ -39,6 +39,13 @@ pub(crate) enum Cell {
     Blank,
     /// This machine cannot run it: the reason's number, from 1.
     Absent(usize),
+    /// This machine cannot run it, but its ratio is predicted.
+    Predicted {
+        /// The reason's number, from 1.
+        reason: usize,
+        /// The ratio with its interval.
+        ratio: String,
+    },
     /// It was measured.
     Measured {
         /// The estimate with its half-width.
@@ -149,16 +156,25 @@ impl<'d> Layout<'d> {
         if let Some(absent) = document.absent.iter().find(|absent| here(&absent.treatment)) {
             let reason = clean(&absent.reason);
             let known = reasons.iter().position(|text| *text == reason);
-            return Cell::Absent(
-                1 + known.unwrap_or_else(|| {
-                    reasons.push(reason);
-                    reasons.len() - 1
-                }),
-            );
+            let reason = 1 + known.unwrap_or_else(|| {
+                reasons.push(reason);
+                reasons.len() - 1
+            });
+            let of_it = |row: &&PredictionRow| row.metric == metric && row.treatment == absent.treatment;
+            return match document.predictions.iter().find(of_it) {
+                Some(row) => Cell::Predicted { reason, ratio: predicted_ratio(row) },
+                None => Cell::Absent(reason),
+            };
         }
         let tried = document.trials.iter().any(|trial| trial.arms.iter().any(|arm| here(&arm.treatment)));
         if tried { Cell::Nothing } else { Cell::Blank }
     }
+}
+
+/// A predicted ratio with its interval: `0.85 (0.78 to 0.89)`.
+pub(crate) fn predicted_ratio(row: &PredictionRow) -> String {
+    let decimals = ratio_decimals(row.ratio, Some((row.lo, row.hi)), 1.0, Digits::Two);
+    format!("{} ({} to {})", fixed(row.ratio, decimals), fixed(row.lo, decimals), fixed(row.hi, decimals))
 }
 
 fn measured(document: &Document, row: &EstimateRow, ratio: Option<&RatioRow>) -> Cell {

@@ -3,6 +3,8 @@
 //! The verdict stands first, in words; then the table, the figures, what a reader must know, and how to have the numbers
 //! again. Everything that a study, a machine or an error said is escaped, and a content security policy forbids the rest.
 
+use crate::around;
+use crate::course;
 use crate::figure::{Figure, figures};
 use crate::grid::{Cell, Grid, RatioCell};
 use crate::number::percent;
@@ -28,7 +30,9 @@ pub fn render(document: &Document) -> String {
     page.tables(&outline);
     page.contrasts(&outline);
     page.figures(&figures(document));
+    page.predicted(&outline);
     page.why(&outline);
+    page.around(document);
     page.list("Flags", &outline.flags);
     page.list("Trials that do not count", &outline.discarded);
     page.looks(document);
@@ -164,6 +168,13 @@ impl Page {
         match cell {
             Cell::Blank => self.add("<td class=\"faint\">–</td>"),
             Cell::Nothing => self.add("<td class=\"faint\">no trial counts</td>"),
+            Cell::Predicted { reason, ratio } => {
+                self.put(format_args!(
+                    "<td class=\"faint\">not available here&nbsp;[{reason}]<span class=\"ratio\"><b>{}</b></span>\
+                     <span class=\"outcome\">predicted, not measured</span></td>",
+                    escape(ratio)
+                ));
+            }
             Cell::Absent(reason) => {
                 self.put(format_args!("<td class=\"faint\">not available here&nbsp;[{reason}]</td>"));
             }
@@ -205,6 +216,22 @@ impl Page {
         self.add("</section>\n");
     }
 
+    fn predicted(&mut self, outline: &Outline) {
+        let parts = outline.having(|part| &part.predicted);
+        if parts.is_empty() {
+            return;
+        }
+        self.add(
+            "<section aria-labelledby=\"predicted\">\n<h2 id=\"predicted\">Predicted from page walks</h2>\n\
+             <p class=\"note\">Ratios with 95 % intervals; no prediction is fitted to what it stands beside.</p>\n",
+        );
+        for (part, lines) in parts {
+            self.part_of(part);
+            self.items(lines.iter().map(String::as_str));
+        }
+        self.add("</section>\n");
+    }
+
     fn why(&mut self, outline: &Outline) {
         let parts = outline.having(|part| &part.why);
         if parts.is_empty() {
@@ -232,11 +259,7 @@ impl Page {
         }
         self.add("<section aria-labelledby=\"figures\">\n<h2 id=\"figures\">Figures</h2>\n<div class=\"figures\">\n");
         for figure in figures {
-            self.put(format_args!(
-                "<figure>\n<figcaption>{}</figcaption>\n{}\n</figure>\n",
-                escape(&figure.caption),
-                figure.svg.inline()
-            ));
+            self.figure(figure);
         }
         self.add("</div>\n");
         if figures.iter().any(|figure| figure.name.contains("course")) {
@@ -246,6 +269,40 @@ impl Page {
             );
         }
         self.add("</section>\n");
+    }
+
+    /// What happened around the work: the short table, figures over time, and everything by kind.
+    fn around(&mut self, document: &Document) {
+        let Some(observed) = &document.observed else { return };
+        self.add("<section aria-labelledby=\"around\">\n<h2 id=\"around\">Around the work</h2>\n");
+        if let Some(grid) = around::short(document) {
+            self.grid(&grid);
+        }
+        let figures = course::figures(document);
+        if !figures.is_empty() {
+            self.add("<div class=\"figures\">\n");
+            for figure in &figures {
+                self.figure(figure);
+            }
+            self.add("</div>\n");
+        }
+        for (head, grid) in around::full(document) {
+            self.put(format_args!("<details><summary>{}</summary>\n", escape(head)));
+            self.grid(&grid);
+            self.add("</details>\n");
+        }
+        for remark in around::remarks(observed) {
+            self.put(format_args!("<p class=\"note\">{}</p>\n", escape(&remark)));
+        }
+        self.add("</section>\n");
+    }
+
+    fn figure(&mut self, figure: &Figure) {
+        self.put(format_args!(
+            "<figure>\n<figcaption>{}</figcaption>\n{}\n</figure>\n",
+            escape(&figure.caption),
+            figure.svg.inline()
+        ));
     }
 
     fn list(&mut self, head: &str, items: &[String]) {

@@ -1,6 +1,6 @@
 //! What a report of a run says, before anybody lays it out.
 
-use crate::grid::{Grid, grid};
+use crate::grid::{Grid, grid, predicted_ratio, ratio_cell};
 use crate::number::{self, count, percent};
 use crate::part::{Part, parts};
 use crate::provenance;
@@ -8,7 +8,7 @@ use crate::published::{Beside, beside};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::{Headline, Quantity, Tone, headline, limits_of};
-use baremark_model::document::{Document, ExplanationRow, RatioRow};
+use baremark_model::document::{Document, ExplanationRow, PredictionRow, RatioRow};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Contrast, Treatment};
 use std::collections::BTreeMap;
@@ -47,6 +47,8 @@ pub(crate) struct Found {
     pub beside: Option<Beside>,
     /// Contrasts of page sizes, which are no cost of virtualization.
     pub contrasts: Vec<Headline>,
+    /// Predicted ratios beside the measured ones, and in the place of those that cannot be had here.
+    pub predicted: Vec<String>,
     /// What was counted while it was measured, and what follows from it.
     pub why: Vec<String>,
 }
@@ -91,6 +93,7 @@ fn found(name: Option<&str>, document: &Document) -> Found {
         grids: metrics(document).iter().filter_map(|metric| grid(document, metric)).collect(),
         beside: to_stand_beside(document),
         contrasts: of(true),
+        predicted: predicted(document),
         why: why(document),
     }
 }
@@ -226,6 +229,26 @@ fn estimand(estimator: &str) -> String {
         "median" => "the median over blocks of the ratio".to_owned(),
         other => format!("the {} estimate over blocks of the ratio", clean(other)),
     }
+}
+
+fn predicted(document: &Document) -> Vec<String> {
+    let factors = Factors::of(&document.run);
+    let line = |row: &PredictionRow| {
+        let name = factors.name(&row.treatment);
+        let how = format!("{} ({})", predicted_ratio(row), clean(&row.scheme));
+        let measured = document.ratios.iter().find(|ratio| {
+            ratio.metric == row.metric && ratio.treatment == row.treatment && ratio.relative_to == row.relative_to
+        });
+        match measured.and_then(|ratio| ratio_cell(document, ratio)) {
+            Some(cell) => {
+                let interval = if cell.interval.is_empty() { String::new() } else { format!(" ({})", cell.interval) };
+                let far = if row.disagrees { "; beyond both intervals: it wants an explanation" } else { "" };
+                format!("{name}: measured {}{interval}, predicted {how}{far}", cell.value)
+            }
+            None => format!("{name}: predicted {how}, not measured"),
+        }
+    };
+    document.predictions.iter().map(line).collect()
 }
 
 fn why(document: &Document) -> Vec<String> {

@@ -33,13 +33,15 @@ fn of(document: &Document, workload: &PlannedWorkload) -> Document {
     part.ratios.retain(|row| belongs(&row.treatment));
     part.absent.retain(|absent| belongs(&absent.treatment));
     part.explanations.retain(|row| belongs(&row.treatment));
+    part.predictions.retain(|row| belongs(&row.treatment));
     part.trials.retain(|trial| trial.arms.iter().any(|arm| belongs(&arm.treatment)));
     let own = part.estimates.iter_mut().map(|row| &mut row.treatment);
     let of_ratios = part.ratios.iter_mut().flat_map(|row| [&mut row.treatment, &mut row.relative_to]);
     let of_absent = part.absent.iter_mut().map(|absent| &mut absent.treatment);
+    let of_predicted = part.predictions.iter_mut().flat_map(|row| [&mut row.treatment, &mut row.relative_to]);
     let of_why = part.explanations.iter_mut().map(|row| &mut row.treatment);
     let of_trials = part.trials.iter_mut().flat_map(|trial| trial.arms.iter_mut().map(|arm| &mut arm.treatment));
-    for treatment in own.chain(of_ratios).chain(of_absent).chain(of_why).chain(of_trials) {
+    for treatment in own.chain(of_ratios).chain(of_absent).chain(of_why).chain(of_predicted).chain(of_trials) {
         treatment.remove(WORKLOAD);
     }
     let planned = part.trials.iter().flat_map(|trial| trial.arms.iter().map(|arm| &arm.treatment));

@@ -1,8 +1,10 @@
 //! The report for a terminal or a pipe: verdicts in words first, then the table, then what a reader must know of them.
 
+use crate::around;
 use crate::grid::{Cell, Grid, RatioCell};
+use crate::order_entry;
 use crate::outline::{Found, Outline, outline};
-use crate::text::{Paint, Style, left, width, wrap};
+use crate::text::{Paint, Style, clean, left, width, wrap};
 use crate::words::{Headline, Tone};
 use baremark_model::document::Document;
 
@@ -24,6 +26,14 @@ pub fn render(document: &Document, style: &Style) -> String {
         page.head("Page-size contrasts: the application's pages differ, so this is not what a VM costs");
         contrasts.into_iter().for_each(|(part, headlines)| page.sentences(part, headlines));
     }
+    let predicted = outline.having(|part| &part.predicted);
+    if !predicted.is_empty() {
+        page.head("Predicted from page walks, beside what was measured: ratios, with 95 % intervals");
+        for (part, lines) in predicted {
+            page.part_of(part);
+            lines.iter().for_each(|line| page.paragraph(Paint::Plain, INDENT, INDENT, line));
+        }
+    }
     let why = outline.having(|part| &part.why);
     if !why.is_empty() {
         page.head("Why");
@@ -32,6 +42,7 @@ pub fn render(document: &Document, style: &Style) -> String {
             lines.iter().for_each(|line| page.paragraph(Paint::Plain, INDENT, INDENT, line));
         }
     }
+    page.around(document);
     page.list("Flags", &outline.flags);
     page.list("Trials that do not count", &outline.discarded);
     page.head("Run");
@@ -39,6 +50,16 @@ pub fn render(document: &Document, style: &Style) -> String {
     for (word, says) in &outline.provenance {
         page.hanging(&left(word, label), says);
     }
+    page.text
+}
+
+/// The two tables of the published OLTP study, of any run.
+#[must_use]
+pub fn order_entry(document: &Document, style: &Style) -> String {
+    let mut page = Page { style: *style, text: String::new() };
+    page.paragraph(Paint::Strong, 0, INDENT, &clean(&document.run.study));
+    order_entry::tables(document).iter().for_each(|grid| page.table(&grid.caption, grid));
+    page.list("Notes", &order_entry::remarks(document));
     page.text
 }
 
@@ -87,6 +108,17 @@ impl Page {
         self.head(head);
         for item in items {
             self.paragraph(Paint::Plain, INDENT, INDENT, item);
+        }
+    }
+
+    /// The few quantities that were observed, and what to know of them.
+    fn around(&mut self, document: &Document) {
+        let Some(observed) = &document.observed else { return };
+        if let Some(grid) = around::short(document) {
+            self.table(&grid.caption, &grid);
+        }
+        for remark in around::remarks(observed) {
+            self.paragraph(Paint::Faint, INDENT, INDENT, &remark);
         }
     }
 
@@ -152,10 +184,14 @@ impl Page {
         }
     }
 
-    /// The table whole, else with shorter cells, else in as many parts as fit side by side.
     fn grid(&mut self, part: &Found, grid: &Grid) {
         let of = part.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
-        self.head(&format!("{of}{}", grid.caption));
+        self.table(&format!("{of}{}", grid.caption), grid);
+    }
+
+    /// The table whole, else with shorter cells, else in as many parts as fit side by side.
+    fn table(&mut self, caption: &str, grid: &Grid) {
+        self.head(caption);
         let label = grid.rows.iter().map(|row| width(&row.label)).max().unwrap_or(0).min(self.style.width / 3);
         let room = self.style.width.saturating_sub(INDENT + label);
         let most = room.saturating_sub(GAP).max(12);
@@ -249,6 +285,11 @@ fn lines(cell: &Cell, detail: Detail) -> Lines {
     match cell {
         Cell::Blank => vec![(Paint::Faint, "–".to_owned())],
         Cell::Nothing => vec![(Paint::Caution, "no trial counts".to_owned())],
+        Cell::Predicted { reason, ratio } => vec![
+            (Paint::Faint, format!("not available here [{reason}]")),
+            (Paint::Plain, ratio.clone()),
+            (Paint::Faint, "predicted, not measured".to_owned()),
+        ],
         Cell::Absent(reason) => vec![(Paint::Faint, format!("not available here [{reason}]"))],
         Cell::Measured { estimate, ratio } => {
             let mut lines = vec![(Paint::Plain, estimate.clone())];

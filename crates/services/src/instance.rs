@@ -91,7 +91,7 @@ impl Instance {
         }
         if !self.prepared {
             for step in &self.recipe.prepare {
-                self.output(step)?;
+                self.output(&self.place.dress(&self.order, step.clone())?)?;
             }
         }
         let step = self.place.dress(&self.order, self.recipe.run.clone())?;

@@ -6,6 +6,7 @@ use crate::record::{RunState, RunSummary, StoredRun, StoredTrial, Torn};
 use crate::run_id::RunId;
 use crate::store::Store;
 use baremark_model::document::LookRow;
+use baremark_model::imported::Imported;
 use baremark_model::units::{Nanos, UnixTime};
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::de::DeserializeOwned;
@@ -34,6 +35,7 @@ impl Store {
             }
         }
         stored.looks = looks(&snapshot, run).map_err(fail)?;
+        stored.imported = imported(&snapshot, run).map_err(fail)?;
         Ok(stored)
     }
 
@@ -144,6 +146,7 @@ impl Store {
             trials: Vec::new(),
             torn: Vec::new(),
             looks: Vec::new(),
+            imported: Vec::new(),
         })
     }
 
@@ -199,6 +202,19 @@ fn looks(snapshot: &Connection, run: &RunId) -> rusqlite::Result<Vec<LookRow>> {
         Ok(LookRow { blocks: count(row, 0)?, half_width: row.get(1)?, independent: row.get(2)?, decision: row.get(3)? })
     })?;
     rows.collect()
+}
+
+/// What was imported; nothing of a file that an earlier version wrote and that is only read. What cannot be read any more is
+/// left out: it can be imported again.
+fn imported(snapshot: &Connection, run: &RunId) -> rusqlite::Result<Vec<Imported>> {
+    let sql = "SELECT count(*) FROM sqlite_schema WHERE name = 'imported'";
+    if snapshot.query_row(sql, (), |row| row.get::<_, i64>(0))? == 0 {
+        return Ok(Vec::new());
+    }
+    let mut select = snapshot.prepare("SELECT data FROM imported WHERE run = ?1 ORDER BY seq")?;
+    let texts = select.query_map([run.as_str()], |row| row.get::<_, String>(0))?;
+    let texts = texts.collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(texts.iter().filter_map(|text| part(text).ok()).collect())
 }
 
 fn part<T: DeserializeOwned>(text: &str) -> Result<T, String> {

@@ -3,6 +3,7 @@
 use crate::run_id::RunId;
 use baremark_model::document::LookRow;
 use baremark_model::event::TrialStatus;
+use baremark_model::imported::Imported;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
 use baremark_model::units::{Nanos, UnixTime};
@@ -111,6 +112,8 @@ pub struct StoredRun {
     pub torn: Vec<Torn>,
     /// The looks at the estimates, in order.
     pub looks: Vec<LookRow>,
+    /// What other programs observed meanwhile, as imported.
+    pub imported: Vec<Imported>,
 }
 
 impl StoredRun {

@@ -75,6 +75,15 @@ CREATE TABLE load_second (
     UNIQUE (load, seq)
 ) STRICT;
 ",
+    "
+CREATE TABLE imported (
+    run         TEXT NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+    seq         INTEGER NOT NULL,
+    program     TEXT NOT NULL,
+    data        TEXT NOT NULL,      -- JSON
+    UNIQUE (run, seq)
+) STRICT;
+",
 ];
 
 /// The schema that this version writes.

@@ -6,6 +6,7 @@ use crate::record::{RunRecord, TrialEntry};
 use crate::run_id::RunId;
 use crate::schema;
 use baremark_model::document::LookRow;
+use baremark_model::imported::Imported;
 use baremark_model::units::UnixTime;
 use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 use serde::Serialize;
@@ -172,6 +173,21 @@ impl Store {
             params![run.as_str(), whole(look.blocks), look.half_width, look.independent, look.decision],
         );
         self.inserted(run, format!("a look of run {run}"), inserted)
+    }
+
+    /// Stores what another program observed during a run.
+    ///
+    /// # Errors
+    /// When the run is unknown or the file cannot be written.
+    pub fn add_imported(&self, run: &RunId, imported: &Imported) -> Result<(), StoreError> {
+        let what = format!("what {} observed during run {run}", imported.program);
+        let data = json(&what, imported)?;
+        let inserted = self.connection.execute(
+            "INSERT INTO imported (run, seq, program, data)
+             VALUES (?1, (SELECT count(*) FROM imported WHERE run = ?1), ?2, ?3)",
+            params![run.as_str(), imported.program, data],
+        );
+        self.inserted(run, what, inserted)
     }
 
     /// Ends a run. A run that is resumed later ends again, and the last end counts.

@@ -3,6 +3,7 @@
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::{io, mem};
@@ -21,6 +22,50 @@ pub fn mount(kind: &str, folder: &str) -> io::Result<()> {
         (_, why) if why.raw_os_error() == Some(libc::EBUSY) => Ok(()),
         (_, why) => Err(why),
     }
+}
+
+/// Gives a network interface an address of version 4 and switches it on.
+///
+/// # Errors
+/// `InvalidInput` when the name is too long, else what the `ioctl(2)`s of `netdevice(7)` give.
+pub fn set_up_interface(name: &str, address: Ipv4Addr, prefix: u32) -> io::Result<()> {
+    // SAFETY: an ifreq is plain numbers; all zeros is a valid one.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no interface is called {name}")));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    let mask = Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - prefix.min(32)).unwrap_or(0));
+    for (number, value) in [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, mask)] {
+        request.ifr_ifru.ifru_addr = as_socket_address(value);
+        // SAFETY: the request is a whole ifreq that lives through the call, with the address that these two read.
+        if unsafe { libc::ioctl(socket.as_raw_fd(), number, &raw mut request) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    request.ifr_ifru.ifru_flags = UP;
+    // SAFETY: as above, with the flags that this one reads.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// IFF_UP and IFF_RUNNING.
+const UP: libc::c_short = 0x41;
+
+fn as_socket_address(address: Ipv4Addr) -> libc::sockaddr {
+    let inet = libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: 0,
+        sin_addr: libc::in_addr { s_addr: address.to_bits().to_be() },
+        sin_zero: [0; 8],
+    };
+    // SAFETY: both are plain numbers of the same size; the family says which one it is.
+    unsafe { mem::transmute(inet) }
 }
 
 /// Loads a kernel module from a file; one that is there already is right.

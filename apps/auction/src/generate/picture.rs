@@ -8,8 +8,11 @@ use super::Random;
 use jpeg_encoder::{ColorType, Encoder, EncodingError, SamplingFactor};
 use std::sync::OnceLock;
 
-const BASES: usize = 4;
-const GRAINS: usize = 3;
+const BASES: u64 = 4;
+const GRAINS: u64 = 3;
+/// A full picture has 0.5 to 0.9 MB; each base a little more than the one before.
+const FULL_BYTES: usize = 540_000;
+const FULL_STEP: usize = 90_000;
 
 /// Which of the three sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,10 +68,21 @@ impl Pictures {
         Pictures { seed, books: [OnceLock::new(), OnceLock::new(), OnceLock::new()] }
     }
 
-    /// Image `number` of `item`.
+    fn book(&self, size: Size) -> &OnceLock<Book> {
+        &self.books[Size::ALL.iter().position(|&it| it == size).unwrap_or(0)]
+    }
+
+    /// Image `number` of `item`. The first of a size takes long: all that the others copy is drawn for it.
     pub(crate) fn jpeg(&self, item: i64, number: i64, size: Size) -> Vec<u8> {
-        let book = self.books[Size::ALL.iter().position(|&it| it == size).unwrap_or(0)]
-            .get_or_init(|| draw_book(self.seed, size));
+        self.compose(item, number, self.book(size).get_or_init(|| draw_book(self.seed, size)))
+    }
+
+    /// The same, unless it would take long.
+    pub(crate) fn quick(&self, item: i64, number: i64, size: Size) -> Option<Vec<u8>> {
+        self.book(size).get().map(|book| self.compose(item, number, book))
+    }
+
+    fn compose(&self, item: i64, number: i64, book: &Book) -> Vec<u8> {
         let mut random = Random::of(self.seed, &[7, item.unsigned_abs(), number.unsigned_abs()]);
         let cuts = random.pick(book);
         let Some(first) = cuts.first() else { return Vec::new() };
@@ -93,55 +107,84 @@ impl Cut {
 }
 
 fn draw_book(seed: u64, size: Size) -> Book {
-    let base = |base: usize| {
-        let key = u64::try_from(base).unwrap_or(0);
-        (0..GRAINS).map(|grain| cut(&encode(&draw(seed, size, key, u64::try_from(grain).unwrap_or(0)), size))).collect()
+    let base = |base: u64| {
+        let plain = draw(seed, size, base);
+        let coarseness = if size == Size::Full { coarseness(seed, base, &plain) } else { 10 };
+        let grained = |number| grain(&plain, Random::of(seed, &[9, base, number]), coarseness);
+        (0..GRAINS).map(|number| cut(&encode(&grained(number), size.pixels()))).collect()
     };
     (0..BASES).map(base).collect()
 }
 
-/// A picture of soft discs on a gradient, with grain: pixels as red, green, blue.
-fn draw(seed: u64, size: Size, base: u64, grain: u64) -> Vec<u8> {
+/// How coarse a grain gives a full picture as many bytes as it should have, whatever the seed drew on it: by bisection on every
+/// eighth row of blocks.
+fn coarseness(seed: u64, base: u64, plain: &[u8]) -> i64 {
+    const SPARSE: usize = 8;
+    let (width, _) = Size::Full.pixels();
+    let block_row = usize::from(width) * 3 * 8;
+    let sample: Vec<u8> = plain.chunks_exact(block_row).step_by(SPARSE).flatten().copied().collect();
+    let rows = u16::try_from(sample.len() / block_row * 8).unwrap_or(8);
+    let all = plain.chunks_exact(block_row).len() * 8;
+    let wanted = FULL_BYTES + usize::try_from(base).unwrap_or(0) * FULL_STEP;
+    let (mut low, mut high) = (2, 120);
+    while high - low > 1 {
+        let middle = (low + high) / 2;
+        let grained = grain(&sample, Random::of(seed, &[9, base, 0]), middle);
+        if encode(&grained, (width, rows)).len() * all / usize::from(rows) < wanted {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
+}
+
+/// Grain of that coarseness on a plain picture.
+fn grain(plain: &[u8], mut noise: Random, coarseness: i64) -> Vec<u8> {
+    let pixel = |three: &[u8]| {
+        let bits = noise.next().to_le_bytes();
+        [0, 1, 2].map(|at| {
+            let noise = (i64::from(bits[at]) - 128) * coarseness / 128;
+            u8::try_from((i64::from(three[at]) + noise).clamp(0, 255)).unwrap_or(0)
+        })
+    };
+    plain.chunks_exact(3).flat_map(pixel).collect()
+}
+
+/// A picture of soft discs on a gradient: pixels as red, green, blue.
+fn draw(seed: u64, size: Size, base: u64) -> Vec<u8> {
     let (width, height) = size.pixels();
     let (width, height) = (i64::from(width), i64::from(height));
     let mut shape = Random::of(seed, &[8, base]);
     let corner: Vec<i64> = (0..6).map(|_| shape.between(20, 200)).collect();
     let discs: Vec<[i64; 6]> = (0..9)
         .map(|_| {
-            let radius = shape.between(8, 30);
-            let place = [shape.between(5, 95), shape.between(5, 95)];
+            let radius = shape.between(80, 300);
+            let place = [shape.between(50, 950), shape.between(50, 950)];
             [place[0], place[1], radius, shape.between(0, 255), shape.between(0, 255), shape.between(0, 255)]
         })
         .collect();
-    // The grain decides how many bytes a full picture has; 0.5 to 0.9 MB are wanted.
-    let amplitude = if size == Size::Full { 15 + 3 * i64::try_from(base).unwrap_or(0) } else { 10 };
-    let mut noise = Random::of(seed, &[9, base, grain]);
     let mut pixels = Vec::with_capacity(usize::try_from(width * height * 3).unwrap_or(0));
     for y in 0..height {
         for x in 0..width {
-            let bits = noise.next();
-            for channel in 0..3_i64 {
-                let at = usize::try_from(channel).unwrap_or(0);
-                let mut value =
-                    corner[at] + (corner[at + 3] - corner[at]) * (x * height + y * width) / (2 * width * height);
-                for disc in &discs {
-                    let (dx, dy) = (x * 100 / width - disc[0], y * 100 / height - disc[1]);
-                    if dx * dx + dy * dy < disc[2] * disc[2] {
-                        value = (value + 2 * disc[at + 3]) / 3;
-                    }
+            let along = x * height + y * width;
+            let mut colour =
+                [0, 1, 2].map(|at| corner[at] + (corner[at + 3] - corner[at]) * along / (2 * width * height));
+            for disc in &discs {
+                let (dx, dy) = (x * 1000 / width - disc[0], y * 1000 / height - disc[1]);
+                if dx * dx + dy * dy < disc[2] * disc[2] {
+                    colour = [0, 1, 2].map(|at| (colour[at] + 2 * disc[at + 3]) / 3);
                 }
-                let noise = i64::try_from((bits >> (channel * 8)) & 0xff).unwrap_or(0) - 128;
-                pixels.push(u8::try_from((value + noise * amplitude / 128).clamp(0, 255)).unwrap_or(0));
             }
+            pixels.extend(colour.map(|value| u8::try_from(value.clamp(0, 255)).unwrap_or(0)));
         }
     }
     pixels
 }
 
-fn encode(pixels: &[u8], size: Size) -> Vec<u8> {
-    let (width, height) = size.pixels();
+fn encode(pixels: &[u8], size: (u16, u16)) -> Vec<u8> {
     // Encoding into memory fails for impossible sizes alone; an empty picture would be seen by the tests.
-    encode_rows(pixels, (width, height), 88).unwrap_or_default()
+    encode_rows(pixels, size, 88).unwrap_or_default()
 }
 
 /// A JPEG without subsampling, a restart marker after each row of blocks.

@@ -156,6 +156,8 @@ pub(crate) enum ServeError {
 pub(crate) fn serve(settings: Settings, out: &mut (dyn Write + Send)) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(settings.threads)
+        // Files and SQLite's readers; every thread more costs memory that it keeps.
+        .max_blocking_threads(settings.threads * 4 + 4)
         .thread_name("auction")
         .enable_all()
         .build()
@@ -213,7 +215,7 @@ async fn build(settings: Settings, address: SocketAddr) -> Result<Built, ServeEr
         bus,
         peers: peers::Peers::new(),
         sessions: session::Sessions::default(),
-        hashing: session::Hashing::new(settings.threads, 10_000),
+        hashing: session::Hashing::new(settings.threads, 10_000).map_err(|why| ServeError::Start(why.to_string()))?,
         some_hash,
         pace: settings.pace,
         session_time: settings.session_time,

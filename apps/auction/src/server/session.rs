@@ -9,8 +9,9 @@ use crate::store::accounts;
 use axum::http::{HeaderMap, header};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
 use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, oneshot};
 
 /// How long a token is trusted without asking; a logout reaches other servers by the bus before.
 const TRUST: Duration = Duration::from_secs(5);
@@ -89,16 +90,14 @@ pub(crate) async fn caller(app: &App, headers: &HeaderMap) -> Result<Caller, Ref
 
 /// A new token for whoever knows the password; returns token, account and when it ends.
 pub(crate) async fn open(app: &Arc<App>, username: &str, given: String) -> Result<(String, Id, i64), Refusal> {
-    let turn = app.hashing.try_enter().ok_or_else(|| Refusal::busy("logins"))?;
     let found = accounts::by_name(&*app.database, username).await?;
     let (account, hash) = match found {
         Some((account, hash)) => (Some(account), hash),
         // As much work for a name that nobody has, so that time does not tell names.
         None => (None, app.some_hash.clone()),
     };
-    let _permit = turn.turn().await;
-    let checked = tokio::task::spawn_blocking(move || password::matches(&given, &hash)).await;
-    let (true, Some(account)) = (checked.unwrap_or(false), account) else { return Err(Refusal::wrong_password()) };
+    let checked = app.hashing.check(given, hash).await?;
+    let (true, Some(account)) = (checked, account) else { return Err(Refusal::wrong_password()) };
     let token = password::hex(&password::random::<32>().map_err(|why| Refusal::unavailable(&why))?);
     let hash = hash_of(&token);
     let expires_ms = now_ms() + millis(app.session_time);
@@ -115,33 +114,45 @@ pub(crate) async fn close(app: &App, caller: Caller) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// So many passwords are checked at once, and so many more may wait.
+/// Threads that check passwords, each in memory of its own, and how many logins may wait for them.
 pub(crate) struct Hashing {
-    permits: tokio::sync::Semaphore,
-    waiting: Arc<tokio::sync::Semaphore>,
+    jobs: mpsc::Sender<Job>,
+    places: Semaphore,
 }
 
-pub(crate) struct Turn<'a> {
-    hashing: &'a Hashing,
-    _place: tokio::sync::OwnedSemaphorePermit,
+struct Job {
+    password: String,
+    hash: String,
+    reply: oneshot::Sender<bool>,
 }
 
 impl Hashing {
-    pub(crate) fn new(at_once: usize, waiting: usize) -> Self {
-        Hashing {
-            permits: tokio::sync::Semaphore::new(at_once),
-            waiting: Arc::new(tokio::sync::Semaphore::new(waiting)),
+    /// # Errors
+    /// No thread can be started.
+    pub(crate) fn new(threads: usize, waiting: usize) -> std::io::Result<Self> {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let queue = Arc::new(Mutex::new(queue));
+        for _ in 0..threads {
+            let queue = Arc::clone(&queue);
+            std::thread::Builder::new().name("passwords".to_owned()).spawn(move || {
+                let mut checker = password::Checker::default();
+                let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                while let Ok(Job { password, hash, reply }) = next() {
+                    // Whoever has gone meanwhile is not worth the work.
+                    if !reply.is_closed() {
+                        let _ = reply.send(checker.matches(&password, &hash));
+                    }
+                }
+            })?;
         }
+        Ok(Hashing { jobs, places: Semaphore::new(waiting) })
     }
 
-    fn try_enter(&self) -> Option<Turn<'_>> {
-        let place = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
-        Some(Turn { hashing: self, _place: place })
-    }
-}
-
-impl<'a> Turn<'a> {
-    async fn turn(&self) -> Option<tokio::sync::SemaphorePermit<'a>> {
-        self.hashing.permits.acquire().await.ok()
+    async fn check(&self, password: String, hash: String) -> Result<bool, Refusal> {
+        let _place = self.places.try_acquire().map_err(|_full| Refusal::busy("logins"))?;
+        let (reply, answer) = oneshot::channel();
+        let job = Job { password, hash, reply };
+        self.jobs.send(job).map_err(|_ended| Refusal::unavailable("passwords are not checked any more"))?;
+        Ok(answer.await.unwrap_or(false))
     }
 }

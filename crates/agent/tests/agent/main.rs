@@ -12,3 +12,4 @@
 mod conformance;
 mod ensembles;
 mod placement;
+mod spawned;

@@ -5,6 +5,7 @@ use baremark_agent::courier::Ended;
 use baremark_model::credit::READY;
 use std::io::{Write, stdin};
 use std::mem::ManuallyDrop;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,17 +38,26 @@ pub fn run(announce: bool) -> Result<Exit, Refusal> {
 }
 
 /// Serves the lab at the other end of a serial port, as the first process of a guest; then the guest is switched off.
-pub fn run_guest(port: &Path) -> Result<Exit, Refusal> {
+pub fn run_guest(port: &Path, address: Option<&str>) -> Result<Exit, Refusal> {
     if std::process::id() != 1 {
         return Err(Refusal::bad_input("--guest is for the first process of a guest; this is not one"));
     }
-    match baremark_agent::guest::serve(port) {
+    let address = address.map(parsed).transpose()?;
+    match baremark_agent::guest::serve(port, address) {
         Ok(0) => {}
         Ok(status) => eprintln!("error: the agent ended with status {status}"),
         Err(why) => eprintln!("error: {why}"),
     }
     baremark_sys::guest::power_off().map_err(|why| Refusal::failure(format!("switching the guest off: {why}")))?;
     Ok(Exit::Success)
+}
+
+/// An address and its prefix length.
+fn parsed(text: &str) -> Result<(Ipv4Addr, u32), Refusal> {
+    let parts = text.split_once('/').and_then(|(address, prefix)| Some((address.parse().ok()?, prefix.parse().ok()?)));
+    let parts = parts.filter(|(_, prefix)| *prefix <= 32);
+    parts
+        .ok_or_else(|| Refusal::bad_input(format!("'{text}' is no address with a prefix length, such as 10.0.2.15/24")))
 }
 
 /// This process's place among all that one launcher has started.

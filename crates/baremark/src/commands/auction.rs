@@ -8,6 +8,8 @@ use std::io;
 /// What to do with the application; each has its own `--help`.
 #[derive(Subcommand)]
 pub enum Action {
+    /// Start the application with all its tiers, put users on it, and say how many it carries
+    Run(super::auction_run::RunArgs),
     /// Serve the site; prints one line of JSON with its address when it is ready
     #[command(disable_help_flag = true)]
     Serve(Rest),
@@ -33,6 +35,8 @@ pub struct Rest {
 /// Runs the application in this process until it is done.
 pub fn run(action: Action) -> Exit {
     let (name, rest) = match action {
+        // Conducts processes like this one; see `auction_run`.
+        Action::Run(_) => return Exit::BadInput,
         Action::Serve(rest) => ("serve", rest),
         Action::Load(rest) => ("load", rest),
         Action::Check(rest) => ("check", rest),

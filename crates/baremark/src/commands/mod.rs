@@ -2,12 +2,15 @@
 
 pub mod agent;
 pub mod auction;
+pub mod auction_run;
 pub mod check;
 pub mod compare;
 pub mod completions;
+pub mod desktop;
 pub mod doctor;
 pub mod echo;
 pub mod history;
+pub mod import;
 pub mod keep;
 pub mod list;
 pub mod load;
@@ -17,4 +20,6 @@ pub mod predict;
 pub mod report;
 pub mod resume;
 pub mod run;
+pub mod tend;
+pub mod top;
 pub mod verify_scale;

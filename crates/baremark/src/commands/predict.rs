@@ -4,10 +4,12 @@
 //! valgrind's lackey; its trace comes over a socket on the loopback address and is sampled as it arrives, so that it is never
 //! stored. The program's own output goes to standard error: standard output is the prediction's.
 
+use crate::calibrate;
 use crate::commands::plan;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::source;
+use baremark_mmu::calibration::Calibration;
 use baremark_mmu::histogram::Histogram;
 use baremark_mmu::machine::{self, Machine, MachineError, Range};
 use baremark_mmu::page::Page::{self, Huge, Large, Small};
@@ -15,11 +17,12 @@ use baremark_mmu::predict::{Effort, Interval, Layout, PredictError, Prediction, 
 use baremark_mmu::prior::priors;
 use baremark_mmu::scheme::Scheme;
 use baremark_mmu::show;
-use baremark_mmu::stream::{RandomAccess, Stream};
+use baremark_mmu::stream::Stream;
 use baremark_mmu::trace::{Sampling, Trace, TraceError};
-use baremark_model::descriptor::Value;
+use baremark_mmu::workload::{self, Kernel};
 use baremark_model::plan::Mode;
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{self, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -31,7 +34,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The study file or the shipped study's name
-    #[arg(required_unless_present_any = ["validate", "distances", "program"], conflicts_with_all = ["validate", "distances", "program"])]
+    #[arg(required_unless_present_any = ["validate", "calibrate", "distances", "program"], conflicts_with_all = ["validate", "calibrate", "distances", "program"])]
     study: Option<String>,
     /// The processor to predict for [default: this machine's]; unknown ones are told the list
     #[arg(long, value_name = "NAME")]
@@ -42,6 +45,9 @@ pub struct Arguments {
     /// Compare the model with published measurements instead; says what was fitted to what
     #[arg(long, conflicts_with_all = ["distances", "program"])]
     validate: bool,
+    /// Measure this machine natively (two minutes) and keep it: predictions of this machine use it from then on
+    #[arg(long, conflicts_with_all = ["validate", "distances", "program", "machine"])]
+    calibrate: bool,
     /// Predict from a page-distance file
     #[arg(long, value_name = "FILE", conflicts_with = "program")]
     distances: Option<PathBuf>,
@@ -58,7 +64,7 @@ pub struct Arguments {
 
 /// What accesses memory.
 enum Subject {
-    RandomAccess { table: u64 },
+    Kernel(Kernel),
     Distances(Box<Histogram>),
     Trace(Trace),
 }
@@ -73,27 +79,47 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
         let document = serde_json::json!({ "passes": shown.passes, "text": shown.text });
         return Ok((if context.json { format!("{document:#}\n") } else { shown.text }, Exit::Success));
     }
-    let (machine, outer) = machine_of(arguments.machine.as_deref())?;
-    let (subject, cores) = subject(context, arguments)?;
-    let stream = || -> Box<dyn Stream> { subject.stream(arguments.seed) };
-    let priors = priors().map_err(Refusal::failure)?;
-    let question = Question {
-        machine: &machine,
-        busy: arguments.cores.unwrap_or(cores),
-        stream: &stream,
-        work_ns: subject.work_ns(),
-        schemes: schemes(),
-        outer: outer.clone(),
-        measured: Vec::new(),
-        layout: Layout::Unknown,
-        priors: &priors,
-        effort,
+    let (mut machine, outer) = machine_of(arguments.machine.as_deref())?;
+    let processor = baremark_sys::machine::this().cpu.model_name.unwrap_or_default();
+    if arguments.calibrate {
+        let (calibration, path) = calibrate::run(context, &machine, &processor)?;
+        return Ok((format!("{calibration}\n# kept in {}\n", path.display()), Exit::Success));
+    }
+    let mut priors = priors().map_err(Refusal::failure)?;
+    // A machine that was asked for by name is the one in the books.
+    let calibration = if arguments.machine.is_none() { calibrate::load(context, &processor)? } else { None };
+    if let Some(calibration) = &calibration {
+        calibration.apply(&mut machine, &mut priors);
+    }
+    let (subjects, left_out) = subjects(context, arguments)?;
+    let mut found = Vec::new();
+    for (subject, cores) in &subjects {
+        let stream = || -> Box<dyn Stream> { subject.stream(arguments.seed) };
+        let question = Question {
+            machine: &machine,
+            busy: arguments.cores.unwrap_or(*cores),
+            stream: &stream,
+            work_ns: subject.work_ns(),
+            faults: subject.faults(),
+            schemes: schemes(),
+            outer: outer.clone(),
+            measured: Vec::new(),
+            known: calibration.as_ref().map(Calibration::known).unwrap_or_default(),
+            layout: Layout::Unknown,
+            priors: &priors,
+            effort,
+        };
+        let prediction = predict(&question).map_err(|why| match why {
+            PredictError::Setup { .. } => Refusal::bad_input(why),
+            _ => Refusal::failure(why),
+        })?;
+        found.push((subject.to_string(), prediction));
+    }
+    let text = if context.json {
+        json(&machine, calibration.as_ref(), &found, &left_out)
+    } else {
+        text(&machine, calibration.as_ref(), &outer, &found, &left_out)
     };
-    let prediction = predict(&question).map_err(|why| match why {
-        PredictError::Setup { .. } => Refusal::bad_input(why),
-        _ => Refusal::failure(why),
-    })?;
-    let text = if context.json { json(&machine, &prediction) } else { text(&machine, &outer, &prediction) };
     Ok((text, Exit::Success))
 }
 
@@ -129,7 +155,10 @@ fn machine_of(named: Option<&str>) -> Result<(Machine, Vec<Page>), Refusal> {
     Ok((machine, outer))
 }
 
-fn subject(context: &Context, arguments: &Arguments) -> Result<(Subject, u32), Refusal> {
+/// What is to be predicted with the cores that do it side by side, and why something of a study is not.
+type Subjects = (Vec<(Subject, u32)>, Vec<String>);
+
+fn subjects(context: &Context, arguments: &Arguments) -> Result<Subjects, Refusal> {
     if let Some(study) = &arguments.study {
         return of_study(context, study);
     }
@@ -138,13 +167,13 @@ fn subject(context: &Context, arguments: &Arguments) -> Result<(Subject, u32), R
             .map_err(|why| Refusal::bad_input(format!("reading {}: {why}", path.display())))?;
         let histogram: Histogram =
             text.parse().map_err(|why| Refusal::bad_input(format!("{}: {why}", path.display())))?;
-        return Ok((Subject::Distances(Box::new(histogram)), 1));
+        return Ok((vec![(Subject::Distances(Box::new(histogram)), 1)], Vec::new()));
     }
     let trace = traced(context, &arguments.program)?;
     if let Some(path) = &arguments.save_distances {
         save(path, &trace)?;
     }
-    Ok((Subject::Trace(trace), 1))
+    Ok((vec![(Subject::Trace(trace), 1)], Vec::new()))
 }
 
 fn save(path: &Path, trace: &Trace) -> Result<(), Refusal> {
@@ -152,31 +181,33 @@ fn save(path: &Path, trace: &Trace) -> Result<(), Refusal> {
     std::fs::write(path, text).map_err(|why| Refusal::failure(format!("writing {}: {why}", path.display())))
 }
 
-fn of_study(context: &Context, named: &str) -> Result<(Subject, u32), Refusal> {
+/// Every kernel that a study runs, once for each size and number of ranks.
+fn of_study(context: &Context, named: &str) -> Result<Subjects, Refusal> {
     let plan = plan::of(&source::find(named)?, Mode::default(), &context.interrupt)?;
-    let arm =
-        plan.arms.first().ok_or_else(|| Refusal::bad_input(format!("{named}: nothing of it can be planned here")))?;
-    let ranks = u32::try_from(arm.arm.all_ranks()).unwrap_or(1).max(1);
-    match (plan.workload.as_str(), arm.arm.parameters.get("table")) {
-        ("random-access", Some(Value::SizeBytes(table))) => {
-            let each = table.0 / u64::from(ranks);
-            let table = if each.is_power_of_two() { each } else { each.next_power_of_two() / 2 };
-            RandomAccess::new(table).map_err(|why| Refusal::bad_input(format!("{named}: {why}")))?;
-            Ok((Subject::RandomAccess { table }, ranks))
+    let mut found: Vec<(Kernel, u32)> = Vec::new();
+    let mut left_out: Vec<String> = Vec::new();
+    for (index, planned) in plan.arms.iter().enumerate() {
+        let ranks = u32::try_from(planned.arm.ranks).unwrap_or(1).max(1);
+        match workload::of_arm(plan.workload_of(index), &planned.arm) {
+            Ok(kernel) if found.contains(&(kernel.clone(), ranks)) => {}
+            Ok(kernel) => found.push((kernel, ranks)),
+            Err(why) if left_out.contains(&why.to_string()) => {}
+            Err(why) => left_out.push(why.to_string()),
         }
-        (other, _) => Err(Refusal::bad_input(format!(
-            "{named}: no addresses are known of the workload '{other}'; predict random-access, or a program after --"
-        ))),
+    }
+    match (found.is_empty(), left_out.is_empty()) {
+        (false, _) => {
+            Ok((found.into_iter().map(|(kernel, ranks)| (Subject::Kernel(kernel), ranks)).collect(), left_out))
+        }
+        (true, false) => Err(Refusal::bad_input(format!("{named}: {}", left_out.join("; ")))),
+        (true, true) => Err(Refusal::bad_input(format!("{named}: nothing of it can be planned here"))),
     }
 }
 
 impl Subject {
     fn stream(&self, seed: u64) -> Box<dyn Stream> {
         match self {
-            Subject::RandomAccess { table } => match RandomAccess::new(*table) {
-                Ok(stream) => Box::new(stream),
-                Err(_) => unreachable!("tried when the study was read"),
-            },
+            Subject::Kernel(kernel) => kernel.stream(),
             Subject::Distances(histogram) => Box::new(histogram.stream(seed)),
             Subject::Trace(trace) => Box::new(trace.stream()),
         }
@@ -185,10 +216,29 @@ impl Subject {
     /// Nanoseconds of other work for each access: a quarter to one for each of its instructions.
     fn work_ns(&self) -> Range {
         let instructions = match self {
-            Subject::RandomAccess { .. } | Subject::Distances(_) => 3.0,
+            Subject::Kernel(kernel) => return kernel.work_ns(),
+            Subject::Distances(_) => 3.0,
             Subject::Trace(trace) => trace.instructions_per_access(),
         };
         Range { low: 0.25 * instructions / 3.0, high: instructions / 3.0 }
+    }
+
+    /// Page faults for each access.
+    fn faults(&self) -> f64 {
+        match self {
+            Subject::Kernel(kernel) => kernel.faults(),
+            Subject::Distances(_) | Subject::Trace(_) => 0.0,
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Subject::Kernel(kernel) => kernel.fmt(f),
+            Subject::Distances(_) => f.write_str("a program's page distances"),
+            Subject::Trace(trace) => write!(f, "a program of {} accesses, traced", trace.accesses),
+        }
     }
 }
 
@@ -281,16 +331,50 @@ fn told(status: ExitStatus) -> String {
     status.code().map_or_else(|| status.to_string(), |code| format!("exit status {code}"))
 }
 
-fn text(machine: &Machine, outer: &[Page], prediction: &Prediction) -> String {
-    let virtual_machine = if outer.is_empty() {
-        ""
-    } else {
-        "This machine is itself virtual: every scheme walks its hypervisor's table, too, of unknown pages; \"native\" is native here.\n"
-    };
-    format!("{}\n{virtual_machine}\n{}", machine.name, show::prediction(prediction))
+fn text(
+    machine: &Machine,
+    calibration: Option<&Calibration>,
+    outer: &[Page],
+    found: &[(String, Prediction)],
+    left_out: &[String],
+) -> String {
+    let mut text = format!("{}\n", machine.name);
+    if let Some(calibration) = calibration {
+        let Calibration { date, run, .. } = calibration;
+        text.push_str(&format!("Calibrated on this machine {date}, run {run}.\n"));
+    }
+    if !outer.is_empty() {
+        text.push_str(
+            "This machine is itself virtual: every scheme walks its hypervisor's table, too, of unknown pages; \"native\" is native here.\n",
+        );
+    }
+    for (name, prediction) in found {
+        text.push_str(&format!("\n{name}\n{}", show::prediction(prediction)));
+    }
+    for why in left_out {
+        text.push_str(&format!("\nnot predicted: {why}\n"));
+    }
+    text
 }
 
-fn json(machine: &Machine, prediction: &Prediction) -> String {
+fn json(
+    machine: &Machine,
+    calibration: Option<&Calibration>,
+    found: &[(String, Prediction)],
+    left_out: &[String],
+) -> String {
+    let subjects: Vec<_> = found.iter().map(|(name, prediction)| subject_json(name, prediction)).collect();
+    let calibrated = calibration.map(|of| serde_json::json!({ "date": of.date, "run": of.run }));
+    let document = serde_json::json!({
+        "machine": machine.key,
+        "calibrated": calibrated,
+        "subjects": subjects,
+        "not_predicted": left_out,
+    });
+    format!("{document:#}\n")
+}
+
+fn subject_json(name: &str, prediction: &Prediction) -> serde_json::Value {
     let interval = |of: &Interval| serde_json::json!({ "median": of.median, "low": of.low, "high": of.high });
     let cells: Vec<_> = prediction
         .cells
@@ -307,13 +391,12 @@ fn json(machine: &Machine, prediction: &Prediction) -> String {
             })
         })
         .collect();
-    let document = serde_json::json!({
-        "machine": machine.key,
+    serde_json::json!({
+        "subject": name,
         "cells": cells,
         "native_small_over_large": prediction.page_contrast.as_ref().map(interval),
         "advice": show::advice(prediction),
         "draws": prediction.draws,
         "effective_draws": prediction.effective_draws,
-    });
-    format!("{document:#}\n")
+    })
 }

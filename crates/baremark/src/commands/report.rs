@@ -4,8 +4,8 @@ use crate::commands::load;
 use crate::commands::run::show;
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
+use crate::predicted;
 use crate::record;
-use baremark_lab::analysis;
 use baremark_store::{LoadSummary, RunId, Store};
 use std::path::PathBuf;
 
@@ -16,9 +16,20 @@ pub struct Form {
     /// Write the report as one HTML page that needs nothing else
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Print comma-separated values: estimates and ratios, or with --csv=trials every value of every trial
+    /// Print comma-separated values: estimates and ratios, or with --csv=trials every value of every trial, with
+    /// --csv=observations and --csv=series what was observed around the work
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "results")]
     pub csv: Option<Rows>,
+    /// Print the tables of a published study, filled from this run
+    #[arg(long, value_name = "STUDY")]
+    pub tables: Option<Tables>,
+}
+
+/// Published studies whose tables can be filled from any run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Tables {
+    /// Order-Entry on a 64-vCPU virtual machine: what the host did for each throughput, and what the guest saw.
+    D1,
 }
 
 /// What the lines of comma-separated values are.
@@ -28,6 +39,10 @@ pub enum Rows {
     Results,
     /// Values of trials.
     Trials,
+    /// What was observed around the work.
+    Observations,
+    /// What was observed over the time of the run.
+    Series,
 }
 
 /// Shows the named run, or the latest; a page is written to its file, and its name is printed.
@@ -37,13 +52,19 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form) -> Result<(Strin
         return load::record::show(context, &store.read_load(&load).map_err(Refusal::failure)?, form);
     }
     let run = record::load(&store, &record::find(&store, named)?)?;
-    let document = || Ok(analysis::document(&run, &descriptors_of(&run)?));
+    let document = || Ok(predicted::document(&run, &descriptors_of(&run)?));
     if let Some(rows) = form.csv {
         let document = document()?;
         let text = match rows {
             Rows::Results => baremark_report::csv::results(&document),
             Rows::Trials => baremark_report::csv::trials(&document),
+            Rows::Observations => baremark_report::csv::observations(&document),
+            Rows::Series => baremark_report::csv::series(&document),
         };
+        return Ok((text, Exit::Success));
+    }
+    if form.tables == Some(Tables::D1) {
+        let text = baremark_report::terminal::order_entry(&document()?, &crate::watch::style());
         return Ok((text, Exit::Success));
     }
     let Some(file) = &form.html else {

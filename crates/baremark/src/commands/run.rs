@@ -4,10 +4,11 @@ use crate::commands::plan;
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::places;
+use crate::predicted;
 use crate::record::Record;
 use crate::source::Source;
 use crate::watch::Watch;
-use baremark_lab::analysis::{self, Run};
+use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{Conductor, Ending};
 use baremark_model::plan::Mode;
 
@@ -48,7 +49,7 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
 
 /// The run as text or JSON.
 pub fn show(context: &Context, run: &Run) -> Result<String, Refusal> {
-    let document = analysis::document(run, &descriptors_of(run)?);
+    let document = predicted::document(run, &descriptors_of(run)?);
     Ok(match context.json {
         true => baremark_report::json::render(&document),
         false => baremark_report::terminal::render(&document, &crate::watch::style()),

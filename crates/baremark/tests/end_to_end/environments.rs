@@ -4,6 +4,8 @@
 mod cluster;
 #[path = "environments/container.rs"]
 mod container;
+#[path = "environments/everywhere.rs"]
+mod everywhere;
 #[path = "environments/mpi.rs"]
 mod mpi;
 #[path = "environments/qemu.rs"]
@@ -111,6 +113,7 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
         watchdog_ns: 60_000_000_000,
         cpus: vec![cpu],
         seed: 1,
+        observe: None,
     };
     write_frame(&mut link.to_agent, &ToAgent::RunTrial(Box::new(spec)))?;
     loop {

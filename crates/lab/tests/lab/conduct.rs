@@ -12,7 +12,7 @@ use baremark_stats::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-static WORKLOAD: Descriptor = Descriptor {
+pub static WORKLOAD: Descriptor = Descriptor {
     kind: "random-access",
     help: "played",
     source: "this test",

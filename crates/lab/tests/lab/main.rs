@@ -10,6 +10,7 @@
 )]
 
 mod conduct;
+mod observed;
 mod played;
 mod price;
 mod scale;

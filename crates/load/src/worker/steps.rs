@@ -238,6 +238,17 @@ impl Worker<'_> {
         self.sleep_until(index, now);
     }
 
+    /// A user who is not wanted any more takes the loops along, and comes as a new one if ever.
+    pub(super) fn send_home(&mut self, user: u32) {
+        while let Some(&(follow, _)) = self.actors[user as usize].follows.first() {
+            self.end_loop(user, follow);
+        }
+        let scenario = self.scenario;
+        let actor = &mut self.actors[user as usize];
+        actor.start_over(scenario);
+        actor.operation = scenario.start;
+    }
+
     /// Ends the oldest loop of this kind beside a user.
     pub(super) fn end_loop(&mut self, user: u32, follow: usize) {
         let follows = &mut self.actors[user as usize].follows;

@@ -10,6 +10,9 @@
     reason = "tests"
 )]
 
+mod calibrations;
+#[path = "../../../../fuzz/src/traces.rs"]
+mod fuzzed;
 mod machines;
 mod predictions;
 mod references;

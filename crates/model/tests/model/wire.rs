@@ -70,6 +70,7 @@ fn spec() -> TrialSpec {
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 2],
         seed: u64::MAX,
+        observe: None,
     }
 }
 
@@ -102,7 +103,11 @@ fn result() -> TrialResult {
             pages_before: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30 },
             pages_after: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 0 },
             counters: BTreeMap::from([("pages_2m".to_owned(), 512)]),
-            placed: Default::default(),
+            placed: baremark_model::placement::Placed {
+                cpus: vec![0, 2],
+                pages_by_node: vec![baremark_model::placement::NodePages { node: 8, pages: 4096 }],
+                pages_local: 4096,
+            },
             verification: Verification::Passed { detail: "0 errors".to_owned() },
             empty_run_ns: 1234.5,
         }],
@@ -121,6 +126,7 @@ fn result() -> TrialResult {
         lost_before: LostTime::default(),
         lost_after: LostTime { looked_ns: 50_000_000, gaps: 2, share: 0.001, longest_ns: 40_000 },
         elapsed_ns: 812_345_678,
+        observations: Vec::new(),
     }
 }
 

@@ -12,6 +12,7 @@
 )]
 
 mod conformance;
+mod esxtop;
 mod machines;
 mod recorder;
 mod strangers;

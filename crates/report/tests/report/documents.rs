@@ -156,6 +156,8 @@ pub fn empty() -> Document {
         absent: Vec::new(),
         flags: Vec::new(),
         explanations: Vec::new(),
+        predictions: Vec::new(),
+        observed: None,
     }
 }
 
@@ -248,6 +250,42 @@ pub fn absent() -> Document {
     for trial in &mut document.trials {
         trial.arms.truncate(1);
     }
+    document
+}
+
+/// A prediction of a treatment in the microVM, over native with the same page.
+fn prediction(page: &str, [ratio, lo, hi]: [f64; 3], measured: bool, disagrees: bool) -> PredictionRow {
+    let mut treatment = arm("microvm", page);
+    treatment.insert("host_backing".to_owned(), "2m".to_owned());
+    PredictionRow {
+        metric: "gups".to_owned(),
+        treatment,
+        relative_to: arm("native", page),
+        scheme: format!("nested, guest {page} on host 2m"),
+        processor: "AMD EPYC 9004 (Zen 4)".to_owned(),
+        ratio,
+        lo,
+        hi,
+        measured,
+        disagrees,
+    }
+}
+
+/// As typical, beside predictions: one agrees, one does not.
+pub fn predicted() -> Document {
+    let mut document = typical();
+    document.predictions =
+        vec![prediction("4k", [0.846, 0.778, 0.885], true, false), prediction("2m", [0.85, 0.82, 0.88], true, true)];
+    document
+}
+
+/// A machine that cannot run the microVM, with predictions in its place.
+pub fn filled() -> Document {
+    let mut document = absent();
+    document.predictions = vec![
+        prediction("4k", [0.846, 0.778, 0.885], false, false),
+        prediction("2m", [0.974, 0.953, 0.995], false, false),
+    ];
     document
 }
 

@@ -140,6 +140,33 @@ fn figures_are_told_to_those_who_cannot_see_them() {
 }
 
 #[test]
+fn a_factor_of_numbers_or_sizes_is_drawn_as_a_curve() {
+    let mut document = documents::typical();
+    let sizes = ["32 KiB", "1 MiB", "256 MiB"];
+    document.run.factors = vec![
+        ("environment".to_owned(), vec!["native".to_owned(), "microvm".to_owned()]),
+        ("working_set".to_owned(), sizes.iter().map(|size| (*size).to_owned()).collect()),
+    ];
+    let row = |environment: &str, size: &str, value: f64| {
+        let treatment = documents::treatment(&[("environment", environment), ("working_set", size)]);
+        documents::estimate("gups", &treatment, value, 0.01 * value)
+    };
+    let native = sizes.iter().zip([1.2, 4.0, 90.0]).map(|(size, value)| row("native", size, value));
+    let machine = sizes.iter().zip([1.2, 4.1, 120.0]).map(|(size, value)| row("microvm", size, value));
+    document.estimates = native.chain(machine).collect();
+    let page = body(&document);
+    let (_, rest) = page.split_once("aria-labelledby=\"curve-working_set-title").expect("a curve over the sizes");
+    let (curve, _) = rest.split_once("</svg>").expect("its end");
+    assert!(curve.contains("native, 32 KiB 1.20, 1 MiB 4.00, 256 MiB 90.0; microvm, 32 KiB 1.20"), "{curve}");
+    assert_eq!((curve.matches("<polyline").count(), curve.matches("<circle").count()), (2, 6), "{curve}");
+    assert!(curve.contains(">working set</text>") && curve.contains(">32 KiB</text>"), "{curve}");
+    assert!(page.contains("both axes are logarithmic"), "latencies of caches and memory lie far apart");
+    document.estimates.retain(|row| row.treatment["working_set"] != "1 MiB");
+    assert!(!body(&document).contains("curve-working_set"), "two levels are no curve");
+    assert!(!body(&documents::typical()).contains("aria-labelledby=\"curve-"), "pages are words");
+}
+
+#[test]
 fn every_trial_is_a_point_and_what_does_not_count_a_cross() {
     let mut document = documents::flagged();
     document.trials[7].flags = vec!["first and second halves differ".to_owned()];

@@ -1,5 +1,6 @@
 //! Reports as golden files: what people read is looked at by people, and stays as it was approved.
 
+mod around;
 mod comparison;
 mod documents;
 mod html;

@@ -50,6 +50,21 @@ golden! {
 }
 
 #[test]
+fn predictions_stand_beside_what_was_measured_and_in_the_place_of_what_was_not() {
+    let beside = terminal::render(&documents::predicted(), &STYLE);
+    let flat = beside.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("Predicted from page walks, beside what was measured"), "{beside}");
+    assert!(flat.contains("(nested, guest 4k on host 2m)"), "{beside}");
+    assert_eq!(flat.matches("beyond both intervals: it wants an explanation").count(), 1, "{beside}");
+    let filled = terminal::render(&documents::filled(), &STYLE);
+    assert_eq!(filled.matches("predicted, not measured").count(), 2, "each absent cell: {filled}");
+    assert!(filled.contains("not available here [1]") && filled.contains("0.974 (0.953 to 0.995)"), "{filled}");
+    let page = baremark_report::html::render(&documents::filled());
+    assert!(page.contains("predicted, not measured") && page.contains("0.974 (0.953 to 0.995)"));
+    assert!(!terminal::render(&documents::typical(), &STYLE).contains("Predicted"), "nothing to say");
+}
+
+#[test]
 fn no_width_panics_or_loses_the_verdict() {
     for width in 0..200 {
         for document in [documents::wide(), documents::flagged(), documents::absent()] {

@@ -4,7 +4,7 @@ use super::view::View;
 use crate::context::Context;
 use crate::exit::Refusal;
 use crate::places;
-use baremark_lab::sites::{self, Place, SiteEvent, SitesError};
+use baremark_lab::spread::{self as sites, Place, SiteEvent, SitesError};
 use baremark_load::document::{Document, SiteRow};
 use baremark_load::load::{Load, Stop};
 use baremark_load::order::Order;

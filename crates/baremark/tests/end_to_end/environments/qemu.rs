@@ -1,12 +1,13 @@
 //! Guests in QEMU. They are emulated here whatever the machine has: these tests are of the mechanics.
 
-use super::{NEVER, Program, as_lab, lab, print_times, trial_of, usable, wait_for};
+use super::{NEVER, Program, as_lab, cpu, lab, print_times, trial_of, usable, wait_for};
 use crate::bench::{children, signal};
 use baremark_environments::conformance::{Place, conformance};
-use baremark_environments::qemu::{Accel, Port, Qemu, Settings};
+use baremark_environments::qemu::{Accel, Backing, Disks, Net, Port, Qemu, Settings, Topology};
 use baremark_model::site::Environment;
 use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, write_frame};
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -75,6 +76,98 @@ fn a_guest_that_never_comes_is_stopped_at_its_limit() {
     let why = qemu.start(&NEVER).err().unwrap().to_string();
     assert!(why.starts_with("the agent was not there 1 s after the start of its emulated guest"), "{why}");
     assert!(begun.elapsed() < Duration::from_secs(20) && left().is_empty(), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn what_is_set_is_what_the_guest_is_made_of() {
+    let _alone = alone();
+    let program = Program::new();
+    let disk = program.path().with_file_name("a,disk");
+    fs::File::create(&disk).unwrap().set_len(1 << 20).unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let settings = Settings {
+        vcpus: 2,
+        topology: Topology { sockets: Some(2), ..Topology::default() },
+        pin: vec![cpu(), cpu()],
+        backing: Backing::Small,
+        guest_numa: true,
+        disks: Disks { paths: vec![disk], ..Disks::default() },
+        net: Net::User(vec![(port, 80)]),
+        address: Some("10.0.2.15/24".to_owned()),
+        offloads: false,
+        module_names: vec!["netem".to_owned(), "md-mod".to_owned()],
+        ..emulated()
+    };
+    let qemu = Qemu::new(program.path(), settings.clone());
+    if !usable(&qemu) {
+        return;
+    }
+    let mut site = qemu.start(&NEVER).unwrap();
+    let guest = children(std::process::id())
+        .into_iter()
+        .find(|&pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("qemu")));
+    let guest = guest.unwrap();
+    let threads = fs::read_dir(format!("/proc/{guest}/task")).unwrap().flatten();
+    let pinned = threads.filter(|thread| {
+        let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
+        allowed.trim() == cpu().to_string()
+    });
+    assert_eq!(pinned.count(), 2, "both vCPU threads and no other");
+    drop(std::net::TcpStream::connect(("127.0.0.1", port)).unwrap());
+    let mut link = site.link().unwrap();
+    let answer = trial_of(&mut link, 1, 1 << 20);
+    assert!(matches!(answer, Ok(FromAgent::TrialDone(_))), "{answer:?}, {:?}", site.log());
+    drop(site);
+    assert_eq!(left(), [""; 0]);
+    let refused = |settings: Settings| Qemu::new(program.path(), settings).probe().unwrap_err().to_string();
+    let why = refused(Settings { topology: Topology { cores: Some(3), ..Topology::default() }, ..settings.clone() });
+    assert!(why.starts_with("0 sockets of 3 cores of 1 threads are not 2 vCPUs"), "{why}");
+    let why = refused(Settings { pin: vec![0], ..settings.clone() });
+    assert_eq!(why, "pin names 1 CPUs for 2 vCPUs; name one for each");
+    let why = refused(Settings { module_names: vec!["nosuch".to_owned()], ..settings.clone() });
+    assert!(why.starts_with("the guest's kernel has no module nosuch (looked under "), "{why}");
+    let disks = |path: &str| Disks { paths: vec![PathBuf::from(path)], ..Disks::default() };
+    let why = refused(Settings { disks: disks("/nowhere/disk"), ..settings.clone() });
+    assert!(why.starts_with("the guest's disk /nowhere/disk cannot be used: "), "{why}");
+    let why = refused(Settings { disks: disks("/dev/null"), ..settings.clone() });
+    assert!(why.contains("/dev/null is neither a file nor a block device"), "{why}");
+    let tap = Net::Tap { device: "nosuchtap".to_owned(), vhost: false };
+    let why = refused(Settings { net: tap, ..settings.clone() });
+    assert!(why.starts_with("'nosuchtap' is no tap device of this machine; make it"), "{why}");
+    let wrong = Settings { cpu_model: Some("NoSuchCPU".to_owned()), ..settings };
+    let why = Qemu::new(program.path(), wrong).start(&NEVER).err().unwrap().to_string();
+    assert!(why.contains("unable to find CPU model 'NoSuchCPU'"), "{why}");
+    assert_eq!(left(), [""; 0]);
+}
+
+/// No part of the tests: what `make verify-kvm` runs on a machine whose KVM can carry a whole guest.
+#[test]
+#[ignore = "for a host with real KVM: make verify-kvm"]
+fn kvm_carries_a_guest() {
+    let _alone = alone();
+    let program = Program::new();
+    let tried = Settings { accel: Accel::Auto, test_limit: Duration::from_secs(30), ..emulated() };
+    let auto = Qemu::new(program.path(), tried.clone());
+    if let Err(missing) = auto.probe() {
+        println!("untried: {missing}");
+        return;
+    }
+    if auto.emulated(&NEVER) {
+        println!("untried: no guest reaches its agent under KVM within 30 s here");
+        return;
+    }
+    let settings = Settings { accel: Accel::Kvm, ..tried };
+    let qemu = Qemu::new(program.path(), settings.clone());
+    let place = Place { cpu: 0, patience: Duration::from_secs(60), residue: &left };
+    assert_eq!(conformance(&qemu, &place), Ok(()));
+    for backing in [Backing::Small, Backing::Huge] {
+        let qemu = Qemu::new(program.path(), Settings { backing, pin: vec![cpu()], ..settings.clone() });
+        let mut site = qemu.start(&NEVER).unwrap();
+        let answer = trial_of(&mut site.link().unwrap(), 0, 1 << 20);
+        assert!(matches!(answer, Ok(FromAgent::TrialDone(_))), "{backing:?}: {answer:?}");
+    }
+    assert_eq!(left(), [""; 0]);
 }
 
 #[test]

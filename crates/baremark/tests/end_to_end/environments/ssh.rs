@@ -13,7 +13,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// A running sshd. The agents' folders are in `temporary`.
-struct Server {
+pub struct Server {
     folder: TempDir,
     port: u16,
     sshd: Child,
@@ -21,7 +21,7 @@ struct Server {
 
 impl Server {
     /// Starts one; where it cannot be, a line that is counted, or a failure where the gate demands it.
-    fn start() -> Option<Self> {
+    pub fn start() -> Option<Self> {
         let sshd = PathBuf::from("/usr/sbin/sshd");
         if !sshd.exists() {
             assert!(std::env::var_os("BAREMARK_REQUIRE_ENVIRONMENTS").is_none(), "sshd is demanded and not installed");
@@ -61,6 +61,11 @@ impl Server {
         Some(server)
     }
 
+    /// ssh's configuration that leads there.
+    pub fn config(&self) -> PathBuf {
+        self.folder.path().join("ssh_config")
+    }
+
     fn settings(&self) -> Settings {
         let config = Some(self.folder.path().join("ssh_config"));
         Settings { destination: "machine".to_owned(), config, ..Settings::default() }
@@ -75,7 +80,7 @@ impl Server {
     }
 
     /// The agents that run there, and the traces that they leave until they are known to be gone, in words.
-    fn left(&self) -> Vec<String> {
+    pub fn left(&self) -> Vec<String> {
         let root = self.folder.path().join("temporary");
         let pids = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
         let ours = pids.filter(|pid| fs::read_link(pid.join("exe")).is_ok_and(|exe| exe.starts_with(&root)));

@@ -1,0 +1,313 @@
+//! Figures, not tests: what an operation costs the app server, how fast a site is loaded and drawn, what an idle server holds.
+//! Counted in processor time of the server alone, so that who asks, and the database, may share its processors.
+
+use crate::http::{User, send};
+use crate::process::{Server, Site, run};
+use crate::services;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const CLIENTS: u32 = 16;
+
+/// A connection that is kept.
+struct Kept {
+    stream: BufReader<TcpStream>,
+    head: String,
+}
+
+impl Kept {
+    fn open(address: &str, user: &User) -> Kept {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Kept { stream: BufReader::new(stream), head: format!("host: {address}\r\n{}\r\n", user.head()) }
+    }
+
+    /// One request; its status and body.
+    fn ask(&mut self, method: &str, path: &str, body: &str) -> (u16, Vec<u8>) {
+        let kind = if body.is_empty() { "" } else { "content-type: application/json\r\n" };
+        let text =
+            format!("{method} {path} HTTP/1.1\r\n{}{kind}content-length: {}\r\n\r\n{body}", self.head, body.len());
+        self.stream.get_mut().write_all(text.as_bytes()).unwrap();
+        let (mut line, mut status, mut length) = (String::new(), 0, 0);
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line).unwrap();
+            if status == 0 {
+                status = line.split(' ').nth(1).unwrap().parse().unwrap();
+            }
+            if let Some(number) = line.to_lowercase().strip_prefix("content-length:") {
+                length = number.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).unwrap();
+        (status, body)
+    }
+}
+
+/// An operation: its share of the mix in hundredths of a percent, and its requests (number of the turn, account).
+struct Operation {
+    name: &'static str,
+    share: u64,
+    act: fn(&mut Kept, &Aim) -> u64,
+}
+
+/// What an operation is about.
+struct Aim {
+    turn: u64,
+    live: u64,
+    user: u32,
+    password: String,
+}
+
+impl Aim {
+    fn auction(&self) -> u64 {
+        self.turn % self.live + 1
+    }
+}
+
+fn get(kept: &mut Kept, path: &str) -> Vec<u8> {
+    let (status, body) = kept.ask("GET", path, "");
+    assert!(status < 300, "{path}: {status} {}", String::from_utf8_lossy(&body));
+    body
+}
+
+fn thumbnails(kept: &mut Kept, aim: &Aim, count: u64) -> u64 {
+    (0..count).for_each(|at| drop(get(kept, &format!("/api/items/{}/images/0/thumbnail", (aim.turn + at) % 100 + 1))));
+    count
+}
+
+fn bid(kept: &mut Kept, aim: &Aim) -> u64 {
+    let auction = aim.auction();
+    let current: serde_json::Value =
+        serde_json::from_slice(&get(kept, &format!("/api/auctions/{auction}/current"))).unwrap();
+    let Some(item) = current["item"]["item_id"].as_i64() else { return 1 };
+    let body = format!("{{\"item_id\":{item},\"amount_cents\":{}}}", current["minimum_cents"]);
+    let (status, answer) = kept.ask("POST", &format!("/api/auctions/{auction}/bids"), &body);
+    if status == 403 {
+        assert_eq!(kept.ask("POST", &format!("/api/auctions/{auction}/attendance"), "").0, 200);
+        return 3;
+    }
+    assert!([201, 402, 409, 410].contains(&status), "{status} {}", String::from_utf8_lossy(&answer));
+    2
+}
+
+/// The mix of the model.
+const MIX: [Operation; 14] = [
+    Operation {
+        name: "home page",
+        share: 235,
+        act: |kept, _| {
+            get(kept, "/");
+            1
+        },
+    },
+    Operation {
+        name: "login",
+        share: 235,
+        act: |kept, aim| {
+            let body = format!("{{\"username\":\"user{}\",\"password\":\"{}\"}}", aim.user, aim.password);
+            assert_eq!(kept.ask("POST", "/api/login", &body).0, 200);
+            1
+        },
+    },
+    Operation {
+        name: "active auctions",
+        share: 1095,
+        act: |kept, aim| {
+            get(kept, &format!("/api/auctions?page={}", aim.turn % 3));
+            1
+        },
+    },
+    Operation {
+        name: "auction detail",
+        share: 390,
+        act: |kept, aim| {
+            get(kept, &format!("/api/auctions/{}", aim.auction()));
+            get(kept, &format!("/api/auctions/{}/items", aim.auction()));
+            2 + thumbnails(kept, aim, 5)
+        },
+    },
+    Operation {
+        name: "user profile",
+        share: 235,
+        act: |kept, _| {
+            get(kept, "/api/profile");
+            1
+        },
+    },
+    Operation {
+        name: "join auction",
+        share: 469,
+        act: |kept, aim| {
+            assert_eq!(kept.ask("POST", &format!("/api/auctions/{}/attendance", aim.auction()), "").0, 200);
+            1 + thumbnails(kept, aim, 1)
+        },
+    },
+    Operation {
+        name: "current item",
+        share: 523,
+        act: |kept, aim| {
+            get(kept, &format!("/api/auctions/{}/current", aim.auction()));
+            1 + thumbnails(kept, aim, 1)
+        },
+    },
+    Operation {
+        name: "next bid",
+        share: 4643,
+        act: |kept, aim| {
+            // The newest event again: the work of one that is pushed, without the wait for it.
+            get(kept, &format!("/api/auctions/{}/next?after=0&wait_ms=0", aim.auction()));
+            1
+        },
+    },
+    Operation { name: "place bid", share: 220, act: bid },
+    Operation {
+        name: "histories",
+        share: 705,
+        act: |kept, aim| {
+            get(kept, ["/api/bids", "/api/attendances", "/api/purchases"][usize::try_from(aim.turn % 3).unwrap()]);
+            1
+        },
+    },
+    Operation {
+        name: "item detail",
+        share: 391,
+        act: |kept, aim| {
+            get(kept, &format!("/api/items/{}", aim.turn % 100 + 1));
+            get(kept, &format!("/api/items/{}/images/0/preview", aim.turn % 100 + 1));
+            2
+        },
+    },
+    Operation {
+        name: "image",
+        share: 391,
+        act: |kept, aim| {
+            get(kept, &format!("/api/items/{}/images/0/full", aim.turn % 100 + 1));
+            1
+        },
+    },
+    Operation {
+        name: "add item",
+        share: 235,
+        act: |kept, _| {
+            let body = r#"{"name":"Lamp","description":"Lights.","manufacturer":"Me","condition":"used","starting_cents":500}"#;
+            assert_eq!(kept.ask("POST", "/api/items", body).0, 201);
+            1
+        },
+    },
+    Operation {
+        name: "logout",
+        share: 235,
+        act: |kept, _| {
+            kept.ask("POST", "/api/logout", "");
+            1
+        },
+    },
+];
+
+fn metric(server: &Server, name: &str) -> f64 {
+    let text = send(&server.address, "GET", "/metrics", &[], b"").unwrap().body;
+    let text = String::from_utf8(text).unwrap();
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap()
+}
+
+/// Runs operations for a while on all clients: operations and requests per second of the server's processor time.
+fn drive(server: &Server, site: &Site, seconds: f64, pick: impl Fn(u64) -> usize + Sync) -> (f64, f64) {
+    let (operations, requests, turns) = (AtomicU64::new(0), AtomicU64::new(0), AtomicUsize::new(0));
+    let users: Vec<User> = (1..=CLIENTS).map(|number| User::log_in(&server.address, number, &site.password)).collect();
+    let live = server.ready()["live_auctions"].as_u64().unwrap();
+    let before = metric(server, "process_cpu_seconds_total");
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    std::thread::scope(|scope| {
+        for (client, user) in users.iter().enumerate() {
+            let (operations, requests, turns, pick) = (&operations, &requests, &turns, &pick);
+            scope.spawn(move || {
+                let mut kept = Kept::open(&server.address, user);
+                while Instant::now() < end {
+                    let turn = u64::try_from(turns.fetch_add(1, SeqCst)).unwrap();
+                    let aim =
+                        Aim { turn, live, user: u32::try_from(client).unwrap() + 1, password: site.password.clone() };
+                    let operation = &MIX[pick(turn)];
+                    requests.fetch_add((operation.act)(&mut kept, &aim), SeqCst);
+                    operations.fetch_add(1, SeqCst);
+                    if operation.name == "logout" {
+                        kept = Kept::open(&server.address, &User::log_in(&server.address, aim.user, &site.password));
+                        requests.fetch_add(1, SeqCst);
+                    }
+                }
+            });
+        }
+    });
+    let used = metric(server, "process_cpu_seconds_total") - before;
+    let (operations, requests) = (operations.into_inner(), requests.into_inner());
+    (operations as f64 / used, requests as f64 / used)
+}
+
+/// Which operation a turn is: shares of the mix, without `skip`, in an order that looks random and repeats.
+fn mixed(turn: u64, skip: &[&str]) -> usize {
+    let sum: u64 = MIX.iter().filter(|it| !skip.contains(&it.name)).map(|it| it.share).sum();
+    let mut at = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    at %= sum;
+    for (index, operation) in MIX.iter().enumerate().filter(|(_, it)| !skip.contains(&it.name)) {
+        if at < operation.share {
+            return index;
+        }
+        at -= operation.share;
+    }
+    0
+}
+
+fn load(url: &str, folder: &TempDir, max_users: &str, images: &str) -> serde_json::Value {
+    let password = folder.path().join("password");
+    let words = ["load", "--database", url, "--max-users", max_users, "--images", images, "--threads", "1"];
+    let mut arguments: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+    arguments.extend(["--password-file".to_owned(), password.to_str().unwrap().to_owned()]);
+    let (code, loaded, err) = run(&arguments);
+    assert_eq!(code, 0, "{err}");
+    loaded
+}
+
+#[test]
+#[ignore = "figures, for a quiet machine"]
+fn figures() {
+    let Some(postgres) = services::postgres() else { return println!("skipped: no PostgreSQL") };
+    let folder = TempDir::new().unwrap();
+    let wanted = std::env::var("AUCTION_MAX_USERS").unwrap_or_else(|_| "3000".to_owned());
+    let seconds: f64 = std::env::var("AUCTION_SECONDS").map_or(10.0, |text| text.parse().unwrap());
+    let files = format!("files:{}/images", folder.path().display());
+    let small = load(&format!("sqlite:{}/small.db", folder.path().display()), &folder, "30", &files);
+    let drawn = small["images"].as_f64().unwrap() / (small["images_ms"].as_f64().unwrap() / 1e3);
+    println!("images into files, one thread: {drawn:.0} a second ({} images)", small["images"]);
+    let loaded = load(&postgres.url, &folder, &wanted, "memory");
+    println!("load into PostgreSQL: {loaded}");
+    let site = Site::loaded(&postgres.url, folder.path());
+    let server = site.serve_with(&["--open", "1h"]);
+    println!("idle server: {:.1} MB resident", metric(&server, "process_resident_memory_bytes") / 1e6);
+    // The first image of a size draws what all others copy.
+    for size in ["thumbnail", "preview", "full"] {
+        assert_eq!(
+            send(&server.address, "GET", &format!("/api/items/1/images/0/{size}"), &[], b"").unwrap().status,
+            200
+        );
+    }
+    for (index, operation) in MIX.iter().enumerate() {
+        let (each, _) = drive(&server, &site, seconds / 5.0, |_| index);
+        println!("{:>16} alone: {:>7.0} us of processor time", operation.name, 1e6 / each);
+    }
+    let all = drive(&server, &site, seconds, |turn| mixed(turn, &[]));
+    println!("the mix: {:.0} operations, {:.0} requests a processor second", all.0, all.1);
+    let rest = drive(&server, &site, seconds, |turn| mixed(turn, &["login", "logout"]));
+    println!(
+        "without logins (Argon2 at its default cost): {:.0} operations, {:.0} requests a processor second",
+        rest.0, rest.1
+    );
+    println!("loaded server: {:.1} MB resident", metric(&server, "process_resident_memory_bytes") / 1e6);
+    println!("check: {}", site.holds(&[&server]));
+}

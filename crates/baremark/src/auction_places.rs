@@ -1,0 +1,105 @@
+//! Places in which instances of an application's tiers run, other than this machine.
+
+use baremark_environments::container::{Container, Network, Settings};
+use baremark_harness::topology::On;
+use baremark_services::place::Place;
+use baremark_services::recipe::Step;
+use baremark_services::service::{Order, ServiceError};
+use baremark_sys::confine::Limits;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The place of that kind.
+///
+/// # Errors
+/// Why it cannot be had, with the remedy.
+pub fn make(on: &On, program: &Path, limits: &Limits) -> Result<Box<dyn Place>, String> {
+    match on {
+        On::Native => Ok(Box::new(baremark_services::place::Native)),
+        On::Container(image) => {
+            let settings = Settings { network: Network::Host, ..Settings::default() };
+            let way = Container::new(program.to_owned(), settings).way().map_err(|why| why.to_string())?;
+            let id = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("baremark-tier-{}-{id}", std::process::id());
+            let program = program.to_owned();
+            Ok(Box::new(Contained { image: image.clone(), program, way, name, limits: limits.clone() }))
+        }
+        On::Qemu | On::Ssh(_) => Err(format!(
+            "instances on {on} are not built yet; run the whole topology there instead: baremark auction run on that machine"
+        )),
+    }
+}
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// The program itself as containers see it.
+const INSIDE: &str = "/baremark";
+const ENGINE: &str = "podman";
+
+/// A container of its own for an instance, on this machine's network.
+struct Contained {
+    image: Option<String>,
+    program: PathBuf,
+    way: &'static [&'static str],
+    name: String,
+    limits: Limits,
+}
+
+impl Place for Contained {
+    fn label(&self) -> String {
+        "container".to_owned()
+    }
+
+    fn is_here(&self) -> bool {
+        false
+    }
+
+    fn dress(&self, order: &Order, step: Step) -> Result<Step, ServiceError> {
+        let io = |what: &str, source| ServiceError::Io { name: order.name.clone(), what: what.to_owned(), source };
+        // What an application keeps beside its instances (its database's file, its images) stands one folder up.
+        let shared = order.folder.parent().unwrap_or(&order.folder).display().to_string();
+        let mut args: Vec<String> =
+            ["run", "--rm", "--interactive", "--log-driver=none", "--http-proxy=false", "--network=host"]
+                .map(str::to_owned)
+                .to_vec();
+        args.extend(
+            ["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"].map(str::to_owned),
+        );
+        args.extend(self.way.iter().map(|word| (*word).to_owned()));
+        args.extend(["--name".to_owned(), self.name.clone()]);
+        args.extend(["--mount".to_owned(), format!("type=bind,ro=true,src={},dst={INSIDE}", self.program.display())]);
+        args.extend(["--mount".to_owned(), format!("type=bind,src={shared},dst={shared}")]);
+        if !self.limits.cpus.is_empty() {
+            let list: Vec<String> = self.limits.cpus.iter().map(usize::to_string).collect();
+            args.push(format!("--cpuset-cpus={}", list.join(",")));
+        }
+        args.extend(self.limits.memory_bytes.map(|bytes| format!("--memory={bytes}b")));
+        // By name, so that a secret stands in no list of processes.
+        args.extend(step.env.iter().flat_map(|(name, _)| ["--env".to_owned(), name.clone()]));
+        match &self.image {
+            Some(image) => args.extend(["--entrypoint=[]".to_owned(), "--".to_owned(), image.clone()]),
+            None => {
+                let root = order.folder.join("root");
+                if !root.exists() {
+                    for folder in ["", "tmp", "dev", "proc", "sys", "etc", "run"] {
+                        std::fs::create_dir_all(root.join(folder))
+                            .map_err(|why| io("making a container's root", why))?;
+                    }
+                }
+                args.extend(["--rootfs".to_owned(), root.display().to_string()]);
+            }
+        }
+        let own = step.program == self.program;
+        args.extend([INSIDE.to_owned(), "tend".to_owned()]);
+        args.push(if own { INSIDE.to_owned() } else { step.program.display().to_string() });
+        args.extend(step.args);
+        Ok(Step { program: PathBuf::from(ENGINE), args, env: step.env })
+    }
+
+    fn clean(&self, _order: &Order) {
+        let mut command = Command::new(ENGINE);
+        command.args(["rm", "--force", "--time=0", &self.name]);
+        drop(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status());
+    }
+}

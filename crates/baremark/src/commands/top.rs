@@ -1,0 +1,186 @@
+//! `baremark top`: what happens on this machine now, by the observers that runs use, and what observing costs.
+
+use crate::context::Context;
+use crate::exit::{Exit, Refusal};
+use crate::record::machine_line;
+use baremark_lab::overhead;
+use baremark_model::observer::{OBSERVERS, ObserveSpec, USUAL};
+use baremark_model::problem::nearest;
+use baremark_model::units::Nanos;
+use baremark_observe::Root;
+use baremark_observe::recorder::Recorder;
+use baremark_report::live::{self, Live};
+use baremark_sys::terminal::{self, Keys};
+use baremark_sys::{clock, machine};
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The most of one CPU that observing once a second may take.
+const LIMIT: f64 = 0.005;
+const GLANCE: Duration = Duration::from_millis(50);
+/// Alternate screen and no cursor; and back.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+
+/// What `top` shows.
+#[derive(clap::Args)]
+pub struct TopArgs {
+    /// Time between two looks
+    #[arg(long, value_name = "TIME", default_value = "1 s")]
+    interval: Nanos,
+    /// End after so many looks
+    #[arg(long, value_name = "N")]
+    count: Option<u32>,
+    /// Observers, with commas between them [default: the usual ones and lost]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    which: Vec<String>,
+    /// Say what observing costs instead, as a share of one CPU with its interval [default: 20 looks]
+    #[arg(long)]
+    cost: bool,
+}
+
+impl TopArgs {
+    fn spec(&self) -> Result<ObserveSpec, Refusal> {
+        if let Some(wrong) = self.which.iter().find(|name| !OBSERVERS.contains(&name.as_str())) {
+            return Err(Refusal::bad_input(format!("there is no observer '{wrong}'; {}", nearest(wrong, OBSERVERS))));
+        }
+        if !(10_000_000..=3_600_000_000_000).contains(&self.interval.0) {
+            let remedy = "write a time from 10 ms to 1 h";
+            return Err(Refusal::bad_input(format!("--interval is {}; {remedy}", self.interval)));
+        }
+        let usual = USUAL.iter().chain(if self.cost { &[][..] } else { &["lost"] }).map(|&name| name.to_owned());
+        let which = if self.which.is_empty() { usual.collect() } else { self.which.clone() };
+        Ok(ObserveSpec { interval: self.interval, which, per_cpu: true })
+    }
+}
+
+/// Shows until the user ends it.
+pub fn run(context: &Context, args: &TopArgs) -> Result<(String, Exit), Refusal> {
+    let spec = args.spec()?;
+    if args.cost {
+        return cost(context, &spec, args.count.unwrap_or(20));
+    }
+    let keys = (io::stdout().is_terminal() && !context.json).then(Keys::take).flatten();
+    let shown = show(context, args, &spec, keys.as_ref());
+    if keys.is_some() {
+        drop(write!(io::stdout(), "{LEAVE}"));
+        drop(io::stdout().flush());
+    }
+    match shown {
+        // A reader that has seen enough, such as `head`, is no failure.
+        Err(why) if why.kind() != io::ErrorKind::BrokenPipe => Err(Refusal::failure(format!("writing: {why}"))),
+        _ => Ok((String::new(), Exit::Success)),
+    }
+}
+
+fn show(context: &Context, args: &TopArgs, spec: &ObserveSpec, keys: Option<&Keys>) -> io::Result<()> {
+    let interval = Duration::from_nanos(args.interval.0);
+    let mut out = io::stdout();
+    if keys.is_some() {
+        write!(out, "{ENTER}")?;
+    }
+    let mut recorder = Recorder::start(spec, &Root::default());
+    let mut screen = Live::new(&machine_line(&machine::this()), &args.interval.to_string());
+    let mut next = Instant::now() + interval;
+    let began = Instant::now();
+    let mut looks = 0;
+    while args.count.is_none_or(|count| looks < count) {
+        if ends(context, keys, next) {
+            return Ok(());
+        }
+        next += interval;
+        let lap = recorder.lap();
+        looks += 1;
+        if context.json {
+            writeln!(out, "{}", live::json(&lap.values, lap.seconds))?;
+            out.flush()?;
+            continue;
+        }
+        let spent = Duration::from_nanos(recorder.cost().cpu_ns).as_secs_f64();
+        screen.take(&lap.values, lap.seconds, recorder.absent(), Some(spent / began.elapsed().as_secs_f64()));
+        let mut style = crate::watch::style();
+        match keys {
+            Some(_) => {
+                let (rows, columns) = terminal::size().unwrap_or((24, 80));
+                style.width = columns;
+                let text = screen.render(&style, rows.saturating_sub(1)).replace('\n', "\x1b[K\r\n");
+                write!(out, "\x1b[H{text}\x1b[J\x1b[2mq ends\x1b[0m")?;
+            }
+            None => writeln!(out, "{}", screen.render(&style, usize::MAX))?,
+        }
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// Waits for `until`; whether the user wants an end before.
+fn ends(context: &Context, keys: Option<&Keys>, until: Instant) -> bool {
+    loop {
+        let left = until.saturating_duration_since(Instant::now()).min(GLANCE);
+        let key = match keys {
+            Some(keys) => keys.next(left),
+            None => {
+                thread::sleep(left);
+                None
+            }
+        };
+        // q, Q, and what Ctrl-D and Escape send.
+        if context.interrupt.load(Ordering::Relaxed) || matches!(key, Some(b'q' | b'Q' | 4 | 27)) {
+            return true;
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+    }
+}
+
+/// What observing costs here: processor time of each reading, everything made of it included, beside reading nothing.
+fn cost(context: &Context, spec: &ObserveSpec, looks: u32) -> Result<(String, Exit), Refusal> {
+    if looks < 3 {
+        return Err(Refusal::bad_input(format!("--count is {looks}; an interval needs three looks or more")));
+    }
+    let null = ObserveSpec { which: vec!["null".to_owned()], ..spec.clone() };
+    let mut real = Recorder::start(spec, &Root::default());
+    let mut nothing = Recorder::start(&null, &Root::default());
+    let timed = |recorder: &mut Recorder| {
+        let before = clock::thread_cpu_ns();
+        recorder.point();
+        clock::thread_cpu_ns().saturating_sub(before)
+    };
+    let (mut spent, mut floor) = (Vec::new(), Vec::new());
+    for _ in 0..looks {
+        let due = real.point_due().max(nothing.point_due());
+        if ends(context, None, due) {
+            return Ok((String::new(), Exit::Interrupted));
+        }
+        spent.push(timed(&mut real));
+        floor.push(timed(&mut nothing));
+    }
+    let Some((share, null)) = overhead::share(&spent, &floor, spec.interval.0) else {
+        return Err(Refusal::failure("too few readings for an interval"));
+    };
+    let exit = if share.lo > LIMIT { Exit::Regression } else { Exit::Success };
+    if context.json {
+        let of = |share: overhead::Share| serde_json::json!({ "mean": share.mean, "lo": share.lo, "hi": share.hi });
+        let text = serde_json::json!({
+            "interval_ns": spec.interval.0, "looks": looks, "observers": spec.which, "share_of_one_cpu": of(share),
+            "null": of(null), "limit": LIMIT,
+        });
+        return Ok((format!("{text}\n"), exit));
+    }
+    let mut text = String::new();
+    let percent = |share: overhead::Share| {
+        let [mean, lo, hi] = [share.mean, share.lo, share.hi].map(|share| 100.0 * share);
+        format!("{mean:.4} % of one CPU (95 % interval {lo:.4} to {hi:.4} %)")
+    };
+    let _ = writeln!(text, "observing every {}, {looks} looks: {}", spec.interval, percent(share));
+    let _ = writeln!(text, "reading nothing (null): {}", percent(null));
+    let _ = writeln!(text, "limit: {} % of one CPU", 100.0 * LIMIT);
+    for absence in real.absent() {
+        let _ = writeln!(text, "not among them: {absence}");
+    }
+    Ok((text, exit))
+}

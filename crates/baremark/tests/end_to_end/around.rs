@@ -1,0 +1,154 @@
+//! What happens around the work: observed during runs, shown live, and imported.
+
+use crate::bench::{Bench, SMALL, text};
+use serde_json::Value;
+use std::process::Command;
+
+fn rows<'v>(document: &'v Value, environment: &str, place: &str, quantity: &str) -> Vec<&'v Value> {
+    let all = document["observed"]["rows"].as_array().unwrap_or_else(|| panic!("not observed: {}", document["run"]));
+    let wanted = |row: &&Value| {
+        let of = row["treatment"]["environment"].as_str().unwrap_or_default();
+        of == environment && row["place"] == place && row["quantity"] == quantity && row["instance"] == ""
+    };
+    all.iter().filter(wanted).collect()
+}
+
+#[test]
+fn a_run_tells_what_happened_around_each_arm_and_what_telling_cost() {
+    let bench = Bench::new();
+    let study = bench.write("small.toml", SMALL);
+    let document = bench.json(&["run", study.to_str().unwrap(), "--json"]);
+    for environment in ["native", "null"] {
+        for quantity in ["cpu.utilization", "kernel.context_switches", "disk.iops", "net.receive_packets", "vm.faults"]
+        {
+            let found = rows(&document, environment, "this machine", quantity);
+            assert_eq!(found.len(), 1, "{environment} {quantity}");
+            assert!(found[0]["value"].as_f64() >= Some(0.0) && found[0]["n"].as_u64() > Some(0), "{}", found[0]);
+        }
+    }
+    let busy = rows(&document, "native", "this machine", "cpu.busy")[0]["value"].as_f64().unwrap();
+    assert!(busy > 0.5, "a rank that computes keeps a CPU busy: {busy}");
+    let observed = &document["observed"];
+    let points = observed["series"].as_array().unwrap().iter().find(|series| series["quantity"] == "cpu.utilization");
+    assert!(!points.unwrap()["points"].as_array().unwrap().is_empty());
+    let cost = observed["cost"][0]["share"].as_f64().unwrap();
+    assert!(cost > 0.0 && cost < 0.2, "a share of one CPU on a machine that is not ours alone: {cost}");
+    let report = text(&bench.run(&["report"]).stdout);
+    assert!(report.contains("Around the work") && report.contains("observing took"), "{report}");
+    let tables = text(&bench.run(&["report", "--tables", "d1"]).stdout);
+    assert!(tables.contains("CPU utilization") && tables.contains("network packets/s"), "{tables}");
+    for (what, heading) in [("observations", "place,quantity"), ("series", "place,quantity")] {
+        let csv = text(&bench.run(&["report", &format!("--csv={what}")]).stdout);
+        assert!(csv.starts_with(heading) && csv.lines().count() > 10, "{csv}");
+    }
+    let page = bench.path("report.html");
+    assert!(bench.run(&["report", "--html", page.to_str().unwrap()]).status.success());
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("id=\"around\"") && page.contains("around-cpu-utilization"));
+}
+
+#[test]
+fn a_study_says_what_is_observed_and_mistakes_are_told() {
+    let bench = Bench::new();
+    let with = |section: &str| bench.write("small.toml", format!("{SMALL}\n[observe]\n{section}\n"));
+    let study = with("which = [\"kernel\", \"null\"]\ninterval = \"200 ms\"");
+    let document = bench.json(&["run", study.to_str().unwrap(), "--json", "--quick"]);
+    assert_eq!(document["observed"]["interval_ns"], 200_000_000);
+    assert_eq!(rows(&document, "native", "this machine", "kernel.context_switches").len(), 1);
+    assert!(rows(&document, "native", "this machine", "cpu.utilization").is_empty(), "nobody asked for it");
+    let refused = |section: &str| {
+        let output = bench.run(&["plan", with(section).to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2));
+        text(&output.stderr)
+    };
+    assert!(refused("which = [\"cpus\"]").contains("did you mean 'cpu'?"));
+    assert!(refused("which = []").contains("'which' names no observer; name observers, or write \"null\""));
+    assert!(refused("which = [\"cpu\", \"cpu\"]").contains("names the observer 'cpu' twice"));
+    assert!(refused("interval = \"1 ms\"").contains("a duration from 100 ms"));
+    assert!(refused("intervall = \"1 s\"").contains("did you mean 'interval'?"));
+}
+
+#[test]
+fn an_arm_elsewhere_is_observed_there_and_here() {
+    let bench = Bench::new();
+    let environments = bench.json(&["list", "environments", "--json"]);
+    let container = environments.as_array().unwrap().iter().find(|place| place["name"] == "container").unwrap();
+    if !container["missing"].is_null() {
+        println!("skipped: no containers here: {}", container["missing"]);
+        return;
+    }
+    let study = SMALL.replace("[\"native\", \"null\"]", "[\"native\", \"container\"]");
+    let study = bench.write(
+        "both.toml",
+        study.replace("least_blocks = 10", "least_blocks = 4").replace("most_blocks = 12", "most_blocks = 4"),
+    );
+    let document = bench.json(&["run", study.to_str().unwrap(), "--json"]);
+    let switches = |place| rows(&document, "container", place, "kernel.context_switches").len();
+    assert_eq!((switches("container"), switches("this machine")), (1, 1), "{:#}", document["observed"]["absent"]);
+    assert_eq!(rows(&document, "native", "container", "kernel.context_switches").len(), 0);
+    let tables = text(&bench.run(&["report", "--tables", "d1"]).stdout);
+    assert!(tables.contains("What the guest saw"), "{tables}");
+}
+
+#[test]
+fn the_live_view_tells_people_and_programs() {
+    let bench = Bench::new();
+    let screen = bench.run(&["top", "--interval", "200 ms", "--count", "2"]);
+    let screen_text = text(&screen.stdout);
+    assert!(screen.status.success() && screen_text.matches("CPU  ").count() == 2, "{screen_text}");
+    let lines = text(&bench.run(&["top", "--json", "--interval", "100 ms", "--count", "3"]).stdout);
+    let laps: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(laps.len(), 3);
+    assert!(laps.iter().all(|lap| lap["values"]["kernel.context_switches"].as_f64() > Some(0.0)), "{lines}");
+    let cost = bench.run(&["top", "--cost", "--json", "--interval", "100 ms", "--count", "4"]);
+    let cost: Value = serde_json::from_slice(&cost.stdout).unwrap();
+    let share = |of: &str| cost[of]["mean"].as_f64().unwrap();
+    assert!(share("share_of_one_cpu") > share("null"), "reading costs more than reading nothing: {cost}");
+    for (arguments, why) in [
+        (vec!["top", "--which", "cpux"], "there is no observer 'cpux'"),
+        (vec!["top", "--interval", "1 us"], "write a time from 10 ms to 1 h"),
+        (vec!["top", "--cost", "--count", "1"], "needs three looks"),
+    ] {
+        let refused = bench.run(&arguments);
+        assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains(why), "{arguments:?}");
+    }
+}
+
+/// A file of esxtop's whose rows begin at `start`, in seconds since 1970.
+fn esxtop(start: i64) -> String {
+    let heading = "\"(PDH-CSV 4.0) (UTC)(0)\",\"\\\\esx1\\Physical Cpu(_Total)\\% Util Time\"\n";
+    let row = |second: i64| format!("\"{}\",\"{}.0\"\n", date(start + second), 40 + second);
+    (0..5).map(row).fold(heading.to_owned(), |text, row| text + &row)
+}
+
+fn date(seconds: i64) -> String {
+    let mut date = Command::new("date");
+    let output = date.args(["-u", "+%m/%d/%Y %H:%M:%S", "-d", &format!("@{seconds}")]).output().unwrap();
+    text(&output.stdout).trim().to_owned()
+}
+
+#[test]
+fn what_esxtop_wrote_stands_beside_a_run() {
+    let bench = Bench::new();
+    let study = bench.write("small.toml", SMALL);
+    let begun = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let document = bench.json(&["run", study.to_str().unwrap(), "--json", "--quick"]);
+    let run = document["run"]["id"].as_str().unwrap();
+    let file = bench.write("night.csv", esxtop(begun as i64));
+    let file = file.to_str().unwrap();
+    let shown = text(&bench.run(&["import", "esxtop", file]).stdout);
+    assert!(shown.contains("esxtop of esx1") && shown.contains("CPU utilization (%)"), "{shown}");
+    let listed = text(&bench.run(&["import", "esxtop", file, "--list"]).stdout);
+    assert!(listed.contains("Physical Cpu\\% Util Time"), "{listed}");
+    let far = bench.run(&["import", "esxtop", file, "--run", run, "--shift", "-2 h"]);
+    assert!(far.status.code() == Some(2) && text(&far.stderr).contains("--shift"), "{}", text(&far.stderr));
+    let taken = bench.run(&["import", "esxtop", file, "--run", run]);
+    assert!(taken.status.success(), "{}", text(&taken.stderr));
+    let document = bench.json(&["report", "--json"]);
+    let series = document["observed"]["series"].as_array().unwrap();
+    let imported =
+        series.iter().find(|series| series["place"] == "esxtop esx1" && series["quantity"] == "cpu.utilization");
+    assert_eq!(imported.unwrap()["points"].as_array().unwrap().len(), 5);
+    let wrong = bench.run(&["import", "esxtop", study.to_str().unwrap()]);
+    assert!(wrong.status.code() == Some(2) && text(&wrong.stderr).contains("this is no batch output of esxtop"));
+}

@@ -1,0 +1,346 @@
+//! What the guest's machine is made of: processors, memory, disks, network, as settings and as QEMU's arguments.
+
+use super::Settings;
+use baremark_model::site::Missing;
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where the kernel counts its reserved huge pages of 2 MiB.
+const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
+const HUGE_PAGE: u64 = 2 << 20;
+
+/// Sockets, cores in each and threads of each; what is `None` follows from the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// Sockets.
+    pub sockets: Option<usize>,
+    /// Cores of each socket.
+    pub cores: Option<usize>,
+    /// Threads of each core.
+    pub threads: Option<usize>,
+}
+
+impl Topology {
+    /// Sockets, cores and threads for so many virtual processors.
+    fn of(self, vcpus: usize) -> Result<[usize; 3], Missing> {
+        let threads = self.threads.unwrap_or(1);
+        let (sockets, cores) = match (self.sockets, self.cores) {
+            (Some(sockets), Some(cores)) => (sockets, cores),
+            (Some(sockets), None) => (sockets, vcpus / (sockets * threads).max(1)),
+            (None, Some(cores)) => (vcpus / (cores * threads).max(1), cores),
+            (None, None) => (1, vcpus / threads.max(1)),
+        };
+        if sockets * cores * threads == vcpus {
+            return Ok([sockets, cores, threads]);
+        }
+        Err(Missing {
+            what: format!("{sockets} sockets of {cores} cores of {threads} threads are not {vcpus} vCPUs"),
+            remedy: "let sockets, cores and threads multiply to vcpus, or leave one of them out".to_owned(),
+        })
+    }
+}
+
+/// What the guest's memory is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backing {
+    /// What the kernel gives.
+    #[default]
+    AsIs,
+    /// Small pages: QEMU's process gets no transparent huge ones.
+    Small,
+    /// Transparent huge pages, touched before the guest starts and counted after.
+    Huge,
+    /// Huge pages that the machine has reserved.
+    Reserved,
+}
+
+/// How KVM translates the guest's addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mmu {
+    /// As the loaded module does.
+    #[default]
+    AsIs,
+    /// By tables of the processor (EPT, NPT).
+    Nested,
+    /// By tables that KVM keeps.
+    Shadow,
+}
+
+/// The guest's disks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Disks {
+    /// Files, or block devices where that is allowed; raw.
+    pub paths: Vec<PathBuf>,
+    /// QEMU's word for how this machine caches them; none when empty.
+    pub cache: String,
+    /// QEMU's word for how it reads and writes; threads when empty.
+    pub aio: String,
+    /// Whether block devices may be given to the guest.
+    pub block_devices: bool,
+}
+
+/// The guest's network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Net {
+    /// None.
+    #[default]
+    None,
+    /// QEMU's own, with ports of this machine's loopback (the first of each pair) that lead to the guest's (the second).
+    User(Vec<(u16, u16)>),
+    /// A tap of this machine.
+    Tap {
+        /// The device.
+        device: String,
+        /// Whether the kernel moves the packets.
+        vhost: bool,
+    },
+}
+
+/// Says what of the settings cannot be on this machine.
+pub fn check(settings: &Settings) -> Result<(), Missing> {
+    settings.topology.of(settings.vcpus)?;
+    if !settings.pin.is_empty() && settings.pin.len() != settings.vcpus {
+        let what = format!("pin names {} CPUs for {} vCPUs", settings.pin.len(), settings.vcpus);
+        return Err(Missing { what, remedy: "name one for each".to_owned() });
+    }
+    if settings.backing == Backing::Reserved {
+        let free: u64 = fs::read_to_string(HUGE_PAGES).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        let needed = settings.memory_bytes.div_ceil(HUGE_PAGE);
+        if free < needed {
+            let what = format!("the guest needs {needed} reserved huge pages and {free} are free");
+            return Err(Missing { what, remedy: "reserve them: vm.nr_hugepages".to_owned() });
+        }
+    }
+    if settings.backing == Backing::Huge
+        && fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").is_ok_and(|text| text.contains("[never]"))
+    {
+        let what = "this machine gives nobody transparent huge pages".to_owned();
+        let remedy = "write madvise into /sys/kernel/mm/transparent_hugepage/enabled".to_owned();
+        return Err(Missing { what, remedy });
+    }
+    mmu(settings.mmu, Path::new("/sys/module"))?;
+    disks(&settings.disks)?;
+    if let Net::Tap { device, vhost } = &settings.net {
+        let there = |path: &str| Path::new(path).exists();
+        if device.is_empty() || device.contains(',') || !there(&format!("/sys/class/net/{device}/tun_flags")) {
+            let what = format!("'{device}' is no tap device of this machine");
+            return Err(Missing { what, remedy: "make it: ip tuntap add dev NAME mode tap".to_owned() });
+        }
+        if *vhost && !there("/dev/vhost-net") {
+            let what = "this machine has no /dev/vhost-net".to_owned();
+            return Err(Missing { what, remedy: "load vhost_net, or write vhost = false".to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// Whether the module that is loaded translates as asked; reloading it is the owner's business.
+fn mmu(asked: Mmu, modules: &Path) -> Result<(), Missing> {
+    let (word, wanted, value) = match asked {
+        Mmu::AsIs => return Ok(()),
+        Mmu::Nested => ("nested", true, 1),
+        Mmu::Shadow => ("shadow", false, 0),
+    };
+    for (module, parameter) in [("kvm_intel", "ept"), ("kvm_amd", "npt")] {
+        let Ok(text) = fs::read_to_string(modules.join(module).join("parameters").join(parameter)) else { continue };
+        if ["Y", "1"].contains(&text.trim()) == wanted {
+            return Ok(());
+        }
+        let what = format!("mmu = {word} is not what {module} does: its parameter {parameter} is {}", text.trim());
+        let remedy = format!("while no machine runs: modprobe -r {module}, then modprobe {module} {parameter}={value}");
+        return Err(Missing { what, remedy });
+    }
+    let what = format!("mmu = {word} is not available here: neither kvm_intel nor kvm_amd is loaded");
+    Err(Missing { what, remedy: "run it on a machine whose KVM is one of them".to_owned() })
+}
+
+fn disks(disks: &Disks) -> Result<(), Missing> {
+    for path in &disks.paths {
+        let name = path.display();
+        let meta = fs::metadata(path).map_err(|why| Missing {
+            what: format!("the guest's disk {name} cannot be used: {why}"),
+            remedy: "make the file first, such as with truncate".to_owned(),
+        })?;
+        if meta.file_type().is_block_device() && !disks.block_devices {
+            let what = format!("the guest's disk {name} is a block device, whose content the guest may destroy");
+            return Err(Missing { what, remedy: "write block_devices = true if that is meant".to_owned() });
+        }
+        if !meta.file_type().is_block_device() && !meta.is_file() {
+            let what = format!("the guest's disk {name} is neither a file nor a block device");
+            return Err(Missing { what, remedy: "give one of the two".to_owned() });
+        }
+    }
+    if disks.aio == "native" && !["none", "directsync"].contains(&cache(disks)) {
+        let what = format!("disk_aio = native does not go with disk_cache = {}", cache(disks));
+        return Err(Missing { what, remedy: "write disk_cache = \"none\" or \"directsync\"".to_owned() });
+    }
+    Ok(())
+}
+
+fn cache(disks: &Disks) -> &str {
+    if disks.cache.is_empty() { "none" } else { &disks.cache }
+}
+
+/// Modules of Debian's kernel that the settings need in the guest.
+pub fn drivers(settings: &Settings) -> Vec<String> {
+    let mut names = Vec::new();
+    if !settings.disks.paths.is_empty() {
+        names.extend(["virtio_pci", "virtio_blk"]);
+    }
+    if settings.net != Net::None {
+        names.extend(["virtio_pci", "virtio_net"]);
+    }
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// Processors, memory, disks and network.
+pub fn tell(settings: &Settings, command: &mut Command) -> Result<(), Missing> {
+    let [sockets, cores, threads] = settings.topology.of(settings.vcpus)?;
+    command.arg("-smp").arg(format!("{},sockets={sockets},cores={cores},threads={threads}", settings.vcpus));
+    let megabytes = settings.memory_bytes.div_ceil(1 << 20);
+    command.arg("-m").arg(format!("{megabytes}M"));
+    memory(settings, megabytes, command);
+    if settings.backing == Backing::Small {
+        // SAFETY: prctl with numbers alone is async-signal-safe and changes the child only.
+        unsafe { command.pre_exec(|| without_huge_pages()) };
+    }
+    for (place, path) in settings.disks.paths.iter().enumerate() {
+        let aio = if settings.disks.aio.is_empty() { "threads" } else { &settings.disks.aio };
+        let cache = cache(&settings.disks);
+        let mut drive =
+            std::ffi::OsString::from(format!("if=none,format=raw,id=disk{place},cache={cache},aio={aio},file="));
+        // QEMU takes two commas for one.
+        drive.push(path.to_string_lossy().replace(',', ",,"));
+        command.arg("-drive").arg(drive);
+        command.arg("-device").arg(format!("virtio-blk-pci,drive=disk{place}"));
+    }
+    network(settings, command);
+    Ok(())
+}
+
+fn memory(settings: &Settings, megabytes: u64, command: &mut Command) {
+    let kind = match settings.backing {
+        Backing::AsIs if !settings.guest_numa => return,
+        Backing::AsIs | Backing::Small => "memory-backend-ram,prealloc=off",
+        Backing::Huge => "memory-backend-ram,prealloc=on",
+        Backing::Reserved => "memory-backend-memfd,hugetlb=on,hugetlbsize=2M,prealloc=on",
+    };
+    let nodes = if settings.guest_numa { host_nodes(Path::new("/sys/devices/system/node")) } else { Vec::new() };
+    if nodes.len() <= 1 && !settings.guest_numa {
+        command.arg("-object").arg(format!("{kind},id=memory0,size={megabytes}M"));
+        command.args(["-machine", "memory-backend=memory0"]);
+        return;
+    }
+    let count = nodes.len().max(1) as u64;
+    let mut first = 0;
+    for (place, node) in nodes.iter().enumerate() {
+        let (at, share) = (place as u64, megabytes / count);
+        let size = if at == 0 { share + megabytes % count } else { share };
+        let object = format!("{kind},id=memory{place},size={size}M,host-nodes={node},policy=bind");
+        command.arg("-object").arg(object);
+        let next = settings.vcpus * (place + 1) / nodes.len();
+        let mut numa = format!("node,nodeid={place},memdev=memory{place}");
+        if next > first {
+            numa.push_str(&format!(",cpus={first}-{}", next - 1));
+        }
+        command.arg("-numa").arg(numa);
+        first = next;
+    }
+}
+
+/// The numbers of this machine's NUMA nodes that have memory.
+fn host_nodes(folder: &Path) -> Vec<usize> {
+    let text = fs::read_to_string(folder.join("has_memory")).unwrap_or_else(|_| "0".to_owned());
+    let mut nodes = Vec::new();
+    for span in text.trim().split(',') {
+        let (first, last) = span.split_once('-').unwrap_or((span, span));
+        if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) {
+            nodes.extend(first..=last);
+        }
+    }
+    nodes
+}
+
+fn network(settings: &Settings, command: &mut Command) {
+    let netdev = match &settings.net {
+        Net::None => return,
+        Net::User(forwards) => {
+            let forward = |(host, guest): &(u16, u16)| format!(",hostfwd=tcp:127.0.0.1:{host}-:{guest}");
+            format!("user,id=net0{}", forwards.iter().map(forward).collect::<String>())
+        }
+        Net::Tap { device, vhost } => {
+            let vhost = if *vhost { "on" } else { "off" };
+            format!("tap,id=net0,ifname={device},script=no,downscript=no,vhost={vhost}")
+        }
+    };
+    command.arg("-netdev").arg(netdev);
+    let mut device = "virtio-net-pci,netdev=net0,romfile=".to_owned();
+    if !settings.offloads {
+        for word in
+            ["csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ufo", "host_tso4", "host_tso6", "host_ufo"]
+        {
+            device.push_str(&format!(",{word}=off"));
+        }
+    }
+    command.arg("-device").arg(device);
+}
+
+fn without_huge_pages() -> std::io::Result<()> {
+    // SAFETY: PR_SET_THP_DISABLE takes numbers alone.
+    let rc = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+    if rc == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// Says when QEMU's memory is not made of what was asked for, by the kernel's own count.
+pub fn backing_is(asked: Backing, memory_bytes: u64, pid: u32) -> Result<(), String> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let field = |name: &str| -> u64 {
+        let line = rollup.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let number = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+        number.unwrap_or(0) * 1024
+    };
+    let huge = field("AnonHugePages");
+    match asked {
+        Backing::Small if huge > 0 => Err(format!("{} MiB of the guest's memory are in huge pages", huge >> 20)),
+        Backing::Huge if huge < memory_bytes / 10 * 9 => {
+            Err(format!("only {} of the guest's {} MiB are in huge pages", huge >> 20, memory_bytes >> 20))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topology_gives_the_processors_or_says_why_not() {
+        let of = |sockets, cores, threads, vcpus| Topology { sockets, cores, threads }.of(vcpus);
+        assert_eq!(of(None, None, None, 6), Ok([1, 6, 1]));
+        assert_eq!(of(Some(2), None, Some(2), 8), Ok([2, 2, 2]));
+        assert_eq!(of(None, Some(2), None, 6), Ok([3, 2, 1]));
+        let why = of(Some(2), Some(2), None, 6).expect_err("they are four").to_string();
+        assert!(why.starts_with("2 sockets of 2 cores of 1 threads are not 6 vCPUs; let"), "{why}");
+        assert!(of(Some(4), None, None, 6).is_err());
+    }
+
+    #[test]
+    fn the_mmu_is_what_the_module_does() {
+        let folder = std::env::temp_dir().join(format!("baremark-mmu-{}", std::process::id()));
+        let why = mmu(Mmu::Shadow, &folder).expect_err("no module").to_string();
+        assert!(
+            why.starts_with("mmu = shadow is not available here: neither kvm_intel nor kvm_amd is loaded"),
+            "{why}"
+        );
+        let parameters = folder.join("kvm_amd/parameters");
+        fs::create_dir_all(&parameters).expect("it can be made");
+        fs::write(parameters.join("npt"), "Y\n").expect("it can be written");
+        assert_eq!(mmu(Mmu::Nested, &folder), Ok(()));
+        let why = mmu(Mmu::Shadow, &folder).expect_err("it is nested").to_string();
+        assert!(why.contains("its parameter npt is Y; while no machine runs: modprobe -r kvm_amd"), "{why}");
+        fs::remove_dir_all(folder).expect("it is ours");
+    }
+}

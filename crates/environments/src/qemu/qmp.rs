@@ -1,0 +1,109 @@
+//! QEMU's own account of a guest, over its machine protocol (QMP) on a pair of sockets that nobody else can reach.
+
+use serde_json::{Value, json};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+/// How long QEMU may take to answer.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The lab's end.
+pub struct Qmp {
+    from: BufReader<UnixStream>,
+    to: UnixStream,
+    /// QEMU's end, until it has it.
+    theirs: Option<UnixStream>,
+}
+
+impl Qmp {
+    /// Gives `command` the other end.
+    pub fn attach(command: &mut Command) -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_read_timeout(Some(LIMIT))?;
+        ours.set_write_timeout(Some(LIMIT))?;
+        let number = theirs.as_raw_fd();
+        command.arg("-chardev").arg(format!("socket,id=qmp,fd={number}"));
+        command.args(["-mon", "chardev=qmp,mode=control"]);
+        // SAFETY: fcntl on a number is async-signal-safe; the descriptor is open in the child, whose copy alone it changes.
+        unsafe { command.pre_exec(move || let_through(number)) };
+        Ok(Qmp { from: BufReader::new(ours.try_clone()?), to: ours, theirs: Some(theirs) })
+    }
+
+    /// Begins to talk, once QEMU runs.
+    pub fn greet(&mut self) -> io::Result<()> {
+        // Without a copy of QEMU's end of our own we hear when QEMU ends.
+        self.theirs = None;
+        self.line()?;
+        self.ask("qmp_capabilities").map(drop)
+    }
+
+    /// The threads of the virtual processors, in order.
+    pub fn vcpu_threads(&mut self) -> io::Result<Vec<libc::pid_t>> {
+        let answer = self.ask("query-cpus-fast")?;
+        let thread = |cpu: &Value| {
+            let place = cpu["cpu-index"].as_u64()?;
+            Some((place, libc::pid_t::try_from(cpu["thread-id"].as_i64()?).ok()?))
+        };
+        let mut threads: Vec<_> = answer.as_array().into_iter().flatten().filter_map(thread).collect();
+        threads.sort_unstable();
+        Ok(threads.into_iter().map(|(_, thread)| thread).collect())
+    }
+
+    /// Whether KVM runs the guest.
+    pub fn kvm(&mut self) -> io::Result<bool> {
+        Ok(self.ask("query-kvm")?["enabled"] == true)
+    }
+
+    fn ask(&mut self, what: &str) -> io::Result<Value> {
+        writeln!(self.to, "{}", json!({ "execute": what }))?;
+        loop {
+            let mut line = self.line()?;
+            if let Some(answer) = line.get_mut("return") {
+                return Ok(answer.take());
+            }
+            if let Some(error) = line.get("error") {
+                return Err(io::Error::other(format!("QEMU refused {what}: {}", error["desc"])));
+            }
+            // Anything else is an event.
+        }
+    }
+
+    fn line(&mut self) -> io::Result<Value> {
+        let mut line = String::new();
+        if self.from.read_line(&mut line)? == 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "QEMU closed its machine protocol"));
+        }
+        serde_json::from_str(&line).map_err(io::Error::other)
+    }
+}
+
+fn let_through(descriptor: RawFd) -> io::Result<()> {
+    // SAFETY: F_SETFD takes numbers alone.
+    let rc = unsafe { libc::fcntl(descriptor, libc::F_SETFD, 0) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets a thread run on one CPU alone, and reads back that it does.
+pub fn pin(thread: libc::pid_t, cpu: usize) -> io::Result<()> {
+    // SAFETY: a cpu_set_t is plain bits; all zeros is a valid, empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    if cpu >= 8 * size_of::<libc::cpu_set_t>() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU has the number {cpu}")));
+    }
+    // SAFETY: CPU_SET writes the bit `cpu`, checked above to be inside `set`.
+    unsafe { libc::CPU_SET(cpu, &mut set) };
+    // SAFETY: `set` is a cpu_set_t of the size that is passed, and lives through the call.
+    if unsafe { libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &raw const set) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status"))?;
+    let may = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default().trim();
+    if may == cpu.to_string() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("thread {thread} was pinned to CPU {cpu} and may run on {may}")))
+}

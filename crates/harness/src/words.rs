@@ -1,0 +1,238 @@
+//! The result of a run in words and tables, for a terminal.
+
+use crate::document::{ApplicationRow, Document, LoadRow};
+use baremark_load::latency::Summary;
+use baremark_model::maximum::{self, Ended};
+use baremark_model::units::Nanos;
+use std::fmt::Write as _;
+
+/// The whole result.
+#[must_use]
+pub fn describe(document: &Document) -> String {
+    let mut text = String::new();
+    for why in &document.void {
+        let _ = writeln!(text, "VOID: {why}");
+    }
+    let _ = writeln!(text, "{}", headline(document));
+    for row in &document.applications {
+        let _ = write!(text, "\n{}", application(row, document.applications.len() > 1));
+    }
+    for remark in &document.remarks {
+        let _ = writeln!(text, "  - {remark}");
+    }
+    let _ = writeln!(text, "\nseed {}, {} CPUs, {:.0} s in all", document.seed, document.cpus, document.elapsed_s);
+    text
+}
+
+/// The answer in one line.
+#[must_use]
+pub fn headline(document: &Document) -> String {
+    let title = &document.title;
+    if let Some(users) = &document.users {
+        let interval = match (users.low, users.high) {
+            (Some(low), Some(high)) => {
+                format!(" ({:.0} to {:.0} at {:.0} %)", low.max(0.0), high, 100.0 * users.confidence)
+            }
+            _ => " (no interval yet)".to_owned(),
+        };
+        let basis = if users.basis == "fresh-trials" {
+            "over fresh trials"
+        } else {
+            "within one search: fresh trials are not in it"
+        };
+        return format!("{title}: at most {:.0} users keep the limits{interval}, {basis}", users.most);
+    }
+    let searches: Vec<&maximum::Document> =
+        document.applications.iter().filter_map(|row| row.search.as_ref()).collect();
+    if let Some(search) = searches.first() {
+        let highest = search.knee.iter().map(|row| row.level).fold(0.0, f64::max);
+        let lowest = search.knee.iter().map(|row| row.level).fold(f64::INFINITY, f64::min);
+        return match search.ended {
+            Ended::PassesAll => {
+                format!("{title}: at least {highest:.0} users keep every limit; the search went no higher")
+            }
+            Ended::FailsAll => format!("{title}: not even {lowest:.0} users keep every limit"),
+            Ended::Insufficient => {
+                format!("{title}: undecided: windows have too few samples for the limits; ask for longer ones")
+            }
+            Ended::Interrupted => format!("{title}: interrupted before the most users were known"),
+            Ended::Found | Ended::Broken => format!("{title}: broken off before the most users were known"),
+        };
+    }
+    let loads: Vec<&LoadRow> = document.applications.iter().filter_map(|row| row.load.as_ref()).collect();
+    let users: f64 = loads.iter().map(|load| load.users).sum();
+    let kept = loads.iter().all(|load| load.kept);
+    format!("{title}: {users:.0} users {} every limit", if kept { "keep" } else { "DO NOT keep" })
+}
+
+fn application(row: &ApplicationRow, named: bool) -> String {
+    let mut text = String::new();
+    let tiers: Vec<String> = row
+        .tiers
+        .iter()
+        .map(|(tier, plan)| format!("{} {} {} on {}", plan.count, plan.service, tier, plan.on))
+        .collect();
+    let name = if named { format!("{}: ", row.name) } else { String::new() };
+    let _ = writeln!(
+        text,
+        "{name}{}; database {}, bus {}, data for {} users; a user's cycle is {} s",
+        tiers.join(", "),
+        row.database,
+        row.bus,
+        row.max_users,
+        row.cycle_s
+    );
+    if let Some(settings) = row.tiers.get("database") {
+        let durable: Vec<String> = ["fsync", "commit", "full_page_writes", "doublewrite"]
+            .iter()
+            .filter_map(|key| Some(format!("{key} = {}", settings.settings.get(*key)?)))
+            .collect();
+        let _ = writeln!(text, "durability: {}", durable.join(", "));
+    } else if let Some(app) = row.tiers.get("app") {
+        let _ = writeln!(text, "durability: {}", app.settings.get("durable").map_or("unknown", String::as_str));
+    }
+    if let Some(search) = &row.search {
+        knee(&mut text, search);
+    }
+    if let Some(load) = &row.load {
+        loaded(&mut text, load);
+    }
+    if let Some(invariants) = &row.invariants {
+        let said =
+            if invariants.held { "hold: no bid lost, nothing sold twice, the money adds up" } else { "ARE VIOLATED" };
+        let _ = writeln!(text, "invariants {said}");
+    }
+    let _ =
+        writeln!(text, "\n{:<14} {:<10} {:>9} {:>12} {:>10}", "instance", "service", "CPU s", "memory", "processes");
+    for one in &row.instances {
+        let memory = format!("{:.0} MiB", one.resident_bytes as f64 / f64::from(1 << 20));
+        let _ = writeln!(
+            text,
+            "{:<14} {:<10} {:>9.2} {memory:>12} {:>10}",
+            one.name, one.service, one.cpu_s, one.processes
+        );
+    }
+    text
+}
+
+fn knee(text: &mut String, search: &maximum::Document) {
+    let _ = writeln!(
+        text,
+        "\n{:>8} {:>8} {:>12} {:>12} {:>10} {:>10} {:>10}  CPUs used",
+        "users", "windows", "says", "ops/s", "failed", "p50", "p99"
+    );
+    for row in &search.knee {
+        let used: Vec<String> = row
+            .utilization
+            .iter()
+            .map(|(name, used)| format!("{} {used:.2}", name.trim_end_matches(".cpus")))
+            .collect();
+        let _ = writeln!(
+            text,
+            "{:>8.0} {:>8} {:>12} {:>12.0} {:>9.2}% {:>10} {:>10}  {}",
+            row.level,
+            row.windows,
+            row.verdict,
+            row.achieved_per_s,
+            100.0 * row.failed_share,
+            time(row.p50_ns),
+            time(row.p99_ns),
+            used.join(", ")
+        );
+    }
+    for limiting in &search.limited_by {
+        let _ = writeln!(text, "  limited by {} in {:.0} % of failed visits", limiting.what, 100.0 * limiting.share);
+    }
+    if search.generator_was_the_limit {
+        let _ = writeln!(text, "  THE GENERATOR WAS THE LIMIT at times: the maximum is at least what is given");
+    }
+}
+
+fn loaded(text: &mut String, load: &LoadRow) {
+    let _ = writeln!(
+        text,
+        "\n{:.0} users for {:.0} s: {:.0} operations/s; limits {}",
+        load.users,
+        load.elapsed_s,
+        load.operations_per_s,
+        if load.kept { "kept" } else { "BROKEN" }
+    );
+    for broken in &load.broken {
+        let _ = writeln!(text, "  broken: {broken}");
+    }
+    let _ = writeln!(
+        text,
+        "{:<20} {:>9} {:>7} {:>7} {:>10} {:>10} {:>10} {:>10}",
+        "operation", "done", "failed", "mix", "p50", "p95", "p99", "limit"
+    );
+    for row in load.operations.iter().filter(|row| row.succeeded + row.failed > 0) {
+        let summary = row.corrected.as_ref().or(row.raw.as_ref());
+        let at = |pick: fn(&Summary) -> Option<u64>| time(summary.and_then(pick));
+        let _ = writeln!(
+            text,
+            "{:<20} {:>9} {:>7} {:>6.2}% {:>10} {:>10} {:>10} {:>10}",
+            row.name,
+            row.succeeded,
+            row.failed,
+            100.0 * row.mix_share.unwrap_or(0.0),
+            at(|all| all.p50_ns),
+            at(|all| all.p95_ns),
+            at(|all| all.p99_ns),
+            time(row.limit_ns)
+        );
+    }
+    if let Some(delay) = &load.propagation {
+        let share = load
+            .propagation_within_limit_share
+            .map_or(String::new(), |share| format!(", {:.2} % within the limit", 100.0 * share));
+        let _ = writeln!(
+            text,
+            "bids seen by attendees: {}, p50 {}, p99 {}{share}",
+            delay.samples,
+            time(delay.p50_ns),
+            time(delay.p99_ns)
+        );
+    }
+    for (kind, count) in &load.failures {
+        let _ = writeln!(text, "failed: {count} {kind}");
+    }
+    for example in &load.failure_examples {
+        let _ = writeln!(text, "  such as at {example}");
+    }
+    let used: Vec<String> =
+        load.cpus_used.iter().map(|(name, used)| format!("{} {used:.2}", name.trim_end_matches(".cpus"))).collect();
+    let _ = writeln!(text, "CPUs used: {}; generator {:.2}", used.join(", "), load.generator_cpus_used);
+    if let Some(rate) = load.operations_per_app_cpu_second {
+        let _ = writeln!(text, "{rate:.0} operations for each CPU-second of the app tier");
+    }
+    if let Some(elastic) = &load.elasticity {
+        let _ = writeln!(
+            text,
+            "elasticity: {} adaptations, {} failed operations in all",
+            elastic.adaptations.len(),
+            elastic.failed_operations
+        );
+        for change in &elastic.adaptations {
+            let _ = writeln!(
+                text,
+                "  at {:.1} s {} {} -> {} in {:.2} s",
+                change.at_s, change.tier, change.from, change.to, change.took_s
+            );
+        }
+        for (tier, metrics) in &elastic.metrics {
+            let _ = writeln!(
+                text,
+                "  {tier}: under-provisioned by {:.3} servers for {:.1} % of the time, over-provisioned by {:.3} for {:.1} %, jitter {:+.2}/min",
+                metrics.accuracy_under,
+                100.0 * metrics.timeshare_under,
+                metrics.accuracy_over,
+                100.0 * metrics.timeshare_over,
+                metrics.jitter_per_min
+            );
+        }
+    }
+}
+
+pub(crate) fn time(ns: Option<u64>) -> String {
+    ns.map_or("-".to_owned(), |ns| format!("{:.2}", Nanos(ns)))
+}

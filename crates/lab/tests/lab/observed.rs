@@ -1,0 +1,143 @@
+//! What a document says of what was observed.
+
+use crate::conduct::WORKLOAD;
+use crate::played::{Answer, Memory, Played, conduct, plan, run};
+use baremark_lab::analysis::document;
+use baremark_model::document::Document;
+use baremark_model::imported::{Imported, ImportedSeries};
+use baremark_model::observation::{ArmValues, Cost, Observation, ObservedRow, Series, THIS_MACHINE, Values};
+use baremark_model::observer::Absence;
+use baremark_model::plan::Plan;
+use std::sync::atomic::AtomicBool;
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+fn values(switches: f64) -> Values {
+    [("kernel.context_switches", switches), ("disk.reads", 10.0), ("disk.reads:vda", 10.0), ("disk.writes", 0.0)]
+        .map(|(key, value)| (key.to_owned(), value))
+        .into()
+}
+
+fn observation(place: &str, began: u64, arms: Vec<ArmValues>) -> Observation {
+    Observation {
+        place: place.to_owned(),
+        began_unix_ns: began,
+        seconds: 4.0,
+        whole: values(400.0),
+        arms,
+        cost: Cost { readings: 10, cpu_ns: 2_000_000 },
+        absent: vec![Absence::new("kvm", "there is no KVM here")],
+        ..Observation::default()
+    }
+}
+
+fn arm(arm: usize, seconds: f64, switches: f64) -> ArmValues {
+    ArmValues { arm, seconds, phases: 2, values: values(switches) }
+}
+
+/// A run of `plan`, every trial of which was observed as `seen` says of its number.
+fn observed(plan: &Plan, seen: impl Fn(u64, &mut Vec<Observation>)) -> (Memory, Document) {
+    let mut memory = Memory::default();
+    let played = || Played::new(|spec| Answer::Values(vec![1.0; spec.arms.len()]));
+    let places = plan.cells.iter().map(|&cell| (plan.environment_of(cell), played())).collect();
+    conduct(plan, places, &mut memory, &NEVER).0.unwrap();
+    for trial in &mut memory.trials {
+        let observations = &mut trial.result.as_mut().unwrap().observations;
+        observations.clear();
+        seen(trial.place, observations);
+    }
+    let document = document(&run(plan, &memory), &[&WORKLOAD]);
+    (memory, document)
+}
+
+fn rows<'d>(document: &'d Document, environment: Option<&str>, quantity: &str) -> Vec<&'d ObservedRow> {
+    let all = &document.observed.as_ref().unwrap().rows;
+    let wanted = |row: &&ObservedRow| {
+        row.treatment.get("environment").map(String::as_str) == environment && row.quantity == quantity
+    };
+    all.iter().filter(wanted).collect()
+}
+
+#[test]
+fn arms_that_share_a_process_have_totals_of_their_own() {
+    let seen = |place: u64, all: &mut Vec<Observation>| {
+        let arms = vec![arm(0, 1.0, 100.0), arm(1, 0.5, 200.0 + place as f64)];
+        all.push(observation(THIS_MACHINE, place * 5_000_000_000, arms));
+    };
+    let (memory, document) = observed(&plan("microvm"), seen);
+    let [native] = rows(&document, Some("native"), "kernel.context_switches")[..] else { panic!("one row") };
+    assert_eq!((native.value, native.unit.as_str(), native.n), (100.0, "1/s", memory.trials.len()));
+    let [machine] = rows(&document, Some("microvm"), "kernel.context_switches")[..] else { panic!("one row") };
+    assert!(machine.value > 400.0 && machine.lo.unwrap() < machine.value && machine.value < machine.hi.unwrap());
+    let [whole] = rows(&document, None, "kernel.context_switches")[..] else { panic!("one row") };
+    assert_eq!(whole.value, 100.0, "400 in 4 s, both arms together");
+    let disks: Vec<&str> =
+        rows(&document, Some("native"), "disk.iops").iter().map(|row| row.instance.as_str()).collect();
+    assert_eq!(disks, ["", "vda"]);
+    let observed = document.observed.as_ref().unwrap();
+    assert!(observed.notes.iter().any(|note| note.contains("take turns in one process")), "{:?}", observed.notes);
+    let absent: Vec<&str> = observed.absent.iter().map(|absent| absent.place.as_str()).collect();
+    assert_eq!(absent, ["microvm", THIS_MACHINE], "each once, a microVM without a guest OS among them");
+    assert_eq!(observed.cost[0].share, 0.0005);
+    let line = observed.series.iter().find(|series| series.quantity == "kernel.context_switches").unwrap();
+    assert_eq!(line.points.len(), memory.trials.len(), "a trial shorter than an interval is one point");
+}
+
+#[test]
+fn a_place_elsewhere_and_this_machine_stand_side_by_side() {
+    let seen = |_: u64, all: &mut Vec<Observation>| {
+        all.push(observation("qemu", 0, vec![arm(0, 2.0, 50.0)]));
+        all.push(observation(THIS_MACHINE, 0, Vec::new()));
+    };
+    let (_, document) = observed(&plan("qemu"), seen);
+    let found = rows(&document, Some("qemu"), "kernel.context_switches");
+    let found: Vec<(&str, f64)> = found.iter().map(|row| (row.place.as_str(), row.value)).collect();
+    assert_eq!(found, [("qemu", 25.0), (THIS_MACHINE, 100.0)]);
+}
+
+#[test]
+fn a_long_series_is_thinned_and_its_holes_stay() {
+    let seen = |place: u64, all: &mut Vec<Observation>| {
+        let mut long = observation(THIS_MACHINE, place * 2_000_000_000_000, Vec::new());
+        let points = 1500_u32;
+        let rate = |point: u32| (point != 3).then_some(7.0);
+        long.series = Series {
+            interval_ns: 2_000_000_000,
+            at_s: (0..points).map(f64::from).collect(),
+            values: [("kernel.context_switches".to_owned(), (0..points).map(rate).collect())].into(),
+        };
+        all.push(long);
+    };
+    let (_, document) = observed(&plan("microvm"), seen);
+    let observed = document.observed.unwrap();
+    let line = &observed.series[0];
+    assert!(line.points.len() <= 1000 && line.points.iter().all(|[_, value]| (*value - 7.0).abs() < 1e-9));
+    assert!(observed.notes.iter().any(|note| note.contains("neighbouring points")), "{:?}", observed.notes);
+}
+
+#[test]
+fn a_run_that_was_not_observed_says_nothing_and_an_import_is_enough_to_say_something() {
+    let plan = plan("microvm");
+    let (memory, document_without) = observed(&plan, |_, _| {});
+    assert_eq!(document_without.observed, None);
+    let mut with = run(&plan, &memory);
+    let started = with.started.0;
+    let series = ImportedSeries {
+        quantity: "cpu.utilization".to_owned(),
+        unit: "%".to_owned(),
+        n: 2,
+        points: vec![[-10.0, 1.0], [1.0, 40.0], [2.0, 42.0]],
+        ..ImportedSeries::default()
+    };
+    with.ended = Some(baremark_model::units::UnixTime(started + 60_000_000_000));
+    with.imported.push(Imported {
+        program: "esxtop".to_owned(),
+        host: "esx1".to_owned(),
+        began_unix_ns: started,
+        series: vec![series],
+        ..Imported::default()
+    });
+    let document = document(&with, &[&WORKLOAD]);
+    let [row] = rows(&document, None, "cpu.utilization")[..] else { panic!("one row") };
+    assert_eq!((row.place.as_str(), row.value, row.n, row.lo), ("esxtop esx1", 41.0, 2, None), "within the run alone");
+}

@@ -1,0 +1,383 @@
+//! The places of every study: environments, and what `[environments.NAME]` may set about each.
+
+use super::{HOUR, SECOND};
+use crate::descriptor::{Default, Kind, Knob};
+
+/// Where a study's work can run, and what can be set about it in `[environments.NAME]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// Its name as a level of the factor `environment`.
+    pub name: &'static str,
+    /// One sentence for people.
+    pub help: &'static str,
+    /// Whether its arms run in an agent on this machine itself, so that two of them can be interleaved in one process.
+    pub on_this_machine: bool,
+    /// What can be set.
+    pub settings: &'static [Knob],
+}
+
+/// All places.
+pub const PLACES: &[Place] = &[
+    Place { name: "native", help: "this machine itself", on_this_machine: true, settings: &[] },
+    Place {
+        name: "microvm",
+        help: "this machine, inside a virtual machine that shares the agent's memory: the CPU and MMU part alone",
+        on_this_machine: true,
+        settings: &[],
+    },
+    Place {
+        name: "null",
+        help: "nowhere: nothing is run, which shows our own floor",
+        on_this_machine: true,
+        settings: &[],
+    },
+    Place {
+        name: "container",
+        help: "a container (podman) made of this program alone",
+        on_this_machine: false,
+        settings: CONTAINER,
+    },
+    Place {
+        name: "qemu",
+        help: "a Linux guest with this program as its first process",
+        on_this_machine: false,
+        settings: QEMU,
+    },
+    Place { name: "ssh", help: "another machine, reached by ssh", on_this_machine: false, settings: SSH },
+    Place {
+        name: "slurm",
+        help: "a job of a Slurm cluster, by srun or sbatch",
+        on_this_machine: false,
+        settings: SLURM,
+    },
+    Place { name: "mpi", help: "a process that Open MPI has launched", on_this_machine: false, settings: MPI },
+];
+
+/// The names of [`PLACES`].
+pub const ENVIRONMENTS: &[&str] = &["native", "microvm", "null", "container", "qemu", "ssh", "slurm", "mpi"];
+
+const CONTAINER: &[Knob] = &[
+    Knob {
+        key: "memory",
+        kind: Kind::Size { min: 16 << 20, max: 1 << 46 },
+        default: Default::Derived("no limit"),
+        help: "the most memory that the container may use",
+    },
+    Knob {
+        key: "network",
+        kind: Kind::Choice(&["none", "host", "bridge"]),
+        default: Default::Typed("none"),
+        help: "the network that the container sees",
+    },
+    Knob {
+        key: "seccomp",
+        kind: Kind::Choice(&["on", "off"]),
+        default: Default::Typed("on"),
+        help: "whether the engine filters the container's system calls",
+    },
+    Knob {
+        key: "engine",
+        kind: Kind::Choice(&["podman", "docker"]),
+        default: Default::Typed("podman"),
+        help: "the program that makes containers",
+    },
+    Knob {
+        key: "image",
+        kind: Kind::Text,
+        default: Default::Derived("nothing but this program"),
+        help: "the image of which the container is made; the engine fetches it when it is not there",
+    },
+    Knob {
+        key: "rootfs",
+        kind: Kind::Text,
+        default: Default::Derived("nothing but this program"),
+        help: "the folder that is the root of its files, instead of an image; podman alone",
+    },
+    Knob {
+        key: "cpus",
+        kind: Kind::Words,
+        default: Default::Derived("all"),
+        help: "the numbers of the CPUs that the container may use",
+    },
+    FRESH,
+];
+
+const QEMU: &[Knob] = &[
+    Knob {
+        key: "vcpus",
+        kind: Kind::Count { min: 1, max: 4096 },
+        default: Default::Derived("one for each CPU that the process may use"),
+        help: "virtual processors of the guest",
+    },
+    Knob {
+        key: "memory",
+        kind: Kind::Size { min: 128 << 20, max: 1 << 46 },
+        default: Default::Typed("2 GiB"),
+        help: "memory of the guest",
+    },
+    Knob {
+        key: "accel",
+        kind: Kind::Choice(&["auto", "kvm", "tcg"]),
+        default: Default::Typed("auto"),
+        help: "auto takes kvm where a test boot succeeds in time, else tcg, which emulates and never gives a verdict",
+    },
+    Knob {
+        key: "kernel",
+        kind: Kind::Text,
+        default: Default::Derived("this machine's own, under /boot"),
+        help: "the guest's kernel: a bzImage, or a folder that scripts/fetch-kernel has filled",
+    },
+    Knob {
+        key: "sockets",
+        kind: Kind::Count { min: 1, max: 256 },
+        default: Default::Derived("one"),
+        help: "sockets that the guest sees; with cores and threads it must give vcpus",
+    },
+    Knob {
+        key: "cores",
+        kind: Kind::Count { min: 1, max: 4096 },
+        default: Default::Derived("vcpus"),
+        help: "cores in each socket",
+    },
+    Knob {
+        key: "threads",
+        kind: Kind::Count { min: 1, max: 8 },
+        default: Default::Derived("one"),
+        help: "hardware threads of each core",
+    },
+    Knob {
+        key: "guest_numa",
+        kind: Kind::Choice(&["hidden", "exposed"]),
+        default: Default::Typed("hidden"),
+        help: "exposed gives the guest this machine's NUMA nodes, each with memory of its own node",
+    },
+    Knob {
+        key: "cpu_model",
+        kind: Kind::Text,
+        default: Default::Derived("host with kvm, max when emulated"),
+        help: "the guest's processor, as qemu-system-x86_64 -cpu help lists them",
+    },
+    Knob {
+        key: "backing",
+        kind: Kind::Choice(&["as-is", "4k", "2m", "hugetlb"]),
+        default: Default::Typed("as-is"),
+        help: "what the guest's memory is made of: the kernel's choice, small pages, transparent huge pages, or reserved ones",
+    },
+    Knob {
+        key: "guest_pages",
+        kind: Kind::Choice(&["always", "madvise", "never"]),
+        default: Default::Typed("madvise"),
+        help: "the guest kernel's transparent huge pages",
+    },
+    Knob {
+        key: "mmu",
+        kind: Kind::Choice(&["as-is", "nested", "shadow"]),
+        default: Default::Typed("as-is"),
+        help: "how KVM translates addresses; refused where the loaded module does otherwise",
+    },
+    Knob {
+        key: "pin",
+        kind: Kind::Words,
+        default: Default::Derived("not pinned"),
+        help: "the CPU of each vCPU thread, in order; pinned over QMP and read back",
+    },
+    Knob {
+        key: "disks",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "files or block devices that the guest sees as virtio disks, raw",
+    },
+    Knob {
+        key: "disk_cache",
+        kind: Kind::Choice(&["none", "writeback", "writethrough", "directsync", "unsafe"]),
+        default: Default::Typed("none"),
+        help: "how this machine caches the guest's disks",
+    },
+    Knob {
+        key: "disk_aio",
+        kind: Kind::Choice(&["threads", "native", "io_uring"]),
+        default: Default::Typed("threads"),
+        help: "how QEMU reads and writes them; native needs disk_cache none or directsync",
+    },
+    Knob {
+        key: "block_devices",
+        kind: Kind::Switch,
+        default: Default::Typed("false"),
+        help: "true lets disks be block devices, whose content the guest may destroy",
+    },
+    Knob {
+        key: "net",
+        kind: Kind::Choice(&["none", "user", "tap"]),
+        default: Default::Typed("none"),
+        help: "the guest's network: none, QEMU's own (its address is 10.0.2.15), or a tap of this machine",
+    },
+    Knob {
+        key: "forwards",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "ports of this machine's loopback that lead into a guest with net = user, as HOST:GUEST",
+    },
+    Knob {
+        key: "tap",
+        kind: Kind::Text,
+        default: Default::Derived("none"),
+        help: "the tap device of net = tap, which must be there",
+    },
+    Knob {
+        key: "address",
+        kind: Kind::Text,
+        default: Default::Derived("10.0.2.15/24 with net = user, else none"),
+        help: "the guest's address and prefix length",
+    },
+    Knob {
+        key: "vhost",
+        kind: Kind::Switch,
+        default: Default::Typed("false"),
+        help: "whether this machine's kernel moves the packets of a tap",
+    },
+    Knob {
+        key: "offloads",
+        kind: Kind::Switch,
+        default: Default::Typed("true"),
+        help: "whether checksums and segmentation are left to the device",
+    },
+    Knob {
+        key: "modules",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "modules that the guest's kernel loads, by name; what they need is loaded first",
+    },
+    FRESH,
+];
+
+const SSH: &[Knob] = &[
+    Knob {
+        key: "host",
+        kind: Kind::Text,
+        default: Default::Required,
+        help: "the machine as ssh knows it: a name of its configuration, or user@address",
+    },
+    Knob {
+        key: "port",
+        kind: Kind::Count { min: 1, max: 65_535 },
+        default: Default::Derived("what ssh's configuration says"),
+        help: "the port of its ssh server",
+    },
+    Knob {
+        key: "config",
+        kind: Kind::Text,
+        default: Default::Derived("the user's own"),
+        help: "ssh's configuration file",
+    },
+    Knob {
+        key: "identity",
+        kind: Kind::Text,
+        default: Default::Derived("what ssh's configuration says"),
+        help: "the private key",
+    },
+    FRESH,
+];
+
+const SLURM: &[Knob] = &[
+    Knob {
+        key: "launcher",
+        kind: Kind::Choice(&["srun", "sbatch"]),
+        default: Default::Typed("srun"),
+        help: "srun talks with the job directly, sbatch by files, for clusters that let in batch jobs alone",
+    },
+    Knob {
+        key: "partition",
+        kind: Kind::Text,
+        default: Default::Derived("the cluster's default"),
+        help: "the partition of the job",
+    },
+    Knob {
+        key: "nodes",
+        kind: Kind::Count { min: 1, max: 100_000 },
+        default: Default::Typed("1"),
+        help: "nodes of the job; the agent runs on the first, and what it starts may use all",
+    },
+    Knob {
+        key: "ntasks",
+        kind: Kind::Count { min: 1, max: 10_000_000 },
+        default: Default::Typed("1"),
+        help: "tasks of the job; the agent is the first, and what it starts may use the places of the others",
+    },
+    Knob {
+        key: "cpus",
+        kind: Kind::Count { min: 1, max: 4096 },
+        default: Default::Derived("one for each CPU that the process may use"),
+        help: "CPUs of each task",
+    },
+    Knob {
+        key: "time",
+        kind: Kind::Time { min: 60 * SECOND, max: 8784 * HOUR },
+        default: Default::Derived("the partition's limit"),
+        help: "the job's time limit, rounded up to minutes",
+    },
+    Knob {
+        key: "pending_limit",
+        kind: Kind::Time { min: SECOND, max: 8784 * HOUR },
+        default: Default::Typed("10 min"),
+        help: "how long a job may wait in the queue before it is cancelled and its trial fails",
+    },
+    Knob { key: "start_limit", kind: START_LIMIT, default: Default::Typed("60 s"), help: START_HELP },
+    Knob {
+        key: "folder",
+        kind: Kind::Text,
+        default: Default::Derived("the working directory"),
+        help: "where batch jobs keep their files: a folder that all nodes see",
+    },
+    Knob {
+        key: "config",
+        kind: Kind::Text,
+        default: Default::Derived("what Slurm's commands find"),
+        help: "the cluster's slurm.conf",
+    },
+    Knob {
+        key: "arguments",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "further arguments of srun or sbatch, each handed on as it is",
+    },
+    FRESH,
+];
+
+const START_LIMIT: Kind = Kind::Time { min: SECOND, max: 24 * HOUR };
+const START_HELP: &str = "how long it may take, once it runs, until the agent is there";
+
+const MPI: &[Knob] = &[
+    Knob {
+        key: "np",
+        kind: Kind::Count { min: 1, max: 10_000_000 },
+        default: Default::Typed("1"),
+        help: "processes of the job; the agent is the first, and what it starts may use the slots of the others",
+    },
+    Knob {
+        key: "hostfile",
+        kind: Kind::Text,
+        default: Default::Derived("this machine, or the batch system's"),
+        help: "the hosts and their slots, as mpirun takes them",
+    },
+    Knob { key: "start_limit", kind: START_LIMIT, default: Default::Typed("60 s"), help: START_HELP },
+    Knob {
+        key: "arguments",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "further arguments of mpirun, each handed on as it is",
+    },
+    FRESH,
+];
+
+/// The place of that name.
+#[must_use]
+pub fn place(name: &str) -> Option<&'static Place> {
+    PLACES.iter().find(|place| place.name == name)
+}
+
+const FRESH: Knob = Knob {
+    key: "fresh",
+    kind: Kind::Choice(&["trial", "block", "run"]),
+    default: Default::Typed("trial"),
+    help: "how long one site serves: a new one for each trial, for each block, or one for the whole run",
+};

@@ -1,0 +1,160 @@
+//! What happened around the work, as tables: a short one for every report, and all of it by kind.
+//!
+//! A column is a treatment at a place; a row is one quantity. What was not observed is blank, never 0, and says below why.
+
+use crate::grid::{Cell, Grid, GridRow};
+use crate::number::{self, count, percent};
+use crate::text::clean;
+use crate::treatment::{ENVIRONMENT, Factors};
+use baremark_model::document::Document;
+use baremark_model::observation::{Observed, ObservedRow, THIS_MACHINE};
+use baremark_model::plan::Treatment;
+use baremark_model::view;
+use std::collections::BTreeMap;
+
+/// Columns that a short table has.
+const MOST_SHORT: usize = 4;
+/// Rows of one table; a machine can have thousands of interrupt sources.
+const MOST_ROWS: usize = 200;
+
+/// Kinds of quantities, by what stands before the dot in their key, with the heads of their tables.
+const KINDS: &[(&str, &str)] = &[
+    ("cpu", "Processors"),
+    ("lost", "Lost time"),
+    ("kernel", "Scheduler and interrupts"),
+    ("interrupts", "Interrupts by source"),
+    ("softirqs", "Soft interrupts by kind"),
+    ("tlb", "TLB shootdowns"),
+    ("disk", "Disks"),
+    ("net", "Network"),
+    ("memory", "Memory"),
+    ("vm", "Faults and paging"),
+    ("numa", "NUMA"),
+    ("pressure", "Pressure"),
+    ("counters", "Hardware counters"),
+    ("kvm", "KVM"),
+    ("esxtop", "esxtop"),
+];
+
+/// A treatment at a place.
+type Column<'o> = (&'o Treatment, &'o str);
+
+/// The few quantities of which every report tells; `None` where nothing was observed. Where there are many columns, all arms
+/// are told of together: the others are in the full tables.
+pub(crate) fn short(document: &Document) -> Option<Grid> {
+    let observed = document.observed.as_ref()?;
+    let told = |row: &&ObservedRow| view::find(&row.quantity).is_some_and(|view| view.short) && row.instance.is_empty();
+    let (by_arm, whole): (Vec<_>, Vec<_>) =
+        observed.rows.iter().filter(told).partition(|row| !row.treatment.is_empty());
+    let mut columns: Vec<Column<'_>> = Vec::new();
+    for row in &by_arm {
+        place_in(&mut columns, (&row.treatment, row.place.as_str()));
+    }
+    let many = columns.len() > MOST_SHORT && !whole.is_empty();
+    let rows = if by_arm.is_empty() || many { whole } else { by_arm };
+    let happened = |quantity: &str| rows.iter().any(|row| row.quantity == quantity && row.value != 0.0);
+    let rows: Vec<&ObservedRow> = rows.iter().copied().filter(|row| happened(&row.quantity)).collect();
+    let more = if many { "; --html and --csv=observations tell the arms apart" } else { "" };
+    grid(document, format!("Around the work{more}"), &rows)
+}
+
+/// All that was observed, one table a kind, with the kind's head.
+pub(crate) fn full(document: &Document) -> Vec<(&'static str, Grid)> {
+    let Some(observed) = &document.observed else { return Vec::new() };
+    let of_kind = |kind: &str| -> Vec<&ObservedRow> {
+        let own = |row: &&ObservedRow| row.quantity.split_once('.').is_some_and(|(of, _)| of == kind);
+        observed.rows.iter().filter(own).collect()
+    };
+    KINDS.iter().filter_map(|(kind, head)| Some((*head, grid(document, (*head).to_owned(), &of_kind(kind))?))).collect()
+}
+
+/// What a reader should know of the tables: what was not observed and why, what happened, and what observing cost.
+pub(crate) fn remarks(observed: &Observed) -> Vec<String> {
+    let absent = observed.absent.iter().map(|absent| {
+        let (place, reason) = (clean(&absent.place), clean(&absent.absence.reason));
+        match absent.absence.observer.as_str() {
+            "all" => format!("{place}: nothing is observed: {reason}"),
+            observer => format!("{place}: {} is not observed: {reason}", clean(observer)),
+        }
+    });
+    let notes = observed.notes.iter().map(|note| clean(note));
+    let cost = observed.cost.iter().map(|cost| {
+        format!(
+            "{}: observing took {} of one CPU ({}, {:.0} µs each)",
+            clean(&cost.place),
+            percent(cost.share),
+            count(cost.readings, "reading"),
+            cost.reading_ns / 1e3
+        )
+    });
+    absent.chain(notes).chain(cost).collect()
+}
+
+/// A table of these rows; `None` where there is none.
+fn grid(document: &Document, caption: String, rows: &[&ObservedRow]) -> Option<Grid> {
+    let mut columns: Vec<Column<'_>> = Vec::new();
+    let mut lines: Vec<(&str, &str, &str)> = Vec::new();
+    let mut values: BTreeMap<(usize, usize), &ObservedRow> = BTreeMap::new();
+    for row in rows {
+        let column = (&row.treatment, row.place.as_str());
+        let line = (row.quantity.as_str(), row.instance.as_str(), row.unit.as_str());
+        values.insert((place_in(&mut lines, line), place_in(&mut columns, column)), row);
+    }
+    if lines.is_empty() {
+        return None;
+    }
+    let cell = |line: usize, column: usize| match values.get(&(line, column)) {
+        None => Cell::Blank,
+        Some(row) => Cell::Measured { estimate: number::estimate(row.value, row.lo, row.hi), ratio: None },
+    };
+    let rows = lines.iter().enumerate().take(MOST_ROWS).map(|(line, (quantity, instance, unit))| GridRow {
+        label: label(quantity, instance, unit),
+        cells: (0..columns.len()).map(|column| cell(line, column)).collect(),
+    });
+    let more = lines.len().saturating_sub(MOST_ROWS);
+    let caption = if more > 0 { format!("{caption} (the first {MOST_ROWS} of {} rows)", lines.len()) } else { caption };
+    Some(Grid {
+        caption,
+        columns: columns.iter().map(|column| head(document, *column, &columns)).collect(),
+        rows: rows.collect(),
+        reasons: Vec::new(),
+    })
+}
+
+fn place_in<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
+    all.iter().position(|other| *other == one).unwrap_or_else(|| {
+        all.push(one);
+        all.len() - 1
+    })
+}
+
+/// The treatment, and the place where it does not go without saying.
+fn head(document: &Document, (treatment, place): Column<'_>, all: &[Column<'_>]) -> String {
+    let name = match treatment.is_empty() {
+        true => "all arms".to_owned(),
+        false => Factors::of(&document.run).name(treatment),
+    };
+    let environment = treatment.get(ENVIRONMENT).map_or("native", String::as_str);
+    let here = place == THIS_MACHINE && ["native", "microvm", "null"].contains(&environment);
+    let several = all.iter().any(|(_, other)| *other != place);
+    match (several, place == environment) {
+        (false, _) => name,
+        (true, true) => format!("{name}, inside"),
+        (true, false) if here && !treatment.is_empty() => name,
+        (true, false) => format!("{name}, {}", clean(place)),
+    }
+}
+
+/// `disk IOPS of vda (1/s)`.
+pub(crate) fn label(quantity: &str, instance: &str, unit: &str) -> String {
+    let what = view::find(quantity)
+        .map_or_else(|| clean(quantity.strip_prefix("esxtop.").unwrap_or(quantity)), |view| view.label.to_owned());
+    let of = match (instance, quantity.split_once('.').map(|(kind, _)| kind)) {
+        ("", _) => String::new(),
+        (instance, Some("cpu")) => format!(" of CPU {}", clean(instance)),
+        (instance, Some("numa")) => format!(" of node {}", clean(instance)),
+        (instance, _) => format!(" of {}", clean(instance)),
+    };
+    let unit = if unit.is_empty() { String::new() } else { format!(" ({})", clean(unit)) };
+    format!("{what}{of}{unit}")
+}

@@ -1,0 +1,174 @@
+//! The two tables with which a published OLTP study (Order-Entry, a 64-vCPU virtual machine on 72 logical CPUs) told what a
+//! virtual machine keeps: what the host did for each throughput, and what the guest saw.
+//!
+//! They can be had of any run: the throughput is the study's own metric. A host's column is observed on the machine that
+//! carries the work; a guest's inside it. What was not observed is blank.
+
+use crate::grid::{Cell, Grid, GridRow};
+use crate::live::short;
+use crate::text::clean;
+use crate::treatment::{ENVIRONMENT, Factors};
+use crate::words::Quantity;
+use baremark_model::document::Document;
+use baremark_model::observation::THIS_MACHINE;
+use baremark_model::plan::Treatment;
+
+/// Rows of the host's table below the throughput.
+const HOST: &[(&str, &[&str])] = &[
+    ("CPU utilization", &["cpu.utilization"]),
+    ("disk IOPS", &["disk.iops"]),
+    ("disk MB/s", &["disk.mb_per_s"]),
+    ("network packets/s (receive / send)", &["net.receive_packets", "net.transmit_packets"]),
+    ("network MB/s (receive / send)", &["net.receive_mb_per_s", "net.transmit_mb_per_s"]),
+];
+/// Rows of the guest's table.
+const GUEST: &[(&str, &[&str])] = &[
+    ("interrupts/s", &["kernel.interrupts"]),
+    ("disk IOPS", &["disk.iops"]),
+    ("context switches/s", &["kernel.context_switches"]),
+    ("load average", &["kernel.load1"]),
+];
+/// Environments that lie on the lab's own machine.
+const HERE: &[&str] = &["native", "microvm", "null", "container", "qemu"];
+
+/// Both tables of a run.
+pub(crate) fn tables(document: &Document) -> Vec<Grid> {
+    let treatments = treatments(document);
+    let factors = Factors::of(&document.run);
+    let columns: Vec<String> = treatments.iter().map(|treatment| factors.name(treatment)).collect();
+    let mut host: Vec<GridRow> = throughputs(document, &treatments);
+    host.extend(rows(document, &treatments, HOST, host_of));
+    let caption = format!("What the machine did for it{}", processors(document));
+    let first = Grid { caption, columns: columns.clone(), rows: host, reasons: Vec::new() };
+    let rows = rows(document, &treatments, GUEST, |treatment| {
+        Some(environment(treatment)).filter(|place| !HERE[..3].contains(place))
+    });
+    // Native has no guest: what its own system saw stands beside the guests', as it did in the published study.
+    let caption = "What the guest saw".to_owned();
+    let keep: Vec<usize> =
+        (0..columns.len()).filter(|&column| rows.iter().any(|row| row.cells[column] != Cell::Blank)).collect();
+    let second = Grid {
+        caption,
+        columns: keep.iter().map(|&column| columns[column].clone()).collect(),
+        rows: rows
+            .into_iter()
+            .map(|row| GridRow { cells: keep.iter().map(|&column| row.cells[column].clone()).collect(), ..row })
+            .collect(),
+        reasons: Vec::new(),
+    };
+    if second.columns.is_empty() { vec![first] } else { vec![first, second] }
+}
+
+/// What the tables cannot show of this run.
+pub(crate) fn remarks(document: &Document) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if document.observed.is_none() {
+        remarks.push(
+            "This run was not observed: only its throughput is known. A later version observes by itself.".to_owned(),
+        );
+    }
+    let inside = |place: &str| treatments(document).iter().any(|treatment| environment(treatment) == place);
+    if inside("microvm") {
+        remarks.push("microvm: no guest OS, so that there is nothing to see in the guest.".to_owned());
+    }
+    if !treatments(document).iter().any(|treatment| !HERE[..3].contains(&environment(treatment))) {
+        remarks.push("No arm ran in a guest with a system of its own: the guest's table has no column.".to_owned());
+    }
+    remarks
+}
+
+fn environment(treatment: &Treatment) -> &str {
+    treatment.get(ENVIRONMENT).map_or("native", String::as_str)
+}
+
+/// Where the machine that carries the work was observed.
+fn host_of(treatment: &Treatment) -> Option<&str> {
+    let environment = environment(treatment);
+    Some(if HERE.contains(&environment) { THIS_MACHINE } else { environment })
+}
+
+/// Treatments that were measured, native ones first.
+fn treatments(document: &Document) -> Vec<&Treatment> {
+    let mut all: Vec<&Treatment> = Vec::new();
+    for row in &document.estimates {
+        if !all.contains(&&row.treatment) {
+            all.push(&row.treatment);
+        }
+    }
+    all.sort_by_key(|treatment| environment(treatment) != "native");
+    all
+}
+
+fn throughputs(document: &Document, treatments: &[&Treatment]) -> Vec<GridRow> {
+    let mut metrics: Vec<&str> = Vec::new();
+    for treatment in treatments {
+        let metric = document.run.metric_of(treatment);
+        if !metrics.contains(&metric) {
+            metrics.push(metric);
+        }
+    }
+    let row = |metric: &&str| {
+        let value = |treatment: &Treatment| {
+            let of =
+                |row: &&baremark_model::document::EstimateRow| row.treatment == *treatment && row.metric == **metric;
+            document.estimates.iter().find(of).map(|row| row.estimate)
+        };
+        let cell = |treatment: &&Treatment| {
+            let Some(found) = value(treatment) else { return Cell::Blank };
+            let ratio = document.ratios.iter().find(|row| row.metric == **metric && row.treatment == **treatment);
+            let kept = ratio.and_then(|row| row.ratio).filter(|_| environment(treatment) != "native");
+            let kept = kept.map_or_else(String::new, |ratio| format!(" ({:.0} %)", 100.0 * ratio));
+            Cell::Measured { estimate: format!("{}{kept}", short(found)), ratio: None }
+        };
+        let unit = clean(&Quantity::of(document, metric).unit);
+        GridRow { label: format!("{} ({unit})", clean(metric)), cells: treatments.iter().map(cell).collect() }
+    };
+    metrics.iter().map(row).collect()
+}
+
+fn rows<'d>(
+    document: &'d Document,
+    treatments: &[&'d Treatment],
+    table: &[(&str, &[&str])],
+    place: impl Fn(&'d Treatment) -> Option<&'d str>,
+) -> Vec<GridRow> {
+    let value = |treatment: &'d Treatment, quantity: &str| {
+        let place = place(treatment)?;
+        let mut rows = document.observed.as_ref()?.rows.iter();
+        let wanted = |treatment: &Treatment, row: &baremark_model::observation::ObservedRow| {
+            row.treatment == *treatment && row.place == place && row.quantity == quantity && row.instance.is_empty()
+        };
+        rows.find(|row| wanted(treatment, row)).map(|row| (row.value, row.unit.as_str()))
+    };
+    let cell = |treatment: &'d Treatment, quantities: &[&str]| {
+        let values: Option<Vec<String>> = quantities
+            .iter()
+            .map(|quantity| value(treatment, quantity))
+            .map(|found| {
+                found.map(|(value, unit)| if unit == "%" { format!("{} %", short(value)) } else { short(value) })
+            })
+            .collect();
+        values.map_or(Cell::Blank, |values| Cell::Measured { estimate: values.join(" / "), ratio: None })
+    };
+    let row = |(label, quantities): &(&str, &[&str])| GridRow {
+        label: (*label).to_owned(),
+        cells: treatments.iter().map(|treatment| cell(treatment, quantities)).collect(),
+    };
+    table.iter().map(row).collect()
+}
+
+fn processors(document: &Document) -> String {
+    let cpus = document.run.machine.cpu.logical_cpus;
+    cpus.map_or_else(String::new, |cpus| format!(": {cpus} logical CPUs"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_printed_as_the_study_printed_them() {
+        let printed = [66_500.0, 929.0, 84.7, 1_234_567.0, 4_321.0, 0.0].map(short);
+        assert_eq!(printed, ["66.5K", "929", "84.7", "1.23M", "4320", "0"]);
+    }
+}

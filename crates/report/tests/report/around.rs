@@ -1,0 +1,180 @@
+//! What happened around the work, as reports show it.
+
+use crate::documents::{self, arm};
+use baremark_model::document::Document;
+use baremark_model::observation::*;
+use baremark_model::observer::Absence;
+use baremark_model::plan::Treatment;
+use baremark_model::view;
+use baremark_report::{Color, Style, csv, html, import, live, terminal};
+
+const STYLE: Style = Style { width: 80, color: Color::Never, unicode: true };
+
+fn row(treatment: &Treatment, place: &str, quantity: &str, instance: &str, value: f64) -> ObservedRow {
+    let unit = view::find(quantity).map_or("1/s", |view| view.unit).to_owned();
+    let half = value / 100.0;
+    ObservedRow {
+        treatment: treatment.clone(),
+        place: place.to_owned(),
+        quantity: quantity.to_owned(),
+        instance: instance.to_owned(),
+        unit,
+        n: 20,
+        value,
+        lo: Some(value - half),
+        hi: Some(value + half),
+    }
+}
+
+/// A run natively and in a guest, both seen from the host and the guest from inside.
+fn observed() -> Document {
+    let mut document = documents::empty();
+    document.run.machine.cpu.logical_cpus = Some(72);
+    let (native, guest) = (arm("native", "4k"), arm("qemu", "4k"));
+    document.estimates = vec![
+        documents::estimate("gups", &native, 66_500.0, 300.0),
+        documents::estimate("gups", &guest, 59_500.0, 300.0),
+    ];
+    document.ratios = vec![documents::ratio(&guest, &native, [0.895, 0.89, 0.9])];
+    let host = [
+        ("cpu.utilization", [84.7, 85.1]),
+        ("disk.iops", [173_000.0, 155_000.0]),
+        ("disk.mb_per_s", [929.0, 831.0]),
+        ("net.receive_packets", [71_000.0, 63_000.0]),
+        ("net.transmit_packets", [71_000.0, 64_000.0]),
+        ("net.receive_mb_per_s", [15.0, 13.0]),
+        ("net.transmit_mb_per_s", [36.0, 32.0]),
+    ];
+    let inside = [
+        ("kernel.interrupts", 327_000.0),
+        ("disk.iops", 155_000.0),
+        ("kernel.context_switches", 287_000.0),
+        ("kernel.load1", 231.0),
+    ];
+    let mut rows = Vec::new();
+    for (quantity, [of_native, of_guest]) in host {
+        rows.push(row(&native, THIS_MACHINE, quantity, "", of_native));
+        rows.push(row(&guest, THIS_MACHINE, quantity, "", of_guest));
+    }
+    rows.extend(inside.map(|(quantity, value)| row(&guest, "qemu", quantity, "", value)));
+    rows.push(row(&Treatment::new(), THIS_MACHINE, "interrupts.source", "36 <virtio>", 5.0));
+    let line = |place: &str, scale: f64| ObservedSeries {
+        place: place.to_owned(),
+        quantity: "cpu.utilization".to_owned(),
+        instance: String::new(),
+        unit: "%".to_owned(),
+        points: (0..60).map(|second| [f64::from(second), scale * f64::from(second % 7)]).collect(),
+    };
+    document.observed = Some(Observed {
+        interval_ns: 1_000_000_000,
+        rows,
+        series: vec![line(THIS_MACHINE, 10.0), line("qemu", 5.0)],
+        absent: vec![ObservedAbsence {
+            place: THIS_MACHINE.to_owned(),
+            absence: Absence::new("kvm", "there is no KVM here"),
+        }],
+        notes: vec!["disk vdb went while it was observed".to_owned()],
+        cost: vec![ObservedCost {
+            place: THIS_MACHINE.to_owned(),
+            readings: 1200,
+            share: 0.000_52,
+            reading_ns: 48_000.0,
+        }],
+    });
+    document
+}
+
+#[test]
+fn a_short_table_stands_in_the_terminal() {
+    let text = terminal::render(&observed(), &STYLE);
+    let from = text.find("Around the work").expect("the table");
+    let to = text.find("\nRun\n").expect("provenance");
+    assert!(text.lines().all(|line| line.chars().count() <= 80));
+    insta::assert_snapshot!(&text[from..to]);
+}
+
+#[test]
+fn the_two_tables_of_the_published_study() {
+    insta::assert_snapshot!(terminal::order_entry(&observed(), &Style { width: 100, ..STYLE }));
+}
+
+#[test]
+fn the_tables_say_what_a_run_does_not_have() {
+    let text = terminal::order_entry(&documents::typical(), &STYLE);
+    assert!(text.contains("This run was not observed"), "{text}");
+    assert!(text.contains("no guest OS") && !text.contains("0.00"), "absence is never 0: {text}");
+}
+
+#[test]
+fn the_page_has_figures_and_everything_by_kind() {
+    let page = html::render(&observed());
+    for words in ["Around the work", "<details><summary>Disks</summary>", "around-cpu-utilization", "course course-1"] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(page.contains("36 &lt;virtio&gt;") && !page.contains("<virtio>"), "what others wrote is escaped");
+    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+}
+
+#[test]
+fn lines_for_programs() {
+    let text = csv::observations(&observed());
+    assert!(text.starts_with("place,quantity,instance,unit,environment,page,"), "{text}");
+    assert!(text.contains("qemu,kernel.load1,,,qemu,4k"), "{text}");
+    let series = csv::series(&observed());
+    assert_eq!(series.lines().count(), 1 + 120);
+    assert!(series.contains("this machine,cpu.utilization,,%,3,30\r\n"), "{series}");
+}
+
+#[test]
+fn the_live_screen() {
+    let mut values = Values::new();
+    for (state, seconds) in [("user", 3.0), ("system", 1.0), ("idle", 4.0), ("steal", 0.5)] {
+        for (instance, share) in [("", 1.0), (":0", 0.75), (":1", 0.25)] {
+            values.insert(format!("cpu.{state}{instance}"), seconds * share);
+        }
+    }
+    for state in ["nice", "irq", "softirq", "iowait"] {
+        values.insert(format!("cpu.{state}"), 0.0);
+    }
+    values.insert("kernel.context_switches".to_owned(), 12_345.0);
+    values.insert("kernel.load1".to_owned(), 2.5);
+    for (key, value) in [("reads", 100.0), ("writes", 50.0), ("read_bytes", 4e6), ("write_bytes", 2e6)] {
+        values.insert(format!("disk.{key}"), value);
+        values.insert(format!("disk.{key}:nvme0n1"), value);
+    }
+    values.insert("interrupts.source:LOC".to_owned(), 2000.0);
+    let mut screen = live::Live::new("a machine\x1b[2J", "1 s");
+    let absent = [Absence::new("kvm", "there is no KVM here")];
+    screen.take(&values, 1.0, &absent, Some(0.000_52));
+    screen.take(&values, 1.0, &absent, Some(0.000_52));
+    let text = screen.render(&STYLE, 40);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    insta::assert_snapshot!(text);
+    let narrow = screen.render(&Style { width: 40, unicode: false, ..STYLE }, 5);
+    assert!(narrow.is_ascii() && narrow.lines().count() == 5, "{narrow}");
+}
+
+#[test]
+fn what_was_imported_stands_by_itself() {
+    let series = baremark_model::imported::ImportedSeries {
+        quantity: "esxtop.Physical Cpu % Util Time".to_owned(),
+        instance: "_Total".to_owned(),
+        unit: "%".to_owned(),
+        n: 3,
+        mean: 41.0,
+        min: 40.0,
+        max: 42.0,
+        points: Vec::new(),
+    };
+    let imported = baremark_model::imported::Imported {
+        program: "esxtop".to_owned(),
+        host: "esx1".to_owned(),
+        file: "night.csv".to_owned(),
+        rows: 3,
+        began_unix_ns: 1_795_240_800_000_000_000,
+        seconds: 10.0,
+        series: vec![series],
+        notes: vec!["row 5: 1 row of those that have no time".to_owned()],
+    };
+    insta::assert_snapshot!(import::render(&imported, &STYLE));
+}
