@@ -78,7 +78,7 @@ pub fn of_site(text: &str) -> Result<Box<dyn Environment>, Refusal> {
         }
         _ => return Err(refused()),
     }
-    place(name, &settings, program()?).ok_or_else(refused)
+    place(name, &settings, program()?)?.ok_or_else(refused)
 }
 
 /// What planning must know of a study's places: which cannot be used here, and which are emulated. A place that needs a
