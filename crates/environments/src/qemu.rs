@@ -251,6 +251,10 @@ impl Qemu {
         command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35"]);
         let (accel, usual) = if emulated { ("tcg,thread=multi", "max") } else { ("kvm", "host") };
         command.args(["-accel", accel, "-cpu", settings.cpu_model.as_deref().unwrap_or(usual)]);
+        if settings.port == Port::Virtio {
+            // Before all other virtio devices, which the guest would count first.
+            command.args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=frames,name=baremark"]);
+        }
         hardware::tell(settings, &mut command)?;
         command.arg("-kernel").arg(self.kernel());
         let initial = self.initial()?.as_raw_fd();
@@ -264,12 +268,9 @@ impl Qemu {
         command.arg("-append").arg(words.join(" "));
         command.args(["-chardev", "file,id=console,path=/dev/stderr", "-serial", "chardev:console"]);
         command.args(["-chardev", "stdio,id=frames,signal=off"]);
-        match settings.port {
-            Port::Serial => command.args(["-serial", "chardev:frames"]),
-            Port::Virtio => {
-                command.args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=frames,name=baremark"])
-            }
-        };
+        if settings.port == Port::Serial {
+            command.args(["-serial", "chardev:frames"]);
+        }
         let qmp = Qmp::attach(&mut command)
             .map_err(|source| SiteError::Io { what: "preparing QEMU's machine protocol".to_owned(), source })?;
         Ok((command, qmp))
