@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak figures install-needs bench-load bench-mmu
+.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu figures install-needs
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -21,11 +21,16 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 
-# What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, machines under signals.
-soak: install-needs
+# What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, machines under signals, and
+# a hundred A/A runs, of which ten may say that something differs.
+soak: install-needs build
+	./scripts/soak-aa $(BAREMARK) $(TARGET_DIR)/soak-aa
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
 	BAREMARK_KILLS=1000 $(CARGO) test --release --locked -p baremark --test end_to_end -- --nocapture random_moments
+	./scripts/install-needs soak
+	./scripts/fetch-sources
+	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture programs
 	BAREMARK_SOAK_SECONDS=300 $(CARGO) test --release --locked -p baremark-microvm --test microvm -- --ignored --nocapture soak
 
 # Figures of the microVM on this machine: first instruction, exits, leaves, random access by leaf.
@@ -35,6 +40,7 @@ figures:
 # The programs of other people that the tests use; installed by name where they are missing.
 install-needs:
 	./scripts/install-needs
+	./scripts/install-schemathesis || echo "no schemathesis: its test will be skipped"
 	./scripts/fetch-kernel || echo "no kernel for guests: their tests will be skipped, each with its reason"
 
 # The load engine beside wrk on an nginx of its own, its send lag, and 50,000 users (needs nginx, wrk and two quiet CPUs).
@@ -45,3 +51,17 @@ bench-load:
 # Translations a second of the page-walk simulator, by stream and scheme, against its goal (wants a quiet CPU).
 bench-mmu:
 	$(CARGO) run --release --locked -p baremark-mmu --example speed
+# baremark beside the HPC Challenge's own programs, and against its own limits: one line a pairing, `ok`, `SHORT` or `undecided`
+# at its end. It says how long it takes; ONLY="hpl dgemm" picks pairings. Wants a quiet machine.
+PEERS := $(TARGET_DIR)/peers
+BENCH := BAREMARK_PEERS=$(abspath $(PEERS)) $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench
+
+bench: bench-build
+	$(BENCH) $(ONLY)
+
+bench-quick: bench-build
+	$(BENCH) --quick $(ONLY)
+
+bench-build: build
+	$(CARGO) build --release --locked -p baremark --example bench
+	./scripts/bench-peers $(PEERS) || echo "no peers: their pairings cannot be run"

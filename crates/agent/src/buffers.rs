@@ -74,9 +74,7 @@ impl Buffers {
             let placed = placing::look(&self.maps[map], &self.owners[map], arm, site, cpus);
             sum.cpus.extend(placed.cpus);
             sum.pages_local += placed.pages_local;
-            for (node, pages) in placed.pages_by_node {
-                *sum.pages_by_node.entry(node).or_default() += pages;
-            }
+            placed.pages_by_node.into_iter().for_each(|of| sum.add(of.node, of.pages));
         }
         sum
     }

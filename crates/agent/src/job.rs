@@ -3,6 +3,7 @@
 //! There is no warm-in and no half: a run of a program has its own beginning and end, and measures itself.
 
 use crate::placing;
+use crate::progress::Progress;
 use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time};
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
@@ -18,11 +19,11 @@ use std::time::{Duration, Instant};
 /// This program, which keeps the programs of a job.
 const KEEPER: &str = "/proc/self/exe";
 
-/// Runs a trial of a job; `progress` is told of every finished phase (position, arm).
+/// Runs a trial of a job; `progress` is told of every finished phase.
 ///
 /// # Errors
 /// When it could not be run to its end.
-pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn FnMut(usize, usize)) -> Result<TrialResult, TrialError> {
+pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) -> Result<TrialResult, TrialError> {
     let begun = Instant::now();
     let (rate, _) = clock::tick_rate(CALIBRATION)?;
     let arms = one_of_each(spec)?;
@@ -38,6 +39,7 @@ pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn FnMut(usize, usiz
     }
     let lost_before = look_for_lost_time(rate);
     let mut phases = Vec::with_capacity(spec.schedule.len());
+    progress.phases_begin();
     let mut checked = vec![String::new(); arms.len()];
     let mut flags = Vec::new();
     for (position, &arm) in spec.schedule.iter().enumerate() {
@@ -54,7 +56,7 @@ pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn FnMut(usize, usiz
         });
         checked[arm] = run.checked;
         flags.extend(run.flags);
-        progress(position, arm);
+        progress.phase_done(position, arm);
     }
     let lost_after = look_for_lost_time(rate);
     flags.sort();
@@ -70,6 +72,7 @@ pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn FnMut(usize, usiz
         lost_before,
         lost_after,
         elapsed_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        observations: Vec::new(),
     })
 }
 

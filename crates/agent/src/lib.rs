@@ -9,12 +9,14 @@ pub mod courier;
 pub mod ensemble;
 pub mod executors;
 pub mod guest;
+pub mod progress;
 pub mod serve;
 pub mod trial;
 
 mod audit;
 mod buffers;
 mod job;
+mod load;
 mod pace;
 mod placing;
 mod sealed;

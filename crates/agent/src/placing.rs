@@ -96,9 +96,7 @@ pub fn look(map: &Map, owners: &[Owner], arm: &ResolvedArm, site: &Topology, cpu
             let Ok(nodes) = numa::nodes_of(map.address() + part.start, part.end - part.start) else { continue };
             let own = site.node_of(*cpu).unwrap_or(0) as u64;
             placed.pages_local += if arm.placement.pins() { nodes.get(&own).copied().unwrap_or(0) } else { 0 };
-            for (node, pages) in nodes {
-                *placed.pages_by_node.entry(node).or_default() += pages;
-            }
+            nodes.into_iter().for_each(|(node, pages)| placed.add(node, pages));
         }
     }
     placed
@@ -106,7 +104,7 @@ pub fn look(map: &Map, owners: &[Owner], arm: &ResolvedArm, site: &Topology, cpu
 
 /// Why memory does not lie as asked; `None` where it does, or where nothing was asked.
 pub fn misplaced(arm: &ResolvedArm, site: &Topology, placed: &Placed) -> Option<String> {
-    let all: u64 = placed.pages_by_node.values().sum();
+    let all = placed.pages();
     #[expect(clippy::cast_precision_loss, reason = "counts of pages")]
     let share = |pages: u64| pages as f64 / all.max(1) as f64;
     #[expect(clippy::cast_precision_loss, reason = "few nodes")]
@@ -116,13 +114,13 @@ pub fn misplaced(arm: &ResolvedArm, site: &Topology, placed: &Placed) -> Option<
         MemoryPolicy::Local => all > 0 && placed.pages_local == all,
         MemoryPolicy::Remote => all > 0 && placed.pages_local == 0,
         MemoryPolicy::Interleave => site.memory_nodes.iter().all(|&node| {
-            let here = share(placed.pages_by_node.get(&(node as u64)).copied().unwrap_or(0));
+            let here = share(placed.pages_on(node as u64));
             (here - even).abs() <= EVEN * even
         }),
     };
     (!as_asked).then(|| {
         format!(
-            "memory = {} was asked for, and of {all} pages looked at {} are on their rank's node, by node {:?}",
+            "memory = {} was asked for, and of {all} pages looked at {} are on their rank's node; on each {:?}",
             arm.memory, placed.pages_local, placed.pages_by_node
         )
     })
@@ -130,7 +128,7 @@ pub fn misplaced(arm: &ResolvedArm, site: &Topology, placed: &Placed) -> Option<
 
 /// What a reader should know of memory that nobody bound: a part of it is not where its rank is.
 pub fn remote_share(arm: &ResolvedArm, placed: &Placed) -> Option<String> {
-    let all: u64 = placed.pages_by_node.values().sum();
+    let all = placed.pages();
     let away = all.saturating_sub(placed.pages_local);
     let tells = arm.memory == MemoryPolicy::FirstTouch && arm.placement.pins() && 100 * away > all;
     tells.then(|| "more than 1 % of the memory is not on the node of the rank that uses it".to_owned())
@@ -163,8 +161,9 @@ mod tests {
     }
 
     fn placed(local: u64, by_node: [u64; 2]) -> Placed {
-        let by_node = by_node.iter().enumerate().map(|(node, &pages)| (node as u64, pages)).collect();
-        Placed { cpus: vec![0, 1], pages_by_node: by_node, pages_local: local }
+        let mut placed = Placed { cpus: vec![0, 1], pages_local: local, ..Placed::default() };
+        by_node.iter().enumerate().for_each(|(node, &pages)| placed.add(node as u64, pages));
+        placed
     }
 
     #[test]

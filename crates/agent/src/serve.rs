@@ -1,21 +1,48 @@
 //! The agent's side of the wire: greet, run what is asked for, leave when the other side is gone.
 
-use crate::trial;
+use crate::progress::Told;
+use crate::{load, trial};
 use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, write_frame};
+use baremark_observe::watch::Watch;
+use baremark_sys::clock;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 
 /// What this agent can do, as it says in its greeting.
-pub const CAPABILITIES: &[&str] = &["run-trial"];
+pub const CAPABILITIES: &[&str] = &["run-trial", "observe", "load"];
 
 /// Serves one lab until it says goodbye or is gone; `busy` says whether a trial is running, to whoever watches for the
-/// lab's end meanwhile.
+/// lab's end meanwhile. A thread of its own reads, so that a load can be stopped while it runs.
 ///
 /// # Errors
 /// When the stream is torn or the other side is not a lab of this protocol.
-pub fn serve(input: &mut impl Read, output: &mut impl Write, busy: &AtomicBool) -> Result<(), WireError> {
+pub fn serve(input: &mut (impl Read + Send), output: &mut impl Write, busy: &AtomicBool) -> Result<(), WireError> {
+    thread::scope(|scope| {
+        let (sender, heard) = channel();
+        scope.spawn(move || {
+            loop {
+                let frame = read_frame(input);
+                let last = matches!(frame, Ok(ToAgent::Goodbye) | Err(_));
+                if sender.send(frame).is_err() || last {
+                    return;
+                }
+            }
+        });
+        answer(&heard, output, busy)
+    })
+}
+
+fn answer(
+    heard: &Receiver<Result<ToAgent, WireError>>,
+    output: &mut impl Write,
+    busy: &AtomicBool,
+) -> Result<(), WireError> {
+    let mut prepared = None;
+    let mut beside: Option<Watch> = None;
     loop {
-        match read_frame(input) {
+        match heard.recv().unwrap_or(Err(WireError::Closed)) {
             Ok(ToAgent::Hello { protocol, .. }) => {
                 write_frame(output, &greeting())?;
                 if protocol != PROTOCOL {
@@ -23,14 +50,15 @@ pub fn serve(input: &mut impl Read, output: &mut impl Write, busy: &AtomicBool) 
                 }
             }
             Ok(ToAgent::RunTrial(spec)) => {
-                let of = spec.schedule.len();
                 busy.store(true, Ordering::Release);
-                let result = trial::run(&spec, &mut |position, arm| {
-                    // A lab that no longer listens is noticed at the next read; the trial's own time is not its.
-                    drop(write_frame(output, &FromAgent::Phase { position, of, arm }));
-                });
+                let mut told = Told { output, of: spec.schedule.len(), watch: spec.observe.as_ref().map(Watch::start) };
+                let result = trial::run(&spec, &mut told);
+                let observation = told.watch.map(Watch::stop);
                 let answer = match result {
-                    Ok(result) => FromAgent::TrialDone(Box::new(result)),
+                    Ok(mut result) => {
+                        result.observations.extend(observation);
+                        FromAgent::TrialDone(Box::new(result))
+                    }
                     Err(why) => {
                         FromAgent::Failed { what: format!("a trial of {}", spec.workload), why: why.to_string() }
                     }
@@ -38,6 +66,40 @@ pub fn serve(input: &mut impl Read, output: &mut impl Write, busy: &AtomicBool) 
                 write_frame(output, &answer)?;
                 busy.store(false, Ordering::Release);
             }
+            Ok(ToAgent::Observe(spec)) => {
+                beside = Some(Watch::start(&spec));
+                write_frame(output, &FromAgent::Observing)?;
+            }
+            Ok(ToAgent::EndObservation) => {
+                let answer = match beside.take() {
+                    Some(watch) => FromAgent::Observed(Box::new(watch.stop())),
+                    None => FromAgent::Failed {
+                        what: "the end of an observation".to_owned(),
+                        why: "none was begun".to_owned(),
+                    },
+                };
+                write_frame(output, &answer)?;
+            }
+            Ok(ToAgent::PrepareLoad { order }) => {
+                let answer = match load::prepare(*order) {
+                    Ok(load) => {
+                        prepared = Some(load);
+                        FromAgent::LoadReady
+                    }
+                    Err(why) => FromAgent::Failed { what: "preparing the load".to_owned(), why },
+                };
+                write_frame(output, &answer)?;
+            }
+            Ok(ToAgent::ReadClock) => write_frame(output, &FromAgent::Clock { monotonic_ns: clock::monotonic_ns() })?,
+            Ok(ToAgent::StartLoad { begin_ns }) => match prepared.take() {
+                Some(prepared) => load::run(prepared, begin_ns, heard, output)?,
+                None => {
+                    let why = "none has been prepared".to_owned();
+                    write_frame(output, &FromAgent::Failed { what: "starting the load".to_owned(), why })?;
+                }
+            },
+            // The load had ended by itself.
+            Ok(ToAgent::StopLoad) => {}
             Ok(ToAgent::Goodbye) | Err(WireError::Closed) => return Ok(()),
             Err(why) => return Err(why),
         }

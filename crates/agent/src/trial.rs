@@ -6,6 +6,7 @@
 
 use crate::ensemble::{self, Ensemble, joint_run};
 use crate::executors::{direct::Direct, null::Null};
+use crate::progress::Progress;
 use crate::{audit, buffers, buffers::Buffers, job, pace, placing, sealed};
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
@@ -79,11 +80,11 @@ impl TrialError {
     }
 }
 
-/// Runs a trial; `progress` is told of every finished phase (position, arm).
+/// Runs a trial; `progress` is told how it comes along.
 ///
 /// # Errors
 /// When it could not be run to its end; what ran but was not as asked comes back as a void result instead.
-pub fn run(spec: &TrialSpec, progress: &mut dyn FnMut(usize, usize)) -> Result<TrialResult, TrialError> {
+pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult, TrialError> {
     if let Some(job) = baremark_programs::find(&spec.workload) {
         return job::run(spec, job, progress);
     }
@@ -152,6 +153,7 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn FnMut(usize, usize)) -> Result<T
         lost_before,
         lost_after,
         elapsed_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        observations: Vec::new(),
     })
 }
 
@@ -306,15 +308,16 @@ impl Stage<'_> {
         all
     }
 
-    fn phases(&mut self, reps: u64, progress: &mut dyn FnMut(usize, usize)) -> Result<Vec<PhaseRecord>, Fault> {
+    fn phases(&mut self, reps: u64, progress: &mut dyn Progress) -> Result<Vec<PhaseRecord>, Fault> {
         let mut phases = Vec::with_capacity(self.spec.schedule.len());
+        progress.phases_begin();
         for (position, &arm) in self.spec.schedule.iter().enumerate() {
             let phase = self.phase(position, arm, reps)?;
             if phase.samples.is_empty() {
                 self.void.push(format!("arm {arm}: a phase took no time that could be measured"));
             }
             phases.push(phase);
-            progress(position, arm);
+            progress.phase_done(position, arm);
         }
         Ok(phases)
     }

@@ -18,8 +18,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, auction, auction_run, check, compare, completions, doctor, echo, history, keep, list, load, man, plan,
-    predict, report, resume, run, tend, verify_scale,
+    agent, auction, auction_run, check, compare, completions, desktop, doctor, echo, history, keep, list, load, man,
+    plan, predict, report, resume, run, tend, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -186,6 +186,12 @@ enum Command {
     /// Keep the programs of a workload for the agent at standard input and output (agents start this)
     #[command(hide = true)]
     Keep,
+    /// Be the users of the workload sessions (agents start this)
+    #[command(hide = true)]
+    Desktop {
+        /// What to be, and with what
+        arguments: Vec<String>,
+    },
 }
 
 fn main() -> Exit {
@@ -217,6 +223,9 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
     }
     if matches!(cli.command, Some(Command::Keep)) {
         return keep::run().map(|exit| (String::new(), exit));
+    }
+    if let Some(Command::Desktop { arguments }) = &cli.command {
+        return desktop::run(arguments).map(|exit| (String::new(), exit));
     }
     if let Some(Command::Echo(args)) = &cli.command {
         return echo::run(args);
@@ -255,7 +264,13 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
         Some(Command::Tend { command }) => tend::run(&command, &context.interrupt),
         Some(Command::AuctionRun(args)) => auction_run::run(&context, &args),
-        Some(Command::Agent { .. } | Command::Keep | Command::Echo(_) | Command::Auction { .. }) => {
+        Some(
+            Command::Agent { .. }
+            | Command::Keep
+            | Command::Desktop { .. }
+            | Command::Echo(_)
+            | Command::Auction { .. },
+        ) => {
             unreachable!("handled above")
         }
     }

@@ -28,6 +28,11 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "stress-ng", text: include_str!("../../../studies/stress-ng.toml") },
     Shipped { name: "fio", text: include_str!("../../../studies/fio.toml") },
     Shipped { name: "iperf3", text: include_str!("../../../studies/iperf3.toml") },
+    Shipped { name: "ping-pong", text: include_str!("../../../studies/ping-pong.toml") },
+    Shipped { name: "compile-apache", text: include_str!("../../../studies/compile-apache.toml") },
+    Shipped { name: "jvm-warehouse", text: include_str!("../../../studies/jvm-warehouse.toml") },
+    Shipped { name: "mmu-guests", text: include_str!("../../../studies/mmu-guests.toml") },
+    Shipped { name: "sessions", text: include_str!("../../../studies/sessions.toml") },
 ];
 
 /// A study's text, and the name by which messages call it.

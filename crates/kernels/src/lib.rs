@@ -11,6 +11,7 @@ pub mod fma;
 pub mod hpl;
 pub mod isa;
 pub mod laps;
+pub mod loads;
 pub mod pointer_chase;
 pub mod random_access;
 pub mod stream;

@@ -4,6 +4,7 @@
 //! are judged together as one family, each interval with its verdict, and each again by other lights (sensitivity).
 
 use crate::explain;
+use crate::observed;
 use crate::tally::{self, Finished, Observation};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor};
@@ -65,6 +66,7 @@ pub fn document(run: &Run, workloads: &[&Descriptor]) -> Document {
         flags: flags(run, workloads, &ratios),
         ratios,
         explanations: explain::explain(&run.plan, &run.trials, workloads),
+        observed: observed::observed(run),
     }
 }
 

@@ -3,11 +3,14 @@
 //! A trial is stored before the next begins. What an interrupt or a kill takes away is the trial that was running, never
 //! one that was finished. A cell whose trials fail again and again is given up, with its reason; the others go on.
 
+use crate::beside::{Beside, placed};
 use crate::link::{AgentLink, LinkError};
 use crate::schedule;
+use crate::sites::Sites;
 use crate::tally::{self, Finished};
 use baremark_model::document::LookRow;
 use baremark_model::event::{Event, TrialStatus};
+use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::Plan;
 use baremark_model::site::Environment;
 use baremark_model::units::Nanos;
@@ -19,6 +22,9 @@ use std::time::{Duration, Instant};
 
 /// Trials of one cell that may fail or be void in a row before it is given up.
 const PATIENCE: usize = 3;
+
+/// The environment that is the lab's own machine.
+const NATIVE: &str = "native";
 
 /// Where a run is written down while it goes on.
 pub trait Journal {
@@ -68,7 +74,9 @@ pub struct Conductor<'c> {
 }
 
 /// What a run has so far.
-struct State {
+struct State<'i> {
+    beside: Beside<'i>,
+    sites: Sites<'i>,
     trials: Vec<Finished>,
     looks: Vec<Look>,
     spent: Duration,
@@ -77,7 +85,7 @@ struct State {
     last_reason: String,
 }
 
-impl Conductor<'_> {
+impl<'c> Conductor<'c> {
     /// Runs what is still missing. `trials` and `looks` are those that an earlier process stored; they are complete
     /// with the new ones when this returns.
     ///
@@ -86,6 +94,8 @@ impl Conductor<'_> {
     pub fn conduct(&mut self, trials: &mut Vec<Finished>, looks: &[LookRow]) -> Result<Ending, JournalError> {
         let cells = self.plan.cells.len();
         let mut state = State {
+            beside: Beside::default(),
+            sites: Sites::default(),
             spent: trials.iter().map(|trial| Duration::from_nanos(trial.elapsed_ns)).sum(),
             trials: std::mem::take(trials),
             looks: looks.iter().map(from_row).collect(),
@@ -112,7 +122,7 @@ impl Conductor<'_> {
         ending
     }
 
-    fn blocks(&mut self, state: &mut State) -> Result<Ending, JournalError> {
+    fn blocks(&mut self, state: &mut State<'c>) -> Result<Ending, JournalError> {
         loop {
             let rule = self.rule(state);
             let until = match rule.next(&state.looks) {
@@ -127,7 +137,7 @@ impl Conductor<'_> {
     }
 
     /// Runs the trials that are missing until `until` blocks are there; an ending when something ends the run first.
-    fn measure(&mut self, state: &mut State, until: u64) -> Result<Option<Ending>, JournalError> {
+    fn measure(&mut self, state: &mut State<'c>, until: u64) -> Result<Option<Ending>, JournalError> {
         for block in 0..until {
             for cell in schedule::order(self.plan, block) {
                 if state.given_up[cell] || state.has(block, cell) {
@@ -139,7 +149,7 @@ impl Conductor<'_> {
                 if state.over_budget(self.plan) {
                     return Ok(Some(Ending::Complete(stop_words(StopReason::Budget, self.plan))));
                 }
-                match self.trial(block, cell, state.next_place()) {
+                match self.trial(block, cell, state) {
                     None => return Ok(Some(Ending::Interrupted)),
                     Some(finished) => self.take(state, finished)?,
                 }
@@ -151,8 +161,8 @@ impl Conductor<'_> {
         Ok(None)
     }
 
-    /// Runs one trial in a fresh agent; `None` when the user interrupted it.
-    fn trial(&mut self, block: u64, cell: usize, place: u64) -> Option<Finished> {
+    /// Runs one trial, in a fresh agent unless the study keeps them; `None` when the user interrupted it.
+    fn trial(&mut self, block: u64, cell: usize, state: &mut State<'c>) -> Option<Finished> {
         let spec = schedule::trial(self.plan, block, cell);
         let arms = self.plan.arms_of(self.plan.cells[cell]);
         let treatments = arms.iter().map(|&arm| self.plan.arms[arm].treatment.clone()).collect();
@@ -163,9 +173,27 @@ impl Conductor<'_> {
         let name = self.plan.environment_of(self.plan.cells[cell]);
         let environment =
             self.environments.get(name).ok_or_else(|| LinkError::OutOfTurn(format!("no environment {name}")));
-        let outcome = environment
-            .and_then(|environment| AgentLink::start(&**environment, self.interrupt))
-            .and_then(|mut agent| agent.run(&spec, limit, &mut |position, of| watch(&Event::Phase { position, of })));
+        let start = |environment: &dyn Environment| AgentLink::start(environment, self.interrupt);
+        let agent =
+            environment.and_then(|environment| state.sites.take(self.plan, (name, block), || start(&**environment)));
+        let outcome = agent.and_then(|mut agent| {
+            let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
+            if let Some(observe) = elsewhere {
+                let native = self.environments.get(NATIVE).map(|native| &**native);
+                state.beside.begin(native, self.interrupt, observe);
+            }
+            let run = agent.run(&spec, limit, &mut |position, of| watch(&Event::Phase { position, of }));
+            let beside = elsewhere.map(|_| state.beside.end());
+            if run.is_ok() {
+                state.sites.keep(self.plan, (name, block), agent);
+            }
+            run.map(|mut result| {
+                let site = if name == NATIVE { THIS_MACHINE } else { name };
+                result.observations = result.observations.into_iter().map(|seen| placed(seen, site)).collect();
+                result.observations.extend(beside);
+                result
+            })
+        });
         let elapsed_ns = nanos(began.elapsed());
         let (status, result) = match outcome {
             Err(LinkError::Interrupted) => return None,
@@ -177,7 +205,7 @@ impl Conductor<'_> {
                 (status, Some(result))
             }
         };
-        Some(Finished { block, cell, place, spec, status, result, elapsed_ns })
+        Some(Finished { block, cell, place: state.next_place(), spec, status, result, elapsed_ns })
     }
 
     fn take(&mut self, state: &mut State, finished: Finished) -> Result<(), JournalError> {
@@ -277,7 +305,7 @@ impl Ending {
     }
 }
 
-impl State {
+impl State<'_> {
     /// Blocks of which every cell that is not given up has its trial.
     fn blocks(&self, cells: usize) -> u64 {
         let count = |cell: usize| self.trials.iter().filter(|trial| trial.cell == cell).count() as u64;

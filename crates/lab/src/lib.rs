@@ -6,13 +6,17 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+mod beside;
 pub mod comparison;
 pub mod conduct;
 mod explain;
 pub mod fitness;
-mod link;
+pub mod link;
+mod observed;
 pub mod price;
 pub mod scale;
 pub mod schedule;
 pub mod search;
+mod sites;
+pub mod spread;
 pub mod tally;

@@ -1,10 +1,12 @@
 //! The lab's end of the wire to one agent.
 
+use baremark_model::observation::Observation;
+use baremark_model::observer::ObserveSpec;
 use baremark_model::site::{Environment, Site, SiteError};
 use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +14,9 @@ use std::time::{Duration, Instant};
 const GLANCE: Duration = Duration::from_millis(20);
 /// How long an agent may take to greet.
 const GREETING: Duration = Duration::from_secs(30);
+
+/// How often a clock is read.
+const CLOCK_READINGS: usize = 10;
 
 /// Why an agent gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +64,7 @@ pub struct AgentLink<'i> {
     to_agent: Box<dyn Write + Send>,
     frames: Receiver<Result<FromAgent, WireError>>,
     interrupt: &'i AtomicBool,
+    capabilities: Vec<String>,
 }
 
 impl<'i> AgentLink<'i> {
@@ -81,7 +87,7 @@ impl<'i> AgentLink<'i> {
                 }
             }
         });
-        let mut agent = AgentLink { site, to_agent: link.to_agent, frames, interrupt };
+        let mut agent = AgentLink { site, to_agent: link.to_agent, frames, interrupt, capabilities: Vec::new() };
         agent.greet()?;
         Ok(agent)
     }
@@ -90,7 +96,10 @@ impl<'i> AgentLink<'i> {
         let hello = ToAgent::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned() };
         self.send(&hello)?;
         match self.receive("greet", GREETING)? {
-            FromAgent::Hello { protocol: PROTOCOL, .. } => Ok(()),
+            FromAgent::Hello { protocol: PROTOCOL, capabilities, .. } => {
+                self.capabilities = capabilities;
+                Ok(())
+            }
             FromAgent::Hello { protocol, .. } => Err(self.lost(WireError::Version { theirs: protocol })),
             other => Err(LinkError::OutOfTurn(format!("{other:?}"))),
         }
@@ -111,8 +120,81 @@ impl<'i> AgentLink<'i> {
                 FromAgent::Phase { position, of, .. } => progress(position, of),
                 FromAgent::TrialDone(result) => return Ok(*result),
                 FromAgent::Failed { what, why } => return Err(LinkError::Refused { what, why }),
-                hello @ FromAgent::Hello { .. } => return Err(LinkError::OutOfTurn(format!("{hello:?}"))),
+                other => return Err(LinkError::OutOfTurn(format!("{other:?}"))),
             }
+        }
+    }
+
+    /// Has the agent observe its site from now on.
+    pub fn observe(&mut self, spec: &ObserveSpec) -> Result<(), LinkError> {
+        self.send(&ToAgent::Observe(Box::new(spec.clone())))?;
+        match self.receive("observe", GREETING)? {
+            FromAgent::Observing => Ok(()),
+            other => Err(LinkError::OutOfTurn(format!("{other:?}"))),
+        }
+    }
+
+    /// Ends that, and takes what was observed.
+    pub fn end_observation(&mut self) -> Result<Observation, LinkError> {
+        self.send(&ToAgent::EndObservation)?;
+        match self.receive("tell what it observed", GREETING)? {
+            FromAgent::Observed(observation) => Ok(*observation),
+            FromAgent::Failed { what, why } => Err(LinkError::Refused { what, why }),
+            other => Err(LinkError::OutOfTurn(format!("{other:?}"))),
+        }
+    }
+
+    /// Has the agent prepare its part of a load.
+    pub fn prepare_load(&mut self, order: &serde_json::Value) -> Result<(), LinkError> {
+        if !self.capabilities.iter().any(|name| name == "load") {
+            let what = "it cannot take part in a load; use this version of baremark there".to_owned();
+            return Err(LinkError::OutOfTurn(what));
+        }
+        self.send(&ToAgent::PrepareLoad { order: Box::new(order.clone()) })?;
+        match self.receive("prepare the load", GREETING)? {
+            FromAgent::LoadReady => Ok(()),
+            FromAgent::Failed { what, why } => Err(LinkError::Refused { what, why }),
+            other => Err(LinkError::OutOfTurn(format!("{other:?}"))),
+        }
+    }
+
+    /// The agent's monotonic clock less ours, in nanoseconds, and by how much that may be off: the quickest of some answers.
+    pub fn clock_offset(&mut self, clock_ns: fn() -> u64) -> Result<(i64, u64), LinkError> {
+        let mut best: Option<(i64, u64)> = None;
+        for _ in 0..CLOCK_READINGS {
+            let before = clock_ns();
+            self.send(&ToAgent::ReadClock)?;
+            let answer = self.receive("read its clock", GREETING)?;
+            let took = clock_ns().saturating_sub(before);
+            let FromAgent::Clock { monotonic_ns } = answer else {
+                return Err(LinkError::OutOfTurn(format!("{answer:?}")));
+            };
+            let ours = before + took / 2;
+            let offset = monotonic_ns.cast_signed().wrapping_sub(ours.cast_signed());
+            if best.is_none_or(|(_, error)| took / 2 < error) {
+                best = Some((offset, took / 2));
+            }
+        }
+        Ok(best.unwrap_or_default())
+    }
+
+    /// Begins the prepared load at this moment of the agent's clock.
+    pub fn start_load(&mut self, begin_ns: u64) -> Result<(), LinkError> {
+        self.send(&ToAgent::StartLoad { begin_ns })
+    }
+
+    /// Asks for what there is of a load.
+    pub fn stop_load(&mut self) -> Result<(), LinkError> {
+        self.send(&ToAgent::StopLoad)
+    }
+
+    /// What the agent has said, if anything; never waits.
+    pub fn heard(&mut self) -> Result<Option<FromAgent>, LinkError> {
+        match self.frames.try_recv() {
+            Ok(Ok(frame)) => Ok(Some(frame)),
+            Ok(Err(why)) => Err(self.lost(why)),
+            Err(TryRecvError::Disconnected) => Err(self.lost(WireError::Closed)),
+            Err(TryRecvError::Empty) => Ok(None),
         }
     }
 

@@ -53,6 +53,7 @@ pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
         // Elsewhere the agent takes the CPUs that it finds.
         cpus: if plan.environment_of(plan.cells[cell]) == "native" { plan.cpus.clone() } else { Vec::new() },
         seed: rng.next_u64(),
+        observe: (!plan.observe.which.is_empty()).then(|| plan.observe.clone()),
     }
 }
 

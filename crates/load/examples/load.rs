@@ -1,12 +1,12 @@
-//! The engine by hand: `load URL [connections=64] [threads=1] [seconds=3] [rate=N] [arrival=poisson] [profile=..]`; prints the
-//! document. `baremark load` is the command for people.
+//! The engine by hand: `load URL [connections=64] [threads=1] [seconds=3] [rate=N] [arrival=poisson] [profile=..] [insecure=]
+//! [streams=N] [scenario=FILE]`; streams mean HTTP/2. Prints the document. `baremark load` is the command for people.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example's output")]
 
 use baremark_load::arrival::Arrival;
 use baremark_load::document::Document;
-use baremark_load::load::{Drive, Engine, Load, Stop};
+use baremark_load::load::{Drive, Engine, Load, Protocol, Stop};
 use baremark_load::profile::Profile;
-use baremark_load::scenario::Scenario;
+use baremark_load::scenario::{Scenario, file};
 use baremark_load::transport::Trust;
 use baremark_model::units::Nanos;
 use std::collections::BTreeMap;
@@ -31,6 +31,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut load = Load::new(Scenario::of_url(&url)?, drive, Stop::After(Nanos(seconds * 1_000_000_000)));
     load.connections = usize::try_from(number("connections", 64)?)?;
     load.threads = usize::try_from(number("threads", 1)?)?;
+    if let Some(streams) = options.get("streams") {
+        load.protocol = Protocol::Http2 { streams: streams.parse()? };
+    }
+    if let Some(path) = options.get("scenario") {
+        load.scenario = file::parse(path, &std::fs::read(path)?, Some(&url), ".".as_ref())?;
+    }
     if options.contains_key("insecure") {
         load.trust = Trust::Anything;
     }

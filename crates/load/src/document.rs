@@ -5,7 +5,7 @@
 
 use crate::failure::Failure;
 use crate::latency::{Latencies, Summary};
-use crate::load::{Drive, Load, Pool, Stop};
+use crate::load::{Drive, Load, Pool, Protocol, Stop};
 use crate::record::{Counts, Part, SecondPart};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,6 +44,9 @@ pub struct Document {
     pub generator: Generator,
     /// One for each second.
     pub series: Vec<SecondRow>,
+    /// Where it came from, when not from this process alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<SiteRow>,
 }
 
 /// What was asked for.
@@ -67,6 +70,9 @@ pub struct Asked {
     pub connections: usize,
     /// Whether users shared connections.
     pub connections_shared: bool,
+    /// Streams of a connection in HTTP/2; `null` in HTTP/1.1.
+    #[serde(default)]
+    pub http2_streams: Option<usize>,
     /// After this a request has failed.
     pub timeout_ns: u64,
     /// The seed.
@@ -83,6 +89,8 @@ pub enum Ended {
     Complete,
     /// It was interrupted: this is what had been measured until then.
     Interrupted,
+    /// A site was lost on the way: this is what the others measured.
+    SiteLost,
 }
 
 /// What came of it, per second of the time that it ran.
@@ -105,6 +113,28 @@ pub struct Latency {
     pub corrected: Option<Summary>,
     /// From the actual start: hides what a stalled server did to those who had to wait.
     pub raw: Option<Summary>,
+    /// The corrected latency by percentile: pairs of a share and nanoseconds, as far as the samples go.
+    #[serde(default)]
+    pub corrected_curve: Vec<(f64, u64)>,
+    /// The uncorrected one.
+    #[serde(default)]
+    pub raw_curve: Vec<(f64, u64)>,
+}
+
+/// Where latency is given for a curve.
+const CURVE: [f64; 13] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999];
+
+/// A site of a load that came from several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SiteRow {
+    /// Its name.
+    pub name: String,
+    /// Why nothing of it is in the result; `null` when all of it is.
+    pub lost: Option<String>,
+    /// Seconds that it told of.
+    pub seconds: usize,
+    /// By how much its begin may have differed from the others', in nanoseconds.
+    pub begin_error_ns: u64,
 }
 
 /// One operation.
@@ -223,7 +253,12 @@ impl Document {
                 received_bytes_per_s: rate(part.counts.received_bytes),
                 share_of_asked,
             },
-            latency: Latency { corrected: corrected.summary(), raw: raw.summary() },
+            latency: Latency {
+                corrected: corrected.summary(),
+                raw: raw.summary(),
+                corrected_curve: corrected.curve(&CURVE),
+                raw_curve: raw.curve(&CURVE),
+            },
             operations: operation_rows(load, part),
             failures,
             failure_examples: part.examples.clone(),
@@ -231,7 +266,20 @@ impl Document {
             counts: part.counts,
             generator: Generator::new(load, part),
             series: part.seconds.iter().enumerate().map(|(at, second)| SecondRow::new(at as u64, second)).collect(),
+            sites: Vec::new(),
         }
+    }
+}
+
+impl Document {
+    /// Says from which sites it came, and that one was lost where that is so.
+    #[must_use]
+    pub fn from_sites(mut self, sites: Vec<SiteRow>) -> Document {
+        if self.ended == Ended::Complete && sites.iter().any(|site| site.lost.is_some()) {
+            self.ended = Ended::SiteLost;
+        }
+        self.sites = sites;
+        self
     }
 }
 
@@ -284,6 +332,7 @@ impl Asked {
             threads: load.threads,
             connections: load.connections,
             connections_shared: open || load.pool == Pool::Shared,
+            http2_streams: if let Protocol::Http2 { streams } = load.protocol { Some(streams) } else { None },
             timeout_ns: load.timeout.0,
             seed: load.seed,
             sites: load.site.1,

@@ -35,11 +35,15 @@ pub enum Failure {
     DescriptorsExhausted,
     /// Anything else that the system said about a socket.
     Socket,
+    /// The server has ended the stream of this request (HTTP/2).
+    StreamReset,
+    /// The server does not speak HTTP/2.
+    NoHttp2,
 }
 
 impl Failure {
     /// Every kind, in the order of the counts.
-    pub const ALL: [Failure; 14] = [
+    pub const ALL: [Failure; 16] = [
         Failure::Refused,
         Failure::Unreachable,
         Failure::Reset,
@@ -54,6 +58,8 @@ impl Failure {
         Failure::PortsExhausted,
         Failure::DescriptorsExhausted,
         Failure::Socket,
+        Failure::StreamReset,
+        Failure::NoHttp2,
     ];
 
     /// The key under which it is counted.
@@ -74,6 +80,8 @@ impl Failure {
             Failure::PortsExhausted => "ports-exhausted",
             Failure::DescriptorsExhausted => "descriptors-exhausted",
             Failure::Socket => "socket",
+            Failure::StreamReset => "stream-reset",
+            Failure::NoHttp2 => "no-http2",
         }
     }
 
@@ -88,6 +96,7 @@ impl Failure {
                 Some("raise the limit on open files (ulimit -n), or use fewer connections")
             }
             Failure::Tls => Some("name the authority's certificate (--ca FILE), or check none (--insecure)"),
+            Failure::NoHttp2 => Some("leave --http2 away, or ask a server that speaks it"),
             Failure::Refused => Some("is the server started, and is the port right?"),
             _ => None,
         }

@@ -19,6 +19,7 @@ use baremark_sys::affinity;
 use baremark_sys::clock::monotonic_ns;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -27,7 +28,8 @@ use std::sync::mpsc;
 use std::thread;
 
 /// Who decides when the next request starts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Drive {
     /// Closed loop: each connection sends as soon as it has its answer. There are no intended starts to correct by.
     Closed,
@@ -46,7 +48,8 @@ pub enum Drive {
 }
 
 /// When it ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Stop {
     /// After so long.
     After(Nanos),
@@ -55,7 +58,8 @@ pub enum Stop {
 }
 
 /// Whether a user keeps a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Pool {
     /// Each keeps its own, as browsers do.
     #[default]
@@ -64,8 +68,23 @@ pub enum Pool {
     Shared,
 }
 
+/// What is spoken with the servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// HTTP/1.1, one request at a time on a connection.
+    #[default]
+    Http1,
+    /// HTTP/2, at most so many requests at a time on a connection: chosen by ALPN over TLS, known beforehand without.
+    Http2 {
+        /// Streams of a connection.
+        streams: usize,
+    },
+}
+
 /// Where the threads run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Pin {
     /// Each on a CPU of its own, as far as they go.
     #[default]
@@ -91,6 +110,8 @@ pub struct Load {
     pub connections: usize,
     /// Whether a user keeps a connection.
     pub pool: Pool,
+    /// What is spoken.
+    pub protocol: Protocol,
     /// After this a request has failed.
     pub timeout: Nanos,
     /// After the end, what is on its way may still come for so long.
@@ -118,6 +139,7 @@ impl Load {
             threads: 1,
             connections: 64,
             pool: Pool::Own,
+            protocol: Protocol::Http1,
             timeout: Nanos(10_000_000_000),
             grace: Nanos(1_000_000_000),
             seed: 1,
@@ -198,6 +220,8 @@ pub struct Engine {
 
 /// Descriptors for everything that is no connection.
 const SPARE_DESCRIPTORS: u64 = 128;
+/// The most streams of a connection; servers take about a hundred.
+const MOST_STREAMS: usize = 10_000;
 /// The most threads; more than any machine has CPUs.
 const MOST_THREADS: usize = 4096;
 
@@ -225,7 +249,9 @@ impl Engine {
         }
         check_users(&load, curve.as_ref())?;
         let targets = targets(&load)?;
-        let pool = if matches!(load.drive, Drive::Open { .. }) { Pool::Shared } else { load.pool };
+        // Streams are what callers share a connection by; users who keep one may still do so.
+        let by_streams = load.drive == Drive::Closed && load.protocol != Protocol::Http1;
+        let pool = if by_streams || matches!(load.drive, Drive::Open { .. }) { Pool::Shared } else { load.pool };
         let most_connections = load.connections.div_ceil(load.threads);
         let told = Told::default();
         Ok(Engine { load, curve, targets, pool, most_connections, interrupt, control: None, told })
@@ -237,8 +263,10 @@ impl Engine {
         &self.load
     }
 
+    /// Callers of a closed loop, at all sites.
     pub(crate) fn callers(&self) -> u64 {
-        self.load.connections as u64 * self.load.site.1
+        let each = if let Protocol::Http2 { streams } = self.load.protocol { streams as u64 } else { 1 };
+        self.load.connections as u64 * each * self.load.site.1
     }
 
     pub(crate) fn end_ns(&self) -> u64 {
@@ -346,6 +374,11 @@ fn check_numbers(load: &Load) -> Result<(), LoadError> {
     if load.stop == Stop::After(Nanos(0)) || load.stop == Stop::Count(0) {
         return Err(refused("a load of no length".to_owned(), "ask for a duration or a count above 0"));
     }
+    if let Protocol::Http2 { streams } = load.protocol
+        && !(1..=MOST_STREAMS).contains(&streams)
+    {
+        return Err(refused(format!("{streams} streams a connection"), "ask for 1 to 10000"));
+    }
     if load.timeout.0 == 0 {
         return Err(refused("a timeout of 0".to_owned(), "give requests some time, such as 10 s"));
     }
@@ -383,6 +416,10 @@ fn check_drive(load: &Load) -> Result<(), LoadError> {
     }
 }
 
+fn alpn(protocol: Protocol) -> &'static [u8] {
+    if protocol == Protocol::Http1 { b"http/1.1" } else { b"h2" }
+}
+
 fn targets(load: &Load) -> Result<Vec<Target>, LoadError> {
     let mut config = None;
     let mut targets = Vec::new();
@@ -392,7 +429,7 @@ fn targets(load: &Load) -> Result<Vec<Target>, LoadError> {
         if origin.secure {
             let config = match &config {
                 Some(config) => Arc::clone(config),
-                None => Arc::clone(config.insert(load.trust.config(&[b"http/1.1"])?)),
+                None => Arc::clone(config.insert(load.trust.config(&[alpn(load.protocol)])?)),
             };
             let name = ServerName::try_from(origin.host.clone());
             let Ok(name) = name else {

@@ -5,6 +5,7 @@
 
 pub mod file;
 
+use crate::hpack;
 use crate::template::{Escape, Template, Values};
 use crate::url::Origin;
 use baremark_model::units::Nanos;
@@ -146,6 +147,8 @@ pub(crate) struct Request {
     pub(crate) each: Option<(usize, usize)>,
     /// The whole request in HTTP/1.1 when it is the same for all.
     pub(crate) fixed: Option<Arc<[u8]>>,
+    /// Its header block and body in HTTP/2, likewise.
+    pub(crate) fixed_http2: Option<Arc<(Vec<u8>, Vec<u8>)>>,
 }
 
 /// A piece of a body.
@@ -341,6 +344,7 @@ impl Request {
             timeout: None,
             each: None,
             fixed: None,
+            fixed_http2: None,
         }
     }
 
@@ -351,11 +355,16 @@ impl Request {
             Piece::Bytes(_) => true,
         });
         self.fixed = None;
+        self.fixed_http2 = None;
         if self.path.is_fixed() && fixed_body && self.headers.iter().all(|(_, value)| value.is_fixed()) {
             let (mut out, mut body) = (Vec::new(), Vec::new());
             let values = Values { variables: &[], user: 0, serial: 0, random: 0, each: "" };
             if self.write_http1(origin, &values, cookies, (&mut out, &mut body)) {
                 self.fixed = Some(out.into());
+            }
+            let (mut block, mut body) = (Vec::new(), Vec::new());
+            if self.write_http2(origin, &values, cookies, (&mut block, &mut body)) {
+                self.fixed_http2 = Some(Arc::new((block, body)));
             }
         }
     }
@@ -411,6 +420,52 @@ impl Request {
         }
         out.extend(b"\r\n");
         out.extend_from_slice(body);
+        true
+    }
+
+    /// The request as HTTP/2 has it, a header block and a body; `false` when a variable has no value.
+    pub(crate) fn write_http2(
+        &self,
+        origin: &Origin,
+        values: &Values<'_>,
+        cookies: &[Cookie],
+        (block, body): (&mut Vec<u8>, &mut Vec<u8>),
+    ) -> bool {
+        block.clear();
+        body.clear();
+        let mut text = Vec::new();
+        if !self.write_body(values, body) || !self.path.render(values, Escape::Path, &mut text) {
+            return false;
+        }
+        let scheme: &[u8] = if origin.secure { b"https" } else { b"http" };
+        hpack::encode(b":method", self.method.as_bytes(), block);
+        hpack::encode(b":scheme", scheme, block);
+        hpack::encode(b":path", &text, block);
+        hpack::encode(b":authority", origin.authority().as_bytes(), block);
+        hpack::encode(b"user-agent", b"baremark", block);
+        if self.body.is_some() {
+            hpack::encode(b"content-length", body.len().to_string().as_bytes(), block);
+        }
+        if let Some(content_type) = &self.content_type {
+            hpack::encode(b"content-type", content_type.as_bytes(), block);
+        }
+        for (name, value) in &self.headers {
+            // What is about the connection is not said in HTTP/2 (RFC 9113, 8.2.2).
+            let hop = ["connection", "host", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+            if hop.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+                continue;
+            }
+            text.clear();
+            if !value.render(values, Escape::Header, &mut text) {
+                return false;
+            }
+            hpack::encode(name.as_bytes(), &text, block);
+        }
+        if !cookies.is_empty() {
+            text.clear();
+            write_cookies(cookies, &mut text);
+            hpack::encode(b"cookie", &text, block);
+        }
         true
     }
 

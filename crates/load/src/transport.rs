@@ -6,19 +6,28 @@ use rustls::crypto::{WebPkiSupportedAlgorithms, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Whose certificates are accepted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Trust {
     /// Those that the authorities of this machine have signed.
     #[default]
     System,
     /// Those that the authorities in this PEM file have signed.
     Authority(PathBuf),
+    /// Those that the authorities in this PEM text have signed; the file is where it comes from.
+    Certificates {
+        /// The file.
+        file: PathBuf,
+        /// Its text.
+        pem: String,
+    },
     /// Any: nothing is checked. For servers with a certificate of their own making.
     Anything,
 }
@@ -65,6 +74,10 @@ impl Trust {
                 let path = found.unwrap_or_else(|| PathBuf::from(SYSTEM[0]));
                 builder.with_root_certificates(authorities(&path)?).with_no_client_auth()
             }
+            Trust::Certificates { file, pem } => {
+                let iter = CertificateDer::pem_slice_iter(pem.as_bytes());
+                builder.with_root_certificates(trusted(file, iter)?).with_no_client_auth()
+            }
             Trust::Authority(path) => builder.with_root_certificates(authorities(path)?).with_no_client_auth(),
         };
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
@@ -74,12 +87,20 @@ impl Trust {
 
 fn authorities(path: &PathBuf) -> Result<RootCertStore, TrustError> {
     let unreadable = |source| TrustError::File { path: path.clone(), source };
+    trusted(path, CertificateDer::pem_file_iter(path).map_err(unreadable)?)
+}
+
+fn trusted(
+    path: &Path,
+    certificates: impl Iterator<Item = Result<CertificateDer<'static>, rustls::pki_types::pem::Error>>,
+) -> Result<RootCertStore, TrustError> {
+    let unreadable = |source| TrustError::File { path: path.to_owned(), source };
     let mut store = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(path).map_err(unreadable)? {
+    for certificate in certificates {
         // Some bundles hold certificates that are no authorities to this library: those are passed over.
         let _ = store.add(certificate.map_err(unreadable)?);
     }
-    if store.is_empty() { Err(TrustError::Empty(path.clone())) } else { Ok(store) }
+    if store.is_empty() { Err(TrustError::Empty(path.to_owned())) } else { Ok(store) }
 }
 
 /// Accepts every certificate; the signatures of the handshake are still checked.
@@ -162,6 +183,17 @@ impl Transport {
 
     pub(crate) fn stream(&self) -> &TcpStream {
         &self.stream
+    }
+
+    /// What the other side chose to speak (ALPN): `None` without TLS, or before the handshake is over.
+    pub(crate) fn chosen(&self) -> Option<&[u8]> {
+        self.tls.as_ref().filter(|tls| !tls.is_handshaking()).map(|tls| tls.alpn_protocol().unwrap_or_default())
+    }
+
+    /// Whether something waits to be sent.
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.unsent.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
     /// Keeps bytes to be sent by the next [`Transport::flush`].
@@ -252,10 +284,11 @@ impl Transport {
             }
             let processed = tls.process_new_packets();
             let wants_write = tls.wants_write();
-            if processed.is_err() {
+            if let Err(why) = processed {
                 // The alert that tells the server why.
                 let _ = tls.write_tls(&mut self.stream);
-                return Err(Failure::Tls);
+                let alpn = rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol);
+                return Err(if why == alpn { Failure::NoHttp2 } else { Failure::Tls });
             }
             if wants_write || was_handshaking {
                 self.flush()?;

@@ -4,6 +4,7 @@
 //! scenario keeps. Whatever fails comes back by way of the timers, so that a dead server can neither recurse nor spin.
 
 mod exchange;
+mod multiplex;
 mod steps;
 mod window;
 
@@ -12,6 +13,7 @@ use crate::arrival::Starts;
 use crate::dial::Listener;
 use crate::epoll::{self, Epoll};
 use crate::http1::Reader;
+use crate::http2::{Event, Session};
 use crate::latency::Latencies;
 use crate::load::{Drive, Engine};
 use crate::profile::Curve;
@@ -42,6 +44,10 @@ struct Connection {
     actor: u32,
     /// It has carried an answer before.
     used: bool,
+    /// In HTTP/2; its streams say who waits.
+    session: Option<Box<Session>>,
+    /// In HTTP/2: it is among the idle, though it may be carrying requests.
+    listed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +98,9 @@ pub(crate) struct Worker<'e> {
     ticks: Sender<Tick>,
     /// Under a dial.
     listener: Option<Listener>,
+    /// The connection whose frames are being read: what is written to it meanwhile goes out afterwards, at once.
+    reading: u32,
+    events: Vec<Event>,
     window: Option<Box<Window>>,
 }
 
@@ -168,6 +177,8 @@ impl<'e> Worker<'e> {
                 let thread = usize::try_from(shard).unwrap_or(0) % engine.load.threads;
                 Listener::new(control, thread)
             }),
+            reading: NONE,
+            events: Vec::new(),
             window: None,
         })
     }
@@ -418,10 +429,12 @@ impl<'e> Worker<'e> {
             if place.connecting && !self.connected(connection, ready.writable) {
                 continue;
             }
+            // First what waits to be sent: the event of room for it comes but once, and what is read may need it.
+            if ready.writable && !self.flush(connection) {
+                continue;
+            }
             if ready.readable {
                 self.read(connection, generation, ready.ended);
-            } else if ready.writable {
-                self.flush(connection);
             }
             while !self.queue.is_empty() && self.serve_queue() {}
         }

@@ -159,6 +159,24 @@ pub struct Metric {
     pub help: &'static str,
 }
 
+/// How much memory a workload takes, so that a plan can refuse what does not fit.
+#[derive(Clone, Copy, Debug)]
+pub struct Footprint {
+    /// The parameter that decides it, for the message.
+    pub key: &'static str,
+    /// The bytes of one arm with all its parts; `None` where the parameters do not say.
+    pub bytes: fn(&ResolvedArm) -> Option<u64>,
+}
+
+/// The size that the parameter `key` gives, which is of all ranks and parts together.
+#[must_use]
+pub fn size_of(arm: &ResolvedArm, key: &str) -> Option<u64> {
+    match arm.parameters.get(key) {
+        Some(Value::SizeBytes(size)) => Some(size.0),
+        _ => None,
+    }
+}
+
 /// What a workload is, to everybody who never runs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor {
@@ -172,8 +190,8 @@ pub struct Descriptor {
     pub parameters: &'static [Knob],
     /// Its metrics; the first is the headline's.
     pub metrics: &'static [Metric],
-    /// The key of the parameter that says how much memory it works on; `None` where none does.
-    pub footprint: Option<&'static str>,
+    /// How much memory it works on; `None` where that is of no matter.
+    pub footprint: Option<Footprint>,
     /// The executors that can run it.
     pub executors: &'static [ExecutorKind],
     /// Parameters that `--quick` sets smaller, as typed: key and value.

@@ -6,8 +6,8 @@
 use crate::descriptor::Better;
 use crate::event::TrialStatus;
 use crate::machine::MachineFacts;
+use crate::observation::Observed;
 use crate::placement::Placed;
-
 use crate::plan::{Absent, Contrast, Mode, PlannedWorkload, Treatment};
 use crate::seam::Sample;
 use crate::study::Design;
@@ -40,6 +40,9 @@ pub struct Document {
     /// Why the numbers are what they are, as far as it was counted.
     #[serde(default)]
     pub explanations: Vec<ExplanationRow>,
+    /// What happened around the work; `null` where nothing was observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
 }
 
 /// What was run.

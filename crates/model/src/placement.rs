@@ -6,7 +6,6 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// Which CPUs the ranks get.
@@ -91,9 +90,40 @@ pub struct Placed {
     /// The CPU of each rank, pinned and read back; empty where ranks were not pinned.
     pub cpus: Vec<usize>,
     /// Pages that were looked at, by the node on which they lie; empty where the kernel does not tell.
-    pub pages_by_node: BTreeMap<u64, u64>,
+    pub pages_by_node: Vec<NodePages>,
     /// Pages of them that lie on the node of the rank whose part they are.
     pub pages_local: u64,
+}
+
+/// Pages on one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodePages {
+    /// The node's number.
+    pub node: u64,
+    /// How many pages.
+    pub pages: u64,
+}
+
+impl Placed {
+    /// All pages that were looked at.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.pages_by_node.iter().map(|of| of.pages).sum()
+    }
+
+    /// Those on one node.
+    #[must_use]
+    pub fn pages_on(&self, node: u64) -> u64 {
+        self.pages_by_node.iter().filter(|of| of.node == node).map(|of| of.pages).sum()
+    }
+
+    /// Counts more pages on a node.
+    pub fn add(&mut self, node: u64, pages: u64) {
+        match self.pages_by_node.binary_search_by_key(&node, |of| of.node) {
+            Ok(at) => self.pages_by_node[at].pages += pages,
+            Err(at) => self.pages_by_node.insert(at, NodePages { node, pages }),
+        }
+    }
 }
 
 /// One CPU that is online and may be used.

@@ -6,6 +6,7 @@
 
 use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
 use crate::descriptor::{Default, Descriptor, Knob, Value};
+use crate::observer::ObserveSpec;
 use crate::placement::{MemoryPolicy, Placement, Topology};
 use crate::problem::{Problem, Problems};
 use crate::study::{Chosen, Design, Study};
@@ -170,6 +171,9 @@ pub struct Plan {
     /// What is set about the places, by environment.
     #[serde(default)]
     pub environments: BTreeMap<String, BTreeMap<String, Value>>,
+    /// What is observed around the work.
+    #[serde(default)]
+    pub observe: ObserveSpec,
 }
 
 impl Plan {
@@ -274,6 +278,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
         mode,
         cpus: limits.cpus.clone(),
         environments,
+        observe: study.observe.clone(),
     })
 }
 
@@ -596,21 +601,19 @@ impl Resolver<'_> {
             let found = self.study.workloads.iter().find(|chosen| kind.as_deref() == Some(chosen.descriptor.kind));
             found.unwrap_or(&self.study.workloads[0]).descriptor
         };
-        let size = |arm: &PlannedArm| match workload(arm).footprint.and_then(|key| arm.arm.parameters.get(key)) {
-            Some(Value::SizeBytes(size)) => size.0,
-            _ => 0,
-        };
+        let size = |arm: &PlannedArm| workload(arm).footprint.and_then(|of| (of.bytes)(&arm.arm)).unwrap_or(0);
         let mut problems = Vec::new();
         for &cell in cells {
             let (need, arm) = match cell {
                 Cell::Single(arm) => (size(&arms[arm]), &arms[arm]),
                 Cell::Pair(pair) => {
                     let (above, below) = (&arms[pairs[pair].numerator], &arms[pairs[pair].denominator]);
-                    let shared = above.arm.buffer_page() == below.arm.buffer_page() && size(above) == size(below);
+                    let kind = |arm: &ResolvedArm| (arm.buffer_page(), arm.parts, arm.placement, arm.memory);
+                    let shared = kind(&above.arm) == kind(&below.arm) && size(above) == size(below);
                     (if shared { size(above) } else { size(above).saturating_add(size(below)) }, below)
                 }
             };
-            let Some(key) = workload(arm).footprint else { continue };
+            let Some(key) = workload(arm).footprint.map(|of| of.key) else { continue };
             let available = self.limits.memory_available;
             if need > available.0 {
                 let what =

@@ -21,6 +21,10 @@ const FACTORS: &str = "\
 What is varied: each key takes one level or a list of levels, and every combination is a treatment. The parameters of the
 workload may stand here too, instead of in `[workload]`.
 ";
+const OBSERVE: &str = "\
+What is recorded around the work, at the place where it runs and on the lab's own machine; it never fails a trial. `which` may
+also be a list.
+";
 const RATIO_TO: &str = "\
 `ratio_to` is a table of levels that make a treatment a denominator, such as `{ environment = \"native\" }`; without it no
 ratio is estimated.
@@ -62,6 +66,7 @@ pub fn study_reference(workloads: &[&Descriptor]) -> String {
         ("[workload]", WORKLOAD, &[]),
         ("[workload.KIND]", ONE_OF_SEVERAL, tables::OF_ONE_WORKLOAD),
         ("[factors]", FACTORS, tables::FACTORS),
+        ("[observe]", OBSERVE, crate::observer::OBSERVE),
         ("[design]", "", tables::DESIGN),
         ("[report]", RATIO_TO, tables::REPORT),
     ];

@@ -2,8 +2,11 @@
 //!
 //! Nothing here knows the machine. What the machine and the workload make of a study is the [`plan`](crate::plan).
 
+mod observe;
+
 use crate::command;
 use crate::descriptor::{Descriptor, Kind, Knob, Value};
+use crate::observer::ObserveSpec;
 use crate::problem::{Problem, Problems, nearest, with_article};
 use crate::published;
 use crate::tables;
@@ -97,6 +100,8 @@ pub struct Study {
     pub factors: Vec<Factor>,
     /// What is set about the places where it runs, by environment.
     pub environments: BTreeMap<String, BTreeMap<String, Value>>,
+    /// What is observed around the work.
+    pub observe: ObserveSpec,
     /// How it is measured.
     pub design: Design,
     /// How it is shown.
@@ -128,7 +133,7 @@ pub const MOST_LEVELS: usize = 256;
 /// Mistakes that are listed; the others are counted.
 const MOST_PROBLEMS: usize = 100;
 
-const SECTIONS: &[&str] = &["study", "workload", "command", "factors", "environments", "design", "report"];
+const SECTIONS: &[&str] = &["study", "workload", "command", "factors", "environments", "observe", "design", "report"];
 
 /// Parses a study file. `file` is its name in messages, `workloads` are those that this program has.
 ///
@@ -225,6 +230,7 @@ impl Reader {
         let design = self.known("design", tables::DESIGN, take("design"));
         let design = self.design(&design, take("design"));
         let environments = self.environments(take("environments"));
+        let observe = self.observe(take("observe"));
         let program = self.program(sections.get("command"))?;
         let known = with_program(workloads, program.as_ref());
         let mut workloads = self.workloads(take("workload"), line_of_section("workload"), &known)?;
@@ -254,7 +260,16 @@ impl Reader {
         if workloads.len() > 1 {
             lines.extend(self.lines_of_workloads(take("workload")));
         }
-        Some(Study { title: text_of(head.remove("title"))?, workloads, factors, environments, design, layout, lines })
+        Some(Study {
+            title: text_of(head.remove("title"))?,
+            workloads,
+            factors,
+            environments,
+            observe,
+            design,
+            layout,
+            lines,
+        })
     }
 
     /// The program of `[command]`: `Some(None)` where there is no such section, `None` after a mistake in it.
@@ -712,6 +727,7 @@ fn place_of(key: &str, keys: &[&str]) -> String {
         ("study", tables::STUDY),
         ("workload", &[]),
         ("factors", tables::FACTORS),
+        ("observe", crate::observer::OBSERVE),
         ("design", tables::DESIGN),
         ("report", tables::REPORT),
     ];

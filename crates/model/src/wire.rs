@@ -5,6 +5,8 @@
 
 use crate::arm::ResolvedArm;
 use crate::machine::Isa;
+use crate::observation::Observation;
+use crate::observer::ObserveSpec;
 use crate::placement::Placed;
 use crate::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use serde::de::DeserializeOwned;
@@ -31,6 +33,24 @@ pub enum ToAgent {
     },
     /// Run this trial and answer with [`FromAgent::TrialDone`] or [`FromAgent::Failed`].
     RunTrial(Box<TrialSpec>),
+    /// Observe the site from now on, beside whatever else runs there; answered with [`FromAgent::Observing`].
+    Observe(Box<ObserveSpec>),
+    /// Stop observing; answered with [`FromAgent::Observed`].
+    EndObservation,
+    /// Prepare this site's part of a load; the answer is [`FromAgent::LoadReady`] or [`FromAgent::Failed`]. Needs `load`.
+    PrepareLoad {
+        /// The order, as the load engine writes it.
+        order: Box<serde_json::Value>,
+    },
+    /// Say what the site's clock shows: [`FromAgent::Clock`].
+    ReadClock,
+    /// Begin the prepared load at this moment of the site's monotonic clock.
+    StartLoad {
+        /// In nanoseconds.
+        begin_ns: u64,
+    },
+    /// End the load now and send what there is.
+    StopLoad,
     /// Nothing more will come; leave.
     Goodbye,
 }
@@ -45,7 +65,7 @@ pub enum FromAgent {
         protocol: u32,
         /// The agent's version.
         version: String,
-        /// What it can do: `run-trial`, ...
+        /// What it can do: `run-trial`, `load`, ...
         capabilities: Vec<String>,
         /// The widest instruction set that its site has, as dispatched by the kernels.
         instruction_set: Isa,
@@ -63,6 +83,29 @@ pub enum FromAgent {
     },
     /// The trial ran to its end; it may still be void.
     TrialDone(Box<TrialResult>),
+    /// The site is being observed.
+    Observing,
+    /// What was observed.
+    Observed(Box<Observation>),
+    /// The load is prepared.
+    LoadReady,
+    /// What the site's clock shows.
+    Clock {
+        /// Its monotonic clock, in nanoseconds.
+        monotonic_ns: u64,
+    },
+    /// A second of a load has passed.
+    LoadSecond {
+        /// Which, from 0.
+        second: usize,
+        /// What happened in it, as the load engine writes it.
+        part: serde_json::Value,
+    },
+    /// A load has ended.
+    LoadDone {
+        /// All that was measured, as the load engine writes it.
+        part: Box<serde_json::Value>,
+    },
     /// The request could not be carried out.
     Failed {
         /// What was tried.
@@ -107,6 +150,9 @@ pub struct TrialSpec {
     pub cpus: Vec<usize>,
     /// Seed of every random choice inside the trial.
     pub seed: u64,
+    /// What is to be observed at the site meanwhile; `None` for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observe: Option<ObserveSpec>,
 }
 
 /// Half of a phase: one run of the body.
@@ -210,6 +256,9 @@ pub struct TrialResult {
     pub lost_after: LostTime,
     /// How long the whole trial took inside the agent.
     pub elapsed_ns: u64,
+    /// What was observed meanwhile: at the site, and on the lab's own machine where that is another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observations: Vec<Observation>,
 }
 
 /// Why a frame could not be read or written.

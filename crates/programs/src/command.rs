@@ -5,11 +5,12 @@
 
 use crate::keeper::{End, Outcome, Task, find_program};
 use crate::reading;
+use crate::stage::timeout_ns;
 use crate::workshop::{self, Workshop, badly_ended, ended_well, in_words, last_words};
 use baremark_kernels::isa;
 use baremark_model::arm::ResolvedArm;
-use baremark_model::command::{self, Program, Reading, TIMEOUT};
-use baremark_model::descriptor::{Descriptor, Value};
+use baremark_model::command::{self, Program, Reading};
+use baremark_model::descriptor::Descriptor;
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::{Sample, WorkloadError};
 use regex_lite::Regex;
@@ -43,14 +44,6 @@ impl Job for Command {
             command::of_arm(arm).ok_or_else(|| refused("(not set)", "describe it in the section [command]"))?;
         needs(program)?;
         Ok(Box::new(Ready { program, arm, around, timeout_ns: timeout_ns(arm) }))
-    }
-}
-
-/// How long a run may take.
-pub fn timeout_ns(arm: &ResolvedArm) -> u64 {
-    match arm.parameters.get(TIMEOUT.key) {
-        Some(Value::TimeNs(timeout)) => timeout.0,
-        _ => 600_000_000_000,
     }
 }
 

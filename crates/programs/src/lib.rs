@@ -6,11 +6,16 @@
 #![forbid(unsafe_code)]
 
 pub mod command;
+pub mod compile;
+pub mod desktop;
 pub mod echo;
 pub mod heard;
 pub mod keeper;
 pub mod ping_pong;
 pub mod reading;
+pub mod sessions;
+pub mod stage;
+pub mod warehouse;
 pub mod workshop;
 
 use baremark_model::job::Job;
@@ -21,7 +26,8 @@ pub fn all() -> &'static [&'static dyn Job] {
     ALL
 }
 
-static ALL: &[&dyn Job] = &[&command::Command, &ping_pong::PingPong];
+static ALL: &[&dyn Job] =
+    &[&command::Command, &compile::Compile, &warehouse::JvmWarehouse, &sessions::Sessions, &ping_pong::PingPong];
 
 /// The job of this kind.
 #[must_use]

@@ -2,6 +2,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
+    clippy::cast_precision_loss,
     clippy::float_cmp,
     clippy::allow_attributes,
     missing_docs,
@@ -13,9 +14,9 @@ use baremark_model::command::{Beside, Finder, Program, Reading, Success, Take};
 use baremark_model::descriptor::{Better, Value};
 use baremark_model::job::{Job, JobError, JobRun, Surroundings};
 use baremark_model::machine::Isa;
-use baremark_model::units::Nanos;
+use baremark_model::units::{Bytes, Nanos};
 use baremark_programs::command::Command;
-use baremark_programs::keeper::{End, Task};
+use baremark_programs::keeper::{End, Task, find_program};
 use baremark_programs::workshop::Workshop;
 use std::collections::BTreeMap;
 use std::fs;
@@ -82,7 +83,16 @@ fn rate(from: &str) -> Reading {
 }
 
 fn run_within(program: Program, timeout: Duration) -> Result<JobRun, JobError> {
-    let arm = ResolvedArm {
+    let arm = arm(&[
+        ("command", Value::Program(Box::new(program))),
+        ("timeout", Value::TimeNs(Nanos(u64::try_from(timeout.as_nanos()).unwrap()))),
+        ("words", Value::Text("two words; $HOME".to_owned())),
+    ]);
+    run_job(&Command, &arm)
+}
+
+fn arm(parameters: &[(&str, Value)]) -> ResolvedArm {
+    ResolvedArm {
         executor: ExecutorKind::Direct,
         ranks: 1,
         page: PageSize::Small,
@@ -91,16 +101,15 @@ fn run_within(program: Program, timeout: Duration) -> Result<JobRun, JobError> {
         parts: 1,
         placement: Default::default(),
         memory: Default::default(),
-        parameters: BTreeMap::from([
-            ("command".to_owned(), Value::Program(Box::new(program))),
-            ("timeout".to_owned(), Value::TimeNs(Nanos(u64::try_from(timeout.as_nanos()).unwrap()))),
-            ("words".to_owned(), Value::Text("two words; $HOME".to_owned())),
-        ]),
-    };
+        parameters: parameters.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(),
+    }
+}
+
+fn run_job(job: &dyn Job, arm: &ResolvedArm) -> Result<JobRun, JobError> {
     let cpus = baremark_sys::affinity::allowed_cpus().unwrap();
-    let around =
-        Surroundings { keeper: Path::new(KEEPER), cpus: &cpus[..1], seed: 7, phase: Duration::from_millis(50) };
-    Command.prepare(&arm, around)?.run()
+    let phase = Duration::from_millis(400);
+    let around = Surroundings { keeper: Path::new(KEEPER), cpus: &cpus[..1], seed: 7, phase };
+    job.prepare(arm, around)?.run()
 }
 
 fn run(program: Program) -> Result<JobRun, JobError> {
@@ -294,4 +303,201 @@ fn nothing_outlives_an_agent() {
     assert!(status.success(), "{status}");
     assert!(!runs(&sleep), "ended before the keeper was");
     assert!(!folder.exists());
+}
+
+/// A project of many small files, as a tarball.
+fn project(folder: &Path) -> std::path::PathBuf {
+    const FILES: usize = 12;
+    let tree = folder.join("project-1.0");
+    fs::create_dir_all(tree.join("parts")).unwrap();
+    let mut calls = String::new();
+    let mut declared = String::new();
+    for number in 0..FILES {
+        let part = format!("#include <stdio.h>\nint part_{number}(void) {{ return {number}; }}\n");
+        fs::write(tree.join(format!("parts/part_{number}.c")), part).unwrap();
+        declared.push_str(&format!("int part_{number}(void);\n"));
+        calls.push_str(&format!("+ part_{number}()"));
+    }
+    let main =
+        format!("#include <stdio.h>\n{declared}int main(void) {{ printf(\"sum %d\\n\", 0 {calls}); return 0; }}\n");
+    fs::write(tree.join("main.c"), main).unwrap();
+    let makefile = "parts := $(patsubst %.c,%.o,$(wildcard parts/*.c)) main.o\nprogram: $(parts)\n\tcc -o $@ $^\n";
+    fs::write(tree.join("Makefile.in"), makefile).unwrap();
+    fs::write(tree.join("configure"), "#!/bin/sh\nexec cp Makefile.in Makefile\n").unwrap();
+    let tarball = folder.join("project.tar.gz");
+    let packed = std::process::Command::new("tar")
+        .args(["-czf"])
+        .arg(&tarball)
+        .arg("-C")
+        .arg(folder)
+        .arg("project-1.0")
+        .status();
+    assert!(packed.unwrap().success());
+    tarball
+}
+
+#[test]
+fn a_project_is_built_from_a_fresh_tree_and_its_artefact_must_run() {
+    use baremark_programs::compile::Compile;
+    let folder = tempfile::tempdir().unwrap();
+    let words = |words: &[&str]| Value::Words(words.iter().map(|&word| word.to_owned()).collect());
+    let mut parameters = vec![
+        ("tarball", Value::Text(project(folder.path()).display().to_string())),
+        ("configure", words(&["sh", "configure"])),
+        ("build", words(&["make"])),
+        ("jobs", Value::Count(2)),
+        ("artefact", words(&["./program"])),
+        ("says", Value::Text("sum 66".to_owned())),
+    ];
+    let built = run_job(&Compile, &arm(&parameters)).unwrap();
+    assert_eq!(built.checked, "13 object files with 2 jobs; ./program runs and says so");
+    let rate = 13.0 / value(&built, "wall_s");
+    assert!((value(&built, "files_per_s") / rate - 1.0).abs() < 1e-6, "{built:?}");
+    assert!(value(&built, "cpu_s") > 0.0);
+    parameters[5].1 = Value::Text("sum 67".to_owned());
+    let why = run_job(&Compile, &arm(&parameters)).expect_err("it says another sum").to_string();
+    assert!(why.starts_with("./program was built and does not say 'sum 67'"), "{why}");
+    parameters[2].1 = words(&["make", "no-such-target"]);
+    let why = run_job(&Compile, &arm(&parameters)).expect_err("no such target").to_string();
+    assert!(why.contains("make: it ended with exit code 2") && why.contains("no-such-target"), "{why}");
+    parameters[0].1 = Value::Text("/no/such/source.tar".to_owned());
+    let why = run_job(&Compile, &arm(&parameters)).expect_err("no source").to_string();
+    assert!(why.contains("/no/such/source.tar cannot be had at the site"), "{why}");
+}
+
+#[test]
+fn warehouses_trade_and_their_books_balance() {
+    use baremark_programs::warehouse::JvmWarehouse;
+    if find_program("javac", "/usr/bin:/bin:/usr/local/bin").is_none() {
+        println!("skipped: workload jvm-warehouse: no javac");
+        return;
+    }
+    let parameters = |pages: &str, heap: u64| {
+        arm(&[
+            ("warehouses", Value::Count(2)),
+            ("heap", Value::SizeBytes(Bytes(heap))),
+            ("pages", Value::Choice(pages.to_owned())),
+            ("warm", Value::TimeNs(Nanos(100_000_000))),
+            ("time", Value::TimeNs(Nanos(1_000_000_000))),
+        ])
+    };
+    let run = run_job(&JvmWarehouse, &parameters("4k", 128 << 20)).unwrap();
+    assert!(run.checked.ends_with("stock and money of every warehouse add up"), "{run:?}");
+    assert!(value(&run, "transactions_per_s") > 100.0, "{run:?}");
+    let (share, pauses) = (value(&run, "pause_share"), value(&run, "pauses"));
+    assert!(pauses >= 0.0 && (0.0..=100.0).contains(&share), "{run:?}");
+    // More than any machine has reserved: refused, and never run on other pages than asked.
+    let why = run_job(&JvmWarehouse, &parameters("2m", 1 << 41)).expect_err("no such memory").to_string();
+    assert!(why.contains("free at the site; reserve huge pages"), "{why}");
+}
+
+#[test]
+fn users_act_at_their_pace_and_the_most_of_them_are_found() {
+    use baremark_programs::sessions::Sessions;
+    let ns = |ms: u64| Value::TimeNs(Nanos(ms * 1_000_000));
+    let mut parameters = vec![
+        ("users", Value::Count(2)),
+        ("each", Value::SizeBytes(Bytes(2 << 20))),
+        ("pace", ns(20)),
+        ("limit", ns(200)),
+        ("time", ns(1600)),
+    ];
+    let run = run_job(&Sessions, &arm(&parameters)).unwrap();
+    // 80 turns each, of which every eighth opens a document.
+    assert!((80.0..=110.0).contains(&value(&run, "actions_per_s")), "{run:?}");
+    assert!(value(&run, "response_p50_ms") <= value(&run, "response_p95_ms"), "{run:?}");
+    assert!(value(&run, "response_p95_ms") <= value(&run, "response_longest_ms"), "{run:?}");
+    assert!(run.checked.ends_with("documents opened as they were saved"), "{run:?}");
+    assert!(value(&run, "processes_per_s") < 20.0, "{run:?}");
+    // A limit that nobody keeps, and one that nobody breaks, end a search at its ends.
+    parameters.push(("most", Value::Count(3)));
+    parameters[4].1 = ns(200);
+    parameters[3].1 = Value::TimeNs(Nanos(100));
+    let run = run_job(&Sessions, &arm(&parameters)).unwrap();
+    assert_eq!(value(&run, "users_within_limit"), 0.0, "{run:?}");
+    parameters[3].1 = ns(60_000);
+    let run = run_job(&Sessions, &arm(&parameters)).unwrap();
+    assert_eq!(value(&run, "users_within_limit"), 3.0, "{run:?}");
+    assert_eq!(run.flags, ["the search ended early: even 3 users pass"]);
+    let too_many = [("users", Value::Count(10_000)), ("each", Value::SizeBytes(Bytes(1 << 36)))];
+    let why = run_job(&Sessions, &arm(&too_many)).expect_err("no such memory").to_string();
+    assert!(why.contains("write fewer users, or a smaller each"), "{why}");
+}
+
+mod messages {
+    use super::{arm, run_job, value};
+    use baremark_model::descriptor::Value;
+    use baremark_model::job::{Job, JobError, JobRun};
+    use baremark_model::units::Bytes;
+    use baremark_programs::echo::Echo;
+    use baremark_programs::ping_pong::PingPong;
+    use std::net::{SocketAddr, TcpListener, UdpSocket};
+
+    fn between(transport: &str, message: u64, peer: &str) -> Result<JobRun, JobError> {
+        let parameters = [
+            ("transport", Value::Choice(transport.to_owned())),
+            ("message", Value::SizeBytes(Bytes(message))),
+            ("peer", Value::Text(peer.to_owned())),
+        ];
+        run_job(&PingPong, &arm(&parameters))
+    }
+
+    #[test]
+    fn they_go_to_and_fro_whatever_their_size() {
+        for (transport, message) in [("tcp", 1), ("tcp", 100_000), ("udp", 16), ("udp", 1400), ("udp", 65_507)] {
+            let run = between(transport, message, "loopback").unwrap();
+            assert!(value(&run, "latency_mean_us") > 0.0 && value(&run, "bandwidth") > 0.0, "{transport}: {run:?}");
+            let bandwidth = value(&run, "messages_per_s") * message as f64 / 1e6;
+            assert!((bandwidth / value(&run, "bandwidth") - 1.0).abs() < 1e-6, "{run:?}");
+            let lost = run.samples.iter().find(|sample| sample.metric == "lost").map(|sample| sample.value);
+            assert_eq!(lost.is_some(), transport == "udp");
+            assert!(lost.is_none_or(|lost| (0.0..=100.0).contains(&lost)), "{run:?}");
+            assert!(run.checked.ends_with("every byte as sent"), "{run:?}");
+        }
+    }
+
+    #[test]
+    fn several_runs_share_a_peer() {
+        let server = Echo::bind("127.0.0.1:0".parse::<SocketAddr>().unwrap()).unwrap();
+        let peer = server.address().unwrap().to_string();
+        std::thread::spawn(move || server.serve());
+        for transport in ["udp", "tcp", "udp"] {
+            let run = between(transport, 64, &peer).unwrap();
+            assert!(value(&run, "messages_per_s") > 0.0, "{run:?}");
+        }
+    }
+
+    #[test]
+    fn a_peer_that_is_not_there_is_told() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let why = between("tcp", 64, &free.to_string()).expect_err("refused").to_string();
+        let remedy = format!("start `baremark echo --listen {free}` there");
+        assert!(why.starts_with(&format!("{free} refuses: nothing listens there; {remedy}")), "{why}");
+        let why = between("udp", 64, &free.to_string()).expect_err("refused").to_string();
+        assert!(why.contains("refuses"), "{why}");
+        // It takes messages and says nothing.
+        let (tcp, udp) = (TcpListener::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        let mute = tcp.local_addr().unwrap().to_string();
+        let why = between("tcp", 64, &mute).expect_err("mute").to_string();
+        assert!(why.contains("did not answer within 5 s"), "{why}");
+        let mute = udp.local_addr().unwrap().to_string();
+        let why = between("udp", 64, &mute).expect_err("mute").to_string();
+        assert!(why.contains("did not answer within 5 s"), "{why}");
+        // One that hangs up.
+        let hangs = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = hangs.local_addr().unwrap().to_string();
+        std::thread::spawn(move || hangs.incoming().for_each(drop));
+        let why = between("tcp", 64, &address).expect_err("hangs up").to_string();
+        assert!(why.contains("broke off") || why.contains("refuses"), "{why}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_before_anything_runs() {
+        let check = PingPong.descriptor().check;
+        let parameters =
+            [("transport", Value::Choice("udp".to_owned())), ("message", Value::SizeBytes(Bytes(1 << 17)))];
+        assert!(check(&arm(&parameters)).is_err_and(|misfit| misfit.what.contains("does not fit a datagram")));
+        let parameters = [("peer", Value::Text("some-host:7".to_owned()))];
+        assert!(check(&arm(&parameters)).is_err_and(|misfit| misfit.remedy.contains("names are not resolved")));
+    }
 }

@@ -48,7 +48,7 @@ pub fn figures(document: &Document) -> Vec<Figure> {
 }
 
 /// A logarithmic axis of ratios, or a linear one of values.
-struct Axis {
+pub(crate) struct Axis {
     least: f64,
     most: f64,
     from: f64,
@@ -58,7 +58,7 @@ struct Axis {
 
 impl Axis {
     /// An axis that shows all of `values` with a margin, drawn between the coordinates `from` and `to`.
-    fn over(values: impl Iterator<Item = f64>, [from, to]: [f64; 2], logarithmic: bool) -> Option<Self> {
+    pub(crate) fn over(values: impl Iterator<Item = f64>, [from, to]: [f64; 2], logarithmic: bool) -> Option<Self> {
         let wanted = values.filter(|value| value.is_finite() && (!logarithmic || *value > 0.0));
         let ends = wanted.fold(None, |ends: Option<(f64, f64)>, value| match ends {
             None => Some((value, value)),
@@ -70,13 +70,13 @@ impl Axis {
         Some(Axis { least: least - room, most: most + room, from, to, logarithmic })
     }
 
-    fn at(&self, value: f64) -> f64 {
+    pub(crate) fn at(&self, value: f64) -> f64 {
         let value = if self.logarithmic { value.ln() } else { value };
         self.from + (value - self.least) / (self.most - self.least) * (self.to - self.from)
     }
 
     /// Round values on the axis, about `wanted` of them, as texts.
-    fn ticks(&self, wanted: f64) -> Vec<(f64, String)> {
+    pub(crate) fn ticks(&self, wanted: f64) -> Vec<(f64, String)> {
         let (low, high) = if self.logarithmic { (self.least.exp(), self.most.exp()) } else { (self.least, self.most) };
         if self.logarithmic && high / low > 4.0 {
             return doublings(low, high);

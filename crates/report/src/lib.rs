@@ -12,6 +12,7 @@ pub mod figure;
 pub mod history;
 pub mod html;
 pub mod json;
+pub mod load;
 pub mod maximum;
 pub mod plot;
 pub mod progress;

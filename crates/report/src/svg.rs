@@ -50,6 +50,11 @@ impl Svg {
         self.push(format_args!(r#"<line class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#));
     }
 
+    pub(crate) fn polyline(&mut self, class: &str, points: &[[f64; 2]]) {
+        let places: Vec<String> = points.iter().map(|[x, y]| format!("{x:.1},{y:.1}")).collect();
+        self.push(format_args!(r#"<polyline class="{class}" points="{}"/>"#, places.join(" ")));
+    }
+
     pub(crate) fn rect(&mut self, class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2]) {
         let (width, height) = (width.max(0.0), height.max(0.0));
         self.push(format_args!(

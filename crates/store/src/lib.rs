@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod loads;
 mod lock;
 mod read;
 mod record;
@@ -19,6 +20,7 @@ mod schema;
 mod store;
 
 pub use error::{LockError, StoreError};
+pub use loads::{LoadRecord, LoadSummary, StoredLoad};
 pub use lock::RunLock;
 pub use record::{RunRecord, RunState, RunSummary, StoredRun, StoredTrial, Torn, TrialEntry};
 pub use run_id::{BadRunId, RunId};

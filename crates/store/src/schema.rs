@@ -15,7 +15,8 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const HEADER: usize = 100;
 
 /// The schema's history: the n-th text brings a file from version n to n + 1. Never changed, only added to.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
 CREATE TABLE run (
     id          TEXT PRIMARY KEY,
     title       TEXT NOT NULL,
@@ -52,7 +53,29 @@ CREATE TABLE look (
     decision    TEXT NOT NULL,
     UNIQUE (run, seq)
 ) STRICT;
-"];
+",
+    "
+CREATE TABLE load (
+    id          TEXT PRIMARY KEY,
+    kind        TEXT NOT NULL,      -- the format of its document
+    title       TEXT NOT NULL,
+    asked       TEXT NOT NULL,      -- JSON
+    machine     TEXT NOT NULL,      -- JSON
+    version     TEXT NOT NULL,
+    started_ns  INTEGER NOT NULL,   -- since 1970-01-01 UTC
+    ended_ns    INTEGER,
+    stop_reason TEXT,
+    document    TEXT                -- JSON
+) STRICT;
+CREATE INDEX load_started ON load (started_ns);
+CREATE TABLE load_second (
+    load        TEXT NOT NULL REFERENCES load (id) ON DELETE CASCADE,
+    seq         INTEGER NOT NULL,
+    row         TEXT NOT NULL,      -- JSON
+    UNIQUE (load, seq)
+) STRICT;
+",
+];
 
 /// The schema that this version writes.
 pub(crate) fn latest() -> i64 {

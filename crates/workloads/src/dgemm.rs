@@ -3,10 +3,10 @@
 //! One product of square matrices for all ranks. Beside `fma`, which is the most that the same instructions can give, it
 //! says how near a program of packed blocks comes to it.
 
-use crate::parameters::{ISA, chosen_isa, count, misfit, odd, whole};
+use crate::parameters::{ISA, chosen_isa, count, misfit, odd, spans_together, whole};
 use baremark_kernels::dgemm as kernel;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -34,7 +34,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         together: Together::Sum,
         help: "10^-9 x 2 n^3 x products / time from the first rank's start to the last one's end",
     }],
-    footprint: None,
+    footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Dgemm, arm) }),
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
     quick: &[("n", "1000")],
     check: |arm| order(arm).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),

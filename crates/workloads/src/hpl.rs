@@ -4,10 +4,10 @@
 //! the matrix, which every solution destroys, does not count. HPL's scaled residual must not exceed 16, and all solutions
 //! of one preparation, whichever executors ran them, must agree to the last bit.
 
-use crate::parameters::{ISA, chosen_isa, count, misfit, odd, whole};
+use crate::parameters::{ISA, chosen_isa, count, misfit, odd, spans_together, whole};
 use baremark_kernels::hpl::{self as kernel, Order};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -55,7 +55,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
             help: "the mean time of a solution",
         },
     ],
-    footprint: None,
+    footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Hpl, arm) }),
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
     quick: &[("n", "1000")],
     check: |arm| order(arm).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),

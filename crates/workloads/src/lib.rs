@@ -66,7 +66,11 @@ mod tests {
     fn descriptors_are_complete_and_their_defaults_are_in_range() {
         for descriptor in all().iter().map(|workload| workload.descriptor()) {
             assert!(!descriptor.metrics.is_empty() && !descriptor.executors.is_empty(), "{}", descriptor.kind);
-            assert!(descriptor.footprint.is_none_or(|key| descriptor.parameter(key).is_some()), "{}", descriptor.kind);
+            assert!(
+                descriptor.footprint.is_none_or(|of| descriptor.parameter(of.key).is_some()),
+                "{}",
+                descriptor.kind
+            );
             for knob in descriptor.parameters {
                 match (knob.kind, knob.default) {
                     (Kind::Size { min, max }, Default::Typed(text)) => {

@@ -9,7 +9,7 @@
 use crate::parameters::{misfit, odd, size};
 use baremark_kernels::laps::Laps;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together, size_of};
 use baremark_model::seam::{
     Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Work, Workload, WorkloadError,
 };
@@ -73,7 +73,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
             help: "the baseline of the others: mean time of a system call that does nothing (getppid)",
         },
     ],
-    footprint: Some("region"),
+    footprint: Some(Footprint { key: "region", bytes: |arm| size_of(arm, "region") }),
     executors: &[ExecutorKind::Direct],
     quick: &[],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),

@@ -5,7 +5,7 @@ use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Default, Kind, Knob, Value};
 use baremark_model::knob::Misfit;
 use baremark_model::machine::Isa;
-use baremark_model::seam::WorkloadError;
+use baremark_model::seam::{Workload, WorkloadError};
 use baremark_model::units::Bytes;
 
 /// The size that `knob` is set to, or its default.
@@ -70,6 +70,12 @@ pub fn chosen_isa(arm: &ResolvedArm) -> Result<Isa, WorkloadError> {
         return Ok(isa);
     }
     Err(odd(&ISA, format!("{isa:?}"), format!("this machine has {:?} at most; write isa = \"widest\"", isa::widest())))
+}
+
+/// The memory of all spans of all parts of an arm; `None` where its parameters are refused.
+pub fn spans_together(workload: &dyn Workload, arm: &ResolvedArm) -> Option<u64> {
+    let each: u64 = workload.spans(arm).ok()?.iter().sum();
+    each.checked_mul(arm.parts.max(1) as u64)
 }
 
 /// Refuses a part of a work that only all ranks together can do.

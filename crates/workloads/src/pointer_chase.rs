@@ -3,10 +3,10 @@
 //! Over working sets from the first cache to well past what the translation buffers reach, with small and with large
 //! pages, it shows each level's latency and what a walk of the page tables adds, natively and in two dimensions.
 
-use crate::parameters::{misfit, odd, size};
+use crate::parameters::{misfit, odd, size, spans_together};
 use baremark_kernels::pointer_chase as kernel;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -35,7 +35,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         together: Together::Mean,
         help: "mean over the ranks of the rank's own time / accesses",
     }],
-    footprint: Some("working_set"),
+    footprint: Some(Footprint { key: "working_set", bytes: |arm| spans_together(&PointerChase, arm) }),
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
     quick: &[("working_set", "64 MiB")],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),

@@ -5,10 +5,10 @@
 //! variants over shared tables need. Here a run is as many repetitions as the caller asks for, and since the tables are
 //! private not one word may be wrong.
 
-use crate::parameters::{choice, misfit, odd, size};
+use crate::parameters::{choice, misfit, odd, size, spans_together};
 use baremark_kernels::random_access as kernel;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
 };
@@ -54,7 +54,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
             help: "mean over the ranks of the rank's own time / updates",
         },
     ],
-    footprint: Some("table"),
+    footprint: Some(Footprint { key: "table", bytes: |arm| spans_together(&RandomAccess, arm) }),
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
     quick: &[("table", "64 MiB")],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),

@@ -4,11 +4,11 @@
 //! times it, and as there the best time gives the rate. All ranks share the three arrays. An array smaller than four
 //! times all last-level caches together measures caches: it is refused unless that is what is wanted.
 
-use crate::parameters::{ISA, choice, chosen_isa, count, derived_size, misfit, odd, switch};
+use crate::parameters::{ISA, choice, chosen_isa, count, derived_size, misfit, odd, spans_together, switch};
 use baremark_kernels::laps::Lap;
 use baremark_kernels::stream::{self as kernel, Kernel, Plan, Stores};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 use baremark_model::units::Bytes;
 use baremark_sys::{clock, machine};
@@ -128,7 +128,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     source: "STREAM 5.10, J. McCalpin; MB are 10^6 bytes",
     parameters: &[ARRAY, SMALL, KERNEL, VARIANT, NTIMES, ISA],
     metrics: &METRICS,
-    footprint: Some("array"),
+    footprint: Some(Footprint { key: "array", bytes: |arm| spans_together(&Stream, arm) }),
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
     quick: &[],
     check: |arm| array_bytes(arm).and_then(|_| plan(arm)).map(drop).map_err(misfit),
@@ -342,6 +342,19 @@ mod tests {
         assert!(refused(Some(Bytes(1 << 40)), false, None).contains("does not tell"));
         assert!(refused(None, true, None).contains("does not tell"));
         assert!(refused(Some(Bytes(4100)), true, caches).ends_with("nearest is 4096 bytes"));
+    }
+
+    #[test]
+    fn all_three_arrays_of_all_parts_are_its_memory() {
+        let size = |parts| {
+            let arm = ResolvedArm {
+                parts,
+                ..arm(&[("array", Value::SizeBytes(Bytes(1 << 20))), ("small", Value::Switch(true))])
+            };
+            (DESCRIPTOR.footprint.expect("declared").bytes)(&arm)
+        };
+        assert_eq!((size(1), size(2)), (Some(3 << 20), Some(3 << 20)), "divided, not multiplied");
+        assert_eq!(size(3), None, "a megabyte is no three parts of whole lines");
     }
 
     #[test]

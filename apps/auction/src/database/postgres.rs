@@ -45,7 +45,11 @@ pub(crate) fn config(address: &Address) -> Result<Config, Fault> {
         config.password(password);
     }
     let commit = if address.durability == Durability::On { "on" } else { "off" };
-    config.options(format!("-c synchronous_commit={commit} -c statement_timeout={}", address.patience.as_millis()));
+    // A server that stalls in a transaction must not keep its locks.
+    let patience = address.patience.as_millis();
+    config.options(format!(
+        "-c synchronous_commit={commit} -c statement_timeout={patience} -c idle_in_transaction_session_timeout={patience}"
+    ));
     config
         .application_name("baremark-auction")
         .connect_timeout(Duration::from_secs(3))

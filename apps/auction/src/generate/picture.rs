@@ -114,7 +114,7 @@ fn draw(seed: u64, size: Size, base: u64, grain: u64) -> Vec<u8> {
         })
         .collect();
     // The grain decides how many bytes a full picture has; 0.5 to 0.9 MB are wanted.
-    let amplitude = if size == Size::Full { 15 + 3 * i64::try_from(base).unwrap_or(0) } else { 10 };
+    let amplitude = if size == Size::Full { 21 + 4 * i64::try_from(base).unwrap_or(0) } else { 10 };
     let mut noise = Random::of(seed, &[9, base, grain]);
     let mut pixels = Vec::with_capacity(usize::try_from(width * height * 3).unwrap_or(0));
     for y in 0..height {

@@ -1,7 +1,7 @@
 //! The handlers of accounts, auctions and items; what they answer is written in `openapi.yaml`.
 
 use super::App;
-use super::extract::{Asked, Json, PathId, is_type, path_id};
+use super::extract::{Asked, Json, PathId, is_type, path_id, read};
 use super::refusal::Refusal;
 use super::session::{self, COOKIE, Caller};
 use super::{auctioneer, peers};
@@ -23,7 +23,8 @@ type Answer<T> = Result<T, Refusal>;
 type Site = State<Arc<App>>;
 
 /// An uploaded image has this many bytes at most; its form may have a little more.
-pub(crate) const IMAGE_BYTES: usize = 2 << 20;
+const IMAGE_BYTES: usize = 2 << 20;
+pub(crate) const FORM_BYTES: usize = IMAGE_BYTES + (16 << 10);
 const LARGEST_BID: i64 = 100_000_000_000;
 
 #[derive(Deserialize)]
@@ -269,9 +270,9 @@ pub(crate) async fn add_image(
     if !is_type(request.headers(), "multipart/form-data") {
         return Err(Refusal::media_type("multipart/form-data"));
     }
-    let reading = uploaded(request);
-    let jpeg =
-        tokio::time::timeout(super::extract::BODY_TIME, reading).await.map_err(|_late| Refusal::too_slow())??;
+    let (head, body) = request.into_parts();
+    let form = read(body, FORM_BYTES).await?;
+    let jpeg = uploaded(Request::from_parts(head, form.into())).await?;
     let sizes = tokio::task::spawn_blocking(move || images::resize(jpeg)).await;
     let sizes = sizes.map_err(|why| Refusal::unavailable(&why.to_string()))?;
     let sizes = sizes.map_err(|why| Refusal::invalid("image", &why))?;
@@ -286,29 +287,17 @@ pub(crate) async fn add_image(
 
 /// The bytes of the part named `image`.
 async fn uploaded(request: Request) -> Answer<Vec<u8>> {
-    let broken = |why: &axum::extract::multipart::MultipartError| {
-        if why.status() == StatusCode::PAYLOAD_TOO_LARGE {
-            Refusal::too_large(IMAGE_BYTES)
-        } else {
-            Refusal::malformed(why.body_text())
-        }
-    };
+    let broken = |why: &axum::extract::multipart::MultipartError| Refusal::malformed(why.body_text());
     let mut form = Multipart::from_request(request, &()).await.map_err(|why| Refusal::malformed(why.body_text()))?;
-    while let Some(mut field) = form.next_field().await.map_err(|why| broken(&why))? {
+    while let Some(field) = form.next_field().await.map_err(|why| broken(&why))? {
         if field.name() != Some("image") {
             continue;
         }
         if field.content_type() != Some("image/jpeg") {
             return Err(Refusal::media_type("image/jpeg in the part `image`"));
         }
-        let mut jpeg = Vec::new();
-        while let Some(chunk) = field.chunk().await.map_err(|why| broken(&why))? {
-            if jpeg.len() + chunk.len() > IMAGE_BYTES {
-                return Err(Refusal::too_large(IMAGE_BYTES));
-            }
-            jpeg.extend_from_slice(&chunk);
-        }
-        return Ok(jpeg);
+        let jpeg = field.bytes().await.map_err(|why| broken(&why))?;
+        return if jpeg.len() > IMAGE_BYTES { Err(Refusal::too_large(IMAGE_BYTES)) } else { Ok(jpeg.to_vec()) };
     }
     Err(Refusal::malformed("the form has no part named `image`"))
 }

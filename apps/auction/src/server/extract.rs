@@ -15,8 +15,10 @@ use std::time::Duration;
 
 /// A JSON body has this many bytes at most.
 const JSON_BYTES: usize = 64 << 10;
+/// So much beyond a limit is still read and dropped: a peer that is cut off while it sends would not see the refusal.
+const UNREAD_BYTES: usize = 8 << 20;
 /// How long a body may take to arrive.
-pub(crate) const BODY_TIME: Duration = Duration::from_secs(10);
+const BODY_TIME: Duration = Duration::from_secs(10);
 /// The largest id that there can be: every JSON reader keeps it whole.
 const LARGEST: i64 = (1 << 53) - 1;
 
@@ -40,16 +42,19 @@ pub(crate) async fn read(body: Body, limit: usize) -> Result<Bytes, Refusal> {
     let collect = async {
         let mut body = body;
         let mut whole = BytesMut::new();
+        let mut seen = 0;
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|why| Refusal::malformed(format!("the body broke off: {why}")))?;
             if let Ok(data) = frame.into_data() {
-                if whole.len() + data.len() > limit {
-                    return Err(Refusal::too_large(limit));
+                seen += data.len();
+                if seen <= limit {
+                    whole.extend_from_slice(&data);
+                } else if seen > limit + UNREAD_BYTES {
+                    break;
                 }
-                whole.extend_from_slice(&data);
             }
         }
-        Ok(whole.freeze())
+        if seen > limit { Err(Refusal::too_large(limit)) } else { Ok(whole.freeze()) }
     };
     tokio::time::timeout(BODY_TIME, collect).await.unwrap_or_else(|_late| Err(Refusal::too_slow()))
 }

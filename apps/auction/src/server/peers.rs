@@ -35,21 +35,29 @@ impl Peers {
         Peers(Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(30)).build(connector))
     }
 
-    async fn bid(&self, address: &str, secret: &str, asked: &Asked) -> Result<(StatusCode, Bytes), String> {
-        let body = serde_json::to_vec(asked).map_err(|why| why.to_string())?;
+    async fn bid(&self, address: &str, secret: &str, asked: &Asked) -> Result<(StatusCode, Bytes), NoAnswer> {
+        let lost = |why: &dyn std::fmt::Display| NoAnswer { why: why.to_string(), handed_over: true };
+        let body = serde_json::to_vec(asked).map_err(|why| lost(&why))?;
         let request = hyper::Request::post(format!("http://{address}/internal/bid"))
             .header(header::CONTENT_TYPE, "application/json")
             .header(SECRET, secret)
             .body(Full::new(Bytes::from(body)))
-            .map_err(|why| why.to_string())?;
+            .map_err(|why| lost(&why))?;
         let answer = async {
-            let response = self.0.request(request).await.map_err(|why| why.to_string())?;
+            let response = self.0.request(request).await;
+            let response = response.map_err(|why| NoAnswer { handed_over: !why.is_connect(), why: why.to_string() })?;
             let status = response.status();
-            let body = response.into_body().collect().await.map_err(|why| why.to_string())?;
+            let body = response.into_body().collect().await.map_err(|why| lost(&why))?;
             Ok((status, body.to_bytes()))
         };
-        tokio::time::timeout(Duration::from_secs(6), answer).await.map_err(|why| why.to_string())?
+        tokio::time::timeout(Duration::from_secs(6), answer).await.map_err(|why| lost(&why))?
     }
+}
+
+/// Why a server did not answer, and whether the bid may have come to it.
+struct NoAnswer {
+    why: String,
+    handed_over: bool,
 }
 
 /// A bid at this server's own auctioneer.
@@ -70,23 +78,25 @@ pub(crate) async fn bid(app: &Arc<App>, asked: Asked) -> Response {
             Owner::Here(_) => match bid_here(app, asked).await {
                 Ok(event) => Some((StatusCode::CREATED, Bytes::from(serde_json::to_vec(&event).unwrap_or_default()))),
                 Err(refusal) if refusal.is_not_owner() => None,
-                Err(_) if unsure => return settle(app, asked).await,
+                Err(refusal) if unsure => return settle(app, asked, refusal.into_response()).await,
                 Err(refusal) => return refusal.into_response(),
             },
             Owner::There(address) => match app.peers.bid(&address, &app.meta.cluster_secret, &asked).await {
                 Ok((StatusCode::MISDIRECTED_REQUEST, _)) => None,
-                Ok((status, _)) if unsure && status != StatusCode::CREATED => return settle(app, asked).await,
+                Ok((status, body)) if unsure && status != StatusCode::CREATED => {
+                    return settle(app, asked, answered(status, body)).await;
+                }
                 Ok(answer) => Some(answer),
-                Err(why) => {
+                Err(NoAnswer { why, handed_over }) => {
                     super::log::line(&format!("server {address}: {why}"));
-                    unsure = true;
+                    unsure |= handed_over;
                     None
                 }
             },
             Owner::Nobody => None,
         };
         if let Some((status, body)) = answer {
-            return (status, [(header::CONTENT_TYPE, "application/json")], body).into_response();
+            return answered(status, body);
         }
         if Instant::now() > until {
             return Refusal::unavailable("this auction's owner cannot be reached").into_response();
@@ -96,11 +106,15 @@ pub(crate) async fn bid(app: &Arc<App>, asked: Asked) -> Response {
     }
 }
 
-/// What became of a bid whose first answer was lost.
-async fn settle(app: &App, asked: Asked) -> Response {
+fn answered(status: StatusCode, body: Bytes) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// What became of a bid that was handed over twice: if the first was stored it counts, else what was said to the second.
+async fn settle(app: &App, asked: Asked, second: Response) -> Response {
     match sales::find_bid(&*app.database, asked.auction, asked.item, asked.account, asked.amount).await {
         Ok(Some(event)) => (StatusCode::CREATED, axum::Json(event)).into_response(),
-        Ok(None) => Refusal::unavailable("this auction's owner was lost").into_response(),
+        Ok(None) => second,
         Err(why) => Refusal::from(why).into_response(),
     }
 }

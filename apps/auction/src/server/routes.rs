@@ -96,6 +96,6 @@ pub(crate) fn table() -> (Router<Arc<App>>, Vec<Arc<Counter>>) {
         .router
         .method_not_allowed_fallback(async || Refusal::method())
         .fallback(async || Refusal::not_found())
-        .layer(DefaultBodyLimit::max(api::IMAGE_BYTES + (16 << 10)));
+        .layer(DefaultBodyLimit::max(api::FORM_BYTES));
     (router, table.counters)
 }

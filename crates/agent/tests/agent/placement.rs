@@ -18,8 +18,8 @@ fn a_rank_and_its_memory_are_where_they_were_asked_to_be() {
     assert_eq!(record.placed.cpus, site.place(Placement::Compact, 1).unwrap());
     assert_eq!(record.executor.cpus, record.placed.cpus);
     let node = site.node_of(record.placed.cpus[0]).unwrap() as u64;
-    let pages: u64 = record.placed.pages_by_node.values().sum();
-    assert!(pages > 0 && record.placed.pages_by_node[&node] == pages, "{:?}", record.placed);
+    let pages = record.placed.pages();
+    assert!(pages > 0 && record.placed.pages_on(node) == pages, "{:?}", record.placed);
     assert_eq!(record.placed.pages_local, pages);
     assert!(!result.void.iter().any(|why| why.contains("memory = local")), "{:?}", result.void);
 }

@@ -32,7 +32,7 @@ pub fn run(announce: bool) -> Result<Exit, Refusal> {
     }
     let busy = Arc::new(AtomicBool::new(false));
     leave_with_the_lab(Arc::clone(&busy))?;
-    baremark_agent::serve::serve(&mut stdin().lock(), &mut *frames, &busy).map_err(Refusal::failure)?;
+    baremark_agent::serve::serve(&mut stdin(), &mut *frames, &busy).map_err(Refusal::failure)?;
     Ok(Exit::Success)
 }
 

@@ -136,6 +136,7 @@ fn keys() -> String {
         ("study", tables::STUDY),
         ("factors", tables::FACTORS),
         ("workload.KIND", tables::OF_ONE_WORKLOAD),
+        ("observe", baremark_model::observer::OBSERVE),
         ("design", tables::DESIGN),
         ("report", tables::REPORT),
     ];

@@ -119,6 +119,7 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
     let document = Document::new(engine.load(), &part);
     let exit = match document.ended {
         Ended::Interrupted => Exit::Interrupted,
+        Ended::SiteLost => Exit::Failure,
         // Not one answer: nobody has been measured.
         Ended::Complete if document.counts.answered == 0 => Exit::Failure,
         Ended::Complete => Exit::Success,

@@ -6,6 +6,7 @@ pub mod auction_run;
 pub mod check;
 pub mod compare;
 pub mod completions;
+pub mod desktop;
 pub mod doctor;
 pub mod echo;
 pub mod history;

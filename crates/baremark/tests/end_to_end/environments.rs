@@ -111,6 +111,7 @@ pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAge
         watchdog_ns: 60_000_000_000,
         cpus: vec![cpu],
         seed: 1,
+        observe: None,
     };
     write_frame(&mut link.to_agent, &ToAgent::RunTrial(Box::new(spec)))?;
     loop {

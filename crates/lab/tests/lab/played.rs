@@ -112,7 +112,10 @@ fn play(mut stream: UnixStream, protocol: u32, script: &Script) {
                     Answer::Dies | Answer::Foreign => return,
                 }
             }
+            ToAgent::Observe(_) => FromAgent::Observing,
+            ToAgent::EndObservation => FromAgent::Observed(Box::default()),
             ToAgent::Goodbye => return,
+            other => FromAgent::Failed { what: format!("{other:?}"), why: "this agent is played".to_owned() },
         };
         if write_frame(&mut stream, &answer).is_err() {
             return;
@@ -163,6 +166,7 @@ pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
         lost_before: LostTime::default(),
         lost_after: LostTime::default(),
         elapsed_ns: 1,
+        observations: Vec::new(),
     }
 }
 
@@ -216,6 +220,7 @@ pub fn plan(other: &str) -> Plan {
         mode: Mode::default(),
         cpus: vec![0],
         environments: BTreeMap::new(),
+        observe: Default::default(),
     }
 }
 

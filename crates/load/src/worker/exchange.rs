@@ -7,6 +7,8 @@ use crate::epoll;
 use crate::failure::Failure;
 use crate::heard::Keep;
 use crate::http1::{After, Fed, Reader};
+use crate::http2::Session;
+use crate::load::Protocol;
 use crate::scenario::{Request, Since};
 use crate::transport::{More, Received, Transport};
 use baremark_sys::clock::unix_time_ns;
@@ -35,7 +37,8 @@ impl Worker<'_> {
         };
         actor.state = State::Flying;
         if actor.connection != NONE {
-            if self.connections[actor.connection as usize].origin == request.origin {
+            let place = &self.connections[actor.connection as usize];
+            if place.origin == request.origin && place.session.as_ref().is_none_or(|session| session.has_room()) {
                 let own = actor.connection;
                 return self.write(own, index, request);
             }
@@ -44,7 +47,7 @@ impl Worker<'_> {
         }
         // What is sent again goes on a new connection: the other idle ones may be as stale.
         let fresh = self.actors[index as usize].retried && self.open < self.engine.most_connections;
-        if !fresh && let Some(idle) = self.idle[request.origin].pop() {
+        if !fresh && let Some(idle) = self.take_idle(request.origin) {
             return self.write(idle, index, request);
         }
         if self.open < self.engine.most_connections {
@@ -54,7 +57,7 @@ impl Worker<'_> {
             };
         }
         // An idle connection to another origin makes room.
-        if let Some(other) = self.idle.iter_mut().find_map(Vec::pop) {
+        if let Some(other) = self.unused() {
             self.close(other);
             return self.send(index);
         }
@@ -67,7 +70,6 @@ impl Worker<'_> {
     pub(super) fn write(&mut self, connection: u32, index: u32, request: &Request) {
         let actor = &mut self.actors[index as usize];
         let place = &mut self.connections[connection as usize];
-        place.actor = index;
         actor.connection = connection;
         if actor.begun == 0 {
             actor.begun = self.now.max(1);
@@ -86,6 +88,10 @@ impl Worker<'_> {
         actor.heard.no_body = request.method == "HEAD";
         let deadline = self.now + request.timeout.map_or(self.engine.load.timeout.0, |timeout| timeout.0);
         arm(&mut self.timers, actor, index, deadline);
+        if place.session.is_some() {
+            return self.write_stream(connection, index, request);
+        }
+        place.actor = index;
         let (out, body) = &mut self.written;
         let bytes = match &request.fixed {
             Some(fixed) if actor.cookies.is_empty() => &**fixed,
@@ -140,6 +146,8 @@ impl Worker<'_> {
                 reader,
                 actor,
                 used: false,
+                session: None,
+                listed: false,
             });
             u32::try_from(self.connections.len() - 1).unwrap_or(NONE)
         });
@@ -162,6 +170,11 @@ impl Worker<'_> {
         place.origin = origin;
         place.reader = Reader::default();
         place.used = false;
+        place.listed = false;
+        place.session = match engine.load.protocol {
+            Protocol::Http1 => None,
+            Protocol::Http2 { streams } => Some(Box::new(Session::new(streams))),
+        };
         self.open += 1;
         self.part.counts.connections += 1;
         Ok(index)
@@ -173,10 +186,17 @@ impl Worker<'_> {
             self.open -= 1;
             self.free_connections.push(connection);
         }
+        place.listed = false;
+        if self.reading == connection {
+            // The place may be taken by another connection before the last event of this one has been looked at.
+            self.reading = NONE;
+        }
+        let carried = place.session.take().map(|session| session.actors()).unwrap_or_default();
         let actor = std::mem::replace(&mut place.actor, NONE);
-        if actor != NONE {
+        for actor in carried.into_iter().map(|(actor, _)| actor).chain((actor != NONE).then_some(actor)) {
             self.actors[actor as usize].connection = NONE;
         }
+        let place = &self.connections[connection as usize];
         let origin = place.origin;
         if let Some(at) = self.idle[origin].iter().rposition(|idle| *idle == connection) {
             self.idle[origin].swap_remove(at);
@@ -187,12 +207,18 @@ impl Worker<'_> {
     pub(super) fn release(&mut self, connection: u32) {
         let place = &mut self.connections[connection as usize];
         place.actor = NONE;
+        if place.session.is_some() {
+            return self.list(connection);
+        }
         self.idle[place.origin].push(connection);
     }
 
     /// A connection has failed; so has what was asked on it.
     pub(super) fn lose(&mut self, connection: u32, why: Failure) {
         let place = &self.connections[connection as usize];
+        if place.session.is_some() {
+            return self.lose_streams(connection, why);
+        }
         let (actor, connecting) = (place.actor, place.connecting);
         let stale = place.used && matches!(why, Failure::Reset | Failure::ClosedEarly) && place.reader.is_fresh();
         let flies = actor != NONE && self.actors[actor as usize].state == State::Flying;
@@ -238,10 +264,19 @@ impl Worker<'_> {
         }
     }
 
-    pub(super) fn flush(&mut self, connection: u32) {
-        let Some(transport) = &mut self.connections[connection as usize].transport else { return };
-        if let Err(why) = transport.flush() {
-            self.lose(connection, why);
+    /// Sends what waits; whether the connection is still there.
+    #[inline]
+    pub(super) fn flush(&mut self, connection: u32) -> bool {
+        let Some(transport) = &mut self.connections[connection as usize].transport else { return false };
+        if !transport.is_waiting() {
+            return true;
+        }
+        match transport.flush() {
+            Ok(()) => true,
+            Err(why) => {
+                self.lose(connection, why);
+                false
+            }
         }
     }
 
@@ -293,6 +328,9 @@ impl Worker<'_> {
     #[inline]
     pub(super) fn heard(&mut self, connection: u32, count: usize) {
         let place = &mut self.connections[connection as usize];
+        if place.session.is_some() {
+            return self.heard_frames(connection, count);
+        }
         let index = place.actor;
         if index == NONE || self.actors[index as usize].state != State::Flying {
             // Nobody asked.
@@ -315,6 +353,10 @@ impl Worker<'_> {
 
     pub(super) fn ended(&mut self, connection: u32) {
         let place = &mut self.connections[connection as usize];
+        if let Some(session) = &place.session {
+            let idle = session.under_way() == 0;
+            return if idle { self.close(connection) } else { self.lose(connection, Failure::ClosedEarly) };
+        }
         let index = place.actor;
         if index == NONE || self.actors[index as usize].state != State::Flying {
             return self.close(connection);
@@ -343,9 +385,8 @@ impl Worker<'_> {
             // As long as events come, it is alive.
             actor.deadline = self.now + request.timeout.map_or(self.engine.load.timeout.0, |timeout| timeout.0);
         }
-        let connection = actor.connection;
         if !self.hear_events(index) {
-            return self.lose(connection, Failure::NotFound);
+            return self.give_up(index, Failure::NotFound);
         }
         if self.actors[index as usize].heard.events.count >= stream.most {
             self.answered(index, After::Close);

@@ -74,7 +74,9 @@ impl Worker<'_> {
         let connection = actor.connection;
         actor.retried = false;
         self.connections[connection as usize].used = true;
-        if after == After::Close {
+        if self.connections[connection as usize].session.is_some() {
+            self.leave_stream(connection, index, after);
+        } else if after == After::Close {
             self.close(connection);
         } else if self.engine.pool == Pool::Shared {
             actor.connection = NONE;
@@ -254,7 +256,11 @@ impl Worker<'_> {
         let (_, index) = follows.remove(at);
         let connection = self.actors[index as usize].connection;
         if connection != NONE && self.actors[index as usize].state == State::Flying {
-            self.close(connection);
+            if self.connections[connection as usize].session.is_some() {
+                self.leave_stream(connection, index, After::Close);
+            } else {
+                self.close(connection);
+            }
         }
         self.dismiss(index);
     }
@@ -318,9 +324,9 @@ impl Worker<'_> {
                 return self.answered(index, After::Close);
             }
         }
-        let place = &mut self.connections[connection as usize];
-        place.connecting = false;
-        self.lose(connection, Failure::Timeout);
+        // Too late is not unreachable: nobody is made to wait before the next attempt.
+        self.connections[connection as usize].connecting = false;
+        self.give_up(index, Failure::Timeout);
     }
 }
 

@@ -87,7 +87,8 @@ fn corrected_latencies_agree_with_theory_when_the_server_stands_still() {
     });
     let mut load = load(server.address, open(1000.0, Arrival::Constant), 1000);
     load.connections = 1;
-    load.timeout = ms(2000);
+    load.timeout = ms(20_000);
+    load.grace = ms(20_000);
     let document = run(load);
     let corrected = document.latency.corrected.unwrap();
     let raw = document.latency.raw.unwrap();

@@ -1,8 +1,9 @@
 //! The engine against small servers of every kind of conduct, all on 127.0.0.1, bounded in count and time.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 mod dial;
 mod faults;
+mod http2;
 mod loops;
 mod secure;
 mod server;

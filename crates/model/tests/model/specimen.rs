@@ -1,7 +1,9 @@
 //! Workloads that exist only here: every kind of parameter once, and one of everything that can be refused.
 
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::descriptor::{
+    Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together, Value, size_of,
+};
 use baremark_model::knob::Misfit;
 
 /// All of them, as `study::parse` takes them.
@@ -72,7 +74,7 @@ pub static RANDOM_ACCESS: Descriptor = Descriptor {
             help: "time per access of one rank",
         },
     ],
-    footprint: Some("table"),
+    footprint: Some(Footprint { key: "table", bytes: |arm| size_of(arm, "table") }),
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
     quick: &[("table", "64 MiB")],
     check: power_of_two,

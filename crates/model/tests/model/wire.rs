@@ -70,6 +70,7 @@ fn spec() -> TrialSpec {
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 2],
         seed: u64::MAX,
+        observe: None,
     }
 }
 
@@ -102,7 +103,11 @@ fn result() -> TrialResult {
             pages_before: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30 },
             pages_after: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 0 },
             counters: BTreeMap::from([("pages_2m".to_owned(), 512)]),
-            placed: Default::default(),
+            placed: baremark_model::placement::Placed {
+                cpus: vec![0, 2],
+                pages_by_node: vec![baremark_model::placement::NodePages { node: 8, pages: 4096 }],
+                pages_local: 4096,
+            },
             verification: Verification::Passed { detail: "0 errors".to_owned() },
             empty_run_ns: 1234.5,
         }],
@@ -121,6 +126,7 @@ fn result() -> TrialResult {
         lost_before: LostTime::default(),
         lost_after: LostTime { looked_ns: 50_000_000, gaps: 2, share: 0.001, longest_ns: 40_000 },
         elapsed_ns: 812_345_678,
+        observations: Vec::new(),
     }
 }
 
@@ -147,6 +153,34 @@ fn to_agent_run_trial() {
 #[test]
 fn to_agent_goodbye() {
     insta::assert_snapshot!(golden(&ToAgent::Goodbye));
+}
+
+/// As older agents never saw them and newer ones must still read them.
+#[test]
+fn the_frames_of_a_load_are_written_so() {
+    let order = Box::new(serde_json::json!({ "url": "http://127.0.0.1/" }));
+    for (message, written) in [
+        (ToAgent::PrepareLoad { order }, r#"{"type":"prepare_load","order":{"url":"http://127.0.0.1/"}}"#),
+        (ToAgent::ReadClock, r#"{"type":"read_clock"}"#),
+        (ToAgent::StartLoad { begin_ns: 7 }, r#"{"type":"start_load","begin_ns":7}"#),
+        (ToAgent::StopLoad, r#"{"type":"stop_load"}"#),
+    ] {
+        assert_eq!(serde_json::to_string(&message).unwrap(), written);
+        assert_eq!(serde_json::from_str::<ToAgent>(written).unwrap(), message);
+    }
+    let part = serde_json::json!({ "answered": 5 });
+    for (message, written) in [
+        (FromAgent::LoadReady, r#"{"type":"load_ready"}"#),
+        (FromAgent::Clock { monotonic_ns: 7 }, r#"{"type":"clock","monotonic_ns":7}"#),
+        (
+            FromAgent::LoadSecond { second: 1, part: part.clone() },
+            r#"{"type":"load_second","second":1,"part":{"answered":5}}"#,
+        ),
+        (FromAgent::LoadDone { part: Box::new(part) }, r#"{"type":"load_done","part":{"answered":5}}"#),
+    ] {
+        assert_eq!(serde_json::to_string(&message).unwrap(), written);
+        assert_eq!(serde_json::from_str::<FromAgent>(written).unwrap(), message);
+    }
 }
 
 #[test]

@@ -156,6 +156,7 @@ pub fn empty() -> Document {
         absent: Vec::new(),
         flags: Vec::new(),
         explanations: Vec::new(),
+        observed: None,
     }
 }
 

@@ -54,6 +54,7 @@ pub fn plan() -> Plan {
         mode: Mode::default(),
         cpus: vec![0, 1],
         environments: std::collections::BTreeMap::new(),
+        observe: Default::default(),
     }
 }
 
@@ -79,6 +80,7 @@ pub fn spec(seed: u64) -> TrialSpec {
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 1],
         seed,
+        observe: None,
     }
 }
 
@@ -126,6 +128,7 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
         lost_before: LostTime::default(),
         lost_after: LostTime { looked_ns: 1, gaps: 2, share: 0.25, longest_ns: 3 },
         elapsed_ns: 1,
+        observations: Vec::new(),
     }
 }
 

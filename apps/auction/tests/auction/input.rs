@@ -1,0 +1,144 @@
+//! Wrong input, from the command line and over the network: a clear refusal, and the server goes on.
+
+use crate::http::{User, connect, read_answer, send};
+use crate::process::{Site, run};
+use crate::sales::upload;
+use serde_json::json;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+fn refused(arguments: &[&str]) -> (i32, String) {
+    let (code, _, err) = run(&arguments.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
+    (code, err)
+}
+
+#[test]
+fn commands_say_what_is_wrong() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().display();
+    let empty = format!("sqlite:{path}/empty.db");
+    for (arguments, code, expected) in [
+        (vec!["serve", "--database", empty.as_str()], 1, "auction load"),
+        (vec!["serve", "--database", "oracle:x"], 1, "sqlite:FILE, postgres://"),
+        (vec!["serve", "--database", "postgres://me:secret@127.0.0.1/x"], 1, "no password in --database"),
+        (vec!["serve", "--database", "postgres://me@db.example/x"], 1, "numeric address"),
+        (vec!["serve", "--database", empty.as_str(), "--open", "30"], 2, "500ms, 30s"),
+        (vec!["serve", "--database", empty.as_str(), "--bus", "smoke"], 2, "redis://HOST:PORT"),
+        (vec!["serve", "--database", empty.as_str(), "--bus", "postgres"], 1, "needs a PostgreSQL database"),
+        (vec!["serve", "--database", empty.as_str(), "--images", "files:"], 2, "files:FOLDER"),
+        (vec!["load", "--database", empty.as_str(), "--max-users", "0"], 2, "max-users"),
+        (
+            vec!["load", "--database", empty.as_str(), "--max-users", "5", "--password-file", "/nowhere/x"],
+            1,
+            "/nowhere/x",
+        ),
+        (vec!["check", "--database", "sqlite:/nowhere/x.db"], 1, "/nowhere/x.db"),
+        (vec!["fly"], 2, "unrecognized subcommand"),
+    ] {
+        let (found, err) = refused(&arguments);
+        assert_eq!(found, code, "{arguments:?}: {err}");
+        assert!(err.contains(expected), "{arguments:?}: {err}");
+        assert!(!err.contains("secret@"), "a password was told: {err}");
+    }
+}
+
+#[test]
+fn a_taken_port_is_named() {
+    let folder = TempDir::new().unwrap();
+    let site = Site::load(&format!("sqlite:{}/site.db", folder.path().display()), folder.path(), 15);
+    let server = site.serve("1h");
+    let (code, err) = refused(&["serve", "--database", &site.database, "--listen", &server.address]);
+    assert!(code == 1 && err.contains(&server.address), "{err}");
+    requests_are_refused(&site, &server.address);
+    slow_clients_are_given_up(&site, &server.address);
+    let (code, err) = refused(&["reset", "--database", &site.database, "--wait", "1s"]);
+    assert!(code == 1 && err.contains(&server.address), "a reset under a running server: {err}");
+    site.holds(&[&server]);
+}
+
+fn requests_are_refused(site: &Site, at: &str) {
+    let user = User::log_in(at, 1, &site.password);
+    user.join(at, 1);
+    let json = "content-type: application/json".to_owned();
+    let mine = [user.head(), json.clone()];
+    let large = format!("{{\"username\":\"{}\",\"password\":\"x\"}}", "a".repeat(100_000));
+    for (method, path, body, status, code) in [
+        ("POST", "/api/login", "{", 400, "malformed"),
+        ("POST", "/api/login", "[]", 400, "malformed"),
+        ("POST", "/api/login", r#"{"username":"user1"}"#, 400, "malformed"),
+        ("POST", "/api/login", r#"{"username":"user1","password":"x","admin":true}"#, 400, "malformed"),
+        ("POST", "/api/login", r#"{"username":"","password":"x"}"#, 422, "invalid"),
+        ("POST", "/api/login", r#"{"username":"user1","password":"x"}"#, 401, "wrong_password"),
+        ("POST", "/api/login", r#"{"username":"nobody","password":"x"}"#, 401, "wrong_password"),
+        ("POST", "/api/login", large.as_str(), 413, "too_large"),
+        ("POST", "/api/auctions/1/bids", r#"{"item_id":1,"amount_cents":-5}"#, 422, "invalid"),
+        ("POST", "/api/auctions/1/bids", r#"{"item_id":1,"amount_cents":0}"#, 422, "invalid"),
+        ("POST", "/api/auctions/1/bids", r#"{"item_id":1,"amount_cents":1.5}"#, 400, "malformed"),
+        ("POST", "/api/auctions/1/bids", r#"{"item_id":1,"amount_cents":1e30}"#, 400, "malformed"),
+        ("POST", "/api/auctions/1/bids", r#"{"item_id":1,"amount_cents":100000000001}"#, 422, "invalid"),
+        ("POST", "/api/auctions/0/bids", r#"{"item_id":1,"amount_cents":1}"#, 404, "not_found"),
+        ("PUT", "/api/profile", r#"{"first_name":"a","last_name":"b","email":"none"}"#, 422, "invalid"),
+        (
+            "POST",
+            "/api/items",
+            r#"{"name":"","description":"b","manufacturer":"c","condition":"new","starting_cents":1}"#,
+            422,
+            "invalid",
+        ),
+        ("GET", "/api/auctions?size=1000", "", 400, "malformed"),
+        ("GET", "/api/auctions?page=x", "", 400, "malformed"),
+        ("GET", "/api/auctions/1/next?wait_ms=99999999", "", 400, "malformed"),
+        ("GET", "/api/items/x", "", 404, "not_found"),
+        ("GET", "/api/items/99999999999999999999", "", 404, "not_found"),
+        ("GET", "/api/items/1/images/0/huge", "", 404, "not_found"),
+        ("GET", "/../../etc/passwd", "", 404, "not_found"),
+        ("DELETE", "/api/profile", "", 405, "method"),
+        ("POST", "/internal/bid", r#"{"auction":1,"item":1,"account":2,"amount":100000}"#, 404, "not_found"),
+    ] {
+        let answer = send(at, method, path, &mine, body.as_bytes()).unwrap();
+        let found = (answer.status, answer.code());
+        assert_eq!(
+            found,
+            (status, code.to_owned()),
+            "{method} {path} {body}: {}",
+            String::from_utf8_lossy(&answer.body)
+        );
+        assert!(answer.json()["error"]["message"].as_str().is_some_and(|text| !text.is_empty()));
+    }
+    let foreign = ["authorization: Bearer 00".to_owned(), json];
+    assert_eq!(send(at, "GET", "/api/profile", &foreign, b"").unwrap().code(), "unknown_token");
+    assert_eq!(
+        send(at, "GET", "/api/profile", &["authorization: Basic eDp5".to_owned()], b"").unwrap().code(),
+        "unknown_token"
+    );
+    assert_eq!(send(at, "POST", "/api/login", &[], b"{}").unwrap().code(), "media_type");
+    let item = json!({ "name": "Lamp", "description": "Lights.", "manufacturer": "Me", "condition": "used", "starting_cents": 500 });
+    let item = user.post(at, "/api/items", &item).json()["item_id"].as_i64().unwrap();
+    let answer = upload(&user, at, &format!("/api/items/{item}/images"), &vec![0; 3 << 20]);
+    assert_eq!((answer.status, answer.code().as_str()), (413, "too_large"));
+    let answer = upload(&user, at, "/api/items/1/images", &[0; 10]);
+    assert_eq!(answer.status, 422);
+}
+
+/// Heads and bodies that never end, and readers that never read, end with their connection.
+fn slow_clients_are_given_up(site: &Site, at: &str) {
+    let user = User::log_in(at, 2, &site.password);
+    let mut half = connect(at).unwrap();
+    write!(
+        half,
+        "POST /api/items HTTP/1.1\r\nhost: x\r\n{}\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{{",
+        user.head()
+    )
+    .unwrap();
+    let mut head = connect(at).unwrap();
+    write!(head, "GET / HTTP/1.1\r\nhos").unwrap();
+    let begun = Instant::now();
+    let answer = read_answer(half).unwrap();
+    assert_eq!((answer.status, answer.code().as_str()), (408, "too_slow"));
+    let mut rest = Vec::new();
+    head.read_to_end(&mut rest).unwrap();
+    assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&rest));
+    assert!(begun.elapsed() > Duration::from_secs(5), "given up too early");
+    assert_eq!(user.get(at, "/api/profile").status, 200);
+}

@@ -1,0 +1,84 @@
+//! This site's part of a load: prepared when it is asked for, begun at the moment that all sites agreed on.
+
+use baremark_load::load::Engine;
+use baremark_load::order::Order;
+use baremark_model::wire::{FromAgent, ToAgent, WireError, write_frame};
+use serde_json::Value;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// How often a load under way looks for what the lab says.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// A load that can begin.
+pub(crate) struct Prepared {
+    engine: Engine,
+    interrupt: Arc<AtomicBool>,
+}
+
+/// Reads an order and checks everything that can be checked here.
+pub(crate) fn prepare(order: Value) -> Result<Prepared, String> {
+    let order: Order = serde_json::from_value(order).map_err(|why| format!("the order cannot be read: {why}"))?;
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let engine = Engine::new(order.load()?, Arc::clone(&interrupt)).map_err(|why| words(&why))?;
+    Ok(Prepared { engine, interrupt })
+}
+
+/// Runs the load from `begin_ns` of this machine's monotonic clock on; each second and the end go to the lab. A lab that asks to
+/// stop gets what there is; one that is gone ends it.
+pub(crate) fn run(
+    prepared: Prepared,
+    begin_ns: u64,
+    heard: &Receiver<Result<ToAgent, WireError>>,
+    output: &mut impl Write,
+) -> Result<(), WireError> {
+    let (told, telling) = channel();
+    let Prepared { engine, interrupt } = prepared;
+    thread::scope(|scope| {
+        let worker = scope.spawn(move || {
+            let ended = engine.run_from(begin_ns, &mut |second| {
+                let _ = told.send(FromAgent::LoadSecond { second: second.second, part: value(&second.part) });
+            });
+            drop(told.send(match ended {
+                Ok(part) => FromAgent::LoadDone { part: Box::new(value(&part)) },
+                Err(why) => FromAgent::Failed { what: "the load".to_owned(), why: words(&why) },
+            }));
+        });
+        let mut outcome = Ok(());
+        loop {
+            match telling.recv_timeout(GLANCE) {
+                Ok(message) => outcome = outcome.and_then(|()| write_frame(output, &message)),
+                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            let stop = match heard.try_recv() {
+                Ok(Ok(ToAgent::StopLoad | ToAgent::Goodbye) | Err(_)) | Err(TryRecvError::Disconnected) => true,
+                Ok(Ok(_)) | Err(TryRecvError::Empty) => false,
+            };
+            if stop || outcome.is_err() {
+                interrupt.store(true, Ordering::Relaxed);
+            }
+        }
+        drop(worker.join());
+        outcome
+    })
+}
+
+fn value(what: &impl serde::Serialize) -> Value {
+    // Counts and texts: there is nothing in a part that JSON cannot hold.
+    serde_json::to_value(what).unwrap_or(Value::Null)
+}
+
+fn words(why: &dyn std::error::Error) -> String {
+    let mut message = why.to_string();
+    let mut source = why.source();
+    while let Some(cause) = source {
+        message = format!("{message}: {cause}");
+        source = cause.source();
+    }
+    message
+}

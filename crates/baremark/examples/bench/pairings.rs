@@ -1,0 +1,245 @@
+//! The pairings: what is measured beside what, with which goal.
+
+use crate::ours::{cpus, independent_loads, measure};
+use crate::peers::{Asked, Peers};
+use crate::reached;
+use crate::verdict::line;
+use crate::{Bench, Outcome};
+use std::time::Duration;
+
+/// One line of the bench.
+pub struct Pairing {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it compares.
+    pub help: &'static str,
+    /// Seconds that it takes on a quiet machine: whole, and quick.
+    seconds: [u64; 2],
+    /// Measures it and gives its line.
+    pub run: fn(&Bench) -> Outcome<String>,
+}
+
+impl Pairing {
+    /// How long it takes on a quiet machine.
+    pub fn lasts(&self, quick: bool) -> Duration {
+        Duration::from_secs(self.seconds[usize::from(quick)])
+    }
+}
+
+/// All pairings.
+pub const ALL: &[Pairing] = &[
+    Pairing {
+        name: "packaged-peer",
+        help: "the peer as built here / the packaged hpcc, the same tests: whether the build is a fair peer",
+        seconds: [90, 45],
+        run: packaged,
+    },
+    Pairing {
+        name: "stream-reference",
+        help: "triad, regular stores / StarSTREAM, all cores",
+        seconds: [60, 25],
+        run: |bench| stream(bench, &["regular"]),
+    },
+    Pairing {
+        name: "stream-best",
+        help: "triad, the better of regular and non-temporal stores / StarSTREAM, all cores",
+        seconds: [70, 30],
+        run: |bench| stream(bench, &["regular", "non-temporal"]),
+    },
+    Pairing {
+        name: "random-access-reference",
+        help: "reference variant / StarRandomAccess, all cores, 2 MiB pages",
+        seconds: [80, 30],
+        run: random_access,
+    },
+    Pairing {
+        name: "random-access-optimized",
+        help: "optimized variant / reference variant, all cores, 2 MiB pages",
+        seconds: [30, 10],
+        run: optimized,
+    },
+    Pairing {
+        name: "random-access-limit",
+        help: "optimized variant / as many independent random loads: the share of the machine's limit",
+        seconds: [30, 10],
+        run: share_of_limit,
+    },
+    Pairing { name: "dgemm", help: "one core / OpenBLAS on one core", seconds: [60, 25], run: dgemm },
+    Pairing {
+        name: "dgemm-of-peak",
+        help: "one core / multiply-adds in registers: the share of the processor's peak",
+        seconds: [30, 10],
+        run: dgemm_of_peak,
+    },
+    Pairing {
+        name: "hpl",
+        help: "all cores / HPL with OpenBLAS, its best NB of 128, 192 and 256",
+        seconds: [260, 40],
+        run: hpl,
+    },
+    Pairing {
+        name: "microvm-start",
+        help: "from the request to the end of a microVM's first region, 2 MiB tables; the limit is 10 ms",
+        seconds: [2, 1],
+        run: reached::start,
+    },
+    Pairing {
+        name: "microvm-random-access",
+        help: "what precision random access 2m / 2m reaches within 60 s; the goal is +-2 %",
+        seconds: [62, 62],
+        run: reached::random_access,
+    },
+    Pairing {
+        name: "microvm-fma",
+        help: "what precision the control reaches within 20 s; the goal is +-0.5 %",
+        seconds: [22, 22],
+        run: reached::fma,
+    },
+    Pairing {
+        name: "report",
+        help: "analysis and HTML report of a run of 1,000,000 samples; the limits are 2 s and 500 MB",
+        seconds: [60, 60],
+        run: reached::report,
+    },
+];
+
+fn peers(bench: &Bench) -> Outcome<&Peers> {
+    Ok(bench
+        .peers
+        .as_ref()
+        .ok_or("the peers are not built; `make bench` does it, or set BAREMARK_PEERS to their folder")?)
+}
+
+/// Both sides by turns, the order changing from round to round.
+fn turns(
+    bench: &Bench,
+    mut ours: impl FnMut(u64) -> Outcome<f64>,
+    mut peers: impl FnMut(u64) -> Outcome<f64>,
+) -> Outcome<Vec<(f64, f64)>> {
+    let mut rounds = Vec::new();
+    for round in 0..bench.rounds {
+        rounds.push(if round % 2 == 0 {
+            let first = ours(round)?;
+            (first, peers(round)?)
+        } else {
+            let first = peers(round)?;
+            (ours(round)?, first)
+        });
+    }
+    Ok(rounds)
+}
+
+/// The size of the peers' HPL from which they derive all others.
+fn size(bench: &Bench) -> u64 {
+    if bench.quick { 6000 } else { 8000 }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts of words")]
+fn whole(value: f64) -> u64 {
+    value as u64
+}
+
+fn stream(bench: &Bench, variants: &[&str]) -> Outcome<String> {
+    let (peers, ranks) = (peers(bench)?, cpus()?.len());
+    let asked = Asked { test: "StarStream", processes: ranks, n: size(bench), nb: 192 };
+    let words = whole(peers.run(asked)?.value("STREAM_VectorSize")?);
+    let array = words * 8 * ranks as u64 / 64 * 64;
+    let ours = |round| {
+        let triad = |variant: &&str| {
+            let settings =
+                [("array", format!("{array} B")), ("kernel", "all".into()), ("variant", (*variant).to_owned())];
+            let settings = settings.into_iter().chain([("small", "true".to_owned())]).collect::<Vec<_>>();
+            measure("stream", &settings, ranks, "triad_mb_per_s", round)
+        };
+        let rates = variants.iter().map(triad).collect::<Outcome<Vec<f64>>>()?;
+        Ok(rates.into_iter().fold(0.0, f64::max))
+    };
+    #[expect(clippy::cast_precision_loss, reason = "few ranks")]
+    let theirs = |_| Ok(1e3 * ranks as f64 * peers.run(asked)?.value("StarSTREAM_Triad")?);
+    let rounds = turns(bench, ours, theirs)?;
+    Ok(format!("{}  {words} words a rank, {ranks} ranks", line(&rounds, "MB/s", Some(1.0))?))
+}
+
+fn gups(variant: &str, words: u64, ranks: usize, round: u64) -> Outcome<f64> {
+    let settings = [("table", format!("{} B", words * 8 * ranks as u64)), ("variant", variant.to_owned())];
+    measure("random-access", &settings, ranks, "gups", round)
+}
+
+fn random_access(bench: &Bench) -> Outcome<String> {
+    let (peers, ranks) = (peers(bench)?, cpus()?.len());
+    let asked = Asked { test: "StarRandomAccess", processes: ranks, n: size(bench), nb: 192 };
+    let words = whole(peers.run(asked)?.value("RandomAccess_N")?);
+    let rounds = turns(
+        bench,
+        |round| gups("reference", words, ranks, round),
+        |_| peers.run(asked)?.value("StarRandomAccess_GUPs"),
+    )?;
+    Ok(format!("{}  {words} words a rank, {ranks} ranks", line(&rounds, "GUP/s", Some(1.0))?))
+}
+
+/// Words of a rank's table where there is no peer to follow.
+const WORDS: u64 = 1 << 24;
+
+fn optimized(bench: &Bench) -> Outcome<String> {
+    let ranks = cpus()?.len();
+    let rounds =
+        turns(bench, |round| gups("optimized", WORDS, ranks, round), |round| gups("reference", WORDS, ranks, round))?;
+    Ok(format!("{}  {WORDS} words a rank, {ranks} ranks", line(&rounds, "GUP/s", Some(1.25))?))
+}
+
+fn share_of_limit(bench: &Bench) -> Outcome<String> {
+    let (ranks, words) = (cpus()?.len(), usize::try_from(WORDS)?);
+    let rounds =
+        turns(bench, |round| gups("optimized", WORDS, ranks, round), |round| independent_loads(words, ranks, round))?;
+    Ok(format!("{}  {WORDS} words a rank, {ranks} ranks", line(&rounds, "G/s", None)?))
+}
+
+fn dgemm(bench: &Bench) -> Outcome<String> {
+    let peers = peers(bench)?;
+    let asked = Asked { test: "StarDGEMM", processes: 1, n: size(bench) * 3 / 4, nb: 192 };
+    let order = whole(peers.run(asked)?.value("DGEMM_N")?);
+    let rounds = turns(
+        bench,
+        |round| measure("dgemm", &[("n", order.to_string())], 1, "gflops", round),
+        |_| peers.run(asked)?.value("StarDGEMM_Gflops"),
+    )?;
+    Ok(format!("{}  n = {order}, OpenBLAS for {}", line(&rounds, "GFLOP/s", Some(1.0))?, peers.core()))
+}
+
+fn dgemm_of_peak(bench: &Bench) -> Outcome<String> {
+    let order = if bench.quick { "2000" } else { "3000" };
+    let rounds = turns(
+        bench,
+        |round| measure("dgemm", &[("n", order.to_owned())], 1, "gflops", round),
+        |round| measure("fma", &[], 1, "gflops", round),
+    )?;
+    Ok(format!("{}  n = {order}", line(&rounds, "GFLOP/s", None)?))
+}
+
+fn hpl(bench: &Bench) -> Outcome<String> {
+    let (peers, ranks) = (peers(bench)?, cpus()?.len());
+    let n = if bench.quick { 3000 } else { 8000 };
+    let theirs = |nb| Ok(1e3 * peers.run(Asked { test: "HPL", processes: ranks, n, nb })?.value("HPL_Tflops")?);
+    let mut best = (0, 0.0);
+    for nb in [128, 192, 256] {
+        let rate: f64 = theirs(nb)?;
+        if rate > best.1 {
+            best = (nb, rate);
+        }
+    }
+    let ours = |round| measure("hpl", &[("n", n.to_string())], ranks, "best_gflops", round);
+    let rounds = turns(bench, ours, |_| theirs(best.0))?;
+    let line = line(&rounds, "GFLOP/s", Some(1.0))?;
+    Ok(format!("{line}  n = {n}, the peer's NB = {}, OpenBLAS for {}, {ranks} ranks", best.0, peers.core()))
+}
+
+/// Whether our build of the peer is one: its tests beside those of the package, whose BLAS is whatever the system has.
+fn packaged(bench: &Bench) -> Outcome<String> {
+    let (peers, ranks) = (peers(bench)?, cpus()?.len());
+    let asked = Asked { test: "all", processes: ranks, n: 2000, nb: 128 };
+    let (built, packaged) = (peers.run_all(asked)?, peers.run_packaged(asked)?);
+    let ratio = |name: &str| Ok(format!("{name} {:.3}", built.value(name)? / packaged.value(name)?));
+    let names = ["StarSTREAM_Triad", "StarRandomAccess_GUPs", "StarDGEMM_Gflops", "HPL_Tflops"];
+    let ratios = names.into_iter().map(ratio).collect::<Outcome<Vec<String>>>()?;
+    Ok(format!("built / packaged, one run each: {}; OpenBLAS for {}", ratios.join(", "), peers.core()))
+}

@@ -1,0 +1,321 @@
+//! What happened around the work, from the observations of stored trials: one row for each treatment, place and quantity,
+//! and series over the time of the run.
+//!
+//! The unit is the trial, as everywhere: a trial's rates are taken first, then their mean over trials with its interval.
+
+use crate::analysis::{RATE, Run, places};
+use crate::tally::Finished;
+use baremark_model::arm::ExecutorKind;
+use baremark_model::observation::{
+    Observation, Observed, ObservedAbsence, ObservedCost, ObservedRow, ObservedSeries, THIS_MACHINE, Values,
+};
+use baremark_model::observer::Absence;
+use baremark_model::plan::{Cell, Treatment};
+use baremark_model::seam::TickRate;
+use baremark_model::view::{self, Seen};
+use baremark_model::wire::TrialResult;
+use baremark_stats::estimate::{mean, mean_interval};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Points of one series that a document holds; of more, neighbours become one.
+const MOST_POINTS: usize = 1000;
+
+/// What was observed in a run; `None` where nothing was.
+pub(crate) fn observed(run: &Run) -> Option<Observed> {
+    let all = || run.trials.iter().filter_map(|trial| trial.result.as_ref()).flat_map(|result| &result.observations);
+    all().next()?;
+    let mut rows = Vec::new();
+    for (arm, planned) in run.plan.arms.iter().enumerate() {
+        let mut table = Table::default();
+        for (trial, index) in places(&run.plan, &run.trials, arm) {
+            let Some(result) = trial.counted() else { continue };
+            for observation in &result.observations {
+                table.arm_of_trial(trial, result, index, observation);
+            }
+            table.counts_of_machine(result, index);
+        }
+        rows.extend(table.rows(&planned.treatment));
+    }
+    let mut whole = Table::default();
+    for result in run.trials.iter().filter_map(Finished::counted) {
+        result.observations.iter().for_each(|observation| whole.whole_trial(observation));
+        whole.lost_time(result);
+    }
+    rows.extend(whole.rows(&Treatment::new()));
+    Some(Observed {
+        interval_ns: run.plan.observe.interval.0,
+        rows,
+        series: series(run),
+        absent: absent(run, all()),
+        notes: notes(run, all()),
+        cost: cost(all()),
+    })
+}
+
+/// The values of many trials, by place, key, instance and unit, in the order in which they came up.
+#[derive(Default)]
+struct Table {
+    order: Vec<(String, String, String, String)>,
+    values: BTreeMap<(String, String, String, String), Vec<f64>>,
+}
+
+impl Table {
+    fn add(&mut self, place: &str, seen: Seen, unit: &str) {
+        let key = (place.to_owned(), seen.key, seen.instance, unit.to_owned());
+        if !self.values.contains_key(&key) {
+            self.order.push(key.clone());
+        }
+        self.values.entry(key).or_default().push(seen.value);
+    }
+
+    /// The views of a window, and the rates that no view shows.
+    fn window(&mut self, place: &str, values: &Values, seconds: f64) {
+        for seen in view::views(values, seconds) {
+            let unit = view::find(&seen.key).map_or("", |view| view.unit);
+            self.add(place, seen, unit);
+        }
+        for (seen, unit) in view::rates(values, seconds) {
+            // Ticks by state are shares already, and a view of the same name says the same.
+            if view::find(&seen.key).is_none() && !seen.key.starts_with("cpu.") && !seen.key.starts_with("lost.") {
+                self.add(place, seen, &unit);
+            }
+        }
+    }
+
+    /// What is known of one arm of a trial: its own phases where they were told apart; the whole trial where it ran alone.
+    fn arm_of_trial(&mut self, trial: &Finished, result: &TrialResult, index: usize, observation: &Observation) {
+        let place = observation.place.as_str();
+        let own = observation.arms.iter().find(|arm| arm.arm == index);
+        let alone = trial.spec.arms.len() == 1;
+        match own {
+            Some(arm) if alone => {
+                // What is too dear to be read between phases was read at the ends of the trial.
+                let mut table = Table::default();
+                table.window(place, &arm.values, arm.seconds);
+                let known: BTreeSet<_> = table.order.iter().cloned().collect();
+                self.take(table, |_| true);
+                let mut rest = Table::default();
+                rest.window(place, &observation.whole, observation.seconds);
+                self.take(rest, |key| !known.contains(key));
+            }
+            Some(arm) => self.window(place, &arm.values, arm.seconds),
+            None if alone => self.window(place, &observation.whole, observation.seconds),
+            None => {}
+        }
+        if alone && own.is_some() {
+            self.lost_time(result);
+        }
+    }
+
+    fn take(&mut self, other: Table, keep: impl Fn(&(String, String, String, String)) -> bool) {
+        let Table { order, mut values } = other;
+        for key in order.into_iter().filter(|key| keep(key)) {
+            let more = values.remove(&key).unwrap_or_default();
+            if !self.values.contains_key(&key) {
+                self.order.push(key.clone());
+            }
+            self.values.entry(key).or_default().extend(more);
+        }
+    }
+
+    fn whole_trial(&mut self, observation: &Observation) {
+        self.window(&observation.place, &observation.whole, observation.seconds);
+    }
+
+    /// What the trial's own look at the clock found, before and after its phases.
+    fn lost_time(&mut self, result: &TrialResult) {
+        let place = result.observations.first().map_or(THIS_MACHINE, |observation| &observation.place).to_owned();
+        #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a short look")]
+        let looked = [result.lost_before, result.lost_after].map(|lost| (lost.looked_ns as f64, lost.share));
+        let time: f64 = looked.iter().map(|(looked, _)| looked).sum();
+        if time > 0.0 {
+            let lost: f64 = looked.iter().map(|(looked, share)| looked * share).sum();
+            let seen = Seen { key: "lost.share".to_owned(), instance: String::new(), value: 100.0 * lost / time };
+            self.add(&place, seen, "%");
+        }
+    }
+
+    /// What KVM counted of the arm's own microVM: growth inside what is timed, and how it mapped the memory.
+    fn counts_of_machine(&mut self, result: &TrialResult, index: usize) {
+        let mut seconds = 0.0;
+        let mut grown: BTreeMap<&str, u64> = BTreeMap::new();
+        let rate: TickRate = result.tick_rate_per_s;
+        for half in result.phases.iter().filter(|phase| phase.arm == index).flat_map(|phase| &phase.halves) {
+            if !half.audit.counters.is_empty() {
+                seconds += rate.span(&half.times).unwrap_or(0.0);
+            }
+            for (name, count) in &half.audit.counters {
+                *grown.entry(name).or_default() += count;
+            }
+        }
+        let levels = result.arms.get(index).map(|arm| &arm.counters);
+        let is_level = |name: &str| name.starts_with("pages_") || name.starts_with("max_") || name == "nx_lpage_splits";
+        #[expect(clippy::cast_precision_loss, reason = "counts of a trial stay far below 2^53")]
+        for (name, count) in grown.into_iter().filter(|(name, _)| seconds > 0.0 && !is_level(name)) {
+            let value = count as f64 / seconds;
+            let seen = |key: &str, instance: &str| Seen { key: key.to_owned(), instance: instance.to_owned(), value };
+            if name == "exits" {
+                self.add(MACHINE, seen("kvm.exits", ""), "1/s");
+            }
+            self.add(MACHINE, seen("kvm.event", name), "1/s");
+        }
+        #[expect(clippy::cast_precision_loss, reason = "counts of pages stay far below 2^53")]
+        for (name, count) in levels.into_iter().flatten().filter(|(name, _)| is_level(name)) {
+            let seen = Seen { key: "kvm.level".to_owned(), instance: name.clone(), value: *count as f64 };
+            self.add(MACHINE, seen, "");
+        }
+    }
+
+    fn rows(mut self, treatment: &Treatment) -> Vec<ObservedRow> {
+        let mut rows = Vec::new();
+        for key in std::mem::take(&mut self.order) {
+            let values = self.values.remove(&key).unwrap_or_default();
+            let Some(value) = mean(&values) else { continue };
+            let interval = mean_interval(&values, 1.0 - RATE);
+            let (place, quantity, instance, unit) = key;
+            rows.push(ObservedRow {
+                treatment: treatment.clone(),
+                place,
+                quantity,
+                instance,
+                unit,
+                n: values.len(),
+                value,
+                lo: interval.as_ref().map(|interval| interval.lo),
+                hi: interval.map(|interval| interval.hi),
+            });
+        }
+        rows
+    }
+}
+
+/// The place at which a microVM's own counts are taken.
+const MACHINE: &str = "microvm";
+
+/// Views over the time of the run, by place. A trial that was shorter than an interval is one point.
+fn series(run: &Run) -> Vec<ObservedSeries> {
+    let mut all: BTreeMap<(String, usize, String), Vec<[f64; 2]>> = BTreeMap::new();
+    let mut trials: Vec<&Observation> =
+        run.trials.iter().filter_map(|trial| trial.result.as_ref()).flat_map(|result| &result.observations).collect();
+    trials.sort_by_key(|observation| observation.began_unix_ns);
+    for observation in trials {
+        #[expect(clippy::cast_precision_loss, reason = "to a microsecond over centuries")]
+        let began = observation.began_unix_ns.saturating_sub(run.started.0) as f64 / 1e9;
+        let mut point = |at: f64, values: &Values, seconds: f64| {
+            for seen in view::views(values, seconds) {
+                let place = view::VIEWS.iter().position(|view| view.key == seen.key).unwrap_or(usize::MAX);
+                all.entry((observation.place.clone(), place, seen.instance)).or_default().push([at, seen.value]);
+            }
+        };
+        if observation.series.at_s.is_empty() && observation.seconds > 0.0 {
+            point(began + observation.seconds, &observation.whole, observation.seconds);
+        }
+        for (index, at) in observation.series.at_s.iter().enumerate() {
+            let there = observation
+                .series
+                .values
+                .iter()
+                .filter_map(|(key, points)| Some((key.clone(), (*points.get(index)?)?)));
+            point(began + at, &there.collect(), 1.0);
+        }
+    }
+    // A CPU of its own has no line in a report; whoever asked for them finds them in the store.
+    let shown = all.into_iter().filter(|((_, place, instance), _)| {
+        instance.is_empty()
+            || !view::VIEWS.get(*place).is_some_and(|view| view.key.starts_with("cpu."))
+            || run.plan.observe.per_cpu
+    });
+    shown
+        .filter_map(|((place, index, instance), points)| {
+            let view = view::VIEWS.get(index)?;
+            let (quantity, unit) = (view.key.to_owned(), view.unit.to_owned());
+            Some(ObservedSeries { place, quantity, instance, unit, points: thinned(points) })
+        })
+        .collect()
+}
+
+/// At most [`MOST_POINTS`]: each the mean of neighbours, at the last one's time.
+#[expect(clippy::cast_precision_loss, reason = "few neighbours")]
+fn thinned(points: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
+    let group = points.len().div_ceil(MOST_POINTS).max(1);
+    let one = |group: &[[f64; 2]]| {
+        let sum: f64 = group.iter().map(|[_, value]| value).sum();
+        group.last().map(|[at, _]| [(at * 1e3).round() / 1e3, sum / group.len() as f64])
+    };
+    points.chunks(group).filter_map(one).collect()
+}
+
+fn absent<'o>(run: &Run, all: impl Iterator<Item = &'o Observation>) -> Vec<ObservedAbsence> {
+    let mut absent: BTreeSet<ObservedAbsence> = BTreeSet::new();
+    for observation in all {
+        let place = observation.place.clone();
+        absent.extend(
+            observation.absent.iter().map(|absence| ObservedAbsence { place: place.clone(), absence: absence.clone() }),
+        );
+    }
+    if run.plan.arms.iter().any(|planned| planned.arm.executor == ExecutorKind::Microvm) {
+        let reason = "no guest OS: inside a microVM nothing runs but the work; what KVM counts of it is with its arms";
+        absent.insert(ObservedAbsence { place: MACHINE.to_owned(), absence: Absence::new("all", reason) });
+    }
+    absent.into_iter().collect()
+}
+
+fn notes<'o>(run: &Run, all: impl Iterator<Item = &'o Observation>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut events: BTreeMap<String, usize> = BTreeMap::new();
+    let mut elsewhere = false;
+    let mut stretched = false;
+    for observation in all {
+        for note in &observation.notes {
+            *events.entry(format!("{}: {note}", observation.place)).or_default() += 1;
+        }
+        elsewhere |= observation.place != THIS_MACHINE;
+        stretched |= observation.series.interval_ns > run.plan.observe.interval.0;
+    }
+    if run.plan.cells.iter().any(|cell| matches!(cell, Cell::Pair(_))) {
+        notes.push(
+            "Arms of one trial take turns in one process, faster than series have points: series show them together. Their \
+             totals are read between the phases and tell them apart, each with the warm-in before it."
+                .to_owned(),
+        );
+    }
+    if elsewhere {
+        notes.push(
+            "While an arm runs elsewhere this machine is observed over the whole trial, preparation and verification \
+             included; the place itself over the arm's phases."
+                .to_owned(),
+        );
+    }
+    if stretched {
+        notes.push("Trials were so long that neighbouring points of series became one.".to_owned());
+    }
+    notes.extend(events.into_iter().map(|(note, trials)| match trials {
+        1 => note,
+        _ => format!("{note} (in {trials} trials)"),
+    }));
+    notes
+}
+
+fn cost<'o>(all: impl Iterator<Item = &'o Observation>) -> Vec<ObservedCost> {
+    let mut places: BTreeMap<&str, (u64, f64, f64)> = BTreeMap::new();
+    for observation in all {
+        let (readings, cpu_ns, seconds) = places.entry(&observation.place).or_default();
+        *readings += observation.cost.readings;
+        #[expect(clippy::cast_precision_loss, reason = "nanoseconds of months are exact enough")]
+        let spent = observation.cost.cpu_ns as f64;
+        *cpu_ns += spent;
+        *seconds += observation.seconds;
+    }
+    let row = |(place, (readings, cpu_ns, seconds)): (&str, (u64, f64, f64))| {
+        #[expect(clippy::cast_precision_loss, reason = "counts of readings")]
+        let of = readings as f64;
+        let place = place.to_owned();
+        (readings > 0 && seconds > 0.0).then(|| ObservedCost {
+            place,
+            readings,
+            share: cpu_ns / 1e9 / seconds,
+            reading_ns: cpu_ns / of,
+        })
+    };
+    places.into_iter().filter_map(row).collect()
+}

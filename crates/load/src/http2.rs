@@ -1,0 +1,746 @@
+//! The client's side of HTTP/2 (RFC 9113) on one connection: frames in and out, streams, flow control.
+//!
+//! Own framing on the same event loop as HTTP/1.1, rather than a library: those are futures on a runtime, which the loop does
+//! not have, and what a load generator needs of the protocol is small. It sends requests and understands whatever a server may
+//! answer; it pushes back on nothing (windows are wide), takes no pushes, and keeps no state in the server's header table.
+//! What breaks the protocol ends the connection as malformed; a stream that the server resets fails alone.
+
+use crate::failure::Failure;
+use crate::heard::{Heard, Keep};
+use crate::hpack;
+use std::collections::VecDeque;
+
+/// Who hears the answers of a connection.
+pub(crate) trait Listeners {
+    /// The answer of this actor so far.
+    fn heard(&mut self, actor: u32) -> &mut Heard;
+}
+
+/// What has become of an actor's stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Part of its body has come, which it keeps as events.
+    Data(u32),
+    /// Its answer is complete.
+    Done(u32),
+    /// The server has reset it, or it broke a rule of its own.
+    Failed(u32, Failure),
+    /// The server has not looked at it, which makes it safe to send again.
+    Unprocessed(u32),
+}
+
+/// One connection's state.
+#[derive(Debug)]
+pub(crate) struct Session {
+    inbox: Vec<u8>,
+    decoder: hpack::Decoder,
+    streams: Vec<Stream>,
+    next: u32,
+    /// Streams that we want at most, and of the other side's settings.
+    wanted: usize,
+    most_streams: usize,
+    initial_window: i64,
+    most_frame: usize,
+    window: i64,
+    /// Received since the connection's window was widened.
+    eaten: u64,
+    /// A header block that is not complete: its stream, whether that ends with it, its frames so far.
+    block: Option<(u32, bool, u32)>,
+    fragments: Vec<u8>,
+    settled: bool,
+    leaving: bool,
+    began: bool,
+    /// To be sent.
+    pub(crate) out: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    id: u32,
+    actor: u32,
+    /// A status that is not interim has come.
+    answered: bool,
+    window: i64,
+    eaten: u64,
+    /// What the windows have not let through.
+    unsent: VecDeque<u8>,
+}
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const PRIORITY: u8 = 2;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PUSH_PROMISE: u8 = 5;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+
+const END_STREAM: u8 = 1;
+const ACK: u8 = 1;
+const END_HEADERS: u8 = 4;
+const PADDED: u8 = 8;
+const PRIORITISED: u8 = 0x20;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const CANCEL: u32 = 8;
+const REFUSED_STREAM: u32 = 7;
+const HTTP_1_1_REQUIRED: u32 = 13;
+/// The longest frame that we take, which is what everybody must send at least (RFC 9113, 4.2).
+const LONGEST_FRAME: usize = 16_384;
+/// What a server may send before it hears from us: of a stream, of the connection.
+const STREAM_WINDOW: u32 = 16 << 20;
+const CONNECTION_WINDOW: u32 = 1 << 30;
+/// The longest header block, and the most frames that it may come in.
+const LONGEST_BLOCK: usize = 64 << 10;
+const MOST_CONTINUATIONS: u32 = 32;
+/// The largest window (RFC 9113, 6.9.1).
+const LARGEST_WINDOW: i64 = (1 << 31) - 1;
+/// Streams until the server says how many it takes.
+const FIRST_STREAMS: usize = 100;
+
+impl Session {
+    /// A connection that shall carry at most so many streams at a time.
+    pub(crate) fn new(wanted: usize) -> Session {
+        let mut session = Session {
+            wanted,
+            inbox: Vec::new(),
+            decoder: hpack::Decoder::default(),
+            streams: Vec::new(),
+            next: 1,
+            most_streams: FIRST_STREAMS,
+            initial_window: 65_535,
+            most_frame: LONGEST_FRAME,
+            window: 65_535,
+            eaten: 0,
+            block: None,
+            fragments: Vec::new(),
+            settled: false,
+            leaving: false,
+            began: false,
+            out: PREFACE.to_vec(),
+        };
+        // No pushes, wide windows.
+        let mut settings = Vec::new();
+        for (key, value) in [(2_u16, 0_u32), (4, STREAM_WINDOW)] {
+            settings.extend(key.to_be_bytes());
+            settings.extend(value.to_be_bytes());
+        }
+        frame(SETTINGS, 0, 0, &settings, &mut session.out);
+        frame(WINDOW_UPDATE, 0, 0, &(CONNECTION_WINDOW - 65_535).to_be_bytes(), &mut session.out);
+        session
+    }
+
+    /// Whether it can take another request now.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.leaving && self.streams.len() < self.most_streams.min(self.wanted) && self.next < (1 << 31) - 2
+    }
+
+    /// Nothing is under way, and nothing more can be.
+    pub(crate) fn is_over(&self) -> bool {
+        self.streams.is_empty() && (self.leaving || self.next >= (1 << 31) - 2)
+    }
+
+    /// Streams under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Whether the server has said anything yet.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// Those who wait for an answer, and whether any of it has come.
+    pub(crate) fn actors(&self) -> Vec<(u32, bool)> {
+        self.streams.iter().map(|stream| (stream.actor, stream.answered)).collect()
+    }
+
+    /// Begins a stream with a header block and a body, empty for none.
+    pub(crate) fn request(&mut self, actor: u32, block: &[u8], body: &[u8]) {
+        let id = self.next;
+        self.next += 2;
+        // We leave nothing in the other side's table: it may forget it at once (RFC 7541, 4.2).
+        let shrink: &[u8] = if std::mem::replace(&mut self.began, true) { &[] } else { &[0x20] };
+        let mut rest = block;
+        let (mut kind, mut lead) = (HEADERS, shrink);
+        loop {
+            let (part, after) = rest.split_at(rest.len().min(self.most_frame - lead.len()));
+            rest = after;
+            let mut flags = if rest.is_empty() { END_HEADERS } else { 0 };
+            if kind == HEADERS && body.is_empty() {
+                flags |= END_STREAM;
+            }
+            head(lead.len() + part.len(), kind, flags, id, &mut self.out);
+            self.out.extend_from_slice(lead);
+            self.out.extend_from_slice(part);
+            if rest.is_empty() {
+                break;
+            }
+            (kind, lead) = (CONTINUATION, &[]);
+        }
+        let unsent: VecDeque<u8> = body.iter().copied().collect();
+        self.streams.push(Stream { id, actor, answered: false, window: self.initial_window, eaten: 0, unsent });
+        if !body.is_empty() {
+            self.push_bodies();
+        }
+    }
+
+    /// Ends an actor's stream though its answer may go on.
+    pub(crate) fn cancel(&mut self, actor: u32) {
+        if let Some(at) = self.streams.iter().position(|stream| stream.actor == actor) {
+            let stream = self.streams.swap_remove(at);
+            frame(RST_STREAM, 0, stream.id, &CANCEL.to_be_bytes(), &mut self.out);
+        }
+    }
+
+    /// Sends of bodies what the windows let through.
+    fn push_bodies(&mut self) {
+        for stream in &mut self.streams {
+            while !stream.unsent.is_empty() {
+                let room = stream.window.min(self.window).clamp(0, LARGEST_WINDOW);
+                let size = stream.unsent.len().min(self.most_frame).min(usize::try_from(room).unwrap_or(0));
+                if size == 0 {
+                    break;
+                }
+                let part: Vec<u8> = stream.unsent.drain(..size).collect();
+                let flags = if stream.unsent.is_empty() { END_STREAM } else { 0 };
+                frame(DATA, flags, stream.id, &part, &mut self.out);
+                stream.window -= part.len() as i64;
+                self.window -= part.len() as i64;
+            }
+        }
+    }
+
+    /// Takes bytes; what has become of streams goes to `events`.
+    pub(crate) fn feed(
+        &mut self,
+        input: &[u8],
+        listeners: &mut impl Listeners,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Failure> {
+        // A frame that arrives whole is read where it lies.
+        let mut carried = std::mem::take(&mut self.inbox);
+        if carried.is_empty() {
+            let taken = self.frames(input, listeners, events)?;
+            carried.extend_from_slice(&input[taken..]);
+        } else {
+            carried.extend_from_slice(input);
+            let taken = self.frames(&carried, listeners, events)?;
+            carried.drain(..taken);
+        }
+        self.inbox = carried;
+        Ok(())
+    }
+
+    /// All whole frames; how many bytes they were.
+    fn frames(
+        &mut self,
+        input: &[u8],
+        listeners: &mut impl Listeners,
+        events: &mut Vec<Event>,
+    ) -> Result<usize, Failure> {
+        let mut at = 0;
+        while let Some((head, rest)) = input[at..].split_first_chunk::<9>() {
+            let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+            let id = u32::from_be_bytes([head[5] & 0x7f, head[6], head[7], head[8]]);
+            if !self.settled && head.starts_with(b"HTTP/1.") {
+                return Err(Failure::NoHttp2);
+            }
+            if length > LONGEST_FRAME || (!self.settled && head[3] != SETTINGS) {
+                return Err(Failure::Malformed);
+            }
+            let Some(payload) = rest.get(..length) else { break };
+            self.take(head[3], head[4], id, payload, listeners, events)?;
+            at += 9 + length;
+        }
+        Ok(at)
+    }
+
+    fn take(
+        &mut self,
+        kind: u8,
+        flags: u8,
+        id: u32,
+        payload: &[u8],
+        listeners: &mut impl Listeners,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Failure> {
+        // A header block is not interrupted (RFC 9113, 4.3).
+        if self.block.is_some_and(|(open, ..)| kind != CONTINUATION || id != open) {
+            return Err(Failure::Malformed);
+        }
+        match kind {
+            DATA => self.data(flags, id, payload, listeners, events),
+            HEADERS => {
+                let mut block = unpadded(flags, payload)?;
+                if flags & PRIORITISED != 0 {
+                    block = block.get(5..).ok_or(Failure::Malformed)?;
+                }
+                if id == 0 {
+                    return Err(Failure::Malformed);
+                }
+                self.fragments.clear();
+                self.block = Some((id, flags & END_STREAM != 0, 0));
+                self.fragment(flags, block, listeners, events)
+            }
+            CONTINUATION => {
+                let Some((_, _, count)) = &mut self.block else { return Err(Failure::Malformed) };
+                *count += 1;
+                if *count > MOST_CONTINUATIONS {
+                    return Err(Failure::HeadTooLarge);
+                }
+                self.fragment(flags, payload, listeners, events)
+            }
+            RST_STREAM => self.reset(id, word(payload)?, events),
+            SETTINGS => self.settings(flags, id, payload),
+            PING if id == 0 && payload.len() == 8 => {
+                if flags & ACK == 0 {
+                    frame(PING, ACK, 0, payload, &mut self.out);
+                }
+                Ok(())
+            }
+            GOAWAY if id == 0 && payload.len() >= 8 => {
+                self.leave(word(&payload[..4])? & 0x7fff_ffff, events);
+                Ok(())
+            }
+            WINDOW_UPDATE => self.widen(id, word(payload)?, events),
+            PRIORITY if payload.len() == 5 && id != 0 => Ok(()),
+            PUSH_PROMISE | PING | GOAWAY | PRIORITY => Err(Failure::Malformed),
+            // Unknown kinds are passed over (RFC 9113, 4.1).
+            _ => Ok(()),
+        }
+    }
+
+    fn position(&self, id: u32) -> Option<usize> {
+        self.streams.iter().position(|stream| stream.id == id)
+    }
+
+    /// A stream that we never began cannot be answered; one that we ended may still be.
+    fn known(&self, id: u32) -> Result<Option<usize>, Failure> {
+        let began = id % 2 == 1 && id < self.next;
+        if began { Ok(self.position(id)) } else { Err(Failure::Malformed) }
+    }
+
+    fn data(
+        &mut self,
+        flags: u8,
+        id: u32,
+        payload: &[u8],
+        listeners: &mut impl Listeners,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Failure> {
+        let part = unpadded(flags, payload)?;
+        // Padding and what comes for a stream that has ended take room as well (RFC 9113, 6.9.1).
+        self.eaten += payload.len() as u64;
+        if self.eaten >= u64::from(CONNECTION_WINDOW / 2) {
+            let eaten = u32::try_from(self.eaten).unwrap_or(u32::MAX >> 1);
+            frame(WINDOW_UPDATE, 0, 0, &eaten.to_be_bytes(), &mut self.out);
+            self.eaten = 0;
+        }
+        let Some(at) = self.known(id)? else { return Ok(()) };
+        let stream = &mut self.streams[at];
+        let actor = stream.actor;
+        if !stream.answered {
+            return Err(Failure::Malformed);
+        }
+        stream.eaten += payload.len() as u64;
+        let ends = flags & END_STREAM != 0;
+        if stream.eaten >= u64::from(STREAM_WINDOW / 2) && !ends {
+            let eaten = u32::try_from(stream.eaten).unwrap_or(u32::MAX >> 1);
+            frame(WINDOW_UPDATE, 0, id, &eaten.to_be_bytes(), &mut self.out);
+            stream.eaten = 0;
+        }
+        let heard = listeners.heard(actor);
+        if let Err(why) = heard.body(part) {
+            self.cancel(actor);
+            events.push(Event::Failed(actor, why));
+            return Ok(());
+        }
+        if ends {
+            self.done(at, events);
+        } else if heard.keep == Keep::Events {
+            events.push(Event::Data(actor));
+        }
+        Ok(())
+    }
+
+    /// An answer is complete. A request whose body it did not wait for needs no more of it (RFC 9113, 8.1).
+    fn done(&mut self, at: usize, events: &mut Vec<Event>) {
+        let stream = self.streams.swap_remove(at);
+        if !stream.unsent.is_empty() {
+            frame(RST_STREAM, 0, stream.id, &CANCEL.to_be_bytes(), &mut self.out);
+        }
+        events.push(Event::Done(stream.actor));
+    }
+
+    fn fragment(
+        &mut self,
+        flags: u8,
+        part: &[u8],
+        listeners: &mut impl Listeners,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Failure> {
+        let fragments = std::mem::take(&mut self.fragments);
+        if flags & END_HEADERS != 0 && fragments.is_empty() {
+            self.fragments = fragments;
+            return self.headers(part, listeners, events);
+        }
+        let mut whole = fragments;
+        whole.extend_from_slice(part);
+        if whole.len() > LONGEST_BLOCK {
+            return Err(Failure::HeadTooLarge);
+        }
+        if flags & END_HEADERS != 0 {
+            self.headers(&whole, listeners, events)?;
+            whole.clear();
+        }
+        self.fragments = whole;
+        Ok(())
+    }
+
+    /// A whole header block: an interim answer, the answer's head, or its trailers.
+    fn headers(
+        &mut self,
+        block: &[u8],
+        listeners: &mut impl Listeners,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Failure> {
+        let Some((id, ends, _)) = self.block.take() else { return Err(Failure::Malformed) };
+        let at = self.known(id)?;
+        let keep = at.is_some_and(|at| listeners.heard(self.streams[at].actor).keep_head);
+        let (mut status, mut sound, mut lines) = (None, true, Vec::new());
+        let trailers = at.is_some_and(|at| self.streams[at].answered);
+        // Decoded also for nobody: the table must stay that of the server.
+        self.decoder.decode(block, |name, value| match name {
+            b":status" => {
+                let digits = value.len() == 3 && value.iter().all(u8::is_ascii_digit);
+                sound &= digits && status.is_none() && !trailers;
+                status = Some(value.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit.wrapping_sub(b'0'))));
+            }
+            [b':', ..] => sound = false,
+            _ if keep && !trailers => {
+                lines.extend_from_slice(name);
+                lines.extend(b": ");
+                lines.extend(value.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }));
+                lines.extend(b"\r\n");
+            }
+            _ => {}
+        })?;
+        let Some(at) = at else { return Ok(()) };
+        let stream = &mut self.streams[at];
+        let actor = stream.actor;
+        let status = match (trailers, status) {
+            _ if !sound => return self.break_off(at, events),
+            // Trailers end their stream.
+            (true, _) if ends => {
+                self.done(at, events);
+                return Ok(());
+            }
+            (true, _) | (false, None) => return self.break_off(at, events),
+            (false, Some(status)) => status,
+        };
+        match status {
+            100..200 if status != 101 && !ends => return Ok(()),
+            200..=999 => {}
+            _ => return self.break_off(at, events),
+        }
+        stream.answered = true;
+        let heard = listeners.heard(actor);
+        heard.status = status;
+        if keep {
+            heard.head.extend_from_slice(format!("HTTP/2 {status}\r\n").as_bytes());
+            heard.head.extend_from_slice(&lines);
+        }
+        if ends {
+            self.done(at, events);
+        }
+        Ok(())
+    }
+
+    /// A malformed answer fails its stream alone (RFC 9113, 8.1.1).
+    fn break_off(&mut self, at: usize, events: &mut Vec<Event>) -> Result<(), Failure> {
+        let stream = self.streams.swap_remove(at);
+        frame(RST_STREAM, 0, stream.id, &1_u32.to_be_bytes(), &mut self.out);
+        events.push(Event::Failed(stream.actor, Failure::Malformed));
+        Ok(())
+    }
+
+    fn reset(&mut self, id: u32, code: u32, events: &mut Vec<Event>) -> Result<(), Failure> {
+        let Some(at) = self.known(id)? else { return Ok(()) };
+        let stream = self.streams.swap_remove(at);
+        events.push(match code {
+            REFUSED_STREAM if !stream.answered => Event::Unprocessed(stream.actor),
+            HTTP_1_1_REQUIRED => Event::Failed(stream.actor, Failure::NoHttp2),
+            _ => Event::Failed(stream.actor, Failure::StreamReset),
+        });
+        Ok(())
+    }
+
+    fn settings(&mut self, flags: u8, id: u32, payload: &[u8]) -> Result<(), Failure> {
+        if id != 0 || !payload.len().is_multiple_of(6) || (flags & ACK != 0 && !payload.is_empty()) {
+            return Err(Failure::Malformed);
+        }
+        if flags & ACK != 0 {
+            return if self.settled { Ok(()) } else { Err(Failure::Malformed) };
+        }
+        self.settled = true;
+        for setting in payload.chunks_exact(6) {
+            let value = word(&setting[2..])?;
+            match u16::from_be_bytes([setting[0], setting[1]]) {
+                3 => self.most_streams = usize::try_from(value).unwrap_or(usize::MAX),
+                4 => {
+                    let window = i64::from(value);
+                    if window > LARGEST_WINDOW {
+                        return Err(Failure::Malformed);
+                    }
+                    let change = window - self.initial_window;
+                    self.initial_window = window;
+                    self.streams.iter_mut().for_each(|stream| stream.window += change);
+                }
+                5 => {
+                    if !(16_384..=16_777_215).contains(&value) {
+                        return Err(Failure::Malformed);
+                    }
+                    // Small frames are always right.
+                    self.most_frame = LONGEST_FRAME;
+                }
+                _ => {}
+            }
+        }
+        frame(SETTINGS, ACK, 0, &[], &mut self.out);
+        self.push_bodies();
+        Ok(())
+    }
+
+    fn widen(&mut self, id: u32, by: u32, events: &mut Vec<Event>) -> Result<(), Failure> {
+        let by = i64::from(by & 0x7fff_ffff);
+        if id == 0 {
+            self.window += by;
+            if by == 0 || self.window > LARGEST_WINDOW {
+                return Err(Failure::Malformed);
+            }
+        } else if let Some(at) = self.known(id)? {
+            self.streams[at].window += by;
+            if by == 0 || self.streams[at].window > LARGEST_WINDOW {
+                return self.break_off(at, events);
+            }
+        }
+        self.push_bodies();
+        Ok(())
+    }
+
+    /// The server leaves: what it has not looked at can be asked elsewhere, the rest it still answers.
+    fn leave(&mut self, last: u32, events: &mut Vec<Event>) {
+        self.leaving = true;
+        self.streams.retain(|stream| {
+            let unprocessed = stream.id > last;
+            if unprocessed {
+                events.push(Event::Unprocessed(stream.actor));
+            }
+            !unprocessed
+        });
+    }
+}
+
+fn word(payload: &[u8]) -> Result<u32, Failure> {
+    payload.try_into().map(u32::from_be_bytes).or(Err(Failure::Malformed))
+}
+
+/// Without padding (RFC 9113, 6.1).
+fn unpadded(flags: u8, payload: &[u8]) -> Result<&[u8], Failure> {
+    if flags & PADDED == 0 {
+        return Ok(payload);
+    }
+    let (&padding, rest) = payload.split_first().ok_or(Failure::Malformed)?;
+    let kept = rest.len().checked_sub(usize::from(padding)).ok_or(Failure::Malformed)?;
+    Ok(&rest[..kept])
+}
+
+fn head(length: usize, kind: u8, flags: u8, id: u32, out: &mut Vec<u8>) {
+    // No frame of ours is longer than 16,384 bytes.
+    out.extend_from_slice(&u32::try_from(length).unwrap_or(0).to_be_bytes()[1..]);
+    out.extend_from_slice(&[kind, flags]);
+    out.extend_from_slice(&id.to_be_bytes());
+}
+
+fn frame(kind: u8, flags: u8, id: u32, payload: &[u8], out: &mut Vec<u8>) {
+    head(payload.len(), kind, flags, id, out);
+    out.extend_from_slice(payload);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Default)]
+    struct Table(Vec<Heard>);
+
+    impl Listeners for Table {
+        fn heard(&mut self, actor: u32) -> &mut Heard {
+            &mut self.0[actor as usize]
+        }
+    }
+
+    fn table(count: usize) -> Table {
+        let one = || Heard { keep: Keep::Body, keep_head: true, ..Heard::default() };
+        Table((0..count).map(|_| one()).collect())
+    }
+
+    fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+        let mut block = Vec::new();
+        fields.iter().for_each(|(name, value)| hpack::encode(name.as_bytes(), value.as_bytes(), &mut block));
+        block
+    }
+
+    fn frames(list: &[(u8, u8, u32, &[u8])]) -> Vec<u8> {
+        let mut out = Vec::new();
+        list.iter().for_each(|(kind, flags, id, payload)| frame(*kind, *flags, *id, payload, &mut out));
+        out
+    }
+
+    /// A session with requests of two actors, fed in pieces.
+    fn fed(stream: &[u8], size: usize) -> (Result<(), Failure>, Vec<Event>, Table, Session) {
+        let (mut session, mut table, mut events) = (Session::new(100), table(2), Vec::new());
+        session.request(0, &block(&[(":method", "GET")]), &[]);
+        session.request(1, &block(&[(":method", "POST")]), b"body");
+        let mut outcome = Ok(());
+        for piece in stream.chunks(size.max(1)) {
+            outcome = outcome.and_then(|()| session.feed(piece, &mut table, &mut events));
+        }
+        (outcome, events, table, session)
+    }
+
+    fn answers() -> Vec<u8> {
+        let ok = block(&[(":status", "200"), ("set-cookie", "a=1")]);
+        let gone = block(&[(":status", "404")]);
+        frames(&[
+            (SETTINGS, 0, 0, &[]),
+            (SETTINGS, ACK, 0, &[]),
+            (99, 7, 5, b"what is unknown is passed over"),
+            (HEADERS, END_HEADERS, 3, &block(&[(":status", "103")])),
+            (HEADERS, 0, 1, &ok[..3]),
+            (CONTINUATION, END_HEADERS, 1, &ok[3..]),
+            (DATA, PADDED, 1, b"\x03hel\0\0\0"),
+            (HEADERS, END_HEADERS | END_STREAM, 3, &gone),
+            (PING, 0, 0, b"12345678"),
+            (DATA, 0, 1, b"lo"),
+            (HEADERS, END_HEADERS | END_STREAM, 1, &block(&[("etag", "x")])),
+        ])
+    }
+
+    #[test]
+    fn answers_of_several_streams_are_told_apart_in_pieces_of_any_size() {
+        for size in 1..=answers().len() {
+            let (outcome, events, table, session) = fed(&answers(), size);
+            assert_eq!((outcome, events), (Ok(()), vec![Event::Done(1), Event::Done(0)]), "in pieces of {size}");
+            assert_eq!((table.0[0].status, &table.0[0].body[..]), (200, &b"hello"[..]));
+            assert_eq!(String::from_utf8_lossy(&table.0[0].head), "HTTP/2 200\r\nset-cookie: a=1\r\n");
+            assert_eq!((table.0[1].status, session.under_way()), (404, 0));
+            assert!(session.out.ends_with(&frames(&[(PING, ACK, 0, b"12345678")])));
+        }
+    }
+
+    #[test]
+    fn what_breaks_the_protocol_is_malformed() {
+        let settings: (u8, u8, u32, &[u8]) = (SETTINGS, 0, 0, &[]);
+        let ok = block(&[(":status", "200")]);
+        let zero = 0_u32.to_be_bytes();
+        for wrong in [
+            &[(PING, 0, 0, &b"12345678"[..])][..],
+            &[settings, (PING, 0, 0, b"1234567")],
+            &[settings, (DATA, 0, 1, b"before its head")],
+            &[settings, (HEADERS, END_HEADERS, 7, &ok)],
+            &[settings, (HEADERS, END_HEADERS, 2, &ok)],
+            &[settings, (HEADERS, 0, 1, &ok), (PING, 0, 0, b"12345678")],
+            &[settings, (CONTINUATION, END_HEADERS, 1, &ok)],
+            &[settings, (PUSH_PROMISE, END_HEADERS, 1, &ok)],
+            &[settings, (DATA, PADDED, 1, b"\x09x")],
+            &[settings, (WINDOW_UPDATE, 0, 0, &zero)],
+            &[settings, (SETTINGS, 0, 0, b"\0\x04\xff\xff\xff\xff")],
+            &[settings, (HEADERS, END_HEADERS, 1, &[0x80])],
+        ] {
+            assert_eq!(fed(&frames(wrong), 1000).0, Err(Failure::Malformed), "{wrong:?}");
+        }
+        assert_eq!(fed(b"HTTP/1.1 400 Bad Request\r\n\r\n", 3).0, Err(Failure::NoHttp2));
+    }
+
+    #[test]
+    fn one_stream_fails_and_the_others_go_on() {
+        let settings: (u8, u8, u32, &[u8]) = (SETTINGS, 0, 0, &[]);
+        let after = |frame: (u8, u8, u32, &[u8])| fed(&frames(&[settings, frame]), 1000);
+        let code = |code: u32| code.to_be_bytes();
+        assert_eq!(after((RST_STREAM, 0, 1, &code(2))).1, [Event::Failed(0, Failure::StreamReset)]);
+        assert_eq!(after((RST_STREAM, 0, 1, &code(REFUSED_STREAM))).1, [Event::Unprocessed(0)]);
+        assert_eq!(after((RST_STREAM, 0, 3, &code(HTTP_1_1_REQUIRED))).1, [Event::Failed(1, Failure::NoHttp2)]);
+        let strange = block(&[(":status", "abc")]);
+        let (outcome, events, _, session) = after((HEADERS, END_HEADERS, 1, &strange));
+        assert_eq!((outcome, events, session.under_way()), (Ok(()), vec![Event::Failed(0, Failure::Malformed)], 1));
+        // The server leaves after the first stream.
+        let (_, events, _, session) = after((GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0]));
+        assert_eq!(events, [Event::Unprocessed(1)]);
+        assert!(!session.has_room() && !session.is_over());
+    }
+
+    #[test]
+    fn nothing_goes_on_for_ever() {
+        let settings: (u8, u8, u32, &[u8]) = (SETTINGS, 0, 0, &[]);
+        let mut list = vec![settings, (HEADERS, 0, 1, &[][..])];
+        list.extend([(CONTINUATION, 0, 1, &[][..]); 40]);
+        assert_eq!(fed(&frames(&list), 1000).0, Err(Failure::HeadTooLarge));
+        let long = vec![0_u8; LONGEST_FRAME];
+        list.truncate(2);
+        list.extend([(CONTINUATION, 0, 1, &long[..]); 5]);
+        assert_eq!(fed(&frames(&list), 1000).0, Err(Failure::HeadTooLarge));
+        assert_eq!(
+            fed(&frames(&[settings, (DATA, 0, 1, &vec![0; LONGEST_FRAME + 1])]), 1000).0,
+            Err(Failure::Malformed)
+        );
+    }
+
+    /// A body goes as far as the windows let it, stream and connection, and on when they are widened.
+    #[test]
+    fn bodies_keep_to_the_windows() {
+        let (mut session, mut table, mut events) = (Session::new(100), table(1), Vec::new());
+        let body = vec![b'x'; 200_000];
+        session.request(0, &block(&[(":method", "POST")]), &body);
+        let sent = |session: &mut Session| {
+            let out = std::mem::take(&mut session.out);
+            out.iter().filter(|byte| **byte == b'x').count()
+        };
+        assert_eq!(sent(&mut session), 65_535);
+        let feed = |session: &mut Session, list: &[_], table: &mut Table, events: &mut Vec<Event>| {
+            session.feed(&frames(list), table, events).expect("sound frames");
+        };
+        feed(&mut session, &[(SETTINGS, 0, 0, &[][..])], &mut table, &mut events);
+        let (some, many) = (100_000_u32.to_be_bytes(), 1_000_000_u32.to_be_bytes());
+        feed(&mut session, &[(WINDOW_UPDATE, 0, 1, &some[..])], &mut table, &mut events);
+        assert_eq!(sent(&mut session), 0, "the connection's window is used up");
+        feed(&mut session, &[(WINDOW_UPDATE, 0, 0, &many[..])], &mut table, &mut events);
+        assert_eq!(sent(&mut session), 100_000);
+        // The initial window of all streams grows by what a new setting says.
+        feed(&mut session, &[(SETTINGS, 0, 0, &b"\0\x04\0\x02\0\0"[..])], &mut table, &mut events);
+        assert_eq!(sent(&mut session), 200_000 - 165_535);
+        let answer = block(&[(":status", "200")]);
+        feed(&mut session, &[(HEADERS, END_HEADERS | END_STREAM, 1, &answer[..])], &mut table, &mut events);
+        assert_eq!(events, [Event::Done(0)]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn mutated_frames_never_panic_and_pieces_do_not_matter(
+            changes in proptest::collection::vec((0..1000_usize, any::<u8>()), 0..6), size in 1..60_usize,
+        ) {
+            let mut stream = answers();
+            for (at, byte) in changes {
+                let at = at % stream.len();
+                stream[at] = byte;
+            }
+            let (whole, pieces) = (fed(&stream, stream.len()), fed(&stream, size));
+            prop_assert_eq!((whole.0, whole.1), (pieces.0, pieces.1));
+        }
+    }
+}

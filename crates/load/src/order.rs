@@ -1,0 +1,103 @@
+//! A load as it is written down: what a command line says, and what travels to a site that shall take part in it.
+//!
+//! Files are read where they were named; the order carries their text. Only what a scenario uploads is looked for at the site.
+
+use crate::arrival::Arrival;
+use crate::load::{Drive, Load, Pin, Pool, Protocol, Stop};
+use crate::scenario::{Cycle, Scenario, file};
+use crate::transport::Trust;
+use baremark_model::units::Nanos;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// A load in words. Unknown keys of a later version are passed over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    /// Where to; with a scenario, what stands for its base.
+    pub url: Option<String>,
+    /// A scenario's file name and text.
+    pub scenario: Option<(String, String)>,
+    /// Where files that it uploads are.
+    pub folder: PathBuf,
+    /// Headers for every request.
+    pub headers: Vec<(String, String)>,
+    /// The users' cycle, whatever the scenario says.
+    pub cycle_ns: Option<Nanos>,
+    /// Who decides when.
+    pub drive: Drive,
+    /// The points of a replayed arrival.
+    pub points: Option<Vec<f64>>,
+    /// Until when.
+    pub stop: Stop,
+    /// Event loops.
+    pub threads: usize,
+    /// Connections.
+    pub connections: usize,
+    /// Whether a user keeps a connection.
+    pub pool: Pool,
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// After this a request has failed.
+    pub timeout_ns: Nanos,
+    /// Of everything drawn.
+    pub seed: u64,
+    /// Whose certificates are accepted.
+    pub trust: Trust,
+    /// Addresses to come from.
+    pub sources: Vec<IpAddr>,
+    /// Where the threads run.
+    pub pin: Pin,
+    /// Which of how many sites.
+    pub site: (u64, u64),
+}
+
+/// Spread about the mean of a cycle given by itself: a quarter of it, at most a half.
+const DEVIATION: f64 = 0.25;
+const MOST_OFF: f64 = 0.5;
+
+impl Order {
+    /// The load.
+    ///
+    /// # Errors
+    /// What is wrong with the scenario or the URL, in words.
+    pub fn load(self) -> Result<Load, String> {
+        let mut scenario = match (&self.scenario, &self.url) {
+            (Some((name, text)), url) => {
+                file::parse(name, text.as_bytes(), url.as_deref(), &self.folder).map_err(|why| why.to_string())?
+            }
+            (None, Some(url)) => Scenario::of_url(url).map_err(|why| why.to_string())?,
+            (None, None) => return Err("there is neither a URL nor a scenario; name one".to_owned()),
+        };
+        for (name, value) in &self.headers {
+            scenario.add_header(name, value);
+        }
+        if let Some(mean) = self.cycle_ns {
+            scenario.set_cycle(Some(Cycle { mean, deviation: DEVIATION, most: MOST_OFF }));
+        }
+        let drive = match (self.drive, self.points) {
+            (Drive::Open { profile, .. }, Some(points)) => {
+                Drive::Open { arrival: Arrival::Replayed { points: points.into() }, profile }
+            }
+            (drive, _) => drive,
+        };
+        let mut load = Load::new(scenario, drive, self.stop);
+        load.threads = self.threads;
+        load.connections = self.connections;
+        load.pool = self.pool;
+        load.protocol = self.protocol;
+        load.timeout = self.timeout_ns;
+        load.seed = self.seed;
+        load.trust = self.trust;
+        load.sources = self.sources;
+        load.pin = self.pin;
+        load.site = self.site;
+        Ok(load)
+    }
+
+    /// The order of one of several sites: they deal starts and users among them.
+    #[must_use]
+    pub fn of_site(&self, site: u64, sites: u64) -> Order {
+        Order { site: (site, sites), ..self.clone() }
+    }
+}

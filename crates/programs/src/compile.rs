@@ -1,0 +1,163 @@
+//! `compile`: a parallel build of a real C project of many small files.
+//!
+//! Many short processes and small files: page tables made and ended, not arithmetic. Every run unpacks a fresh tree and
+//! configures it, neither of which is measured; then the build is, with as many jobs as there are CPUs; then the artefact
+//! must be there, run and say what it should.
+
+use crate::command::{missing, usual};
+use crate::stage::{self, Stage};
+use crate::workshop::{last_words, search_path};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::command::{CPU, TIMEOUT, WALL};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::knob::Misfit;
+use baremark_model::seam::Sample;
+use regex_lite::Regex;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const TARBALL: Knob = Knob {
+    key: "tarball",
+    kind: Kind::Text,
+    default: Default::Required,
+    help: "the project's source as tar reads it, a file at the site; its first folder is left out",
+};
+const CONFIGURE: Knob = Knob {
+    key: "configure",
+    kind: Kind::Words,
+    default: Default::Derived("nothing is configured"),
+    help: "what configures the tree, program and arguments; not measured",
+};
+const BUILD: Knob = Knob {
+    key: "build",
+    kind: Kind::Words,
+    default: Default::Typed("make"),
+    help: "what builds it, program and arguments; -jN is added",
+};
+const JOBS: Knob = Knob {
+    key: "jobs",
+    kind: Kind::Count { min: 1, max: 4096 },
+    default: Default::Derived("one for each CPU"),
+    help: "how many compilers run at once",
+};
+const ARTEFACT: Knob = Knob {
+    key: "artefact",
+    kind: Kind::Words,
+    default: Default::Required,
+    help: "what must be there afterwards and run, with its arguments, such as [\"./httpd\", \"-v\"]",
+};
+const SAYS: Knob = Knob {
+    key: "says",
+    kind: Kind::Text,
+    default: Default::Typed(""),
+    help: "a regular expression that must match what the artefact says",
+};
+
+static METRICS: [Metric; 3] = [
+    Metric { help: "wall time of the build", ..WALL },
+    CPU,
+    Metric {
+        key: "files_per_s",
+        unit: "files/s",
+        better: Better::Higher,
+        together: Together::Sum,
+        help: "object files made for each second of wall time",
+    },
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "compile",
+    help: "a parallel build of a C project of many small files",
+    source: "after the Apache compile of the 2009 evaluation of AMD's RVI",
+    parameters: &[TIMEOUT, TARBALL, CONFIGURE, BUILD, JOBS, ARTEFACT, SAYS],
+    metrics: &METRICS,
+    footprint: None,
+    executors: &[ExecutorKind::Direct],
+    quick: &[],
+    check,
+};
+
+fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
+    let misfit = |what: String, remedy: &str| Err(Misfit { what, remedy: remedy.to_owned() });
+    if let Err(why) = Regex::new(stage::text(arm, SAYS.key)) {
+        return misfit(format!("says is no regular expression: {why}"), "write one, such as says = 'Apache/2'");
+    }
+    if stage::words(arm, ARTEFACT.key).is_empty() {
+        return misfit("artefact names no program".to_owned(), "write artefact = [\"./program\", \"--version\"]");
+    }
+    Ok(())
+}
+
+/// A parallel build.
+#[derive(Clone, Copy, Debug)]
+pub struct Compile;
+
+impl Job for Compile {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let path = search_path();
+        for (program, package) in [("tar", "tar"), ("make", "make"), ("cc", "gcc")] {
+            missing(program, package, &path)?;
+        }
+        let tarball = stage::found_at_site(
+            stage::text(arm, TARBALL.key),
+            "scripts/fetch-sources gets the sources of the shipped studies; or name another tarball",
+        )?;
+        Ok(Box::new(Ready { arm, around, tarball }))
+    }
+}
+
+struct Ready<'s> {
+    arm: &'s ResolvedArm,
+    around: Surroundings<'s>,
+    tarball: PathBuf,
+}
+
+impl ReadyJob for Ready<'_> {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        let mut stage = Stage::open(self.arm, self.around)?;
+        let tarball = self.tarball.to_string_lossy().into_owned();
+        stage.run(&["tar", "--extract", "--strip-components=1", "--no-same-owner", "--file", &tarball])?;
+        let configure = stage::words(self.arm, CONFIGURE.key);
+        if !configure.is_empty() {
+            stage.run(&configure)?;
+        }
+        let before = objects(&stage.path("."));
+        let jobs = stage::count(self.arm, JOBS.key).unwrap_or(stage.cpus() as u64);
+        let mut build = stage::words(self.arm, BUILD.key);
+        build.push(format!("-j{jobs}"));
+        let built = stage.run(&build)?;
+        let made = objects(&stage.path(".")).saturating_sub(before);
+        let artefact = stage::words(self.arm, ARTEFACT.key);
+        let outcome = stage.run(&artefact)?;
+        let said = format!("{}\n{}", outcome.stdout.text, outcome.stderr.text);
+        let says = stage::text(self.arm, SAYS.key);
+        if !Regex::new(says).is_ok_and(|regex| regex.is_match(&said)) {
+            let what = format!("{} was built and does not say '{says}'", artefact.join(" "));
+            return Err(JobError::Failed { what, log: last_words(&outcome) });
+        }
+        let mut samples = usual(&built).to_vec();
+        #[expect(clippy::cast_precision_loss, reason = "a number of files and nanoseconds of a build")]
+        let rate = made as f64 / (built.wall_ns as f64 / 1e9);
+        samples.push(Sample { metric: "files_per_s".to_owned(), value: rate });
+        let checked = format!("{made} object files with {jobs} jobs; {} runs and says so", artefact.join(" "));
+        Ok(JobRun { samples, checked, flags: Vec::new() })
+    }
+}
+
+/// Object files in a tree.
+fn objects(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let of_entry = |entry: fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => objects(&entry.path()),
+        Ok(kind) if kind.is_file() => {
+            u64::from(entry.path().extension().is_some_and(|name| name == "o" || name == "lo"))
+        }
+        _ => 0,
+    };
+    entries.flatten().map(of_entry).sum()
+}

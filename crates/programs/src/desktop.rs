@@ -1,0 +1,454 @@
+//! Desktop-like users: each a process with a working set of its own, which types, leafs, replaces, saves and opens.
+//!
+//! A user's next action is due at a fixed pace, whatever the last one took, and its response counts from when it was due:
+//! a desktop that falls behind is slow, not idle. Opening starts a process that reads what was saved and must find it as
+//! it was. One process drives them and counts; it is a program of its own, so that an agent's memory is not theirs.
+
+use baremark_stats::search::{Approach, Count, End, Next, Response, Staircase, Visit, Window, capacity};
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The share of actions that may be slower than the limit.
+pub const ALLOWED: f64 = 0.05;
+/// How long a user may take to have its memory.
+const START_LIMIT: Duration = Duration::from_secs(60);
+const DOCUMENT: usize = 256 << 10;
+const LINE: usize = 80;
+
+/// What a driver is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Script {
+    /// Users, or the most that are tried in a search.
+    pub users: u64,
+    /// Whether the most users within the limit are searched.
+    pub search: bool,
+    /// Working set of each.
+    pub each_bytes: u64,
+    /// From one action of a user to its next.
+    pub pace_ns: u64,
+    /// The limit of an action.
+    pub limit_ns: u64,
+    /// How long is measured: in all, or each window of a search.
+    pub time_ns: u64,
+    /// Seed of every random choice.
+    pub seed: u64,
+}
+
+/// What a driver says at its end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// Actions that counted.
+    pub actions: u64,
+    /// Of them those slower than the limit.
+    pub slow: u64,
+    /// Processes that were made.
+    pub opened: u64,
+    /// Responses at 50, 95 and 99 % and the longest, in ns; a percentile is absent below its sample floor.
+    pub percentiles_ns: Vec<(f64, u64)>,
+    /// The time that was measured.
+    pub seconds: f64,
+    /// The most users within the limit, by search.
+    pub most_users: Option<f64>,
+    /// How the search ended, in words.
+    pub search: Option<String>,
+    /// What went wrong.
+    pub wrong: Option<String>,
+}
+
+/// One action, as a user tells it.
+#[derive(Clone, Copy, Debug)]
+struct Action {
+    user: usize,
+    due: Instant,
+    response: Duration,
+    opened: bool,
+}
+
+/// Drives users as the script says, and gives what they did. `program` is this one, `folder` where they save.
+///
+/// # Errors
+/// When users cannot be started.
+pub fn drive(script: &Script, program: &Path, folder: &Path) -> io::Result<Told> {
+    let mut crowd = Crowd::new(script, program, folder);
+    let mut told = if script.search { search(script, &mut crowd)? } else { steady(script, &mut crowd)? };
+    told.wrong = crowd.wrong();
+    Ok(told)
+}
+
+fn steady(script: &Script, crowd: &mut Crowd<'_>) -> io::Result<Told> {
+    crowd.resize(script.users)?;
+    let window = Duration::from_nanos(script.time_ns);
+    let actions = crowd.watch(window);
+    Ok(summary(script, &actions, window.as_secs_f64()))
+}
+
+fn search(script: &Script, crowd: &mut Crowd<'_>) -> io::Result<Told> {
+    #[expect(clippy::cast_precision_loss, reason = "a number of users")]
+    let stairs = Staircase { lowest: 1.0, highest: script.users as f64, finest: 1.0, windows: 8 };
+    let window = Duration::from_nanos(script.time_ns);
+    let (mut visits, mut windows, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    let end = loop {
+        let level = match stairs.next(&visits) {
+            Next::Done(end) => break end,
+            Next::Measure { level, drain } => {
+                if drain {
+                    crowd.resize(0)?;
+                }
+                level.round()
+            }
+        };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and the most users")]
+        let users = level as u64;
+        let approach = if crowd.size() > users { Approach::Above } else { Approach::Below };
+        crowd.resize(users)?;
+        let actions = crowd.watch(window);
+        let bad = actions.iter().filter(|action| nanos(action.response) > script.limit_ns).count() as u64;
+        let count = Count { bad, all: actions.len() as u64 };
+        let response = match count.all {
+            0 => Response::Insufficient,
+            #[expect(clippy::cast_precision_loss, reason = "a number of actions")]
+            all if bad as f64 <= ALLOWED * all as f64 => Response::Pass,
+            _ => Response::Fail,
+        };
+        visits.push(Visit { level, response });
+        windows.push(Window { level, count, approach });
+        all.extend(actions);
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a number of windows")]
+    let seconds = window.as_secs_f64() * visits.len() as f64;
+    let mut told = summary(script, &all, seconds);
+    let fitted = stairs.fine_from(&visits).and_then(|from| windows.get(from..));
+    #[expect(clippy::cast_precision_loss, reason = "a number of users")]
+    let most = script.users as f64;
+    (told.most_users, told.search) = match end {
+        End::PassesAll => (Some(most), Some(format!("even {most} users pass"))),
+        End::FailsAll => (Some(0.0), Some("even one user fails".to_owned())),
+        End::Insufficient => (None, Some("too few actions in a window".to_owned())),
+        End::Turned => (fitted.and_then(|fitted| capacity(fitted, ALLOWED, 0.95)).map(|found| found.level), None),
+    };
+    Ok(told)
+}
+
+fn summary(script: &Script, actions: &[Action], seconds: f64) -> Told {
+    let mut responses =
+        Histogram::<u64>::new_with_bounds(1, 3_600_000_000_000, 3).expect("1 ns to 1 h at 3 digits are bounds");
+    actions.iter().for_each(|action| responses.saturating_record(nanos(action.response)));
+    let enough =
+        |p: f64| baremark_stats::percentile::sample_floor(p, 0.95).is_some_and(|floor| responses.len() >= floor);
+    let found = [0.5, 0.95, 0.99].into_iter().filter(|p| enough(*p)).map(|p| (p, responses.value_at_quantile(p)));
+    let mut percentiles_ns: Vec<(f64, u64)> = found.collect();
+    if !actions.is_empty() {
+        percentiles_ns.push((1.0, responses.max()));
+    }
+    Told {
+        actions: actions.len() as u64,
+        slow: actions.iter().filter(|action| nanos(action.response) > script.limit_ns).count() as u64,
+        opened: actions.iter().filter(|action| action.opened).count() as u64,
+        percentiles_ns,
+        seconds,
+        ..Told::default()
+    }
+}
+
+/// The users, as processes.
+struct Crowd<'s> {
+    script: &'s Script,
+    program: &'s Path,
+    folder: &'s Path,
+    users: Vec<Child>,
+    told: Arc<Mutex<Heard>>,
+}
+
+#[derive(Default)]
+struct Heard {
+    ready: Vec<usize>,
+    actions: Vec<Action>,
+    wrong: Option<String>,
+}
+
+impl<'s> Crowd<'s> {
+    fn new(script: &'s Script, program: &'s Path, folder: &'s Path) -> Self {
+        Crowd { script, program, folder, users: Vec::new(), told: Arc::default() }
+    }
+
+    fn size(&self) -> u64 {
+        self.users.len() as u64
+    }
+
+    fn heard(&self) -> std::sync::MutexGuard<'_, Heard> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wrong(&self) -> Option<String> {
+        self.heard().wrong.clone()
+    }
+
+    /// Starts or ends users until there are so many, and waits until all have their memory.
+    fn resize(&mut self, users: u64) -> io::Result<()> {
+        while self.size() > users {
+            if let Some(mut user) = self.users.pop() {
+                user.kill()?;
+                user.wait()?;
+            }
+        }
+        while self.size() < users {
+            let number = self.users.len();
+            self.heard().ready.retain(|ready| *ready != number);
+            let file = self.folder.join(format!("document-{number}"));
+            let seed = self.script.seed.wrapping_add(number as u64);
+            let mut command = Command::new(self.program);
+            command.arg("desktop").arg("user").arg(file).arg(self.script.each_bytes.to_string());
+            command.arg(self.script.pace_ns.to_string()).arg(seed.to_string());
+            let mut user = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+            if let Some(stdout) = user.stdout.take() {
+                let told = Arc::clone(&self.told);
+                thread::spawn(move || listen(number, stdout, &told));
+            }
+            self.users.push(user);
+        }
+        let deadline = Instant::now() + START_LIMIT;
+        while (0..self.users.len()).any(|number| !self.heard().ready.contains(&number)) {
+            if Instant::now() > deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "a user did not have its memory in time"));
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    /// What was due in the next `window`, with a grace for what comes late. Actions that do not come in that either are as
+    /// slow as window and grace at least, and counted so: they must not look as if nobody had wanted them.
+    fn watch(&mut self, window: Duration) -> Vec<Action> {
+        let (from, to) = (Instant::now(), Instant::now() + window);
+        let pace = Duration::from_nanos(self.script.pace_ns);
+        let grace = window.min(pace.max(Duration::from_nanos(self.script.limit_ns)) * 2);
+        thread::sleep(window + grace);
+        let mut actions = std::mem::take(&mut self.heard().actions);
+        actions.retain(|action| action.due >= from && action.due < to && action.user < self.users.len());
+        let due = usize::try_from(self.script.time_ns / self.script.pace_ns.max(1)).unwrap_or(usize::MAX);
+        for user in 0..self.users.len() {
+            let came = actions.iter().filter(|action| action.user == user).count();
+            let missing = Action { user, due: from, response: window + grace, opened: false };
+            actions.extend(std::iter::repeat_n(missing, due.saturating_sub(came)));
+        }
+        actions
+    }
+}
+
+impl Drop for Crowd<'_> {
+    fn drop(&mut self) {
+        for user in &mut self.users {
+            drop(user.kill());
+            drop(user.wait());
+        }
+    }
+}
+
+/// Takes a user's lines: `ready`, `did AGE_NS RESPONSE_NS OPENED` and `wrong WHY`.
+fn listen(user: usize, stdout: impl io::Read, told: &Mutex<Heard>) {
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        let now = Instant::now();
+        let mut words = line.split(' ');
+        let mut heard = told.lock().unwrap_or_else(PoisonError::into_inner);
+        match words.next() {
+            Some("ready") => heard.ready.push(user),
+            Some("did") => {
+                let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+                let (Some(response), Some(opened)) = (number(), number()) else { continue };
+                let response = Duration::from_nanos(response);
+                let due = now.checked_sub(response).unwrap_or(now);
+                heard.actions.push(Action { user, due, response, opened: opened > 0 });
+            }
+            _ => heard.wrong = Some(line.clone()),
+        }
+    }
+}
+
+/// The life of one user: `file`, working set in bytes, pace in ns, seed.
+///
+/// # Errors
+/// When it cannot save, or what it opens is not what it saved.
+pub fn user(program: &Path, file: &Path, each_bytes: u64, pace: Duration, seed: u64) -> io::Result<()> {
+    let mut desk = Desk::new(each_bytes, seed)?;
+    let mut output = io::stdout();
+    writeln!(output, "ready")?;
+    output.flush()?;
+    // Users do not act in step.
+    let mut due = Instant::now() + pace.mul_f64(desk.share());
+    for turn in 0_u64.. {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        let opens = turn % 8 == 7;
+        match turn % 8 {
+            3 => desk.replace(),
+            5 => desk.leaf(),
+            6 => desk.save(file)?,
+            7 => desk.open(program, file)?,
+            _ => desk.type_in(),
+        }
+        writeln!(output, "did {} {}", nanos(due.elapsed()), u64::from(opens))?;
+        output.flush()?;
+        due += pace;
+    }
+    Ok(())
+}
+
+/// What a user has open.
+struct Desk {
+    document: Vec<u8>,
+    memory: Vec<u8>,
+    random: u64,
+    saved: Option<u64>,
+}
+
+impl Desk {
+    fn new(each_bytes: u64, seed: u64) -> io::Result<Self> {
+        let size = usize::try_from(each_bytes).map_err(io::Error::other)?.max(1 << 20);
+        let mut desk = Desk { document: Vec::new(), memory: vec![0; size], random: seed | 1, saved: None };
+        for at in (0..size).step_by(4096) {
+            desk.memory[at] = desk.letter();
+        }
+        desk.document = (0..DOCUMENT).map(|_| desk.letter()).collect();
+        desk.wrap();
+        Ok(desk)
+    }
+
+    fn next(&mut self) -> u64 {
+        // SplitMix64 (Steele, Lea, Flood 2014).
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        #[expect(clippy::cast_possible_truncation, reason = "the remainder is below a usize")]
+        let drawn = (self.next() % bound.max(1) as u64) as usize;
+        drawn
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "53 bits")]
+    fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn letter(&mut self) -> u8 {
+        const LETTERS: &[u8] = b"etaoin shrdlu cmfwyp vbgkqj xz ";
+        LETTERS[self.below(LETTERS.len())]
+    }
+
+    /// A sentence, letter by letter, its paragraph wrapped again after each word.
+    fn type_in(&mut self) {
+        let at = self.below(self.document.len() - (8 << 10));
+        for offset in 0..120 {
+            let letter = self.letter();
+            self.document[at + offset] = letter;
+            if letter == b' ' {
+                wrap(&mut self.document[at..at + (8 << 10)]);
+            }
+        }
+    }
+
+    /// Every place of a word, everywhere.
+    fn replace(&mut self) {
+        let (from, to) = (self.letter(), self.letter());
+        self.document.iter_mut().filter(|byte| **byte == from && from != b' ').for_each(|byte| *byte = to);
+        self.wrap();
+    }
+
+    /// Looks at pages here and there in the working set.
+    fn leaf(&mut self) {
+        for _ in 0..2048 {
+            let at = self.below(self.memory.len());
+            self.memory[at] = self.memory[at].wrapping_add(1);
+        }
+    }
+
+    fn wrap(&mut self) {
+        wrap(&mut self.document);
+    }
+
+    fn save(&mut self, file: &Path) -> io::Result<()> {
+        let new = file.with_extension("new");
+        fs::write(&new, &self.document)?;
+        fs::rename(new, file)?;
+        self.saved = Some(digest(&self.document));
+        Ok(())
+    }
+
+    /// Starts a process that reads what was saved, and hears whether it is that.
+    fn open(&mut self, program: &Path, file: &Path) -> io::Result<()> {
+        let opened = Command::new(program).arg("desktop").arg("open").arg(file).stdin(Stdio::null()).output()?;
+        let found = String::from_utf8_lossy(&opened.stdout).trim().parse::<u64>().ok();
+        if opened.status.success() && found == self.saved && found.is_some() {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidData, format!("{} was not opened as it was saved", file.display())))
+    }
+}
+
+/// Ends a line at the last space before each 80th byte.
+fn wrap(text: &mut [u8]) {
+    let mut from = 0;
+    text.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
+    while from + LINE < text.len() {
+        match text[from..from + LINE].iter().rposition(|byte| *byte == b' ') {
+            Some(space) => {
+                text[from + space] = b'\n';
+                from += space + 1;
+            }
+            None => from += LINE,
+        }
+    }
+}
+
+/// What [`Desk::open`] starts: reads a document and says its digest.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn open(file: &Path) -> io::Result<u64> {
+    Ok(digest(&fs::read(file)?))
+}
+
+fn digest(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// `PROGRAM desktop drive SCRIPT`, `desktop user FILE BYTES PACE SEED` and `desktop open FILE`: what this program is when it
+/// is started as one of these.
+///
+/// # Errors
+/// In words.
+pub fn main(program: &Path, arguments: &[String]) -> Result<(), String> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let number = |word: &str| word.parse::<u64>().map_err(|why| format!("'{word}' is no number: {why}"));
+    let say = |text: String| writeln!(io::stdout(), "{text}").map_err(|why| why.to_string());
+    match words.as_slice() {
+        ["drive", script] => {
+            let script: Script = serde_json::from_str(script).map_err(|why| format!("no script: {why}"))?;
+            let told = drive(&script, program, &PathBuf::from(".")).map_err(|why| format!("driving users: {why}"))?;
+            say(serde_json::to_string(&told).map_err(|why| why.to_string())?)
+        }
+        ["user", file, each, pace, seed] => {
+            let pace = Duration::from_nanos(number(pace)?);
+            user(program, Path::new(file), number(each)?, pace, number(seed)?)
+                .or_else(|why| say(format!("wrong {why}")))
+        }
+        ["open", file] => say(open(Path::new(file)).map_err(|why| format!("opening {file}: {why}"))?.to_string()),
+        _ => Err("desktop takes drive, user or open".to_owned()),
+    }
+}

@@ -1,0 +1,191 @@
+//! `sessions`: desktop-like users of about 70 MB each, and how many of them a place can serve.
+//!
+//! The work of terminal servers: many processes with a working set each, which are made, ended and switched. With `most`
+//! set, the number of users is searched at which 95 of 100 actions still keep the limit; else `users` of them act, and their
+//! responses are told.
+
+use crate::desktop::{Script, Told};
+use crate::stage::{self, Stage};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::command::TIMEOUT;
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::seam::Sample;
+
+const SECOND: u64 = 1_000_000_000;
+
+const USERS: Knob = Knob {
+    key: "users",
+    kind: Kind::Count { min: 1, max: 10_000 },
+    default: Default::Typed("4"),
+    help: "users at once, a process each",
+};
+const MOST: Knob = Knob {
+    key: "most",
+    kind: Kind::Count { min: 2, max: 10_000 },
+    default: Default::Derived("no search: just users"),
+    help: "searches the most users within the limit, up to so many; time is then that of each window",
+};
+const EACH: Knob = Knob {
+    key: "each",
+    kind: Kind::Size { min: 1 << 20, max: 1 << 36 },
+    default: Default::Typed("70 MiB"),
+    help: "working set of a user",
+};
+const PACE: Knob = Knob {
+    key: "pace",
+    kind: Kind::Time { min: 1_000_000, max: 3600 * SECOND },
+    default: Default::Typed("1 s"),
+    help: "from one action of a user to its next, whatever the first takes",
+};
+const LIMIT: Knob = Knob {
+    key: "limit",
+    kind: Kind::Time { min: 100_000, max: 3600 * SECOND },
+    default: Default::Typed("200 ms"),
+    help: "what 95 of 100 actions must keep",
+};
+const TIME: Knob = Knob {
+    key: "time",
+    kind: Kind::Time { min: SECOND / 10, max: 3600 * SECOND },
+    default: Default::Typed("10 s"),
+    help: "how long is measured",
+};
+
+const fn metric(
+    key: &'static str,
+    unit: &'static str,
+    better: Better,
+    together: Together,
+    help: &'static str,
+) -> Metric {
+    Metric { key, unit, better, together, help }
+}
+
+static METRICS: [Metric; 8] = [
+    metric(
+        "response_p95_ms",
+        "ms",
+        Better::Lower,
+        Together::Most,
+        "response of an action from when it was due, 95th percentile",
+    ),
+    metric("response_p50_ms", "ms", Better::Lower, Together::Mean, "the same, median"),
+    metric(
+        "response_p99_ms",
+        "ms",
+        Better::Lower,
+        Together::Most,
+        "the same, 99th percentile; absent below 368 actions",
+    ),
+    metric("response_longest_ms", "ms", Better::Lower, Together::Most, "the longest"),
+    metric("slow", "%", Better::Lower, Together::Mean, "actions over the limit"),
+    metric("actions_per_s", "actions/s", Better::Higher, Together::Sum, "actions that were due in the measured time"),
+    metric("processes_per_s", "processes/s", Better::Higher, Together::Sum, "documents opened, a process each"),
+    metric(
+        "users_within_limit",
+        "users",
+        Better::Higher,
+        Together::Sum,
+        "the most users of whom 95 of 100 actions keep the limit, by search",
+    ),
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "sessions",
+    help: "desktop-like users: typing, leafing, replacing, saving, opening",
+    source: "after the terminal-server study of the 2009 evaluation of AMD's RVI",
+    parameters: &[TIMEOUT, USERS, MOST, EACH, PACE, LIMIT, TIME],
+    metrics: &METRICS,
+    footprint: None,
+    executors: &[ExecutorKind::Direct],
+    quick: &[("each", "16 MiB"), ("pace", "50 ms"), ("time", "1 s")],
+    check: |_| Ok(()),
+};
+
+/// Desktop-like users.
+#[derive(Clone, Copy, Debug)]
+pub struct Sessions;
+
+impl Job for Sessions {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let script = script(arm, around.seed);
+        let need = script.users.saturating_mul(script.each_bytes);
+        let available = baremark_sys::process::available_memory_bytes().unwrap_or(u64::MAX);
+        if need > available {
+            let what = format!("{} users need {need} bytes and the site has {available}", script.users);
+            return Err(JobError::Missing { what, remedy: "write fewer users, or a smaller each".to_owned() });
+        }
+        Ok(Box::new(Ready { arm, around, script }))
+    }
+}
+
+fn script(arm: &ResolvedArm, seed: u64) -> Script {
+    let count = |knob: &Knob, usual: u64| stage::count(arm, knob.key).unwrap_or(usual);
+    let most = stage::count(arm, MOST.key);
+    Script {
+        users: most.unwrap_or_else(|| count(&USERS, 4)),
+        search: most.is_some(),
+        each_bytes: count(&EACH, 70 << 20),
+        pace_ns: count(&PACE, SECOND),
+        limit_ns: count(&LIMIT, SECOND / 5),
+        time_ns: count(&TIME, 10 * SECOND),
+        seed,
+    }
+}
+
+struct Ready<'s> {
+    arm: &'s ResolvedArm,
+    around: Surroundings<'s>,
+    script: Script,
+}
+
+impl ReadyJob for Ready<'_> {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        let mut stage = Stage::open(self.arm, self.around)?;
+        let script = serde_json::to_string(&self.script).map_err(JobError::failed)?;
+        let program = self.around.keeper.to_string_lossy();
+        let outcome = stage.run(&[&*program, "desktop", "drive", &script])?;
+        let last = outcome.stdout.text.lines().last().unwrap_or_default();
+        let told: Told = serde_json::from_str(last).map_err(|why| {
+            JobError::failed(format!("the driver's last line is not what it should be ({why}): {last}"))
+        })?;
+        if let Some(wrong) = told.wrong {
+            return Err(JobError::failed(format!("a user went wrong: {wrong}")));
+        }
+        if told.actions == 0 {
+            return Err(JobError::failed(
+                "no action was due in the measured time; write a longer time or a shorter pace",
+            ));
+        }
+        let checked = format!("{} actions; {} documents opened as they were saved", told.actions, told.opened);
+        let flags = told.search.iter().map(|end| format!("the search ended early: {end}")).collect();
+        Ok(JobRun { samples: samples(&told), checked, flags })
+    }
+}
+
+fn samples(told: &Told) -> Vec<Sample> {
+    let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
+    let percentile = |(p, ns): &(f64, u64)| {
+        let metric = match *p {
+            p if p <= 0.5 => "response_p50_ms",
+            p if p <= 0.95 => "response_p95_ms",
+            p if p <= 0.99 => "response_p99_ms",
+            _ => "response_longest_ms",
+        };
+        #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a response")]
+        let ms = *ns as f64 / 1e6;
+        sample(metric, ms)
+    };
+    let mut samples: Vec<Sample> = told.percentiles_ns.iter().map(percentile).collect();
+    #[expect(clippy::cast_precision_loss, reason = "numbers of actions")]
+    let (actions, slow, opened) = (told.actions as f64, told.slow as f64, told.opened as f64);
+    samples.push(sample("slow", 100.0 * slow / actions));
+    samples.push(sample("actions_per_s", actions / told.seconds));
+    samples.push(sample("processes_per_s", opened / told.seconds));
+    samples.extend(told.most_users.map(|users| sample("users_within_limit", users)));
+    samples
+}

@@ -1,0 +1,258 @@
+//! `jvm-warehouse`: in-memory warehouse transactions in Java, with page size, heap and collector as factors.
+//!
+//! The program is one file of our own, compiled at the site before it is measured. Throughput is its own count over its
+//! own clock; pauses are those of the collector's log inside the measured time. Stock and money of every warehouse must
+//! add up, and the pages must be those that were asked for.
+
+use crate::command::missing;
+use crate::stage::{self, Stage};
+use crate::workshop::search_path;
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::command::TIMEOUT;
+use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together, size_of};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::seam::Sample;
+use baremark_stats::percentile::sample_floor;
+use regex_lite::Regex;
+use serde::Deserialize;
+
+const SOURCE: &str = include_str!("Warehouse.java");
+/// Of the heap, in huge pages, from which on it counts as made of them; below the other end it counts as not.
+const MOSTLY: f64 = 0.5;
+const HARDLY: f64 = 0.05;
+
+const WAREHOUSES: Knob = Knob {
+    key: "warehouses",
+    kind: Kind::Count { min: 1, max: 1024 },
+    default: Default::Derived("one for each CPU"),
+    help: "warehouses, one thread each",
+};
+const HEAP: Knob = Knob {
+    key: "heap",
+    kind: Kind::Size { min: 64 << 20, max: 1 << 42 },
+    default: Default::Typed("1 GiB"),
+    help: "the heap's size, least and most",
+};
+const PAGES: Knob = Knob {
+    key: "pages",
+    kind: Kind::Choice(&["4k", "thp", "2m"]),
+    default: Default::Typed("4k"),
+    help: "what the heap is made of: 4 KiB pages, transparent huge pages, or reserved 2 MiB pages",
+};
+const COLLECTOR: Knob = Knob {
+    key: "gc",
+    kind: Kind::Choice(&["parallel", "g1", "serial", "z"]),
+    default: Default::Typed("parallel"),
+    help: "the collector",
+};
+const WARM: Knob = Knob {
+    key: "warm",
+    kind: Kind::Time { min: 0, max: 3_600_000_000_000 },
+    default: Default::Typed("5 s"),
+    help: "how long it runs before it is measured, so that it is compiled",
+};
+const TIME: Knob = Knob {
+    key: "time",
+    kind: Kind::Time { min: 100_000_000, max: 3_600_000_000_000 },
+    default: Default::Typed("10 s"),
+    help: "how long it is measured",
+};
+
+const fn lower(key: &'static str, unit: &'static str, together: Together, help: &'static str) -> Metric {
+    Metric { key, unit, better: Better::Lower, together, help }
+}
+
+static METRICS: [Metric; 6] = [
+    Metric {
+        key: "transactions_per_s",
+        unit: "transactions/s",
+        better: Better::Higher,
+        together: Together::Sum,
+        help: "transactions of all warehouses / seconds, pauses included",
+    },
+    lower("pause_p50_ms", "ms", Together::Mean, "stops of the collector inside the measured time, median"),
+    lower("pause_p99_ms", "ms", Together::Most, "the same, 99th percentile; absent below 368 pauses"),
+    lower("pause_longest_ms", "ms", Together::Most, "the longest of them"),
+    lower("pause_share", "%", Together::Mean, "share of the measured time that the collector stopped the program"),
+    lower("pauses", "pauses", Together::Sum, "how often it did"),
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "jvm-warehouse",
+    help: "in-memory warehouse transactions in Java",
+    source: "this program, after the idea of SPECjbb2005 and not comparable to it",
+    parameters: &[TIMEOUT, WAREHOUSES, HEAP, PAGES, COLLECTOR, WARM, TIME],
+    metrics: &METRICS,
+    footprint: Some(Footprint { key: "heap", bytes: |arm| size_of(arm, "heap") }),
+    executors: &[ExecutorKind::Direct],
+    quick: &[("heap", "256 MiB"), ("warm", "1 s"), ("time", "2 s")],
+    check: |_| Ok(()),
+};
+
+/// Warehouse transactions in Java.
+#[derive(Clone, Copy, Debug)]
+pub struct JvmWarehouse;
+
+impl Job for JvmWarehouse {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        for program in ["java", "javac"] {
+            missing(program, "default-jdk-headless", &search_path())?;
+        }
+        if stage::text(arm, PAGES.key) == "2m" {
+            reserved(stage::count(arm, HEAP.key).unwrap_or(1 << 30))?;
+        }
+        Ok(Box::new(Ready { arm, around }))
+    }
+}
+
+/// Refuses a heap for which the site has not reserved huge pages: Java would quietly take small ones.
+fn reserved(heap_bytes: u64) -> Result<(), JobError> {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let free = meminfo.lines().find_map(|line| line.strip_prefix("HugePages_Free:")?.trim().parse::<u64>().ok());
+    let free_bytes = free.unwrap_or(0) << 21;
+    if free_bytes >= heap_bytes {
+        return Ok(());
+    }
+    let what = format!("a heap of {heap_bytes} bytes in 2m pages, and {free_bytes} bytes of them are free at the site");
+    let remedy = "reserve huge pages for the heap and a little more in /proc/sys/vm/nr_hugepages".to_owned();
+    Err(JobError::Missing { what, remedy })
+}
+
+struct Ready<'s> {
+    arm: &'s ResolvedArm,
+    around: Surroundings<'s>,
+}
+
+/// What the program says at its end.
+#[derive(Deserialize)]
+struct Said {
+    transactions: u64,
+    seconds: f64,
+    from_ms: u64,
+    to_ms: u64,
+    huge_bytes: u64,
+    heap_bytes: u64,
+}
+
+impl ReadyJob for Ready<'_> {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        let mut stage = Stage::open(self.arm, self.around)?;
+        stage.workshop.put("Warehouse.java", SOURCE.as_bytes())?;
+        stage.run(&["javac", "-d", ".", "Warehouse.java"])?;
+        let argv = self.argv(stage.cpus());
+        let outcome = stage.run(&argv)?;
+        let last = outcome.stdout.text.lines().last().unwrap_or_default();
+        let said: Said = serde_json::from_str(last).map_err(|why| {
+            JobError::failed(format!("the program's last line is not what it should be ({why}): {last}"))
+        })?;
+        self.pages(&said, &outcome.stdout.text)?;
+        let log = stage.read("gc.log")?;
+        let pauses = pauses(&log, said.from_ms, said.to_ms);
+        let checked = format!("{} transactions; stock and money of every warehouse add up", said.transactions);
+        Ok(JobRun { samples: samples(&said, &pauses), checked, flags: Vec::new() })
+    }
+}
+
+impl Ready<'_> {
+    fn argv(&self, cpus: usize) -> Vec<String> {
+        let count = |knob: &Knob, usual: u64| stage::count(self.arm, knob.key).unwrap_or(usual);
+        let heap_kib = count(&HEAP, 1 << 30) / 1024;
+        let collector = match stage::text(self.arm, COLLECTOR.key) {
+            "g1" => "-XX:+UseG1GC",
+            "serial" => "-XX:+UseSerialGC",
+            "z" => "-XX:+UseZGC",
+            _ => "-XX:+UseParallelGC",
+        };
+        let pages: &[&str] = match stage::text(self.arm, PAGES.key) {
+            "thp" => &["-XX:-UseLargePages", "-XX:+UseTransparentHugePages"],
+            "2m" => &["-XX:+UseLargePages", "-XX:-UseTransparentHugePages", "-XX:LargePageSizeInBytes=2m"],
+            _ => &["-XX:-UseLargePages", "-XX:-UseTransparentHugePages"],
+        };
+        let mut argv = vec!["java".to_owned(), format!("-Xms{heap_kib}k"), format!("-Xmx{heap_kib}k")];
+        argv.extend([collector, "-XX:+AlwaysPreTouch", "-Xlog:gc*=info:file=gc.log:uptimemillis"].map(str::to_owned));
+        argv.extend(pages.iter().map(|&flag| flag.to_owned()));
+        let warehouses = count(&WAREHOUSES, cpus as u64);
+        #[expect(clippy::cast_precision_loss, reason = "nanoseconds of an hour at most")]
+        let seconds = |ns: u64| (ns as f64 / 1e9).to_string();
+        let seed = self.around.seed % (1 << 31);
+        argv.extend(["-cp", ".", "Warehouse", &warehouses.to_string(), &seed.to_string()].map(str::to_owned));
+        argv.extend([seconds(count(&WARM, 5_000_000_000)), seconds(count(&TIME, 10_000_000_000))]);
+        argv
+    }
+
+    /// Refuses a run whose heap is not made of the pages that were asked for.
+    fn pages(&self, said: &Said, output: &str) -> Result<(), JobError> {
+        #[expect(clippy::cast_precision_loss, reason = "bytes of a heap")]
+        let share = said.huge_bytes as f64 / (said.heap_bytes.max(1)) as f64;
+        let asked = stage::text(self.arm, PAGES.key);
+        let wrong = |what: String, remedy: &str| Err(JobError::Missing { what, remedy: remedy.to_owned() });
+        let found = format!("{:.0} % of the heap is in huge pages", 100.0 * share);
+        match asked {
+            "2m" if output.contains("large pages") || share < MOSTLY => {
+                let remedy = "reserve huge pages for the heap and a little more in /proc/sys/vm/nr_hugepages";
+                wrong(format!("2m pages were asked for and {found}"), remedy)
+            }
+            "thp" if share < MOSTLY => {
+                let remedy = "set /sys/kernel/mm/transparent_hugepage/enabled to madvise or always";
+                wrong(format!("transparent huge pages were asked for and {found}"), remedy)
+            }
+            "4k" if share > HARDLY => {
+                let remedy = "set /sys/kernel/mm/transparent_hugepage/enabled to madvise or never";
+                wrong(format!("4k pages were asked for and {found}"), remedy)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Pauses in a collector's log between two moments of its own clock, in milliseconds.
+fn pauses(log: &str, from_ms: u64, to_ms: u64) -> Vec<f64> {
+    let Ok(pause) = Regex::new(r"^\[(\d+)ms\].*\bPause\b.* (\d+(?:\.\d+)?)ms$") else { return Vec::new() };
+    let of_line = |line: &str| {
+        let found = pause.captures(line)?;
+        let at: u64 = found.get(1)?.as_str().parse().ok()?;
+        let ms: f64 = found.get(2)?.as_str().parse().ok()?;
+        (from_ms..=to_ms).contains(&at).then_some(ms)
+    };
+    log.lines().filter_map(of_line).collect()
+}
+
+fn samples(said: &Said, pauses: &[f64]) -> Vec<Sample> {
+    let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^53")]
+    let (transactions, count) = (said.transactions as f64, pauses.len() as f64);
+    let mut sorted = pauses.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let mut samples = vec![
+        sample("transactions_per_s", transactions / said.seconds),
+        sample("pauses", count),
+        sample("pause_share", 100.0 * sorted.iter().sum::<f64>() / 1e3 / said.seconds),
+    ];
+    if let Some(longest) = sorted.last() {
+        samples.push(sample("pause_longest_ms", *longest));
+        samples.push(sample("pause_p50_ms", sorted[sorted.len() / 2]));
+    }
+    if sample_floor(0.99, 0.95).is_some_and(|floor| sorted.len() as u64 >= floor) {
+        samples.push(sample("pause_p99_ms", sorted[sorted.len() * 99 / 100]));
+    }
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_those_of_the_measured_time() {
+        let log = "[900ms] GC(0) Pause Young (Allocation Failure) 62M->1M(241M) 1.500ms\n\
+                   [1000ms] GC(1) Pause Young (Allocation Failure) 63M->1M(241M) 2.000ms\n\
+                   [1500ms] GC(1) User=0.00s Sys=0.00s Real=0.00s\n\
+                   [1999ms] GC(2) Pause Full (Ergonomics) 63M->1M(241M) 12.250ms\n\
+                   [2500ms] GC(3) Pause Young 63M->1M(241M) 9.000ms\n";
+        assert_eq!(pauses(log, 1000, 2000), [2.0, 12.25]);
+    }
+}
