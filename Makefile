@@ -62,7 +62,7 @@ bench-mmu:
 # baremark beside the HPC Challenge's own programs, and against its own limits: one line a pairing, `ok`, `SHORT` or `undecided`
 # at its end. It says how long it takes; ONLY="hpl dgemm" picks pairings. Wants a quiet machine.
 PEERS := $(TARGET_DIR)/peers
-BENCH := BAREMARK_PEERS=$(abspath $(PEERS)) $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench
+BENCH := BAREMARK_PEERS=$(abspath $(PEERS)) $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/pairings
 
 bench: bench-build
 	$(BENCH) $(ONLY)
@@ -71,7 +71,7 @@ bench-quick: bench-build
 	$(BENCH) --quick $(ONLY)
 
 bench-build: build
-	$(CARGO) build --release --locked -p baremark --example bench
+	$(CARGO) build --release --locked -p baremark --example pairings
 	./scripts/bench-peers $(PEERS) || echo "no peers: their pairings cannot be run"
 
 # What observing a machine once a second takes of one CPU, beside reading nothing; fails above half a percent.

@@ -8,7 +8,7 @@ use baremark_services::service::{Order, ServiceError};
 use baremark_sys::confine::Limits;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The place of that kind.
 ///
@@ -23,7 +23,14 @@ pub fn make(on: &On, program: &Path, limits: &Limits) -> Result<Box<dyn Place>, 
             let id = NEXT.fetch_add(1, Ordering::Relaxed);
             let name = format!("baremark-tier-{}-{id}", std::process::id());
             let program = program.to_owned();
-            Ok(Box::new(Contained { image: image.clone(), program, way, name, limits: limits.clone() }))
+            Ok(Box::new(Contained {
+                image: image.clone(),
+                program,
+                way,
+                name,
+                limits: limits.clone(),
+                root: AtomicU32::new(0),
+            }))
         }
         On::Qemu | On::Ssh(_) => Err(format!(
             "instances on {on} are not built yet; run the whole topology there instead: baremark auction run on that machine"
@@ -44,6 +51,8 @@ struct Contained {
     way: &'static [&'static str],
     name: String,
     limits: Limits,
+    /// The container's first process, once it is known.
+    root: AtomicU32,
 }
 
 impl Place for Contained {
@@ -97,7 +106,22 @@ impl Place for Contained {
         Ok(Step { program: PathBuf::from(ENGINE), args, env: step.env })
     }
 
+    fn root(&self, started: u32) -> u32 {
+        let known = self.root.load(Ordering::Relaxed);
+        if known > 0 {
+            return known;
+        }
+        // The engine's own helper is its parent, not the client.
+        let mut command = Command::new(ENGINE);
+        command.args(["inspect", "--format", "{{.State.Pid}}", &self.name]).stdin(Stdio::null()).stderr(Stdio::null());
+        let told = command.output().ok().and_then(|output| String::from_utf8_lossy(&output.stdout).trim().parse().ok());
+        let root = told.filter(|pid| *pid > 0);
+        self.root.store(root.unwrap_or(0), Ordering::Relaxed);
+        root.unwrap_or(started)
+    }
+
     fn clean(&self, _order: &Order) {
+        self.root.store(0, Ordering::Relaxed);
         let mut command = Command::new(ENGINE);
         command.args(["rm", "--force", "--time=0", &self.name]);
         drop(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status());

@@ -184,11 +184,10 @@ fn show(
     let users = (level as u64).clamp(1, cluster.plan().max_users);
     match fixed::keep(cluster, demand, users, seed, ground) {
         Ok(load) => {
-            remarks.extend(
-                load.broken
-                    .iter()
-                    .map(|broken| format!("{users} users for {:.0} s have broken {broken}", load.elapsed_s)),
-            );
+            if let Some(first) = load.broken.first() {
+                let (seconds, count) = (load.elapsed_s, load.broken.len());
+                remarks.push(format!("{users} users for {seconds:.0} s broke {count} limits, such as {first}"));
+            }
             row.load = Some(load);
         }
         Err(RunError::Load(why)) => remarks.push(format!("nearly the most users could not be shown: {why}")),

@@ -107,13 +107,16 @@ pub struct RunRow {
 ///
 /// # Errors
 /// Every mistake, with its line.
-pub fn read(file: &str, text: &str) -> Result<Option<Study>, Problems> {
+pub fn read(file: &str, text: &str, above: &[String]) -> Result<Option<Study>, Problems> {
     let defaults = Layer::parse("the defaults", DEFAULTS)?;
     let own = Layer::parse(file, text)?;
-    let layers = [&own, &defaults];
+    let levels: Vec<Layer<'_>> =
+        above.iter().map(|level| Layer::parse("a level of a factor", level)).collect::<Result<_, _>>()?;
+    let mut layers: Vec<&Layer<'_>> = levels.iter().collect();
+    layers.extend([&own, &defaults]);
     let root = Section::root(&layers);
     let mut reader = Reader::default();
-    if !root.has("study") {
+    if !Section::root(&[&own]).has("study") {
         return Ok(None);
     }
     let section = reader.section(&root, "study");

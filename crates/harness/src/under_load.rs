@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 const GLANCE: Duration = Duration::from_millis(20);
 /// How long users may take to finish when all of them leave.
-const DRAIN: Nanos = Nanos(30_000_000_000);
+const DRAIN: Nanos = Nanos(10_000_000_000);
 
 /// One application and its users.
 pub struct Loaded<'c> {

@@ -233,7 +233,7 @@ impl Instance {
 
     fn note_usage(&mut self) {
         if let Some(running) = &mut self.running {
-            let now = process_tree::usage(running.child.id()).unwrap_or_default();
+            let now = process_tree::usage(self.place.root(running.child.id())).unwrap_or_default();
             // A process that was not waited for takes its time with it.
             running.seen = Usage { cpu_ns: now.cpu_ns.max(running.seen.cpu_ns), ..now };
         }

@@ -17,6 +17,11 @@ pub trait Place: Send {
     /// When the place cannot take it.
     fn dress(&self, order: &Order, step: Step) -> Result<Step, ServiceError>;
 
+    /// The process under which all of it runs, given the one that was started here.
+    fn root(&self, started: u32) -> u32 {
+        started
+    }
+
     /// Removes what may be left there after its end.
     fn clean(&self, _order: &Order) {}
 }

@@ -52,7 +52,7 @@ pub fn run(context: &Context, args: &RunArgs) -> Result<(String, Exit), Refusal>
     if args.quick {
         levels.push(QUICK.to_owned());
     }
-    let study = study::read(&name, &text).map_err(Refusal::bad_input)?;
+    let study = study::read(&name, &text, &levels).map_err(Refusal::bad_input)?;
     let topology = resolve(&name, &text, &levels).map_err(Refusal::bad_input)?;
     let quiet = context.json && !stderr().is_terminal();
     let mut watch = |event: &Event| {
