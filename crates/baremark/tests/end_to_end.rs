@@ -43,3 +43,5 @@ mod results;
 mod scale;
 #[path = "end_to_end/shipped.rs"]
 mod shipped;
+#[path = "end_to_end/tiers.rs"]
+mod tiers;
