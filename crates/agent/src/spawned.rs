@@ -92,10 +92,10 @@ impl Errands {
     /// # Errors
     /// When its name is taken or it cannot be started.
     pub fn spawn(&mut self, asked: &Spawn) -> Result<Spawned, SpawnError> {
-        if let Some(running) = self.programs.get_mut(&asked.name) {
-            if running.look().is_none() {
-                return Err(SpawnError::Taken(asked.name.clone()));
-            }
+        if let Some(running) = self.programs.get_mut(&asked.name)
+            && running.look().is_none()
+        {
+            return Err(SpawnError::Taken(asked.name.clone()));
         }
         let program = asked.program.as_deref().unwrap_or("/proc/self/exe");
         let mut command = Command::new(program);

@@ -58,8 +58,10 @@ pub fn set_up_interface(name: &str, address: Ipv4Addr, prefix: u32) -> io::Resul
 const UP: libc::c_short = 0x41;
 
 fn as_socket_address(address: Ipv4Addr) -> libc::sockaddr {
+    /// AF_INET, in the type of an address's family.
+    const INTERNET: libc::sa_family_t = 2;
     let inet = libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_family: INTERNET,
         sin_port: 0,
         sin_addr: libc::in_addr { s_addr: address.to_bits().to_be() },
         sin_zero: [0; 8],

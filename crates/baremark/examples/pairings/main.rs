@@ -3,7 +3,7 @@
 //!     make bench                                    # all pairings; says how long it will take
 //!     make bench-quick                              # small sizes and few rounds: a look
 //!     make bench ONLY="hpl stream-reference"        # some of them
-//!     target/x86_64-unknown-linux-gnu/release/examples/bench --list
+//!     target/x86_64-unknown-linux-gnu/release/examples/pairings --list
 //!
 //! Both sides of a pairing run by turns in one session, the order changing from round to round; the ratio is the mean of the
 //! rounds' log ratios with its 95 % interval. A line ends in `ok` when the interval's lower limit is at least the goal less 2 %,

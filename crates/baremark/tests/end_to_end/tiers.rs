@@ -209,6 +209,7 @@ fn mistakes_are_told_before_anything_runs() {
 }
 
 /// A run under way: its servers serve users.
+#[expect(clippy::zombie_processes, reason = "whoever asked for it waits for it; a panic ends the test")]
 fn under_way(bench: &Bench) -> (Child, Vec<u32>) {
     let set = ["load.duration=300 s", "load.warm=1 s"];
     let mut all = arguments(&[], &[]);

@@ -205,7 +205,7 @@ pub fn tell(settings: &Settings, command: &mut Command) -> Result<(), Missing> {
     memory(settings, megabytes, command);
     if settings.backing == Backing::Small {
         // SAFETY: prctl with numbers alone is async-signal-safe and changes the child only.
-        unsafe { command.pre_exec(|| without_huge_pages()) };
+        unsafe { command.pre_exec(without_huge_pages) };
     }
     for (place, path) in settings.disks.paths.iter().enumerate() {
         let aio = if settings.disks.aio.is_empty() { "threads" } else { &settings.disks.aio };
