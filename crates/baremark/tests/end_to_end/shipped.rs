@@ -11,6 +11,9 @@ fn every_study_of_the_folder_is_shipped_and_can_be_planned() {
     let bench = Bench::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ending| ending != "toml") {
+            continue;
+        }
         let name = path.file_stem().unwrap().to_str().unwrap();
         let output = bench.run(&["plan", name]);
         let said = text(&output.stderr);
