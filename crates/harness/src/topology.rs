@@ -149,8 +149,7 @@ const ROOT: &[&str] = &[
 pub fn resolve(file: &str, text: &str, levels: &[String]) -> Result<Topology, Problems> {
     let defaults = Layer::parse(DEFAULTS_FILE, DEFAULTS)?;
     let own = Layer::parse(file, text)?;
-    let levels: Vec<Layer<'_>> =
-        levels.iter().map(|level| Layer::parse("a level of a factor", level)).collect::<Result<_, _>>()?;
+    let levels: Vec<Layer<'_>> = levels.iter().map(|level| Layer::parse(level, level)).collect::<Result<_, _>>()?;
     let mut layers: Vec<&Layer<'_>> = levels.iter().collect();
     layers.push(&own);
     layers.push(&defaults);
@@ -180,7 +179,21 @@ fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
         }
         applications.extend(application(reader, &name, &own.over(root)));
     }
+    settings_of_unused(reader, root, &applications);
     Some(Topology { title, seed, applications, load: load? })
+}
+
+/// Reads the settings of services that no tier uses, so that a mistake in them is told all the same.
+fn settings_of_unused(reader: &mut Reader, root: &Section<'_>, applications: &[Application]) {
+    let services = reader.section(root, "services");
+    let kinds: Vec<&str> = baremark_services::all().iter().map(|service| service.kind()).collect();
+    reader.known(&services, &kinds);
+    let used =
+        |kind: &str| applications.iter().flat_map(|of| of.tiers.values()).any(|plan| plan.service.kind() == kind);
+    for service in baremark_services::all().iter().filter(|service| !used(service.kind())) {
+        let section = reader.section(&services, service.kind());
+        reader.settings(*service, &[&section]);
+    }
 }
 
 fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Application> {
