@@ -4,24 +4,23 @@
 //! program that leaves its group on purpose gets away; where that matters, the site itself must end.
 
 use baremark_model::spawned::{LONGEST_PIECE, PutFile, Spawn, Spawned};
+use baremark_sys::log_tail::LogTail;
 use baremark_sys::{confine, offspring};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Lines of its log that are kept of each program.
-const LINES: usize = 40;
-const LONGEST_LINE: u64 = 4096;
 /// How the names of agents' folders begin; the agent's process number follows.
 const FOLDER: &str = "baremark-files-";
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
+/// How long the last words of a program that has ended may take to arrive.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 /// How often a program that shall end is looked at.
 const GLANCE: Duration = Duration::from_millis(5);
 
@@ -60,7 +59,7 @@ pub struct Errands {
 struct Running {
     child: Child,
     ended: Option<ExitStatus>,
-    log: Arc<Mutex<VecDeque<String>>>,
+    log: LogTail,
 }
 
 impl Errands {
@@ -103,12 +102,12 @@ impl Errands {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let started = offspring::spawn(&mut command);
         let mut child = started.map_err(|source| SpawnError::Io { what: format!("starting {program}"), source })?;
-        let log = Arc::new(Mutex::new(VecDeque::new()));
+        let mut log = LogTail::default();
         if let Some(stream) = child.stdout.take() {
-            keep_lines(stream, &log);
+            log.read(stream);
         }
         if let Some(stream) = child.stderr.take() {
-            keep_lines(stream, &log);
+            log.read(stream);
         }
         self.programs.insert(asked.name.clone(), Running { child, ended: None, log });
         self.tell(&asked.name)
@@ -121,7 +120,7 @@ impl Errands {
     pub fn tell(&mut self, name: &str) -> Result<Spawned, SpawnError> {
         let running = self.programs.get_mut(name).ok_or_else(|| SpawnError::Unknown(name.to_owned()))?;
         let ended = running.look().map(|status| status.to_string());
-        let log = running.log.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+        let log = running.log.lines();
         Ok(Spawned { name: name.to_owned(), pid: running.child.id(), ended, log })
     }
 
@@ -167,6 +166,7 @@ impl Running {
             if self.ended.is_some() {
                 // What it has forked is still of its group; the group's number is nobody else's as long as that is so.
                 self.kill_group();
+                self.log.finish(LAST_WORDS);
             }
         }
         self.ended
@@ -207,21 +207,4 @@ fn remove_orphans(parent: &Path) {
             drop(fs::remove_dir_all(entry.path()));
         }
     }
-}
-
-/// Keeps the last lines of a stream, on a thread that ends with it.
-fn keep_lines(stream: impl Read + Send + 'static, log: &Arc<Mutex<VecDeque<String>>>) {
-    let kept = Arc::clone(log);
-    thread::spawn(move || {
-        let mut stream = BufReader::new(stream);
-        let mut line = Vec::new();
-        while matches!((&mut stream).take(LONGEST_LINE).read_until(b'\n', &mut line), Ok(count) if count > 0) {
-            let mut lines = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            if lines.len() == LINES {
-                lines.pop_front();
-            }
-            lines.push_back(String::from_utf8_lossy(&line).trim_end().to_owned());
-            line.clear();
-        }
-    });
 }

@@ -3,8 +3,8 @@
 //! It has a process group of its own, so that an interrupt typed at the terminal reaches the lab alone and the lab
 //! decides what becomes of the trial; and it is killed by the kernel when the lab dies, however that happens.
 
-use crate::log_tail::LogTail;
 use baremark_model::site::{Link, SiteError};
+use baremark_sys::log_tail::LogTail;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};

@@ -10,7 +10,6 @@ pub mod conformance;
 pub mod container;
 mod cpio;
 mod folder;
-mod log_tail;
 pub mod mpi;
 pub mod native;
 mod patience;

@@ -5,11 +5,11 @@
 //! processes.
 
 use crate::exchange;
-use crate::log_tail::LogTail;
 use crate::place::Place;
 use crate::recipe::{Ready, Recipe, Reload, Step};
 use crate::service::{Order, Service, ServiceError, Statistics, Upstream};
 use baremark_sys::confine::{self, Held, Limits, MemoryLimit};
+use baremark_sys::log_tail::LogTail;
 use baremark_sys::process_tree::{self, Usage};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};

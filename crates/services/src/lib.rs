@@ -11,7 +11,6 @@ mod exchange;
 mod folder;
 pub mod haproxy;
 pub mod instance;
-mod log_tail;
 pub mod mariadb;
 pub mod nginx;
 pub mod place;

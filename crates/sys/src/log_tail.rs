@@ -1,4 +1,4 @@
-//! The last lines of what an agent writes for people, kept while it runs so that an error can show them.
+//! The last lines of what a program writes for people, kept while it runs so that an error can show them.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
@@ -9,18 +9,26 @@ use std::time::{Duration, Instant};
 const LINES: usize = 20;
 const LONGEST_LINE: u64 = 4096;
 
-/// Reads a stream to its end on a thread and keeps its last lines.
+/// Reads streams to their ends, each on a thread, and keeps their last lines as they come.
+#[derive(Default)]
 pub struct LogTail {
     lines: Arc<Mutex<VecDeque<String>>>,
-    reader: Option<JoinHandle<()>>,
+    readers: Vec<JoinHandle<()>>,
 }
 
 impl LogTail {
     /// Starts reading `stream`.
+    #[must_use]
     pub fn of(stream: impl Read + Send + 'static) -> Self {
-        let lines = Arc::new(Mutex::new(VecDeque::new()));
-        let kept = Arc::clone(&lines);
-        let reader = thread::spawn(move || {
+        let mut tail = LogTail::default();
+        tail.read(stream);
+        tail
+    }
+
+    /// Starts reading a further stream.
+    pub fn read(&mut self, stream: impl Read + Send + 'static) {
+        let kept = Arc::clone(&self.lines);
+        self.readers.push(thread::spawn(move || {
             let mut stream = BufReader::new(stream);
             let mut line = Vec::new();
             while matches!((&mut stream).take(LONGEST_LINE).read_until(b'\n', &mut line), Ok(count) if count > 0) {
@@ -31,25 +39,26 @@ impl LogTail {
                 lines.push_back(String::from_utf8_lossy(&line).trim_end().to_owned());
                 line.clear();
             }
-        });
-        LogTail { lines, reader: Some(reader) }
+        }));
     }
 
     /// The lines so far, oldest first.
+    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// Waits for the stream's end, at most `limit`: a stranger may have inherited the stream and outlive the writer. Call
-    /// it once the writer is gone.
+    /// Waits for the streams' ends, at most `limit`: a stranger may have inherited one and outlive the writer. Call it
+    /// once the writer is gone.
     pub fn finish(&mut self, limit: Duration) {
-        let Some(reader) = self.reader.take() else { return };
         let deadline = Instant::now() + limit;
-        while !reader.is_finished() && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(1));
-        }
-        if reader.is_finished() {
-            drop(reader.join());
+        for reader in self.readers.drain(..) {
+            while !reader.is_finished() && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(1));
+            }
+            if reader.is_finished() {
+                drop(reader.join());
+            }
         }
     }
 }
@@ -65,6 +74,16 @@ mod tests {
         tail.finish(Duration::from_secs(10));
         let lines = tail.lines();
         assert_eq!((lines.len(), lines[0].as_str(), lines[LINES - 1].as_str()), (LINES, "line 9980", "line 9999"));
+    }
+
+    #[test]
+    fn two_streams_have_one_tail() {
+        let mut tail = LogTail::of(std::io::Cursor::new("said\n"));
+        tail.read(std::io::Cursor::new("complained\n"));
+        tail.finish(Duration::from_secs(10));
+        let mut lines = tail.lines();
+        lines.sort();
+        assert_eq!(lines, ["complained", "said"]);
     }
 
     #[test]
