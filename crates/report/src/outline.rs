@@ -1,6 +1,6 @@
 //! What a report of a run says, before anybody lays it out.
 
-use crate::grid::{Grid, grid, predicted_ratio, ratio_cell};
+use crate::grid::{Grid, grid, members, others, predicted_ratio, ratio_cell};
 use crate::number::{self, count, percent};
 use crate::part::{Part, parts};
 use crate::provenance;
@@ -50,7 +50,16 @@ pub(crate) struct Found {
     /// Predicted ratios beside the measured ones, and in the place of those that cannot be had here.
     pub predicted: Vec<String>,
     /// What was counted while it was measured, and what follows from it.
-    pub why: Vec<String>,
+    pub why: Vec<Reason>,
+}
+
+/// One sentence of an explanation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reason {
+    /// The treatment, in words.
+    pub of: String,
+    /// The sentence.
+    pub says: String,
 }
 
 impl Outline {
@@ -90,12 +99,26 @@ fn found(name: Option<&str>, document: &Document) -> Found {
     Found {
         name: name.map(clean),
         headlines,
-        grids: metrics(document).iter().filter_map(|metric| grid(document, metric)).collect(),
+        grids: grids(document),
         beside: to_stand_beside(document),
         contrasts: of(true),
         predicted: predicted(document),
         why: why(document),
     }
+}
+
+/// The headline metric's table and those of metrics with ratios of their own; then the other metrics in one, and the members
+/// of ensembles.
+fn grids(document: &Document) -> Vec<Grid> {
+    let asked = |metric: &&str| {
+        *metric == document.run.metric
+            || document.ratios.iter().any(|row| row.metric == *metric && row.contrast != Contrast::PageSize)
+    };
+    let (own, rest): (Vec<&str>, Vec<&str>) = metrics(document).into_iter().partition(asked);
+    let mut grids: Vec<Grid> = own.iter().filter_map(|metric| grid(document, metric)).collect();
+    grids.extend(others(document, &rest));
+    grids.extend(members(document));
+    grids
 }
 
 /// The published values, where there is something measured to stand beside: a self-check measures no such thing.
@@ -251,7 +274,7 @@ fn predicted(document: &Document) -> Vec<String> {
     document.predictions.iter().map(line).collect()
 }
 
-fn why(document: &Document) -> Vec<String> {
+fn why(document: &Document) -> Vec<Reason> {
     let factors = Factors::of(&document.run);
     // What follows is said where it first does.
     let first =
@@ -260,7 +283,8 @@ fn why(document: &Document) -> Vec<String> {
         let value = number::estimate(row.value, Some(row.lo), Some(row.hi));
         let silent = row.advice.is_empty() || !first(row);
         let advice = if silent { String::new() } else { format!("; {}", clean(&row.advice)) };
-        format!("{}: {} {value} {}{advice}", factors.name(&row.treatment), clean(&row.what), clean(&row.unit))
+        let says = format!("{} {value} {}{advice}", clean(&row.what), clean(&row.unit));
+        Reason { of: factors.name(&row.treatment), says }
     };
     document.explanations.iter().map(line).collect()
 }

@@ -37,9 +37,11 @@ pub fn render(document: &Document, style: &Style) -> String {
     let why = outline.having(|part| &part.why);
     if !why.is_empty() {
         page.head("Why");
-        for (part, lines) in why {
+        for (part, reasons) in why {
             page.part_of(part);
-            lines.iter().for_each(|line| page.paragraph(Paint::Plain, INDENT, INDENT, line));
+            for reason in reasons {
+                page.paragraph(Paint::Plain, INDENT, INDENT, &format!("{}: {}", reason.of, reason.says));
+            }
         }
     }
     page.around(document);
