@@ -249,7 +249,11 @@ fn predicted(document: &Document) -> Vec<String> {
             None => format!("{name}: predicted {how}, not measured"),
         }
     };
-    document.predictions.iter().map(line).collect()
+    let mut lines: Vec<String> = document.predictions.iter().map(line).collect();
+    let mut processors: Vec<&str> = document.predictions.iter().map(|row| row.processor.as_str()).collect();
+    processors.dedup();
+    lines.extend(processors.iter().map(|processor| format!("Simulated: {}.", clean(processor))));
+    lines
 }
 
 /// What was counted, one line a quantity: of one treatment, or of all that it was counted of.
