@@ -246,12 +246,9 @@ impl Page {
             return;
         }
         self.add("<section aria-labelledby=\"why\">\n<h2 id=\"why\">Why</h2>\n");
-        for (part, reasons) in parts {
+        for (part, lines) in parts {
             self.part_of(part);
-            for of in reasons.chunk_by(|a, b| a.of == b.of) {
-                self.put(format_args!("<h4>{}</h4>\n", escape(&of[0].of)));
-                self.items(of.iter().map(|reason| reason.says.as_str()));
-            }
+            self.items(lines.iter().map(String::as_str));
         }
         self.add("</section>\n");
     }
