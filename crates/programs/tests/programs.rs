@@ -9,7 +9,7 @@
     reason = "a test crate"
 )]
 
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::command::{Beside, Finder, Program, Reading, Success, Take};
 use baremark_model::descriptor::{Better, Value};
 use baremark_model::job::{Job, JobError, JobRun, Surroundings};
