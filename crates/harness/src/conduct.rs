@@ -84,6 +84,7 @@ pub fn run(mut topology: Topology, ground: &mut Ground<'_>) -> Result<Document, 
         folder: folder.path().to_owned(),
         interrupt: Arc::clone(&ground.interrupt),
         places: ground.places,
+        environments: Arc::new(std::mem::take(&mut topology.environments)),
     };
     for plan in &topology.applications {
         Cluster::check(plan)?;
@@ -116,6 +117,12 @@ pub fn run(mut topology: Topology, ground: &mut Ground<'_>) -> Result<Document, 
     let mut void = Vec::new();
     for (cluster, row) in clusters.iter_mut().zip(&mut rows) {
         finish(cluster, row, ground, &mut void);
+    }
+    if rows.iter().flat_map(|row| &row.instances).any(|instance| instance.emulated) {
+        remarks.push(
+            "instances ran on an emulated processor: their figures exercise the mechanics and measure nothing"
+                .to_owned(),
+        );
     }
     if ground.interrupt.load(Ordering::Relaxed) {
         void.push("it was interrupted: what is here is partial".to_owned());
@@ -228,6 +235,8 @@ fn instance(told: Told) -> InstanceRow {
         resident_bytes: told.usage.resident_bytes,
         processes: told.usage.processes,
         memory_limit: told.memory_limit.to_owned(),
+        on: told.on,
+        emulated: told.emulated,
         statistics,
         silent,
         log: told.log,

@@ -7,7 +7,7 @@ use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 
 /// Little data, few users, short windows; what a test needs differently comes after.
-const SMALL: &[&str] = &[
+pub const SMALL: &[&str] = &[
     "topology.max_users=300",
     "topology.history=1 %",
     "topology.argon2=64,1",
@@ -30,7 +30,7 @@ fn arguments<'a>(set: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     arguments
 }
 
-fn ran(bench: &Bench, set: &[&str], more: &[&str]) -> Output {
+pub fn ran(bench: &Bench, set: &[&str], more: &[&str]) -> Output {
     // Of two values for a key the first counts: those of the test before the common ones.
     let mut arguments = vec!["auction", "run", "--json"];
     arguments.extend(set.iter().chain(SMALL).flat_map(|text| ["--set", text]));
@@ -38,14 +38,14 @@ fn ran(bench: &Bench, set: &[&str], more: &[&str]) -> Output {
     bench.command(&arguments).output().unwrap()
 }
 
-fn document(output: &Output) -> Value {
+pub fn document(output: &Output) -> Value {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}\n{}", String::from_utf8_lossy(&output.stdout));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// Whether these programs are here; says so when one is not.
-fn have(programs: &[&str]) -> bool {
+pub fn have(programs: &[&str]) -> bool {
     let missing = |name: &&&str| {
         let places = ["/usr/sbin", "/usr/bin"];
         let found = places.iter().any(|place| Path::new(place).join(name).exists());
@@ -229,7 +229,7 @@ fn under_way(bench: &Bench) -> (Child, Vec<u32>) {
     }
 }
 
-fn all_gone(servers: &[u32]) {
+pub fn all_gone(servers: &[u32]) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while servers.iter().any(|pid| lives(*pid)) {
         assert!(Instant::now() < deadline, "servers are left");
