@@ -13,7 +13,7 @@ mod qemu;
 #[path = "environments/slurm.rs"]
 mod slurm;
 #[path = "environments/ssh.rs"]
-mod ssh;
+pub mod ssh;
 
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::native::Native;
