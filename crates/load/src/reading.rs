@@ -61,7 +61,7 @@ impl Scenario {
             }
             let moved = shares.iter().zip(&next).map(|(before, after)| (before - after).abs()).fold(0.0, f64::max);
             shares = next;
-            if moved < 1e-9 {
+            if moved < 1e-13 {
                 break;
             }
         }
@@ -216,13 +216,13 @@ mod tests {
     fn the_mix_of_users_is_that_of_their_chain() {
         let shares = |choices: &str| {
             let mix = mix(choices).expect("no conditions");
-            ["a", "b", "c"].map(|name| (1e6 * mix.get(name).copied().unwrap_or(0.0)).round() / 1e6)
+            ["a", "b", "c"].map(|name| format!("{:.6}", mix.get(name).copied().unwrap_or(0.0)))
         };
         let weighed = shares("x = [{ to = \"b\", weight = 3 }, { to = \"c\", weight = 1 }]");
-        assert_eq!(weighed, [0.5, 0.375, 0.125]);
+        assert_eq!(weighed, ["0.500000", "0.375000", "0.125000"]);
         let by_chance = shares("x = [{ to = \"b\", chance = \"10 %\" }, { to = \"y\" }]\ny = [{ to = \"c\" }]");
-        assert_eq!(by_chance, [0.5, 0.05, 0.45]);
-        assert_eq!(shares("x = [{ to = \"a\" }]"), [1.0, 0.0, 0.0]);
+        assert_eq!(by_chance, ["0.500000", "0.050000", "0.450000"]);
+        assert_eq!(shares("x = [{ to = \"a\" }]"), ["1.000000", "0.000000", "0.000000"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `baremark load` as its users meet it, against a small server on 127.0.0.1.
 
-use crate::bench::{Bench, text};
+use crate::bench::{Bench, signal, text};
 use crate::environments::{self, ssh};
 use baremark_environments::container;
 use baremark_model::maximum::{Basis, Document as Maximum, Ended};
@@ -400,19 +400,19 @@ fn a_site_that_is_cut_off_elsewhere_is_named() {
         assert_eq!(document["counts"]["intended"], 400, "half of 800: {told}");
         assert!(document["sites"][0]["lost"].is_null() && document["sites"][1]["lost"].is_string(), "{told}");
     };
-    // SAFETY: the process is an agent that this test has started.
-    let kill = |pid: i32| unsafe { libc::kill(pid, libc::SIGKILL) };
+    let kill = |pids: Vec<i32>| {
+        assert!(!pids.is_empty(), "an agent runs there");
+        pids.into_iter().for_each(|pid| signal(u32::try_from(pid).unwrap(), libc::SIGKILL));
+    };
     if let Some(machine) = ssh::Server::start() {
         lost(&["native", "ssh:machine"], Some(&machine.config()), &|| {
             let pids = machine.left().into_iter().filter_map(|left| left.rsplit_once("/proc/")?.1.parse::<i32>().ok());
-            assert!(pids.map(kill).count() > 0, "an agent runs there");
+            kill(pids.collect());
         });
         environments::wait_for(|| machine.left().is_empty().then_some(()));
     }
     if containers() {
-        lost(&["native", "container"], None, &|| {
-            assert!(agents_in_containers().into_iter().map(kill).count() > 0, "an agent runs there");
-        });
+        lost(&["native", "container"], None, &|| kill(agents_in_containers()));
         environments::wait_for(|| agents_in_containers().is_empty().then_some(()));
     }
 }
