@@ -2,11 +2,12 @@
 //!
 //! Instances must be started by a thread that lives as long as they shall: the kernel ends them with it.
 
+use crate::certificate::Authority;
 use crate::topology::{Application, On, TierPlan};
 use baremark_services::instance::Instance;
 use baremark_services::place::{Native, Place};
 use baremark_services::recipe::Step;
-use baremark_services::service::{Order, Service, ServiceError, Statistics, Tier, Upstream, program};
+use baremark_services::service::{Order, Service, ServiceError, Statistics, Tier, Tls, Upstream, program};
 use baremark_sys::confine::Limits;
 use baremark_sys::process_tree::Usage;
 use std::collections::BTreeMap;
@@ -79,6 +80,9 @@ pub enum ClusterError {
         /// What the system said.
         source: io::Error,
     },
+    /// A certificate.
+    #[error("making a certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
     /// The user wants it to stop.
     #[error("interrupted")]
     Interrupted,
@@ -90,6 +94,8 @@ pub struct Cluster {
     around: Surroundings,
     folder: PathBuf,
     secret: String,
+    /// Whose certificates users trust, where they come by TLS.
+    authority: Option<Authority>,
     instances: BTreeMap<Tier, Vec<Instance>>,
     numbers: BTreeMap<Tier, u32>,
     /// Instances that were killed on purpose.
@@ -158,8 +164,10 @@ impl Cluster {
         fs::set_permissions(&folder, open)
             .map_err(|source| ClusterError::Io { what: "opening the folder".to_owned(), source })?;
         let secret = random_word().map_err(|source| ClusterError::Io { what: "making a secret".to_owned(), source })?;
+        let authority = plan.tls.then(Authority::new).transpose()?;
         let mut cluster = Cluster {
             plan,
+            authority,
             around,
             folder,
             secret,
@@ -211,19 +219,30 @@ impl Cluster {
         let program =
             if plan.service.kind() == "auction" { self.around.program.clone() } else { self.program(plan.service)? };
         let place = self.place(tier, &plan)?;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
         let order = Order {
             folder: self.folder.join(&name),
             name,
             tier,
-            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            address,
             program,
             settings: plan.settings.clone(),
             upstreams: self.behind(tier),
             wiring: if tier == Tier::App { self.wiring(true) } else { Vec::new() },
             secret: self.secret.clone(),
             unprivileged: false,
+            tls: self.tls(tier, address)?,
         };
         Ok(Instance::start(plan.service, order, &plan.limits, place)?)
+    }
+
+    /// What the tier at which users come in needs to serve TLS.
+    fn tls(&self, tier: Tier, address: SocketAddr) -> Result<Option<Tls>, ClusterError> {
+        let front = [Tier::Balancer, Tier::Web].into_iter().find(|tier| self.plan.tiers.contains_key(tier));
+        let Some(authority) = self.authority.as_ref().filter(|_| front == Some(tier)) else { return Ok(None) };
+        let made = authority.certify(address.ip())?;
+        let plain = SocketAddr::new(address.ip(), free_port()?);
+        Ok(Some(Tls { chain: made.chain, key: made.key, plain }))
     }
 
     fn program(&self, service: &'static dyn Service) -> Result<PathBuf, ClusterError> {
@@ -267,6 +286,19 @@ impl Cluster {
     pub fn front(&self) -> Option<SocketAddr> {
         let tiers = [Tier::Balancer, Tier::Web, Tier::App];
         tiers.iter().find_map(|tier| self.instances.get(tier)?.first()).map(Instance::address)
+    }
+
+    /// The same as a URL.
+    #[must_use]
+    pub fn front_url(&self) -> Option<String> {
+        let scheme = if self.authority.is_some() { "https" } else { "http" };
+        self.front().map(|front| format!("{scheme}://{front}"))
+    }
+
+    /// The certificate of the authority that users trust, as PEM; absent without TLS.
+    #[must_use]
+    pub fn authority(&self) -> Option<&str> {
+        self.authority.as_ref().map(Authority::pem)
     }
 
     /// The application's plan.

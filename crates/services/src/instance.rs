@@ -142,11 +142,10 @@ impl Instance {
     pub fn is_ready(&self) -> bool {
         match &self.recipe.ready {
             Ready::Answers { send, expect } if send.is_empty() && expect.is_empty() => {
-                exchange::listens(self.address())
+                exchange::listens(self.order.plain())
             }
-            Ready::Answers { send, expect } => {
-                exchange::beginning(self.address(), send, expect.len()).is_ok_and(|answer| answer.starts_with(expect))
-            }
+            Ready::Answers { send, expect } => exchange::beginning(self.order.plain(), send, expect.len())
+                .is_ok_and(|answer| answer.starts_with(expect)),
             Ready::Command(step) => self.output(step).is_ok(),
         }
     }
@@ -386,7 +385,7 @@ impl Instance {
     }
 
     pub(crate) fn ask<T>(&self, question: impl FnOnce(SocketAddr) -> io::Result<T>) -> Result<T, ServiceError> {
-        question(self.address()).map_err(|why| self.io("asking for its statistics", why))
+        question(self.order.plain()).map_err(|why| self.io("asking for its statistics", why))
     }
 
     pub(crate) fn io(&self, what: &str, source: io::Error) -> ServiceError {

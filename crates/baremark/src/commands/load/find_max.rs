@@ -109,6 +109,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         qos: &qos,
         plan,
         interrupt: &context.interrupt,
+        deadline: None,
         watch: &mut |step| watch.see(step),
     }
     .run(&mut target);
@@ -123,7 +124,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     let exit = match document.ended {
         Ended::Interrupted => Exit::Interrupted,
         Ended::Broken => Exit::Failure,
-        Ended::Found | Ended::PassesAll | Ended::FailsAll | Ended::Insufficient => Exit::Success,
+        Ended::Found | Ended::PassesAll | Ended::FailsAll | Ended::Insufficient | Ended::TimeOver => Exit::Success,
     };
     let value = serde_json::to_value(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
     recorder.end(&baremark_report::maximum::answer(&document), &value);

@@ -4,7 +4,7 @@ use super::view::View;
 use crate::context::Context;
 use crate::exit::Refusal;
 use crate::places;
-use baremark_lab::spread::{self as sites, Place, SiteEvent, SitesError};
+use baremark_lab::spread::{self, Place, SiteEvent, SitesError};
 use baremark_load::document::{Document, SiteRow};
 use baremark_load::load::{Load, Stop};
 use baremark_load::order::Order;
@@ -37,7 +37,7 @@ pub(super) fn run(
         Stop::Count(_) => None,
     };
     let mut seconds = Seconds { expected: named.len(), parts: BTreeMap::new() };
-    let ends = sites::run(&members, lasting, monotonic_ns, &context.interrupt, &mut |event| match event {
+    let ends = spread::run(&members, lasting, monotonic_ns, &context.interrupt, &mut |event| match event {
         SiteEvent::Second { second, part, .. } => {
             if let Ok(part) = serde_json::from_value(part.clone()) {
                 seconds.heard(*second, &part, view);
