@@ -11,6 +11,7 @@ use baremark_model::units::Bytes;
 use baremark_model::wire::{
     ArmSpec, FromAgent, Member, PROTOCOL, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
 };
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};

@@ -11,17 +11,18 @@ use baremark_load::order::Order;
 use baremark_load::record::{Part, SecondPart};
 use baremark_sys::clock::monotonic_ns;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 /// Runs the order from all sites, dealt among them, and merges what comes home.
 pub(super) fn run(
     context: &Context,
-    named: &[String],
+    (named, ssh_config): (&[String], Option<&Path>),
     order: &Order,
     load: Load,
     view: &mut View,
 ) -> Result<Document, Refusal> {
-    let environments = named.iter().map(|text| places::of_site(text)).collect::<Result<Vec<_>, _>>()?;
+    let environments = named.iter().map(|text| places::of_site(text, ssh_config)).collect::<Result<Vec<_>, _>>()?;
     let mut members = Vec::new();
     for (at, (environment, name)) in environments.iter().zip(named).enumerate() {
         environment
