@@ -170,11 +170,27 @@ fn subjects(context: &Context, arguments: &Arguments) -> Result<Subjects, Refusa
             text.parse().map_err(|why| Refusal::bad_input(format!("{}: {why}", path.display())))?;
         return Ok((vec![(Subject::Distances(Box::new(histogram)), 1)], Vec::new()));
     }
+    if let Some(path) = &arguments.save_distances {
+        writable(path)?;
+    }
     let trace = traced(context, &arguments.program)?;
     if let Some(path) = &arguments.save_distances {
         save(path, &trace)?;
     }
     Ok((vec![(Subject::Trace(trace), 1)], Vec::new()))
+}
+
+/// Whether a file can be written, known before a program is traced for minutes; one that is there keeps its content until then.
+fn writable(path: &Path) -> Result<(), Refusal> {
+    let fresh = !path.exists();
+    std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .and_then(|_| if fresh { std::fs::remove_file(path) } else { Ok(()) })
+        .map_err(|why| {
+            Refusal::bad_input(format!("writing {}: {why}; name a file that can be written", path.display()))
+        })
 }
 
 fn save(path: &Path, trace: &Trace) -> Result<(), Refusal> {

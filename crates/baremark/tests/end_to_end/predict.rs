@@ -124,6 +124,10 @@ fn a_program_is_traced_and_its_distances_say_the_same() {
     assert_eq!(shared.status.code(), Some(0), "{}", text(&shared.stderr));
     let failed = refused(&bench, &["predict", "--machine", "zen-4", "--", "/bin/false"], 2);
     assert!(failed.contains("/bin/false ended with exit status 1 under the tracer"), "{failed}");
+    let nowhere =
+        ["predict", "--machine", "zen-4", "--save-distances", "no/such/folder", "--", "/bin/echo", "its own words"];
+    let nowhere = refused(&bench, &nowhere, 2);
+    assert!(nowhere.contains("no/such/folder") && !nowhere.contains("its own words"), "told before it runs: {nowhere}");
     let missing = refused(&bench, &["predict", "--machine", "zen-4", "--", "no-such-program"], 2);
     assert!(missing.contains("could not be run under valgrind"), "{missing}");
 }
