@@ -230,7 +230,7 @@ impl Cluster {
             upstreams: self.behind(tier),
             wiring: if tier == Tier::App { self.wiring(true) } else { Vec::new() },
             secret: self.secret.clone(),
-            unprivileged: false,
+            owner: None,
             tls: self.tls(tier, address)?,
         };
         Ok(Instance::start(plan.service, order, &plan.limits, place)?)

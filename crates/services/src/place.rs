@@ -2,6 +2,7 @@
 
 use crate::recipe::Step;
 use crate::service::{Order, ServiceError};
+use baremark_sys::confine;
 
 /// How the program of an instance is put into a place.
 pub trait Place: Send {
@@ -19,6 +20,17 @@ pub trait Place: Send {
 
     /// The process under which all of it runs, given the one that was started here.
     fn root(&self, started: u32) -> u32 {
+        started
+    }
+
+    /// The user and group that an instance's folder belongs to and that its program runs as, given the user that its package
+    /// brings; `None` leaves both to whoever starts it.
+    fn owner(&self, _user: &str) -> Option<(u32, u32)> {
+        None
+    }
+
+    /// The process that takes signals for the program, given the one that was started here.
+    fn target(&self, started: u32) -> u32 {
         started
     }
 
@@ -40,5 +52,9 @@ impl Place for Native {
 
     fn dress(&self, _order: &Order, step: Step) -> Result<Step, ServiceError> {
         Ok(step)
+    }
+
+    fn owner(&self, user: &str) -> Option<(u32, u32)> {
+        if confine::is_root() { confine::user(user) } else { None }
     }
 }
