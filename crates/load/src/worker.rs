@@ -12,7 +12,7 @@ use crate::actor::{Actor, NONE, Role, State};
 use crate::arrival::Starts;
 use crate::dial::Listener;
 use crate::epoll::{self, Epoll};
-use crate::http1::Reader;
+use crate::http1::{Known, Reader};
 use crate::http2::{Event, Session};
 use crate::latency::Latencies;
 use crate::load::{Drive, Engine};
@@ -78,6 +78,10 @@ pub(crate) struct Worker<'e> {
     parked: Vec<u32>,
     rng: Rng,
     scratch: Vec<u8>,
+    /// Scratch of bytes as TLS has them.
+    wire: Vec<u8>,
+    /// The last head of an answer.
+    known: Known,
     /// Scratch of requests that are written anew each time.
     written: (Vec<u8>, Vec<u8>),
     part: Part,
@@ -108,6 +112,8 @@ pub(crate) struct Worker<'e> {
 const BATCH: usize = 512;
 /// Read at once at most.
 const SCRATCH: usize = 256 << 10;
+/// Read at once through TLS: at most so much becomes of it, and what TLS had kept, which is less.
+const WIRE: usize = SCRATCH / 2;
 /// How often flags and profiles are looked at, at least.
 const LOOK_NS: u64 = 50_000_000;
 /// A caller of a closed loop waits so long after a connection that could not be made.
@@ -157,6 +163,8 @@ impl<'e> Worker<'e> {
             parked: Vec::new(),
             rng: Rng::stream(seed, WORKER_STREAM + shard),
             scratch: vec![0; SCRATCH],
+            wire: vec![0; WIRE],
+            known: Known::default(),
             written: (Vec::new(), Vec::new()),
             part: Part::new(&scenario.operation_names()),
             statuses: vec![0; 1000],

@@ -57,7 +57,7 @@ pub fn validation(effort: Effort) -> Result<Shown, ValidateError> {
             100.0 * part.half_width_left
         ));
     }
-    for (name, interval_known) in ["lay in order", "lay in no order"].iter().zip(&verdict.by_order) {
+    for (name, interval_known) in ["lay in order", "lay in pieces in no order"].iter().zip(&verdict.by_order) {
         if let Some(known) = interval_known {
             say(format!(
                 "    if it were known that free memory {name}: {}, +-{:.1} points",

@@ -147,7 +147,8 @@ fn cautions(document: &Document) -> Vec<String> {
 fn without_ratios(document: &Document) -> Vec<Headline> {
     let factors = Factors::of(&document.run);
     let quantity = Quantity::of(document, &document.run.metric);
-    let plain = |sentence: String| Headline { overturned: None, sentence, sensitivity: None, tone: Tone::Plain };
+    let plain =
+        |sentence: String| Headline { overturned: None, sentence, sensitivity: None, lights: None, tone: Tone::Plain };
     let rows = document.estimates.iter().filter(|row| row.metric == document.run.metric);
     let said: Vec<Headline> = rows
         .map(|row| {
@@ -248,21 +249,43 @@ fn predicted(document: &Document) -> Vec<String> {
             None => format!("{name}: predicted {how}, not measured"),
         }
     };
-    document.predictions.iter().map(line).collect()
+    let mut lines: Vec<String> = document.predictions.iter().map(line).collect();
+    let mut processors: Vec<&str> = document.predictions.iter().map(|row| row.processor.as_str()).collect();
+    processors.dedup();
+    lines.extend(processors.iter().map(|processor| format!("Simulated: {}.", clean(processor))));
+    lines
 }
 
+/// What was counted, one line a quantity: of one treatment, or of all that it was counted of.
 fn why(document: &Document) -> Vec<String> {
+    let mut quantities: Vec<Vec<&ExplanationRow>> = Vec::new();
+    for row in &document.explanations {
+        let same = |rows: &&mut Vec<&ExplanationRow>| rows[0].what == row.what && rows[0].unit == row.unit;
+        match quantities.iter_mut().find(same) {
+            Some(rows) => rows.push(row),
+            None => quantities.push(vec![row]),
+        }
+    }
+    quantities.iter().map(|rows| quantity(document, rows)).collect()
+}
+
+fn quantity(document: &Document, rows: &[&ExplanationRow]) -> String {
     let factors = Factors::of(&document.run);
     // What follows is said where it first does.
-    let first =
-        |row: &ExplanationRow| document.explanations.iter().find(|other| other.advice == row.advice) == Some(row);
-    let line = |row: &ExplanationRow| {
-        let value = number::estimate(row.value, Some(row.lo), Some(row.hi));
-        let silent = row.advice.is_empty() || !first(row);
-        let advice = if silent { String::new() } else { format!("; {}", clean(&row.advice)) };
-        format!("{}: {} {value} {}{advice}", factors.name(&row.treatment), clean(&row.what), clean(&row.unit))
+    let first = |row: &ExplanationRow| document.explanations.iter().find(|other| other.advice == row.advice);
+    let advice = |row: &ExplanationRow, before: &str| match first(row) {
+        Some(other) if other == row && !row.advice.is_empty() => format!("{before}{}", clean(&row.advice)),
+        _ => String::new(),
     };
-    document.explanations.iter().map(line).collect()
+    let value = |row: &ExplanationRow| {
+        format!("{} {}", number::estimate(row.value, Some(row.lo), Some(row.hi)), clean(&row.unit))
+    };
+    let what = clean(&rows[0].what);
+    if let [row] = rows {
+        return format!("{}: {what} {}{}", factors.name(&row.treatment), value(row), advice(row, "; "));
+    }
+    let each = rows.iter().map(|row| format!("{} {}{}", factors.name(&row.treatment), value(row), advice(row, ", ")));
+    format!("{what}: {}", each.collect::<Vec<_>>().join("; "))
 }
 
 fn flags(document: &Document) -> Vec<String> {

@@ -45,7 +45,8 @@ pub struct Arguments {
     /// Compare the model with published measurements instead; says what was fitted to what
     #[arg(long, conflicts_with_all = ["distances", "program"])]
     validate: bool,
-    /// Measure this machine natively (two minutes) and keep it: predictions of this machine use it from then on
+    /// Measure this machine natively (three minutes at most) and keep it: predictions of this machine and reports of its
+    /// runs use it from then on
     #[arg(long, conflicts_with_all = ["validate", "distances", "program", "machine"])]
     calibrate: bool,
     /// Predict from a page-distance file

@@ -1,5 +1,6 @@
 //! `baremark report`: show a stored run again, worked out anew from its trials.
 
+use crate::calibrate;
 use crate::commands::load;
 use crate::commands::run::show;
 use crate::context::{Context, descriptors_of};
@@ -52,7 +53,7 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form) -> Result<(Strin
         return load::record::show(context, &store.read_load(&load).map_err(Refusal::failure)?, form);
     }
     let run = record::load(&store, &record::find(&store, named)?)?;
-    let document = || Ok(predicted::document(&run, &descriptors_of(&run)?));
+    let document = || Ok(predicted::document(&run, &descriptors_of(&run)?, calibrate::of_run(context, &run).as_ref()));
     if let Some(rows) = form.csv {
         let document = document()?;
         let text = match rows {
