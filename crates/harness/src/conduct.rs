@@ -134,8 +134,7 @@ fn conduct(
         clusters.push(Cluster::start(plan, around.clone(), topology.seed, &mut say)?);
     }
     let closing_s = CLOSING_S + CLOSING_SHARE * budget.elapsed_s();
-    let mut rows: Vec<ApplicationRow> =
-        clusters.iter().map(|cluster| described(cluster.plan())).collect();
+    let mut rows: Vec<ApplicationRow> = clusters.iter().map(|cluster| described(cluster.plan())).collect();
     let mut remarks = Vec::new();
     let demands: Vec<Demand> = clusters.iter().map(|cluster| cluster.plan().load.clone()).collect();
     if demands.iter().all(|demand| demand.users.is_none()) {
@@ -387,12 +386,8 @@ mod tests {
             knee: Vec::new(),
             trials: Vec::new(),
         };
-        let attempt = |(users, kept): &(f64, bool)| Attempt {
-            users: *users,
-            elapsed_s: 10.0,
-            kept: *kept,
-            broken: Vec::new(),
-        };
+        let attempt =
+            |(users, kept): &(f64, bool)| Attempt { users: *users, elapsed_s: 10.0, kept: *kept, broken: Vec::new() };
         ApplicationRow {
             name: "main".to_owned(),
             tiers: BTreeMap::new(),

@@ -179,7 +179,13 @@ fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
     }
     for name in instances.keys() {
         let own = reader.section(&instances, &name);
-        reader.known(&own, &["topology", "balancer", "web", "app", "database", "bus", "elastic", "services", "load", "limits", "faults"]);
+        reader.known(
+            &own,
+            &[
+                "topology", "balancer", "web", "app", "database", "bus", "elastic", "services", "load", "limits",
+                "faults",
+            ],
+        );
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             reader.wrong(&instances, &name, format!("'{name}' is no name of an instance"), "use letters and digits");
         }

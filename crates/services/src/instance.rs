@@ -346,11 +346,13 @@ impl Instance {
     /// When it fails or takes too long.
     pub fn output(&self, step: &Step) -> Result<String, ServiceError> {
         let mut command = self.command(step);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let program = step.program.display().to_string();
         let _held = confine::hold(&mut command, &Limits::default(), libc::SIGKILL)
             .map_err(|why| self.io("setting its limits", why))?;
         let mut child = command.spawn().map_err(|why| self.io(&format!("starting {program}"), why))?;
+        // Held until its end: who tends a program elsewhere takes the end of its input for ours.
+        let _input = child.stdin.take();
         let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(self.failed("has no streams"));
         };

@@ -100,7 +100,8 @@ fn every_tier_runs_in_a_container() {
         return;
     }
     let bench = Bench::new();
-    let on = ["balancer.on=container", "web.on=container", "app.on=container", "database.on=container", "bus.on=container"];
+    let on =
+        ["balancer.on=container", "web.on=container", "app.on=container", "database.on=container", "bus.on=container"];
     let reload = "faults=[{ at = '3 s', tier = 'web', what = 'reload' }]";
     let output = ran(&bench, &[FULL, &on, &[reload]].concat(), &[]);
     if output.status.code() == Some(3) {
