@@ -7,6 +7,7 @@ use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, 
 use baremark_observe::watch::Watch;
 use baremark_sys::clock;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -15,12 +16,20 @@ use std::time::Duration;
 /// What this agent can do, as it says in its greeting.
 pub const CAPABILITIES: &[&str] = &["run-trial", "observe", "load", "put-file", "spawn"];
 
-/// Serves one lab until it says goodbye or is gone; `busy` says whether a trial is running, to whoever watches for the
-/// lab's end meanwhile. A thread of its own reads, so that a load can be stopped while it runs.
+/// What an agent is told by whoever made it.
+#[derive(Clone, Copy, Debug)]
+pub struct Means<'m> {
+    /// Set while a trial is running, for whoever watches for the lab's end meanwhile.
+    pub busy: &'m AtomicBool,
+    /// The program that tends what the lab spawns; see [`Errands::new`].
+    pub tender: Option<&'m Path>,
+}
+
+/// Serves one lab until it says goodbye or is gone. A thread of its own reads, so that a load can be stopped while it runs.
 ///
 /// # Errors
 /// When the stream is torn or the other side is not a lab of this protocol.
-pub fn serve(input: &mut (impl Read + Send), output: &mut impl Write, busy: &AtomicBool) -> Result<(), WireError> {
+pub fn serve(input: &mut (impl Read + Send), output: &mut impl Write, means: Means<'_>) -> Result<(), WireError> {
     thread::scope(|scope| {
         let (sender, heard) = channel();
         scope.spawn(move || {
@@ -32,18 +41,18 @@ pub fn serve(input: &mut (impl Read + Send), output: &mut impl Write, busy: &Ato
                 }
             }
         });
-        answer(&heard, output, busy)
+        answer(&heard, output, means)
     })
 }
 
 fn answer(
     heard: &Receiver<Result<ToAgent, WireError>>,
     output: &mut impl Write,
-    busy: &AtomicBool,
+    Means { busy, tender }: Means<'_>,
 ) -> Result<(), WireError> {
     let mut prepared = None;
     let mut beside: Option<Watch> = None;
-    let mut errands = Errands::default();
+    let mut errands = Errands::new(tender.map(Path::to_owned));
     loop {
         match heard.recv().unwrap_or(Err(WireError::Closed)) {
             Ok(ToAgent::Hello { protocol, .. }) => {

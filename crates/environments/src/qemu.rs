@@ -18,11 +18,12 @@ use crate::child::Piped;
 use crate::cpio::Cpio;
 use crate::patience::receive;
 use baremark_model::credit::{self, Credit, ToGuest};
-use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
+use baremark_model::site::{Environment, Link, Missing, Site, SiteError, loopback};
 use modules::Modules;
 use qmp::Qmp;
 use std::fs::{self, File};
 use std::io::{self, PipeReader};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command};
@@ -286,7 +287,7 @@ impl Qemu {
         };
         match connect(streams, limit, interrupt) {
             Ok(link) => match self.settle(emulated, &mut qmp, guest.pid()) {
-                Ok(()) => Ok(QemuSite { guest, link: Some(link) }),
+                Ok(()) => Ok(QemuSite { guest, link: Some(link), qmp, address: self.user_address() }),
                 Err(what) => {
                     guest.kill();
                     Err(SiteError::NotReady { what, log: guest.log() })
@@ -305,6 +306,12 @@ impl Qemu {
                 Err(SiteError::NotReady { what, log: guest.log() })
             }
         }
+    }
+
+    /// The guest's address in QEMU's own network, where it has that.
+    fn user_address(&self) -> Option<String> {
+        let address = self.settings.address.as_deref().filter(|_| matches!(self.settings.net, Net::User(_)))?;
+        Some(address.split('/').next().unwrap_or(address).to_owned())
     }
 
     /// Makes of a running guest what was asked for and reads back that it is; else what is not so, in words.
@@ -436,9 +443,24 @@ fn connect(
     }
 }
 
+/// Where a guest reaches this machine's loopback through QEMU's own network.
+pub const HOST_SEEN: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+
 struct QemuSite {
     guest: Piped,
     link: Option<Link>,
+    qmp: Qmp,
+    /// In QEMU's own network.
+    address: Option<String>,
+}
+
+impl QemuSite {
+    fn address(&self) -> Result<&str, SiteError> {
+        self.address.as_deref().ok_or_else(|| {
+            let remedy = "write net = \"user\" in [environments.qemu]".to_owned();
+            Missing { what: "the guest is not in QEMU's own network".to_owned(), remedy }.into()
+        })
+    }
 }
 
 impl Site for QemuSite {
@@ -452,5 +474,26 @@ impl Site for QemuSite {
 
     fn log(&self) -> Vec<String> {
         self.guest.log()
+    }
+
+    /// Its loopback cannot be led to.
+    fn listens_on(&self) -> Ipv4Addr {
+        Ipv4Addr::UNSPECIFIED
+    }
+
+    /// Both for streams and for datagrams.
+    fn reach(&mut self, there: u16, here: u16) -> Result<SocketAddr, SiteError> {
+        let to = format!("127.0.0.1:{here}-{}:{there}", self.address()?);
+        for transport in ["tcp", "udp"] {
+            let forwarded = self.qmp.monitor(&format!("hostfwd_add net0 {transport}:{to}"));
+            let what = || format!("leading port {here} into the guest");
+            forwarded.map_err(|source| SiteError::Io { what: what(), source })?;
+        }
+        Ok(loopback(here))
+    }
+
+    fn offer(&mut self, here: u16, _there: u16) -> Result<SocketAddr, SiteError> {
+        self.address()?;
+        Ok(SocketAddr::from((HOST_SEEN, here)))
     }
 }

@@ -121,6 +121,7 @@ fn conduct(
         folder: folder.path().to_owned(),
         interrupt: Arc::clone(&ground.interrupt),
         places: ground.places,
+        environments: Arc::new(std::mem::take(&mut topology.environments)),
     };
     for plan in &topology.applications {
         Cluster::check(plan)?;
@@ -145,6 +146,12 @@ fn conduct(
     let mut void = Vec::new();
     for (cluster, row) in clusters.iter_mut().zip(&mut rows) {
         finish(cluster, row, ground, &mut void);
+    }
+    if rows.iter().flat_map(|row| &row.instances).any(|instance| instance.emulated) {
+        remarks.push(
+            "instances ran on an emulated processor: their figures exercise the mechanics and measure nothing"
+                .to_owned(),
+        );
     }
     if user.load(Ordering::Relaxed) {
         void.push("it was interrupted: what is here is partial".to_owned());
@@ -287,6 +294,8 @@ fn instance(told: Told) -> InstanceRow {
         resident_bytes: told.usage.resident_bytes,
         processes: told.usage.processes,
         memory_limit: told.memory_limit.to_owned(),
+        on: told.on,
+        emulated: told.emulated,
         statistics,
         silent,
         log: told.log,

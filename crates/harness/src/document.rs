@@ -216,8 +216,14 @@ pub struct InstanceRow {
     pub resident_bytes: u64,
     /// Processes at the end.
     pub processes: usize,
-    /// What holds its memory: `none`, `control group`, `address space`.
+    /// What holds its memory: `none`, `control group`, `address space`, `guest`.
     pub memory_limit: String,
+    /// Where it ran.
+    #[serde(default)]
+    pub on: String,
+    /// Whether its processor was emulated there, so that its figures measure nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub emulated: bool,
     /// Numbers by its own names.
     pub statistics: BTreeMap<String, f64>,
     /// Why there are none.

@@ -5,8 +5,10 @@
 
 use crate::elastic::{Change, Elastic, Fault, Policy, Signal, Wrong};
 use crate::layers::{Layer, Reader, Section};
+use baremark_model::descriptor::Value;
 use baremark_model::maximum::{Plan, Samples};
 use baremark_model::problem::{Problems, nearest};
+use baremark_model::tables::PLACES;
 use baremark_services::service::{Service, Tier};
 use baremark_services::settings::Settings;
 use baremark_sys::confine::Limits;
@@ -28,7 +30,15 @@ pub struct Topology {
     pub applications: Vec<Application>,
     /// How load is found or kept where an application does not say it differently.
     pub load: Demand,
+    /// Settings of the environments in which instances run, as in studies: `[environments.qemu]`, `[environments.ssh]`.
+    pub environments: Environments,
 }
+
+/// Settings of environments, by name and key.
+pub type Environments = BTreeMap<String, BTreeMap<String, Value>>;
+
+/// Environments whose settings a topology may give.
+const ENVIRONMENTS: &[&str] = &["qemu", "ssh"];
 
 /// One application with its own tiers and load.
 pub struct Application {
@@ -146,6 +156,7 @@ const ROOT: &[&str] = &[
     "services",
     "instances",
     "study",
+    "environments",
 ];
 
 /// Resolves a file over the defaults. `levels` are texts such as `app.on = "qemu"`, each a layer above the file.
@@ -172,6 +183,7 @@ fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
     let title = reader.text(&head, "title").unwrap_or_default();
     let seed = reader.count(&head, "seed", (0, u64::MAX >> 1)).unwrap_or(1);
     let load = demand(reader, root);
+    let environments = environments(reader, root);
     let instances = reader.section(root, "instances");
     let mut applications = Vec::new();
     if instances.keys().is_empty() {
@@ -196,7 +208,19 @@ fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
         let what = "some instances have users and for others the most are searched";
         reader.wrong(&instances, "load", what, "let all have load.users, or none");
     }
-    Some(Topology { title, seed, applications, load: load? })
+    Some(Topology { title, seed, applications, load: load?, environments })
+}
+
+fn environments(reader: &mut Reader, root: &Section<'_>) -> Environments {
+    let section = reader.section(root, "environments");
+    reader.known(&section, ENVIRONMENTS);
+    let places = PLACES.iter().filter(|place| ENVIRONMENTS.contains(&place.name));
+    places
+        .map(|place| {
+            let own = reader.section(&section, place.name);
+            (place.name.to_owned(), reader.values(place.settings, &own))
+        })
+        .collect()
 }
 
 /// Reads the settings of services that no tier uses, so that a mistake in them is told all the same.
@@ -353,10 +377,16 @@ fn tier_plan(
     };
     let own = reader.section(section, "settings");
     let settings = reader.settings(service, &[&common, &own]);
+    let on = on(reader, section);
+    if matches!(on, On::Qemu | On::Ssh(_)) && tier != Tier::App {
+        let what = format!("the tier {} on {on}", tier.label());
+        let remedy = "app servers alone run there: they are this program; choose native or container for the others";
+        reader.wrong(section, "on", what, remedy);
+    }
     Some(TierPlan {
         service,
         count,
-        on: on(reader, section),
+        on,
         port: reader.count(section, "port", (0, 65_535)).and_then(|port| u16::try_from(port).ok()).unwrap_or(0),
         limits: Limits {
             cpus: reader.counts(section, "cpus"),
@@ -411,6 +441,16 @@ fn check_fit(
             format!("the bus 'process' for {apps} app servers"),
             "choose postgres, redis or auto",
         );
+    }
+    let far = tiers.get(&Tier::App).filter(|plan| matches!(plan.on, On::Qemu | On::Ssh(_)));
+    if let Some(plan) = far.filter(|_| database == "sqlite") {
+        let what = format!("app servers on {} and a database that is a file of this machine", plan.on);
+        reader.wrong(&app, "on", what, "choose postgres or mariadb as the database");
+    }
+    let head = reader.section(root, "topology");
+    if let Some(plan) = far.filter(|_| reader.text(&head, "images").as_deref() == Some("files")) {
+        let what = format!("images in files of this machine and app servers on {}", plan.on);
+        reader.wrong(&head, "images", what, "choose memory or database");
     }
     if bus == "postgres" && database != "postgres" {
         reader.wrong(&buses, "service", format!("the bus 'postgres' with the database {database}"), "choose redis");

@@ -4,6 +4,7 @@
 //! one that was finished. A cell whose trials fail again and again is given up, with its reason; the others go on.
 
 use crate::beside::{Beside, placed};
+use crate::fitting::{Peers, fitted};
 use crate::link::{AgentLink, LinkError};
 use crate::schedule;
 use crate::sites::Sites;
@@ -77,6 +78,7 @@ pub struct Conductor<'c> {
 struct State<'i> {
     beside: Beside<'i>,
     sites: Sites<'i>,
+    peers: Peers<'i>,
     trials: Vec<Finished>,
     looks: Vec<Look>,
     spent: Duration,
@@ -96,6 +98,7 @@ impl<'c> Conductor<'c> {
         let mut state = State {
             beside: Beside::default(),
             sites: Sites::default(),
+            peers: Peers::default(),
             spent: trials.iter().map(|trial| Duration::from_nanos(trial.elapsed_ns)).sum(),
             trials: std::mem::take(trials),
             looks: looks.iter().map(from_row).collect(),
@@ -177,12 +180,13 @@ impl<'c> Conductor<'c> {
         let agent =
             environment.and_then(|environment| state.sites.take(self.plan, (name, block), || start(&**environment)));
         let outcome = agent.and_then(|mut agent| {
+            let fitted = fitted(&spec, &mut agent, &mut state.peers, self.environments, self.interrupt)?;
             let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
             if let Some(observe) = elsewhere {
                 let native = self.environments.get(NATIVE).map(|native| &**native);
                 state.beside.begin(native, self.interrupt, observe);
             }
-            let run = agent.run(&spec, limit, &mut |position, of| watch(&Event::Phase { position, of }));
+            let run = agent.run(&fitted, limit, &mut |position, of| watch(&Event::Phase { position, of }));
             let beside = elsewhere.map(|_| state.beside.end());
             if run.is_ok() {
                 state.sites.keep(self.plan, (name, block), agent);

@@ -56,6 +56,7 @@ fn shell(script: &str) -> Program {
         prepare: Vec::new(),
         beside: None,
         files: BTreeMap::new(),
+        bring: BTreeMap::new(),
         environment: BTreeMap::new(),
         inherit: Vec::new(),
         needs: BTreeMap::new(),

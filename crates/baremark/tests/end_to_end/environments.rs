@@ -1,7 +1,7 @@
 //! Real agents in real places: every environment against the one conformance suite, and what is particular to each.
 
 #[path = "environments/cluster.rs"]
-mod cluster;
+pub mod cluster;
 #[path = "environments/container.rs"]
 mod container;
 #[path = "environments/everywhere.rs"]
@@ -9,11 +9,11 @@ mod everywhere;
 #[path = "environments/mpi.rs"]
 mod mpi;
 #[path = "environments/qemu.rs"]
-mod qemu;
+pub mod qemu;
 #[path = "environments/slurm.rs"]
-mod slurm;
+pub mod slurm;
 #[path = "environments/ssh.rs"]
-mod ssh;
+pub mod ssh;
 
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::native::Native;
@@ -195,8 +195,17 @@ pub fn usable(environment: &dyn Environment) -> bool {
 #[test]
 fn native_conforms() {
     let program = Program::new();
-    let place = Place { cpu: cpu(), patience: Duration::from_secs(20), residue: &|| program.processes() };
-    assert_eq!(conformance(&Native::new(program.path()), &place), Ok(()));
+    let files = TempDir::new().unwrap();
+    let residue = || {
+        let files = fs::read_dir(files.path()).unwrap().flatten();
+        let files = files.map(|entry| entry.path().display().to_string());
+        program.processes().into_iter().chain(files).collect()
+    };
+    let native = Native::new(program.path()).with("TMPDIR", files.path().display().to_string());
+    assert_eq!(
+        conformance(&native, &Place { cpu: cpu(), patience: Duration::from_secs(60), residue: &residue }),
+        Ok(())
+    );
 }
 
 #[test]

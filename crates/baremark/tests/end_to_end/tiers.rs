@@ -12,7 +12,7 @@ use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 
 /// Little data, few users, short windows; what a test needs differently comes after.
-const SMALL: &[&str] = &[
+pub const SMALL: &[&str] = &[
     "topology.max_users=300",
     "topology.history=1 %",
     "topology.argon2=64,1",
@@ -39,18 +39,18 @@ fn arguments<'a>(set: &[&'a str]) -> Vec<&'a str> {
     arguments
 }
 
-fn ran(bench: &Bench, set: &[&str], more: &[&str]) -> Output {
+pub fn ran(bench: &Bench, set: &[&str], more: &[&str]) -> Output {
     bench.command(&[&arguments(set), more].concat()).output().unwrap()
 }
 
-fn document(output: &Output) -> Value {
+pub fn document(output: &Output) -> Value {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}\n{}", String::from_utf8_lossy(&output.stdout));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// Whether these programs are here; says so when one is not.
-fn have(programs: &[&str]) -> bool {
+pub fn have(programs: &[&str]) -> bool {
     let missing = |name: &&&str| {
         let places = ["/usr/sbin", "/usr/bin"];
         let found = places.iter().any(|place| Path::new(place).join(name).exists());
@@ -204,7 +204,7 @@ fn offspring(pid: u32) -> Vec<u32> {
     [own, below].concat()
 }
 
-fn all_gone(servers: &[u32]) {
+pub fn all_gone(servers: &[u32]) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while servers.iter().any(|pid| lives(*pid)) {
         assert!(Instant::now() < deadline, "servers are left");

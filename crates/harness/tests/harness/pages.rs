@@ -56,6 +56,7 @@ fn a_study_shows_each_arm_with_its_interval_and_why_one_is_absent() {
         values: vec![value; 3],
         ratio,
         absent: absent.map(str::to_owned),
+        emulated: false,
     };
     let ratio = Ratio { ratio: 0.9, low: Some(0.85), high: Some(0.95), confidence: 0.95, blocks: 3 };
     let document = StudyDocument {

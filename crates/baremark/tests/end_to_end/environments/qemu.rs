@@ -15,13 +15,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// One guest's test after the other: emulation takes whole processors, and each test demands that nothing is left.
-fn alone() -> MutexGuard<'static, ()> {
+pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Where scripts/fetch-kernel puts it.
-fn fetched() -> PathBuf {
+pub fn fetched() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/kernel")
 }
 

@@ -103,7 +103,9 @@ fn every_tier_runs_in_a_container() {
     let on =
         ["balancer.on=container", "web.on=container", "app.on=container", "database.on=container", "bus.on=container"];
     let reload = "faults=[{ at = '3 s', tier = 'web', what = 'reload' }]";
-    let output = ran(&bench, &[FULL, &on, &[reload]].concat(), &[]);
+    // Containers may have fewer open files than this machine.
+    let few = "services.haproxy.connections=400";
+    let output = ran(&bench, &[FULL, &on, &[reload, few]].concat(), &[]);
     if output.status.code() == Some(3) {
         eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
         return;
