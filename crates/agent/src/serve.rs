@@ -3,7 +3,7 @@
 use crate::progress::Told;
 use crate::spawned::{Errands, SpawnError};
 use crate::{load, trial};
-use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, write_frame};
+use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame};
 use baremark_observe::watch::Watch;
 use baremark_sys::clock;
 use std::io::{Read, Write};
@@ -50,9 +50,7 @@ fn answer(
     output: &mut impl Write,
     Means { busy, tender }: Means<'_>,
 ) -> Result<(), WireError> {
-    let mut prepared = None;
-    let mut beside: Option<Watch> = None;
-    let mut errands = Errands::new(tender.map(Path::to_owned));
+    let mut at_work = AtWork { load: None, beside: None, errands: Errands::new(tender.map(Path::to_owned)) };
     loop {
         match heard.recv().unwrap_or(Err(WireError::Closed)) {
             Ok(ToAgent::Hello { protocol, .. }) => {
@@ -63,75 +61,87 @@ fn answer(
             }
             Ok(ToAgent::RunTrial(spec)) => {
                 busy.store(true, Ordering::Release);
-                let mut told = Told { output, of: spec.schedule.len(), watch: spec.observe.as_ref().map(Watch::start) };
-                let result = trial::run(&spec, &mut told);
-                let observation = told.watch.map(Watch::stop);
-                let answer = match result {
-                    Ok(mut result) => {
-                        result.observations.extend(observation);
-                        FromAgent::TrialDone(Box::new(result))
-                    }
-                    Err(why) => {
-                        FromAgent::Failed { what: format!("a trial of {}", spec.workload), why: why.to_string() }
-                    }
-                };
+                let answer = run_trial(&spec, output);
                 write_frame(output, &answer)?;
                 busy.store(false, Ordering::Release);
             }
-            Ok(ToAgent::Observe(spec)) => {
-                beside = Some(Watch::start(&spec));
-                write_frame(output, &FromAgent::Observing)?;
-            }
-            Ok(ToAgent::EndObservation) => {
-                let answer = match beside.take() {
-                    Some(watch) => FromAgent::Observed(Box::new(watch.stop())),
-                    None => FromAgent::Failed {
-                        what: "the end of an observation".to_owned(),
-                        why: "none was begun".to_owned(),
-                    },
-                };
-                write_frame(output, &answer)?;
-            }
-            Ok(ToAgent::PrepareLoad { order }) => {
-                let answer = match load::prepare(*order) {
-                    Ok(load) => {
-                        prepared = Some(load);
-                        FromAgent::LoadReady
-                    }
-                    Err(why) => FromAgent::Failed { what: "preparing the load".to_owned(), why },
-                };
-                write_frame(output, &answer)?;
-            }
-            Ok(ToAgent::ReadClock) => write_frame(output, &FromAgent::Clock { monotonic_ns: clock::monotonic_ns() })?,
-            Ok(ToAgent::StartLoad { begin_ns }) => match prepared.take() {
+            Ok(ToAgent::StartLoad { begin_ns }) => match at_work.load.take() {
                 Some(prepared) => load::run(prepared, begin_ns, heard, output)?,
-                None => {
-                    let why = "none has been prepared".to_owned();
-                    write_frame(output, &FromAgent::Failed { what: "starting the load".to_owned(), why })?;
-                }
+                None => write_frame(output, &failed("starting the load", "none has been prepared"))?,
             },
             // The load had ended by itself.
             Ok(ToAgent::StopLoad) => {}
-            Ok(ToAgent::PutFile(file)) => {
-                let answer = errands.put(&file).map(|path| FromAgent::FilePut { path });
-                write_frame(output, &or_failed(format!("the file {}", file.name), answer))?;
-            }
-            Ok(ToAgent::Spawn(asked)) => {
-                let answer = errands.spawn(&asked).map(FromAgent::Spawned);
-                write_frame(output, &or_failed(format!("the start of {}", asked.name), answer))?;
-            }
-            Ok(ToAgent::Tell { name }) => {
-                let answer = errands.tell(&name).map(FromAgent::Spawned);
-                write_frame(output, &or_failed(format!("the state of {name}"), answer))?;
-            }
-            Ok(ToAgent::Stop { name, grace_ns }) => {
-                let answer = errands.stop(&name, Duration::from_nanos(grace_ns)).map(FromAgent::Spawned);
-                write_frame(output, &or_failed(format!("the end of {name}"), answer))?;
-            }
             Ok(ToAgent::Goodbye) | Err(WireError::Closed) => return Ok(()),
+            Ok(errand) => write_frame(output, &at_work.do_errand(errand))?,
             Err(why) => return Err(why),
         }
     }
+}
+
+/// Runs a trial, telling of its phases, and observes it where that was asked for.
+fn run_trial(spec: &TrialSpec, output: &mut impl Write) -> FromAgent {
+    let mut told = Told { output, of: spec.schedule.len(), watch: spec.observe.as_ref().map(Watch::start) };
+    let result = trial::run(spec, &mut told);
+    let observation = told.watch.map(Watch::stop);
+    match result {
+        Ok(mut result) => {
+            result.observations.extend(observation);
+            FromAgent::TrialDone(Box::new(result))
+        }
+        Err(why) => failed(format!("a trial of {}", spec.workload), why.to_string()),
+    }
+}
+
+/// What this agent holds between one message and the next.
+struct AtWork {
+    load: Option<load::Prepared>,
+    beside: Option<Watch>,
+    errands: Errands,
+}
+
+impl AtWork {
+    /// Does what is answered by one frame at once.
+    fn do_errand(&mut self, asked: ToAgent) -> FromAgent {
+        match asked {
+            ToAgent::Observe(spec) => {
+                self.beside = Some(Watch::start(&spec));
+                FromAgent::Observing
+            }
+            ToAgent::EndObservation => match self.beside.take() {
+                Some(watch) => FromAgent::Observed(Box::new(watch.stop())),
+                None => failed("the end of an observation", "none was begun"),
+            },
+            ToAgent::PrepareLoad { order } => match load::prepare(*order) {
+                Ok(load) => {
+                    self.load = Some(load);
+                    FromAgent::LoadReady
+                }
+                Err(why) => failed("preparing the load", why),
+            },
+            ToAgent::ReadClock => FromAgent::Clock { monotonic_ns: clock::monotonic_ns() },
+            ToAgent::PutFile(file) => {
+                let answer = self.errands.put(&file).map(|path| FromAgent::FilePut { path });
+                or_failed(format!("the file {}", file.name), answer)
+            }
+            ToAgent::Spawn(asked) => {
+                let answer = self.errands.spawn(&asked).map(FromAgent::Spawned);
+                or_failed(format!("the start of {}", asked.name), answer)
+            }
+            ToAgent::Tell { name } => {
+                let answer = self.errands.tell(&name).map(FromAgent::Spawned);
+                or_failed(format!("the state of {name}"), answer)
+            }
+            ToAgent::Stop { name, grace_ns } => {
+                let answer = self.errands.stop(&name, Duration::from_nanos(grace_ns)).map(FromAgent::Spawned);
+                or_failed(format!("the end of {name}"), answer)
+            }
+            other => failed("a message that is no errand", format!("{other:?}")),
+        }
+    }
+}
+
+fn failed(what: impl Into<String>, why: impl Into<String>) -> FromAgent {
+    FromAgent::Failed { what: what.into(), why: why.into() }
 }
 
 fn or_failed(what: String, answer: Result<FromAgent, SpawnError>) -> FromAgent {

@@ -77,8 +77,9 @@ fn brought_files_are_there(plan: &Plan) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A place as it is named on a command line: `native`, `container` or `ssh:HOST[:PORT]`.
-pub fn of_site(text: &str) -> Result<Box<dyn Environment>, Refusal> {
+/// A place as it is named on a command line: `native`, `container` or `ssh:HOST[:PORT]`, that with the configuration of ssh
+/// that is given, if any.
+pub fn of_site(text: &str, ssh_config: Option<&Path>) -> Result<Box<dyn Environment>, Refusal> {
     let (name, target) = text.split_once(':').unwrap_or((text, ""));
     let refused = || Refusal::bad_input(format!("'{text}' is no site; write native, container or ssh:HOST[:PORT]"));
     let mut settings = Settings::new();
@@ -93,6 +94,7 @@ pub fn of_site(text: &str) -> Result<Box<dyn Environment>, Refusal> {
                 None => (target, None),
             };
             settings.insert("host".to_owned(), Value::Text(host.to_owned()));
+            settings.extend(ssh_config.map(|file| ("config".to_owned(), Value::Text(file.display().to_string()))));
             settings.extend(port.map(|port| ("port".to_owned(), Value::Count(u64::from(port)))));
         }
         _ => return Err(refused()),

@@ -159,17 +159,8 @@ fn the_log_is_the_agents(environment: &dyn Environment, place: &Place<'_>) -> Re
 
 /// A trial of `phases` phases of one arm, on a table of 1 MiB.
 fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
-    let arm = ResolvedArm {
-        executor,
-        ranks: 1,
-        page: PageSize::Small,
-        host_backing: None,
-        guest_tables: None,
-        parts: 1,
-        placement: Default::default(),
-        memory: Default::default(),
-        parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(1 << 20)))]),
-    };
+    let plain = ResolvedArm::native(1, PageSize::Small).with("table", Value::SizeBytes(Bytes(1 << 20)));
+    let arm = ResolvedArm { executor, ..plain };
     TrialSpec {
         workload: "random-access".to_owned(),
         arms: vec![ArmSpec { members: vec![Member { count: 1, arm }] }],

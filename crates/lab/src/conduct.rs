@@ -15,7 +15,7 @@ use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::Plan;
 use baremark_model::site::Environment;
 use baremark_model::units::Nanos;
-use baremark_model::wire::TrialResult;
+use baremark_model::wire::{TrialResult, TrialSpec};
 use baremark_stats::{Decision, Independence, Look, PairedRatio, StopReason, StoppingRule};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -171,45 +171,60 @@ impl<'c> Conductor<'c> {
         let treatments = arms.iter().map(|&arm| self.plan.arms[arm].treatment.clone()).collect();
         (self.watch)(&Event::TrialStarted { block, cell, treatments });
         let began = Instant::now();
+        let environment = self.plan.environment_of(self.plan.cells[cell]);
+        let agent = self.agent(environment, block, state);
+        let outcome = agent.and_then(|agent| self.run(agent, (environment, block), &spec, state));
+        let elapsed_ns = nanos(began.elapsed());
+        let (status, result) = self.judge(outcome)?;
+        Some(Finished { block, cell, place: state.next_place(), spec, status, result, elapsed_ns })
+    }
+
+    /// An agent at a site of the environment: one that was kept, or a new one.
+    fn agent(&self, name: &'c str, block: u64, state: &mut State<'c>) -> Result<AgentLink<'c>, LinkError> {
+        let environment = self.environments.get(name);
+        let environment = environment.ok_or_else(|| LinkError::OutOfTurn(format!("no environment {name}")))?;
+        state.sites.take(self.plan, (name, block), || AgentLink::start(&**environment, self.interrupt))
+    }
+
+    /// Has the agent run the trial; while it runs elsewhere, this machine is observed beside it. An agent that gave a result is
+    /// kept, where the study keeps them.
+    fn run(
+        &mut self,
+        mut agent: AgentLink<'c>,
+        (name, block): (&'c str, u64),
+        spec: &TrialSpec,
+        state: &mut State<'c>,
+    ) -> Result<TrialResult, LinkError> {
+        let fitted = fitted(spec, &mut agent, &mut state.peers, self.environments, self.interrupt)?;
+        let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
+        if let Some(observe) = elsewhere {
+            let native = self.environments.get(NATIVE).map(|native| &**native);
+            state.beside.begin(native, self.interrupt, observe);
+        }
         let limit = Duration::from_nanos(spec.watchdog_ns.saturating_mul(4 + spec.schedule.len() as u64));
         let watch = &mut *self.watch;
-        let name = self.plan.environment_of(self.plan.cells[cell]);
-        let environment =
-            self.environments.get(name).ok_or_else(|| LinkError::OutOfTurn(format!("no environment {name}")));
-        let start = |environment: &dyn Environment| AgentLink::start(environment, self.interrupt);
-        let agent =
-            environment.and_then(|environment| state.sites.take(self.plan, (name, block), || start(&**environment)));
-        let outcome = agent.and_then(|mut agent| {
-            let fitted = fitted(&spec, &mut agent, &mut state.peers, self.environments, self.interrupt)?;
-            let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
-            if let Some(observe) = elsewhere {
-                let native = self.environments.get(NATIVE).map(|native| &**native);
-                state.beside.begin(native, self.interrupt, observe);
-            }
-            let run = agent.run(&fitted, limit, &mut |position, of| watch(&Event::Phase { position, of }));
-            let beside = elsewhere.map(|_| state.beside.end());
-            if run.is_ok() {
-                state.sites.keep(self.plan, (name, block), agent);
-            }
-            run.map(|mut result| {
-                let site = if name == NATIVE { THIS_MACHINE } else { name };
-                result.observations = result.observations.into_iter().map(|seen| placed(seen, site)).collect();
-                result.observations.extend(beside);
-                result
-            })
-        });
-        let elapsed_ns = nanos(began.elapsed());
-        let (status, result) = match outcome {
-            Err(LinkError::Interrupted) => return None,
-            Err(why) => (TrialStatus::Failed { reason: why.to_string() }, None),
+        let run = agent.run(&fitted, limit, &mut |position, of| watch(&Event::Phase { position, of }));
+        let beside = elsewhere.map(|_| state.beside.end());
+        let mut result = run?;
+        state.sites.keep(self.plan, (name, block), agent);
+        let site = if name == NATIVE { THIS_MACHINE } else { name };
+        result.observations = result.observations.into_iter().map(|seen| placed(seen, site)).collect();
+        result.observations.extend(beside);
+        Ok(result)
+    }
+
+    /// Whether a trial counts, and what is kept of it; `None` when the user interrupted it.
+    fn judge(&self, outcome: Result<TrialResult, LinkError>) -> Option<(TrialStatus, Option<TrialResult>)> {
+        match outcome {
+            Err(LinkError::Interrupted) => None,
+            Err(why) => Some((TrialStatus::Failed { reason: why.to_string() }, None)),
             Ok(mut result) => {
                 flag_lost_time(&mut result, self.plan);
                 let reasons = result.void.clone();
                 let status = if reasons.is_empty() { TrialStatus::Ok } else { TrialStatus::Void { reasons } };
-                (status, Some(result))
+                Some((status, Some(result)))
             }
-        };
-        Some(Finished { block, cell, place: state.next_place(), spec, status, result, elapsed_ns })
+        }
     }
 
     fn take(&mut self, state: &mut State, finished: Finished) -> Result<(), JournalError> {

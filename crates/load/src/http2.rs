@@ -611,7 +611,8 @@ fn said(decoder: &mut hpack::Decoder, block: &[u8], mut lines: Option<&mut Vec<u
         b":status" => {
             let digits = value.len() == 3 && value.iter().all(u8::is_ascii_digit);
             said.sound &= digits && said.status.is_none();
-            said.status = Some(value.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit.wrapping_sub(b'0'))));
+            let number = if digits { value } else { b"0" };
+            said.status = Some(number.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0')));
         }
         [b':', ..] => said.sound = false,
         _ => {
@@ -757,9 +758,11 @@ mod tests {
         assert_eq!(after((RST_STREAM, 0, 1, &code(2))).1, [Event::Failed(0, Failure::StreamReset)]);
         assert_eq!(after((RST_STREAM, 0, 1, &code(REFUSED_STREAM))).1, [Event::Unprocessed(0)]);
         assert_eq!(after((RST_STREAM, 0, 3, &code(HTTP_1_1_REQUIRED))).1, [Event::Failed(1, Failure::NoHttp2)]);
-        let strange = block(&[(":status", "abc")]);
-        let (outcome, events, _, session) = after((HEADERS, END_HEADERS, 1, &strange));
-        assert_eq!((outcome, events, session.under_way()), (Ok(()), vec![Event::Failed(0, Failure::Malformed)], 1));
+        for strange in ["abc", "", "2000", "99999999999999999999"] {
+            let strange = block(&[(":status", strange)]);
+            let (outcome, events, _, session) = after((HEADERS, END_HEADERS, 1, &strange));
+            assert_eq!((outcome, events, session.under_way()), (Ok(()), vec![Event::Failed(0, Failure::Malformed)], 1));
+        }
         // The server leaves after the first stream.
         let (_, events, _, session) = after((GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0]));
         assert_eq!(events, [Event::Unprocessed(1)]);

@@ -22,7 +22,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
@@ -192,6 +192,8 @@ fn refused(what: String, remedy: &'static str) -> LoadError {
 
 pub(crate) struct Target {
     pub(crate) addresses: Vec<SocketAddr>,
+    /// Where connections to it come from, in turn; empty lets the kernel choose.
+    pub(crate) sources: Vec<IpAddr>,
     pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
@@ -413,7 +415,7 @@ fn check_users(load: &Load, curve: Option<&Curve>) -> Result<(), LoadError> {
 fn check_ports(load: &Load, curve: Option<&Curve>, targets: &[Target]) -> Result<(), LoadError> {
     let closed = (load.drive == Drive::Closed).then_some(load.connections);
     let Some(open) = closed.or(keepers(load, curve)) else { return Ok(()) };
-    let pairs = targets.iter().map(|target| target.addresses.len()).sum::<usize>() * load.sources.len().max(1);
+    let pairs: usize = targets.iter().map(|target| target.addresses.len() * target.sources.len().max(1)).sum();
     // What cannot be known refuses nothing: ports that run out later are counted as such.
     let Some(ports) = network::local_ports() else { return Ok(()) };
     if open <= pairs.saturating_mul(ports) {
@@ -447,11 +449,29 @@ fn alpn(protocol: Protocol) -> &'static [u8] {
     if protocol == Protocol::Http1 { b"http/1.1" } else { b"h2" }
 }
 
+/// Those of the addresses to come from that lead to a server; each must be one of this machine.
+fn sources(wanted: &[IpAddr], host: &str, addresses: &[SocketAddr]) -> Result<Vec<IpAddr>, LoadError> {
+    if let Some((alien, why)) = wanted.iter().find_map(|one| Some((one, UdpSocket::bind((*one, 0)).err()?))) {
+        return Err(refused(
+            format!("no connection can come from {alien}: {why}"),
+            "name addresses of this machine (ip address show)",
+        ));
+    }
+    let fits = |source: &IpAddr| addresses.iter().any(|address| address.is_ipv4() == source.is_ipv4());
+    let sources: Vec<IpAddr> = wanted.iter().copied().filter(fits).collect();
+    if sources.is_empty() && !wanted.is_empty() {
+        let family = if wanted[0].is_ipv4() { "IPv6" } else { "IPv4" };
+        return Err(refused(format!("'{host}' has {family} addresses alone"), "come from an address of that family"));
+    }
+    Ok(sources)
+}
+
 fn targets(load: &Load) -> Result<Vec<Target>, LoadError> {
     let mut config = None;
     let mut targets = Vec::new();
     for origin in &load.scenario.origins {
         let addresses = origin.resolve()?;
+        let sources = sources(&load.sources, &origin.host, &addresses)?;
         let mut tls = None;
         if origin.secure {
             let config = match &config {
@@ -464,7 +484,7 @@ fn targets(load: &Load) -> Result<Vec<Target>, LoadError> {
             };
             tls = Some((config, name));
         }
-        targets.push(Target { addresses, tls });
+        targets.push(Target { addresses, sources, tls });
     }
     Ok(targets)
 }

@@ -358,9 +358,15 @@ impl<'e> Worker<'e> {
         if self.now >= self.next_look {
             self.look_around();
         }
-        while self.next_start <= self.now && self.issued < self.most && !self.ending {
+        // What falls due meanwhile comes next time, after the sockets; but each start is judged by the clock as it is then.
+        let due = self.now;
+        let mut first = true;
+        while self.next_start <= due && self.issued < self.most && !self.ending {
             let intended = self.next_start;
             self.advance_starts();
+            if !std::mem::take(&mut first) {
+                self.look_at_clock();
+            }
             self.part.send_lag.record(self.now - intended);
             if let Some(window) = &mut self.window {
                 window.lag(intended, self.now - intended);
@@ -378,10 +384,13 @@ impl<'e> Worker<'e> {
             self.begin_next(actor, intended);
         }
         while let Some(&Reverse((at, index, timer))) = self.timers.peek() {
-            if at > self.now {
+            if at > due {
                 return;
             }
             self.timers.pop();
+            if !std::mem::take(&mut first) {
+                self.look_at_clock();
+            }
             match timer {
                 Timer::Wake => self.wake(index, at),
                 Timer::Deadline => self.deadline(index, at),

@@ -174,7 +174,7 @@ fn time(ns: Option<u64>) -> String {
 }
 
 fn percent(share: f64) -> String {
-    format!("{:.1} %", Share(share)).replace(".0 %", " %")
+    format!("{:.1}", Share(share)).replace(".0 %", " %")
 }
 
 /// A level to four digits.

@@ -1,6 +1,6 @@
 //! What a report of a run says, before anybody lays it out.
 
-use crate::grid::{Grid, grid, predicted_ratio, ratio_cell};
+use crate::grid::{Grid, grid, members, others, predicted_ratio, ratio_cell};
 use crate::number::{self, count, percent};
 use crate::part::{Part, parts};
 use crate::provenance;
@@ -90,12 +90,26 @@ fn found(name: Option<&str>, document: &Document) -> Found {
     Found {
         name: name.map(clean),
         headlines,
-        grids: metrics(document).iter().filter_map(|metric| grid(document, metric)).collect(),
+        grids: grids(document),
         beside: to_stand_beside(document),
         contrasts: of(true),
         predicted: predicted(document),
         why: why(document),
     }
+}
+
+/// The headline metric's table and those of metrics with ratios of their own; then the other metrics in one, and the members
+/// of ensembles.
+fn grids(document: &Document) -> Vec<Grid> {
+    let asked = |metric: &&str| {
+        *metric == document.run.metric
+            || document.ratios.iter().any(|row| row.metric == *metric && row.contrast != Contrast::PageSize)
+    };
+    let (own, rest): (Vec<&str>, Vec<&str>) = metrics(document).into_iter().partition(asked);
+    let mut grids: Vec<Grid> = own.iter().filter_map(|metric| grid(document, metric)).collect();
+    grids.extend(others(document, &rest));
+    grids.extend(members(document));
+    grids
 }
 
 /// The published values, where there is something measured to stand beside: a self-check measures no such thing.

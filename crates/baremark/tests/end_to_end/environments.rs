@@ -17,14 +17,13 @@ pub mod ssh;
 
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::native::Native;
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::descriptor::Value;
 use baremark_model::site::{Environment, Link, Missing, Site};
 use baremark_model::units::Bytes;
 use baremark_model::wire::{
     ArmSpec, FromAgent, Member, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame,
 };
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -93,17 +92,7 @@ pub fn wait_for_at_most<T>(limit: Duration, mut look: impl FnMut() -> Option<T>)
 
 /// Has the agent at the other end run a short trial on a table of so many bytes; its last word.
 pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAgent, WireError> {
-    let arm = ResolvedArm {
-        executor: ExecutorKind::Direct,
-        ranks: 1,
-        page: PageSize::Small,
-        host_backing: None,
-        guest_tables: None,
-        parts: 1,
-        placement: Default::default(),
-        memory: Default::default(),
-        parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(table_bytes)))]),
-    };
+    let arm = ResolvedArm::native(1, PageSize::Small).with("table", Value::SizeBytes(Bytes(table_bytes)));
     let spec = TrialSpec {
         workload: "random-access".to_owned(),
         arms: vec![ArmSpec { members: vec![Member { count: 1, arm }] }],

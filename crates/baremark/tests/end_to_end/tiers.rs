@@ -198,7 +198,7 @@ fn under_way(bench: &Bench, set: &[&str]) -> (Child, Vec<u32>) {
 }
 
 /// The processes below `pid`, their children included.
-fn offspring(pid: u32) -> Vec<u32> {
+pub fn offspring(pid: u32) -> Vec<u32> {
     let own = children(pid);
     let below = own.iter().flat_map(|child| offspring(*child)).collect::<Vec<_>>();
     [own, below].concat()

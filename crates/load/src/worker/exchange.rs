@@ -135,7 +135,7 @@ impl Worker<'_> {
         let target = &engine.targets[origin];
         self.round_robin += 1;
         let address = target.addresses[self.round_robin % target.addresses.len()];
-        let sources = &engine.load.sources;
+        let sources = &target.sources;
         let source = (!sources.is_empty()).then(|| sources[self.round_robin % sources.len()]);
         let (stream, connected) = epoll::connect(address, source).map_err(|why| Failure::of(&why))?;
         let index = self.free_connections.pop().unwrap_or_else(|| {

@@ -156,6 +156,7 @@ pub fn empty() -> Document {
         absent: Vec::new(),
         flags: Vec::new(),
         explanations: Vec::new(),
+        members: Vec::new(),
         predictions: Vec::new(),
         observed: None,
     }
@@ -392,6 +393,30 @@ pub fn stream() -> Document {
 }
 
 /// Random access with its control and with a workload that has no ratio, in the same blocks.
+/// Two machines that divide the arrays of STREAM, and one.
+pub fn ensemble() -> Document {
+    let mut document = stream();
+    let both = treatment(&[("environment", "microvm"), ("count", "2")]);
+    document.estimates.push(EstimateRow { unit: "MB/s".to_owned(), ..estimate("triad", &both, 40_110.0, 150.0) });
+    document.estimates.push(EstimateRow { unit: "MB/s".to_owned(), ..estimate("window", &both, 37_050.0, 150.0) });
+    for (metric, together, values) in
+        [("triad", "sum", [20_010.0, 20_100.0]), ("window", "at the same time", [19_300.0, 19_400.0])]
+    {
+        document.members.extend((0..).zip(values).map(|(member, value)| MemberEstimate {
+            metric: metric.to_owned(),
+            unit: "MB/s".to_owned(),
+            together: together.to_owned(),
+            treatment: both.clone(),
+            member,
+            n: 20,
+            estimate: value,
+            lo: Some(value - 100.0),
+            hi: Some(value + 100.0),
+        }));
+    }
+    document
+}
+
 pub fn several() -> Document {
     let mut document = typical();
     let (kinds, metrics) = (["random-access", "fma", "page-table"], ["gups", "gflops", "fault_ns"]);
