@@ -8,9 +8,10 @@ use baremark_harness::topology::On;
 use baremark_services::place::Place;
 use baremark_services::recipe::Step;
 use baremark_services::service::{Order, ServiceError};
-use baremark_sys::confine::Limits;
+use baremark_sys::confine::{self, Limits};
+use baremark_sys::process_tree;
 use elsewhere::Elsewhere;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -47,6 +48,29 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// The program itself as containers see it.
 const INSIDE: &str = "/baremark";
 const ENGINE: &str = "podman";
+
+/// What a container without an image sees of this machine, and only reads: the programs of other people are the same as natively.
+const OF_THIS_MACHINE: [&str; 2] = ["/usr", "/etc"];
+const NOBODY: (u32, u32) = (65_534, 65_534);
+
+/// A root with the places where things are mounted; for this program alone it stays empty.
+fn make_root(root: &Path, own: bool) -> std::io::Result<()> {
+    if root.exists() {
+        return Ok(());
+    }
+    for folder in ["", "tmp", "dev", "proc", "sys", "etc", "run", "usr", "var"] {
+        std::fs::create_dir_all(root.join(folder))?;
+    }
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+    std::fs::set_permissions(root.join("tmp"), everybody)?;
+    // As folders that were merged into /usr are seen on this machine.
+    for name in ["bin", "sbin", "lib", "lib64"].into_iter().filter(|_| !own) {
+        if let Ok(target) = std::fs::read_link(Path::new("/").join(name)) {
+            std::os::unix::fs::symlink(target, root.join(name))?;
+        }
+    }
+    Ok(())
+}
 
 /// A container of its own for an instance, on this machine's network.
 struct Contained {
@@ -88,22 +112,22 @@ impl Place for Contained {
             args.push(format!("--cpuset-cpus={}", list.join(",")));
         }
         args.extend(self.limits.memory_bytes.map(|bytes| format!("--memory={bytes}b")));
+        args.extend(order.owner.map(|(user, group)| format!("--user={user}:{group}")));
+        let own = step.program == self.program;
         // By name, so that a secret stands in no list of processes.
         args.extend(step.env.iter().flat_map(|(name, _)| ["--env".to_owned(), name.clone()]));
         match &self.image {
             Some(image) => args.extend(["--entrypoint=[]".to_owned(), "--".to_owned(), image.clone()]),
             None => {
                 let root = order.folder.join("root");
-                if !root.exists() {
-                    for folder in ["", "tmp", "dev", "proc", "sys", "etc", "run"] {
-                        std::fs::create_dir_all(root.join(folder))
-                            .map_err(|why| io("making a container's root", why))?;
-                    }
+                make_root(&root, own).map_err(|why| io("making a container's root", why))?;
+                if !own {
+                    let binds = OF_THIS_MACHINE.map(|folder| format!("type=bind,ro=true,src={folder},dst={folder}"));
+                    args.extend(binds.into_iter().flat_map(|bind| ["--mount".to_owned(), bind]));
                 }
                 args.extend(["--rootfs".to_owned(), root.display().to_string()]);
             }
         }
-        let own = step.program == self.program;
         args.extend([INSIDE.to_owned(), "tend".to_owned()]);
         args.push(if own { INSIDE.to_owned() } else { step.program.display().to_string() });
         args.extend(step.args);
@@ -122,6 +146,18 @@ impl Place for Contained {
         let root = told.filter(|pid| *pid > 0);
         self.root.store(root.unwrap_or(0), Ordering::Relaxed);
         root.unwrap_or(started)
+    }
+
+    /// Without the superuser's rights also in its container: databases refuse those.
+    fn owner(&self, user: &str) -> Option<(u32, u32)> {
+        if confine::is_root() { confine::user(user).or(Some(NOBODY)) } else { None }
+    }
+
+    /// The program itself is the child of who tends it, and knows more signals.
+    fn target(&self, started: u32) -> u32 {
+        let root = self.root(started);
+        let below = process_tree::pids(root).unwrap_or_default();
+        below.into_iter().find(|pid| process_tree::parent(*pid) == Some(root)).unwrap_or(started)
     }
 
     fn clean(&self, _order: &Order) {

@@ -52,6 +52,11 @@ impl Budget {
         self.over.load(Ordering::Relaxed)
     }
 
+    /// What was allowed, in s.
+    pub(crate) fn seconds(&self) -> Option<f64> {
+        self.deadline.map(|deadline| (deadline - self.begin).as_secs_f64())
+    }
+
     /// Since its begin, in s.
     pub(crate) fn elapsed_s(&self) -> f64 {
         self.begin.elapsed().as_secs_f64()

@@ -251,7 +251,7 @@ impl Cluster {
             upstreams: self.behind(tier),
             wiring,
             secret: self.secret.clone(),
-            unprivileged: false,
+            owner: None,
             tls: self.tls(tier, address)?,
         };
         Ok(Instance::start(plan.service, order, &plan.limits, place)?)

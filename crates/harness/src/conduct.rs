@@ -89,7 +89,8 @@ const CLOSING_SHARE: f64 = 0.3;
 /// # Errors
 /// Whatever makes a result impossible. An interrupted run that has measured something is a result that says so.
 pub fn run(topology: Topology, ground: &mut Ground<'_>) -> Result<Document, RunError> {
-    let budget_s = topology.load.budget_s.filter(|_| topology.load.users.is_none());
+    let first = topology.applications.first().map(|one| &one.load);
+    let budget_s = first.filter(|load| load.users.is_none()).and_then(|load| load.budget_s);
     let budget = Budget::begin(budget_s, &ground.interrupt);
     let user = Arc::clone(&ground.interrupt);
     let mut inner = Ground {
@@ -134,17 +135,13 @@ fn conduct(
         clusters.push(Cluster::start(plan, around.clone(), topology.seed, &mut say)?);
     }
     let closing_s = CLOSING_S + CLOSING_SHARE * budget.elapsed_s();
-    let mut rows: Vec<ApplicationRow> =
-        clusters.iter().map(|cluster| described(cluster.plan(), topology.load.cycle_s)).collect();
+    let mut rows: Vec<ApplicationRow> = clusters.iter().map(|cluster| described(cluster.plan())).collect();
     let mut remarks = Vec::new();
-    let demand = topology.load.clone();
-    match demand.users {
-        None => find(&mut clusters, (&demand, topology.seed), (budget, closing_s), ground, &mut rows, &mut remarks)?,
-        Some(users) => {
-            for (cluster, row) in clusters.iter_mut().zip(&mut rows) {
-                row.load = Some(fixed::keep(cluster, &demand, users, topology.seed, ground)?);
-            }
-        }
+    let demands: Vec<Demand> = clusters.iter().map(|cluster| cluster.plan().load.clone()).collect();
+    if demands.iter().all(|demand| demand.users.is_none()) {
+        find(&mut clusters, (&demands, topology.seed), (budget, closing_s), ground, &mut rows, &mut remarks)?;
+    } else {
+        keep(&mut clusters, (&demands, topology.seed), ground, &mut rows)?;
     }
     let mut void = Vec::new();
     for (cluster, row) in clusters.iter_mut().zip(&mut rows) {
@@ -170,15 +167,38 @@ fn conduct(
         users,
         applications: rows,
         elapsed_s: budget.elapsed_s(),
-        budget_s: demand.budget_s.filter(|_| demand.users.is_none()),
+        budget_s: budget.seconds(),
         cpus: baremark_sys::affinity::allowed_cpus().map_or(0, |cpus| cpus.len()),
     })
+}
+
+/// Keeps the users of all applications at the same time, and measures one after the other.
+fn keep(
+    clusters: &mut [Cluster],
+    (demands, seed): (&[Demand], u64),
+    ground: &mut Ground<'_>,
+    rows: &mut [ApplicationRow],
+) -> Result<(), RunError> {
+    let users = |demand: &Demand| demand.users.unwrap_or(1);
+    let mut all = Vec::new();
+    for (at, (cluster, demand)) in clusters.iter_mut().zip(demands).enumerate() {
+        all.push(fixed::loaded(cluster, demand, users(demand), seed.wrapping_add(1000 * at as u64), ground)?);
+    }
+    if all.len() > 1 {
+        for (loaded, demand) in all.iter_mut().zip(demands) {
+            loaded.users(users(demand) as f64).map_err(RunError::Load)?;
+        }
+    }
+    for ((loaded, demand), row) in all.iter_mut().zip(demands).zip(rows) {
+        row.load = Some(fixed::window(loaded, demand, users(demand), ground)?);
+    }
+    Ok(())
 }
 
 /// Finds the most users of each application, and sees that they keep every limit.
 fn find(
     clusters: &mut [Cluster],
-    (demand, seed): (&Demand, u64),
+    (demands, seed): (&[Demand], u64),
     (budget, closing_s): (&Budget, f64),
     ground: &mut Ground<'_>,
     rows: &mut [ApplicationRow],
@@ -186,25 +206,27 @@ fn find(
 ) -> Result<(), RunError> {
     let mut all: Vec<Loaded<'_>> = clusters
         .iter_mut()
+        .zip(demands)
         .enumerate()
-        .map(|(at, cluster)| {
+        .map(|(at, (cluster, demand))| {
             let highest = Loaded::searchable(cluster, demand);
             let seed = seed.wrapping_add(1000 * at as u64);
             Loaded::new(cluster, demand, highest, seed, Arc::clone(&ground.interrupt))
         })
         .collect();
-    let last_window_s = users::patience().seconds() + demand.search.settle_s;
-    let deadline = budget.before_end(closing_s + all.len() as f64 * verify::takes_s(demand) + last_window_s);
+    let verifying_s: f64 = demands.iter().map(verify::takes_s).sum();
+    let last_window_s = users::patience().seconds() + demands[0].search.settle_s;
+    let deadline = budget.before_end(closing_s + verifying_s + last_window_s);
     match &mut all[..] {
         [only] => {
-            rows[0].search = Some(search(only, &rows[0].name, demand.search.lowest, deadline, ground, remarks)?);
+            rows[0].search = Some(search(only, &rows[0].name, demands[0].search.lowest, deadline, ground, remarks)?);
         }
-        several => instances::find(several, demand, deadline, ground, rows, remarks)?,
+        several => instances::find(several, deadline, ground, rows, remarks)?,
     }
     if rows.iter().any(|row| row.search.as_ref().is_some_and(|search| search.ended == Ended::TimeOver)) {
         remarks.push(format!(
             "the time budget of {:.0} s ended the search before its last step: its interval lies between what kept the limits and what broke them",
-            demand.budget_s.unwrap_or(0.0)
+            budget.seconds().unwrap_or(0.0)
         ));
     }
     verify(&mut all, (budget, closing_s), ground, rows, remarks)
@@ -280,7 +302,7 @@ fn instance(told: Told) -> InstanceRow {
     }
 }
 
-fn described(plan: &Application, cycle_s: f64) -> ApplicationRow {
+fn described(plan: &Application) -> ApplicationRow {
     let tiers = plan.tiers.iter().map(|(tier, plan)| {
         let row = TierRow {
             service: plan.service.kind().to_owned(),
@@ -300,7 +322,7 @@ fn described(plan: &Application, cycle_s: f64) -> ApplicationRow {
         bus: plan.bus.clone(),
         tls: plan.tls,
         max_users: plan.max_users,
-        cycle_s,
+        cycle_s: plan.load.cycle_s,
         search: None,
         attempts: Vec::new(),
         load: None,
@@ -330,7 +352,8 @@ const FRESH: &str = "fresh-trials";
 const WITHIN: &str = "within-run";
 const BRACKET: &str = "bracket";
 
-/// The most users of one application: those that were seen to keep every limit, within what the search and the attempts say.
+/// The most users of one application: those that were seen to keep every limit, within what the search and the attempts say;
+/// where every attempt broke one, no more than the fewest that did.
 fn most(row: &ApplicationRow) -> Option<Users> {
     let found = row.search.as_ref()?.maximum?;
     let basis = match found.basis {
@@ -340,10 +363,80 @@ fn most(row: &ApplicationRow) -> Option<Users> {
     };
     let kept = row.attempts.iter().filter(|attempt| attempt.kept).map(|attempt| attempt.users).reduce(f64::max);
     let broke = row.attempts.iter().filter(|attempt| !attempt.kept).map(|attempt| attempt.users).reduce(f64::min);
-    let most = kept.unwrap_or(found.level);
+    let most = kept.or(broke).unwrap_or(found.level);
     // What was seen to be kept, or to break, lies within or bounds.
     let low = found.low.map(|low| low.min(most).max(0.0));
     let high = broke.or(found.high).map(|high| high.max(most));
-    let low = if kept.is_none() { low.zip(broke).map(|(low, broke)| low.min(broke)).or(low) } else { low };
     Some(Users { most, verified: kept.is_some(), low, high, confidence: found.confidence, basis: basis.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Attempt;
+    use baremark_model::maximum::{Maximum, Plan};
+    use baremark_model::qos::Qos;
+
+    fn row(low: Option<f64>, high: Option<f64>, attempts: &[(f64, bool)]) -> ApplicationRow {
+        let maximum =
+            Maximum { level: 1000.0, low, high, confidence: 0.95, basis: Basis::WithinRun, isotonic_level: None };
+        let search = maximum::Document {
+            format: maximum::FORMAT.to_owned(),
+            title: String::new(),
+            factor: "users".to_owned(),
+            qos: Qos::default(),
+            plan: Plan::between(1.0, 2000.0),
+            ended: Ended::Found,
+            maximum: Some(maximum),
+            shown_level: None,
+            limited_by: Vec::new(),
+            generator_was_the_limit: false,
+            hysteresis: None,
+            knee: Vec::new(),
+            trials: Vec::new(),
+        };
+        let attempt =
+            |(users, kept): &(f64, bool)| Attempt { users: *users, elapsed_s: 10.0, kept: *kept, broken: Vec::new() };
+        ApplicationRow {
+            name: "main".to_owned(),
+            tiers: BTreeMap::new(),
+            database: String::new(),
+            bus: String::new(),
+            tls: false,
+            max_users: 2000,
+            cycle_s: 1.0,
+            search: Some(search),
+            attempts: attempts.iter().map(attempt).collect(),
+            load: None,
+            invariants: None,
+            instances: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_reported_was_seen_and_lies_within_its_interval() {
+        let ends = |row: &ApplicationRow| most(row).map(|users| (users.most, users.low, users.high, users.verified));
+        let (low, high) = (Some(970.0), Some(1030.0));
+        let first = row(low, high, &[(950.0, true)]);
+        assert_eq!(ends(&first), Some((950.0, Some(950.0), high, true)), "the interval takes in what was seen");
+        let second = row(low, high, &[(950.0, false), (850.0, true)]);
+        assert_eq!(ends(&second), Some((850.0, Some(850.0), Some(950.0), true)), "what broke bounds it from above");
+        let unseen = row(low, high, &[]);
+        assert_eq!(ends(&unseen), Some((1000.0, low, high, false)));
+        let none = row(low, high, &[(950.0, false), (700.0, false)]);
+        let (found, from, to, verified) = ends(&none).expect("a maximum");
+        assert!(!verified && from.expect("a bound") <= 700.0, "{found}: {from:?} to {to:?}");
+    }
+
+    #[test]
+    fn several_are_summed_with_the_weakest_of_their_words() {
+        let mut other = row(Some(970.0), Some(1030.0), &[(950.0, true)]);
+        if let Some(maximum) = other.search.as_mut().and_then(|search| search.maximum.as_mut()) {
+            maximum.basis = Basis::Bracket;
+        }
+        let both = [row(Some(970.0), Some(1030.0), &[]), other];
+        let users = total(&both).expect("a sum");
+        assert_eq!((users.most, users.low, users.high), (1950.0, Some(1920.0), Some(2060.0)));
+        assert_eq!((users.verified, users.basis.as_str()), (false, BRACKET));
+    }
 }

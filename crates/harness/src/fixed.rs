@@ -43,17 +43,17 @@ struct Shared {
     over: AtomicBool,
 }
 
-/// Keeps `users` for the demand's time and says what became of them.
+/// An application with a load for `users`, none of whom is there yet.
 ///
 /// # Errors
-/// When the load cannot be made or breaks off, or servers cannot be started.
-pub(crate) fn keep(
-    cluster: &mut Cluster,
-    demand: &Demand,
+/// When so many cannot be.
+pub(crate) fn loaded<'c>(
+    cluster: &'c mut Cluster,
+    demand: &'c Demand,
     users: u64,
     seed: u64,
-    ground: &mut Ground<'_>,
-) -> Result<LoadRow, RunError> {
+    ground: &Ground<'_>,
+) -> Result<Loaded<'c>, RunError> {
     let highest = whole(curve(demand, users)?.highest().max(users as f64));
     let most = users::most_with_connections(highest);
     if most < highest {
@@ -67,13 +67,13 @@ pub(crate) fn keep(
     }
     let mut loaded = Loaded::new(cluster, demand, highest, seed, Arc::clone(&ground.interrupt));
     loaded.start(0).map_err(RunError::Load)?;
-    window(&mut loaded, demand, users, ground)
+    Ok(loaded)
 }
 
 /// One window over the demand's time with users who may be there already, and everything that it shows.
 ///
 /// # Errors
-/// As [`keep`].
+/// When the load breaks off, or servers cannot be started.
 pub(crate) fn window(
     loaded: &mut Loaded<'_>,
     demand: &Demand,

@@ -17,7 +17,6 @@ use std::time::Instant;
 /// Finds the most users of each of several applications.
 pub(crate) fn find(
     all: &mut [Loaded<'_>],
-    demand: &Demand,
     deadline: Option<Instant>,
     ground: &mut Ground<'_>,
     rows: &mut [ApplicationRow],
@@ -26,7 +25,7 @@ pub(crate) fn find(
     for loaded in all.iter_mut() {
         loaded.start(0).map_err(RunError::Load)?;
     }
-    let (together, failed) = in_step(all, demand, ground)?;
+    let (together, failed) = in_step(all, all[0].demand(), ground)?;
     remarks.push(format!(
         "in step all carried {together:.0} users each; at the next step {failed} of {} failed",
         all.len()
@@ -80,7 +79,7 @@ fn step(all: &mut [Loaded<'_>], demand: &Demand, level: f64) -> Result<usize, Ru
         all.iter_mut().map(|loaded| loaded.ask(lasting)).collect::<Result<_, _>>().map_err(RunError::Load)?;
     let mut failed = 0;
     for (loaded, asked) in all.iter_mut().zip(asked) {
-        let qos = users::qos(&loaded.load().map_err(RunError::Load)?.scenario, demand);
+        let qos = users::qos(&loaded.load().map_err(RunError::Load)?.scenario, loaded.demand());
         let (_, reading) = loaded.collect(asked, &qos).map_err(RunError::Load)?;
         failed += usize::from(!broken(&reading, &qos).is_empty());
     }

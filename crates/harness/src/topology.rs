@@ -26,9 +26,9 @@ pub struct Topology {
     pub title: String,
     /// Of everything drawn.
     pub seed: u64,
-    /// The applications that run side by side.
+    /// The applications that run side by side; at least one.
     pub applications: Vec<Application>,
-    /// How their load is found or kept.
+    /// How load is found or kept where an application does not say it differently.
     pub load: Demand,
     /// Settings of the environments in which instances run, as in studies: `[environments.qemu]`, `[environments.ssh]`.
     pub environments: Environments,
@@ -64,6 +64,8 @@ pub struct Application {
     pub elastic: Elastic,
     /// What goes wrong on purpose while it runs.
     pub faults: Vec<Fault>,
+    /// How its load is found or kept.
+    pub load: Demand,
 }
 
 /// A tier's instances.
@@ -189,13 +191,23 @@ fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
     }
     for name in instances.keys() {
         let own = reader.section(&instances, &name);
-        reader.known(&own, &["topology", "balancer", "web", "app", "database", "bus", "elastic", "services"]);
+        reader.known(
+            &own,
+            &[
+                "topology", "balancer", "web", "app", "database", "bus", "elastic", "services", "load", "limits",
+                "faults",
+            ],
+        );
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             reader.wrong(&instances, &name, format!("'{name}' is no name of an instance"), "use letters and digits");
         }
         applications.extend(application(reader, &name, &own.over(root)));
     }
     settings_of_unused(reader, root, &applications);
+    if applications.windows(2).any(|two| two[0].load.users.is_none() != two[1].load.users.is_none()) {
+        let what = "some instances have users and for others the most are searched";
+        reader.wrong(&instances, "load", what, "let all have load.users, or none");
+    }
     Some(Topology { title, seed, applications, load: load?, environments })
 }
 
@@ -261,6 +273,7 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
         bus,
         elastic,
         faults,
+        load: demand(reader, root)?,
     })
 }
 

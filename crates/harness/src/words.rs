@@ -2,7 +2,7 @@
 
 use crate::document::{ApplicationRow, Document, LoadRow};
 use baremark_load::latency::Summary;
-use baremark_model::maximum::{self, Ended};
+use baremark_model::maximum::{self, Ended, Said};
 use baremark_model::units::Nanos;
 use std::fmt::Write as _;
 
@@ -52,7 +52,13 @@ pub fn headline(document: &Document) -> String {
         let lowest = search.knee.iter().map(|row| row.level).fold(f64::INFINITY, f64::min);
         return match search.ended {
             Ended::PassesAll => {
-                format!("{title}: at least {highest:.0} users keep every limit; the search went no higher")
+                let tried: Vec<_> = document.applications.iter().flat_map(|row| &row.attempts).collect();
+                let seen = match tried.iter().find(|attempt| attempt.kept) {
+                    Some(attempt) => format!("seen for {:.0} of them", attempt.users),
+                    None if tried.is_empty() => "NOT VERIFIED".to_owned(),
+                    None => "but kept for longer they BREAK some".to_owned(),
+                };
+                format!("{title}: at least {highest:.0} users keep every limit; the search went no higher; {seen}")
             }
             Ended::FailsAll => format!("{title}: not even {lowest:.0} users keep every limit"),
             Ended::Insufficient => {
@@ -145,7 +151,7 @@ fn knee(text: &mut String, search: &maximum::Document) {
             "{:>8.0} {:>8} {:>12} {:>12.0} {:>9.2}% {:>10} {:>10}  {}",
             row.level,
             row.windows,
-            row.verdict,
+            says(search, row),
             row.achieved_per_s,
             100.0 * row.failed_share,
             time(row.p50_ns),
@@ -159,6 +165,20 @@ fn knee(text: &mut String, search: &maximum::Document) {
     if search.generator_was_the_limit {
         let _ = writeln!(text, "  THE GENERATOR WAS THE LIMIT at times: the maximum is at least what is given");
     }
+}
+
+/// What the windows of a level say together, or what each said where they are too few for that.
+fn says(search: &maximum::Document, row: &maximum::KneeRow) -> String {
+    if row.verdict != "insufficient" {
+        return row.verdict.clone();
+    }
+    let all = search.trials.iter().flat_map(|trial| &trial.windows);
+    let here: Vec<Said> = all
+        .filter(|window| (window.level / row.level.max(1.0) - 1.0).abs() <= search.plan.finest)
+        .map(|window| window.said)
+        .collect();
+    let kept = here.iter().filter(|said| **said == Said::Pass).count();
+    format!("{kept} of {} kept", here.len())
 }
 
 fn loaded(text: &mut String, load: &LoadRow) {

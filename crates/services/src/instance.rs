@@ -36,7 +36,6 @@ pub struct Instance {
     recipe: Recipe,
     place: Box<dyn Place>,
     limits: Limits,
-    user: Option<(u32, u32)>,
     running: Option<Running>,
     /// Processor time of earlier lives.
     spent_ns: u64,
@@ -62,9 +61,7 @@ impl Instance {
         limits: &Limits,
         place: Box<dyn Place>,
     ) -> Result<Instance, ServiceError> {
-        let user =
-            if place.is_here() && confine::is_root() { service.install().user.and_then(confine::user) } else { None };
-        order.unprivileged = user.is_some();
+        order.owner = service.install().user.and_then(|user| place.owner(user));
         let recipe = service.configure(&order)?;
         let mut instance = Instance {
             service,
@@ -72,7 +69,6 @@ impl Instance {
             recipe,
             place,
             limits: limits.clone(),
-            user,
             running: None,
             spent_ns: 0,
             prepared: false,
@@ -159,8 +155,8 @@ impl Instance {
     pub fn stop(&mut self, limit: Duration) {
         self.note_usage();
         if let Some(running) = &mut self.running {
-            let pid = running.child.id().cast_signed();
-            drop(confine::send(pid, self.recipe.stop_signal));
+            let pid = self.place.target(running.child.id());
+            drop(confine::send(pid.cast_signed(), self.recipe.stop_signal));
             let deadline = Instant::now() + limit;
             while matches!(running.child.try_wait(), Ok(None)) && Instant::now() < deadline {
                 thread::sleep(GLANCE);
@@ -204,7 +200,8 @@ impl Instance {
             return Err(self.failed("cannot take a new configuration while it runs"));
         };
         let Some(running) = &self.running else { return Err(self.failed("is not running")) };
-        confine::send(running.child.id().cast_signed(), signal).map_err(|why| self.io("telling it to reload", why))
+        let pid = self.place.target(running.child.id());
+        confine::send(pid.cast_signed(), signal).map_err(|why| self.io("telling it to reload", why))
     }
 
     /// Sends requests to just these servers from now on.
@@ -319,7 +316,7 @@ impl Instance {
     }
 
     fn own(&self, path: &Path) -> io::Result<()> {
-        self.user.map_or(Ok(()), |user| confine::give_to(path, user))
+        self.order.owner.map_or(Ok(()), |user| confine::give_to(path, user))
     }
 
     fn make_folder(&self) -> io::Result<()> {
@@ -343,7 +340,8 @@ impl Instance {
     fn command(&self, step: &Step) -> Command {
         let mut command = Command::new(&step.program);
         command.args(&step.args).envs(step.env.iter().map(|(name, value)| (name, value))).current_dir(self.folder());
-        if let Some((user, group)) = self.user {
+        // Elsewhere the place sees to that.
+        if let Some((user, group)) = self.order.owner.filter(|_| self.place.is_here()) {
             command.uid(user).gid(group);
         }
         command
@@ -355,11 +353,13 @@ impl Instance {
     /// When it fails or takes too long.
     pub fn output(&self, step: &Step) -> Result<String, ServiceError> {
         let mut command = self.command(step);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let program = step.program.display().to_string();
         let _held = confine::hold(&mut command, &Limits::default(), libc::SIGKILL)
             .map_err(|why| self.io("setting its limits", why))?;
         let mut child = command.spawn().map_err(|why| self.io(&format!("starting {program}"), why))?;
+        // Held until its end: who tends a program elsewhere takes the end of its input for ours.
+        let _input = child.stdin.take();
         let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(self.failed("has no streams"));
         };

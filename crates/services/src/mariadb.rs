@@ -94,7 +94,7 @@ fn configuration(order: &Order) -> String {
     let _ = writeln!(text, "innodb_flush_log_at_trx_commit = {flush}");
     let _ = writeln!(text, "innodb_doublewrite = {}", if settings.on("doublewrite") { "ON" } else { "OFF" });
     let _ = writeln!(text, "skip-log-bin\nskip-name-resolve\nperformance_schema = OFF");
-    if !order.unprivileged && baremark_sys::confine::is_root() {
+    if order.owner.is_none() && baremark_sys::confine::is_root() {
         let _ = writeln!(text, "user = root");
     }
     for line in &settings.extra {

@@ -2,7 +2,7 @@
 
 use crate::recipe::Step;
 use crate::service::{Order, ServiceError};
-use baremark_sys::confine::{Limits, MemoryLimit};
+use baremark_sys::confine::{self, Limits, MemoryLimit};
 use baremark_sys::process_tree::{self, Usage};
 use std::net::SocketAddr;
 
@@ -22,6 +22,17 @@ pub trait Place: Send {
 
     /// The process under which all of it runs, given the one that was started here.
     fn root(&self, started: u32) -> u32 {
+        started
+    }
+
+    /// The user and group that an instance's folder belongs to and that its program runs as, given the user that its package
+    /// brings; `None` leaves both to whoever starts it.
+    fn owner(&self, _user: &str) -> Option<(u32, u32)> {
+        None
+    }
+
+    /// The process that takes signals for the program, given the one that was started here.
+    fn target(&self, started: u32) -> u32 {
         started
     }
 
@@ -78,5 +89,9 @@ impl Place for Native {
 
     fn dress(&self, _order: &Order, step: Step) -> Result<Step, ServiceError> {
         Ok(step)
+    }
+
+    fn owner(&self, user: &str) -> Option<(u32, u32)> {
+        if confine::is_root() { confine::user(user) } else { None }
     }
 }

@@ -73,8 +73,8 @@ pub struct Order {
     pub wiring: Vec<String>,
     /// A secret made for this run: the database's password and the like. Never in a log.
     pub secret: String,
-    /// Whether the program gives up the superuser's rights.
-    pub unprivileged: bool,
+    /// The user and group that its folder belongs to and that its program runs as; absent, those of whoever starts it.
+    pub owner: Option<(u32, u32)>,
     /// By which it serves TLS at its address; absent, it serves plain. Only balancers and web servers take it.
     pub tls: Option<Tls>,
 }

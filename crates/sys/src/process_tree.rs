@@ -51,6 +51,12 @@ pub fn usage(root: u32) -> io::Result<Usage> {
     }))
 }
 
+/// The parent of a process; `None` when it is gone.
+#[must_use]
+pub fn parent(pid: u32) -> Option<u32> {
+    entries().ok()?.get(&pid).map(|entry| entry.parent)
+}
+
 /// The process `root` and its descendants, those that live.
 ///
 /// # Errors

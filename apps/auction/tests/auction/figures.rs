@@ -299,6 +299,7 @@ fn limits(costs: &[f64]) {
         let of_time = 100.0 * of_mix(at) * cost / whole;
         println!("{:>16} {cost:>7.0} us x {share:>5.2} % of the mix = {of_time:>5.1} % of the time", MIX[at].name);
     }
+    println!("  (a logout is counted with the login that follows it here, so that there are twice the model's logins)");
     println!("together {whole:.0} us an operation, which is {:.0} operations a processor second", 1e6 / whole);
 }
 

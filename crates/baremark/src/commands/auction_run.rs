@@ -68,19 +68,21 @@ pub fn run(context: &Context, args: &RunArgs) -> Result<(String, Exit), Refusal>
         watch: &mut watch,
     };
     if let Some(study) = study {
-        return compare(context, (&name, &text), &study, &levels, &mut ground);
+        return compare(context, (&name, &text), &study, (&levels, args.html.as_deref()), &mut ground);
     }
     let document = conduct(topology, &mut ground).map_err(refusal)?;
-    if let Some(path) = &args.html {
-        std::fs::write(path, baremark_harness::page::render(&document))
-            .map_err(|why| Refusal::failure(format!("writing {}: {why}", path.display())))?;
-    }
+    keep_page(args.html.as_deref(), || baremark_harness::page::render(&document))?;
     let text = if context.json {
         serde_json::to_string_pretty(&document).map_err(Refusal::failure)? + "\n"
     } else {
         words::describe(&document)
     };
     Ok((text, exit(context, &document)))
+}
+
+fn keep_page(path: Option<&Path>, page: impl FnOnce() -> String) -> Result<(), Refusal> {
+    let Some(path) = path else { return Ok(()) };
+    std::fs::write(path, page()).map_err(|why| Refusal::failure(format!("writing {}: {why}", path.display())))
 }
 
 fn exit(context: &Context, document: &Document) -> Exit {
@@ -98,10 +100,11 @@ fn compare(
     context: &Context,
     (name, text): (&str, &str),
     study: &Study,
-    levels: &[String],
+    (levels, html): (&[String], Option<&Path>),
     ground: &mut Ground<'_>,
 ) -> Result<(String, Exit), Refusal> {
     let document = study::conduct(name, text, study, levels, ground).map_err(refusal)?;
+    keep_page(html, || baremark_harness::page::render_study(&document))?;
     let valid = document.runs.iter().all(|run| run.result.valid);
     let text = if context.json {
         serde_json::to_string_pretty(&document).map_err(Refusal::failure)? + "\n"

@@ -20,6 +20,8 @@ pub const SMALL: &[&str] = &[
     "load.cycle=400 ms",
     "load.warm=4 s",
     "load.duration=6 s",
+    "load.first=20",
+    "load.verify=3 s",
     "limits.per_operation=false",
     "limits.failures=99 %",
     "services.postgres.buffers=32 MiB",
@@ -177,7 +179,9 @@ fn mistakes_are_told_before_anything_runs() {
 fn under_way(bench: &Bench, set: &[&str]) -> (Child, Vec<u32>) {
     let set = [set, &["load.duration=300 s", "load.warm=1 s"]].concat();
     let log = std::fs::File::create(bench.path("said")).unwrap();
-    let mut command = bench.command(&arguments(&set));
+    // In words, since a program that asks for JSON is not told of every second.
+    let words: Vec<&str> = arguments(&set).into_iter().filter(|word| *word != "--json").collect();
+    let mut command = bench.command(&words);
     let child = command.stdout(std::process::Stdio::piped()).stderr(log).spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(180);
     loop {
@@ -215,9 +219,8 @@ fn an_interrupt_ends_with_what_there_is_and_leaves_nothing() {
     signal(child.id(), libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(document["valid"], false);
-    assert!(document["void"].to_string().contains("interrupted"), "{}", document["void"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("VOID: it was interrupted: what is here is partial"), "{said}");
     all_gone(&servers);
 }
 

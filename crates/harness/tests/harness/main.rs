@@ -11,5 +11,6 @@
 
 mod elasticity;
 mod judgement;
+mod pages;
 mod studies;
 mod topologies;

@@ -48,6 +48,9 @@ fn a_level_lies_over_an_instance_over_the_file_over_the_defaults() {
         topology.applications.iter().map(|one| one.tiers[&Tier::App].settings.count("pool")).collect();
     assert_eq!(pools, [8, 6], "the instance's own, else the tier's, which lies over the service's 5");
     assert_eq!(topology.applications[1].max_users, 90);
+    let own = resolved("[load]\nusers = 9\n[instances.a]\n[instances.b.load]\nusers = 3\ncycle = \"2 s\"\n", &[]);
+    let loads: Vec<_> = own.applications.iter().map(|one| (one.load.users, one.load.cycle_s)).collect();
+    assert_eq!(loads, [(Some(9), 0.5), (Some(3), 2.0)]);
     assert_eq!(topology.applications[0].tiers[&Tier::App].settings.ms("open"), 9000);
 }
 
@@ -118,6 +121,7 @@ fn what_cannot_be_is_refused_with_its_line_and_what_would_be_right() {
         ("[[faults]]\nat = \"1 s\"\ntier = \"web\"\nwhat = \"kill\"\n", &["no tier of this topology is 'web'"]),
         ("[[faults]]\nat = \"1 s\"\ntier = \"app\"\nwhat = \"tickle\"\n", &["no fault is 'tickle'", "kill"]),
         ("[services.nginx]\nworkers = 0\n", &["workers"]),
+        ("[load]\nusers = 5\n[instances.a]\n[instances.b.load]\nusers = 0\n", &["let all have load.users, or none"]),
         ("[services.oracle]\n", &["has no 'oracle'"]),
         ("[instances.\"a b\"]\n", &["'a b' is no name of an instance"]),
         ("app = 3\n", &["'app' is no table", "write [app]"]),

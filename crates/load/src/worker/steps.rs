@@ -48,12 +48,20 @@ impl Worker<'_> {
     /// The current request has failed, and its operation with it.
     pub(super) fn fail(&mut self, index: u32, why: Failure, connecting: bool) {
         self.part.counts.failed_requests += 1;
-        if self.part.examples.len() < MOST_EXAMPLES {
+        let intended = self.actors[index as usize].intended;
+        let windowed = self.window.as_ref().is_some_and(|window| window.wants_example(intended));
+        if windowed || self.part.examples.len() < MOST_EXAMPLES {
             let actor = &self.actors[index as usize];
             let status = if why == Failure::Status { format!(" {}", actor.heard.status) } else { String::new() };
             let name = &self.scenario.operations[actor.operation].name;
             let at = self.now as f64 / 1e9;
-            self.part.examples.push(format!("{at:.3} s: {name}: {}{status}", why.label()));
+            let example = format!("{at:.3} s: {name}: {}{status}", why.label());
+            if let Some(window) = self.window.as_mut().filter(|_| windowed) {
+                window.example(example.clone());
+            }
+            if self.part.examples.len() < MOST_EXAMPLES {
+                self.part.examples.push(example);
+            }
         }
         self.actors[index as usize].state = State::Flying;
         self.finish(index, Err((why, connecting)));
@@ -127,7 +135,7 @@ impl Worker<'_> {
         if let Some(window) = &mut self.window {
             let from = |start: u64| done.saturating_sub(start);
             let latency = outcome.map(|()| (from(actor.begun), from(actor.intended))).map_err(|(why, _)| why);
-            window.ended((actor.intended, actor.operation), actor.role, latency);
+            window.ended((actor.intended, actor.operation), actor.role, latency, operation.limit);
         }
         match outcome {
             Ok(()) => {

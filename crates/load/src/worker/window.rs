@@ -5,8 +5,9 @@ use crate::actor::Role;
 use crate::dial::Order;
 use crate::epoll;
 use crate::failure::Failure;
-use crate::record::{OperationPart, Part, ThreadPart};
+use crate::record::{MOST_EXAMPLES, OperationPart, Part, ThreadPart};
 use crate::rng::Rng;
+use baremark_model::units::Nanos;
 
 /// A window under way.
 pub(super) struct Window {
@@ -62,14 +63,18 @@ impl Window {
         (intended, operation): (u64, usize),
         role: Role,
         latency: Result<(u64, u64), Failure>,
+        limit: Option<Nanos>,
     ) {
         let Some(record) = self.record(intended, operation) else { return };
         match latency {
             Ok((raw, corrected)) => {
                 record.raw.record(raw);
-                if matches!(role, Role::Open | Role::User) {
+                let whole = matches!(role, Role::Open | Role::User);
+                if whole {
                     record.corrected.record(corrected);
                 }
+                let counted = if whole { corrected } else { raw };
+                record.within_limit += u64::from(limit.is_none_or(|limit| counted <= limit.0));
             }
             Err(why) => record.failures[why as usize] += 1,
         }
@@ -77,6 +82,15 @@ impl Window {
         if !matches!(role, Role::Follow { .. }) {
             self.outstanding = self.outstanding.saturating_sub(1);
         }
+    }
+
+    /// Whether a failure of what was meant to start then is to be told in words.
+    pub(super) fn wants_example(&self, intended: u64) -> bool {
+        self.holds(intended) && self.part.examples.len() < MOST_EXAMPLES
+    }
+
+    pub(super) fn example(&mut self, text: String) {
+        self.part.examples.push(text);
     }
 
     pub(super) fn delayed(&mut self, now: u64, operation: usize, delay: u64) {

@@ -60,7 +60,7 @@ pub fn order(service: &dyn Service, folder: &Folder, name: &str) -> Order {
         upstreams: Vec::new(),
         wiring: Vec::new(),
         secret: "s3cr3tOfThisTest".to_owned(),
-        unprivileged: false,
+        owner: None,
         tls: None,
     }
 }

@@ -66,7 +66,7 @@ fn a_full_disk_under_postgres_refuses_users_and_loses_no_bid() {
         .arg("sh")
         .arg(&disk)
         .arg(env!("CARGO_BIN_EXE_baremark"))
-        .args(["auction", "run", "--json", "--folder"])
+        .args(["auction", "run", "--folder"])
         .arg(&disk)
         .args(arguments);
     let log = std::fs::File::create(bench.path("said")).unwrap();
@@ -86,18 +86,14 @@ fn a_full_disk_under_postgres_refuses_users_and_loses_no_bid() {
     std::thread::sleep(Duration::from_secs(6));
     std::fs::remove_file(&filler).unwrap();
     let output = child.wait_with_output().unwrap();
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {}", said()));
-    let row = &result["applications"][0];
-    let failed: u64 =
-        row["load"]["operations"].as_array().unwrap().iter().map(|row| row["failed"].as_u64().unwrap()).sum();
-    if result["valid"] == true {
-        assert!(failed > 0, "a full disk is felt: {}", row["load"]["operations"]);
-        assert_eq!(row["invariants"]["held"], true, "{}", row["invariants"]);
+    let result = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        assert!(result.contains("invariants hold") && !result.contains("VOID"), "{result}");
+        assert!(result.lines().any(|line| line.starts_with("failed: ")), "a full disk is felt: {result}");
     } else {
         // The database did not come through: the result does not count, and says why.
-        assert_eq!(output.status.code(), Some(1), "{}", said());
-        let void = result["void"].to_string();
-        assert!(void.contains("database-1 has ended") && !void.contains("violated"), "{void}");
+        assert!(result.contains("VOID: main: database-1 has ended"), "{result}\n{}", said());
+        assert!(!result.contains("ARE VIOLATED"), "{result}");
     }
     all_gone(&servers);
 }
@@ -131,7 +127,7 @@ fn a_search_ends_with_its_time_budget_and_says_so() {
         result["remarks"]
     );
 
-    let output = ran(&bench, &["load.users=0", "load.budget=300 ms"], &[]);
+    let output = ran(&bench, &["load.users=0", "load.budget=20 ms"], &[]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("the time budget of 0 s was over") && said.contains("raise load.budget"), "{said}");

@@ -1,7 +1,7 @@
 //! All tiers together: users by TLS, servers that come and go, web servers that read their configuration again.
 
 use super::{FULL, FULL_NEEDS, OTHER, OTHER_NEEDS, document, have, ran};
-use crate::bench::Bench;
+use crate::bench::{Bench, root};
 use serde_json::Value;
 
 /// Every instance tells of itself, and nobody that users asked failed.
@@ -91,4 +91,35 @@ fn users_come_by_tls_to_each_web_server() {
         });
         assert!(done > 20 && failed == 0, "{set:?}: {done} done, {failed} failed: {}", row["load"]["failures"]);
     }
+}
+
+/// Without an image a container sees this machine's own programs, so that each tier, the database too, runs in one.
+#[test]
+fn every_tier_runs_in_a_container() {
+    if !have(&[FULL_NEEDS, &["podman"]].concat()) || !root() {
+        return;
+    }
+    let bench = Bench::new();
+    let on =
+        ["balancer.on=container", "web.on=container", "app.on=container", "database.on=container", "bus.on=container"];
+    let reload = "faults=[{ at = '3 s', tier = 'web', what = 'reload' }]";
+    // Containers may have fewer open files than this machine.
+    let few = "services.haproxy.connections=400";
+    let output = ran(&bench, &[FULL, &on, &[reload, few]].concat(), &[]);
+    if output.status.code() == Some(3) {
+        eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    let result = document(&output);
+    assert_eq!(result["valid"], true, "{}", result["void"]);
+    let row = &result["applications"][0];
+    assert_eq!(row["invariants"]["held"], true, "{}", row["invariants"]);
+    let instances = row["instances"].as_array().unwrap();
+    assert_eq!(instances.len(), 6, "{instances:?}");
+    for one in instances {
+        assert!(one["cpu_s"].as_f64().unwrap() > 0.0, "{one}");
+        assert!(one["statistics"].as_object().is_some_and(|all| !all.is_empty()), "{one}");
+    }
+    let failed = &row["load"]["failures"];
+    assert!(failed.as_object().is_some_and(serde_json::Map::is_empty), "{failed}");
 }
