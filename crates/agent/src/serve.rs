@@ -1,11 +1,11 @@
 //! The agent's side of the wire: greet, run what is asked for, leave when the other side is gone.
 
+use crate::gate::{self, Gate};
 use crate::progress::Told;
 use crate::spawned::{Errands, SpawnError};
 use crate::{load, trial};
-use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, write_frame};
+use baremark_model::wire::{FromAgent, MemberResult, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame};
 use baremark_observe::watch::Watch;
-use baremark_sys::clock;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 /// What this agent can do, as it says in its greeting.
-pub const CAPABILITIES: &[&str] = &["run-trial", "observe", "load", "put-file", "spawn"];
+pub const CAPABILITIES: &[&str] = &["run-trial", "run-member", "observe", "load", "put-file", "spawn"];
 
 /// Serves one lab until it says goodbye or is gone; `busy` says whether a trial is running, to whoever watches for the
 /// lab's end meanwhile. A thread of its own reads, so that a load can be stopped while it runs.
@@ -52,23 +52,10 @@ fn answer(
                     return Err(WireError::Version { theirs: protocol });
                 }
             }
-            Ok(ToAgent::RunTrial(spec)) => {
-                busy.store(true, Ordering::Release);
-                let mut told = Told { output, of: spec.schedule.len(), watch: spec.observe.as_ref().map(Watch::start) };
-                let result = trial::run(&spec, &mut told);
-                let observation = told.watch.map(Watch::stop);
-                let answer = match result {
-                    Ok(mut result) => {
-                        result.observations.extend(observation);
-                        FromAgent::TrialDone(Box::new(result))
-                    }
-                    Err(why) => {
-                        FromAgent::Failed { what: format!("a trial of {}", spec.workload), why: why.to_string() }
-                    }
-                };
-                write_frame(output, &answer)?;
-                busy.store(false, Ordering::Release);
-            }
+            Ok(ToAgent::RunTrial(spec)) => trial_of(&spec, None, output, busy)?,
+            Ok(ToAgent::RunMember(spec)) => trial_of(&spec, Some(Gate::new(heard)), output, busy)?,
+            // The trial that it was for has failed here.
+            Ok(ToAgent::Pass(_)) => {}
             Ok(ToAgent::Observe(spec)) => {
                 beside = Some(Watch::start(&spec));
                 write_frame(output, &FromAgent::Observing)?;
@@ -93,7 +80,7 @@ fn answer(
                 };
                 write_frame(output, &answer)?;
             }
-            Ok(ToAgent::ReadClock) => write_frame(output, &FromAgent::Clock { monotonic_ns: clock::monotonic_ns() })?,
+            Ok(ToAgent::ReadClock) => write_frame(output, &gate::now())?,
             Ok(ToAgent::StartLoad { begin_ns }) => match prepared.take() {
                 Some(prepared) => load::run(prepared, begin_ns, heard, output)?,
                 None => {
@@ -123,6 +110,37 @@ fn answer(
             Err(why) => return Err(why),
         }
     }
+}
+
+/// Runs a trial, as one of several sites where there is a gate, and tells what came of it.
+fn trial_of(
+    spec: &TrialSpec,
+    gate: Option<Gate<'_>>,
+    output: &mut impl Write,
+    busy: &AtomicBool,
+) -> Result<(), WireError> {
+    busy.store(true, Ordering::Release);
+    let watch = spec.observe.as_ref().map(Watch::start);
+    let mut told = Told { output, of: spec.schedule.len(), watch, gate };
+    let result = trial::run(spec, &mut told);
+    let Told { output, watch, gate, .. } = told;
+    let observation = watch.map(Watch::stop);
+    let answer = match result {
+        Err(why) => FromAgent::Failed { what: format!("a trial of {}", spec.workload), why: why.to_string() },
+        Ok(mut result) => {
+            result.observations.extend(observation);
+            match gate {
+                None => FromAgent::TrialDone(Box::new(result)),
+                Some(gate) => {
+                    let (stretches, together) = (gate.stretches, trial::rules(spec));
+                    FromAgent::MemberDone(Box::new(MemberResult { result, stretches, together }))
+                }
+            }
+        }
+    };
+    write_frame(output, &answer)?;
+    busy.store(false, Ordering::Release);
+    Ok(())
 }
 
 fn or_failed(what: String, answer: Result<FromAgent, SpawnError>) -> FromAgent {

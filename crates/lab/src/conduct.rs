@@ -4,9 +4,10 @@
 //! one that was finished. A cell whose trials fail again and again is given up, with its reason; the others go on.
 
 use crate::beside::{Beside, placed};
-use crate::link::{AgentLink, LinkError};
+use crate::link::LinkError;
+use crate::members;
 use crate::schedule;
-use crate::sites::Sites;
+use crate::sites::{Sites, Wanted};
 use crate::tally::{self, Finished};
 use baremark_model::document::LookRow;
 use baremark_model::event::{Event, TrialStatus};
@@ -14,7 +15,7 @@ use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::Plan;
 use baremark_model::site::Environment;
 use baremark_model::units::Nanos;
-use baremark_model::wire::TrialResult;
+use baremark_model::wire::{TrialResult, TrialSpec};
 use baremark_stats::{Decision, Independence, Look, PairedRatio, StopReason, StoppingRule};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -169,31 +170,7 @@ impl<'c> Conductor<'c> {
         (self.watch)(&Event::TrialStarted { block, cell, treatments });
         let began = Instant::now();
         let limit = Duration::from_nanos(spec.watchdog_ns.saturating_mul(4 + spec.schedule.len() as u64));
-        let watch = &mut *self.watch;
-        let name = self.plan.environment_of(self.plan.cells[cell]);
-        let environment =
-            self.environments.get(name).ok_or_else(|| LinkError::OutOfTurn(format!("no environment {name}")));
-        let start = |environment: &dyn Environment| AgentLink::start(environment, self.interrupt);
-        let agent =
-            environment.and_then(|environment| state.sites.take(self.plan, (name, block), || start(&**environment)));
-        let outcome = agent.and_then(|mut agent| {
-            let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
-            if let Some(observe) = elsewhere {
-                let native = self.environments.get(NATIVE).map(|native| &**native);
-                state.beside.begin(native, self.interrupt, observe);
-            }
-            let run = agent.run(&spec, limit, &mut |position, of| watch(&Event::Phase { position, of }));
-            let beside = elsewhere.map(|_| state.beside.end());
-            if run.is_ok() {
-                state.sites.keep(self.plan, (name, block), agent);
-            }
-            run.map(|mut result| {
-                let site = if name == NATIVE { THIS_MACHINE } else { name };
-                result.observations = result.observations.into_iter().map(|seen| placed(seen, site)).collect();
-                result.observations.extend(beside);
-                result
-            })
-        });
+        let outcome = self.run_spec(&spec, (block, cell), limit, state);
         let elapsed_ns = nanos(began.elapsed());
         let (status, result) = match outcome {
             Err(LinkError::Interrupted) => return None,
@@ -206,6 +183,44 @@ impl<'c> Conductor<'c> {
             }
         };
         Some(Finished { block, cell, place: state.next_place(), spec, status, result, elapsed_ns })
+    }
+
+    /// Runs a trial at its site or sites, and observes this machine too where they are others.
+    fn run_spec(
+        &mut self,
+        spec: &TrialSpec,
+        (block, cell): (u64, usize),
+        limit: Duration,
+        state: &mut State<'c>,
+    ) -> Result<TrialResult, LinkError> {
+        let name = self.plan.environment_of(self.plan.cells[cell]);
+        let environment =
+            self.environments.get(name).ok_or_else(|| LinkError::OutOfTurn(format!("no environment {name}")))?;
+        let wanted = wanted(spec, name, block);
+        let mut agents = state.sites.take(self.plan, wanted, &**environment, self.interrupt)?;
+        let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
+        if let Some(observe) = elsewhere {
+            let native = self.environments.get(NATIVE).map(|native| &**native);
+            state.beside.begin(native, self.interrupt, observe);
+        }
+        let watch = &mut *self.watch;
+        let mut progress = |position, of| watch(&Event::Phase { position, of });
+        let run = match agents.as_mut_slice() {
+            [agent] => agent.run(spec, limit, &mut progress).map(|mut result| {
+                let site = if name == NATIVE { THIS_MACHINE } else { name };
+                result.observations = result.observations.into_iter().map(|seen| placed(seen, site)).collect();
+                result
+            }),
+            several => members::run(several, (spec, name), limit, self.plan.design.precision.0, &mut progress),
+        };
+        let beside = elsewhere.map(|_| state.beside.end());
+        if run.is_ok() {
+            state.sites.keep(self.plan, wanted, agents);
+        }
+        run.map(|mut result| {
+            result.observations.extend(beside);
+            result
+        })
     }
 
     fn take(&mut self, state: &mut State, finished: Finished) -> Result<(), JournalError> {
@@ -327,6 +342,14 @@ impl State<'_> {
         let next = if count == 0 { Duration::ZERO } else { self.spent / count };
         self.spent + next > Duration::from_nanos(plan.design.budget.0)
     }
+}
+
+/// The sites that a trial needs. On this machine all members run in one agent; elsewhere each has a site of its own.
+fn wanted<'e>(spec: &TrialSpec, environment: &'e str, block: u64) -> Wanted<'e> {
+    let arm = spec.arms.first().and_then(|arm| arm.members.first()).map(|member| &member.arm);
+    let of = arm.map_or(1, |arm| arm.parts.max(1));
+    let of = if environment == NATIVE { 1 } else { of };
+    Wanted { environment, block, of, ranks: arm.map_or(1, |arm| arm.ranks) }
 }
 
 /// A trial is flagged when somebody else took the processor for so long, as seen before or after the phases, that one such

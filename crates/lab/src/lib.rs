@@ -12,6 +12,7 @@ pub mod conduct;
 mod explain;
 pub mod fitness;
 pub mod link;
+mod members;
 mod observed;
 pub mod overhead;
 pub mod price;

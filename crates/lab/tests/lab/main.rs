@@ -10,6 +10,7 @@
 )]
 
 mod conduct;
+mod members;
 mod observed;
 mod played;
 mod price;
