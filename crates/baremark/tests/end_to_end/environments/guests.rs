@@ -184,6 +184,59 @@ fn a_guest_finds_what_the_study_has_set() {
     assert!(fs::read(&under).unwrap().starts_with(b"from the guest"));
 }
 
+/// Checks what two sites of `place` did together: members, their sums, and what they did at the same time.
+fn two_sites(document: &Value, place: &str) {
+    let all = trials(document, place);
+    let two = |trial: &&&Value| trial["status"] == "ok" && trial["arms"][0]["treatment"]["count"] == "2";
+    let together: Vec<_> = all.iter().filter(two).collect();
+    assert!(!together.is_empty(), "{place}: {all:#?}");
+    for trial in together {
+        let arm = &trial["arms"][0];
+        let members = arm["members"].as_array().unwrap();
+        assert_eq!(members.len(), 2, "{trial:#}");
+        let value = |samples: &Value| {
+            let found = samples.as_array().unwrap().iter().find(|sample| sample["metric"] == "simultaneous_mb_per_s");
+            found.and_then(|sample| sample["value"].as_f64()).unwrap_or_else(|| panic!("{trial:#}"))
+        };
+        let sum: f64 = members.iter().map(value).sum();
+        let window = value(&arm["medians"]);
+        // Medians over phases of what is smaller in each phase.
+        assert!(window > 0.0 && window <= 1.5 * sum, "what all did in one window is no more: {window} of {sum}");
+        assert!(arm["counters"]["clock_uncertainty_ns"].as_u64() > Some(0), "{trial:#}");
+    }
+}
+
+/// The same machine as two guests or two containers, then as two guests that together have more vCPUs than it has CPUs.
+#[test]
+fn guests_and_containers_share_the_work_behind_one_gate() {
+    let _alone = alone();
+    let bench = Bench::new();
+    let work = "[workload]\nkind = \"stream\"\narray = \"2 MiB\"\nsmall = true";
+    let design = "phase = \"1 s\"\nleast_blocks = 4\nmost_blocks = 4";
+    let factors =
+        |places: &str, ranks: usize| format!("environment = {places}\nranks = {ranks}\ncount = [2, 3]\npage = \"4k\"");
+    let guest = "memory = \"1 GiB\"\nfresh = \"run\"";
+    let text = study(&bench, work, &factors("[\"qemu\", \"container\"]", 2), guest, design);
+    let written = bench.write("study.toml", text);
+    if !usable(&bench, written.to_str().unwrap()) {
+        return;
+    }
+    let document = bench.json(&["run", written.to_str().unwrap(), "--json"]);
+    two_sites(&document, "qemu");
+    if !trials(&document, "container").is_empty() {
+        two_sites(&document, "container");
+    }
+    let absent = document["absent"].as_array().unwrap();
+    let odd = absent.iter().find(|row| row["treatment"]["count"] == "3" && row["treatment"]["environment"] == "qemu");
+    assert_eq!(odd.unwrap()["reason"], "a team of 2 cannot be divided over 3 machines");
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let many = 2 * cpus.min(4);
+    let text = study(&bench, work, &factors("\"qemu\"", many), guest, design);
+    let written = bench.write("study.toml", text);
+    two_sites(&bench.json(&["run", written.to_str().unwrap(), "--json"]), "qemu");
+    assert_eq!(left(&bench), [""; 0]);
+}
+
 /// Runs and is heard line by line.
 fn started(bench: &Bench, arguments: &[&str]) -> (Child, impl Iterator<Item = String> + use<>) {
     let mut lab = bench.command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
