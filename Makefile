@@ -51,7 +51,8 @@ bench-auction:
 	$(CARGO) test --release --locked -p baremark-auction --test auction -- --ignored --nocapture figures
 
 # The load engine beside wrk and h2load on an nginx of its own, plain and through TLS, its send lag, and 50,000 users (needs
-# nginx, wrk, nghttp2-client and two quiet CPUs). One line a pairing: ours, the peer's, the ratio with its interval, the goal.
+# nginx, wrk, nghttp2-client and two quiet CPUs). One line a pairing: ours, the peer's, the ratio with its interval, the goal,
+# and `ok`, `SHORT` or `undecided` by the rule of `make bench`.
 bench-load:
 	$(CARGO) build --release --locked -p baremark-load --examples
 	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench

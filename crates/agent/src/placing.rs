@@ -137,22 +137,11 @@ pub fn remote_share(arm: &ResolvedArm, placed: &Placed) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::arm::{ExecutorKind, PageSize};
-    use baremark_model::placement::{Cpu, Placement};
-    use std::collections::BTreeMap;
+    use baremark_model::arm::PageSize;
+    use baremark_model::placement::Cpu;
 
     fn arm(memory: MemoryPolicy) -> ResolvedArm {
-        ResolvedArm {
-            executor: ExecutorKind::Direct,
-            ranks: 2,
-            page: PageSize::Small,
-            host_backing: None,
-            guest_tables: None,
-            parts: 1,
-            placement: Placement::Numbered,
-            memory,
-            parameters: BTreeMap::new(),
-        }
+        ResolvedArm { memory, ..ResolvedArm::native(2, PageSize::Small) }
     }
 
     fn two_nodes() -> Topology {

@@ -7,6 +7,7 @@ use crate::{load, trial};
 use baremark_model::wire::{FromAgent, MemberResult, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame};
 use baremark_observe::watch::Watch;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -15,12 +16,20 @@ use std::time::Duration;
 /// What this agent can do, as it says in its greeting.
 pub const CAPABILITIES: &[&str] = &["run-trial", "run-member", "observe", "load", "put-file", "spawn"];
 
-/// Serves one lab until it says goodbye or is gone; `busy` says whether a trial is running, to whoever watches for the
-/// lab's end meanwhile. A thread of its own reads, so that a load can be stopped while it runs.
+/// What an agent is told by whoever made it.
+#[derive(Clone, Copy, Debug)]
+pub struct Means<'m> {
+    /// Set while a trial is running, for whoever watches for the lab's end meanwhile.
+    pub busy: &'m AtomicBool,
+    /// The program that tends what the lab spawns; see [`Errands::new`].
+    pub tender: Option<&'m Path>,
+}
+
+/// Serves one lab until it says goodbye or is gone. A thread of its own reads, so that a load can be stopped while it runs.
 ///
 /// # Errors
 /// When the stream is torn or the other side is not a lab of this protocol.
-pub fn serve(input: &mut (impl Read + Send), output: &mut impl Write, busy: &AtomicBool) -> Result<(), WireError> {
+pub fn serve(input: &mut (impl Read + Send), output: &mut impl Write, means: Means<'_>) -> Result<(), WireError> {
     thread::scope(|scope| {
         let (sender, heard) = channel();
         scope.spawn(move || {
@@ -32,18 +41,16 @@ pub fn serve(input: &mut (impl Read + Send), output: &mut impl Write, busy: &Ato
                 }
             }
         });
-        answer(&heard, output, busy)
+        answer(&heard, output, means)
     })
 }
 
 fn answer(
     heard: &Receiver<Result<ToAgent, WireError>>,
     output: &mut impl Write,
-    busy: &AtomicBool,
+    Means { busy, tender }: Means<'_>,
 ) -> Result<(), WireError> {
-    let mut prepared = None;
-    let mut beside: Option<Watch> = None;
-    let mut errands = Errands::default();
+    let mut at_work = AtWork { load: None, beside: None, errands: Errands::new(tender.map(Path::to_owned)) };
     loop {
         match heard.recv().unwrap_or(Err(WireError::Closed)) {
             Ok(ToAgent::Hello { protocol, .. }) => {
@@ -56,57 +63,14 @@ fn answer(
             Ok(ToAgent::RunMember(spec)) => trial_of(&spec, Some(Gate::new(heard)), output, busy)?,
             // The trial that it was for has failed here.
             Ok(ToAgent::Pass(_)) => {}
-            Ok(ToAgent::Observe(spec)) => {
-                beside = Some(Watch::start(&spec));
-                write_frame(output, &FromAgent::Observing)?;
-            }
-            Ok(ToAgent::EndObservation) => {
-                let answer = match beside.take() {
-                    Some(watch) => FromAgent::Observed(Box::new(watch.stop())),
-                    None => FromAgent::Failed {
-                        what: "the end of an observation".to_owned(),
-                        why: "none was begun".to_owned(),
-                    },
-                };
-                write_frame(output, &answer)?;
-            }
-            Ok(ToAgent::PrepareLoad { order }) => {
-                let answer = match load::prepare(*order) {
-                    Ok(load) => {
-                        prepared = Some(load);
-                        FromAgent::LoadReady
-                    }
-                    Err(why) => FromAgent::Failed { what: "preparing the load".to_owned(), why },
-                };
-                write_frame(output, &answer)?;
-            }
-            Ok(ToAgent::ReadClock) => write_frame(output, &gate::now())?,
-            Ok(ToAgent::StartLoad { begin_ns }) => match prepared.take() {
+            Ok(ToAgent::StartLoad { begin_ns }) => match at_work.load.take() {
                 Some(prepared) => load::run(prepared, begin_ns, heard, output)?,
-                None => {
-                    let why = "none has been prepared".to_owned();
-                    write_frame(output, &FromAgent::Failed { what: "starting the load".to_owned(), why })?;
-                }
+                None => write_frame(output, &failed("starting the load", "none has been prepared"))?,
             },
             // The load had ended by itself.
             Ok(ToAgent::StopLoad) => {}
-            Ok(ToAgent::PutFile(file)) => {
-                let answer = errands.put(&file).map(|path| FromAgent::FilePut { path });
-                write_frame(output, &or_failed(format!("the file {}", file.name), answer))?;
-            }
-            Ok(ToAgent::Spawn(asked)) => {
-                let answer = errands.spawn(&asked).map(FromAgent::Spawned);
-                write_frame(output, &or_failed(format!("the start of {}", asked.name), answer))?;
-            }
-            Ok(ToAgent::Tell { name }) => {
-                let answer = errands.tell(&name).map(FromAgent::Spawned);
-                write_frame(output, &or_failed(format!("the state of {name}"), answer))?;
-            }
-            Ok(ToAgent::Stop { name, grace_ns }) => {
-                let answer = errands.stop(&name, Duration::from_nanos(grace_ns)).map(FromAgent::Spawned);
-                write_frame(output, &or_failed(format!("the end of {name}"), answer))?;
-            }
             Ok(ToAgent::Goodbye) | Err(WireError::Closed) => return Ok(()),
+            Ok(errand) => write_frame(output, &at_work.do_errand(errand))?,
             Err(why) => return Err(why),
         }
     }
@@ -126,7 +90,7 @@ fn trial_of(
     let Told { output, watch, gate, .. } = told;
     let observation = watch.map(Watch::stop);
     let answer = match result {
-        Err(why) => FromAgent::Failed { what: format!("a trial of {}", spec.workload), why: why.to_string() },
+        Err(why) => failed(format!("a trial of {}", spec.workload), why.to_string()),
         Ok(mut result) => {
             result.observations.extend(observation);
             match gate {
@@ -141,6 +105,58 @@ fn trial_of(
     write_frame(output, &answer)?;
     busy.store(false, Ordering::Release);
     Ok(())
+}
+
+/// What this agent holds between one message and the next.
+struct AtWork {
+    load: Option<load::Prepared>,
+    beside: Option<Watch>,
+    errands: Errands,
+}
+
+impl AtWork {
+    /// Does what is answered by one frame at once.
+    fn do_errand(&mut self, asked: ToAgent) -> FromAgent {
+        match asked {
+            ToAgent::Observe(spec) => {
+                self.beside = Some(Watch::start(&spec));
+                FromAgent::Observing
+            }
+            ToAgent::EndObservation => match self.beside.take() {
+                Some(watch) => FromAgent::Observed(Box::new(watch.stop())),
+                None => failed("the end of an observation", "none was begun"),
+            },
+            ToAgent::PrepareLoad { order } => match load::prepare(*order) {
+                Ok(load) => {
+                    self.load = Some(load);
+                    FromAgent::LoadReady
+                }
+                Err(why) => failed("preparing the load", why),
+            },
+            ToAgent::ReadClock => gate::now(),
+            ToAgent::PutFile(file) => {
+                let answer = self.errands.put(&file).map(|path| FromAgent::FilePut { path });
+                or_failed(format!("the file {}", file.name), answer)
+            }
+            ToAgent::Spawn(asked) => {
+                let answer = self.errands.spawn(&asked).map(FromAgent::Spawned);
+                or_failed(format!("the start of {}", asked.name), answer)
+            }
+            ToAgent::Tell { name } => {
+                let answer = self.errands.tell(&name).map(FromAgent::Spawned);
+                or_failed(format!("the state of {name}"), answer)
+            }
+            ToAgent::Stop { name, grace_ns } => {
+                let answer = self.errands.stop(&name, Duration::from_nanos(grace_ns)).map(FromAgent::Spawned);
+                or_failed(format!("the end of {name}"), answer)
+            }
+            other => failed("a message that is no errand", format!("{other:?}")),
+        }
+    }
+}
+
+fn failed(what: impl Into<String>, why: impl Into<String>) -> FromAgent {
+    FromAgent::Failed { what: what.into(), why: why.into() }
 }
 
 fn or_failed(what: String, answer: Result<FromAgent, SpawnError>) -> FromAgent {

@@ -1,11 +1,14 @@
 //! Programs that the lab has started at this site, and the folder of their files.
 //!
-//! Each has a process group of its own, so that what it forks ends with it, and the kernel kills it when the agent dies. A
-//! program that leaves its group on purpose gets away; where that matters, the site itself must end.
+//! A tender stands between the agent and each of them: this program as `baremark tend`, which adopts whatever the program
+//! leaves behind and ends all of it when the agent says so or is gone, however that dies; one more removes the folder then.
+//! Without a tender a program has a process group of its own and the kernel kills it with the agent; what leaves the group on
+//! purpose gets away then, and the folder of an agent that was killed is removed by the next one.
 
-use baremark_model::spawned::{LONGEST_PIECE, PutFile, Spawn, Spawned};
+use baremark_model::spawned::{LONGEST_PIECE, PutFile, Spawn, SpawnLimits, Spawned, Used};
+use baremark_sys::confine::{self, Held, Limits, MemoryLimit};
 use baremark_sys::log_tail::LogTail;
-use baremark_sys::{confine, offspring};
+use baremark_sys::process_tree;
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
@@ -17,10 +20,14 @@ use std::time::{Duration, Instant};
 
 /// How the names of agents' folders begin; the agent's process number follows.
 const FOLDER: &str = "baremark-files-";
+/// This program itself, as this machine or this container has it.
+const THIS_PROGRAM: &str = "/proc/self/exe";
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 /// How long the last words of a program that has ended may take to arrive.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+/// How long a tender may take to end what it tends.
+const TENDER_LIMIT: Duration = Duration::from_secs(10);
 /// How often a program that shall end is looked at.
 const GLANCE: Duration = Duration::from_millis(5);
 
@@ -52,7 +59,10 @@ pub enum SpawnError {
 /// Everything that was put and started; it is ended and removed when this is dropped.
 #[derive(Default)]
 pub struct Errands {
+    tender: Option<PathBuf>,
     folder: Option<PathBuf>,
+    /// Removes the folder if this process cannot.
+    guard: Option<Child>,
     programs: BTreeMap<String, Running>,
 }
 
@@ -60,9 +70,18 @@ struct Running {
     child: Child,
     ended: Option<ExitStatus>,
     log: LogTail,
+    held: Held,
+    /// What it had used when it was last seen alive.
+    used: Used,
 }
 
 impl Errands {
+    /// Nothing yet. `tender` is run as `tender tend -- PROGRAM ARGUMENTS` and as `tender tend --folder FOLDER`.
+    #[must_use]
+    pub fn new(tender: Option<PathBuf>) -> Self {
+        Errands { tender, folder: None, guard: None, programs: BTreeMap::new() }
+    }
+
     /// Writes a file, or the next piece of one; its path at this site.
     ///
     /// # Errors
@@ -96,12 +115,18 @@ impl Errands {
         {
             return Err(SpawnError::Taken(asked.name.clone()));
         }
-        let program = asked.program.as_deref().unwrap_or("/proc/self/exe");
-        let mut command = Command::new(program);
-        command.args(&asked.arguments).envs(&asked.environment).current_dir(self.folder()?);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let started = offspring::spawn(&mut command);
-        let mut child = started.map_err(|source| SpawnError::Io { what: format!("starting {program}"), source })?;
+        let folder = self.folder()?;
+        let (program, mut command) = self.command(asked);
+        command.envs(&asked.environment).current_dir(folder);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let trying = |source| SpawnError::Io { what: format!("starting {program}"), source };
+        // A tender outlives the agent for as long as it takes to end the rest.
+        let at_death = if self.tender.is_some() { 0 } else { SIGKILL };
+        let held = confine::hold(&mut command, &limits(&asked.limits), at_death).map_err(trying)?;
+        let mut child = command.spawn().map_err(trying)?;
+        if self.tender.is_none() {
+            drop(child.stdin.take());
+        }
         let mut log = LogTail::default();
         if let Some(stream) = child.stdout.take() {
             log.read(stream);
@@ -109,8 +134,23 @@ impl Errands {
         if let Some(stream) = child.stderr.take() {
             log.read(stream);
         }
-        self.programs.insert(asked.name.clone(), Running { child, ended: None, log });
+        self.programs.insert(asked.name.clone(), Running { child, ended: None, log, held, used: Used::default() });
         self.tell(&asked.name)
+    }
+
+    /// The program's name in messages, and how it is started.
+    fn command(&self, asked: &Spawn) -> (String, Command) {
+        let program = asked.program.clone().unwrap_or_else(|| THIS_PROGRAM.to_owned());
+        let mut command = match &self.tender {
+            Some(tender) => {
+                let mut command = Command::new(tender);
+                command.arg("tend").arg("--").arg(&program);
+                command
+            }
+            None => Command::new(&program),
+        };
+        command.args(&asked.arguments);
+        (program, command)
     }
 
     /// How a program is doing.
@@ -120,8 +160,20 @@ impl Errands {
     pub fn tell(&mut self, name: &str) -> Result<Spawned, SpawnError> {
         let running = self.programs.get_mut(name).ok_or_else(|| SpawnError::Unknown(name.to_owned()))?;
         let ended = running.look().map(|status| status.to_string());
-        let log = running.log.lines();
-        Ok(Spawned { name: name.to_owned(), pid: running.child.id(), ended, log })
+        let (log, lines) = running.log.lines_and_count();
+        let memory_held = match running.held.memory {
+            MemoryLimit::None => String::new(),
+            held => held.label().to_owned(),
+        };
+        Ok(Spawned {
+            name: name.to_owned(),
+            pid: running.child.id(),
+            ended,
+            log,
+            lines,
+            used: running.used,
+            memory_held,
+        })
     }
 
     /// Ends a program: asks it to, and kills it with its group when it has not after `grace`.
@@ -145,6 +197,13 @@ impl Errands {
         let made = fs::create_dir_all(&parent).and_then(|()| DirBuilder::new().mode(0o700).create(&path));
         made.map_err(|source| SpawnError::Io { what: format!("making {}", path.display()), source })?;
         self.folder = Some(path.clone());
+        if let Some(tender) = &self.tender {
+            let mut command = Command::new(tender);
+            command.arg("tend").arg("--folder").arg(&path);
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+            let what = || format!("starting {} tend", tender.display());
+            self.guard = Some(command.spawn().map_err(|source| SpawnError::Io { what: what(), source })?);
+        }
         Ok(path)
     }
 }
@@ -155,6 +214,10 @@ impl Drop for Errands {
             running.end(Duration::ZERO);
         }
         drop(self.folder.take().map(fs::remove_dir_all));
+        if let Some(mut guard) = self.guard.take() {
+            drop(guard.stdin.take());
+            drop(guard.wait());
+        }
     }
 }
 
@@ -162,6 +225,7 @@ impl Running {
     /// How it ended, if it has.
     fn look(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
+            self.note_usage();
             self.ended = self.child.try_wait().ok().flatten();
             if self.ended.is_some() {
                 // What it has forked is still of its group; the group's number is nobody else's as long as that is so.
@@ -180,10 +244,24 @@ impl Running {
                 thread::sleep(GLANCE);
             }
         }
+        if self.child.stdin.take().is_some() {
+            // The tender takes that for the end and ends everything first.
+            let deadline = Instant::now() + TENDER_LIMIT;
+            while self.look().is_none() && Instant::now() < deadline {
+                thread::sleep(GLANCE);
+            }
+        }
         if self.look().is_none() {
             self.kill_group();
             self.ended = self.child.wait().ok();
         }
+    }
+
+    fn note_usage(&mut self) {
+        let now = process_tree::usage(self.child.id()).unwrap_or_default();
+        // A process that has ended and was not waited for takes its time with it.
+        let cpu_ns = now.cpu_ns.max(self.used.cpu_ns);
+        self.used = Used { cpu_ns, resident_bytes: now.resident_bytes, processes: now.processes };
     }
 
     fn kill_group(&self) {
@@ -196,6 +274,10 @@ impl Running {
             drop(confine::send(-group, signal));
         }
     }
+}
+
+fn limits(asked: &SpawnLimits) -> Limits {
+    Limits { cpus: asked.cpus.clone(), memory_bytes: asked.memory_bytes, open_files: asked.open_files }
 }
 
 /// Removes the folders of agents that were killed; those of other users cannot be.

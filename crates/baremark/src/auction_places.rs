@@ -1,12 +1,16 @@
 //! Places in which instances of an application's tiers run, other than this machine.
 
+mod elsewhere;
+
 use baremark_environments::container::{Container, Network, Settings};
+use baremark_harness::cluster::Wanted;
 use baremark_harness::topology::On;
 use baremark_services::place::Place;
 use baremark_services::recipe::Step;
 use baremark_services::service::{Order, ServiceError};
 use baremark_sys::confine::Limits;
-use std::path::{Path, PathBuf};
+use elsewhere::Elsewhere;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -14,8 +18,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 ///
 /// # Errors
 /// Why it cannot be had, with the remedy.
-pub fn make(on: &On, program: &Path, limits: &Limits) -> Result<Box<dyn Place>, String> {
-    match on {
+pub fn make(wanted: &Wanted<'_>) -> Result<Box<dyn Place>, String> {
+    let Wanted { program, limits, .. } = *wanted;
+    match wanted.on {
         On::Native => Ok(Box::new(baremark_services::place::Native)),
         On::Container(image) => {
             let settings = Settings { network: Network::Host, ..Settings::default() };
@@ -32,9 +37,8 @@ pub fn make(on: &On, program: &Path, limits: &Limits) -> Result<Box<dyn Place>, 
                 root: AtomicU32::new(0),
             }))
         }
-        On::Qemu | On::Ssh(_) => Err(format!(
-            "instances on {on} are not built yet; run the whole topology there instead: baremark auction run on that machine"
-        )),
+        On::Qemu => Ok(Box::new(Elsewhere::guest(wanted)?)),
+        On::Ssh(host) => Ok(Box::new(Elsewhere::machine(wanted, host)?)),
     }
 }
 

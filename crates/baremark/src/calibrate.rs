@@ -10,11 +10,11 @@ use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::record::Record;
 use crate::source;
-use baremark_lab::analysis;
+use baremark_lab::analysis::{self, Run};
 use baremark_mmu::calibration::Calibration;
 use baremark_mmu::machine::{Machine, Range};
 use baremark_model::document::{Document, EstimateRow};
-use baremark_model::plan::Mode;
+use baremark_model::plan::{Mode, Plan};
 use std::fs;
 use std::path::PathBuf;
 
@@ -23,6 +23,8 @@ const STUDY: &str = "calibrate";
 /// The working sets that L1, L2, L3 and memory answer, as the study has them.
 const SETS: [&str; 4] = ["16 KiB", "256 KiB", "4 MiB", "512 MiB"];
 const CHASED: u64 = 512 << 20;
+/// An interval needs so many blocks.
+const LEAST: usize = 3;
 
 /// Where the calibration is: beside the store.
 pub fn path(context: &Context) -> Result<PathBuf, Refusal> {
@@ -44,11 +46,25 @@ pub fn load(context: &Context, processor: &str) -> Result<Option<Calibration>, R
     Ok((calibration.processor == processor).then_some(calibration))
 }
 
+/// The calibration that a run's report may use: the run must be of this very machine. A report never fails for want of one:
+/// a file that cannot be read is told, and left alone.
+pub fn of_run(context: &Context, run: &Run) -> Option<Calibration> {
+    let facts = baremark_sys::machine::this();
+    if run.machine.fingerprint() != facts.fingerprint() {
+        return None;
+    }
+    load(context, &facts.cpu.model_name.unwrap_or_default()).unwrap_or_else(|why| {
+        eprintln!("predictions do without the calibration: {}", why.message);
+        None
+    })
+}
+
 /// Measures this machine and keeps what was found.
 pub fn run(context: &Context, machine: &Machine, processor: &str) -> Result<(Calibration, PathBuf), Refusal> {
     let source = source::find(STUDY)?;
     let plan = plan::of(&source, Mode::default(), &context.interrupt)?;
     let store = context.open_store()?;
+    eprintln!("{}", announced(&plan));
     let (run, exit) = measure(context, Record::create(&store, &source, &plan)?)?;
     if exit != Exit::Success {
         return Err(Refusal { exit, message: format!("run {} did not end; nothing is calibrated", run.id) });
@@ -56,12 +72,27 @@ pub fn run(context: &Context, machine: &Machine, processor: &str) -> Result<(Cal
     let document = analysis::document(&run, &descriptors_of(&run)?);
     let calibration = of_document(&document, machine, processor)?;
     let path = path(context)?;
+    // What noise made of it must be known before an earlier calibration is given up for it.
+    Calibration::parse(&format!("run {}", run.id), &calibration.to_string()).map_err(|why| {
+        Refusal::failure(format!("{why}\nnothing is changed; calibrate when less else runs on this machine"))
+    })?;
     // Written whole or not at all: a torn file would be refused for ever after.
     let new = path.with_extension("toml.new");
     fs::write(&new, calibration.to_string())
         .and_then(|()| fs::rename(&new, &path))
         .map_err(|why| Refusal::failure(format!("writing {}: {why}", path.display())))?;
     Ok((calibration, path))
+}
+
+/// What will happen, before it does.
+fn announced(plan: &Plan) -> String {
+    let design = &plan.design;
+    format!(
+        "Measuring this machine natively: {} blocks of {} trials, or as many as fit {}. With fewer than {LEAST} blocks nothing is kept.",
+        design.least_blocks,
+        plan.cells.len(),
+        design.budget
+    )
 }
 
 fn of_document(document: &Document, machine: &Machine, processor: &str) -> Result<Calibration, Refusal> {
@@ -74,7 +105,7 @@ fn of_document(document: &Document, machine: &Machine, processor: &str) -> Resul
     };
     let lacks = |set: &str| {
         Refusal::failure(format!(
-            "run {}: the chase through {set} has no interval, since too few trials count; calibrate on a quieter machine",
+            "run {}: the chase through {set} has no interval, since too few trials count; calibrate when less else runs on this machine",
             document.run.id
         ))
     };

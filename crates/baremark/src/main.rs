@@ -20,8 +20,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, auction, auction_run, check, compare, completions, desktop, doctor, echo, history, import, keep, list, load,
-    man, plan, predict, report, resume, run, tend, top, verify_scale,
+    agent, at, auction, auction_run, check, compare, completions, desktop, doctor, echo, history, import, keep, list,
+    load, man, plan, predict, report, resume, run, tend, top, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -167,9 +167,18 @@ enum Command {
     /// Run a program until it ends or standard input does (containers of an application are started so)
     #[command(hide = true)]
     Tend {
+        /// Instead: remove this folder when standard input ends and whoever started this is gone
+        #[arg(long, value_name = "FOLDER")]
+        folder: Option<PathBuf>,
         /// The program and its arguments
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<std::ffi::OsString>,
+    },
+    /// Run a program at a site of its own until it ends or standard input does (applications' instances elsewhere are started so)
+    #[command(hide = true)]
+    At {
+        /// The file that says what and where
+        orders: PathBuf,
     },
     /// As `auction run`
     #[command(hide = true)]
@@ -277,7 +286,9 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Top(args)) => top::run(&context, &args),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
-        Some(Command::Tend { command }) => tend::run(&command, &context.interrupt),
+        Some(Command::Tend { folder: Some(folder), .. }) => tend::guard(&folder),
+        Some(Command::Tend { folder: None, command }) => tend::run(&command, &context.interrupt),
+        Some(Command::At { orders }) => at::run(&orders, &context.interrupt),
         Some(Command::AuctionRun(args)) => auction_run::run(&context, &args),
         Some(
             Command::Agent { .. }

@@ -9,7 +9,9 @@ use baremark_environments::qemu::{
 };
 use baremark_environments::slurm::{Launcher, Settings as SlurmSettings, Slurm};
 use baremark_environments::ssh::{Settings as SshSettings, Ssh};
+use baremark_model::command;
 use baremark_model::descriptor::Value;
+use baremark_model::peer;
 use baremark_model::plan::{Limits, Plan};
 use baremark_model::scale;
 use baremark_model::site::Environment;
@@ -19,7 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-type Settings = BTreeMap<String, Value>;
+/// Settings of one environment.
+pub type Settings = BTreeMap<String, Value>;
 
 /// This program's own file: every place runs it as its agent.
 pub fn program() -> Result<PathBuf, Refusal> {
@@ -27,7 +30,7 @@ pub fn program() -> Result<PathBuf, Refusal> {
 }
 
 /// The environment of that name with these settings; `None` where `native` serves it, or none is known by it.
-fn place(name: &str, settings: &Settings, program: PathBuf) -> Result<Option<Box<dyn Environment>>, Refusal> {
+pub fn place(name: &str, settings: &Settings, program: PathBuf) -> Result<Option<Box<dyn Environment>>, Refusal> {
     let place: Box<dyn Environment> = match name {
         "container" => Box::new(container(settings, program)?),
         "ssh" => Box::new(ssh(settings, program)),
@@ -51,7 +54,9 @@ pub fn of_plan(
     };
     let native: Box<dyn Environment> = Box::new(native);
     let mut places = BTreeMap::from([("native".to_owned(), native)]);
-    for name in plan.cells.iter().map(|&cell| plan.environment_of(cell)).collect::<BTreeSet<_>>() {
+    brought_files_are_there(plan)?;
+    let peers = plan.arms.iter().filter_map(|arm| peer::of_arm(&arm.arm));
+    for name in plan.cells.iter().map(|&cell| plan.environment_of(cell)).chain(peers).collect::<BTreeSet<_>>() {
         let none = Settings::new();
         if let Some(place) = place(name, plan.environments.get(name).unwrap_or(&none), program()?)? {
             places.insert(name.to_owned(), place);
@@ -60,8 +65,23 @@ pub fn of_plan(
     Ok(places)
 }
 
-/// A place as it is named on a command line: `native`, `container` or `ssh:HOST[:PORT]`.
-pub fn of_site(text: &str) -> Result<Box<dyn Environment>, Refusal> {
+/// Files of this machine that programs need elsewhere are looked for before anything runs.
+fn brought_files_are_there(plan: &Plan) -> Result<(), Refusal> {
+    for program in plan.arms.iter().filter_map(|arm| command::of_arm(&arm.arm)) {
+        for (name, file) in &program.bring {
+            std::fs::File::open(file).map_err(|why| {
+                Refusal::bad_input(format!(
+                    "[command.bring] {name}: {file} cannot be read: {why}; give a file of this machine"
+                ))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// A place as it is named on a command line: `native`, `container` or `ssh:HOST[:PORT]`, that with the configuration of ssh
+/// that is given, if any.
+pub fn of_site(text: &str, ssh_config: Option<&Path>) -> Result<Box<dyn Environment>, Refusal> {
     let (name, target) = text.split_once(':').unwrap_or((text, ""));
     let refused = || Refusal::bad_input(format!("'{text}' is no site; write native, container or ssh:HOST[:PORT]"));
     let mut settings = Settings::new();
@@ -76,6 +96,7 @@ pub fn of_site(text: &str) -> Result<Box<dyn Environment>, Refusal> {
                 None => (target, None),
             };
             settings.insert("host".to_owned(), Value::Text(host.to_owned()));
+            settings.extend(ssh_config.map(|file| ("config".to_owned(), Value::Text(file.display().to_string()))));
             settings.extend(port.map(|port| ("port".to_owned(), Value::Count(u64::from(port)))));
         }
         _ => return Err(refused()),
@@ -86,8 +107,13 @@ pub fn of_site(text: &str) -> Result<Box<dyn Environment>, Refusal> {
 /// What planning must know of a study's places: which cannot be used here, and which are emulated. A place that needs a
 /// setting which the study does not give is left to planning, which says so with its line.
 pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Result<(), Refusal> {
-    let named = study.factors.iter().filter(|factor| factor.key == "environment").flat_map(|factor| &factor.levels);
-    for name in named.map(ToString::to_string).collect::<BTreeSet<_>>() {
+    let varied =
+        study.factors.iter().flat_map(|factor| factor.levels.iter().map(move |level| (factor.key.as_str(), level)));
+    let levels = |wanted: &'static str| varied.clone().filter(move |(key, _)| *key == wanted).map(|(_, level)| level);
+    let fixed = study.workloads.iter().filter_map(|chosen| chosen.parameters.get(peer::KEY));
+    let peers = levels(peer::KEY).chain(fixed).map(ToString::to_string);
+    let peers = peers.filter_map(|text| peer::environment(&text).map(str::to_owned));
+    for name in levels("environment").map(ToString::to_string).chain(peers).collect::<BTreeSet<_>>() {
         let settings = study.environments.get(&name).cloned().unwrap_or_default();
         if name == "ssh" && !settings.contains_key("host") {
             continue;

@@ -1,10 +1,13 @@
 //! Predictions beside a run's ratios: what a model of page walks says of each virtual treatment, measured here or not.
 //!
-//! The processor is the one that the run was made on, so that a report of another machine's run is about that machine. A
+//! The processor is the one that the run was made on, so that a report of another machine's run is about that machine; what
+//! was calibrated of this machine is used for its own runs. Only native measurements are in a calibration, and it is another
+//! run's: no prediction is fitted to what it stands beside. A
 //! prediction that cannot be had (an unknown processor, a workload whose addresses are unknown) is left out: a report never
 //! fails for want of one.
 
 use baremark_lab::analysis::{self, Run};
+use baremark_mmu::calibration::Calibration;
 use baremark_mmu::machine;
 use baremark_mmu::machine::Range;
 use baremark_mmu::page::Page::{self, Huge, Large, Small};
@@ -21,11 +24,11 @@ use baremark_model::plan::{PlannedArm, Treatment};
 /// So little that a report comes at once; `baremark predict` takes more.
 const EFFORT: Effort = Effort { structures: 6, draws: 150, accesses: 1 << 14, seed: 1 };
 
-/// The run's document, with predictions.
-pub fn document(run: &Run, workloads: &[&'static Descriptor]) -> Document {
+/// The run's document, with predictions; `calibration` is of the machine that the run was made on.
+pub fn document(run: &Run, workloads: &[&'static Descriptor], calibration: Option<&Calibration>) -> Document {
     let mut document = analysis::document(run, workloads);
     if !run.plan.mode.self_check {
-        document.predictions = rows(run, &document).unwrap_or_default();
+        document.predictions = rows(run, &document, calibration).unwrap_or_default();
     }
     document
 }
@@ -41,12 +44,20 @@ struct Wanted {
     better: Better,
 }
 
-fn rows(run: &Run, document: &Document) -> Option<Vec<PredictionRow>> {
+fn rows(run: &Run, document: &Document, calibration: Option<&Calibration>) -> Option<Vec<PredictionRow>> {
     let facts = &run.machine;
     let number = |number: Option<u64>| number.and_then(|number| u32::try_from(number).ok());
-    let machine = machine::recognised(number(facts.cpu.family)?, number(facts.cpu.model)?)?;
+    let mut machine = machine::recognised(number(facts.cpu.family)?, number(facts.cpu.model)?)?;
     let outer = if facts.virtualization.hypervisor == Some(true) { vec![Small, Large, Huge] } else { Vec::new() };
-    let priors = priors().ok()?;
+    let mut priors = priors().ok()?;
+    let calibration = calibration.filter(|of| of.machine == machine.key);
+    if let Some(calibration) = calibration {
+        calibration.apply(&mut machine, &mut priors);
+    }
+    let processor = match calibration {
+        Some(of) => format!("{}, calibrated by run {}", machine.name, of.run),
+        None => format!("{}, not calibrated", machine.name),
+    };
     let wanted = wanted(run, document);
     let mut rows = Vec::new();
     let mut done: Vec<(&Kernel, u32)> = Vec::new();
@@ -75,14 +86,14 @@ fn rows(run: &Run, document: &Document) -> Option<Vec<PredictionRow>> {
             schemes,
             outer: outer.clone(),
             measured: Vec::new(),
-            known: Vec::new(),
+            known: calibration.map(Calibration::known).unwrap_or_default(),
             layout: Layout::Unknown,
             priors: &priors,
             effort: EFFORT,
         };
         let Ok(prediction) = predict(&question) else { continue };
         let cells = prediction.cells.iter().skip(natives);
-        rows.extend(alike.iter().zip(cells).filter_map(|(one, cell)| row(document, one, cell, &machine.name)));
+        rows.extend(alike.iter().zip(cells).filter_map(|(one, cell)| row(document, one, cell, &processor)));
     }
     Some(rows)
 }

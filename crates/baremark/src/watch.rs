@@ -4,7 +4,7 @@
 use baremark_model::event::Event;
 use baremark_model::plan::Plan;
 use baremark_model::units::Nanos;
-use baremark_report::progress::{self, Progress};
+use baremark_report::progress::{self, Lines, Progress};
 use baremark_report::{Color, Style};
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::time::Instant;
@@ -12,6 +12,7 @@ use std::time::Instant;
 /// A reader of events that prints.
 pub struct Watch {
     progress: Progress,
+    lines: Lines,
     began: Instant,
     live: bool,
     quiet: bool,
@@ -21,7 +22,8 @@ impl Watch {
     /// For a run of `plan`; with `json`, a pipe hears nothing.
     pub fn new(plan: &Plan, json: bool) -> Self {
         let live = stderr().is_terminal();
-        Watch { progress: Progress::new(&plan.design), began: Instant::now(), live, quiet: json && !live }
+        let (progress, lines) = (Progress::new(&plan.design), Lines::default());
+        Watch { progress, lines, began: Instant::now(), live, quiet: json && !live }
     }
 
     /// Shows an event. A terminal or pipe that is gone ends nothing: the run is in the store.
@@ -32,7 +34,7 @@ impl Watch {
         self.progress.heard(event);
         let mut out = stderr().lock();
         if !self.live {
-            if let Some(line) = progress::line(event) {
+            for line in self.lines.heard(event) {
                 drop(writeln!(out, "{line}"));
             }
             return;

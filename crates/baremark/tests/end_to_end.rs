@@ -21,6 +21,8 @@ mod arrows;
 mod bench;
 #[path = "end_to_end/comparing.rs"]
 mod comparing;
+#[path = "end_to_end/elsewhere.rs"]
+mod elsewhere;
 #[path = "end_to_end/environments.rs"]
 mod environments;
 #[path = "end_to_end/faults.rs"]
@@ -43,5 +45,7 @@ mod results;
 mod scale;
 #[path = "end_to_end/shipped.rs"]
 mod shipped;
+#[path = "end_to_end/sites.rs"]
+mod sites;
 #[path = "end_to_end/tiers.rs"]
 mod tiers;

@@ -6,6 +6,7 @@
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::descriptor::Value;
 use baremark_model::site::{Environment, Link, Site};
+use baremark_model::spawned::{LONGEST_PIECE, PutFile, Spawn, SpawnLimits, Spawned};
 use baremark_model::units::Bytes;
 use baremark_model::wire::{
     ArmSpec, FromAgent, Member, PROTOCOL, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
@@ -47,6 +48,8 @@ pub fn conformance(environment: &dyn Environment, place: &Place<'_>) -> Result<(
     nothing_is_left(place, "long frames")?;
     a_kill_ends_a_trial(environment, place)?;
     nothing_is_left(place, "a kill in the middle of a trial")?;
+    programs_run_there_and_go_with_the_site(environment, place)?;
+    nothing_is_left(place, "a site with programs")?;
     the_log_is_the_agents(environment, place)?;
     nothing_is_left(place, "an agent that refused a frame")
 }
@@ -95,6 +98,51 @@ fn a_kill_ends_a_trial(environment: &dyn Environment, place: &Place<'_>) -> Resu
     }
 }
 
+/// Files come, programs run with what they are given, are told about and stopped, and what still runs goes with the site.
+fn programs_run_there_and_go_with_the_site(environment: &dyn Environment, place: &Place<'_>) -> Result<(), String> {
+    let mut talk = Talk::start(environment, place)?;
+    let content = vec![b'x'; LONGEST_PIECE];
+    for append in [false, true] {
+        let file =
+            PutFile { name: "file".to_owned(), append, executable: false, content: content[append.into()..].to_vec() };
+        match talk.ask(&ToAgent::PutFile(file))? {
+            FromAgent::FilePut { path } if path.ends_with("/file") => {}
+            other => return talk.complain(format!("a file was answered with {other:?}")),
+        }
+    }
+    let version = talk.spawned(&ToAgent::Spawn(own_program("version", &["--version"])))?;
+    demand(version.pid > 0, || "a program has no process number".to_owned())?;
+    let ended = talk.until("version", |told| told.ended.is_some())?;
+    demand(ended.ended.as_deref() == Some("exit status: 0") && ended.lines == 1, || {
+        format!("the program's --version gave {ended:?}")
+    })?;
+    let serving = ["echo", "--listen", "127.0.0.1:0"];
+    for name in ["stopped", "left"] {
+        talk.spawned(&ToAgent::Spawn(own_program(name, &serving)))?;
+        talk.until(name, |told| told.lines > 0)?;
+    }
+    let grace_ns = u64::try_from(END.as_nanos()).unwrap_or(u64::MAX);
+    let stopped = talk.spawned(&ToAgent::Stop { name: "stopped".to_owned(), grace_ns })?;
+    demand(stopped.ended.as_deref().is_some_and(|how| how.contains("SIGTERM")), || {
+        format!("a program that was stopped says {stopped:?}")
+    })?;
+    let left = talk.spawned(&ToAgent::Tell { name: "left".to_owned() })?;
+    demand(left.ended.is_none() && left.used.processes > 0, || format!("a program that runs says {left:?}"))?;
+    talk.site.kill();
+    Ok(())
+}
+
+/// This program itself, as the site has it.
+fn own_program(name: &str, arguments: &[&str]) -> Spawn {
+    Spawn {
+        name: name.to_owned(),
+        program: None,
+        arguments: arguments.iter().map(|&word| word.to_owned()).collect(),
+        environment: BTreeMap::new(),
+        limits: SpawnLimits::default(),
+    }
+}
+
 fn the_log_is_the_agents(environment: &dyn Environment, place: &Place<'_>) -> Result<(), String> {
     let mut talk = Talk::start(environment, place)?;
     let garbage = b"this is no frame";
@@ -111,17 +159,8 @@ fn the_log_is_the_agents(environment: &dyn Environment, place: &Place<'_>) -> Re
 
 /// A trial of `phases` phases of one arm, on a table of 1 MiB.
 fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
-    let arm = ResolvedArm {
-        executor,
-        ranks: 1,
-        page: PageSize::Small,
-        host_backing: None,
-        guest_tables: None,
-        parts: 1,
-        placement: Default::default(),
-        memory: Default::default(),
-        parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(1 << 20)))]),
-    };
+    let plain = ResolvedArm::native(1, PageSize::Small).with("table", Value::SizeBytes(Bytes(1 << 20)));
+    let arm = ResolvedArm { executor, ..plain };
     TrialSpec {
         workload: "random-access".to_owned(),
         arms: vec![ArmSpec { members: vec![Member { count: 1, arm }] }],
@@ -208,6 +247,33 @@ impl Talk {
                 Ok(FromAgent::TrialDone(result)) => return Ok(*result),
                 other => return self.complain(format!("a trial gave {other:?}")),
             }
+        }
+    }
+
+    fn ask(&mut self, message: &ToAgent) -> Result<FromAgent, String> {
+        self.send(message)?;
+        self.receive(self.patience).or_else(|why| self.complain(format!("{message:?} was answered with {why:?}")))
+    }
+
+    fn spawned(&mut self, message: &ToAgent) -> Result<Spawned, String> {
+        match self.ask(message)? {
+            FromAgent::Spawned(spawned) => Ok(spawned),
+            other => self.complain(format!("{message:?} was answered with {other:?}")),
+        }
+    }
+
+    /// Asks until a program is as wanted.
+    fn until(&mut self, name: &str, wanted: impl Fn(&Spawned) -> bool) -> Result<Spawned, String> {
+        let deadline = Instant::now() + self.patience;
+        loop {
+            let told = self.spawned(&ToAgent::Tell { name: name.to_owned() })?;
+            if wanted(&told) {
+                return Ok(told);
+            }
+            if Instant::now() > deadline {
+                return self.complain(format!("{name} does not come along: {told:?}"));
+            }
+            thread::sleep(Duration::from_millis(20));
         }
     }
 

@@ -8,9 +8,10 @@
 
 use crate::child::{self, Piped, Ran};
 use crate::folder::Folder;
-use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError};
+use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError, loopback};
 use std::ffi::OsString;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -320,6 +321,24 @@ impl Site for ContainerSite {
 
     fn log(&self) -> Vec<String> {
         self.client.log()
+    }
+
+    fn reach(&mut self, there: u16, _here: u16) -> Result<SocketAddr, SiteError> {
+        self.shares_the_network().map(|()| loopback(there))
+    }
+
+    fn offer(&mut self, here: u16, _there: u16) -> Result<SocketAddr, SiteError> {
+        self.shares_the_network().map(|()| loopback(here))
+    }
+}
+
+impl ContainerSite {
+    fn shares_the_network(&self) -> Result<(), SiteError> {
+        if self.engine.settings.network == Network::Host {
+            return Ok(());
+        }
+        let what = "the container has a network of its own, into which no port leads".to_owned();
+        Err(Missing { what, remedy: "write network = \"host\" in [environments.container]".to_owned() }.into())
     }
 }
 

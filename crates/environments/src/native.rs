@@ -3,7 +3,8 @@
 //! What holds for every child of the lab holds for it: see `child`.
 
 use crate::child::Piped;
-use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
+use baremark_model::site::{Environment, Link, Missing, Site, SiteError, loopback};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -65,5 +66,13 @@ impl Site for NativeSite {
 
     fn log(&self) -> Vec<String> {
         self.0.log()
+    }
+
+    fn reach(&mut self, there: u16, _here: u16) -> Result<SocketAddr, SiteError> {
+        Ok(loopback(there))
+    }
+
+    fn offer(&mut self, here: u16, _there: u16) -> Result<SocketAddr, SiteError> {
+        Ok(loopback(here))
     }
 }

@@ -22,11 +22,12 @@ use crate::child::Piped;
 use crate::cpio::Cpio;
 use crate::patience::receive;
 use baremark_model::credit::{self, Credit, ToGuest};
-use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError};
+use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError, loopback};
 use modules::Modules;
 use qmp::Qmp;
 use std::fs::{self, File};
 use std::io::{self, PipeReader};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command};
@@ -305,7 +306,7 @@ impl Qemu {
 
     /// Boots a guest and waits until its agent listens.
     fn boot(&self, emulated: bool, limit: Duration, interrupt: &AtomicBool) -> Result<QemuSite, SiteError> {
-        let (mut command, mut qmp) = self.command(emulated)?;
+        let (mut command, qmp) = self.command(emulated)?;
         let (files, socket) = root::serve(&self.settings, &mut command)?.unzip();
         let mut guest = Piped::spawn(&mut command)?;
         // With a copy of QEMU's end left open here the daemon would not hear QEMU's end.
@@ -316,8 +317,8 @@ impl Qemu {
         };
         match connect(streams, limit, interrupt) {
             Ok(link) => {
-                let site = QemuSite { guest, files, link: Some(link) };
-                match self.settle(emulated, &mut qmp, site.guest.pid()) {
+                let mut site = QemuSite { guest, files, link: Some(link), qmp, address: self.user_address() };
+                match self.settle(emulated, &mut site.qmp, site.guest.pid()) {
                     Ok(()) => Ok(site),
                     Err(what) => Err(site.not_ready(what)),
                 }
@@ -331,9 +332,15 @@ impl Qemu {
                         format!("the agent was not there {} s after the start of its {accel} guest", limit.as_secs())
                     }
                 };
-                Err(QemuSite { guest, files, link: None }.not_ready(what))
+                Err(QemuSite { guest, files, link: None, qmp, address: None }.not_ready(what))
             }
         }
+    }
+
+    /// The guest's address in QEMU's own network, where it has that.
+    fn user_address(&self) -> Option<String> {
+        let address = self.settings.address.as_deref().filter(|_| matches!(self.settings.net, Net::User(_)))?;
+        Some(address.split('/').next().unwrap_or(address).to_owned())
     }
 
     /// Makes of a running guest what was asked for and reads back that it is; else what is not so, in words.
@@ -474,11 +481,26 @@ fn connect(
     }
 }
 
+/// Where a guest reaches this machine's loopback through QEMU's own network.
+pub const HOST_SEEN: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+
 struct QemuSite {
     guest: Piped,
     /// What serves the guest's files, where that is a process of its own.
     files: Option<Piped>,
     link: Option<Link>,
+    qmp: Qmp,
+    /// In QEMU's own network.
+    address: Option<String>,
+}
+
+impl QemuSite {
+    fn address(&self) -> Result<&str, SiteError> {
+        self.address.as_deref().ok_or_else(|| {
+            let remedy = "write net = \"user\" in [environments.qemu]".to_owned();
+            Missing { what: "the guest is not in QEMU's own network".to_owned(), remedy }.into()
+        })
+    }
 }
 
 impl QemuSite {
@@ -507,5 +529,26 @@ impl Site for QemuSite {
             self.files.iter().flat_map(Piped::log).filter(complaint).map(|line| format!("virtiofsd: {line}")).collect();
         lines.extend(self.guest.log());
         lines
+    }
+
+    /// Its loopback cannot be led to.
+    fn listens_on(&self) -> Ipv4Addr {
+        Ipv4Addr::UNSPECIFIED
+    }
+
+    /// Both for streams and for datagrams.
+    fn reach(&mut self, there: u16, here: u16) -> Result<SocketAddr, SiteError> {
+        let to = format!("127.0.0.1:{here}-{}:{there}", self.address()?);
+        for transport in ["tcp", "udp"] {
+            let forwarded = self.qmp.monitor(&format!("hostfwd_add net0 {transport}:{to}"));
+            let what = || format!("leading port {here} into the guest");
+            forwarded.map_err(|source| SiteError::Io { what: what(), source })?;
+        }
+        Ok(loopback(here))
+    }
+
+    fn offer(&mut self, here: u16, _there: u16) -> Result<SocketAddr, SiteError> {
+        self.address()?;
+        Ok(SocketAddr::from((HOST_SEEN, here)))
     }
 }

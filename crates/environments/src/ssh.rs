@@ -8,10 +8,11 @@
 
 use crate::child::{self, Piped};
 use crate::patience::receive;
-use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
+use baremark_model::site::{Environment, Link, Missing, Site, SiteError, loopback};
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command};
 use std::sync::atomic::AtomicBool;
@@ -32,7 +33,8 @@ const KEEPER: &str = "umask 077; \
     program=$folder/baremark-$1; \
     runs() { case $(readlink \"/proc/$1/exe\") in \"$folder\"/*) return 0;; esac; return 1; }; \
     end() { read -r pid <\"$1\" || return 0; \
-        while runs \"$pid\"; do kill -9 \"$pid\" 2>/dev/null; sleep 0.02; done; rm -f \"$1\"; }; \
+        while runs \"$pid\"; do kill -9 \"$pid\" 2>/dev/null; sleep 0.02; done; \
+        rm -rf \"$1\" \"$folder/baremark-files-$pid\"; }; \
     leave() { for agent in \"$folder\"/agent-*; do [ -f \"$agent\" ] && end \"$agent\"; done; rm -rf \"$folder\"; }; \
     trap leave EXIT; trap \"exit 1\" HUP INT TERM PIPE; \
     head -c \"$2\" >\"$program\" && chmod 700 \"$program\" && \"$program\" --version >/dev/null || exit 1; \
@@ -41,8 +43,12 @@ const KEEPER: &str = "umask 077; \
         [ -f \"$folder/agent-$number\" ] && end \"$folder/agent-$number\"; echo \"ended $number\"; \
     done";
 
-/// Becomes the agent with number `$2` from the folder `$0`, which holds the program of hash `$1`.
-const AGENT: &str = "umask 077; echo $$ >\"$0/agent-$2\" && exec \"$0/baremark-$1\" agent";
+/// What a connection runs that carries ports alone.
+const SAY_AND_STAY: &str = "echo ready; cat";
+
+/// Becomes the agent with number `$2` from the folder `$0`, which holds the program of hash `$1`, and what the agent is sent.
+const AGENT: &str =
+    "umask 077; echo $$ >\"$0/agent-$2\" && TMPDIR=$0 && export TMPDIR && exec \"$0/baremark-$1\" agent";
 
 /// Which machine, and how to reach it; what is `None` or empty is left to ssh's own configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,6 +67,40 @@ pub struct Settings {
     pub push_limit: Option<Duration>,
 }
 
+impl Settings {
+    /// `ssh` up to the remote command, with a port that is forwarded as its option and words say.
+    fn command(&self, forward: Option<[&str; 2]>) -> Command {
+        let mut command = Command::new("ssh");
+        command.args(["-T", "-x", "-a", "-oBatchMode=yes", "-oRemoteCommand=none"]);
+        match forward {
+            Some(words) => command.arg("-oExitOnForwardFailure=yes").args(words),
+            None => command.arg("-oClearAllForwardings=yes"),
+        };
+        // A connection of its own dies with its agent; one shared with others might outlive it.
+        command.args([
+            "-oControlMaster=no",
+            "-oControlPath=none",
+            "-oServerAliveInterval=5",
+            "-oServerAliveCountMax=6",
+        ]);
+        command.arg(format!("-oConnectTimeout={}", self.connect_limit().as_secs().max(1)));
+        if let Some(port) = self.port {
+            command.arg(format!("-p{port}"));
+        }
+        for (option, file) in [("-i", &self.identity), ("-F", &self.config)] {
+            if let Some(file) = file {
+                command.arg(option).arg(file);
+            }
+        }
+        command.arg("--").arg(&self.destination);
+        command
+    }
+
+    fn connect_limit(&self) -> Duration {
+        self.connect_limit.unwrap_or(Duration::from_secs(10))
+    }
+}
+
 /// The ssh environment: brings the program there once and starts one agent for each site.
 pub struct Ssh {
     program: PathBuf,
@@ -77,31 +117,11 @@ impl Ssh {
 
     /// `ssh` up to the remote command.
     fn command(&self) -> Command {
-        let settings = &self.settings;
-        let mut command = Command::new("ssh");
-        command.args(["-T", "-x", "-a", "-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes"]);
-        // A connection of its own dies with its agent; one shared with others might outlive it.
-        command.args([
-            "-oControlMaster=no",
-            "-oControlPath=none",
-            "-oServerAliveInterval=5",
-            "-oServerAliveCountMax=6",
-        ]);
-        command.arg(format!("-oConnectTimeout={}", self.connect_limit().as_secs().max(1)));
-        if let Some(port) = settings.port {
-            command.arg(format!("-p{port}"));
-        }
-        for (option, file) in [("-i", &settings.identity), ("-F", &settings.config)] {
-            if let Some(file) = file {
-                command.arg(option).arg(file);
-            }
-        }
-        command.arg("--").arg(&settings.destination);
-        command
+        self.settings.command(None)
     }
 
     fn connect_limit(&self) -> Duration {
-        self.settings.connect_limit.unwrap_or(Duration::from_secs(10))
+        self.settings.connect_limit()
     }
 
     /// The keeper that is there, or a new one when there is none or its connection has ended.
@@ -154,7 +174,27 @@ impl Environment for Ssh {
         let mut command = self.command();
         command.arg(remote(AGENT, &[&keeper.folder, &keeper.hash, &number.to_string()]));
         let client = Piped::spawn(&mut command)?;
-        Ok(Box::new(SshSite { client, keeper, number, gone: false }))
+        let settings = self.settings.clone();
+        Ok(Box::new(SshSite { client, keeper, number, settings, forwards: Vec::new(), gone: false }))
+    }
+}
+
+impl SshSite {
+    /// Forwards a port by a connection of its own, which says so once it does.
+    fn forward(&mut self, option: &str, words: &str) -> Result<(), SiteError> {
+        let mut client = Piped::spawn(self.settings.command(Some([option, words])).arg(SAY_AND_STAY))?;
+        let closed = || io::Error::from(io::ErrorKind::NotConnected);
+        let (from, to) =
+            client.streams().ok_or_else(|| SiteError::Io { what: "piping to ssh".to_owned(), source: closed() })?;
+        let limit = self.settings.connect_limit() + END_LIMIT;
+        // The other side answers in order: the forwarding is settled when the command speaks.
+        if lines_of(from).recv_timeout(limit).is_ok_and(|line| line == "ready") {
+            self.forwards.push((client, to));
+            return Ok(());
+        }
+        client.kill();
+        let what = format!("a port of {} could not be forwarded ({option} {words})", self.settings.destination);
+        Err(SiteError::NotReady { what, log: client.log() })
     }
 }
 
@@ -168,6 +208,9 @@ struct SshSite {
     client: Piped,
     keeper: Arc<Keeper>,
     number: u64,
+    settings: Settings,
+    /// The connections that carry ports, with what keeps each of them.
+    forwards: Vec<(Piped, ChildStdin)>,
     gone: bool,
 }
 
@@ -186,10 +229,21 @@ impl Site for SshSite {
             self.client.ends_within(END_LIMIT);
         }
         self.client.kill();
+        self.forwards.clear();
     }
 
     fn log(&self) -> Vec<String> {
         self.client.log()
+    }
+
+    fn reach(&mut self, there: u16, here: u16) -> Result<SocketAddr, SiteError> {
+        self.forward("-L", &format!("127.0.0.1:{here}:127.0.0.1:{there}"))?;
+        Ok(loopback(here))
+    }
+
+    fn offer(&mut self, here: u16, there: u16) -> Result<SocketAddr, SiteError> {
+        self.forward("-R", &format!("127.0.0.1:{there}:127.0.0.1:{here}"))?;
+        Ok(loopback(there))
     }
 }
 

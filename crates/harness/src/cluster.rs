@@ -2,11 +2,12 @@
 //!
 //! Instances must be started by a thread that lives as long as they shall: the kernel ends them with it.
 
-use crate::topology::{Application, On, TierPlan};
+use crate::certificate::Authority;
+use crate::topology::{Application, Environments, On, TierPlan};
 use baremark_services::instance::Instance;
 use baremark_services::place::{Native, Place};
 use baremark_services::recipe::Step;
-use baremark_services::service::{Order, Service, ServiceError, Statistics, Tier, Upstream, program};
+use baremark_services::service::{Order, Service, ServiceError, Statistics, Tier, Tls, Upstream, program};
 use baremark_sys::confine::Limits;
 use baremark_sys::process_tree::Usage;
 use std::collections::BTreeMap;
@@ -28,8 +29,22 @@ const RELOAD_PAUSE: Duration = Duration::from_millis(500);
 /// Requests that a new server gets before users come.
 const WARMING: usize = 20;
 
-/// Makes a place other than this machine, for an instance with these limits, by the program itself.
-pub type Places = fn(&On, &Path, &Limits) -> Result<Box<dyn Place>, String>;
+/// What a place other than this machine is made of.
+pub struct Wanted<'w> {
+    /// Which.
+    pub on: &'w On,
+    /// The program itself.
+    pub program: &'w Path,
+    /// What the instance may have.
+    pub limits: &'w Limits,
+    /// Settings of environments.
+    pub environments: &'w Environments,
+    /// Raised when the user wants it to stop.
+    pub interrupt: &'w AtomicBool,
+}
+
+/// Makes such a place, or says why it cannot be had, with the remedy.
+pub type Places = fn(&Wanted<'_>) -> Result<Box<dyn Place>, String>;
 
 /// What every application of a run shares.
 #[derive(Clone)]
@@ -42,6 +57,8 @@ pub struct Surroundings {
     pub interrupt: Arc<AtomicBool>,
     /// How places other than this machine are made.
     pub places: Places,
+    /// Settings of environments.
+    pub environments: Arc<Environments>,
 }
 
 /// Why a cluster cannot be had or has failed.
@@ -79,6 +96,9 @@ pub enum ClusterError {
         /// What the system said.
         source: io::Error,
     },
+    /// A certificate.
+    #[error("making a certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
     /// The user wants it to stop.
     #[error("interrupted")]
     Interrupted,
@@ -90,6 +110,8 @@ pub struct Cluster {
     around: Surroundings,
     folder: PathBuf,
     secret: String,
+    /// Whose certificates users trust, where they come by TLS.
+    authority: Option<Authority>,
     instances: BTreeMap<Tier, Vec<Instance>>,
     numbers: BTreeMap<Tier, u32>,
     /// Instances that were killed on purpose.
@@ -113,6 +135,10 @@ pub struct Told {
     pub log: Vec<String>,
     /// What holds its memory, in words.
     pub memory_limit: &'static str,
+    /// Where it runs.
+    pub on: String,
+    /// Whether its processor is emulated there.
+    pub emulated: bool,
 }
 
 /// What the application's check said.
@@ -158,8 +184,10 @@ impl Cluster {
         fs::set_permissions(&folder, open)
             .map_err(|source| ClusterError::Io { what: "opening the folder".to_owned(), source })?;
         let secret = random_word().map_err(|source| ClusterError::Io { what: "making a secret".to_owned(), source })?;
+        let authority = plan.tls.then(Authority::new).transpose()?;
         let mut cluster = Cluster {
             plan,
+            authority,
             around,
             folder,
             secret,
@@ -211,19 +239,31 @@ impl Cluster {
         let program =
             if plan.service.kind() == "auction" { self.around.program.clone() } else { self.program(plan.service)? };
         let place = self.place(tier, &plan)?;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let wiring = if tier == Tier::App { self.server_wiring(address, &*place) } else { Vec::new() };
         let order = Order {
             folder: self.folder.join(&name),
             name,
             tier,
-            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            address,
             program,
             settings: plan.settings.clone(),
             upstreams: self.behind(tier),
-            wiring: if tier == Tier::App { self.wiring(true) } else { Vec::new() },
+            wiring,
             secret: self.secret.clone(),
             unprivileged: false,
+            tls: self.tls(tier, address)?,
         };
         Ok(Instance::start(plan.service, order, &plan.limits, place)?)
+    }
+
+    /// What the tier at which users come in needs to serve TLS.
+    fn tls(&self, tier: Tier, address: SocketAddr) -> Result<Option<Tls>, ClusterError> {
+        let front = [Tier::Balancer, Tier::Web].into_iter().find(|tier| self.plan.tiers.contains_key(tier));
+        let Some(authority) = self.authority.as_ref().filter(|_| front == Some(tier)) else { return Ok(None) };
+        let made = authority.certify(address.ip())?;
+        let plain = SocketAddr::new(address.ip(), free_port()?);
+        Ok(Some(Tls { chain: made.chain, key: made.key, plain }))
     }
 
     fn program(&self, service: &'static dyn Service) -> Result<PathBuf, ClusterError> {
@@ -241,8 +281,14 @@ impl Cluster {
         if plan.on == On::Native {
             return Ok(Box::new(Native));
         }
-        (self.around.places)(&plan.on, &self.around.program, &plan.limits)
-            .map_err(|why| ClusterError::Place { tier: tier.label(), why })
+        let wanted = Wanted {
+            on: &plan.on,
+            program: &self.around.program,
+            limits: &plan.limits,
+            environments: &self.around.environments,
+            interrupt: &self.around.interrupt,
+        };
+        (self.around.places)(&wanted).map_err(|why| ClusterError::Place { tier: tier.label(), why })
     }
 
     /// The servers that a tier sends requests to.
@@ -267,6 +313,19 @@ impl Cluster {
     pub fn front(&self) -> Option<SocketAddr> {
         let tiers = [Tier::Balancer, Tier::Web, Tier::App];
         tiers.iter().find_map(|tier| self.instances.get(tier)?.first()).map(Instance::address)
+    }
+
+    /// The same as a URL.
+    #[must_use]
+    pub fn front_url(&self) -> Option<String> {
+        let scheme = if self.authority.is_some() { "https" } else { "http" };
+        self.front().map(|front| format!("{scheme}://{front}"))
+    }
+
+    /// The certificate of the authority that users trust, as PEM; absent without TLS.
+    #[must_use]
+    pub fn authority(&self) -> Option<&str> {
+        self.authority.as_ref().map(Authority::pem)
     }
 
     /// The application's plan.
@@ -295,22 +354,33 @@ impl Cluster {
         write().map_err(|source| ClusterError::Io { what: format!("writing {}", path.display()), source })
     }
 
-    fn database_url(&self) -> String {
+    /// The database as it is reached from there.
+    fn database_url(&self, place: &dyn Place) -> String {
         let address = self.instances.get(&Tier::Database).and_then(|list| list.first()).map(Instance::address);
-        match (self.plan.database.as_str(), address) {
+        match (self.plan.database.as_str(), address.map(|address| place.reaches(address))) {
             ("postgres", Some(address)) => format!("postgres://auction@{address}/auction"),
             ("mariadb", Some(address)) => format!("mysql://auction@{address}/auction"),
             _ => format!("sqlite:{}", self.folder.join("auction.db").display()),
         }
     }
 
-    /// Arguments that connect a server, or a command, with the database, and a server with the bus.
-    fn wiring(&self, serves: bool) -> Vec<String> {
-        let mut wiring = vec!["--database".to_owned(), self.database_url()];
-        if serves {
-            let redis = self.instances.get(&Tier::Bus).and_then(|list| list.first()).map(Instance::address);
-            let bus = redis.map_or_else(|| self.plan.bus.clone(), |address| format!("redis://{address}"));
-            wiring.extend(["--bus".to_owned(), bus, "--images".to_owned(), self.images()]);
+    /// Arguments that connect a command with the database.
+    fn wiring(&self) -> Vec<String> {
+        vec!["--database".to_owned(), self.database_url(&Native)]
+    }
+
+    /// Arguments that connect a server at a place with the database, the bus and those who call it at `address`.
+    fn server_wiring(&self, address: SocketAddr, place: &dyn Place) -> Vec<String> {
+        let redis = self.instances.get(&Tier::Bus).and_then(|list| list.first()).map(Instance::address);
+        let bus = redis.map_or_else(|| self.plan.bus.clone(), |address| format!("redis://{}", place.reaches(address)));
+        let mut wiring: Vec<String> =
+            ["--database", &self.database_url(place), "--bus", &bus, "--images", &self.images()]
+                .map(str::to_owned)
+                .into();
+        let listen = place.listens(address);
+        if listen != address {
+            let advertise = place.advertises(address).to_string();
+            wiring.extend(["--listen".to_owned(), listen.to_string(), "--advertise".to_owned(), advertise]);
         }
         wiring
     }
@@ -324,7 +394,7 @@ impl Cluster {
 
     fn load(&self, seed: u64) -> Result<(), ClusterError> {
         let durable = self.plan.tiers.get(&Tier::App).map_or("on", |plan| plan.settings.word("durable")).to_owned();
-        let mut args = self.wiring(false);
+        let mut args = self.wiring();
         let password = self.folder.join("password").display().to_string();
         for (key, value) in [
             ("--max-users", self.plan.max_users.to_string()),
@@ -348,7 +418,7 @@ impl Cluster {
         for instance in self.instances.get_mut(&Tier::App).into_iter().flatten() {
             instance.stop(STOP_LIMIT);
         }
-        self.command("reset", self.wiring(false))?;
+        self.command("reset", self.wiring())?;
         let interrupt = Arc::clone(&self.around.interrupt);
         for instance in self.instances.get_mut(&Tier::App).into_iter().flatten() {
             instance.restart()?;
@@ -362,7 +432,7 @@ impl Cluster {
     /// # Errors
     /// When the check could not be made.
     pub fn check_invariants(&self) -> Result<Checked, ClusterError> {
-        let mut args = self.wiring(false);
+        let mut args = self.wiring();
         let servers = self.instances.get(&Tier::App).into_iter().flatten();
         for server in servers.filter(|server| !self.killed.contains(server.name())) {
             args.extend(["--server".to_owned(), server.address().to_string()]);
@@ -529,11 +599,9 @@ impl Cluster {
             usage: instance.usage(),
             statistics: instance.statistics().map_err(|why| why.to_string()),
             log: instance.log(),
-            memory_limit: match instance.memory_limit() {
-                baremark_sys::confine::MemoryLimit::None => "none",
-                baremark_sys::confine::MemoryLimit::ControlGroup => "control group",
-                baremark_sys::confine::MemoryLimit::AddressSpace => "address space",
-            },
+            memory_limit: instance.memory_limit().label(),
+            on: instance.place().label(),
+            emulated: instance.place().emulated(),
         })
         .collect()
     }

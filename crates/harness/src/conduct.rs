@@ -1,5 +1,6 @@
 //! A run from its start to its end: clusters, load, check, and everything stopped whatever happens.
 
+use crate::budget::Budget;
 use crate::cluster::{Cluster, ClusterError, Places, Surroundings, Told};
 use crate::document::{ApplicationRow, Document, FORMAT, InstanceRow, Invariants, TierRow, Users};
 use crate::fixed;
@@ -7,8 +8,9 @@ use crate::instances;
 use crate::topology::{Application, Demand, Topology};
 use crate::under_load::Loaded;
 use crate::users;
-use baremark_lab::search::{Search, SearchError, Step, UnderLoad};
-use baremark_model::maximum::{self, Basis};
+use crate::verify::{self, verify};
+use baremark_lab::search::{Search, SearchError, Step};
+use baremark_model::maximum::{self, Basis, Ended};
 use baremark_model::problem::Problems;
 use baremark_services::Folder;
 use std::collections::BTreeMap;
@@ -44,6 +46,16 @@ pub enum RunError {
     /// The load.
     #[error("the load: {0}")]
     Load(String),
+    /// The time that it may take.
+    #[error(
+        "the time budget of {budget_s:.0} s was over before anything was found: {during}; raise load.budget, or load less data (topology.max_users, topology.history)"
+    )]
+    TimeOver {
+        /// What it was allowed.
+        budget_s: f64,
+        /// What was cut short.
+        during: String,
+    },
     /// The run's folder.
     #[error("making a folder under {}: {source}", .parent.display())]
     Folder {
@@ -68,15 +80,39 @@ pub struct Ground<'g> {
     pub watch: &'g mut dyn FnMut(&Event),
 }
 
-/// After a search, so much of the most users is measured once more, operation by operation.
-const SHOWN_AT: f64 = 0.9;
+/// What comes after the users have gone takes about so long, and a share of what the start took: the data is counted again.
+const CLOSING_S: f64 = 3.0;
+const CLOSING_SHARE: f64 = 0.3;
 
 /// Runs a topology. Everything that it starts is gone when it returns.
 ///
 /// # Errors
 /// Whatever makes a result impossible. An interrupted run that has measured something is a result that says so.
-pub fn run(mut topology: Topology, ground: &mut Ground<'_>) -> Result<Document, RunError> {
-    let begin = Instant::now();
+pub fn run(topology: Topology, ground: &mut Ground<'_>) -> Result<Document, RunError> {
+    let budget_s = topology.load.budget_s.filter(|_| topology.load.users.is_none());
+    let budget = Budget::begin(budget_s, &ground.interrupt);
+    let user = Arc::clone(&ground.interrupt);
+    let mut inner = Ground {
+        program: ground.program.clone(),
+        folder: ground.folder.clone(),
+        interrupt: budget.stop(),
+        places: ground.places,
+        watch: &mut *ground.watch,
+    };
+    match conduct(topology, &mut inner, &budget, &user) {
+        Err(why) if budget.is_over() => {
+            Err(RunError::TimeOver { budget_s: budget_s.unwrap_or(0.0), during: why.to_string() })
+        }
+        ended => ended,
+    }
+}
+
+fn conduct(
+    mut topology: Topology,
+    ground: &mut Ground<'_>,
+    budget: &Budget,
+    user: &AtomicBool,
+) -> Result<Document, RunError> {
     let folder =
         Folder::create(&ground.folder).map_err(|source| RunError::Folder { parent: ground.folder.clone(), source })?;
     let around = Surroundings {
@@ -84,6 +120,7 @@ pub fn run(mut topology: Topology, ground: &mut Ground<'_>) -> Result<Document, 
         folder: folder.path().to_owned(),
         interrupt: Arc::clone(&ground.interrupt),
         places: ground.places,
+        environments: Arc::new(std::mem::take(&mut topology.environments)),
     };
     for plan in &topology.applications {
         Cluster::check(plan)?;
@@ -96,18 +133,14 @@ pub fn run(mut topology: Topology, ground: &mut Ground<'_>) -> Result<Document, 
             |text: &str| watch(&Event::Step(if name == "main" { text.to_owned() } else { format!("{name}: {text}") }));
         clusters.push(Cluster::start(plan, around.clone(), topology.seed, &mut say)?);
     }
+    let closing_s = CLOSING_S + CLOSING_SHARE * budget.elapsed_s();
     let mut rows: Vec<ApplicationRow> =
         clusters.iter().map(|cluster| described(cluster.plan(), topology.load.cycle_s)).collect();
     let mut remarks = Vec::new();
     let demand = topology.load.clone();
-    match (&mut clusters[..], demand.users) {
-        ([cluster], None) => {
-            let found = search(cluster, &demand, topology.seed, ground, &mut remarks)?;
-            show(cluster, &demand, &found, topology.seed, ground, &mut rows[0], &mut remarks)?;
-            rows[0].search = Some(found);
-        }
-        (clusters, None) => instances::find(clusters, &demand, topology.seed, ground, &mut rows, &mut remarks)?,
-        (clusters, Some(users)) => {
+    match demand.users {
+        None => find(&mut clusters, (&demand, topology.seed), (budget, closing_s), ground, &mut rows, &mut remarks)?,
+        Some(users) => {
             for (cluster, row) in clusters.iter_mut().zip(&mut rows) {
                 row.load = Some(fixed::keep(cluster, &demand, users, topology.seed, ground)?);
             }
@@ -117,7 +150,13 @@ pub fn run(mut topology: Topology, ground: &mut Ground<'_>) -> Result<Document, 
     for (cluster, row) in clusters.iter_mut().zip(&mut rows) {
         finish(cluster, row, ground, &mut void);
     }
-    if ground.interrupt.load(Ordering::Relaxed) {
+    if rows.iter().flat_map(|row| &row.instances).any(|instance| instance.emulated) {
+        remarks.push(
+            "instances ran on an emulated processor: their figures exercise the mechanics and measure nothing"
+                .to_owned(),
+        );
+    }
+    if user.load(Ordering::Relaxed) {
         void.push("it was interrupted: what is here is partial".to_owned());
     }
     let users = total(&rows);
@@ -130,70 +169,75 @@ pub fn run(mut topology: Topology, ground: &mut Ground<'_>) -> Result<Document, 
         remarks,
         users,
         applications: rows,
-        elapsed_s: begin.elapsed().as_secs_f64(),
+        elapsed_s: budget.elapsed_s(),
+        budget_s: demand.budget_s.filter(|_| demand.users.is_none()),
         cpus: baremark_sys::affinity::allowed_cpus().map_or(0, |cpus| cpus.len()),
     })
 }
 
-/// Searches for the most users of one application.
+/// Finds the most users of each application, and sees that they keep every limit.
+fn find(
+    clusters: &mut [Cluster],
+    (demand, seed): (&Demand, u64),
+    (budget, closing_s): (&Budget, f64),
+    ground: &mut Ground<'_>,
+    rows: &mut [ApplicationRow],
+    remarks: &mut Vec<String>,
+) -> Result<(), RunError> {
+    let mut all: Vec<Loaded<'_>> = clusters
+        .iter_mut()
+        .enumerate()
+        .map(|(at, cluster)| {
+            let highest = Loaded::searchable(cluster, demand);
+            let seed = seed.wrapping_add(1000 * at as u64);
+            Loaded::new(cluster, demand, highest, seed, Arc::clone(&ground.interrupt))
+        })
+        .collect();
+    let last_window_s = users::patience().seconds() + demand.search.settle_s;
+    let deadline = budget.before_end(closing_s + all.len() as f64 * verify::takes_s(demand) + last_window_s);
+    match &mut all[..] {
+        [only] => {
+            rows[0].search = Some(search(only, &rows[0].name, demand.search.lowest, deadline, ground, remarks)?);
+        }
+        several => instances::find(several, demand, deadline, ground, rows, remarks)?,
+    }
+    if rows.iter().any(|row| row.search.as_ref().is_some_and(|search| search.ended == Ended::TimeOver)) {
+        remarks.push(format!(
+            "the time budget of {:.0} s ended the search before its last step: its interval lies between what kept the limits and what broke them",
+            demand.budget_s.unwrap_or(0.0)
+        ));
+    }
+    verify(&mut all, (budget, closing_s), ground, rows, remarks)
+}
+
+/// Searches for the most users of one application, from `lowest` on.
 pub(crate) fn search(
-    cluster: &mut Cluster,
-    demand: &Demand,
-    seed: u64,
+    loaded: &mut Loaded<'_>,
+    title: &str,
+    lowest: f64,
+    deadline: Option<Instant>,
     ground: &mut Ground<'_>,
     remarks: &mut Vec<String>,
 ) -> Result<maximum::Document, RunError> {
     let interrupt = Arc::clone(&ground.interrupt);
-    let title = cluster.plan().name.clone();
-    let mut loaded = Loaded::new(cluster, demand, seed, Arc::clone(&interrupt));
     let scenario = loaded.load().map_err(RunError::Load)?.scenario;
-    let qos = users::qos(&scenario, demand, users::Judged::Searched);
-    let mut plan = demand.search;
+    let qos = users::qos(&scenario, loaded.demand());
+    let mut plan = loaded.demand().search;
     plan.highest = loaded.highest() as f64;
-    plan.lowest = plan.lowest.min(plan.highest / 2.0);
+    plan.lowest = lowest.min(plan.highest / 2.0);
     let watch = &mut *ground.watch;
     let mut search = Search {
-        title: &title,
+        title,
         factor: "users",
         qos: &qos,
         plan,
         interrupt: &interrupt,
+        deadline,
         watch: &mut |step| watch(&Event::Search(Box::new(step.clone()))),
     };
-    let (document, broken) = search.run(&mut loaded)?;
+    let (document, broken) = search.run(loaded)?;
     remarks.extend(broken);
     Ok(document)
-}
-
-/// After a search: nearly the most users are kept for a window, so that there are figures for each operation.
-fn show(
-    cluster: &mut Cluster,
-    demand: &Demand,
-    found: &maximum::Document,
-    seed: u64,
-    ground: &mut Ground<'_>,
-    row: &mut ApplicationRow,
-    remarks: &mut Vec<String>,
-) -> Result<(), RunError> {
-    let highest = found.knee.iter().filter(|knee| knee.verdict != "fail").map(|knee| knee.level).fold(0.0, f64::max);
-    let level = SHOWN_AT * found.maximum.map_or(highest, |maximum| maximum.level);
-    if level < 1.0 || ground.interrupt.load(Ordering::Relaxed) || !cluster.fallen().is_empty() {
-        return Ok(());
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
-    let users = (level as u64).clamp(1, cluster.plan().max_users);
-    match fixed::keep(cluster, demand, users, seed, ground) {
-        Ok(load) => {
-            if let Some(first) = load.broken.first() {
-                let (seconds, count) = (load.elapsed_s, load.broken.len());
-                remarks.push(format!("{users} users for {seconds:.0} s broke {count} limits, such as {first}"));
-            }
-            row.load = Some(load);
-        }
-        Err(RunError::Load(why)) => remarks.push(format!("nearly the most users could not be shown: {why}")),
-        Err(why) => return Err(why),
-    }
-    Ok(())
 }
 
 /// Collects, checks and stops.
@@ -228,6 +272,8 @@ fn instance(told: Told) -> InstanceRow {
         resident_bytes: told.usage.resident_bytes,
         processes: told.usage.processes,
         memory_limit: told.memory_limit.to_owned(),
+        on: told.on,
+        emulated: told.emulated,
         statistics,
         silent,
         log: told.log,
@@ -252,9 +298,11 @@ fn described(plan: &Application, cycle_s: f64) -> ApplicationRow {
         tiers: tiers.collect(),
         database: plan.database.clone(),
         bus: plan.bus.clone(),
+        tls: plan.tls,
         max_users: plan.max_users,
         cycle_s,
         search: None,
+        attempts: Vec::new(),
         load: None,
         invariants: None,
         instances: Vec::new(),
@@ -263,20 +311,39 @@ fn described(plan: &Application, cycle_s: f64) -> ApplicationRow {
 
 /// The sum of the maxima; the ends of the intervals are summed, which is on the safe side.
 fn total(rows: &[ApplicationRow]) -> Option<Users> {
-    let maxima: Option<Vec<maximum::Maximum>> = rows.iter().map(|row| row.search.as_ref()?.maximum).collect();
-    let maxima = maxima.filter(|list| !list.is_empty())?;
-    let sum = |of: fn(&maximum::Maximum) -> Option<f64>| maxima.iter().map(of).sum::<Option<f64>>();
-    let fresh = maxima.iter().all(|one| one.basis == Basis::FreshTrials);
+    let parts: Option<Vec<Users>> = rows.iter().map(most).collect();
+    let parts = parts.filter(|list| !list.is_empty())?;
+    let sum = |of: fn(&Users) -> Option<f64>| parts.iter().map(of).sum::<Option<f64>>();
+    let basis =
+        [BRACKET, WITHIN].into_iter().find(|basis| parts.iter().any(|one| one.basis == *basis)).unwrap_or(FRESH);
     Some(Users {
-        most: maxima.iter().map(|one| one.level).sum(),
+        most: parts.iter().map(|one| one.most).sum(),
+        verified: parts.iter().all(|one| one.verified),
         low: sum(|one| one.low),
         high: sum(|one| one.high),
-        confidence: maxima[0].confidence,
-        basis: if fresh { "fresh-trials" } else { "within-run" }.to_owned(),
+        confidence: parts[0].confidence,
+        basis: basis.to_owned(),
     })
 }
 
-/// Drains whatever load there is: a search that ended leaves a system at rest.
-pub(crate) fn rest(loaded: &mut Loaded<'_>) -> Result<(), RunError> {
-    loaded.drain().map_err(RunError::Load)
+const FRESH: &str = "fresh-trials";
+const WITHIN: &str = "within-run";
+const BRACKET: &str = "bracket";
+
+/// The most users of one application: those that were seen to keep every limit, within what the search and the attempts say.
+fn most(row: &ApplicationRow) -> Option<Users> {
+    let found = row.search.as_ref()?.maximum?;
+    let basis = match found.basis {
+        Basis::FreshTrials => FRESH,
+        Basis::WithinRun => WITHIN,
+        Basis::Bracket => BRACKET,
+    };
+    let kept = row.attempts.iter().filter(|attempt| attempt.kept).map(|attempt| attempt.users).reduce(f64::max);
+    let broke = row.attempts.iter().filter(|attempt| !attempt.kept).map(|attempt| attempt.users).reduce(f64::min);
+    let most = kept.unwrap_or(found.level);
+    // What was seen to be kept, or to break, lies within or bounds.
+    let low = found.low.map(|low| low.min(most).max(0.0));
+    let high = broke.or(found.high).map(|high| high.max(most));
+    let low = if kept.is_none() { low.zip(broke).map(|(low, broke)| low.min(broke)).or(low) } else { low };
+    Some(Users { most, verified: kept.is_some(), low, high, confidence: found.confidence, basis: basis.to_owned() })
 }

@@ -35,6 +35,9 @@ pub struct Document {
     pub applications: Vec<ApplicationRow>,
     /// How long everything took.
     pub elapsed_s: f64,
+    /// How long it was allowed to take; absent for as long as it takes.
+    #[serde(default)]
+    pub budget_s: Option<f64>,
     /// Processors of the machine.
     pub cpus: usize,
 }
@@ -42,15 +45,18 @@ pub struct Document {
 /// A number of users with its interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Users {
-    /// The most.
+    /// The most: where it is verified, the most that were seen to keep every limit; else where a search puts the maximum.
     pub most: f64,
+    /// Whether so many users were kept for a while, all together, and kept every limit.
+    #[serde(default)]
+    pub verified: bool,
     /// Lower end.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
     /// Confidence.
     pub confidence: f64,
-    /// What the interval knows of: `fresh-trials` or `within-run`.
+    /// What the interval knows of: `fresh-trials`, `within-run`, or `bracket`, which is no confidence interval.
     pub basis: String,
 }
 
@@ -65,18 +71,37 @@ pub struct ApplicationRow {
     pub database: String,
     /// How app servers tell each other.
     pub bus: String,
+    /// Whether users came by TLS.
+    #[serde(default)]
+    pub tls: bool,
     /// Users for which data was loaded.
     pub max_users: u64,
     /// A user's cycle.
     pub cycle_s: f64,
     /// The search for the most users.
     pub search: Option<maximum::Document>,
-    /// A load that was kept and measured; after a search that of nearly the most users.
+    /// Loads that were kept after a search to see whether every limit is kept, in order.
+    #[serde(default)]
+    pub attempts: Vec<Attempt>,
+    /// A load that was kept and measured; after a search that of the last attempt.
     pub load: Option<LoadRow>,
     /// Whether no bid was lost, nothing sold twice, and the money adds up; absent when it could not be looked at.
     pub invariants: Option<Invariants>,
     /// What each instance told and used.
     pub instances: Vec<InstanceRow>,
+}
+
+/// Users that were kept after a search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// How many.
+    pub users: f64,
+    /// How long.
+    pub elapsed_s: f64,
+    /// Whether every limit was kept.
+    pub kept: bool,
+    /// Those that were broken.
+    pub broken: Vec<String>,
 }
 
 /// A tier as configured.
@@ -191,8 +216,14 @@ pub struct InstanceRow {
     pub resident_bytes: u64,
     /// Processes at the end.
     pub processes: usize,
-    /// What holds its memory: `none`, `control group`, `address space`.
+    /// What holds its memory: `none`, `control group`, `address space`, `guest`.
     pub memory_limit: String,
+    /// Where it ran.
+    #[serde(default)]
+    pub on: String,
+    /// Whether its processor was emulated there, so that its figures measure nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub emulated: bool,
     /// Numbers by its own names.
     pub statistics: BTreeMap<String, f64>,
     /// Why there are none.

@@ -9,12 +9,12 @@ use crate::document::{ElasticityRow, LoadRow, SecondRow};
 use crate::elastic::{Adaptation, Elastic, Fault, Signal, Wrong, demanded, metrics};
 use crate::mix;
 use crate::topology::Demand;
-use crate::under_load::utilization;
+use crate::under_load::{Loaded, Running, Seconds, utilization};
 use crate::users;
-use baremark_load::dial::Dial;
+use baremark_lab::search::UnderLoad;
 use baremark_load::document::Document;
 use baremark_load::latency::Latencies;
-use baremark_load::load::{Load, Progress, Stop};
+use baremark_load::load::Stop;
 use baremark_load::profile::{Curve, Profile};
 use baremark_load::reading::reading;
 use baremark_load::record::Part;
@@ -37,7 +37,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 struct Shared {
     in_flight: AtomicU64,
     users: Mutex<Vec<(f64, f64)>>,
-    seconds: Mutex<Vec<Progress>>,
+    seconds: Seconds,
     /// Measuring has begun: at this moment.
     begun: Mutex<Option<Instant>>,
     over: AtomicBool,
@@ -54,11 +54,7 @@ pub(crate) fn keep(
     seed: u64,
     ground: &mut Ground<'_>,
 ) -> Result<LoadRow, RunError> {
-    let front = cluster.front().ok_or_else(|| RunError::Load("no server listens".to_owned()))?;
-    let scenario = users::scenario(front, &cluster.password()?)?;
-    let qos = users::qos(&scenario, demand, users::Judged::Kept);
-    let curve = curve(demand, users)?;
-    let highest = whole(curve.highest().max(users as f64));
+    let highest = whole(curve(demand, users)?.highest().max(users as f64));
     let most = users::most_with_connections(highest);
     if most < highest {
         return Err(RunError::Load(format!(
@@ -69,25 +65,44 @@ pub(crate) fn keep(
         let loaded = cluster.plan().max_users;
         return Err(RunError::Load(format!("{highest} users, and data for {loaded}; raise topology.max_users")));
     }
-    let mut load = users::load(scenario, demand, highest, seed);
+    let mut loaded = Loaded::new(cluster, demand, highest, seed, Arc::clone(&ground.interrupt));
+    loaded.start(0).map_err(RunError::Load)?;
+    window(&mut loaded, demand, users, ground)
+}
+
+/// One window over the demand's time with users who may be there already, and everything that it shows.
+///
+/// # Errors
+/// As [`keep`].
+pub(crate) fn window(
+    loaded: &mut Loaded<'_>,
+    demand: &Demand,
+    users: u64,
+    ground: &mut Ground<'_>,
+) -> Result<LoadRow, RunError> {
+    let curve = curve(demand, users)?;
+    let highest = whole(curve.highest().max(users as f64));
+    let mut load = loaded.load().map_err(RunError::Load)?;
     load.stop = Stop::After(Nanos(users::nanos(demand.duration_s)));
+    let qos = users::qos(&load.scenario, demand);
     (ground.watch)(&Event::Step(format!(
         "{highest} users: warming for {:.0} s, measuring for {:.0} s",
         demand.warm_s, demand.duration_s
     )));
-    let shared = Arc::new(Shared::default());
+    let running = loaded.take().map_err(RunError::Load)?;
+    let shared = Arc::new(Shared { seconds: Arc::clone(&running.seconds), ..Shared::default() });
     let interrupt = Arc::clone(&ground.interrupt);
     let driver = {
-        let (load, shared, interrupt, demand) =
-            (load.clone(), Arc::clone(&shared), Arc::clone(&interrupt), demand.clone());
+        let (shared, interrupt, demand) = (Arc::clone(&shared), Arc::clone(&interrupt), demand.clone());
         thread::Builder::new().name("users".to_owned()).spawn(move || {
-            let driven = drive(load, &curve, &demand, &shared, &interrupt);
+            let driven = drive(running, &curve, &demand, &shared, &interrupt);
             shared.over.store(true, Ordering::Release);
             driven
         })
     };
     let driver = driver.map_err(|why| RunError::Load(format!("starting a thread: {why}")))?;
     let own_before = baremark_sys::process_tree::own_cpu_ns();
+    let cluster = loaded.cluster();
     let mut watcher = Watcher::new(cluster, &shared);
     let watched = watcher.watch(ground);
     if watched.is_err() {
@@ -96,12 +111,14 @@ pub(crate) fn keep(
     let Watcher { series, adaptations, supply, used, .. } = watcher;
     let driven = driver.join().unwrap_or_else(|_| Err("the thread of the users has panicked".to_owned()));
     watched?;
-    let part = driven.map_err(RunError::Load)?;
+    let (part, running) = driven.map_err(RunError::Load)?;
     let generator_ns = baremark_sys::process_tree::own_cpu_ns().saturating_sub(own_before);
     let reading = reading(&part, &qos);
     let document = Document::new(&load, &part);
     let timeline = Timeline { series, adaptations, supply, used, generator_ns };
-    Ok(row(&document, &reading, &qos, demand, cluster, timeline, &shared, highest as f64))
+    let row = row(&document, &reading, &qos, demand, cluster, timeline, &shared, highest as f64);
+    loaded.put(running);
+    Ok(row)
 }
 
 /// What the watcher has seen.
@@ -128,49 +145,43 @@ fn whole(level: f64) -> u64 {
     whole.max(1)
 }
 
-/// The thread of the users: warms, then measures one window over the whole time.
+/// The thread of the users: warms, then measures one window over the whole time. Users who were cut short are gone.
 fn drive(
-    load: Load,
+    mut running: Running,
     curve: &Curve,
     demand: &Demand,
-    shared: &Arc<Shared>,
+    shared: &Shared,
     interrupt: &AtomicBool,
-) -> Result<Part, String> {
+) -> Result<(Part, Option<Running>), String> {
     let lasting = Nanos(users::nanos(demand.duration_s));
-    let seconds = Arc::clone(shared);
-    let watch = move |progress: &Progress| {
-        seconds.seconds.lock().unwrap_or_else(PoisonError::into_inner).push(progress.clone());
-    };
     let told = |why: baremark_load::load::LoadError| why.to_string();
-    let mut dial = Dial::start_watched(load, watch).map_err(told)?;
-    let begin = Instant::now();
+    let (begin, before) = (Instant::now(), running.level);
     let warm = Duration::from_secs_f64(demand.warm_s);
     // Users come evenly over the first half of the warm-up: all at once would be a storm of logins.
     while begin.elapsed() < warm && !interrupt.load(Ordering::Relaxed) {
         let come = (begin.elapsed().as_secs_f64() / (0.5 * demand.warm_s)).min(1.0);
-        dial.set((curve.level(0.0) * come).round()).map_err(told)?;
+        running.set((before + (curve.level(0.0) - before) * come).round())?;
         thread::sleep(STEP.min(warm));
     }
-    dial.set(curve.level(0.0).round()).map_err(told)?;
-    let asked = dial.ask(lasting, users::patience()).map_err(told)?;
+    running.set(curve.level(0.0).round())?;
+    let asked = running.dial.ask(lasting, users::patience()).map_err(told)?;
     let begin = Instant::now();
+    shared.users.lock().unwrap_or_else(PoisonError::into_inner).push((0.0, running.level));
     *shared.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(begin);
-    let mut level = f64::NAN;
     while begin.elapsed().as_secs_f64() < demand.duration_s && !interrupt.load(Ordering::Relaxed) {
         let at = begin.elapsed().as_secs_f64();
-        let wanted = curve.level(at).round();
-        if wanted.total_cmp(&level).is_ne() {
-            dial.set(wanted).map_err(told)?;
-            level = wanted;
+        let (wanted, before) = (curve.level(at).round(), running.level);
+        running.set(wanted)?;
+        if running.level.total_cmp(&before).is_ne() {
             shared.users.lock().unwrap_or_else(PoisonError::into_inner).push((at, wanted));
         }
-        shared.in_flight.store(dial.in_flight(), Ordering::Relaxed);
+        shared.in_flight.store(running.dial.in_flight(), Ordering::Relaxed);
         thread::sleep(STEP);
     }
-    match dial.collect(asked, interrupt).map_err(told)? {
-        Some(part) => Ok(part),
+    match running.dial.collect(asked, interrupt).map_err(told)? {
+        Some(part) => Ok((part, Some(running))),
         // Cut short: all that there is, and the caller knows that it was.
-        None => dial.stop().map_err(told),
+        None => running.dial.stop().map(|part| (part, None)).map_err(told),
     }
 }
 

@@ -3,68 +3,51 @@
 //! While one is searched alone the others keep the most users that all carried together, so that it has the company that it
 //! would have.
 
-use crate::cluster::Cluster;
-use crate::conduct::{Event, Ground, RunError, rest};
+use crate::conduct::{Event, Ground, RunError, search};
 use crate::document::ApplicationRow;
 use crate::fixed::broken;
 use crate::topology::Demand;
 use crate::under_load::Loaded;
 use crate::users;
-use baremark_lab::search::{Search, UnderLoad};
+use baremark_lab::search::UnderLoad;
 use baremark_model::units::Nanos;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Finds the most users of each of several applications.
 pub(crate) fn find(
-    clusters: &mut [Cluster],
+    all: &mut [Loaded<'_>],
     demand: &Demand,
-    seed: u64,
+    deadline: Option<Instant>,
     ground: &mut Ground<'_>,
     rows: &mut [ApplicationRow],
     remarks: &mut Vec<String>,
 ) -> Result<(), RunError> {
-    let interrupt = Arc::clone(&ground.interrupt);
-    let mut all: Vec<Loaded<'_>> = clusters
-        .iter_mut()
-        .enumerate()
-        .map(|(at, cluster)| Loaded::new(cluster, demand, seed.wrapping_add(1000 * at as u64), Arc::clone(&interrupt)))
-        .collect();
-    for loaded in &mut all {
+    for loaded in all.iter_mut() {
         loaded.start(0).map_err(RunError::Load)?;
     }
-    let (together, failed) = in_step(&mut all, demand, ground)?;
+    let (together, failed) = in_step(all, demand, ground)?;
     remarks.push(format!(
         "in step all carried {together:.0} users each; at the next step {failed} of {} failed",
         all.len()
     ));
     for at in 0..all.len() {
-        if interrupt.load(Ordering::Relaxed) {
+        if ground.interrupt.load(Ordering::Relaxed) {
             return Ok(());
         }
         for (other, loaded) in all.iter_mut().enumerate() {
             loaded.users(if other == at { 0.0 } else { together }).map_err(RunError::Load)?;
         }
-        let scenario = all[at].load().map_err(RunError::Load)?.scenario;
-        let qos = users::qos(&scenario, demand, users::Judged::Searched);
-        let mut plan = demand.search;
-        plan.highest = all[at].highest() as f64;
-        plan.lowest = (0.5 * together).clamp(1.0, plan.highest / 2.0);
-        let watch = &mut *ground.watch;
-        let title = rows[at].name.clone();
-        let mut search = Search {
-            title: &title,
-            factor: "users",
-            qos: &qos,
-            plan,
-            interrupt: &interrupt,
-            watch: &mut |step| watch(&Event::Search(Box::new(step.clone()))),
+        // Each has its part of the time that is left.
+        let share = |deadline: Instant| {
+            let now = Instant::now();
+            now + deadline.saturating_duration_since(now).div_f64((all.len() - at) as f64)
         };
-        let (document, why) = search.run(&mut all[at])?;
-        remarks.extend(why);
-        rows[at].search = Some(document);
+        let deadline = deadline.map(share);
+        let lowest = (0.5 * together).max(1.0);
+        rows[at].search = Some(search(&mut all[at], &rows[at].name, lowest, deadline, ground, remarks)?);
     }
-    all.iter_mut().try_for_each(rest)
+    Ok(())
 }
 
 /// Doubles the users of all until half of them fail; returns the last number that all carried, and how many failed.
@@ -97,9 +80,9 @@ fn step(all: &mut [Loaded<'_>], demand: &Demand, level: f64) -> Result<usize, Ru
         all.iter_mut().map(|loaded| loaded.ask(lasting)).collect::<Result<_, _>>().map_err(RunError::Load)?;
     let mut failed = 0;
     for (loaded, asked) in all.iter_mut().zip(asked) {
-        let qos = users::qos(&loaded.load().map_err(RunError::Load)?.scenario, demand, users::Judged::Searched);
-        let seen = loaded.collect(asked, &qos).map_err(RunError::Load)?;
-        failed += usize::from(!broken(&seen.reading, &qos).is_empty());
+        let qos = users::qos(&loaded.load().map_err(RunError::Load)?.scenario, demand);
+        let (_, reading) = loaded.collect(asked, &qos).map_err(RunError::Load)?;
+        failed += usize::from(!broken(&reading, &qos).is_empty());
     }
     Ok(failed)
 }

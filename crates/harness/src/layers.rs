@@ -1,10 +1,11 @@
 //! Settings in layers: what a topology says, over what the shipped defaults say, read with the line of every mistake.
 
+use baremark_model::descriptor::{Knob, Value};
 use baremark_model::problem::{Problem, Problems, nearest};
 use baremark_model::units::{Bytes, Nanos, Share};
 use baremark_services::service::Service;
 use baremark_services::settings::Settings;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -278,6 +279,20 @@ impl Reader {
             }
         }
         tables
+    }
+
+    /// Values of knobs, each from the first layer that has it.
+    pub fn values(&mut self, knobs: &[Knob], section: &Section<'_>) -> BTreeMap<String, Value> {
+        self.known(section, &knobs.iter().map(|knob| knob.key).collect::<Vec<_>>());
+        let mut values = BTreeMap::new();
+        for knob in knobs {
+            let Some((_, typed)) = section.value(knob.key) else { continue };
+            match knob.read(typed.get_ref()) {
+                Ok(value) => drop(values.insert(knob.key.to_owned(), value)),
+                Err(misfit) => self.wrong(section, knob.key, misfit.what, misfit.remedy),
+            }
+        }
+        values
     }
 
     /// A service's settings: those of the tier over those of the service.

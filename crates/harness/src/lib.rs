@@ -5,6 +5,8 @@
 //! and stops everything, whatever happens. It prints nothing.
 #![forbid(unsafe_code)]
 
+mod budget;
+mod certificate;
 pub mod cluster;
 pub mod conduct;
 pub mod document;
@@ -18,4 +20,5 @@ pub mod study;
 pub mod topology;
 pub mod under_load;
 pub mod users;
+mod verify;
 pub mod words;

@@ -75,6 +75,9 @@ pub struct ArmRow {
     pub ratio: Option<Ratio>,
     /// Why it has no values.
     pub absent: Option<String>,
+    /// Whether an instance of it ran on an emulated processor: it exercises the mechanics and has no ratio.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub emulated: bool,
 }
 
 /// A ratio over blocks.
@@ -211,12 +214,15 @@ fn judged(title: String, study: &Study, runs: Vec<RunRow>, absent: Vec<Option<St
     let arms = study.arms.iter().zip(absent).map(|(arm, absent)| {
         let values: Vec<Option<f64>> = (0..study.blocks).map(|block| of(&arm.name, block)).collect();
         let first = &study.arms[0].name;
+        let emulated = emulated(&runs, &arm.name);
+        let compared = arm.name != *first && !emulated && !self::emulated(&runs, first);
         let logs: Vec<f64> = (0..study.blocks)
             .filter_map(|block| Some((of(&arm.name, block)?, of(first, block)?)))
             .filter(|(one, base)| *one > 0.0 && *base > 0.0)
             .map(|(one, base)| (one / base).ln())
             .collect();
-        ArmRow { name: arm.name.clone(), values, ratio: (arm.name != *first).then(|| ratio(&logs)).flatten(), absent }
+        let ratio = compared.then(|| ratio(&logs)).flatten();
+        ArmRow { name: arm.name.clone(), values, ratio, absent, emulated }
     });
     let arms = arms.collect();
     StudyDocument {
@@ -226,6 +232,12 @@ fn judged(title: String, study: &Study, runs: Vec<RunRow>, absent: Vec<Option<St
         arms,
         runs,
     }
+}
+
+/// Whether an instance of an arm ran on an emulated processor.
+fn emulated(runs: &[RunRow], arm: &str) -> bool {
+    let of_arm = runs.iter().filter(|run| run.arm == arm).flat_map(|run| &run.result.applications);
+    of_arm.flat_map(|row| &row.instances).any(|instance| instance.emulated)
 }
 
 fn ratio(logs: &[f64]) -> Option<Ratio> {
@@ -260,6 +272,9 @@ pub fn describe(document: &StudyDocument) -> String {
         let _ = writeln!(text, "{:<28} {value:>12} {ratio:>24}", arm.name);
         if let Some(why) = &arm.absent {
             let _ = writeln!(text, "    not available here: {why}");
+        }
+        if arm.emulated {
+            let _ = writeln!(text, "    emulated: it exercises the mechanics and is no measure, so it has no ratio");
         }
     }
     for run in &document.runs {

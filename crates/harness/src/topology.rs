@@ -5,8 +5,10 @@
 
 use crate::elastic::{Change, Elastic, Fault, Policy, Signal, Wrong};
 use crate::layers::{Layer, Reader, Section};
-use baremark_model::maximum::Plan;
+use baremark_model::descriptor::Value;
+use baremark_model::maximum::{Plan, Samples};
 use baremark_model::problem::{Problems, nearest};
+use baremark_model::tables::PLACES;
 use baremark_services::service::{Service, Tier};
 use baremark_services::settings::Settings;
 use baremark_sys::confine::Limits;
@@ -28,7 +30,15 @@ pub struct Topology {
     pub applications: Vec<Application>,
     /// How their load is found or kept.
     pub load: Demand,
+    /// Settings of the environments in which instances run, as in studies: `[environments.qemu]`, `[environments.ssh]`.
+    pub environments: Environments,
 }
+
+/// Settings of environments, by name and key.
+pub type Environments = BTreeMap<String, BTreeMap<String, Value>>;
+
+/// Environments whose settings a topology may give.
+const ENVIRONMENTS: &[&str] = &["qemu", "ssh"];
 
 /// One application with its own tiers and load.
 pub struct Application {
@@ -42,6 +52,8 @@ pub struct Application {
     pub argon2: String,
     /// Where images are kept: `files`, `database`, `memory`.
     pub images: String,
+    /// Whether users come by TLS.
+    pub tls: bool,
     /// Tiers that have instances.
     pub tiers: BTreeMap<Tier, TierPlan>,
     /// What keeps the data: `sqlite`, or the service of the database tier.
@@ -114,8 +126,10 @@ pub struct Demand {
     pub cpus: Vec<usize>,
     /// How the most users are searched.
     pub search: Plan,
-    /// Whether every operation must keep its own limit, or all of them together the strictest.
-    pub per_operation: bool,
+    /// How long the users that were found are kept to see that they keep every limit, in s.
+    pub verify_s: f64,
+    /// How long a search may take in all, from the start of the tiers to their end, in s.
+    pub budget_s: Option<f64>,
     /// The share of operations that may break their limit.
     pub beyond: f64,
     /// The limit on the propagation delay, in s.
@@ -140,6 +154,7 @@ const ROOT: &[&str] = &[
     "services",
     "instances",
     "study",
+    "environments",
 ];
 
 /// Resolves a file over the defaults. `levels` are texts such as `app.on = "qemu"`, each a layer above the file.
@@ -162,10 +177,11 @@ pub fn resolve(file: &str, text: &str, levels: &[String]) -> Result<Topology, Pr
 fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
     reader.known(root, ROOT);
     let head = reader.section(root, "topology");
-    reader.known(&head, &["title", "seed", "max_users", "history", "argon2", "images"]);
+    reader.known(&head, &["title", "seed", "max_users", "history", "argon2", "images", "tls"]);
     let title = reader.text(&head, "title").unwrap_or_default();
     let seed = reader.count(&head, "seed", (0, u64::MAX >> 1)).unwrap_or(1);
     let load = demand(reader, root);
+    let environments = environments(reader, root);
     let instances = reader.section(root, "instances");
     let mut applications = Vec::new();
     if instances.keys().is_empty() {
@@ -180,7 +196,19 @@ fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
         applications.extend(application(reader, &name, &own.over(root)));
     }
     settings_of_unused(reader, root, &applications);
-    Some(Topology { title, seed, applications, load: load? })
+    Some(Topology { title, seed, applications, load: load?, environments })
+}
+
+fn environments(reader: &mut Reader, root: &Section<'_>) -> Environments {
+    let section = reader.section(root, "environments");
+    reader.known(&section, ENVIRONMENTS);
+    let places = PLACES.iter().filter(|place| ENVIRONMENTS.contains(&place.name));
+    places
+        .map(|place| {
+            let own = reader.section(&section, place.name);
+            (place.name.to_owned(), reader.values(place.settings, &own))
+        })
+        .collect()
 }
 
 /// Reads the settings of services that no tier uses, so that a mistake in them is told all the same.
@@ -198,23 +226,27 @@ fn settings_of_unused(reader: &mut Reader, root: &Section<'_>, applications: &[A
 
 fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Application> {
     let head = reader.section(root, "topology");
+    let elastic = elastic(reader, root);
     let mut tiers = BTreeMap::new();
-    let mut words = BTreeMap::new();
+    let mut words: BTreeMap<Tier, String> = BTreeMap::new();
     for tier in Tier::ALL {
         let section = reader.section(root, tier.label());
         reader
             .known(&section, &["service", "count", "on", "image", "port", "cpus", "memory", "open_files", "settings"]);
-        let word = reader.text(&section, "service").unwrap_or_default();
+        let mut word = reader.text(&section, "service").unwrap_or_default();
+        if tier == Tier::Bus {
+            // What is before it says which one does.
+            word = bus(&word, &words[&Tier::Database], most_apps(&tiers, &elastic));
+        }
         words.insert(tier, word.clone());
         if let Some(plan) = tier_plan(reader, tier, &word, &section, root) {
             tiers.insert(tier, plan);
         }
     }
-    let elastic = elastic(reader, root);
     let faults = reader.tables(root, "faults");
     let faults = faults.iter().filter_map(|entry| fault(reader, entry, &tiers)).collect();
     let database = words[&Tier::Database].clone();
-    let bus = bus(&words[&Tier::Bus], &database, most_apps(&tiers, &elastic));
+    let bus = words[&Tier::Bus].clone();
     check_fit(reader, root, &tiers, (&database, &bus), &elastic);
     let max_users = reader.count(&head, "max_users", (75, 10_000_000));
     Some(Application {
@@ -223,6 +255,7 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
         history: reader.share(&head, "history"),
         argon2: reader.text(&head, "argon2")?,
         images: images(reader, &head),
+        tls: tls(reader, &head, &tiers),
         tiers,
         database,
         bus,
@@ -250,6 +283,14 @@ fn fault(reader: &mut Reader, entry: &Section<'_>, tiers: &BTreeMap<Tier, TierPl
     };
     let index = reader.count(entry, "index", (0, 63)).unwrap_or(0);
     Some(Fault { at_s: reader.seconds(entry, "at"), tier, index: usize::try_from(index).unwrap_or(0), what })
+}
+
+fn tls(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>) -> bool {
+    let tls = reader.switch(head, "tls");
+    if tls && ![Tier::Balancer, Tier::Web].iter().any(|tier| tiers.contains_key(tier)) {
+        reader.wrong(head, "tls", "TLS without a server that ends it", "add a balancer or a web server");
+    }
+    tls
 }
 
 fn images(reader: &mut Reader, head: &Section<'_>) -> String {
@@ -323,10 +364,16 @@ fn tier_plan(
     };
     let own = reader.section(section, "settings");
     let settings = reader.settings(service, &[&common, &own]);
+    let on = on(reader, section);
+    if matches!(on, On::Qemu | On::Ssh(_)) && tier != Tier::App {
+        let what = format!("the tier {} on {on}", tier.label());
+        let remedy = "app servers alone run there: they are this program; choose native or container for the others";
+        reader.wrong(section, "on", what, remedy);
+    }
     Some(TierPlan {
         service,
         count,
-        on: on(reader, section),
+        on,
         port: reader.count(section, "port", (0, 65_535)).and_then(|port| u16::try_from(port).ok()).unwrap_or(0),
         limits: Limits {
             cpus: reader.counts(section, "cpus"),
@@ -381,6 +428,16 @@ fn check_fit(
             format!("the bus 'process' for {apps} app servers"),
             "choose postgres, redis or auto",
         );
+    }
+    let far = tiers.get(&Tier::App).filter(|plan| matches!(plan.on, On::Qemu | On::Ssh(_)));
+    if let Some(plan) = far.filter(|_| database == "sqlite") {
+        let what = format!("app servers on {} and a database that is a file of this machine", plan.on);
+        reader.wrong(&app, "on", what, "choose postgres or mariadb as the database");
+    }
+    let head = reader.section(root, "topology");
+    if let Some(plan) = far.filter(|_| reader.text(&head, "images").as_deref() == Some("files")) {
+        let what = format!("images in files of this machine and app servers on {}", plan.on);
+        reader.wrong(&head, "images", what, "choose memory or database");
     }
     if bus == "postgres" && database != "postgres" {
         reader.wrong(&buses, "service", format!("the bus 'postgres' with the database {database}"), "choose redis");
@@ -485,8 +542,8 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
     reader.known(
         &load,
         &[
-            "users", "profile", "cycle", "duration", "warm", "threads", "cpus", "lowest", "highest", "finest",
-            "window", "settle", "visits", "windows", "trials",
+            "users", "profile", "cycle", "duration", "warm", "threads", "cpus", "lowest", "first", "highest", "finest",
+            "window", "settle", "visits", "windows", "trials", "verify", "budget",
         ],
     );
     let limits = reader.section(root, "limits");
@@ -503,12 +560,16 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         );
     }
     let mut search = Plan::between(lowest as f64, highest as f64);
+    search.first = number(reader, "first", 10_000_000) as f64;
     search.finest = reader.share(&load, "finest");
     search.window_s = reader.seconds(&load, "window");
     search.settle_s = reader.seconds(&load, "settle");
     search.visits = usize::try_from(number(reader, "visits", 1000)).unwrap_or(12);
     search.windows_per_visit = usize::try_from(number(reader, "windows", 1000)).unwrap_or(6);
     search.trials = usize::try_from(number(reader, "trials", 1000)).unwrap_or(1);
+    search.samples = if reader.switch(&limits, "per_operation") { Samples::Each } else { Samples::Some };
+    // What was found is kept for longer than any visit.
+    search.confirming = 0;
     Some(Demand {
         users: Some(users).filter(|users| *users > 0),
         profile: reader.text(&load, "profile").unwrap_or_default(),
@@ -518,7 +579,8 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         threads: usize::try_from(number(reader, "threads", 256)).unwrap_or(1),
         cpus: reader.counts(&load, "cpus"),
         search,
-        per_operation: reader.switch(&limits, "per_operation"),
+        verify_s: reader.seconds(&load, "verify"),
+        budget_s: Some(reader.seconds(&load, "budget")).filter(|seconds| *seconds > 0.0),
         beyond: reader.share(&limits, "beyond"),
         delay_s: reader.seconds(&limits, "delay"),
         failures: reader.share(&limits, "failures"),

@@ -5,21 +5,70 @@ use crate::topology::Demand;
 use crate::users;
 use baremark_lab::search::UnderLoad;
 use baremark_load::dial::{Asked, Dial};
-use baremark_load::load::Load;
+use baremark_load::load::{Load, Progress};
 use baremark_load::reading::reading;
 use baremark_load::record::Part;
+use baremark_load::transport::Trust;
 use baremark_model::qos::{Qos, Reading};
 use baremark_model::units::Nanos;
 use baremark_services::service::Tier;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 const GLANCE: Duration = Duration::from_millis(20);
-/// How long users may take to finish when all of them leave.
-const DRAIN: Nanos = Nanos(10_000_000_000);
+/// How often it is looked whether a queue grows shorter.
+const LOOK: Duration = Duration::from_millis(750);
+/// After an overload so many of the users stay: who goes home must log in again, which is load of another kind.
+const STAY: f64 = 0.75;
+/// How long what an overload has left may take to be answered.
+const DRAIN_S: f64 = 6.0;
+/// More operations in flight than this share of the users are those of a queue.
+const QUEUED: f64 = 0.2;
+/// Until users attend their auctions and do what they do for the rest of the time, so many cycles pass; and so many more
+/// are waited for at most while operations queue up.
+const CYCLES_TO_SETTLE: f64 = 10.0;
+/// A load of which this share is new is as unsettled as a new one.
+const NEW: f64 = 0.25;
+
+/// The seconds that have passed under a load.
+pub type Seconds = Arc<Mutex<Vec<Progress>>>;
+
+/// Users who are there.
+pub struct Running {
+    /// By which their number is changed.
+    pub dial: Dial,
+    /// What each second showed.
+    pub seconds: Seconds,
+    /// How many there are.
+    pub level: f64,
+}
+
+impl Running {
+    fn start(load: Load) -> Result<Running, String> {
+        let seconds = Seconds::default();
+        let told_to = Arc::clone(&seconds);
+        let watch = move |progress: &Progress| {
+            told_to.lock().unwrap_or_else(PoisonError::into_inner).push(progress.clone());
+        };
+        Ok(Running { dial: Dial::start_watched(load, watch).map_err(told)?, seconds, level: 0.0 })
+    }
+
+    /// Sets their number.
+    ///
+    /// # Errors
+    /// When the load has ended.
+    pub fn set(&mut self, level: f64) -> Result<(), String> {
+        if level.total_cmp(&self.level).is_ne() {
+            self.dial.set(level).map_err(told)?;
+            self.level = level;
+        }
+        Ok(())
+    }
+}
 
 /// One application and its users.
 pub struct Loaded<'c> {
@@ -28,33 +77,40 @@ pub struct Loaded<'c> {
     seed: u64,
     highest: u64,
     interrupt: Arc<AtomicBool>,
-    dial: Option<Dial>,
+    running: Option<Running>,
     trial: usize,
 }
 
-/// What a window was, beside its reading.
-pub struct WindowSeen {
-    /// Counts and histograms of the window.
-    pub part: Part,
-    /// What it says of limits.
-    pub reading: Reading,
-}
-
 impl<'c> Loaded<'c> {
-    /// An application without users yet.
-    pub fn new(cluster: &'c mut Cluster, demand: &'c Demand, seed: u64, interrupt: Arc<AtomicBool>) -> Loaded<'c> {
-        let most = cluster.plan().max_users;
-        let asked = demand.users.unwrap_or(u64::MAX);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
-        let highest = (demand.search.highest as u64).max(demand.users.unwrap_or(0)).min(most).min(asked.max(1));
-        let highest = users::most_with_connections(highest);
-        Loaded { cluster, demand, seed, highest, interrupt, dial: None, trial: 0 }
+    /// An application without users yet, for at most `highest` of them.
+    pub fn new(
+        cluster: &'c mut Cluster,
+        demand: &'c Demand,
+        highest: u64,
+        seed: u64,
+        interrupt: Arc<AtomicBool>,
+    ) -> Loaded<'c> {
+        Loaded { cluster, demand, seed, highest, interrupt, running: None, trial: 0 }
     }
 
-    /// The most users that can be set: those that the data is for.
+    /// The most users that a search may set: those that the data is for, and that may have connections.
+    #[must_use]
+    pub fn searchable(cluster: &Cluster, demand: &Demand) -> u64 {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+        let highest = (demand.search.highest as u64).min(cluster.plan().max_users);
+        users::most_with_connections(highest)
+    }
+
+    /// The most users that can be set.
     #[must_use]
     pub fn highest(&self) -> u64 {
         self.highest
+    }
+
+    /// What is asked of it.
+    #[must_use]
+    pub fn demand(&self) -> &'c Demand {
+        self.demand
     }
 
     /// The cluster, to change it while users are there.
@@ -62,15 +118,32 @@ impl<'c> Loaded<'c> {
         self.cluster
     }
 
+    /// The users, to drive them elsewhere; they are to be put back.
+    ///
+    /// # Errors
+    /// When there is no load.
+    pub fn take(&mut self) -> Result<Running, String> {
+        self.running.take().ok_or_else(|| "the load was not started".to_owned())
+    }
+
+    /// Puts users back.
+    pub fn put(&mut self, running: Option<Running>) {
+        self.running = running;
+    }
+
     /// The load as it is made now.
     ///
     /// # Errors
     /// When nobody listens or the password is gone.
     pub fn load(&self) -> Result<Load, String> {
-        let front = self.cluster.front().ok_or("no server listens")?;
-        let password = self.cluster.password().map_err(|why| why.to_string())?;
-        let scenario = users::scenario(front, &password).map_err(|why| why.to_string())?;
-        Ok(users::load(scenario, self.demand, self.highest, self.seed.wrapping_add(self.trial as u64)))
+        let front = self.cluster.front_url().ok_or("no server listens")?;
+        let password = self.cluster.password().map_err(told)?;
+        let scenario = users::scenario(&front, &password).map_err(told)?;
+        let mut load = users::load(scenario, self.demand, self.highest, self.seed.wrapping_add(self.trial as u64));
+        if let Some(pem) = self.cluster.authority() {
+            load.trust = Trust::Certificates { file: PathBuf::from("the run's authority"), pem: pem.to_owned() };
+        }
+        Ok(load)
     }
 
     /// Begins a window.
@@ -78,24 +151,18 @@ impl<'c> Loaded<'c> {
     /// # Errors
     /// When the load has ended.
     pub fn ask(&mut self, lasting: Nanos) -> Result<Asked, String> {
-        self.dial()?.ask(lasting, users::patience()).map_err(told)
+        self.running()?.dial.ask(lasting, users::patience()).map_err(told)
     }
 
-    /// Waits for a window; the processor time of each tier is that since `cpu_before`.
+    /// Waits for a window: its counts, and what they say of limits.
     ///
     /// # Errors
     /// When the load has ended or the user wants to stop.
-    pub fn collect(&mut self, asked: Asked, qos: &Qos) -> Result<WindowSeen, String> {
+    pub fn collect(&mut self, asked: Asked, qos: &Qos) -> Result<(Part, Reading), String> {
         let interrupt = Arc::clone(&self.interrupt);
-        let part = self.dial()?.collect(asked, &interrupt).map_err(told)?.ok_or("interrupted")?;
+        let part = self.running()?.dial.collect(asked, &interrupt).map_err(told)?.ok_or("interrupted")?;
         let reading = reading(&part, qos);
-        Ok(WindowSeen { part, reading })
-    }
-
-    /// Operations in flight.
-    #[must_use]
-    pub fn in_flight(&self) -> u64 {
-        self.dial.as_ref().map_or(0, Dial::in_flight)
+        Ok((part, reading))
     }
 
     /// Sets the number of users at once.
@@ -104,11 +171,20 @@ impl<'c> Loaded<'c> {
     /// When the load has ended.
     pub fn users(&mut self, count: f64) -> Result<(), String> {
         let most = self.highest as f64;
-        self.dial()?.set(count.clamp(0.0, most)).map(drop).map_err(told)
+        self.running()?.set(count.clamp(0.0, most).round())
     }
 
-    fn dial(&mut self) -> Result<&mut Dial, String> {
-        self.dial.as_mut().ok_or_else(|| "the load was not started".to_owned())
+    fn running(&mut self) -> Result<&mut Running, String> {
+        self.running.as_mut().ok_or_else(|| "the load was not started".to_owned())
+    }
+
+    /// Whether operations queue up.
+    fn queues(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| self.in_flight() as f64 > (QUEUED * running.level).max(2.0))
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.running.as_ref().map_or(0, |running| running.dial.in_flight())
     }
 
     fn wait(&self, until: Instant) -> Result<(), String> {
@@ -120,22 +196,42 @@ impl<'c> Loaded<'c> {
         }
         Ok(())
     }
+
+    /// Waits while operations queue up, as long as they grow fewer.
+    fn wait_while_queued(&self, until: Instant) -> Result<(), String> {
+        let mut before = u64::MAX;
+        while self.queues() && Instant::now() < until {
+            let now = self.in_flight();
+            if now >= before {
+                return Ok(());
+            }
+            before = now;
+            self.wait((Instant::now() + LOOK).min(until))?;
+        }
+        Ok(())
+    }
 }
 
 impl UnderLoad for Loaded<'_> {
     fn start(&mut self, trial: usize) -> Result<(), String> {
-        self.dial = None;
+        self.running = None;
         if trial > 0 {
             self.cluster.reset().map_err(told)?;
         }
         self.trial = trial;
-        self.dial = Some(Dial::start(self.load()?).map_err(told)?);
+        self.running = Some(Running::start(self.load()?)?);
         Ok(())
     }
 
+    /// New users log in, which costs more than what they do later, and attend no auctions yet, which costs less.
     fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
-        self.users(level.round())?;
-        self.wait(Instant::now() + Duration::from_nanos(settle.0))
+        let new = (1.0 - self.running()?.level / level.max(1.0)).clamp(0.0, 1.0);
+        let cycles = Duration::from_secs_f64(CYCLES_TO_SETTLE * self.demand.cycle_s * (new / NEW).min(1.0));
+        let begin = Instant::now();
+        self.users(level)?;
+        let settled = begin + cycles.max(Duration::from_nanos(settle.0));
+        self.wait(settled)?;
+        self.wait_while_queued(settled + cycles)
     }
 
     fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
@@ -144,7 +240,7 @@ impl UnderLoad for Loaded<'_> {
         self.wait(begin + Duration::from_nanos(lasting.0))?;
         let after = self.cluster.cpu_ns();
         let utilization = utilization(&before, &after, begin.elapsed());
-        let mut reading = self.collect(asked, qos)?.reading;
+        let (_, mut reading) = self.collect(asked, qos)?;
         reading.utilization = utilization;
         let fallen = self.cluster.fallen();
         if let Some(first) = fallen.first() {
@@ -154,9 +250,9 @@ impl UnderLoad for Loaded<'_> {
     }
 
     fn drain(&mut self) -> Result<(), String> {
-        let interrupt = Arc::clone(&self.interrupt);
-        let Some(dial) = self.dial.as_mut() else { return Ok(()) };
-        dial.drain(DRAIN, &interrupt).map(drop).map_err(told)
+        let stay = STAY * self.running()?.level;
+        self.users(stay)?;
+        self.wait_while_queued(Instant::now() + Duration::from_secs_f64(DRAIN_S))
     }
 }
 

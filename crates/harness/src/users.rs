@@ -7,7 +7,6 @@ use baremark_load::scenario::{Cycle, Scenario, file};
 use baremark_model::problem::Problems;
 use baremark_model::qos::{Bound, Limit, Qos};
 use baremark_model::units::Nanos;
-use std::net::SocketAddr;
 use std::path::Path;
 
 const USERS: &str = include_str!("users.toml");
@@ -16,18 +15,16 @@ const USERS: &str = include_str!("users.toml");
 pub const BESIDE: [&str; 2] = ["current-item", "next-bid"];
 /// The operation whose answers show pushed bids.
 pub const PUSHED: &str = "next-bid";
-/// What users do most.
-const MOST_FREQUENT: &str = "active-auctions";
 /// The longest limit of an operation that a user waits for.
 const LONGEST_LIMIT: Nanos = Nanos(5_000_000_000);
 
-/// The scenario for an application that listens at `front`.
+/// The scenario for an application that listens at `front`, such as `http://127.0.0.1:8080`.
 ///
 /// # Errors
 /// Never for the shipped scenario; a password that is no text of TOML would be refused.
-pub fn scenario(front: SocketAddr, password: &str) -> Result<Scenario, Problems> {
+pub fn scenario(front: &str, password: &str) -> Result<Scenario, Problems> {
     let text = USERS.replace("PASSWORD", password);
-    file::parse("users.toml", text.as_bytes(), Some(&format!("http://{front}")), Path::new("."))
+    file::parse("users.toml", text.as_bytes(), Some(front), Path::new("."))
 }
 
 /// A load of at most `highest` of these users.
@@ -48,41 +45,21 @@ pub fn load(mut scenario: Scenario, demand: &Demand, highest: u64, seed: u64) ->
     load
 }
 
-/// What limits are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judged {
-    /// The windows of a search, which may be too short for all limits.
-    Searched,
-    /// A load that is kept: all limits.
-    Kept,
-}
-
-/// What must be kept. Per operation: each its own limit, and that on the propagation delay. Otherwise what users do most and
-/// failures alone: a short window of few users has too few samples of anything else.
+/// What must be kept, in the windows of a search as in a load that is kept: each operation its own limit, that on the
+/// propagation delay, and that on failures.
 #[must_use]
-pub fn qos(scenario: &Scenario, demand: &Demand, judged: Judged) -> Qos {
-    let all = judged == Judged::Kept;
-    let delay = Nanos(nanos(demand.delay_s));
-    let mut limits: Vec<Limit> = Vec::new();
-    if demand.per_operation || all {
-        limits = scenario.limits().into_iter().filter(|limit| matches!(limit.bound, Bound::Latency { .. })).collect();
-        for limit in &mut limits {
-            if let Bound::Latency { beyond, .. } = &mut limit.bound {
-                *beyond = demand.beyond;
-            }
-        }
-    } else {
-        for name in scenario.operation_names().iter().filter(|name| *name == MOST_FREQUENT) {
-            let bound = Bound::Latency { beyond: demand.beyond, within: Nanos(2_000_000_000) };
-            limits.push(Limit { operation: Some(name.clone()), bound });
+pub fn qos(scenario: &Scenario, demand: &Demand) -> Qos {
+    let mut limits: Vec<Limit> =
+        scenario.limits().into_iter().filter(|limit| matches!(limit.bound, Bound::Latency { .. })).collect();
+    for limit in &mut limits {
+        if let Bound::Latency { beyond, .. } = &mut limit.bound {
+            *beyond = demand.beyond;
         }
     }
-    if demand.per_operation || all {
-        limits.push(Limit {
-            operation: Some(PUSHED.to_owned()),
-            bound: Bound::Delay { beyond: demand.beyond, within: delay },
-        });
-    }
+    limits.push(Limit {
+        operation: Some(PUSHED.to_owned()),
+        bound: Bound::Delay { beyond: demand.beyond, within: Nanos(nanos(demand.delay_s)) },
+    });
     limits.push(Limit { operation: None, bound: Bound::Failures { most: demand.failures } });
     Qos { limits, mix: std::collections::BTreeMap::new() }
 }

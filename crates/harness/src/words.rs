@@ -20,7 +20,9 @@ pub fn describe(document: &Document) -> String {
     for remark in &document.remarks {
         let _ = writeln!(text, "  - {remark}");
     }
-    let _ = writeln!(text, "\nseed {}, {} CPUs, {:.0} s in all", document.seed, document.cpus, document.elapsed_s);
+    let budget = document.budget_s.map_or(String::new(), |budget| format!(" of {budget:.0} s allowed"));
+    let (seed, cpus, elapsed) = (document.seed, document.cpus, document.elapsed_s);
+    let _ = writeln!(text, "\nseed {seed}, {cpus} CPUs, {elapsed:.0} s in all{budget}");
     text
 }
 
@@ -29,18 +31,19 @@ pub fn describe(document: &Document) -> String {
 pub fn headline(document: &Document) -> String {
     let title = &document.title;
     if let Some(users) = &document.users {
+        let at =
+            if users.basis == "bracket" { String::new() } else { format!(" at {:.0} %", 100.0 * users.confidence) };
         let interval = match (users.low, users.high) {
-            (Some(low), Some(high)) => {
-                format!(" ({:.0} to {:.0} at {:.0} %)", low.max(0.0), high, 100.0 * users.confidence)
-            }
+            (Some(low), Some(high)) => format!(" ({low:.0} to {high:.0}{at})"),
             _ => " (no interval yet)".to_owned(),
         };
-        let basis = if users.basis == "fresh-trials" {
-            "over fresh trials"
-        } else {
-            "within one search: fresh trials are not in it"
+        let basis = match users.basis.as_str() {
+            "fresh-trials" => "over fresh trials",
+            "bracket" => "between what kept the limits and what broke them in one search",
+            _ => "within one search: fresh trials are not in it",
         };
-        return format!("{title}: at most {:.0} users keep the limits{interval}, {basis}", users.most);
+        let seen = if users.verified { "seen to keep every limit" } else { "NOT VERIFIED" };
+        return format!("{title}: at most {:.0} users keep the limits{interval}, {basis}; {seen}", users.most);
     }
     let searches: Vec<&maximum::Document> =
         document.applications.iter().filter_map(|row| row.search.as_ref()).collect();
@@ -56,6 +59,7 @@ pub fn headline(document: &Document) -> String {
                 format!("{title}: undecided: windows have too few samples for the limits; ask for longer ones")
             }
             Ended::Interrupted => format!("{title}: interrupted before the most users were known"),
+            Ended::TimeOver => format!("{title}: the time was over before the most users were known"),
             Ended::Found | Ended::Broken => format!("{title}: broken off before the most users were known"),
         };
     }
@@ -75,8 +79,9 @@ fn application(row: &ApplicationRow, named: bool) -> String {
     let name = if named { format!("{}: ", row.name) } else { String::new() };
     let _ = writeln!(
         text,
-        "{name}{}; database {}, bus {}, data for {} users; a user's cycle is {} s",
+        "{name}{}{}; database {}, bus {}, data for {} users; a user's cycle is {} s",
         tiers.join(", "),
+        if row.tls { "; users come by TLS 1.3" } else { "" },
         row.database,
         row.bus,
         row.max_users,
@@ -93,6 +98,14 @@ fn application(row: &ApplicationRow, named: bool) -> String {
     }
     if let Some(search) = &row.search {
         knee(&mut text, search);
+    }
+    for attempt in &row.attempts {
+        let said = if attempt.kept {
+            "every limit kept".to_owned()
+        } else {
+            format!("{} limits broken", attempt.broken.len())
+        };
+        let _ = writeln!(text, "verified at {:.0} users for {:.0} s: {said}", attempt.users, attempt.elapsed_s);
     }
     if let Some(load) = &row.load {
         loaded(&mut text, load);

@@ -15,7 +15,6 @@ pub mod loads;
 pub mod pointer_chase;
 pub mod random_access;
 pub mod stream;
-pub mod touch;
 
 mod cell;
 mod gemm;

@@ -6,7 +6,7 @@
 
 use baremark_kernels::random_access::Variant;
 use baremark_kernels::stream::{Kernel, Plan, Stores, Stream};
-use baremark_kernels::{dgemm, fma, isa, pointer_chase, random_access, touch};
+use baremark_kernels::{dgemm, fma, isa, pointer_chase, random_access};
 use baremark_model::machine::Isa;
 use baremark_model::seam::Body;
 use baremark_model::team::Team;
@@ -46,11 +46,10 @@ fn disassembly() -> Option<&'static str> {
 /// Makes the linker keep the kernels: they are reached through a body, as executors reach them.
 fn keep_kernels() {
     let team = Team::new(1);
-    let (mut table, mut pages, mut lines) = (vec![0; 1 << 10], vec![0; 1 << 10], vec![0; 1 << 10]);
-    let bodies: [Box<dyn Body + '_>; 4] = [
+    let (mut table, mut lines) = (vec![0; 1 << 10], vec![0; 1 << 10]);
+    let bodies: [Box<dyn Body + '_>; 3] = [
         Box::new(random_access::RandomAccess::new(vec![&mut table], Variant::Reference).expect("2^10 words")),
         Box::new(fma::Fma::new(1, Isa::Baseline).expect("baseline is everywhere")),
-        Box::new(touch::Touch::new(&mut pages)),
         Box::new(pointer_chase::PointerChase::new(vec![&mut lines], 1).expect("whole lines")),
     ];
     for body in bodies {
@@ -145,15 +144,6 @@ fn tiles_of_a_product_stay_in_registers() {
         assert_eq!(stores, sums, "{name} stores each sum once, at its end: {code:#?}");
         assert_eq!(count(&code, |line| line.contains("(%rsp)")), 0, "nothing is spilled: {code:#?}");
     }
-}
-
-#[test]
-fn touching_a_page_loads_and_stores_one_word() {
-    let Some(code) = instructions("touch_pages") else { return };
-    assert_stays_inside("touch_pages", &code);
-    let loads = count(&code, |line| line.starts_with("mov ") && line.contains("),%r"));
-    let stores = count(&code, |line| line.starts_with("mov ") && line.ends_with(')') && line.contains("%r"));
-    assert!(loads > 0 && loads == stores, "{loads} loads, {stores} stores: {code:#?}");
 }
 
 #[test]

@@ -9,7 +9,8 @@ use crate::tally::{self, Finished, Observation};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor};
 use baremark_model::document::{
-    Document, EstimateRow, FORMAT, FlagRow, LookRow, Outcome, RatioRow, RunHead, SensitivityRow, TrialArm, TrialRow,
+    Document, EstimateRow, FORMAT, FlagRow, LookRow, MemberEstimate, Outcome, RatioRow, RunHead, SensitivityRow,
+    TrialArm, TrialRow,
 };
 use baremark_model::imported::Imported;
 use baremark_model::machine::MachineFacts;
@@ -20,6 +21,7 @@ use baremark_stats::estimate::{mean_interval, median};
 use baremark_stats::halves::drift;
 use baremark_stats::{Estimator, Family, Independence, Interval, Judged, PairedRatio, Reason, Verdict, judge};
 use std::collections::BTreeMap;
+use std::thread;
 
 /// The false discovery rate of a study, and one minus the confidence of a single interval.
 pub const RATE: f64 = 0.05;
@@ -58,19 +60,33 @@ pub struct Run {
 /// The document of a run.
 #[must_use]
 pub fn document(run: &Run, workloads: &[&Descriptor]) -> Document {
+    // What was observed is as much work as all the rest, and has nothing to do with it.
+    thread::scope(|scope| {
+        let observed = scope.spawn(|| observed::observed(run));
+        let found = measured(run, workloads);
+        match observed.join() {
+            Ok(observed) => Document { observed, ..found },
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// The document but for what was observed around the work.
+fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
     let ratios = ratios(&run.plan, &run.trials);
     Document {
         format: FORMAT.to_owned(),
         run: head(run),
         trials: run.trials.iter().map(|trial| trial_row(&run.plan, trial)).collect(),
         estimates: estimates(run, workloads),
+        members: member_estimates(run, workloads),
         looks: run.looks.clone(),
         absent: run.plan.absent.clone(),
         flags: flags(run, workloads, &ratios),
         ratios,
         explanations: explain::explain(&run.plan, &run.trials, workloads),
         predictions: Vec::new(),
-        observed: observed::observed(run),
+        observed: None,
     }
 }
 
@@ -162,7 +178,7 @@ fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
         medians: metrics
             .iter()
             .filter_map(|metric| {
-                let value = median(&trial.phases(index, metric))?;
+                let value = trial.median(index, metric)?;
                 Some(Sample { metric: metric.clone(), value })
             })
             .collect(),
@@ -212,8 +228,7 @@ fn estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<EstimateRow> {
             metrics.iter().map(|metric| (metric.key, metric.unit, metric.better)).collect();
         keys.push((EMPTY_REGION, "ns", Better::Lower));
         for (key, unit, better) in keys {
-            let values: Vec<f64> =
-                places.iter().filter_map(|(trial, index)| median(&trial.phases(*index, key))).collect();
+            let values: Vec<f64> = places.iter().filter_map(|(trial, index)| trial.median(*index, key)).collect();
             let Some(estimate) = baremark_stats::estimate::mean(&values) else { continue };
             let interval = mean_interval(&values, 1.0 - RATE);
             rows.push(EstimateRow {
@@ -221,6 +236,38 @@ fn estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<EstimateRow> {
                 unit: unit.to_owned(),
                 better,
                 treatment: planned.treatment.clone(),
+                n: values.len(),
+                estimate,
+                lo: interval.map(|interval| interval.lo),
+                hi: interval.map(|interval| interval.hi),
+            });
+        }
+    }
+    rows
+}
+
+/// What each member of every ensemble had alone, in the order of arms, metrics and members.
+fn member_estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<MemberEstimate> {
+    let mut rows = Vec::new();
+    for (arm, planned) in run.plan.arms.iter().enumerate() {
+        let metrics = workload_of(&run.plan, workloads, arm).map_or(&[][..], |workload| workload.metrics);
+        let keys: Vec<String> = metrics.iter().map(|metric| metric.key.to_owned()).collect();
+        let trials: Vec<Vec<Vec<Sample>>> = places(&run.plan, &run.trials, arm)
+            .into_iter()
+            .map(|(trial, index)| members(trial, index, &keys))
+            .collect();
+        let count = trials.iter().map(Vec::len).max().unwrap_or(0);
+        for (metric, member) in metrics.iter().flat_map(|metric| (0..count).map(move |member| (metric, member))) {
+            let own = trials.iter().filter_map(|members| members.get(member)?.iter().find(|s| s.metric == metric.key));
+            let values: Vec<f64> = own.map(|sample| sample.value).collect();
+            let Some(estimate) = baremark_stats::estimate::mean(&values) else { continue };
+            let interval = mean_interval(&values, 1.0 - RATE);
+            rows.push(MemberEstimate {
+                metric: metric.key.to_owned(),
+                unit: metric.unit.to_owned(),
+                together: metric.together.words().to_owned(),
+                treatment: planned.treatment.clone(),
+                member,
                 n: values.len(),
                 estimate,
                 lo: interval.map(|interval| interval.lo),

@@ -4,7 +4,8 @@
 //! one that was finished. A cell whose trials fail again and again is given up, with its reason; the others go on.
 
 use crate::beside::{Beside, placed};
-use crate::link::LinkError;
+use crate::fitting::{Peers, fitted};
+use crate::link::{AgentLink, LinkError};
 use crate::members;
 use crate::schedule;
 use crate::sites::{Sites, Wanted};
@@ -78,6 +79,7 @@ pub struct Conductor<'c> {
 struct State<'i> {
     beside: Beside<'i>,
     sites: Sites<'i>,
+    peers: Peers<'i>,
     trials: Vec<Finished>,
     looks: Vec<Look>,
     spent: Duration,
@@ -97,6 +99,7 @@ impl<'c> Conductor<'c> {
         let mut state = State {
             beside: Beside::default(),
             sites: Sites::default(),
+            peers: Peers::default(),
             spent: trials.iter().map(|trial| Duration::from_nanos(trial.elapsed_ns)).sum(),
             trials: std::mem::take(trials),
             looks: looks.iter().map(from_row).collect(),
@@ -169,58 +172,69 @@ impl<'c> Conductor<'c> {
         let treatments = arms.iter().map(|&arm| self.plan.arms[arm].treatment.clone()).collect();
         (self.watch)(&Event::TrialStarted { block, cell, treatments });
         let began = Instant::now();
-        let limit = Duration::from_nanos(spec.watchdog_ns.saturating_mul(4 + spec.schedule.len() as u64));
-        let outcome = self.run_spec(&spec, (block, cell), limit, state);
+        let wanted = wanted(&spec, self.plan.environment_of(self.plan.cells[cell]), block);
+        let agents = self.agents(wanted, state);
+        let outcome = agents.and_then(|agents| self.run(agents, wanted, &spec, state));
         let elapsed_ns = nanos(began.elapsed());
-        let (status, result) = match outcome {
-            Err(LinkError::Interrupted) => return None,
-            Err(why) => (TrialStatus::Failed { reason: why.to_string() }, None),
-            Ok(mut result) => {
-                flag_lost_time(&mut result, self.plan);
-                let reasons = result.void.clone();
-                let status = if reasons.is_empty() { TrialStatus::Ok } else { TrialStatus::Void { reasons } };
-                (status, Some(result))
-            }
-        };
+        let (status, result) = self.judge(outcome)?;
         Some(Finished { block, cell, place: state.next_place(), spec, status, result, elapsed_ns })
     }
 
-    /// Runs a trial at its site or sites, and observes this machine too where they are others.
-    fn run_spec(
+    /// An agent at each site that is wanted: those that were kept, or new ones.
+    fn agents(&self, wanted: Wanted<'c>, state: &mut State<'c>) -> Result<Vec<AgentLink<'c>>, LinkError> {
+        let name = wanted.environment;
+        let environment = self.environments.get(name);
+        let environment = environment.ok_or_else(|| LinkError::OutOfTurn(format!("no environment {name}")))?;
+        state.sites.take(self.plan, wanted, &**environment, self.interrupt)
+    }
+
+    /// Has the agents run the trial; while it runs elsewhere, this machine is observed beside it. Agents that gave a result are
+    /// kept, where the study keeps them.
+    fn run(
         &mut self,
+        mut agents: Vec<AgentLink<'c>>,
+        wanted: Wanted<'c>,
         spec: &TrialSpec,
-        (block, cell): (u64, usize),
-        limit: Duration,
         state: &mut State<'c>,
     ) -> Result<TrialResult, LinkError> {
-        let name = self.plan.environment_of(self.plan.cells[cell]);
-        let environment =
-            self.environments.get(name).ok_or_else(|| LinkError::OutOfTurn(format!("no environment {name}")))?;
-        let wanted = wanted(spec, name, block);
-        let mut agents = state.sites.take(self.plan, wanted, &**environment, self.interrupt)?;
+        let name = wanted.environment;
+        let fit = |agent: &mut AgentLink<'c>| fitted(spec, agent, &mut state.peers, self.environments, self.interrupt);
+        let specs = agents.iter_mut().map(fit).collect::<Result<Vec<_>, _>>()?;
         let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
         if let Some(observe) = elsewhere {
             let native = self.environments.get(NATIVE).map(|native| &**native);
             state.beside.begin(native, self.interrupt, observe);
         }
+        let limit = Duration::from_nanos(spec.watchdog_ns.saturating_mul(4 + spec.schedule.len() as u64));
         let watch = &mut *self.watch;
         let mut progress = |position, of| watch(&Event::Phase { position, of });
         let run = match agents.as_mut_slice() {
-            [agent] => agent.run(spec, limit, &mut progress).map(|mut result| {
+            [agent] => agent.run(&specs[0], limit, &mut progress).map(|mut result| {
                 let site = if name == NATIVE { THIS_MACHINE } else { name };
                 result.observations = result.observations.into_iter().map(|seen| placed(seen, site)).collect();
                 result
             }),
-            several => members::run(several, (spec, name), limit, self.plan.design.precision.0, &mut progress),
+            several => members::run(several, (&specs, name), limit, self.plan.design.precision.0, &mut progress),
         };
         let beside = elsewhere.map(|_| state.beside.end());
-        if run.is_ok() {
-            state.sites.keep(self.plan, wanted, agents);
+        let mut result = run?;
+        state.sites.keep(self.plan, wanted, agents);
+        result.observations.extend(beside);
+        Ok(result)
+    }
+
+    /// Whether a trial counts, and what is kept of it; `None` when the user interrupted it.
+    fn judge(&self, outcome: Result<TrialResult, LinkError>) -> Option<(TrialStatus, Option<TrialResult>)> {
+        match outcome {
+            Err(LinkError::Interrupted) => None,
+            Err(why) => Some((TrialStatus::Failed { reason: why.to_string() }, None)),
+            Ok(mut result) => {
+                flag_lost_time(&mut result, self.plan);
+                let reasons = result.void.clone();
+                let status = if reasons.is_empty() { TrialStatus::Ok } else { TrialStatus::Void { reasons } };
+                Some((status, Some(result)))
+            }
         }
-        run.map(|mut result| {
-            result.observations.extend(beside);
-            result
-        })
     }
 
     fn take(&mut self, state: &mut State, finished: Finished) -> Result<(), JournalError> {

@@ -6,11 +6,14 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod attend;
 mod beside;
 pub mod comparison;
 pub mod conduct;
+mod errands;
 mod explain;
 pub mod fitness;
+mod fitting;
 pub mod link;
 mod members;
 mod observed;

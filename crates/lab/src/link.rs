@@ -1,5 +1,6 @@
 //! The lab's end of the wire to one agent.
 
+use crate::errands::Errands;
 use baremark_model::observation::Observation;
 use baremark_model::observer::ObserveSpec;
 use baremark_model::site::{Environment, Site, SiteError};
@@ -83,11 +84,12 @@ impl LinkError {
 
 /// An agent at its site, greeted and ready.
 pub struct AgentLink<'i> {
-    site: Box<dyn Site>,
+    pub(crate) site: Box<dyn Site>,
     to_agent: Box<dyn Write + Send>,
     frames: Receiver<Result<FromAgent, WireError>>,
     interrupt: &'i AtomicBool,
     capabilities: Vec<String>,
+    pub(crate) errands: Errands,
 }
 
 impl<'i> AgentLink<'i> {
@@ -110,7 +112,14 @@ impl<'i> AgentLink<'i> {
                 }
             }
         });
-        let mut agent = AgentLink { site, to_agent: link.to_agent, frames, interrupt, capabilities: Vec::new() };
+        let mut agent = AgentLink {
+            site,
+            to_agent: link.to_agent,
+            frames,
+            interrupt,
+            capabilities: Vec::new(),
+            errands: Errands::default(),
+        };
         agent.greet()?;
         Ok(agent)
     }
@@ -243,11 +252,11 @@ impl<'i> AgentLink<'i> {
         }
     }
 
-    fn send(&mut self, message: &ToAgent) -> Result<(), LinkError> {
+    pub(crate) fn send(&mut self, message: &ToAgent) -> Result<(), LinkError> {
         write_frame(&mut self.to_agent, message).map_err(|why| self.lost(why))
     }
 
-    fn receive(&mut self, what: &'static str, limit: Duration) -> Result<FromAgent, LinkError> {
+    pub(crate) fn receive(&mut self, what: &'static str, limit: Duration) -> Result<FromAgent, LinkError> {
         self.receive_until(what, limit, limit)
     }
 

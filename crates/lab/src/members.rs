@@ -35,17 +35,18 @@ pub(crate) struct Clock {
     error_ns: u64,
 }
 
-/// Runs `spec` at all of `agents`, within `limit`; `progress` is told of every phase that all have finished.
+/// Runs at each of `agents` its own of `specs`, which are one trial, within `limit`; `progress` is told of every phase that all have finished.
 pub(crate) fn run(
     agents: &mut [AgentLink<'_>],
-    (spec, place): (&TrialSpec, &str),
+    (specs, place): (&[TrialSpec], &str),
     limit: Duration,
     precision: f64,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<TrialResult, LinkError> {
     let of = agents.len();
-    for (index, agent) in agents.iter_mut().enumerate() {
-        agent.run_member(&member(spec, index)).map_err(|why| why.of_site(index, of))?;
+    let spec = specs.first().ok_or_else(|| LinkError::OutOfTurn("a trial at no site".to_owned()))?;
+    for (index, (agent, own)) in agents.iter_mut().zip(specs).enumerate() {
+        agent.run_member(&member(own, index)).map_err(|why| why.of_site(index, of))?;
     }
     let mut gate = Gate::of(of);
     let deadline = Instant::now() + limit;

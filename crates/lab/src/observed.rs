@@ -17,7 +17,8 @@ use baremark_model::seam::TickRate;
 use baremark_model::view::{self, Seen};
 use baremark_model::wire::TrialResult;
 use baremark_stats::estimate::{mean, mean_interval};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Points of one series that a document holds; of more, neighbours become one.
 const MOST_POINTS: usize = 1000;
@@ -64,17 +65,26 @@ pub(crate) fn observed(run: &Run) -> Option<Observed> {
 /// The values of many trials, by place, key, instance and unit, in the order in which they came up.
 #[derive(Default)]
 struct Table {
-    order: Vec<(String, String, String, String)>,
-    values: BTreeMap<(String, String, String, String), Vec<f64>>,
+    order: Vec<Key>,
+    values: HashMap<Key, Vec<f64>>,
 }
+
+/// Place, quantity, instance and unit.
+type Key = (String, String, String, String);
 
 impl Table {
     fn add(&mut self, place: &str, seen: Seen, unit: &str) {
-        let key = (place.to_owned(), seen.key, seen.instance, unit.to_owned());
-        if !self.values.contains_key(&key) {
-            self.order.push(key.clone());
+        self.extend((place.to_owned(), seen.key, seen.instance, unit.to_owned()), [seen.value]);
+    }
+
+    fn extend(&mut self, key: Key, more: impl IntoIterator<Item = f64>) {
+        match self.values.entry(key) {
+            Entry::Occupied(mut values) => values.get_mut().extend(more),
+            Entry::Vacant(free) => {
+                self.order.push(free.key().clone());
+                free.insert(more.into_iter().collect());
+            }
         }
-        self.values.entry(key).or_default().push(seen.value);
     }
 
     /// The views of a window, and the rates that no view shows.
@@ -116,14 +126,11 @@ impl Table {
         }
     }
 
-    fn take(&mut self, other: Table, keep: impl Fn(&(String, String, String, String)) -> bool) {
+    fn take(&mut self, other: Table, keep: impl Fn(&Key) -> bool) {
         let Table { order, mut values } = other;
         for key in order.into_iter().filter(|key| keep(key)) {
             let more = values.remove(&key).unwrap_or_default();
-            if !self.values.contains_key(&key) {
-                self.order.push(key.clone());
-            }
-            self.values.entry(key).or_default().extend(more);
+            self.extend(key, more);
         }
     }
 

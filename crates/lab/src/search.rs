@@ -13,6 +13,7 @@ use baremark_model::qos::{Qos, Reading};
 use baremark_model::units::Nanos;
 use baremark_stats::search::{End, Next, Response, Staircase, Visit};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Something whose load can be set and whose behaviour under it can be read.
 pub trait UnderLoad {
@@ -35,7 +36,7 @@ pub trait UnderLoad {
     /// As [`UnderLoad::start`].
     fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String>;
 
-    /// Takes all load away and waits until nothing is on its way any more.
+    /// Takes so much load away that nothing of an overload is left: all of it, where coming back costs nothing.
     ///
     /// # Errors
     /// As [`UnderLoad::start`].
@@ -77,6 +78,8 @@ pub struct Search<'s> {
     pub plan: Plan,
     /// Set when the user wants it to stop.
     pub interrupt: &'s AtomicBool,
+    /// No window begins that would end after this; what is known by then is the result.
+    pub deadline: Option<Instant>,
     /// Who watches.
     pub watch: &'s mut dyn FnMut(&Step),
 }
@@ -104,13 +107,13 @@ pub(crate) struct Walked {
 /// Why a trial broke off.
 enum Cut {
     Interrupted,
+    TimeOver,
     Broken(String),
 }
 
 /// A ramp's window is this share of a full one: it only finds where to look.
 const RAMP_WINDOW: f64 = 0.3;
-/// After a trial, so many visits at this share of its maximum.
-const CONFIRMING: usize = 3;
+/// After a trial, some visits at this share of its maximum.
 const CONFIRMED_AT: f64 = 0.9;
 
 impl Search<'_> {
@@ -129,6 +132,7 @@ impl Search<'_> {
             let ended = match self.trial(subject, trial, around, &mut windows) {
                 Ok(ended) => ended,
                 Err(Cut::Interrupted) => Ended::Interrupted,
+                Err(Cut::TimeOver) => Ended::TimeOver,
                 Err(Cut::Broken(why)) if trials.is_empty() && windows.is_empty() => {
                     return Err(SearchError::Start(why));
                 }
@@ -184,14 +188,17 @@ impl Search<'_> {
     ) -> Result<Ended, Cut> {
         subject.start(trial).map_err(Cut::Broken)?;
         let plan = self.plan;
-        let (low, high) = match around {
+        let (mut range, mut start) = match around {
             // A fresh start looks in a range about the last answer that does not presuppose it.
-            Some(level) => ((0.5 * level).max(plan.lowest), (1.5 * level).min(plan.highest)),
+            Some(level) => {
+                let low = (0.5 * level).max(plan.lowest);
+                ((low, (1.5 * level).min(plan.highest)), low)
+            }
             None => self.ramp(subject, windows)?,
         };
-        let mut range = (low, high);
         loop {
-            match self.stairs(subject, trial, range, windows)? {
+            let ended = self.stairs(subject, trial, (range, start), windows)?;
+            match ended {
                 End::Turned => {
                     self.confirm(subject, trial, windows)?;
                     return Ok(Ended::Found);
@@ -203,15 +210,19 @@ impl Search<'_> {
                 End::PassesAll => return Ok(Ended::PassesAll),
                 End::FailsAll => return Ok(Ended::FailsAll),
             }
+            start = range.0;
         }
     }
 
     /// Measures somewhat below the maximum just found, where the limits should be kept: a staircase spends few windows there.
     fn confirm(&mut self, subject: &mut dyn UnderLoad, trial: usize, windows: &mut Vec<Window>) -> Result<(), Cut> {
+        if self.plan.confirming == 0 {
+            return Ok(());
+        }
         let walked = Walked { ended: Ended::Found, windows: windows.clone() };
         let Some(&level) = outcome::levels(&[walked], self.qos, &self.plan).first() else { return Ok(()) };
         subject.drain().map_err(Cut::Broken)?;
-        for _ in 0..CONFIRMING {
+        for _ in 0..self.plan.confirming {
             self.visit(subject, trial, (CONFIRMED_AT * level).max(self.plan.lowest), self.full(), windows)?;
         }
         Ok(())
@@ -222,11 +233,11 @@ impl Search<'_> {
         &mut self,
         subject: &mut dyn UnderLoad,
         trial: usize,
-        (lowest, highest): (f64, f64),
+        ((lowest, highest), start): ((f64, f64), f64),
         windows: &mut Vec<Window>,
     ) -> Result<End, Cut> {
         let finest = self.plan.finest * 0.5 * (lowest + highest);
-        let stairs = Staircase { lowest, highest, finest, windows: self.plan.visits };
+        let stairs = Staircase { lowest, start, highest, finest, windows: self.plan.visits };
         let (mut visits, mut first): (Vec<Visit>, Vec<usize>) = (Vec::new(), Vec::new());
         let end = loop {
             let (level, drain) = match stairs.next(&visits) {
@@ -250,19 +261,19 @@ impl Search<'_> {
         (self.plan.window_s, self.plan.windows_per_visit)
     }
 
-    /// Doubles the level until something breaks; returns where the staircase shall stand.
-    fn ramp(&mut self, subject: &mut dyn UnderLoad, windows: &mut Vec<Window>) -> Result<(f64, f64), Cut> {
+    /// Doubles the level until something breaks; returns where the staircase shall stand, and begin.
+    fn ramp(&mut self, subject: &mut dyn UnderLoad, windows: &mut Vec<Window>) -> Result<((f64, f64), f64), Cut> {
         let plan = self.plan;
-        let (mut kept, mut level) = (plan.lowest, plan.lowest);
+        let (mut kept, mut level) = (plan.lowest, plan.first.clamp(plan.lowest, plan.highest));
         loop {
             let said = self.visit(subject, 0, level, (RAMP_WINDOW * plan.window_s, 1), windows)?;
             if said == Said::Fail {
                 subject.drain().map_err(Cut::Broken)?;
                 // One failure may be chance: the staircase may go beyond it.
-                return Ok((kept, (1.5 * level).min(plan.highest)));
+                return Ok(((kept, (1.5 * level).min(plan.highest)), (kept * level).sqrt()));
             }
             if level >= plan.highest {
-                return Ok((kept, plan.highest));
+                return Ok(((kept, plan.highest), kept));
             }
             if said == Said::Pass {
                 kept = level;
@@ -282,17 +293,19 @@ impl Search<'_> {
     ) -> Result<Said, Cut> {
         let begin = windows.len();
         let from_above = windows.last().is_some_and(|before| before.level > level);
+        self.has_time(self.plan.settle_s + window_s)?;
         subject.set(level, nanos(self.plan.settle_s)).map_err(Cut::Broken)?;
         for _ in 0..most {
             if self.interrupt.load(Ordering::Relaxed) {
                 return Err(Cut::Interrupted);
             }
+            self.has_time(window_s)?;
             let reading = subject.read(self.qos, nanos(window_s)).map_err(Cut::Broken)?;
             if self.interrupt.load(Ordering::Relaxed) {
                 return Err(Cut::Interrupted);
             }
             windows.push(Window { level, from_above, fitted: false, said: Said::Insufficient, reading });
-            let said = judge::visit(&windows[begin..], self.qos);
+            let said = judge::visit(&windows[begin..], self.qos, self.plan.samples);
             windows[begin..].iter_mut().for_each(|window| window.said = said);
             let reading = Box::new(windows[windows.len() - 1].reading.clone());
             (self.watch)(&Step::Window { trial, level, said, reading });
@@ -301,6 +314,11 @@ impl Search<'_> {
             }
         }
         Ok(Said::Insufficient)
+    }
+
+    fn has_time(&self, seconds: f64) -> Result<(), Cut> {
+        let end = Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, 1e9));
+        if self.deadline.is_some_and(|deadline| end > deadline) { Err(Cut::TimeOver) } else { Ok(()) }
     }
 }
 

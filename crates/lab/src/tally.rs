@@ -54,9 +54,12 @@ impl Finished {
             .collect()
     }
 
-    /// The median of `metric` over the phases of `arm`; `None` unless the trial counts.
+    /// The trial's value of `metric` for `arm`: the median over the halves of its phases, or over the phases where they were
+    /// not run as halves. With two phases an arm a median over phases would be their mean, which one stall of a few
+    /// milliseconds, somebody else's, moves at will; one half of four it does not. `None` unless the trial counts.
     pub fn median(&self, arm: usize, metric: &str) -> Option<f64> {
-        median(&self.phases(arm, metric))
+        let halves: Vec<f64> = self.halves(arm, metric).into_iter().flat_map(<[f64; 2]>::from).collect();
+        if halves.is_empty() { median(&self.phases(arm, metric)) } else { median(&halves) }
     }
 
     /// Whether this trial was measured before `other`, as the plan orders the trials of a block.
@@ -76,7 +79,7 @@ pub(crate) struct Observation<'t> {
     pub below: &'t Finished,
     /// The trial of the numerator; the same one when they were interleaved.
     pub above: &'t Finished,
-    /// ln(numerator / denominator) of the medians over the phases.
+    /// ln(numerator / denominator) of the trials' values.
     pub log_ratio: f64,
 }
 

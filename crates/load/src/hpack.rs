@@ -1,7 +1,9 @@
 //! Header compression for HTTP/2 (HPACK, RFC 7541): all of decoding, and the part of encoding that keeps no state.
 //!
 //! Requests are written with the static table and literals only, so that a request that is the same for all is encoded once
-//! and sent on any connection. Answers may use everything; their size is bounded before and after decompression.
+//! and sent on any connection; the first of those is taught to the other side's table and only named afterwards. Answers may
+//! use everything; their size is bounded before and after decompression. A server repeats the head of its answers until a
+//! second has passed: the same bytes are then known to say the same, and what they do to the table is made up for later.
 
 use crate::failure::Failure;
 use std::collections::VecDeque;
@@ -11,6 +13,8 @@ use std::sync::LazyLock;
 const MOST_DECODED: usize = 64 << 10;
 /// The dynamic table that answers may use, as no setting of ours says otherwise (RFC 9113, 6.5.2).
 const TABLE_SIZE: usize = 4096;
+/// That of the other side, likewise.
+pub(crate) const USUAL_TABLE: u32 = 4096;
 /// What an entry takes beside its text (RFC 7541, 4.1).
 const ENTRY: usize = 32;
 
@@ -25,18 +29,82 @@ pub(crate) struct Decoder {
     most: usize,
     name: Vec<u8>,
     value: Vec<u8>,
+    /// The block before, where the same bytes say the same again; else empty.
+    before: Vec<u8>,
+    /// Whether it adds to the table.
+    adds: bool,
+    /// How often it came again and its additions have not been made.
+    owed: usize,
 }
+
+/// How a block deals with the table.
+#[derive(Default)]
+struct Dealings {
+    adds: bool,
+    uses: bool,
+    resizes: bool,
+}
+
+/// The longest block that is remembered.
+const LONGEST_REMEMBERED: usize = 1024;
+/// After so many repetitions a table holds nothing else: each adds at least one entry.
+const MOST_OWED: usize = TABLE_SIZE / ENTRY + 1;
 
 impl Default for Decoder {
     fn default() -> Decoder {
-        Decoder { table: VecDeque::new(), size: 0, most: TABLE_SIZE, name: Vec::new(), value: Vec::new() }
+        Decoder {
+            table: VecDeque::new(),
+            size: 0,
+            most: TABLE_SIZE,
+            name: Vec::new(),
+            value: Vec::new(),
+            before: Vec::new(),
+            adds: false,
+            owed: 0,
+        }
     }
 }
 
 impl Decoder {
     /// Decodes a header block; each field goes to `each`.
-    pub(crate) fn decode(&mut self, block: &[u8], mut each: impl FnMut(&[u8], &[u8])) -> Result<(), Failure> {
+    pub(crate) fn decode(&mut self, block: &[u8], each: impl FnMut(&[u8], &[u8])) -> Result<(), Failure> {
+        self.make_up()?;
+        self.before.clear();
+        let dealings = self.fields(block, each)?;
+        // What neither looks into the table, or leaves it as it found it, says the same when it comes next.
+        let repeatable = !(dealings.resizes || (dealings.adds && dealings.uses));
+        if repeatable && block.len() <= LONGEST_REMEMBERED {
+            self.before.extend_from_slice(block);
+            self.adds = dealings.adds;
+        }
+        Ok(())
+    }
+
+    /// Whether this block says what the one before it said; it is then done with.
+    #[inline]
+    pub(crate) fn repeats(&mut self, block: &[u8]) -> bool {
+        let repeats = !self.before.is_empty() && self.before == block;
+        if repeats && self.adds {
+            self.owed = (self.owed + 1).min(MOST_OWED);
+        }
+        repeats
+    }
+
+    /// Brings the table to where the repetitions would have brought it.
+    fn make_up(&mut self) -> Result<(), Failure> {
+        if self.owed > 0 {
+            let before = std::mem::take(&mut self.before);
+            for _ in 0..std::mem::take(&mut self.owed) {
+                self.fields(&before, |_, _| {})?;
+            }
+            self.before = before;
+        }
+        Ok(())
+    }
+
+    fn fields(&mut self, block: &[u8], mut each: impl FnMut(&[u8], &[u8])) -> Result<Dealings, Failure> {
         let (mut rest, mut decoded) = (block, 0);
+        let mut dealings = Dealings::default();
         while let Some(&first) = rest.first() {
             if first & 0xe0 == 0x20 {
                 let (size, after) = integer(rest, 5)?;
@@ -45,6 +113,7 @@ impl Decoder {
                 }
                 self.most = size;
                 self.shrink(size);
+                dealings.resizes = true;
                 rest = after;
                 continue;
             }
@@ -55,6 +124,7 @@ impl Decoder {
             };
             let (index, after) = integer(rest, prefix)?;
             rest = after;
+            dealings.uses |= index > STATIC.len();
             let (mut name, mut value) = (std::mem::take(&mut self.name), std::mem::take(&mut self.value));
             name.clear();
             value.clear();
@@ -79,10 +149,11 @@ impl Decoder {
             each(&name, &value);
             if first & 0xc0 == 0x40 {
                 self.insert(&name, &value);
+                dealings.adds = true;
             }
             (self.name, self.value) = (name, value);
         }
-        Ok(())
+        Ok(dealings)
     }
 
     fn entry(&self, index: usize) -> Option<(&[u8], &[u8])> {
@@ -231,18 +302,70 @@ impl Code {
 
 /// Writes a field without leaving a trace in the other side's table (RFC 7541, 6.2.2), or as a whole from the static table.
 pub(crate) fn encode(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    let same = |(known, _): &&(&str, &str)| known.as_bytes().eq_ignore_ascii_case(name);
-    if let Some(at) = STATIC.iter().position(|(known, text)| known.as_bytes() == name && text.as_bytes() == value) {
-        return put_integer(at + 1, 7, 0x80, out);
+    match in_static(name, value) {
+        Some(at) => put_integer(at, 7, 0x80, out),
+        None => put_literal(name, value, (4, 0), out),
     }
-    match STATIC.iter().position(|entry| same(&entry)) {
-        Some(at) => put_integer(at + 1, 4, 0, out),
+}
+
+/// The index of a whole field in the static table.
+fn in_static(name: &[u8], value: &[u8]) -> Option<usize> {
+    let found = STATIC.iter().position(|(known, text)| known.as_bytes() == name && text.as_bytes() == value);
+    found.map(|at| at + 1)
+}
+
+/// A field with its value, its name from the static table where that has it; prefix and flags say what becomes of it.
+fn put_literal(name: &[u8], value: &[u8], (prefix, flags): (u8, u8), out: &mut Vec<u8>) {
+    match STATIC.iter().position(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name)) {
+        Some(at) => put_integer(at + 1, prefix, flags, out),
         None => {
-            out.push(0);
+            out.push(flags);
             put_text(&name.to_ascii_lowercase(), out);
         }
     }
     put_text(value, out);
+}
+
+/// A header block that is sent again and again.
+#[derive(Debug)]
+pub(crate) struct Fixed {
+    /// As it stands, on any connection at any time.
+    pub(crate) plain: Vec<u8>,
+    /// As it teaches its fields to a table that holds nothing, and as it names them afterwards, when nobody else has added any.
+    pub(crate) taught: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Fixed {
+    /// Of a block that leaves no trace.
+    pub(crate) fn new(plain: Vec<u8>) -> Fixed {
+        let mut fields = Vec::new();
+        let sound = Decoder::default().decode(&plain, |name, value| fields.push((name.to_vec(), value.to_vec())));
+        let taught = sound.ok().and_then(|()| teach(&fields));
+        Fixed { plain, taught }
+    }
+}
+
+/// A block that adds to the other side's table what is not in the static one, and one that names it there; `None` for more
+/// than the table holds.
+fn teach(fields: &[(Vec<u8>, Vec<u8>)]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let added = || fields.iter().filter(|(name, value)| in_static(name, value).is_none());
+    if added().map(|(name, value)| name.len() + value.len() + ENTRY).sum::<usize>() > TABLE_SIZE {
+        return None;
+    }
+    let (mut first, mut again) = (Vec::new(), Vec::new());
+    // The entry added last is the first after the static table.
+    let mut index = STATIC.len() + added().count();
+    for (name, value) in fields {
+        if let Some(at) = in_static(name, value) {
+            put_integer(at, 7, 0x80, &mut first);
+            put_integer(at, 7, 0x80, &mut again);
+        } else {
+            put_literal(name, value, (6, 0x40), &mut first);
+            put_integer(index, 7, 0x80, &mut again);
+            index -= 1;
+        }
+    }
+    Some((first, again))
 }
 
 fn put_text(text: &[u8], out: &mut Vec<u8>) {
@@ -372,6 +495,56 @@ mod tests {
             }).expect("as encoded");
             prop_assert_eq!(found, fields);
             prop_assert_eq!(decoder.size, 0, "no trace is left");
+        }
+
+        /// A block that is taught says the same as it stands, as it teaches and as it names, however often.
+        #[test]
+        fn what_is_taught_is_named(
+            fields in proptest::collection::vec(("[a-z-]{1,20}", proptest::collection::vec(any::<u8>(), 0..60)), 0..20),
+        ) {
+            let mut block = Vec::new();
+            fields.iter().for_each(|(name, value)| encode(name.as_bytes(), value, &mut block));
+            let fixed = Fixed::new(block);
+            let (first, again) = fixed.taught.expect("it fits");
+            let mut decoder = Decoder::default();
+            for block in [&first, &again, &fixed.plain, &again] {
+                let mut found = Vec::new();
+                decoder.decode(block, |name, value| {
+                    found.push((String::from_utf8_lossy(name).into_owned(), value.to_vec()));
+                }).expect("as encoded");
+                prop_assert_eq!(&found, &fields);
+            }
+            prop_assert!(again.len() <= 2 * fields.len());
+        }
+
+        /// Blocks that come again are passed over, and the table is the same as if all had been decoded.
+        #[test]
+        fn repetitions_change_the_table_as_decoding_does(
+            blocks in proptest::collection::vec(proptest::collection::vec(
+                prop_oneof![Just(0x88_u8), Just(0xbe), Just(0xbf), Just(0x61), Just(0x62), Just(0x3f)], 0..4), 1..4),
+            order in proptest::collection::vec((0..4_usize, 1..200_usize), 1..20),
+        ) {
+            // Indices stand for themselves; the others begin a literal that is added, or a change of the table's size.
+            let blocks: Vec<Vec<u8>> = blocks.iter().map(|kinds| kinds.iter().flat_map(|kind| match kind {
+                0x61 => vec![0x61, 3, b'a', b'b', b'c'],
+                0x62 => [&[0x62, 0x7f, 0x41][..], &[b'x'; 192]].concat(),
+                0x3f => vec![0x3f, 0x61],
+                index => vec![*index],
+            }).collect()).collect();
+            let (mut quick, mut slow) = (Decoder::default(), Decoder::default());
+            for (at, times) in order {
+                let block = &blocks[at % blocks.len()];
+                for _ in 0..times {
+                    let outcome = if quick.repeats(block) { Ok(()) } else { quick.decode(block, |_, _| {}) };
+                    let expected = slow.decode(block, |_, _| {});
+                    prop_assert_eq!(outcome, expected);
+                    if expected.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+            quick.make_up().expect("decoded before");
+            prop_assert_eq!((&quick.table, quick.size), (&slow.table, slow.size));
         }
 
         #[test]

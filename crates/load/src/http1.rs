@@ -1,7 +1,8 @@
 //! Reads HTTP/1.1 answers (RFC 9112) from whatever pieces the network delivers.
 //!
 //! An answer that arrives whole is parsed where it lies, nothing is copied. Only an incomplete head is carried over. It
-//! judges no semantics beyond where the answer ends; what is no HTTP is refused, and no head or chunk line goes on for ever.
+//! judges no semantics beyond where the answer ends; what is no HTTP is refused, and no head or chunk line goes on for ever. A
+//! server repeats its heads until a second has passed: bytes that were parsed just before are compared instead.
 
 use crate::failure::Failure;
 use crate::heard::Heard;
@@ -56,6 +57,44 @@ pub(crate) enum Fed {
     Done(usize, After),
 }
 
+/// What a head says.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    status: u16,
+    /// What its headers say of the connection.
+    after: After,
+    /// What follows it, unless the request or the status say that nothing does.
+    phase: Phase,
+}
+
+/// The last head that was parsed, on whatever connection.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    bytes: Vec<u8>,
+    head: Option<Head>,
+}
+
+/// The longest head that is remembered.
+const LONGEST_KNOWN: usize = 2048;
+
+impl Known {
+    /// What the head at the beginning of `input` says and how long it is, when it is the known one: that ends with its blank
+    /// line, so that a longer one cannot begin with it.
+    #[inline]
+    fn find(&self, input: &[u8]) -> Option<(usize, Head)> {
+        let head = self.head?;
+        input.starts_with(&self.bytes).then_some((self.bytes.len(), head))
+    }
+
+    fn learn(&mut self, bytes: &[u8], head: Head) {
+        if bytes.len() <= LONGEST_KNOWN {
+            self.bytes.clear();
+            self.bytes.extend_from_slice(bytes);
+            self.head = Some(head);
+        }
+    }
+}
+
 /// The reader of one connection's answers.
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -83,14 +122,14 @@ impl Reader {
         self.phase == Phase::Head && self.carry.is_empty()
     }
 
-    /// Takes a piece.
-    pub(crate) fn feed(&mut self, input: &[u8], heard: &mut Heard) -> Result<Fed, Failure> {
+    /// Takes a piece; `known` is what any reader has learnt.
+    pub(crate) fn feed(&mut self, input: &[u8], heard: &mut Heard, known: &mut Known) -> Result<Fed, Failure> {
         let mut at = 0;
         loop {
             let rest = &input[at..];
             match self.phase {
                 Phase::Head => {
-                    let Some((taken, next)) = self.head(rest, heard)? else { return Ok(Fed::More) };
+                    let Some((taken, next)) = self.head(rest, heard, known)? else { return Ok(Fed::More) };
                     at += taken;
                     match next {
                         // An interim answer: the real one follows.
@@ -139,12 +178,17 @@ impl Reader {
     /// Parses a head; `None` when it is not complete. Returns the bytes taken of `input` and the phase that follows, `None`
     /// after an interim answer.
     #[inline]
-    fn head(&mut self, input: &[u8], heard: &mut Heard) -> Result<Option<(usize, Option<Phase>)>, Failure> {
+    fn head(
+        &mut self,
+        input: &[u8],
+        heard: &mut Heard,
+        known: &mut Known,
+    ) -> Result<Option<(usize, Option<Phase>)>, Failure> {
         if input.is_empty() {
             return Ok(None);
         }
         if self.carry.is_empty() {
-            let Some((length, next)) = self.parse(input, heard)? else {
+            let Some((length, next)) = self.whole_head(input, heard, known)? else {
                 self.carry.extend_from_slice(input);
                 return if input.len() >= LONGEST_HEAD { Err(Failure::HeadTooLarge) } else { Ok(None) };
             };
@@ -155,7 +199,7 @@ impl Reader {
         let mut carry = std::mem::take(&mut self.carry);
         carry.extend_from_slice(&input[..taken]);
         // Without a new line's end there is no new head's end: a trickled head is not parsed at every byte.
-        let parsed = if input[..taken].contains(&b'\n') { self.parse(&carry, heard)? } else { None };
+        let parsed = if input[..taken].contains(&b'\n') { self.whole_head(&carry, heard, known)? } else { None };
         if let Some((length, next)) = parsed {
             carry.clear();
             self.carry = carry;
@@ -166,50 +210,69 @@ impl Reader {
         if full { Err(Failure::HeadTooLarge) } else { Ok(None) }
     }
 
+    /// As [`Reader::head`], of a head that begins with the input.
     #[inline]
-    fn parse(&mut self, input: &[u8], heard: &mut Heard) -> Result<Option<(usize, Option<Phase>)>, Failure> {
-        let mut storage = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; MOST_HEADERS];
-        let mut answer = httparse::Response::new(&mut []);
-        let config = httparse::ParserConfig::default();
-        let length = match config.parse_response_with_uninit_headers(&mut answer, input, &mut storage) {
-            Ok(httparse::Status::Complete(length)) if length <= LONGEST_HEAD => length,
-            Ok(httparse::Status::Partial) => return Ok(None),
-            Ok(httparse::Status::Complete(_)) | Err(httparse::Error::TooManyHeaders) => {
-                return Err(Failure::HeadTooLarge);
-            }
-            Err(_) => return Err(Failure::Malformed),
+    fn whole_head(
+        &mut self,
+        input: &[u8],
+        heard: &mut Heard,
+        known: &mut Known,
+    ) -> Result<Option<(usize, Option<Phase>)>, Failure> {
+        let (length, head) = match known.find(input) {
+            Some(found) => found,
+            None => match parse(input)? {
+                None => return Ok(None),
+                Some((length, None)) => return Ok(Some((length, None))),
+                Some((length, Some(head))) => {
+                    known.learn(&input[..length], head);
+                    (length, head)
+                }
+            },
         };
-        let status = answer.code.unwrap_or(0);
-        if !(100..=999).contains(&status) || status == 101 {
-            return Err(Failure::Malformed);
-        }
-        if status < 200 {
-            return Ok(Some((length, None)));
-        }
-        heard.status = status;
+        heard.status = head.status;
         if heard.keep_head {
             heard.head.extend_from_slice(&input[..length]);
         }
-        let framing = Framing::of(answer.headers)?;
-        let old = answer.version == Some(0);
-        self.after = match framing.connection {
-            Some(after) => after,
-            None if old => After::Close,
-            None => After::Alive,
-        };
-        let none = heard.no_body || status == 204 || status == 304;
-        let phase = if none {
-            Phase::Body(0)
-        } else if framing.chunked {
-            Phase::Chunk(Chunk::Size { value: 0, digits: 0 })
-        } else if let Some(length) = framing.length {
-            Phase::Body(length)
-        } else {
+        self.after = head.after;
+        let mut phase = head.phase;
+        if heard.no_body || matches!(head.status, 204 | 304) {
+            phase = Phase::Body(0);
+        } else if phase == Phase::UntilClose {
             self.after = After::Close;
-            Phase::UntilClose
-        };
+        }
         Ok(Some((length, Some(phase))))
     }
+}
+
+/// Parses a head: its length and what it says, nothing for an interim answer; `None` when it is not complete.
+fn parse(input: &[u8]) -> Result<Option<(usize, Option<Head>)>, Failure> {
+    let mut storage = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; MOST_HEADERS];
+    let mut answer = httparse::Response::new(&mut []);
+    let config = httparse::ParserConfig::default();
+    let length = match config.parse_response_with_uninit_headers(&mut answer, input, &mut storage) {
+        Ok(httparse::Status::Complete(length)) if length <= LONGEST_HEAD => length,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Ok(httparse::Status::Complete(_)) | Err(httparse::Error::TooManyHeaders) => {
+            return Err(Failure::HeadTooLarge);
+        }
+        Err(_) => return Err(Failure::Malformed),
+    };
+    let status = answer.code.unwrap_or(0);
+    if !(100..=999).contains(&status) || status == 101 {
+        return Err(Failure::Malformed);
+    }
+    if status < 200 {
+        return Ok(Some((length, None)));
+    }
+    let framing = Framing::of(answer.headers)?;
+    let old = answer.version == Some(0);
+    let after = framing.connection.unwrap_or(if old { After::Close } else { After::Alive });
+    let phase = match framing.length {
+        _ if framing.chunked => Phase::Chunk(Chunk::Size { value: 0, digits: 0 }),
+        Some(length) => Phase::Body(length),
+        None => Phase::UntilClose,
+    };
+    Ok(Some((length, Some(Head { status, after, phase }))))
 }
 
 /// The headers that say where an answer ends.
@@ -317,11 +380,12 @@ mod tests {
     /// All answers in `stream`, fed in pieces of `size`: statuses and bodies, or the failure.
     fn answers(stream: &[u8], size: usize) -> Result<Vec<(u16, Vec<u8>)>, Failure> {
         let (mut reader, mut heard, mut found) = (Reader::default(), Heard::default(), Vec::new());
+        let mut known = Known::default();
         heard.keep = Keep::Body;
         for piece in stream.chunks(size.max(1)) {
             let mut rest = piece;
             while !rest.is_empty() {
-                match reader.feed(rest, &mut heard)? {
+                match reader.feed(rest, &mut heard, &mut known)? {
                     Fed::More => break,
                     Fed::Done(taken, _) => {
                         found.push((heard.status, heard.body.clone()));

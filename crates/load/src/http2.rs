@@ -9,6 +9,16 @@ use crate::failure::Failure;
 use crate::heard::{Heard, Keep};
 use crate::hpack;
 use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A request's header block.
+#[derive(Clone, Copy)]
+pub(crate) enum Block<'b> {
+    /// Of this request alone.
+    Once(&'b [u8]),
+    /// Of a request that is the same for all.
+    Fixed(&'b Arc<hpack::Fixed>),
+}
 
 /// Who hears the answers of a connection.
 pub(crate) trait Listeners {
@@ -49,9 +59,32 @@ pub(crate) struct Session {
     fragments: Vec<u8>,
     settled: bool,
     leaving: bool,
-    began: bool,
+    /// What the block said that was decoded last.
+    said: Said,
+    /// What we keep in the other side's header table.
+    taught: Taught,
     /// To be sent.
     pub(crate) out: Vec<u8>,
+}
+
+/// What a header block says that matters for its stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    status: Option<u16>,
+    /// It breaks no rule by itself.
+    sound: bool,
+}
+
+/// The other side's header table, as far as we have filled it.
+#[derive(Debug)]
+enum Taught {
+    Nothing,
+    /// The fields of one request, and nothing else.
+    These(Arc<hpack::Fixed>),
+    /// It has no room for ours, and has to be told that we know (RFC 9113, 4.3.1).
+    Forbidden {
+        told: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -118,7 +151,8 @@ impl Session {
             fragments: Vec::new(),
             settled: false,
             leaving: false,
-            began: false,
+            said: Said::default(),
+            taught: Taught::Nothing,
             out: PREFACE.to_vec(),
         };
         // No pushes, wide windows.
@@ -158,13 +192,11 @@ impl Session {
     }
 
     /// Begins a stream with a header block and a body, empty for none.
-    pub(crate) fn request(&mut self, actor: u32, block: &[u8], body: &[u8]) {
+    pub(crate) fn request(&mut self, actor: u32, block: Block<'_>, body: &[u8]) {
         let id = self.next;
         self.next += 2;
-        // We leave nothing in the other side's table: it may forget it at once (RFC 7541, 4.2).
-        let shrink: &[u8] = if std::mem::replace(&mut self.began, true) { &[] } else { &[0x20] };
-        let mut rest = block;
-        let (mut kind, mut lead) = (HEADERS, shrink);
+        let (mut lead, mut rest) = self.written(block);
+        let mut kind = HEADERS;
         loop {
             let (part, after) = rest.split_at(rest.len().min(self.most_frame - lead.len()));
             rest = after;
@@ -184,6 +216,23 @@ impl Session {
         self.streams.push(Stream { id, actor, answered: false, window: self.initial_window, eaten: 0, unsent });
         if !body.is_empty() {
             self.push_bodies();
+        }
+    }
+
+    /// What is sent of a header block: what has to be said of the table before it, and the block for the table as it is.
+    fn written<'b>(&mut self, block: Block<'b>) -> (&'static [u8], &'b [u8]) {
+        if let Taught::Forbidden { told } = &mut self.taught {
+            let lead: &[u8] = if std::mem::replace(told, true) { &[] } else { &[0x20] };
+            return (lead, block.plain());
+        }
+        let (Block::Fixed(fixed), Some((first, again))) = (block, block.taught()) else { return (&[], block.plain()) };
+        match &self.taught {
+            Taught::These(known) if Arc::ptr_eq(known, fixed) => (&[], again),
+            Taught::Nothing => {
+                self.taught = Taught::These(Arc::clone(fixed));
+                (&[], first)
+            }
+            _ => (&[], block.plain()),
         }
     }
 
@@ -409,30 +458,20 @@ impl Session {
     ) -> Result<(), Failure> {
         let Some((id, ends, _)) = self.block.take() else { return Err(Failure::Malformed) };
         let at = self.known(id)?;
-        let keep = at.is_some_and(|at| listeners.heard(self.streams[at].actor).keep_head);
-        let (mut status, mut sound, mut lines) = (None, true, Vec::new());
         let trailers = at.is_some_and(|at| self.streams[at].answered);
+        let keep = !trailers && at.is_some_and(|at| listeners.heard(self.streams[at].actor).keep_head);
+        let mut lines = Vec::new();
         // Decoded also for nobody: the table must stay that of the server.
-        self.decoder.decode(block, |name, value| match name {
-            b":status" => {
-                let digits = value.len() == 3 && value.iter().all(u8::is_ascii_digit);
-                sound &= digits && status.is_none() && !trailers;
-                status = Some(value.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit.wrapping_sub(b'0'))));
-            }
-            [b':', ..] => sound = false,
-            _ if keep && !trailers => {
-                lines.extend_from_slice(name);
-                lines.extend(b": ");
-                lines.extend(value.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }));
-                lines.extend(b"\r\n");
-            }
-            _ => {}
-        })?;
+        if keep || !self.decoder.repeats(block) {
+            self.said = said(&mut self.decoder, block, keep.then_some(&mut lines))?;
+        }
         let Some(at) = at else { return Ok(()) };
         let stream = &mut self.streams[at];
         let actor = stream.actor;
+        let Said { status, sound } = self.said;
         let status = match (trailers, status) {
             _ if !sound => return self.break_off(at, events),
+            (true, Some(_)) => return self.break_off(at, events),
             // Trailers end their stream.
             (true, _) if ends => {
                 self.done(at, events);
@@ -489,6 +528,10 @@ impl Session {
         for setting in payload.chunks_exact(6) {
             let value = word(&setting[2..])?;
             match u16::from_be_bytes([setting[0], setting[1]]) {
+                // A smaller table than the usual one: we do without.
+                1 if value < hpack::USUAL_TABLE && !matches!(self.taught, Taught::Forbidden { .. }) => {
+                    self.taught = Taught::Forbidden { told: false };
+                }
                 3 => self.most_streams = usize::try_from(value).unwrap_or(usize::MAX),
                 4 => {
                     let window = i64::from(value);
@@ -542,6 +585,46 @@ impl Session {
             !unprocessed
         });
     }
+}
+
+impl<'b> Block<'b> {
+    /// For any connection.
+    fn plain(self) -> &'b [u8] {
+        match self {
+            Block::Once(block) => block,
+            Block::Fixed(fixed) => &fixed.plain,
+        }
+    }
+
+    fn taught(self) -> Option<(&'b [u8], &'b [u8])> {
+        match self {
+            Block::Once(_) => None,
+            Block::Fixed(fixed) => fixed.taught.as_ref().map(|(first, again)| (&**first, &**again)),
+        }
+    }
+}
+
+/// What a header block says; its lines as HTTP/1.1 has them go to `lines`.
+fn said(decoder: &mut hpack::Decoder, block: &[u8], mut lines: Option<&mut Vec<u8>>) -> Result<Said, Failure> {
+    let mut said = Said { status: None, sound: true };
+    decoder.decode(block, |name, value| match name {
+        b":status" => {
+            let digits = value.len() == 3 && value.iter().all(u8::is_ascii_digit);
+            said.sound &= digits && said.status.is_none();
+            let number = if digits { value } else { b"0" };
+            said.status = Some(number.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0')));
+        }
+        [b':', ..] => said.sound = false,
+        _ => {
+            if let Some(lines) = &mut lines {
+                lines.extend_from_slice(name);
+                lines.extend(b": ");
+                lines.extend(value.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }));
+                lines.extend(b"\r\n");
+            }
+        }
+    })?;
+    Ok(said)
 }
 
 fn word(payload: &[u8]) -> Result<u32, Failure> {
@@ -604,8 +687,8 @@ mod tests {
     /// A session with requests of two actors, fed in pieces.
     fn fed(stream: &[u8], size: usize) -> (Result<(), Failure>, Vec<Event>, Table, Session) {
         let (mut session, mut table, mut events) = (Session::new(100), table(2), Vec::new());
-        session.request(0, &block(&[(":method", "GET")]), &[]);
-        session.request(1, &block(&[(":method", "POST")]), b"body");
+        session.request(0, Block::Once(&block(&[(":method", "GET")])), &[]);
+        session.request(1, Block::Once(&block(&[(":method", "POST")])), b"body");
         let mut outcome = Ok(());
         for piece in stream.chunks(size.max(1)) {
             outcome = outcome.and_then(|()| session.feed(piece, &mut table, &mut events));
@@ -675,9 +758,11 @@ mod tests {
         assert_eq!(after((RST_STREAM, 0, 1, &code(2))).1, [Event::Failed(0, Failure::StreamReset)]);
         assert_eq!(after((RST_STREAM, 0, 1, &code(REFUSED_STREAM))).1, [Event::Unprocessed(0)]);
         assert_eq!(after((RST_STREAM, 0, 3, &code(HTTP_1_1_REQUIRED))).1, [Event::Failed(1, Failure::NoHttp2)]);
-        let strange = block(&[(":status", "abc")]);
-        let (outcome, events, _, session) = after((HEADERS, END_HEADERS, 1, &strange));
-        assert_eq!((outcome, events, session.under_way()), (Ok(()), vec![Event::Failed(0, Failure::Malformed)], 1));
+        for strange in ["abc", "", "2000", "99999999999999999999"] {
+            let strange = block(&[(":status", strange)]);
+            let (outcome, events, _, session) = after((HEADERS, END_HEADERS, 1, &strange));
+            assert_eq!((outcome, events, session.under_way()), (Ok(()), vec![Event::Failed(0, Failure::Malformed)], 1));
+        }
         // The server leaves after the first stream.
         let (_, events, _, session) = after((GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0]));
         assert_eq!(events, [Event::Unprocessed(1)]);
@@ -705,7 +790,7 @@ mod tests {
     fn bodies_keep_to_the_windows() {
         let (mut session, mut table, mut events) = (Session::new(100), table(1), Vec::new());
         let body = vec![b'x'; 200_000];
-        session.request(0, &block(&[(":method", "POST")]), &body);
+        session.request(0, Block::Once(&block(&[(":method", "POST")])), &body);
         let sent = |session: &mut Session| {
             let out = std::mem::take(&mut session.out);
             out.iter().filter(|byte| **byte == b'x').count()
@@ -726,6 +811,35 @@ mod tests {
         let answer = block(&[(":status", "200")]);
         feed(&mut session, &[(HEADERS, END_HEADERS | END_STREAM, 1, &answer[..])], &mut table, &mut events);
         assert_eq!(events, [Event::Done(0)]);
+    }
+
+    /// The first request that is the same for all is taught on a connection and named from then on; a server that takes its
+    /// table away is told once that we know, and gets the whole again.
+    #[test]
+    fn what_is_the_same_is_said_once() {
+        let fixed = |path: &str| Arc::new(hpack::Fixed::new(block(&[(":method", "GET"), (":path", path)])));
+        let (one, other) = (fixed("/one"), fixed("/other"));
+        let mut session = Session::new(100);
+        let sent = |session: &mut Session, fixed: &Arc<hpack::Fixed>| {
+            session.out.clear();
+            session.request(0, Block::Fixed(fixed), &[]);
+            session.out[9..].to_vec()
+        };
+        let (first, again) = one.taught.clone().expect("small");
+        assert_eq!(sent(&mut session, &one), first);
+        assert_eq!(sent(&mut session, &one), again);
+        assert_eq!(sent(&mut session, &other), other.plain);
+        assert_eq!(again, [0x82, 0xbe]);
+        let feed = |session: &mut Session, size: u32| {
+            let setting = [&[0, 1][..], &size.to_be_bytes()].concat();
+            session.feed(&frames(&[(SETTINGS, 0, 0, &setting)]), &mut table(1), &mut Vec::new()).expect("sound");
+        };
+        feed(&mut session, 65_536);
+        assert_eq!(sent(&mut session, &one), again);
+        feed(&mut session, 0);
+        assert_eq!(sent(&mut session, &one), [&[0x20][..], &one.plain].concat());
+        feed(&mut session, 4096);
+        assert_eq!(sent(&mut session, &one), one.plain);
     }
 
     proptest! {

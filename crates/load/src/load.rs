@@ -17,11 +17,12 @@ use crate::worker::{Tick, Worker};
 use baremark_model::units::Nanos;
 use baremark_sys::affinity;
 use baremark_sys::clock::monotonic_ns;
+use baremark_sys::network;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
@@ -191,6 +192,8 @@ fn refused(what: String, remedy: &'static str) -> LoadError {
 
 pub(crate) struct Target {
     pub(crate) addresses: Vec<SocketAddr>,
+    /// Where connections to it come from, in turn; empty lets the kernel choose.
+    pub(crate) sources: Vec<IpAddr>,
     pub(crate) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
@@ -237,6 +240,9 @@ impl Engine {
             Drive::Open { profile, .. } | Drive::Users { profile } => Some(profile.curve()?),
         };
         check_drive(&load)?;
+        if let (Some(users), true) = (keepers(&load, curve.as_ref()), load.scenario.follows.is_empty()) {
+            load.connections = load.connections.min(users).max(load.threads);
+        }
         let wanted = load.connections as u64 + SPARE_DESCRIPTORS;
         let allowed = epoll::raise_descriptor_limit(wanted).map_err(LoadError::Loop)?;
         if allowed < wanted {
@@ -249,6 +255,7 @@ impl Engine {
         }
         check_users(&load, curve.as_ref())?;
         let targets = targets(&load)?;
+        check_ports(&load, curve.as_ref(), &targets)?;
         // Streams are what callers share a connection by; users who keep one may still do so.
         let by_streams = load.drive == Drive::Closed && load.protocol != Protocol::Http1;
         let pool = if by_streams || matches!(load.drive, Drive::Open { .. }) { Pool::Shared } else { load.pool };
@@ -385,16 +392,38 @@ fn check_numbers(load: &Load) -> Result<(), LoadError> {
     Ok(())
 }
 
+/// The users of this site who keep a connection each.
+fn keepers(load: &Load, curve: Option<&Curve>) -> Option<usize> {
+    let keep = matches!(load.drive, Drive::Users { .. }) && load.pool == Pool::Own;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+    let share = |curve: &Curve| (curve.highest() / load.site.1 as f64).ceil() as usize;
+    curve.filter(|_| keep).map(share)
+}
+
 /// Users who keep their connections need one each, or the last would wait for ever.
 fn check_users(load: &Load, curve: Option<&Curve>) -> Result<(), LoadError> {
-    let users = curve.map_or(0.0, Curve::highest).ceil();
-    let starved =
-        matches!(load.drive, Drive::Users { .. }) && load.pool == Pool::Own && users > load.connections as f64;
-    if !starved {
+    let Some(users) = keepers(load, curve).filter(|users| *users > load.connections) else { return Ok(()) };
+    let what = format!("{users} users keep a connection each and {} can be had", load.connections);
+    Err(refused(
+        what,
+        "allow more connections and open files (ulimit -n), deal the users among processes (--site native, several \
+         times), or let them share connections (--shared)",
+    ))
+}
+
+/// Connections that are all open at a time need a port each, from one address to another.
+fn check_ports(load: &Load, curve: Option<&Curve>, targets: &[Target]) -> Result<(), LoadError> {
+    let closed = (load.drive == Drive::Closed).then_some(load.connections);
+    let Some(open) = closed.or(keepers(load, curve)) else { return Ok(()) };
+    let pairs: usize = targets.iter().map(|target| target.addresses.len() * target.sources.len().max(1)).sum();
+    // What cannot be known refuses nothing: ports that run out later are counted as such.
+    let Some(ports) = network::local_ports() else { return Ok(()) };
+    if open <= pairs.saturating_mul(ports) {
         return Ok(());
     }
-    let what = format!("{users:.0} users keep a connection each and {} can be had", load.connections);
-    Err(refused(what, "allow more connections and open files (ulimit -n), or let users share connections"))
+    let what =
+        format!("{open} connections at a time need {open} ports, and {pairs} pairs of addresses have {ports} each");
+    Err(refused(what, "come from several addresses (--source), or widen net.ipv4.ip_local_port_range"))
 }
 
 fn check_drive(load: &Load) -> Result<(), LoadError> {
@@ -420,11 +449,29 @@ fn alpn(protocol: Protocol) -> &'static [u8] {
     if protocol == Protocol::Http1 { b"http/1.1" } else { b"h2" }
 }
 
+/// Those of the addresses to come from that lead to a server; each must be one of this machine.
+fn sources(wanted: &[IpAddr], host: &str, addresses: &[SocketAddr]) -> Result<Vec<IpAddr>, LoadError> {
+    if let Some((alien, why)) = wanted.iter().find_map(|one| Some((one, UdpSocket::bind((*one, 0)).err()?))) {
+        return Err(refused(
+            format!("no connection can come from {alien}: {why}"),
+            "name addresses of this machine (ip address show)",
+        ));
+    }
+    let fits = |source: &IpAddr| addresses.iter().any(|address| address.is_ipv4() == source.is_ipv4());
+    let sources: Vec<IpAddr> = wanted.iter().copied().filter(fits).collect();
+    if sources.is_empty() && !wanted.is_empty() {
+        let family = if wanted[0].is_ipv4() { "IPv6" } else { "IPv4" };
+        return Err(refused(format!("'{host}' has {family} addresses alone"), "come from an address of that family"));
+    }
+    Ok(sources)
+}
+
 fn targets(load: &Load) -> Result<Vec<Target>, LoadError> {
     let mut config = None;
     let mut targets = Vec::new();
     for origin in &load.scenario.origins {
         let addresses = origin.resolve()?;
+        let sources = sources(&load.sources, &origin.host, &addresses)?;
         let mut tls = None;
         if origin.secure {
             let config = match &config {
@@ -437,7 +484,7 @@ fn targets(load: &Load) -> Result<Vec<Target>, LoadError> {
             };
             tls = Some((config, name));
         }
-        targets.push(Target { addresses, tls });
+        targets.push(Target { addresses, sources, tls });
     }
     Ok(targets)
 }

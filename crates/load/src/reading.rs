@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::latency::Latencies;
 use crate::record::{OperationPart, Part};
-use crate::scenario::Scenario;
+use crate::scenario::{Next, Scenario};
 use baremark_model::problem::nearest;
 use baremark_model::qos::{Bound, Broken, Limit, Qos, Reading};
 use baremark_model::units::Nanos;
@@ -16,6 +16,8 @@ const FULL_SHARE: f64 = 0.95;
 /// otherwise: 99 %, and 0.5 %.
 const BEYOND: f64 = 0.01;
 const FAILURES: f64 = 0.005;
+/// Steps after which a chain of operations is taken to have come to rest.
+const MOST_STEPS: usize = 10_000;
 
 impl Scenario {
     /// The limits that the scenario itself states: 99 % of each operation, and of what it tells of, within its limit, and at
@@ -41,6 +43,61 @@ impl Scenario {
         let sum: f64 = self.operations.iter().map(|operation| operation.weight).sum();
         let weighed = self.operations.iter().filter(|operation| operation.weight > 0.0);
         weighed.map(|operation| (operation.name.clone(), operation.weight / sum)).collect()
+    }
+
+    /// The mix that users come to in the long run: how often the chain of operations visits each, when all succeed. `None`
+    /// where a way depends on what a user has seen. Power iteration on the chain that stays put half of the time, which has
+    /// the same shares and no period.
+    #[must_use]
+    pub fn mix_of_users(&self) -> Option<BTreeMap<String, f64>> {
+        let ways: Vec<Vec<(usize, f64)>> =
+            self.operations.iter().map(|operation| self.ways(operation.next)).collect::<Option<_>>()?;
+        let mut shares = vec![0.0; ways.len()];
+        shares[self.start] = 1.0;
+        for _ in 0..MOST_STEPS {
+            let mut next: Vec<f64> = shares.iter().map(|share| 0.5 * share).collect();
+            for (share, ways) in shares.iter().zip(&ways) {
+                ways.iter().for_each(|(to, chance)| next[*to] += 0.5 * share * chance);
+            }
+            let moved = shares.iter().zip(&next).map(|(before, after)| (before - after).abs()).fold(0.0, f64::max);
+            shares = next;
+            if moved < 1e-13 {
+                break;
+            }
+        }
+        let visited = self.operations.iter().zip(shares).filter(|(_, share)| *share > 1e-6);
+        Some(visited.map(|(operation, share)| (operation.name.clone(), share)).collect())
+    }
+
+    /// Where a user may go from here, with the chance of each way.
+    fn ways(&self, from: Next) -> Option<Vec<(usize, f64)>> {
+        let choice = match from {
+            Next::Operation(operation) => return Some(vec![(operation, 1.0)]),
+            Next::Choice(choice) => &self.choices[choice],
+        };
+        if choice.iter().any(|candidate| !candidate.when.is_empty()) {
+            return None;
+        }
+        let (mut ways, mut left) = (Vec::new(), 1.0);
+        let mut go = |to: Next, chance: f64| {
+            ways.extend(self.ways(to)?.into_iter().map(|(operation, share)| (operation, share * chance)));
+            Some(())
+        };
+        for candidate in choice {
+            if let Some(chance) = candidate.chance {
+                go(candidate.to, left * chance)?;
+                left *= 1.0 - chance;
+            }
+        }
+        let weighed = || choice.iter().filter(|candidate| candidate.chance.is_none());
+        let sum: f64 = weighed().map(|candidate| candidate.weight).sum();
+        if sum <= 0.0 {
+            go(Next::Operation(self.start), left)?;
+        }
+        for candidate in weighed().filter(|_| sum > 0.0) {
+            go(candidate.to, left * candidate.weight / sum)?;
+        }
+        Some(ways)
     }
 
     /// Whether limits name operations that the scenario has.
@@ -142,6 +199,31 @@ fn generator_limit(window: &Part, busiest: Option<f64>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::file;
+
+    fn mix(choices: &str) -> Option<BTreeMap<String, f64>> {
+        let text = format!(
+            "[scenario]\nstart = \"a\"\n[choices]\n{choices}\n[operations.a]\nnext = \"x\"\n[[operations.a.requests]]\nget = \"/\"
+             [operations.b]\nnext = \"a\"\n[[operations.b.requests]]\nget = \"/\"
+             [operations.c]\nnext = \"a\"\n[[operations.c.requests]]\nget = \"/\""
+        );
+        let parsed = file::parse("t.toml", text.as_bytes(), Some("http://127.0.0.1:1"), ".".as_ref());
+        parsed.unwrap_or_else(|why| panic!("{why}")).mix_of_users()
+    }
+
+    /// From a always to b or c, from there back to a: half of all are a, whatever the period of two does.
+    #[test]
+    fn the_mix_of_users_is_that_of_their_chain() {
+        let shares = |choices: &str| {
+            let mix = mix(choices).expect("no conditions");
+            ["a", "b", "c"].map(|name| format!("{:.6}", mix.get(name).copied().unwrap_or(0.0)))
+        };
+        let weighed = shares("x = [{ to = \"b\", weight = 3 }, { to = \"c\", weight = 1 }]");
+        assert_eq!(weighed, ["0.500000", "0.375000", "0.125000"]);
+        let by_chance = shares("x = [{ to = \"b\", chance = \"10 %\" }, { to = \"y\" }]\ny = [{ to = \"c\" }]");
+        assert_eq!(by_chance, ["0.500000", "0.050000", "0.450000"]);
+        assert_eq!(shares("x = [{ to = \"a\" }]"), ["1.000000", "0.000000", "0.000000"]);
+    }
 
     #[test]
     fn what_is_late_failed_or_never_ended_has_broken_its_limit() {

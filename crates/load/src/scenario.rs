@@ -148,7 +148,7 @@ pub(crate) struct Request {
     /// The whole request in HTTP/1.1 when it is the same for all.
     pub(crate) fixed: Option<Arc<[u8]>>,
     /// Its header block and body in HTTP/2, likewise.
-    pub(crate) fixed_http2: Option<Arc<(Vec<u8>, Vec<u8>)>>,
+    pub(crate) fixed_http2: Option<(Arc<hpack::Fixed>, Arc<[u8]>)>,
 }
 
 /// A piece of a body.
@@ -364,7 +364,7 @@ impl Request {
             }
             let (mut block, mut body) = (Vec::new(), Vec::new());
             if self.write_http2(origin, &values, cookies, (&mut block, &mut body)) {
-                self.fixed_http2 = Some(Arc::new((block, body)));
+                self.fixed_http2 = Some((Arc::new(hpack::Fixed::new(block)), body.into()));
             }
         }
     }

@@ -5,8 +5,8 @@
 use crate::failure::Failure;
 use crate::heard::{Heard, Keep, MOST_KEPT};
 use crate::hpack;
-use crate::http1::{Fed, LONGEST_HEAD, Reader};
-use crate::http2::{Event, Listeners, Session};
+use crate::http1::{Fed, Known, LONGEST_HEAD, Reader};
+use crate::http2::{Block, Event, Listeners, Session};
 use crate::scenario::file;
 use std::path::Path;
 
@@ -16,20 +16,23 @@ use std::path::Path;
 /// When that does not hold.
 pub fn http1(data: &[u8]) {
     let (size, stream) = data.split_first().map_or((1, data), |(size, stream)| (usize::from(*size) + 1, stream));
-    let whole = answers(stream, stream.len());
-    let pieces = answers(stream, size);
+    let mut known = Known::default();
+    let whole = answers(stream, stream.len(), &mut known);
+    // What was learnt from the whole changes nothing.
+    assert_eq!(whole, answers(stream, stream.len(), &mut known), "heard again");
+    let pieces = answers(stream, size, &mut known);
     // The other way round, a trickled head is only judged at the end of its line.
     if whole.is_ok() {
         assert_eq!(whole, pieces, "in pieces of {size}");
     }
 }
 
-fn answers(stream: &[u8], size: usize) -> Result<Vec<(u16, Vec<u8>)>, Failure> {
+fn answers(stream: &[u8], size: usize, known: &mut Known) -> Result<Vec<(u16, Vec<u8>)>, Failure> {
     let (mut reader, mut heard, mut found) = (Reader::default(), fresh(), Vec::new());
     for piece in stream.chunks(size.max(1)) {
         let mut rest = piece;
         while !rest.is_empty() {
-            match reader.feed(rest, &mut heard)? {
+            match reader.feed(rest, &mut heard, known)? {
                 Fed::More => break,
                 Fed::Done(taken, _) => {
                     assert!((1..=rest.len()).contains(&taken), "an answer of {taken} of {} bytes", rest.len());
@@ -63,26 +66,27 @@ impl Listeners for Table {
 /// What a session came to: its outcome, what became of its streams, statuses and bodies.
 type Outcome = (Result<(), Failure>, Vec<Event>, Vec<(u16, Vec<u8>)>);
 
-/// Frames of HTTP/2: read without a panic, in pieces of any size alike, and neither what is kept nor what is answered grows
-/// beyond its bounds.
+/// Frames of HTTP/2: read without a panic, in pieces of any size alike, whether heads are kept or those that repeat passed over,
+/// and neither what is kept nor what is answered grows beyond its bounds.
 ///
 /// # Panics
 /// When that does not hold.
 pub fn http2(data: &[u8]) {
     let (size, stream) = data.split_first().map_or((1, data), |(size, stream)| (usize::from(*size) + 1, stream));
-    let whole = session(stream, stream.len());
-    let pieces = session(stream, size);
+    let whole = session(stream, stream.len(), true);
+    let pieces = session(stream, size, true);
     assert_eq!(whole, pieces, "in pieces of {size}");
+    assert_eq!(whole, session(stream, stream.len(), false), "without their heads");
 }
 
-fn session(stream: &[u8], size: usize) -> Outcome {
+fn session(stream: &[u8], size: usize, keep_head: bool) -> Outcome {
     let mut session = Session::new(10);
-    let mut table = Table((0..3).map(|_| fresh()).collect());
+    let mut table = Table((0..3).map(|_| Heard { keep_head, ..fresh() }).collect());
     let mut block = Vec::new();
     hpack::encode(b":method", b"GET", &mut block);
-    session.request(0, &block, &[]);
-    session.request(1, &block, &[7; 70_000]);
-    session.request(2, &block, &[]);
+    session.request(0, Block::Once(&block), &[]);
+    session.request(1, Block::Once(&block), &[7; 70_000]);
+    session.request(2, Block::Once(&block), &[]);
     let mut events = Vec::new();
     let mut outcome = Ok(());
     for piece in stream.chunks(size.max(1)) {

@@ -146,8 +146,10 @@ impl ServerCertVerifier for Unchecked {
 pub(crate) struct Transport {
     stream: TcpStream,
     tls: Option<Box<ClientConnection>>,
-    /// Bytes that the kernel has not taken (plain only; TLS keeps its own).
+    /// Bytes that the kernel, or TLS, has not taken.
     unsent: Vec<u8>,
+    /// What follows what TLS has brought: its end, or why it broke.
+    then: Option<Result<(), Failure>>,
 }
 
 /// What a read brought.
@@ -169,7 +171,7 @@ pub(crate) enum More {
 
 impl Transport {
     pub(crate) fn plain(stream: TcpStream) -> Transport {
-        Transport { stream, tls: None, unsent: Vec::new() }
+        Transport { stream, tls: None, unsent: Vec::new(), then: None }
     }
 
     pub(crate) fn secure(
@@ -178,7 +180,7 @@ impl Transport {
         name: ServerName<'static>,
     ) -> Result<Transport, Failure> {
         let tls = ClientConnection::new(config.clone(), name).or(Err(Failure::Tls))?;
-        Ok(Transport { stream, tls: Some(Box::new(tls)), unsent: Vec::new() })
+        Ok(Transport { stream, tls: Some(Box::new(tls)), unsent: Vec::new(), then: None })
     }
 
     pub(crate) fn stream(&self) -> &TcpStream {
@@ -204,7 +206,14 @@ impl Transport {
     /// Sends; what the kernel does not take now is kept and goes with [`Transport::flush`].
     #[inline]
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        if self.tls.is_some() || !self.unsent.is_empty() {
+        if let Some(tls) = &mut self.tls {
+            // What TLS takes at once is copied once.
+            let at_once = self.unsent.is_empty() && !tls.is_handshaking();
+            let taken = if at_once { tls.writer().write(bytes).or(Err(Failure::Tls))? } else { 0 };
+            self.keep(&bytes[taken..]);
+            return self.flush();
+        }
+        if !self.unsent.is_empty() {
             self.keep(bytes);
             return self.flush();
         }
@@ -253,11 +262,11 @@ impl Transport {
         Ok(())
     }
 
-    /// Reads what is there.
+    /// Reads what is there; `wire` is scratch, at most half as long as `into`.
     #[inline]
-    pub(crate) fn receive(&mut self, into: &mut [u8]) -> Result<Received, Failure> {
+    pub(crate) fn receive(&mut self, into: &mut [u8], wire: &mut [u8]) -> Result<Received, Failure> {
         if self.tls.is_some() {
-            return self.receive_tls(into);
+            return self.receive_tls(into, wire);
         }
         match (&self.stream).read(into) {
             Ok(0) => Ok(Received::Ended),
@@ -266,36 +275,79 @@ impl Transport {
         }
     }
 
-    fn receive_tls(&mut self, into: &mut [u8]) -> Result<Received, Failure> {
-        let Some(tls) = &mut self.tls else { return Ok(Received::Blocked) };
+    /// One read brings many records, which TLS then takes in pieces of its own liking from memory.
+    fn receive_tls(&mut self, into: &mut [u8], wire: &mut [u8]) -> Result<Received, Failure> {
+        if let Some(then) = self.then {
+            return then.map(|()| Received::Ended);
+        }
         loop {
-            match tls.reader().read(into) {
+            let count = match (&self.stream).read(wire) {
+                Ok(0) if self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) => return Err(Failure::Tls),
+                // Without TLS's own goodbye too: HTTP's framing says whether something is missing.
                 Ok(0) => return Ok(Received::Ended),
-                Ok(count) => return Ok(Received::Bytes(count, More::Maybe)),
-                Err(why) if why.kind() == ErrorKind::WouldBlock => {}
-                // Ended without TLS's own goodbye: HTTP's framing says whether something is missing.
-                Err(_) => return Ok(Received::Ended),
-            }
-            let was_handshaking = tls.is_handshaking();
-            match tls.read_tls(&mut self.stream) {
-                Ok(0) if was_handshaking => return Err(Failure::Tls),
-                Ok(_) => {}
+                Ok(count) => count,
                 Err(why) => return blocked(&why),
+            };
+            let more = if count == wire.len() { More::Maybe } else { More::No };
+            match self.decrypt(&wire[..count], into) {
+                // A handshake's messages alone: the end may lie behind them.
+                Ok(Decrypted { plain: 0, over: false }) => {}
+                Ok(Decrypted { plain: 0, over: true }) => return Ok(Received::Ended),
+                Ok(Decrypted { plain, over: false }) => return Ok(Received::Bytes(plain, more)),
+                Ok(Decrypted { plain, over: true }) => {
+                    self.then = Some(Ok(()));
+                    return Ok(Received::Bytes(plain, More::Maybe));
+                }
+                Err((0, why)) => return Err(why),
+                Err((plain, why)) => {
+                    self.then = Some(Err(why));
+                    return Ok(Received::Bytes(plain, More::Maybe));
+                }
+            }
+        }
+    }
+
+    /// Takes records apart; on failure too, what had come before it counts.
+    fn decrypt(&mut self, mut wire: &[u8], into: &mut [u8]) -> Result<Decrypted, (usize, Failure)> {
+        let mut plain = 0;
+        while !wire.is_empty() {
+            let Some(tls) = &mut self.tls else { break };
+            let was_handshaking = tls.is_handshaking();
+            match tls.read_tls(&mut wire) {
+                // Nothing counts after its goodbye.
+                Ok(0) => return Ok(Decrypted { plain, over: true }),
+                Ok(_) => {}
+                Err(why) => return Err((plain, Failure::of(&why))),
             }
             let processed = tls.process_new_packets();
-            let wants_write = tls.wants_write();
+            loop {
+                match tls.reader().read(&mut into[plain..]) {
+                    Ok(0) => return Ok(Decrypted { plain, over: true }),
+                    Ok(count) => plain += count,
+                    // For now, or without a goodbye.
+                    Err(_) => break,
+                }
+            }
             if let Err(why) = processed {
                 // The alert that tells the server why.
                 let _ = tls.write_tls(&mut self.stream);
                 let alpn = rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol);
-                return Err(if why == alpn { Failure::NoHttp2 } else { Failure::Tls });
+                return Err((plain, if why == alpn { Failure::NoHttp2 } else { Failure::Tls }));
             }
-            if wants_write || was_handshaking {
-                self.flush()?;
-                return self.receive_tls(into);
+            if was_handshaking || tls.wants_write() {
+                self.flush().map_err(|why| (plain, why))?;
             }
         }
+        Ok(Decrypted { plain, over: false })
     }
+}
+
+/// What records came to.
+struct Decrypted {
+    /// Bytes.
+    plain: usize,
+    /// The other side has said goodbye.
+    over: bool,
 }
 
 fn blocked(why: &io::Error) -> Result<Received, Failure> {

@@ -12,7 +12,7 @@ use crate::actor::{Actor, NONE, Role, State};
 use crate::arrival::Starts;
 use crate::dial::Listener;
 use crate::epoll::{self, Epoll};
-use crate::http1::Reader;
+use crate::http1::{Known, Reader};
 use crate::http2::{Event, Session};
 use crate::latency::Latencies;
 use crate::load::{Drive, Engine};
@@ -78,6 +78,10 @@ pub(crate) struct Worker<'e> {
     parked: Vec<u32>,
     rng: Rng,
     scratch: Vec<u8>,
+    /// Scratch of bytes as TLS has them.
+    wire: Vec<u8>,
+    /// The last head of an answer.
+    known: Known,
     /// Scratch of requests that are written anew each time.
     written: (Vec<u8>, Vec<u8>),
     part: Part,
@@ -108,6 +112,8 @@ pub(crate) struct Worker<'e> {
 const BATCH: usize = 512;
 /// Read at once at most.
 const SCRATCH: usize = 256 << 10;
+/// Read at once through TLS: at most so much becomes of it, and what TLS had kept, which is less.
+const WIRE: usize = SCRATCH / 2;
 /// How often flags and profiles are looked at, at least.
 const LOOK_NS: u64 = 50_000_000;
 /// A caller of a closed loop waits so long after a connection that could not be made.
@@ -157,6 +163,8 @@ impl<'e> Worker<'e> {
             parked: Vec::new(),
             rng: Rng::stream(seed, WORKER_STREAM + shard),
             scratch: vec![0; SCRATCH],
+            wire: vec![0; WIRE],
+            known: Known::default(),
             written: (Vec::new(), Vec::new()),
             part: Part::new(&scenario.operation_names()),
             statuses: vec![0; 1000],
@@ -350,9 +358,15 @@ impl<'e> Worker<'e> {
         if self.now >= self.next_look {
             self.look_around();
         }
-        while self.next_start <= self.now && self.issued < self.most && !self.ending {
+        // What falls due meanwhile comes next time, after the sockets; but each start is judged by the clock as it is then.
+        let due = self.now;
+        let mut first = true;
+        while self.next_start <= due && self.issued < self.most && !self.ending {
             let intended = self.next_start;
             self.advance_starts();
+            if !std::mem::take(&mut first) {
+                self.look_at_clock();
+            }
             self.part.send_lag.record(self.now - intended);
             if let Some(window) = &mut self.window {
                 window.lag(intended, self.now - intended);
@@ -370,10 +384,13 @@ impl<'e> Worker<'e> {
             self.begin_next(actor, intended);
         }
         while let Some(&Reverse((at, index, timer))) = self.timers.peek() {
-            if at > self.now {
+            if at > due {
                 return;
             }
             self.timers.pop();
+            if !std::mem::take(&mut first) {
+                self.look_at_clock();
+            }
             match timer {
                 Timer::Wake => self.wake(index, at),
                 Timer::Deadline => self.deadline(index, at),

@@ -2,7 +2,8 @@
 //!
 //! Each line is measured with every cache line simulated and with the sample of lines that predictions take; what the
 //! sample costs is told beside it: by how much the walks' references to memory for each access are off. Time is the
-//! thread's own on a processor, so that what else runs here counts as little as it can.
+//! thread's own on a processor, so that what else runs here counts as little as it can. Words after `--` choose lines that have all
+//! of them.
 #![allow(clippy::print_stdout, clippy::allow_attributes, reason = "an example prints")]
 
 use baremark_mmu::counts::MEMORY;
@@ -27,6 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         1 << THINNING
     );
     println!("{:14} {:27} {:14} {:>7} {:>8}          {:>8} {:>7}", "", "", "", "all", "sampled", "memory", "off");
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
     let mut short = 0;
     for name in ["nehalem-x5570", "cascade-lake", "zen-4"] {
         let part = machine::known(name)?.draw(&mut Random::new(1)).part;
@@ -37,18 +39,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             Scheme::Nested { guest_page: Small, host_backing: Small },
         ] {
             for kind in ["triad", "blocked", "chase 64 MiB", "random access"] {
+                let line = format!("{name:14} {:27} {kind:14}", scheme.to_string());
+                if !wanted.iter().all(|word| line.contains(word.as_str())) {
+                    continue;
+                }
                 let (all, exact) = measured(&part, scheme, 0, kind)?;
                 let (sampled, roughly) = measured(&part, scheme, THINNING, kind)?;
                 let goal = if matches!(scheme, Scheme::Native { .. }) { NATIVE_GOAL } else { NESTED_GOAL };
                 let word = |speed: f64| if speed >= goal { "ok" } else { "SHORT" };
                 short += usize::from(sampled < goal);
-                println!(
-                    "{name:14} {:27} {kind:14} {all:7.1} {sampled:8.1} {:5} {:>8.4} {:+7.4}",
-                    scheme.to_string(),
-                    word(sampled),
-                    exact,
-                    roughly - exact
-                );
+                println!("{line} {all:7.1} {sampled:8.1} {:5} {:>8.4} {:+7.4}", word(sampled), exact, roughly - exact);
             }
         }
     }

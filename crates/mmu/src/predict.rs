@@ -272,11 +272,13 @@ fn one_structure(question: &Question<'_>, random: &mut Random) -> Result<Structu
     };
     let (mut data, mut tables, host_tables) = (placement(random), placement(random), placement(random));
     if let Layout::Touched { memory } = question.layout {
-        // What ran before has left its pages at the heads of the free lists.
-        let least = footprint * f64::from(question.busy);
+        // What ran before has left its pages at the heads of the free lists. Every 512 small pages bring a table with them.
+        let piece = question.priors.piece_bits.draw(random).round() as u32;
+        let least = footprint * f64::from(question.busy) * (1.0 + 1.0 / 512.0);
         let span = random.between(least, least.max(memory as f64)) as u64;
+        let whole = ((span >> piece) + 1) << piece;
         let shuffled = random.uniform() < question.priors.shuffled;
-        data = Placement::Touched { sharers: question.busy, span: if shuffled { span } else { 0 } };
+        data = Placement::Touched { sharers: question.busy, span: if shuffled { whole } else { 0 }, piece };
         tables = data;
     }
     let outer = question.outer.get(random.below(question.outer.len() as u64) as usize).copied();

@@ -22,8 +22,10 @@ pub struct Priors {
     pub scattered: f64,
     /// In how many times the program's size they then lie.
     pub span: Range,
-    /// The probability that the free lists of a system that has run for a while hold their blocks in no order.
+    /// The probability that the free lists of a system that has run for a while hold their memory in pieces in no order.
     pub shuffled: f64,
+    /// The binary logarithm of the bytes of such a piece.
+    pub piece_bits: Range,
     /// One exit for a change of a guest's page table under shadow paging, in ns.
     pub exit_ns: Range,
     /// Exits for each change.
@@ -57,6 +59,7 @@ pub fn priors() -> Result<Priors, Problems> {
             scattered: share(reader.range(&placement, "scattered_percent", 0.0, 100.0)?).low,
             span: reader.range(&placement, "span", 1.0, 1000.0)?,
             shuffled: share(reader.range(&placement, "shuffled_percent", 0.0, 100.0)?).low,
+            piece_bits: bits(reader.range(&placement, "piece_mib", 4.0, 65_536.0)?),
             exit_ns: reader.range(&shadow, "exit_ns", 0.0, 1e6)?,
             exits_per_change: reader.range(&shadow, "exits_per_change", 0.0, 100.0)?,
             fault_ns: reader.range(&shadow, "fault_ns", 1.0, 1e6)?,
@@ -66,4 +69,8 @@ pub fn priors() -> Result<Priors, Problems> {
 
 fn share(percent: Range) -> Range {
     Range { low: percent.low / 100.0, high: percent.high / 100.0 }
+}
+
+fn bits(mib: Range) -> Range {
+    Range { low: mib.low.log2() + 20.0, high: mib.high.log2() + 20.0 }
 }

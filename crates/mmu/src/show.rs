@@ -3,7 +3,7 @@
 use crate::page::Page;
 use crate::predict::{Cell, Effort, Interval, Prediction};
 use crate::scheme::Scheme;
-use crate::validate::{self, Compared, ValidateError};
+use crate::validate::{self, Cold, Compared, HplVerdict, RandomAccessVerdict, ShapeVerdict, ValidateError};
 use std::fmt::Write;
 
 /// The validation in words.
@@ -20,88 +20,115 @@ pub struct Shown {
 /// # Errors
 /// When a file of this program is broken.
 pub fn validation(effort: Effort) -> Result<Shown, ValidateError> {
-    let mut text = String::new();
-    let mut passes = true;
-    // A `String` takes whatever is written to it.
-    let mut say = |line: String| {
-        let _ = writeln!(text, "{line}");
-    };
-    let verdict = validate::random_access(effort)?;
-    say(format!("A2  StarRandomAccess on Xeon X5570, virtual over native; 95 % intervals, seed {}", effort.seed));
-    say("    fitted: time of data per update      to native large pages (0.03956 GUP/s)".to_owned());
-    say(format!("              {} ns", interval(&verdict.data_ns, 1.0)));
-    say("    fitted: memory's latency for a walk  to native small pages (0.01842 GUP/s)".to_owned());
-    say(format!("              {} ns beyond L3", interval(&verdict.memory_ns, 1.0)));
-    say("    fitted to virtual cells: nothing. But the published values were known when two assumptions were revised: how far".to_owned());
-    say("    walks pipeline (for the native cells' sake), and how memory lies (from documents). This is no blind prediction".to_owned());
-    say(format!("    draws that the native cells left: {} of {}", verdict.kept.0, verdict.kept.1));
-    for (page, cell) in ["4k", "2m"].iter().zip(&verdict.nested) {
-        say(compared(&format!("EPT on,  guest {page} on host 2m"), cell));
+    let mut said = Said { text: String::new(), passes: true };
+    said.random_access(&validate::random_access(effort)?, effort.seed);
+    said.hpl(&validate::hpl(effort)?);
+    said.shape(&validate::shape(effort)?);
+    said.cold_references(&validate::cold_references()?);
+    Ok(Shown { text: said.text, passes: said.passes })
+}
+
+/// What was said so far, and whether every condition in it holds.
+struct Said {
+    text: String,
+    passes: bool,
+}
+
+const PAGES: [&str; 2] = ["4k", "2m"];
+
+impl Said {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
     }
-    for (page, cell) in ["4k", "2m"].iter().zip(&verdict.shadow) {
-        say(compared(&format!("EPT off, guest {page} (the tax's prior alone, no claim)"), cell));
+
+    fn condition(&mut self, condition: &str, holds: bool) {
+        self.passes &= holds;
+        self.line(&format!("    {}  {condition}", if holds { "holds" } else { "FAILS" }));
     }
-    say(compared("EPT on,  small minus large", &verdict.difference));
-    let extra = verdict.extra_nested_references;
-    say(format!(
-        "    a nested walk makes {:.1} to {:.1} references more than a native one, by which undocumented caches the part has",
-        extra.low, extra.high
-    ));
-    say("    What makes it wide: variance explained by each unknown alone, and the half-width left if it were known"
-        .to_owned());
-    for part in verdict.spread.iter().filter(|part| part.share >= 0.01) {
-        say(format!(
-            "      {:66} {:4.0} %   +-{:.1} points",
-            part.name,
-            100.0 * part.share,
-            100.0 * part.half_width_left
-        ));
-    }
-    for (name, interval_known) in ["lay in order", "lay in no order"].iter().zip(&verdict.by_order) {
-        if let Some(known) = interval_known {
-            say(format!(
-                "    if it were known that free memory {name}: {}, +-{:.1} points",
-                interval(known, 1.0),
-                100.0 * known.half_width()
-            ));
+
+    fn random_access(&mut self, verdict: &RandomAccessVerdict, seed: u64) {
+        self.line(&format!("A2  StarRandomAccess on Xeon X5570, virtual over native; 95 % intervals, seed {seed}"));
+        let [small, large] = verdict.native_gups;
+        self.line(&format!("    fitted: time of data per update      to native large pages ({large:.5} GUP/s)"));
+        self.line(&format!("              {} ns", interval(&verdict.data_ns, 1.0)));
+        self.line(&format!("    fitted: memory's latency for a walk  to native small pages ({small:.5} GUP/s)"));
+        self.line(&format!("              {} ns beyond L3", interval(&verdict.memory_ns, 1.0)));
+        self.line(
+            "    fitted to virtual cells: nothing. But the published values were known when two assumptions were revised: how far\n    \
+             walks pipeline (for the native cells' sake), and how memory lies (from documents). This is no blind prediction",
+        );
+        let (kept, draws) = verdict.kept;
+        self.line(&format!("    draws that the native cells left: {kept} of {draws}"));
+        for (page, cell) in PAGES.iter().zip(&verdict.nested) {
+            self.line(&compared(&format!("EPT on,  guest {page} on host 2m"), cell));
+        }
+        for (page, cell) in PAGES.iter().zip(&verdict.shadow) {
+            self.line(&compared(&format!("EPT off, guest {page} (the tax's prior alone, no claim)"), cell));
+        }
+        self.line(&compared("EPT on,  small minus large", &verdict.difference));
+        self.width(verdict);
+        for (condition, holds) in verdict.conditions() {
+            self.condition(&condition, holds);
         }
     }
-    for (condition, holds) in verdict.conditions() {
-        say(format!("    {}  {condition}", verdict_word(holds)));
+
+    /// What makes the interval of small pages wide.
+    fn width(&mut self, verdict: &RandomAccessVerdict) {
+        let extra = verdict.extra_nested_references;
+        self.line(&format!(
+            "    a nested walk makes {:.1} to {:.1} references more than a native one, by which undocumented caches the part has",
+            extra.low, extra.high
+        ));
+        self.line(
+            "    What makes it wide: variance explained by each unknown alone, and the half-width left if it were known",
+        );
+        for part in verdict.spread.iter().filter(|part| part.share >= 0.01) {
+            let (share, left) = (100.0 * part.share, 100.0 * part.half_width_left);
+            self.line(&format!("      {:66} {share:4.0} %   +-{left:.1} points", part.name));
+        }
+        for (name, known) in ["lay in order", "lay in pieces in no order"].iter().zip(&verdict.by_order) {
+            if let Some(known) = known {
+                let half = 100.0 * known.half_width();
+                let known = interval(known, 1.0);
+                self.line(&format!("    if it were known that free memory {name}: {known}, +-{half:.1} points"));
+            }
+        }
     }
-    passes &= verdict.passes();
-    let hpl = validate::hpl(effort)?;
-    say("A3  HPL on Xeon X5570: walking as a share of run time, nested; a bound".to_owned());
-    for (page, share) in ["4k", "2m"].iter().zip(&hpl.share) {
-        say(format!("    guest {page} on host 2m   {} %", interval(share, 100.0)));
+
+    fn hpl(&mut self, verdict: &HplVerdict) {
+        self.line("A3  HPL on Xeon X5570: walking as a share of run time, nested; a bound");
+        for (page, share) in PAGES.iter().zip(&verdict.share) {
+            self.line(&format!("    guest {page} on host 2m   {} %", interval(share, 100.0)));
+        }
+        self.condition("under 3 % with 97.5 % of the draws; nothing fitted", verdict.passes());
+        let above = verdict.published.iter().flatten().filter(|ratio| **ratio > 1.0);
+        let above: Vec<String> = above.map(|ratio| format!("{ratio:.3}")).collect();
+        self.line(&format!("    unexplained: published ratios above 1: {}", above.join(", ")));
     }
-    say(format!("    {}  under 3 % with 97.5 % of the draws; nothing fitted", verdict_word(hpl.passes())));
-    let above: Vec<String> =
-        hpl.published.iter().flatten().filter(|ratio| **ratio > 1.0).map(|ratio| format!("{ratio:.3}")).collect();
-    say(format!("    unexplained: published ratios above 1: {}", above.join(", ")));
-    passes &= hpl.passes();
-    let shape = validate::shape(effort)?;
-    say("B   Opteron 8384, the shape of nested against shadow paging; nothing fitted".to_owned());
-    say(format!(
-        "    a page table changes in every operation: shadow takes {} of nested's time (published: gains up to {:.0} %)",
-        interval(&shape.changes, 1.0),
-        shape.published_gain_percent
-    ));
-    say(format!("    TLBs miss, small pages: nested takes {} of shadow's time", interval(&shape.misses, 1.0)));
-    say(format!(
-        "    the same with large pages: nested takes {} of its time with small ones",
-        interval(&shape.large_over_small, 1.0)
-    ));
-    say(format!("    {}  nested wins the first, loses the second", verdict_word(shape.passes())));
-    passes &= shape.passes();
-    say("    References of a walk without caches".to_owned());
-    for cold in validate::cold_references()? {
-        let holds = cold.expected == cold.counted;
-        passes &= holds;
-        let name = format!("{}, {} levels", cold.scheme, cold.levels);
-        say(format!("    {}  {name:44} {:3} (architecture {:3})", verdict_word(holds), cold.counted, cold.expected));
+
+    fn shape(&mut self, verdict: &ShapeVerdict) {
+        self.line("B   Opteron 8384, the shape of nested against shadow paging; nothing fitted");
+        self.line(&format!(
+            "    a page table changes in every operation: shadow takes {} of nested's time (published: gains up to {:.0} %)",
+            interval(&verdict.changes, 1.0),
+            verdict.published_gain_percent
+        ));
+        let misses = interval(&verdict.misses, 1.0);
+        self.line(&format!("    TLBs miss, small pages: nested takes {misses} of shadow's time"));
+        let large = interval(&verdict.large_over_small, 1.0);
+        self.line(&format!("    the same with large pages: nested takes {large} of its time with small ones"));
+        self.condition("nested wins the first, loses the second", verdict.passes());
     }
-    Ok(Shown { text, passes })
+
+    fn cold_references(&mut self, all: &[Cold]) {
+        self.line("    References of a walk without caches");
+        for cold in all {
+            let name = format!("{}, {} levels", cold.scheme, cold.levels);
+            let told = format!("{name:44} {:3} (architecture {:3})", cold.counted, cold.expected);
+            self.condition(&told, cold.expected == cold.counted);
+        }
+    }
 }
 
 /// A prediction as a table, with advice under it.
@@ -181,8 +208,4 @@ fn compared(name: &str, cell: &Compared) -> String {
 
 fn interval(value: &Interval, scale: f64) -> String {
     format!("{:.3} ({:.3} to {:.3})", value.median * scale, value.low * scale, value.high * scale)
-}
-
-fn verdict_word(holds: bool) -> &'static str {
-    if holds { "holds" } else { "FAILS" }
 }

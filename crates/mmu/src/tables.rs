@@ -22,15 +22,15 @@ pub enum Placement {
     Touched {
         /// Processes that touch at the same pace.
         sharers: u32,
-        /// Bytes over which the allocator's largest blocks (4 MiB) lie in no order; 0 where they lie in order.
+        /// Bytes over which pieces of memory lie in no order; 0 where all of it lies in order.
         span: u64,
+        /// Bits of such a piece: whole blocks of Linux's buddy allocator, 22 or more.
+        piece: u32,
     },
 }
 
 /// Small pages that a CPU takes from the free lists at once (Linux's per-CPU lists: batches of 31 for large memory).
 const BATCH: u64 = 31;
-/// Bits of the largest block of Linux's buddy allocator.
-const BLOCK_BITS: u32 = 22;
 
 /// One tree of tables.
 #[derive(Clone, Debug)]
@@ -94,16 +94,13 @@ pub(crate) fn place(placement: Placement, address: u64, bits: u32) -> u64 {
     match placement {
         Placement::Contiguous => address & ((1 << 44) - 1),
         Placement::Scattered { span } => scatter(address >> bits, bits, span) | (address & ((1 << bits) - 1)),
-        Placement::Touched { sharers, span } => {
+        Placement::Touched { sharers, span, piece } => {
             let page = (address & ((1 << 44) - 1)) >> bits;
             // Every 512 small pages need a table; it is taken just before the first of them.
             let page = if bits == 12 { page + (page >> 9) + 1 } else { page };
             let taken = taken(page, if bits == 12 { BATCH } else { 1 }, sharers) << bits;
-            let ordered = if span == 0 {
-                taken
-            } else {
-                scatter(taken >> BLOCK_BITS, BLOCK_BITS, span) | (taken & ((1 << BLOCK_BITS) - 1))
-            };
+            let ordered =
+                if span == 0 { taken } else { scatter(taken >> piece, piece, span) | (taken & ((1 << piece) - 1)) };
             ordered | (address & ((1 << bits) - 1))
         }
     }
@@ -158,6 +155,9 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
+    /// Bits of the largest block of Linux's buddy allocator.
+    const BLOCK_BITS: u32 = 22;
+
     #[test]
     fn scattered_pages_never_share_a_place() {
         for (bits, pages) in [(12, 2048), (21, 4), (21, 1024), (12, 1), (22, 5632), (12, 1537)] {
@@ -175,7 +175,7 @@ mod tests {
     fn pages_touched_side_by_side_share_blocks_with_their_tables() {
         let base = 0x7f00_0000_0000;
         for span in [0, 22 << 30] {
-            let placement = Placement::Touched { sharers: 4, span };
+            let placement = Placement::Touched { sharers: 4, span, piece: BLOCK_BITS };
             let at = |page: u64| place(placement, base + (page << 12), 12);
             let places: HashSet<u64> = (0..1 << 15).map(|page| at(page) >> 12).collect();
             assert_eq!(places.len(), 1 << 15, "no two pages share a place");
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn lines_of_entries_are_apart_by_level_tree_and_neighbourhood() {
-        let touched = [0, 16 << 30].map(|span| Placement::Touched { sharers: 4, span });
+        let touched = [0, 16 << 30].map(|span| Placement::Touched { sharers: 4, span, piece: 26 });
         for placement in [Placement::Contiguous, Placement::Scattered { span: 1 << 30 }, touched[0], touched[1]] {
             let (first, second) = (Tables::new(placement, 1), Tables::new(placement, 2));
             assert_eq!(first.line(1, 0), first.line(1, 7 << 12), "8 entries share a line");

@@ -43,6 +43,8 @@ pub struct Compared {
 /// A2.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RandomAccessVerdict {
+    /// The native cells that calibrate, small and large pages, in GUP/s.
+    pub native_gups: [f64; 2],
     /// Nested over native, small and large pages.
     pub nested: [Compared; 2],
     /// Shadow over native, small and large pages: the tax alone.
@@ -325,6 +327,7 @@ impl Kept {
             each.sum::<f64>() / structures.len() as f64
         };
         Ok(RandomAccessVerdict {
+            native_gups: published.native,
             nested: [compared(&self.nested[0], nested[0])?, compared(&self.nested[1], nested[1])?],
             shadow: [compared(&self.shadow[0], shadow[0])?, compared(&self.shadow[1], shadow[1])?],
             difference: compared(&self.difference, nested[0] - nested[1])?,

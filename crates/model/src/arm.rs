@@ -122,6 +122,29 @@ pub struct ResolvedArm {
 }
 
 impl ResolvedArm {
+    /// The plain arm: `ranks` threads of the agent, their memory in pages of `page`, every parameter at its default.
+    #[must_use]
+    pub fn native(ranks: usize, page: PageSize) -> Self {
+        ResolvedArm {
+            executor: ExecutorKind::Direct,
+            ranks,
+            page,
+            host_backing: None,
+            guest_tables: None,
+            parts: 1,
+            placement: Placement::default(),
+            memory: MemoryPolicy::default(),
+            parameters: BTreeMap::new(),
+        }
+    }
+
+    /// The same with a parameter set.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: Value) -> Self {
+        self.parameters.insert(key.to_owned(), value);
+        self
+    }
+
     /// The ranks of all parts together.
     #[must_use]
     pub fn all_ranks(&self) -> usize {

@@ -134,6 +134,10 @@ pub struct Program {
     pub beside: Option<Beside>,
     /// Files that are put into the folder, by name: their text.
     pub files: BTreeMap<String, String>,
+    /// Files that are brought into the folder from the lab's machine, by name: their paths, there, and at the site once they
+    /// are there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bring: BTreeMap<String, String>,
     /// Environment variables. Nothing else is passed on but a search path and what `inherit` names.
     pub environment: BTreeMap<String, String>,
     /// Environment variables that are passed on from the agent, where it has them.

@@ -145,6 +145,19 @@ pub enum Together {
     Window,
 }
 
+impl Together {
+    /// The rule in words, as what stands beside the members' own figures.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Together::Sum => "sum",
+            Together::Mean => "mean",
+            Together::Most => "largest",
+            Together::Window => "at the same time",
+        }
+    }
+}
+
 /// One row of a workload's metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {

@@ -29,6 +29,9 @@ pub struct Document {
     pub trials: Vec<TrialRow>,
     /// One row for each treatment and metric.
     pub estimates: Vec<EstimateRow>,
+    /// What each member of an ensemble had alone, one row for each treatment, metric and member; nothing where arms have one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberEstimate>,
     /// One row for each pair and metric.
     pub ratios: Vec<RatioRow>,
     /// Each time the estimates were looked at.
@@ -128,7 +131,7 @@ pub struct TrialRow {
 pub struct TrialArm {
     /// Its treatment.
     pub treatment: Treatment,
-    /// The median over its phases, per metric.
+    /// The median over the halves of its phases, or over its phases where they have none, per metric.
     pub medians: Vec<Sample>,
     /// Each phase's value of the headline's metric, in order.
     pub phases: Vec<f64>,
@@ -160,6 +163,29 @@ pub struct EstimateRow {
     /// The mean over trials of each trial's median.
     pub estimate: f64,
     /// Lower limit of its 95 % interval; `null` below two trials.
+    pub lo: Option<f64>,
+    /// Upper limit.
+    pub hi: Option<f64>,
+}
+
+/// The estimate of one metric of one member of an ensemble.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MemberEstimate {
+    /// The metric's key.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// How the members' figures come to that of all together: in words.
+    pub together: String,
+    /// The treatment.
+    pub treatment: Treatment,
+    /// Which member, from 0.
+    pub member: usize,
+    /// Trials that count.
+    pub n: usize,
+    /// The mean over trials of the median over phases.
+    pub estimate: f64,
+    /// Lower limit of its 95 % interval; `null` below three trials.
     pub lo: Option<f64>,
     /// Upper limit.
     pub hi: Option<f64>,

@@ -22,6 +22,7 @@ pub mod machine;
 pub mod maximum;
 pub mod observation;
 pub mod observer;
+pub mod peer;
 pub mod placement;
 pub mod plan;
 pub mod problem;

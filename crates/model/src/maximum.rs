@@ -43,8 +43,11 @@ pub struct Document {
 /// How it is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Where the search begins.
+    /// Below this nothing is tried.
     pub lowest: f64,
+    /// Where the search begins; at the lowest level when it lies below that.
+    #[serde(default)]
+    pub first: f64,
     /// Beyond this nothing is tried.
     pub highest: f64,
     /// The step at which a trial ends, as a share of the level.
@@ -61,6 +64,27 @@ pub struct Plan {
     pub trials: usize,
     /// Confidence of intervals.
     pub confidence: f64,
+    /// What must have enough samples before a visit passes.
+    #[serde(default)]
+    pub samples: Samples,
+    /// Visits somewhat below the maximum of a trial, which show that the limits are kept there.
+    #[serde(default = "three")]
+    pub confirming: usize,
+}
+
+/// What must have enough samples before a visit passes. Every limit is judged in either case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Samples {
+    /// Each limit on its own.
+    #[default]
+    Each,
+    /// Some limit: one with fewer samples fails a visit where it is broken, and does not hold it up where it is not.
+    Some,
+}
+
+fn three() -> usize {
+    3
 }
 
 impl Plan {
@@ -69,6 +93,7 @@ impl Plan {
     pub fn between(lowest: f64, highest: f64) -> Plan {
         Plan {
             lowest,
+            first: lowest,
             highest,
             finest: 0.025,
             window_s: 10.0,
@@ -77,6 +102,8 @@ impl Plan {
             windows_per_visit: 6,
             trials: 3,
             confidence: 0.95,
+            samples: Samples::Each,
+            confirming: three(),
         }
     }
 }
@@ -95,6 +122,8 @@ pub enum Ended {
     Insufficient,
     /// The user ended it: this is what was known until then.
     Interrupted,
+    /// Its time was over: this is what was known until then.
+    TimeOver,
     /// What was loaded could not be loaded any more: this is what was known until then.
     Broken,
 }
@@ -124,6 +153,8 @@ pub enum Basis {
     FreshTrials,
     /// The windows of one search alone: what differs between starts is not in it.
     WithinRun,
+    /// No curve and no confidence: from the highest level that was kept, below the lowest that was not, to that.
+    Bracket,
 }
 
 /// A reason why higher levels failed.

@@ -7,6 +7,7 @@
 use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
 use crate::descriptor::{Default, Descriptor, Knob, Value};
 use crate::observer::ObserveSpec;
+use crate::peer;
 use crate::placement::{MemoryPolicy, Placement, Topology};
 use crate::problem::{Problem, Problems};
 use crate::study::{Chosen, Design, Study};
@@ -376,7 +377,15 @@ impl Resolver<'_> {
                 continue;
             }
             if let Some(arm) = self.arm(&levels, &environment) {
-                let emulated = self.limits.emulated.contains(&environment);
+                let peer = peer::of_arm(&arm);
+                if let Some(reason) = peer.and_then(|peer| self.limits.absent.get(peer)) {
+                    self.absent.push(Absent { treatment, reason: reason.clone() });
+                    continue;
+                }
+                let emulated = [Some(environment.as_str()), peer]
+                    .into_iter()
+                    .flatten()
+                    .any(|place| self.limits.emulated.contains(place));
                 arms.push(PlannedArm { treatment, environment, arm, emulated });
             }
         }
@@ -524,7 +533,8 @@ impl Resolver<'_> {
     /// The settings of every place that is used, with their defaults; what must be set and is not becomes a problem.
     fn environments(&mut self, arms: &[PlannedArm]) -> BTreeMap<String, BTreeMap<String, Value>> {
         let mut all = BTreeMap::new();
-        let used: BTreeSet<&str> = arms.iter().map(|arm| arm.environment.as_str()).collect();
+        let peers = arms.iter().filter_map(|arm| peer::of_arm(&arm.arm));
+        let used: BTreeSet<&str> = arms.iter().map(|arm| arm.environment.as_str()).chain(peers).collect();
         for place in used.into_iter().filter_map(tables::place).filter(|place| !place.settings.is_empty()) {
             let mut settings = self.study.environments.get(place.name).cloned().unwrap_or_default();
             for knob in place.settings.iter().filter(|knob| !settings.contains_key(knob.key)).collect::<Vec<_>>() {

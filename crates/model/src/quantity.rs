@@ -3,6 +3,9 @@
 //! Names follow the kernel's own where it has one. A value's key is the quantity's, with `:` and the instance where it
 //! belongs to one of many: `disk.reads:vda`. The key without an instance is the whole machine's.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 /// How readings become a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
@@ -160,7 +163,9 @@ pub const QUANTITIES: &[Quantity] = &[
 /// The quantity of that key.
 #[must_use]
 pub fn find(key: &str) -> Option<&'static Quantity> {
-    QUANTITIES.iter().find(|quantity| quantity.key == key)
+    static BY_KEY: LazyLock<HashMap<&str, &Quantity>> =
+        LazyLock::new(|| QUANTITIES.iter().map(|quantity| (quantity.key, quantity)).collect());
+    BY_KEY.get(key).copied()
 }
 
 /// A value's key: the quantity's, and the instance's name where it has one.

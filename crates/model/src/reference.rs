@@ -49,6 +49,7 @@ No shell is involved. Sections below it:
 - `[command.quick]`: what `--quick` takes for a parameter, where that is less.
 - `prepare`: a list of programs with their arguments that are run before, unmeasured, in the same fresh folder.
 - `[command.files]`: `name = text`, put into the folder before every run.
+- `[command.bring]`: `name = path`, files of this machine, programs included, that are brought to the site and put into the folder before every run; argv names them as `{folder}/name`.
 - `[command.environment]`: `NAME = text`, environment variables.
 - `[command.needs]`: `program = \"Debian package\"`, programs without which the site is refused.
 ";

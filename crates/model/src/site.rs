@@ -1,6 +1,7 @@
 //! The seam of environments: how an agent comes to be somewhere, and how it leaves.
 
 use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 
 /// Something that an environment needs and that is not there.
@@ -62,6 +63,43 @@ pub trait Site {
 
     /// The last lines that the agent wrote for people, oldest first.
     fn log(&self) -> Vec<String>;
+
+    /// On which address a program there listens so that [`Site::reach`] leads to it.
+    fn listens_on(&self) -> Ipv4Addr {
+        Ipv4Addr::LOCALHOST
+    }
+
+    /// Where this machine reaches what listens there, on TCP port `there` of [`Site::listens_on`]. `here` is
+    /// a free port of this machine's loopback that leads there from now on, where the site needs one.
+    ///
+    /// # Errors
+    /// When no way leads there, with the remedy.
+    fn reach(&mut self, there: u16, here: u16) -> Result<SocketAddr, SiteError> {
+        let _ = here;
+        Err(no_way(format!("port {there} of the site cannot be reached from this machine")))
+    }
+
+    /// Where the site reaches what listens on TCP port `here` of this machine's loopback. `there` is a free port of the site's
+    /// loopback that leads here from now on, where the site needs one.
+    ///
+    /// # Errors
+    /// When no way leads here, with the remedy.
+    fn offer(&mut self, here: u16, there: u16) -> Result<SocketAddr, SiteError> {
+        let _ = there;
+        Err(no_way(format!("port {here} of this machine cannot be reached from the site")))
+    }
+}
+
+fn no_way(what: String) -> SiteError {
+    let remedy =
+        "let both have a network: native, a container with network = \"host\", qemu with net = \"user\", or ssh";
+    Missing { what, remedy: remedy.to_owned() }.into()
+}
+
+/// A port of a loopback.
+#[must_use]
+pub fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
 /// Which of several sites that run at once, and what it has to carry.

@@ -32,6 +32,23 @@ pub struct Spawn {
     pub arguments: Vec<String>,
     /// Variables of its environment, beside the agent's.
     pub environment: BTreeMap<String, String>,
+    /// What it may have; all that the agent has when nothing is said.
+    #[serde(default)]
+    pub limits: SpawnLimits,
+}
+
+/// What a program that is spawned may have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnLimits {
+    /// The CPUs on which it may run; empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<usize>,
+    /// The most memory, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// The most open files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
 }
 
 /// How a program that was spawned is doing.
@@ -45,4 +62,24 @@ pub struct Spawned {
     pub ended: Option<String>,
     /// The last lines that it wrote, oldest first.
     pub log: Vec<String>,
+    /// How many lines it has written in all: whoever asks again knows by it which are new.
+    #[serde(default)]
+    pub lines: u64,
+    /// What it and all that it has started have used.
+    #[serde(default)]
+    pub used: Used,
+    /// What holds its memory, in words; empty when nothing does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub memory_held: String,
+}
+
+/// What a program and all that it has started have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Used {
+    /// Processor time of user and system, in ns.
+    pub cpu_ns: u64,
+    /// Resident memory, in bytes.
+    pub resident_bytes: u64,
+    /// Processes that live.
+    pub processes: usize,
 }

@@ -4,8 +4,9 @@
 //! divide by nothing, gives none: absence is never 0.
 
 use crate::observation::Values;
-use crate::quantity::{Growth, QUANTITIES, join, split};
-use std::collections::BTreeSet;
+use crate::quantity::{self, Growth, join, split};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::LazyLock;
 
 /// The values of one window: of the machine, or of one instance.
 #[derive(Clone, Copy, Debug)]
@@ -183,7 +184,9 @@ pub const VIEWS: &[View] = &[
 /// The view of that key.
 #[must_use]
 pub fn find(key: &str) -> Option<&'static View> {
-    VIEWS.iter().find(|view| view.key == key)
+    static BY_KEY: LazyLock<HashMap<&str, &View>> =
+        LazyLock::new(|| VIEWS.iter().map(|view| (view.key, view)).collect());
+    BY_KEY.get(key).copied()
 }
 
 /// One view of one window.
@@ -201,26 +204,32 @@ pub struct Seen {
 #[must_use]
 pub fn views(values: &Values, seconds: f64) -> Vec<Seen> {
     let mut all = Vec::new();
+    let instances = instances(values);
     for view in VIEWS {
         let mut see = |instance: &str| {
             let value = (view.formula)(&Window { values, instance, seconds }).filter(|value| value.is_finite());
             all.extend(value.map(|value| Seen { key: view.key.to_owned(), instance: instance.to_owned(), value }));
         };
         see("");
-        if !view.of.is_empty() {
-            instances(values, view.of).into_iter().for_each(&mut see);
+        if let Some(own) = instances.get(family(view.of)).filter(|_| !view.of.is_empty()) {
+            own.iter().copied().for_each(&mut see);
         }
     }
     all
 }
 
-/// The instances in which anything of the quantity's family (what stands before its dot) happened.
-fn instances<'v>(values: &'v Values, of: &str) -> BTreeSet<&'v str> {
-    let family = of.split_once('.').map_or(of, |(family, _)| family);
-    let keys = values.keys().map(|key| split(key)).filter(|(quantity, instance)| {
-        !instance.is_empty() && quantity.strip_prefix(family).is_some_and(|rest| rest.starts_with('.'))
-    });
-    keys.map(|(_, instance)| instance).collect()
+/// The instances in which anything of a family happened, by family.
+fn instances(values: &Values) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut all: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (quantity, instance) in values.keys().map(|key| split(key)).filter(|(_, instance)| !instance.is_empty()) {
+        all.entry(family(quantity)).or_default().insert(instance);
+    }
+    all
+}
+
+/// What stands before a quantity's dot.
+fn family(quantity: &str) -> &str {
+    quantity.split_once('.').map_or(quantity, |(family, _)| family)
 }
 
 /// Every value as a rate per second, or a level, that no view is made of alone: by the quantity's own key, with its unit.
@@ -229,7 +238,7 @@ pub fn rates(values: &Values, seconds: f64) -> Vec<(Seen, String)> {
     let mut all = Vec::new();
     for (key, value) in values {
         let (quantity, instance) = split(key);
-        let Some(row) = QUANTITIES.iter().find(|row| row.key == quantity) else { continue };
+        let Some(row) = quantity::find(quantity) else { continue };
         let (value, unit) = match row.growth {
             Growth::Level => (*value, row.unit.to_owned()),
             _ if seconds > 0.0 => (value / seconds, per_second(row.unit)),
@@ -253,6 +262,7 @@ pub fn per_second(unit: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantity::QUANTITIES;
 
     fn value(values: &Values, seconds: f64, key: &str, instance: &str) -> Option<f64> {
         views(values, seconds)

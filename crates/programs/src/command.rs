@@ -88,6 +88,9 @@ impl ReadyJob for Ready<'_> {
         for (name, text) in &self.program.files {
             workshop.put(name, texts.fill(text)?.as_bytes())?;
         }
+        for (name, brought) in &self.program.bring {
+            workshop.put_copy(name, brought)?;
+        }
         let set = self.program.environment.iter().map(|(name, text)| Ok((name.clone(), texts.fill(text)?)));
         let set = set.collect::<Result<BTreeMap<_, _>, JobError>>()?;
         let environment = workshop::environment(workshop.folder(), &self.program.inherit, set);

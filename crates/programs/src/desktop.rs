@@ -92,7 +92,7 @@ fn steady(script: &Script, crowd: &mut Crowd<'_>) -> io::Result<Told> {
 
 fn search(script: &Script, crowd: &mut Crowd<'_>) -> io::Result<Told> {
     #[expect(clippy::cast_precision_loss, reason = "a number of users")]
-    let stairs = Staircase { lowest: 1.0, highest: script.users as f64, finest: 1.0, windows: 8 };
+    let stairs = Staircase { lowest: 1.0, start: 1.0, highest: script.users as f64, finest: 1.0, windows: 8 };
     let window = Duration::from_nanos(script.time_ns);
     let (mut visits, mut windows, mut all) = (Vec::new(), Vec::new(), Vec::new());
     let end = loop {

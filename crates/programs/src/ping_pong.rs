@@ -9,6 +9,7 @@ use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
+use baremark_model::peer;
 use baremark_model::seam::Sample;
 use baremark_stats::percentile::sample_floor;
 use hdrhistogram::Histogram;
@@ -39,10 +40,11 @@ const MESSAGE: Knob = Knob {
 };
 
 const PEER: Knob = Knob {
-    key: "peer",
+    key: peer::KEY,
     kind: Kind::Text,
     default: Default::Typed("loopback"),
-    help: "the other end as address:port, where `baremark echo` listens; loopback is a server of the site's own",
+    help: "the other end: site:ENVIRONMENT, where the lab starts it, or address:port, where `baremark echo` listens; loopback is a \
+           server of the site's own",
 };
 
 const fn metric(
@@ -118,9 +120,17 @@ impl Settings {
             return Err(misfit(what, "write 16 B to 65507 B with transport = \"udp\""));
         }
         let peer = match arm.parameters.get(PEER.key) {
+            // The lab puts an address there before the job is prepared.
+            Some(Value::Text(peer)) if peer::environment(peer).is_some() => {
+                peer::check(arm)?;
+                None
+            }
             Some(Value::Text(peer)) if peer != "loopback" => Some(peer.parse::<SocketAddr>().map_err(|why| {
                 let what = format!("peer = '{peer}' is no address and port: {why}");
-                misfit(what, "write numbers, such as \"192.0.2.7:7007\": names are not resolved at a site")
+                misfit(
+                    what,
+                    "write site:ENVIRONMENT, or numbers, such as \"192.0.2.7:7007\": names are not resolved at a site",
+                )
             })?),
             _ => None,
         };
@@ -136,6 +146,9 @@ impl Job for PingPong {
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let settings = Settings::of(arm).map_err(|misfit| JobError::failed(misfit.to_string()))?;
+        if let Some(name) = peer::of_arm(arm) {
+            return Err(JobError::failed(format!("nobody has started the other end at a site of {name}")));
+        }
         let peer = match settings.peer {
             Some(peer) => peer,
             None => own_server().map_err(|why| JobError::failed(format!("a server on loopback: {why}")))?,

@@ -62,6 +62,17 @@ impl Workshop {
         written.map_err(|why| JobError::failed(format!("writing {}: {why}", path.display())))
     }
 
+    /// Puts a copy of a file of this site into the folder, which can be executed if that one can.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    pub fn put_copy(&self, name: &str, of: &str) -> Result<(), JobError> {
+        let path = self.folder.join(name);
+        let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+        let copied = folder.and_then(|()| fs::copy(of, &path));
+        copied.map(drop).map_err(|why| JobError::failed(format!("copying {of} to {}: {why}", path.display())))
+    }
+
     /// Runs a program to its end, which may be a bad one.
     ///
     /// # Errors

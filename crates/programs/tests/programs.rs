@@ -9,7 +9,7 @@
     reason = "a test crate"
 )]
 
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::command::{Beside, Finder, Program, Reading, Success, Take};
 use baremark_model::descriptor::{Better, Value};
 use baremark_model::job::{Job, JobError, JobRun, Surroundings};
@@ -56,6 +56,7 @@ fn shell(script: &str) -> Program {
         prepare: Vec::new(),
         beside: None,
         files: BTreeMap::new(),
+        bring: BTreeMap::new(),
         environment: BTreeMap::new(),
         inherit: Vec::new(),
         needs: BTreeMap::new(),
@@ -92,17 +93,8 @@ fn run_within(program: Program, timeout: Duration) -> Result<JobRun, JobError> {
 }
 
 fn arm(parameters: &[(&str, Value)]) -> ResolvedArm {
-    ResolvedArm {
-        executor: ExecutorKind::Direct,
-        ranks: 1,
-        page: PageSize::Small,
-        host_backing: None,
-        guest_tables: None,
-        parts: 1,
-        placement: Default::default(),
-        memory: Default::default(),
-        parameters: parameters.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(),
-    }
+    let plain = ResolvedArm::native(1, PageSize::Small);
+    parameters.iter().fold(plain, |arm, (key, value)| arm.with(key, value.clone()))
 }
 
 fn run_job(job: &dyn Job, arm: &ResolvedArm) -> Result<JobRun, JobError> {

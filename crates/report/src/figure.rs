@@ -17,6 +17,8 @@ use baremark_model::plan::{Contrast, Treatment};
 
 pub(crate) const WIDTH: f64 = 480.0;
 pub(crate) const MARGIN: f64 = 12.0;
+/// The name of the figure of all ratios.
+pub(crate) const RATIOS: &str = "ratios";
 /// Ratios or series that one figure shows; a study can have thousands.
 const MOST: usize = 40;
 const LABEL: usize = 42;
@@ -154,7 +156,7 @@ fn forest(parts: &[Part<'_>]) -> Option<Figure> {
         top += ROW;
     }
     let caption = forest_caption(&parts[0].document, rows, all.len());
-    Some(Figure { caption, name: "ratios".to_owned(), svg })
+    Some(Figure { caption, name: RATIOS.to_owned(), svg })
 }
 
 fn forest_caption(document: &Document, rows: &[Ratio<'_>], of: usize) -> String {

@@ -97,6 +97,72 @@ pub(crate) fn grid(document: &Document, metric: &str) -> Option<Grid> {
     })
 }
 
+/// Metrics of which no ratio was asked for in one table, a row for each and its levels; `None` where nothing of them was
+/// measured.
+pub(crate) fn others(document: &Document, metrics: &[&str]) -> Option<Grid> {
+    let layout = Layout::of(document);
+    let mut reasons = Vec::new();
+    let mut rows = Vec::new();
+    for metric in metrics {
+        let unit = Quantity::of(document, metric).unit;
+        for row in &layout.rows {
+            let cells: Vec<Cell> =
+                layout.columns.iter().map(|column| layout.cell(metric, row, column, &mut reasons)).collect();
+            if cells.iter().any(|cell| matches!(cell, Cell::Measured { .. })) {
+                let levels = join(&layout.factors.levels(row, &[])).replace(" and ", ", ");
+                let levels = if levels.is_empty() { levels } else { format!(", {levels}") };
+                let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
+                rows.push(GridRow { label: format!("{}{unit}{levels}", clean(metric)), cells });
+            }
+        }
+    }
+    (!rows.is_empty()).then(|| Grid {
+        caption: "Other metrics (mean ± half its 95 % interval)".to_owned(),
+        columns: layout.columns.iter().map(|column| phrase(&document.run.columns, column)).collect(),
+        rows,
+        reasons,
+    })
+}
+
+/// What the members of each ensemble had alone, beside all of them together: one table for each treatment.
+pub(crate) fn members(document: &Document) -> Vec<Grid> {
+    let factors = Factors::of(&document.run);
+    let mut treatments: Vec<&Treatment> = document.members.iter().map(|row| &row.treatment).collect();
+    treatments.dedup();
+    treatments.into_iter().map(|treatment| members_of(document, &factors, treatment)).collect()
+}
+
+fn members_of(document: &Document, factors: &Factors<'_>, treatment: &Treatment) -> Grid {
+    let own: Vec<_> = document.members.iter().filter(|row| row.treatment == *treatment).collect();
+    let count = own.iter().map(|row| row.member + 1).max().unwrap_or(0);
+    let mut metrics: Vec<(&str, &str, &str)> =
+        own.iter().map(|row| (row.metric.as_str(), row.unit.as_str(), row.together.as_str())).collect();
+    metrics.dedup();
+    let cell = |found: Option<(f64, Option<f64>, Option<f64>)>| match found {
+        Some((value, lo, hi)) => Cell::Measured { estimate: number::estimate(value, lo, hi), ratio: None },
+        None => Cell::Blank,
+    };
+    let row = |(metric, unit, together): (&str, &str, &str)| {
+        let of = |member: usize| {
+            let found = own.iter().find(|row| row.metric == metric && row.member == member);
+            cell(found.map(|row| (row.estimate, row.lo, row.hi)))
+        };
+        let all = document.estimates.iter().find(|row| row.metric == metric && row.treatment == *treatment);
+        let together_cell = cell(all.map(|row| (row.estimate, row.lo, row.hi)));
+        let unit = if unit.is_empty() { String::new() } else { format!(" ({})", clean(unit)) };
+        GridRow {
+            label: format!("{}{unit}; together: {}", clean(metric), clean(together)),
+            cells: (0..count).map(of).chain([together_cell]).collect(),
+        }
+    };
+    Grid {
+        caption: format!("Members of {}, each alone, and together", factors.name(treatment)),
+        columns: (1..=count).map(|member| format!("member {member}")).chain(["together".to_owned()]).collect(),
+        rows: metrics.into_iter().map(row).collect(),
+        reasons: Vec::new(),
+    }
+}
+
 fn caption(document: &Document, metric: &str) -> String {
     let quantity = Quantity::of(document, metric);
     let ratios = document.ratios.iter().any(|row| row.metric == metric && row.contrast != Contrast::PageSize);

@@ -5,7 +5,7 @@
 
 use crate::around;
 use crate::course;
-use crate::figure::{Figure, figures};
+use crate::figure::{Figure, RATIOS, figures};
 use crate::grid::{Cell, Grid, RatioCell};
 use crate::number::percent;
 use crate::outline::{Found, Outline, outline};
@@ -25,11 +25,13 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 pub fn render(document: &Document) -> String {
     let outline = outline(document);
     let mut page = Page { text: String::new() };
+    let figures = figures(document);
+    let (ratios, figures): (Vec<&Figure>, Vec<&Figure>) = figures.iter().partition(|figure| figure.name == RATIOS);
     page.top(&outline);
-    page.verdict(&outline);
+    page.verdict(&outline, &ratios);
     page.tables(&outline);
     page.contrasts(&outline);
-    page.figures(&figures(document));
+    page.figures(&figures);
     page.predicted(&outline);
     page.why(&outline);
     page.around(document);
@@ -73,12 +75,17 @@ impl Page {
         self.add("</header>\n");
     }
 
-    fn verdict(&mut self, outline: &Outline) {
-        self.add("<section aria-labelledby=\"verdict\">\n<h2 id=\"verdict\">Verdict</h2>\n");
+    /// The verdicts in words and, beside them where the window is wide enough, the ratios with their intervals.
+    fn verdict(&mut self, outline: &Outline, ratios: &[&Figure]) {
+        self.add(
+            "<section aria-labelledby=\"verdict\">\n<h2 id=\"verdict\">Verdict</h2>\n<div class=\"said\">\n<div>\n",
+        );
         for part in &outline.parts {
-            self.part_of(part);
-            self.sentences(&part.headlines);
+            self.sentences(part.name.as_deref(), &part.headlines);
         }
+        self.add("</div>\n");
+        ratios.iter().for_each(|figure| self.figure(figure));
+        self.add("</div>\n");
         for note in &outline.notes {
             self.put(format_args!("<p class=\"note\">{}</p>\n", escape(note)));
         }
@@ -92,14 +99,15 @@ impl Page {
         }
     }
 
-    fn sentences(&mut self, headlines: &[Headline]) {
+    fn sentences(&mut self, of: Option<&str>, headlines: &[Headline]) {
+        let of = of.map(|name| format!("<span class=\"of\">{}:</span> ", escape(name))).unwrap_or_default();
         self.add("<ul class=\"verdicts\">\n");
         for headline in headlines {
             self.put(format_args!("<li class=\"{}\">", class(headline.tone)));
             if let Some(overturned) = &headline.overturned {
                 self.put(format_args!("<p class=\"caution\">{}</p>", escape(overturned)));
             }
-            self.put(format_args!("<p class=\"sentence\">{}</p>", escape(&headline.sentence)));
+            self.put(format_args!("<p class=\"sentence\">{of}{}</p>", escape(&headline.sentence)));
             if let Some(sensitivity) = &headline.sensitivity {
                 self.put(format_args!("<p class=\"lights\">{}</p>", escape(sensitivity)));
             }
@@ -253,7 +261,7 @@ impl Page {
         self.add("</ul>\n");
     }
 
-    fn figures(&mut self, figures: &[Figure]) {
+    fn figures(&mut self, figures: &[&Figure]) {
         if figures.is_empty() {
             return;
         }

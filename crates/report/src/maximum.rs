@@ -40,6 +40,7 @@ pub fn answer(document: &Document) -> String {
     let cut = match document.ended {
         Ended::Interrupted => "INTERRUPTED, this is partial. ",
         Ended::Broken => "BROKEN OFF, this is partial. ",
+        Ended::TimeOver => "The time was over. ",
         _ => "",
     };
     let Some(maximum) = document.maximum else {
@@ -55,12 +56,15 @@ pub fn answer(document: &Document) -> String {
                  them, or a percentile further from 100."
                     .to_owned()
             }
-            Ended::Interrupted | Ended::Broken | Ended::Found => "No maximum is known yet.".to_owned(),
+            Ended::Interrupted | Ended::Broken | Ended::TimeOver | Ended::Found => {
+                "No maximum is known yet.".to_owned()
+            }
         };
         return format!("{cut}{what}");
     };
     let least = if document.generator_was_the_limit { "at least " } else { "" };
     let interval = match (maximum.low, maximum.high) {
+        (Some(low), Some(high)) if maximum.basis == Basis::Bracket => format!(", [{}, {}]", level(low), level(high)),
         (Some(low), Some(high)) => {
             format!(", {} interval [{}, {}]", Share(maximum.confidence), level(low), level(high))
         }
@@ -69,6 +73,7 @@ pub fn answer(document: &Document) -> String {
     let trials = document.trials.iter().filter(|trial| trial.maximum.is_some()).count();
     let basis = match maximum.basis {
         Basis::FreshTrials => format!("over {trials} trials from a fresh start"),
+        Basis::Bracket => "between what kept the limits and what broke them: no confidence interval".to_owned(),
         Basis::WithinRun => "within one run: what differs between starts is not in it".to_owned(),
     };
     format!("{cut}{least}{} {factor}{interval}, {basis}.", level(maximum.level))
@@ -169,7 +174,7 @@ fn time(ns: Option<u64>) -> String {
 }
 
 fn percent(share: f64) -> String {
-    format!("{:.1} %", Share(share)).replace(".0 %", " %")
+    format!("{:.1}", Share(share)).replace(".0 %", " %")
 }
 
 /// A level to four digits.

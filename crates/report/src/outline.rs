@@ -1,6 +1,6 @@
 //! What a report of a run says, before anybody lays it out.
 
-use crate::grid::{Grid, grid, predicted_ratio, ratio_cell};
+use crate::grid::{Grid, grid, members, others, predicted_ratio, ratio_cell};
 use crate::number::{self, count, percent};
 use crate::part::{Part, parts};
 use crate::provenance;
@@ -90,12 +90,26 @@ fn found(name: Option<&str>, document: &Document) -> Found {
     Found {
         name: name.map(clean),
         headlines,
-        grids: metrics(document).iter().filter_map(|metric| grid(document, metric)).collect(),
+        grids: grids(document),
         beside: to_stand_beside(document),
         contrasts: of(true),
         predicted: predicted(document),
         why: why(document),
     }
+}
+
+/// The headline metric's table and those of metrics with ratios of their own; then the other metrics in one, and the members
+/// of ensembles.
+fn grids(document: &Document) -> Vec<Grid> {
+    let asked = |metric: &&str| {
+        *metric == document.run.metric
+            || document.ratios.iter().any(|row| row.metric == *metric && row.contrast != Contrast::PageSize)
+    };
+    let (own, rest): (Vec<&str>, Vec<&str>) = metrics(document).into_iter().partition(asked);
+    let mut grids: Vec<Grid> = own.iter().filter_map(|metric| grid(document, metric)).collect();
+    grids.extend(others(document, &rest));
+    grids.extend(members(document));
+    grids
 }
 
 /// The published values, where there is something measured to stand beside: a self-check measures no such thing.
@@ -147,7 +161,8 @@ fn cautions(document: &Document) -> Vec<String> {
 fn without_ratios(document: &Document) -> Vec<Headline> {
     let factors = Factors::of(&document.run);
     let quantity = Quantity::of(document, &document.run.metric);
-    let plain = |sentence: String| Headline { overturned: None, sentence, sensitivity: None, tone: Tone::Plain };
+    let plain =
+        |sentence: String| Headline { overturned: None, sentence, sensitivity: None, lights: None, tone: Tone::Plain };
     let rows = document.estimates.iter().filter(|row| row.metric == document.run.metric);
     let said: Vec<Headline> = rows
         .map(|row| {
@@ -248,21 +263,43 @@ fn predicted(document: &Document) -> Vec<String> {
             None => format!("{name}: predicted {how}, not measured"),
         }
     };
-    document.predictions.iter().map(line).collect()
+    let mut lines: Vec<String> = document.predictions.iter().map(line).collect();
+    let mut processors: Vec<&str> = document.predictions.iter().map(|row| row.processor.as_str()).collect();
+    processors.dedup();
+    lines.extend(processors.iter().map(|processor| format!("Simulated: {}.", clean(processor))));
+    lines
 }
 
+/// What was counted, one line a quantity: of one treatment, or of all that it was counted of.
 fn why(document: &Document) -> Vec<String> {
+    let mut quantities: Vec<Vec<&ExplanationRow>> = Vec::new();
+    for row in &document.explanations {
+        let same = |rows: &&mut Vec<&ExplanationRow>| rows[0].what == row.what && rows[0].unit == row.unit;
+        match quantities.iter_mut().find(same) {
+            Some(rows) => rows.push(row),
+            None => quantities.push(vec![row]),
+        }
+    }
+    quantities.iter().map(|rows| quantity(document, rows)).collect()
+}
+
+fn quantity(document: &Document, rows: &[&ExplanationRow]) -> String {
     let factors = Factors::of(&document.run);
     // What follows is said where it first does.
-    let first =
-        |row: &ExplanationRow| document.explanations.iter().find(|other| other.advice == row.advice) == Some(row);
-    let line = |row: &ExplanationRow| {
-        let value = number::estimate(row.value, Some(row.lo), Some(row.hi));
-        let silent = row.advice.is_empty() || !first(row);
-        let advice = if silent { String::new() } else { format!("; {}", clean(&row.advice)) };
-        format!("{}: {} {value} {}{advice}", factors.name(&row.treatment), clean(&row.what), clean(&row.unit))
+    let first = |row: &ExplanationRow| document.explanations.iter().find(|other| other.advice == row.advice);
+    let advice = |row: &ExplanationRow, before: &str| match first(row) {
+        Some(other) if other == row && !row.advice.is_empty() => format!("{before}{}", clean(&row.advice)),
+        _ => String::new(),
     };
-    document.explanations.iter().map(line).collect()
+    let value = |row: &ExplanationRow| {
+        format!("{} {}", number::estimate(row.value, Some(row.lo), Some(row.hi)), clean(&row.unit))
+    };
+    let what = clean(&rows[0].what);
+    if let [row] = rows {
+        return format!("{}: {what} {}{}", factors.name(&row.treatment), value(row), advice(row, "; "));
+    }
+    let each = rows.iter().map(|row| format!("{} {}{}", factors.name(&row.treatment), value(row), advice(row, ", ")));
+    format!("{what}: {}", each.collect::<Vec<_>>().join("; "))
 }
 
 fn flags(document: &Document) -> Vec<String> {

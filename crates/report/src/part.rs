@@ -30,6 +30,7 @@ fn of(document: &Document, workload: &PlannedWorkload) -> Document {
     let belongs = |treatment: &Treatment| treatment.get(WORKLOAD) == Some(&workload.kind);
     let mut part = document.clone();
     part.estimates.retain(|row| belongs(&row.treatment));
+    part.members.retain(|row| belongs(&row.treatment));
     part.ratios.retain(|row| belongs(&row.treatment));
     part.absent.retain(|absent| belongs(&absent.treatment));
     part.explanations.retain(|row| belongs(&row.treatment));
@@ -41,6 +42,8 @@ fn of(document: &Document, workload: &PlannedWorkload) -> Document {
     let of_predicted = part.predictions.iter_mut().flat_map(|row| [&mut row.treatment, &mut row.relative_to]);
     let of_why = part.explanations.iter_mut().map(|row| &mut row.treatment);
     let of_trials = part.trials.iter_mut().flat_map(|trial| trial.arms.iter_mut().map(|arm| &mut arm.treatment));
+    let of_members = part.members.iter_mut().map(|row| &mut row.treatment);
+    let own = own.chain(of_members);
     for treatment in own.chain(of_ratios).chain(of_absent).chain(of_why).chain(of_predicted).chain(of_trials) {
         treatment.remove(WORKLOAD);
     }

@@ -9,7 +9,92 @@ use baremark_model::units::Nanos;
 /// Blocks that follow the look at which the precision is met.
 const CONFIRMATION: u64 = 5;
 
-/// One event as a line of a log; `None` for what happens too often to be told.
+/// For so long nothing is said of trials whose block is not finished.
+const SILENCE: Nanos = Nanos(10_000_000_000);
+
+/// A run as lines of a log: one for each block, and one for whatever else happens.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    per_block: u64,
+    block: Option<Block>,
+}
+
+/// The trials of a block that have ended, as far as they were not told.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    number: u64,
+    ended: u64,
+    stored: u64,
+    took: Nanos,
+    untold: Nanos,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Lines { per_block: 1, block: None }
+    }
+}
+
+impl Lines {
+    /// What an event gives to say.
+    pub fn heard(&mut self, event: &Event) -> Vec<String> {
+        if let Event::Started { trials_per_block, .. } = event {
+            self.per_block = (*trials_per_block as u64).max(1);
+        }
+        let mut lines = Vec::new();
+        match event {
+            Event::TrialStarted { .. } | Event::Phase { .. } | Event::Warning { .. } => {}
+            Event::TrialEnded { block, status, elapsed_ns, .. } => {
+                if self.block.is_some_and(|open| open.number != *block) {
+                    lines.extend(self.end_of_block());
+                }
+                lines.extend(line(event));
+                lines.extend(self.ended(*block, *status == TrialStatus::Ok, *elapsed_ns));
+                return lines;
+            }
+            Event::Started { .. } | Event::Looked(_) | Event::Stopped { .. } => lines.extend(self.end_of_block()),
+        }
+        lines.extend(line(event));
+        lines
+    }
+
+    /// A trial has ended, and is stored by now if it counts: whoever kills the run after its line does not lose it.
+    fn ended(&mut self, number: u64, stored: bool, elapsed_ns: u64) -> Option<String> {
+        let new = Block { number, ended: 0, stored: 0, took: Nanos(0), untold: Nanos(0) };
+        let block = self.block.get_or_insert(new);
+        block.ended += 1;
+        block.stored += u64::from(stored);
+        block.took.0 = block.took.0.saturating_add(elapsed_ns);
+        block.untold.0 = block.untold.0.saturating_add(elapsed_ns);
+        if block.ended >= self.per_block {
+            return self.end_of_block();
+        }
+        let long = block.untold >= SILENCE;
+        if long {
+            block.untold = Nanos(0);
+        }
+        (long && block.stored > 0).then(|| block.so_far(self.per_block))
+    }
+
+    fn end_of_block(&mut self) -> Option<String> {
+        let block = self.block.take().filter(|block| block.stored > 0)?;
+        if block.ended < self.per_block {
+            return Some(block.so_far(self.per_block));
+        }
+        let trials = if self.per_block > 1 { format!(": {}", count(block.stored, "trial")) } else { String::new() };
+        Some(format!("block {} is stored{trials}, {}", block.number + 1, duration(block.took.0)))
+    }
+}
+
+impl Block {
+    fn so_far(&self, per_block: u64) -> String {
+        let are = if self.stored == 1 { "is" } else { "are" };
+        let (stored, took) = (self.stored, duration(self.took.0));
+        format!("block {}: {stored} of {} {are} stored, {took}", self.number + 1, count(per_block, "trial"))
+    }
+}
+
+/// One event as a line of a log; `None` for what happens too often to be told, and for a trial that counts.
 #[must_use]
 pub fn line(event: &Event) -> Option<String> {
     match event {
@@ -22,11 +107,10 @@ pub fn line(event: &Event) -> Option<String> {
             Some(format!("run {}: {} ({trials} in each block{before})", clean(run), clean(title)))
         }
         Event::TrialStarted { .. } | Event::Phase { .. } => None,
-        Event::TrialEnded { block, cell, status, elapsed_ns } => {
+        Event::TrialEnded { block, cell, status, .. } => {
             let place = format!("block {}, trial of cell {cell}", block + 1);
             match status {
-                // It is stored by now: whoever kills the run after this line does not lose the trial.
-                TrialStatus::Ok => Some(format!("{place} is stored, {}", duration(*elapsed_ns))),
+                TrialStatus::Ok => None,
                 TrialStatus::Void { reasons } => Some(format!("{place} is void: {}", clean(&reasons.join("; ")))),
                 TrialStatus::Failed { reason } => Some(format!("{place} failed: {}", clean(reason))),
             }

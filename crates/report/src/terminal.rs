@@ -142,6 +142,10 @@ impl Page {
         for note in &outline.notes {
             self.paragraph(Paint::Faint, INDENT, 0, note);
         }
+        if outline.parts.iter().flat_map(|part| &part.headlines).any(|headline| headline.lights.is_some()) {
+            let lights = "Other lights: medians, other estimators, half of the trials; --html tells each.";
+            self.paragraph(Paint::Faint, INDENT, 0, lights);
+        }
     }
 
     /// Which workload what follows is of, where there are several.
@@ -165,8 +169,8 @@ impl Page {
                 self.paragraph(Paint::Caution, INDENT, INDENT, overturned);
             }
             self.paragraph(Paint::Strong, INDENT, INDENT, &headline.sentence);
-            if let Some(sensitivity) = &headline.sensitivity {
-                self.paragraph(Paint::Faint, 2 * INDENT, INDENT, sensitivity);
+            if let Some(lights) = &headline.lights {
+                self.paragraph(Paint::Faint, 2 * INDENT, INDENT, lights);
             }
         }
     }

@@ -18,8 +18,10 @@ pub(crate) struct Headline {
     pub overturned: Option<String>,
     /// The sentence.
     pub sentence: String,
-    /// The ratio by other lights.
+    /// The ratio by each other light.
     pub sensitivity: Option<String>,
+    /// The least and the most that it is by other lights.
+    pub lights: Option<String>,
     /// How it is to be taken.
     pub tone: Tone,
 }
@@ -162,6 +164,7 @@ pub(crate) fn headline(document: &Document, row: &RatioRow) -> Headline {
             .then(|| format!("The verdict below would flip by another light: {}.", overturned.join("; "))),
         sentence: sentence(document, row, &scale),
         sensitivity: (!row.sensitivity.is_empty()).then(|| format!("By other lights: {}.", lights(false).join("; "))),
+        lights: scale.range(&row.sensitivity),
         tone: tone(row),
     }
 }
@@ -293,6 +296,18 @@ impl Scale {
             Some((lo, hi)) => format!(", {} to {}", self.bare(lo), self.show(hi)),
             None => String::new(),
         }
+    }
+
+    /// "By other lights 98.4 to 100.5 %.", or nothing where there is none.
+    fn range(&self, lights: &[SensitivityRow]) -> Option<String> {
+        let ratios = || lights.iter().map(|light| light.ratio).filter(|ratio| ratio.is_finite());
+        let (least, most) = (ratios().reduce(f64::min)?, ratios().reduce(f64::max)?);
+        let (least, most, shown) = (self.bare(least), self.bare(most), self.show(most));
+        Some(if least == most {
+            format!("By other lights {shown}.")
+        } else {
+            format!("By other lights {least} to {shown}.")
+        })
     }
 
     fn light(&self, light: &SensitivityRow, of: usize) -> String {

@@ -1,10 +1,12 @@
 //! Apache httpd as a web server with a cache.
 
+use crate::balance;
 use crate::exchange;
 use crate::instance::Instance;
 use crate::recipe::{Ready, Recipe, Reload, Step};
-use crate::service::{Install, Order, Service, ServiceError, Statistics, Tier, Upstream};
-use baremark_model::descriptor::{Default, Kind, Knob};
+use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, Upstream, numbers};
+use crate::settings::knob;
+use baremark_model::descriptor::{Kind, Knob};
 use std::fmt::Write as _;
 
 /// The adapter.
@@ -13,25 +15,20 @@ pub struct Apache;
 const CONFIGURATION: &str = "httpd.conf";
 const MODULES: &str = "/usr/lib/apache2/modules";
 
+const CARD: Card = Card {
+    kind: "apache",
+    tiers: &[Tier::Web],
+    knobs: KNOBS,
+    install: Install {
+        programs: &["/usr/sbin/apache2", "/usr/sbin/httpd"],
+        package: "apache2",
+        user: Some("www-data"),
+    },
+};
+
 impl Service for Apache {
-    fn kind(&self) -> &'static str {
-        "apache"
-    }
-
-    fn tiers(&self) -> &'static [Tier] {
-        &[Tier::Web]
-    }
-
-    fn knobs(&self) -> &'static [Knob] {
-        KNOBS
-    }
-
-    fn extra_help(&self) -> &'static str {
-        "directives of the server"
-    }
-
-    fn install(&self) -> Install {
-        Install { programs: &["/usr/sbin/apache2", "/usr/sbin/httpd"], package: "apache2", user: Some("www-data") }
+    fn card(&self) -> &'static Card {
+        &CARD
     }
 
     fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {
@@ -53,6 +50,7 @@ impl Service for Apache {
             Ready::http("/baremark-status?auto"),
         );
         recipe.files = vec![(CONFIGURATION.to_owned(), configuration(order))];
+        recipe.files.extend(balance::tls_files(order));
         recipe.folders = vec!["cache", "run"];
         recipe.stop_signal = libc::SIGTERM;
         recipe.death_signal = libc::SIGTERM;
@@ -64,14 +62,11 @@ impl Service for Apache {
     fn statistics(&self, instance: &Instance) -> Result<Statistics, ServiceError> {
         let text = instance.ask(|address| exchange::get(address, "/baremark-status?auto"))?;
         let lines = text.lines().filter_map(|line| line.split_once(": "));
-        Ok(lines.filter_map(|(key, value)| Some((key.to_owned(), value.trim().parse().ok()?))).collect())
+        Ok(numbers(lines))
     }
 
     fn rewire(&self, instance: &mut Instance, upstreams: &[Upstream]) -> Result<(), ServiceError> {
-        instance.order_mut().upstreams = upstreams.to_vec();
-        let text = configuration(instance.order());
-        instance.write(CONFIGURATION, &text)?;
-        instance.reload()
+        balance::rewrite(instance, upstreams, CONFIGURATION, configuration)
     }
 }
 
@@ -93,7 +88,10 @@ fn configuration(order: &Order) -> String {
         "cache",
         "cache_disk",
         "headers",
-    ] {
+    ]
+    .into_iter()
+    .chain(order.tls.iter().flat_map(|_| ["socache_shmcb", "ssl"]))
+    {
         let _ = writeln!(text, "LoadModule {module}_module {MODULES}/mod_{module}.so");
     }
     let threads = settings.count("threads");
@@ -106,6 +104,15 @@ fn configuration(order: &Order) -> String {
         "DefaultRuntimeDir {folder}/run\nMutex pthread default\nServerName localhost\nServerTokens Prod"
     );
     let _ = writeln!(text, "Listen {}\nListenBacklog 4096", order.address);
+    if let Some(tls) = &order.tls {
+        let _ = writeln!(text, "Listen {}\nSSLSessionCache shmcb:{folder}/run/tls(1048576)", tls.plain);
+        let _ = writeln!(text, "<VirtualHost {}>\n  SSLEngine on\n  SSLProtocol -all +TLSv1.3", order.address);
+        let (chain, key) = (balance::CHAIN, balance::KEY);
+        let _ = writeln!(
+            text,
+            "  SSLCertificateFile {folder}/{chain}\n  SSLCertificateKeyFile {folder}/{key}\n</VirtualHost>"
+        );
+    }
     let _ = writeln!(
         text,
         "ThreadsPerChild {threads}\nThreadLimit {threads}\nMaxRequestWorkers {}",
@@ -147,58 +154,21 @@ fn configuration(order: &Order) -> String {
 }
 
 const KNOBS: &[Knob] = &[
-    Knob {
-        key: "workers",
-        kind: Kind::Count { min: 1, max: 1024 },
-        default: Default::Required,
-        help: "processes at the start (StartServers)",
-    },
-    Knob {
-        key: "threads",
-        kind: Kind::Count { min: 1, max: 20_000 },
-        default: Default::Required,
-        help: "threads of a process (ThreadsPerChild)",
-    },
-    Knob {
-        key: "connections",
-        kind: Kind::Count { min: 1, max: 1_000_000 },
-        default: Default::Required,
-        help: "requests at once (MaxRequestWorkers)",
-    },
-    Knob {
-        key: "keepalive_time",
-        kind: Kind::Time { min: 1_000_000, max: 3_600_000_000_000 },
-        default: Default::Required,
-        help: "how long a browser's idle connection is kept",
-    },
-    Knob {
-        key: "body",
-        kind: Kind::Size { min: 1024, max: 1 << 30 },
-        default: Default::Required,
-        help: "the largest body of a request",
-    },
-    Knob {
-        key: "cache",
-        kind: Kind::Size { min: 0, max: 1 << 40 },
-        default: Default::Required,
-        help: "0 B keeps none; any other size caches on disk without a limit of its own (htcacheclean)",
-    },
-    Knob {
-        key: "timeout",
-        kind: Kind::Time { min: 1_000_000_000, max: 3_600_000_000_000 },
-        default: Default::Required,
-        help: "how long a server behind it may be silent",
-    },
-    Knob {
-        key: "drain",
-        kind: Kind::Time { min: 1_000_000, max: 600_000_000_000 },
-        default: Default::Required,
-        help: "how long processes of an old configuration may finish",
-    },
-    Knob {
-        key: "balance",
-        kind: Kind::Choice(&["round-robin", "least"]),
-        default: Default::Required,
-        help: "how servers are chosen",
-    },
+    knob("workers", Kind::Count { min: 1, max: 1024 }, "processes at the start (StartServers)"),
+    knob("threads", Kind::Count { min: 1, max: 20_000 }, "threads of a process (ThreadsPerChild)"),
+    knob("connections", Kind::Count { min: 1, max: 1_000_000 }, "requests at once (MaxRequestWorkers)"),
+    balance::KEEPALIVE_TIME,
+    balance::BODY,
+    knob(
+        "cache",
+        Kind::Size { min: 0, max: 1 << 40 },
+        "0 B keeps none; any other size caches on disk without a limit of its own (htcacheclean)",
+    ),
+    balance::TIMEOUT,
+    knob(
+        "drain",
+        Kind::Time { min: 1_000_000, max: 600_000_000_000 },
+        "how long processes of an old configuration may finish",
+    ),
+    balance::BALANCE,
 ];

@@ -1,6 +1,40 @@
-//! What changes when the servers behind a balancer change.
+//! What balancers and web servers share: what changes when the servers behind one change, and the files of TLS.
 
-use crate::service::Upstream;
+use crate::instance::Instance;
+use crate::service::{Order, ServiceError, Upstream};
+use crate::settings::knob;
+use baremark_model::descriptor::{Kind, Knob};
+
+/// The file of a web server's certificate, and that of its key.
+pub(crate) const CHAIN: &str = "tls-chain.pem";
+pub(crate) const KEY: &str = "tls-key.pem";
+
+/// Both, where the server is to serve TLS.
+pub(crate) fn tls_files(order: &Order) -> Vec<(String, String)> {
+    let files = |tls: &crate::service::Tls| [(CHAIN.to_owned(), tls.chain.clone()), (KEY.to_owned(), tls.key.clone())];
+    order.tls.iter().flat_map(files).collect()
+}
+
+/// Writes a web server's configuration anew for these servers behind it, and lets it read that.
+pub(crate) fn rewrite(
+    instance: &mut Instance,
+    upstreams: &[Upstream],
+    file: &str,
+    configuration: fn(&Order) -> String,
+) -> Result<(), ServiceError> {
+    instance.order_mut().upstreams = upstreams.to_vec();
+    let text = configuration(instance.order());
+    instance.write(file, &text)?;
+    instance.reload()
+}
+
+/// What balancers and web servers have in common.
+pub(crate) const KEEPALIVE_TIME: Knob = knob("keepalive_time", LONG, "how long a browser's idle connection is kept");
+pub(crate) const BODY: Knob = knob("body", Kind::Size { min: 1024, max: 1 << 30 }, "the largest body of a request");
+pub(crate) const BALANCE: Knob = knob("balance", Kind::Choice(&["round-robin", "least"]), "how servers are chosen");
+pub(crate) const TIMEOUT: Knob =
+    knob("timeout", Kind::Time { min: 1_000_000_000, max: 3_600_000_000_000 }, "how long either side may be silent");
+const LONG: Kind = Kind::Time { min: 1_000_000, max: 3_600_000_000_000 };
 
 /// Servers that come and go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

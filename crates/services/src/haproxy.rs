@@ -4,8 +4,9 @@ use crate::balance;
 use crate::exchange;
 use crate::instance::Instance;
 use crate::recipe::{Ready, Recipe, Step};
-use crate::service::{Install, Order, Service, ServiceError, Statistics, Tier, Upstream};
-use baremark_model::descriptor::{Default, Kind, Knob};
+use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, Upstream};
+use crate::settings::knob;
+use baremark_model::descriptor::{Kind, Knob};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
@@ -16,35 +17,34 @@ pub struct Haproxy;
 
 const SOCKET: &str = "admin.sock";
 const BACKEND: &str = "behind";
+/// Certificate and key in one file.
+const TLS: &str = "tls.pem";
+const STATUS: &str = "/baremark-status";
+
+const CARD: Card = Card {
+    kind: "haproxy",
+    tiers: &[Tier::Balancer],
+    knobs: KNOBS,
+    install: Install {
+        programs: &["/usr/sbin/haproxy", "/usr/bin/haproxy"],
+        package: "haproxy",
+        user: Some("haproxy"),
+    },
+};
 
 impl Service for Haproxy {
-    fn kind(&self) -> &'static str {
-        "haproxy"
-    }
-
-    fn tiers(&self) -> &'static [Tier] {
-        &[Tier::Balancer]
-    }
-
-    fn knobs(&self) -> &'static [Knob] {
-        KNOBS
-    }
-
-    fn extra_help(&self) -> &'static str {
-        "lines of the backend section"
-    }
-
-    fn install(&self) -> Install {
-        Install { programs: &["/usr/sbin/haproxy", "/usr/bin/haproxy"], package: "haproxy", user: Some("haproxy") }
+    fn card(&self) -> &'static Card {
+        &CARD
     }
 
     fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {
         let file = order.folder.join("haproxy.cfg").display().to_string();
         let mut recipe = Recipe::new(
             Step::new(&order.program, ["-db", "-f", &file]),
-            Ready::Answers { send: Vec::new(), expect: b"" },
+            if order.tls.is_some() { Ready::http(STATUS) } else { Ready::Answers { send: Vec::new(), expect: b"" } },
         );
         recipe.files = vec![("haproxy.cfg".to_owned(), configuration(order))];
+        recipe.files.extend(order.tls.iter().map(|tls| (TLS.to_owned(), format!("{}{}", tls.chain, tls.key))));
         // A soft stop: it finishes what runs.
         recipe.stop_signal = libc::SIGUSR1;
         Ok(recipe)
@@ -141,7 +141,12 @@ fn configuration(order: &Order) -> String {
         text,
         "  retries 3\n  option redispatch 1\n  retry-on conn-failure empty-response 503\n  http-reuse aggressive"
     );
-    let _ = writeln!(text, "frontend front\n  bind {} backlog 4096\n  default_backend {BACKEND}", order.address);
+    let mut bind = format!("{} backlog 4096", order.address);
+    if let Some(tls) = &order.tls {
+        let _ = write!(bind, " ssl crt {} alpn http/1.1 ssl-min-ver TLSv1.3", order.folder.join(TLS).display());
+        let _ = writeln!(text, "frontend status\n  bind {}\n  monitor-uri {STATUS}", tls.plain);
+    }
+    let _ = writeln!(text, "frontend front\n  bind {bind}\n  default_backend {BACKEND}");
     let _ = writeln!(
         text,
         "backend {BACKEND}\n  balance {}",
@@ -162,52 +167,12 @@ fn configuration(order: &Order) -> String {
 }
 
 const KNOBS: &[Knob] = &[
-    Knob {
-        key: "threads",
-        kind: Kind::Count { min: 1, max: 64 },
-        default: Default::Required,
-        help: "threads (nbthread)",
-    },
-    Knob {
-        key: "connections",
-        kind: Kind::Count { min: 64, max: 1_000_000 },
-        default: Default::Required,
-        help: "connections in all (maxconn)",
-    },
-    Knob {
-        key: "keepalive",
-        kind: Kind::Count { min: 1, max: 100_000 },
-        default: Default::Required,
-        help: "idle connections to each server (pool-max-conn)",
-    },
-    Knob {
-        key: "keepalive_time",
-        kind: Kind::Time { min: 1_000_000, max: 3_600_000_000_000 },
-        default: Default::Required,
-        help: "how long a browser's idle connection is kept",
-    },
-    Knob {
-        key: "buffer",
-        kind: Kind::Size { min: 4096, max: 1 << 24 },
-        default: Default::Required,
-        help: "size of a buffer (tune.bufsize)",
-    },
-    Knob {
-        key: "timeout",
-        kind: Kind::Time { min: 1_000_000_000, max: 3_600_000_000_000 },
-        default: Default::Required,
-        help: "how long either side may be silent",
-    },
-    Knob {
-        key: "drain",
-        kind: Kind::Time { min: 1_000_000, max: 600_000_000_000 },
-        default: Default::Required,
-        help: "how long a server that leaves may finish",
-    },
-    Knob {
-        key: "balance",
-        kind: Kind::Choice(&["round-robin", "least"]),
-        default: Default::Required,
-        help: "how servers are chosen",
-    },
+    knob("threads", Kind::Count { min: 1, max: 64 }, "threads (nbthread)"),
+    knob("connections", Kind::Count { min: 64, max: 1_000_000 }, "connections in all (maxconn)"),
+    knob("keepalive", Kind::Count { min: 1, max: 100_000 }, "idle connections to each server (pool-max-conn)"),
+    balance::KEEPALIVE_TIME,
+    knob("buffer", Kind::Size { min: 4096, max: 1 << 24 }, "size of a buffer (tune.bufsize)"),
+    balance::TIMEOUT,
+    knob("drain", Kind::Time { min: 1_000_000, max: 600_000_000_000 }, "how long a server that leaves may finish"),
+    balance::BALANCE,
 ];

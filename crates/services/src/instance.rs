@@ -97,7 +97,7 @@ impl Instance {
         let step = self.place.dress(&self.order, self.recipe.run.clone())?;
         let mut command = self.command(&step);
         let said = logged(&mut command).map_err(|why| self.io("making a pipe", why))?;
-        let held = confine::hold(&mut command, &self.limits, self.recipe.death_signal)
+        let held = confine::hold(&mut command, &self.place.held_here(&self.limits), self.recipe.death_signal)
             .map_err(|why| self.io("setting its limits", why))?;
         let child = command.spawn().map_err(|why| self.io(&format!("starting {}", step.program.display()), why))?;
         // The command keeps the pipe's writing ends.
@@ -142,11 +142,10 @@ impl Instance {
     pub fn is_ready(&self) -> bool {
         match &self.recipe.ready {
             Ready::Answers { send, expect } if send.is_empty() && expect.is_empty() => {
-                exchange::listens(self.address())
+                exchange::listens(self.order.plain())
             }
-            Ready::Answers { send, expect } => {
-                exchange::beginning(self.address(), send, expect.len()).is_ok_and(|answer| answer.starts_with(expect))
-            }
+            Ready::Answers { send, expect } => exchange::beginning(self.order.plain(), send, expect.len())
+                .is_ok_and(|answer| answer.starts_with(expect)),
             Ready::Command(step) => self.output(step).is_ok(),
         }
     }
@@ -233,7 +232,7 @@ impl Instance {
 
     fn note_usage(&mut self) {
         if let Some(running) = &mut self.running {
-            let now = process_tree::usage(self.place.root(running.child.id())).unwrap_or_default();
+            let now = self.place.usage(&self.order, running.child.id());
             // A process that was not waited for takes its time with it.
             running.seen = Usage { cpu_ns: now.cpu_ns.max(running.seen.cpu_ns), ..now };
         }
@@ -288,7 +287,14 @@ impl Instance {
     /// What holds its memory.
     #[must_use]
     pub fn memory_limit(&self) -> MemoryLimit {
-        self.running.as_ref().map_or(MemoryLimit::None, |running| running.held.memory)
+        let here = self.running.as_ref().map_or(MemoryLimit::None, |running| running.held.memory);
+        self.place.holds(&self.order).unwrap_or(here)
+    }
+
+    /// Where it runs.
+    #[must_use]
+    pub fn place(&self) -> &dyn Place {
+        &*self.place
     }
 
     /// Its process; `None` when it does not run.
@@ -386,7 +392,7 @@ impl Instance {
     }
 
     pub(crate) fn ask<T>(&self, question: impl FnOnce(SocketAddr) -> io::Result<T>) -> Result<T, ServiceError> {
-        question(self.address()).map_err(|why| self.io("asking for its statistics", why))
+        question(self.order.plain()).map_err(|why| self.io("asking for its statistics", why))
     }
 
     pub(crate) fn io(&self, what: &str, source: io::Error) -> ServiceError {

@@ -2,8 +2,9 @@
 
 use crate::instance::Instance;
 use crate::recipe::{Ready, Recipe, Step};
-use crate::service::{Install, Order, Service, ServiceError, Statistics, Tier};
-use baremark_model::descriptor::{Default, Kind, Knob};
+use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, numbers};
+use crate::settings::knob;
+use baremark_model::descriptor::{Kind, Knob};
 use std::fmt::Write as _;
 
 /// The adapter.
@@ -12,29 +13,20 @@ pub struct Mariadb;
 /// The account and the database that it makes; the password is the order's secret.
 pub const NAME: &str = "auction";
 
+const CARD: Card = Card {
+    kind: "mariadb",
+    tiers: &[Tier::Database],
+    knobs: KNOBS,
+    install: Install {
+        programs: &["/usr/sbin/mariadbd", "/usr/sbin/mysqld"],
+        package: "mariadb-server",
+        user: Some("mysql"),
+    },
+};
+
 impl Service for Mariadb {
-    fn kind(&self) -> &'static str {
-        "mariadb"
-    }
-
-    fn tiers(&self) -> &'static [Tier] {
-        &[Tier::Database]
-    }
-
-    fn knobs(&self) -> &'static [Knob] {
-        KNOBS
-    }
-
-    fn extra_help(&self) -> &'static str {
-        "lines of the [mariadbd] section"
-    }
-
-    fn install(&self) -> Install {
-        Install {
-            programs: &["/usr/sbin/mariadbd", "/usr/sbin/mysqld"],
-            package: "mariadb-server",
-            user: Some("mysql"),
-        }
+    fn card(&self) -> &'static Card {
+        &CARD
     }
 
     fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {
@@ -67,7 +59,7 @@ impl Service for Mariadb {
     fn statistics(&self, instance: &Instance) -> Result<Statistics, ServiceError> {
         let text = instance.output(&client(instance.order(), "show global status"))?;
         let pairs = text.lines().filter_map(|line| line.split_once('\t'));
-        Ok(pairs.filter_map(|(key, value)| Some((key.to_owned(), value.parse().ok()?))).collect())
+        Ok(numbers(pairs))
     }
 }
 
@@ -112,34 +104,13 @@ fn configuration(order: &Order) -> String {
 }
 
 const KNOBS: &[Knob] = &[
-    Knob {
-        key: "connections",
-        kind: Kind::Count { min: 10, max: 100_000 },
-        default: Default::Required,
-        help: "connections (max_connections)",
-    },
-    Knob {
-        key: "buffers",
-        kind: Kind::Size { min: 8 << 20, max: 1 << 40 },
-        default: Default::Required,
-        help: "innodb_buffer_pool_size",
-    },
-    Knob {
-        key: "log_size",
-        kind: Kind::Size { min: 8 << 20, max: 1 << 39 },
-        default: Default::Required,
-        help: "innodb_log_file_size",
-    },
-    Knob {
-        key: "commit",
-        kind: Kind::Choice(&["on", "os", "off"]),
-        default: Default::Required,
-        help: "a commit is flushed to the disk, handed to the system, or neither",
-    },
-    Knob {
-        key: "doublewrite",
-        kind: Kind::Switch,
-        default: Default::Required,
-        help: "off may lose pages in a crash of the machine",
-    },
+    knob("connections", Kind::Count { min: 10, max: 100_000 }, "connections (max_connections)"),
+    knob("buffers", Kind::Size { min: 8 << 20, max: 1 << 40 }, "innodb_buffer_pool_size"),
+    knob("log_size", Kind::Size { min: 8 << 20, max: 1 << 39 }, "innodb_log_file_size"),
+    knob(
+        "commit",
+        Kind::Choice(&["on", "os", "off"]),
+        "a commit is flushed to the disk, handed to the system, or neither",
+    ),
+    knob("doublewrite", Kind::Switch, "off may lose pages in a crash of the machine"),
 ];

@@ -1,10 +1,12 @@
 //! nginx as a web server with a cache, or as a balancer.
 
+use crate::balance;
 use crate::exchange;
 use crate::instance::Instance;
 use crate::recipe::{Ready, Recipe, Reload, Step};
-use crate::service::{Install, Order, Service, ServiceError, Statistics, Tier, Upstream};
-use baremark_model::descriptor::{Default, Kind, Knob};
+use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, Upstream};
+use crate::settings::knob;
+use baremark_model::descriptor::{Kind, Knob};
 use std::fmt::Write as _;
 
 /// The adapter.
@@ -13,25 +15,16 @@ pub struct Nginx;
 /// The file that is written anew when the servers behind it change.
 const CONFIGURATION: &str = "nginx.conf";
 
+const CARD: Card = Card {
+    kind: "nginx",
+    tiers: &[Tier::Balancer, Tier::Web],
+    knobs: KNOBS,
+    install: Install { programs: &["/usr/sbin/nginx", "/usr/bin/nginx"], package: "nginx", user: Some("www-data") },
+};
+
 impl Service for Nginx {
-    fn kind(&self) -> &'static str {
-        "nginx"
-    }
-
-    fn tiers(&self) -> &'static [Tier] {
-        &[Tier::Balancer, Tier::Web]
-    }
-
-    fn knobs(&self) -> &'static [Knob] {
-        KNOBS
-    }
-
-    fn extra_help(&self) -> &'static str {
-        "directives of the http block"
-    }
-
-    fn install(&self) -> Install {
-        Install { programs: &["/usr/sbin/nginx", "/usr/bin/nginx"], package: "nginx", user: Some("www-data") }
+    fn card(&self) -> &'static Card {
+        &CARD
     }
 
     fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {
@@ -39,6 +32,7 @@ impl Service for Nginx {
         let args = ["-p", &folder, "-c", &format!("{folder}/{CONFIGURATION}"), "-e", "stderr"].map(str::to_owned);
         let mut recipe = Recipe::new(Step::new(&order.program, args), Ready::http("/baremark-status"));
         recipe.files = vec![(CONFIGURATION.to_owned(), configuration(order))];
+        recipe.files.extend(balance::tls_files(order));
         recipe.folders = vec!["body", "proxy", "fastcgi", "uwsgi", "scgi", "cache"];
         // A graceful end; the master's death would leave its workers, so that it gets a signal that it can act on.
         recipe.stop_signal = libc::SIGQUIT;
@@ -55,10 +49,7 @@ impl Service for Nginx {
     }
 
     fn rewire(&self, instance: &mut Instance, upstreams: &[Upstream]) -> Result<(), ServiceError> {
-        instance.order_mut().upstreams = upstreams.to_vec();
-        let text = configuration(instance.order());
-        instance.write(CONFIGURATION, &text)?;
-        instance.reload()
+        balance::rewrite(instance, upstreams, CONFIGURATION, configuration)
     }
 }
 
@@ -104,8 +95,23 @@ fn configuration(order: &Order) -> String {
         let _ = writeln!(text, "    server 127.0.0.1:1 down;");
     }
     let _ = writeln!(text, "    keepalive {};\n  }}", settings.count("keepalive"));
-    let _ = writeln!(text, "  server {{\n    listen {} backlog=4096;", order.address);
-    let _ = writeln!(text, "    location = /baremark-status {{ stub_status; allow 127.0.0.1; deny all; }}");
+    let status = "location = /baremark-status { stub_status; allow 127.0.0.1; deny all; }";
+    match &order.tls {
+        None => {
+            let _ = writeln!(text, "  server {{\n    listen {} backlog=4096;\n    {status}", order.address);
+        }
+        Some(tls) => {
+            let _ = writeln!(text, "  server {{ listen {}; {status} }}", tls.plain);
+            let _ =
+                writeln!(text, "  server {{\n    listen {} ssl backlog=4096; ssl_protocols TLSv1.3;", order.address);
+            let _ = writeln!(
+                text,
+                "    ssl_certificate {}; ssl_certificate_key {}; ssl_session_cache shared:tls:8m;",
+                balance::CHAIN,
+                balance::KEY
+            );
+        }
+    }
     let _ = writeln!(
         text,
         "    location ~ ^/api/auctions/[0-9]+/events$ {{ proxy_pass http://behind; proxy_buffering off; }}"
@@ -129,72 +135,21 @@ fn files(order: &Order) -> u64 {
 }
 
 const KNOBS: &[Knob] = &[
-    Knob {
-        key: "workers",
-        kind: Kind::Count { min: 1, max: 1024 },
-        default: Default::Required,
-        help: "worker processes (worker_processes)",
-    },
-    Knob {
-        key: "connections",
-        kind: Kind::Count { min: 64, max: 1_000_000 },
-        default: Default::Required,
-        help: "connections of a worker (worker_connections)",
-    },
-    Knob {
-        key: "keepalive",
-        kind: Kind::Count { min: 1, max: 100_000 },
-        default: Default::Required,
-        help: "idle connections to the servers behind it, a worker",
-    },
-    Knob {
-        key: "keepalive_time",
-        kind: Kind::Time { min: 1_000_000, max: 3_600_000_000_000 },
-        default: Default::Required,
-        help: "how long a browser's idle connection is kept",
-    },
-    Knob {
-        key: "buffers",
-        kind: Kind::Count { min: 2, max: 1024 },
-        default: Default::Required,
-        help: "buffers for an answer (proxy_buffers)",
-    },
-    Knob {
-        key: "buffer",
-        kind: Kind::Size { min: 4096, max: 1 << 24 },
-        default: Default::Required,
-        help: "size of a buffer",
-    },
-    Knob {
-        key: "body",
-        kind: Kind::Size { min: 1024, max: 1 << 30 },
-        default: Default::Required,
-        help: "the largest body of a request",
-    },
-    Knob {
-        key: "cache",
-        kind: Kind::Size { min: 0, max: 1 << 40 },
-        default: Default::Required,
-        help: "cache for images; 0 B keeps none",
-    },
-    Knob {
-        key: "timeout",
-        kind: Kind::Time { min: 1_000_000_000, max: 3_600_000_000_000 },
-        default: Default::Required,
-        help: "how long a server behind it may be silent",
-    },
-    Knob {
-        key: "drain",
-        kind: Kind::Time { min: 1_000_000, max: 600_000_000_000 },
-        default: Default::Required,
-        help: "how long workers of an old configuration may finish",
-    },
-    Knob {
-        key: "balance",
-        kind: Kind::Choice(&["round-robin", "least"]),
-        default: Default::Required,
-        help: "how servers are chosen",
-    },
-    Knob { key: "gzip", kind: Kind::Switch, default: Default::Required, help: "compress answers" },
-    Knob { key: "access_log", kind: Kind::Switch, default: Default::Required, help: "log every request" },
+    knob("workers", Kind::Count { min: 1, max: 1024 }, "worker processes (worker_processes)"),
+    knob("connections", Kind::Count { min: 64, max: 1_000_000 }, "connections of a worker (worker_connections)"),
+    knob("keepalive", Kind::Count { min: 1, max: 100_000 }, "idle connections to the servers behind it, a worker"),
+    balance::KEEPALIVE_TIME,
+    knob("buffers", Kind::Count { min: 2, max: 1024 }, "buffers for an answer (proxy_buffers)"),
+    knob("buffer", Kind::Size { min: 4096, max: 1 << 24 }, "size of a buffer"),
+    balance::BODY,
+    knob("cache", Kind::Size { min: 0, max: 1 << 40 }, "cache for images; 0 B keeps none"),
+    balance::TIMEOUT,
+    knob(
+        "drain",
+        Kind::Time { min: 1_000_000, max: 600_000_000_000 },
+        "how long workers of an old configuration may finish",
+    ),
+    balance::BALANCE,
+    knob("gzip", Kind::Switch, "compress answers"),
+    knob("access_log", Kind::Switch, "log every request"),
 ];

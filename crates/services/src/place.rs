@@ -2,6 +2,9 @@
 
 use crate::recipe::Step;
 use crate::service::{Order, ServiceError};
+use baremark_sys::confine::{Limits, MemoryLimit};
+use baremark_sys::process_tree::{self, Usage};
+use std::net::SocketAddr;
 
 /// How the program of an instance is put into a place.
 pub trait Place: Send {
@@ -20,6 +23,41 @@ pub trait Place: Send {
     /// The process under which all of it runs, given the one that was started here.
     fn root(&self, started: u32) -> u32 {
         started
+    }
+
+    /// Where its program listens there, so that whoever asks at `address` here gets it.
+    fn listens(&self, address: SocketAddr) -> SocketAddr {
+        address
+    }
+
+    /// How a program there reaches what listens at `address` here.
+    fn reaches(&self, address: SocketAddr) -> SocketAddr {
+        address
+    }
+
+    /// How programs at places of the same kind reach what is asked at `address` here.
+    fn advertises(&self, address: SocketAddr) -> SocketAddr {
+        self.listens(address)
+    }
+
+    /// What of the limits the process that is started here gets; the place itself keeps the others.
+    fn held_here(&self, limits: &Limits) -> Limits {
+        limits.clone()
+    }
+
+    /// What holds the program's memory, where the place does.
+    fn holds(&self, _order: &Order) -> Option<MemoryLimit> {
+        None
+    }
+
+    /// What the program has used, given the process that was started here.
+    fn usage(&self, _order: &Order, started: u32) -> Usage {
+        process_tree::usage(self.root(started)).unwrap_or_default()
+    }
+
+    /// Whether its processor is emulated: figures of such a place exercise the mechanics and measure nothing.
+    fn emulated(&self) -> bool {
+        false
     }
 
     /// Removes what may be left there after its end.

@@ -2,8 +2,9 @@
 
 use crate::instance::Instance;
 use crate::recipe::{Ready, Recipe, Reload, Step};
-use crate::service::{Install, Order, Service, ServiceError, Statistics, Tier};
-use baremark_model::descriptor::{Default, Kind, Knob};
+use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, numbers};
+use crate::settings::knob;
+use baremark_model::descriptor::{Kind, Knob};
 use std::fmt::Write as _;
 
 /// The adapter.
@@ -12,29 +13,20 @@ pub struct Postgres;
 /// The role and the database that it makes; the password is the order's secret.
 pub const NAME: &str = "auction";
 
+const CARD: Card = Card {
+    kind: "postgres",
+    tiers: &[Tier::Database],
+    knobs: KNOBS,
+    install: Install {
+        programs: &["/usr/lib/postgresql/*/bin/postgres", "/usr/bin/postgres"],
+        package: "postgresql",
+        user: Some("postgres"),
+    },
+};
+
 impl Service for Postgres {
-    fn kind(&self) -> &'static str {
-        "postgres"
-    }
-
-    fn tiers(&self) -> &'static [Tier] {
-        &[Tier::Database]
-    }
-
-    fn knobs(&self) -> &'static [Knob] {
-        KNOBS
-    }
-
-    fn extra_help(&self) -> &'static str {
-        "lines of postgresql.conf"
-    }
-
-    fn install(&self) -> Install {
-        Install {
-            programs: &["/usr/lib/postgresql/*/bin/postgres", "/usr/bin/postgres"],
-            package: "postgresql",
-            user: Some("postgres"),
-        }
+    fn card(&self) -> &'static Card {
+        &CARD
     }
 
     fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {
@@ -94,7 +86,7 @@ impl Service for Postgres {
         let args = ["-h", &host, "-p", &port, "-U", NAME, "-d", NAME, "-qAt", "-F", "\t", "-c", sql];
         let text = instance.output(&Step::new(bin.join("psql"), args).env("PGPASSWORD", &order.secret))?;
         let pairs = text.lines().filter_map(|line| line.split_once('\t'));
-        Ok(pairs.filter_map(|(key, value)| Some((key.to_owned(), value.parse().ok()?))).collect())
+        Ok(numbers(pairs))
     }
 }
 
@@ -121,58 +113,13 @@ fn configuration(order: &Order) -> String {
 }
 
 const KNOBS: &[Knob] = &[
-    Knob {
-        key: "connections",
-        kind: Kind::Count { min: 10, max: 10_000 },
-        default: Default::Required,
-        help: "connections (max_connections)",
-    },
-    Knob {
-        key: "buffers",
-        kind: Kind::Size { min: 1 << 20, max: 1 << 40 },
-        default: Default::Required,
-        help: "shared_buffers",
-    },
-    Knob {
-        key: "work_memory",
-        kind: Kind::Size { min: 64 << 10, max: 1 << 40 },
-        default: Default::Required,
-        help: "work_mem",
-    },
-    Knob {
-        key: "wal_buffers",
-        kind: Kind::Size { min: 32 << 10, max: 1 << 31 },
-        default: Default::Required,
-        help: "wal_buffers",
-    },
-    Knob {
-        key: "wal_size",
-        kind: Kind::Size { min: 32 << 20, max: 1 << 42 },
-        default: Default::Required,
-        help: "max_wal_size",
-    },
-    Knob {
-        key: "checkpoint",
-        kind: Kind::Time { min: 30_000_000_000, max: 86_400_000_000_000 },
-        default: Default::Required,
-        help: "checkpoint_timeout",
-    },
-    Knob {
-        key: "fsync",
-        kind: Kind::Switch,
-        default: Default::Required,
-        help: "off loses the database in a crash of the machine",
-    },
-    Knob {
-        key: "full_page_writes",
-        kind: Kind::Switch,
-        default: Default::Required,
-        help: "off may lose pages in a crash of the machine",
-    },
-    Knob {
-        key: "commit",
-        kind: Kind::Choice(&["on", "off", "local"]),
-        default: Default::Required,
-        help: "synchronous_commit: off loses the last moments in a crash",
-    },
+    knob("connections", Kind::Count { min: 10, max: 10_000 }, "connections (max_connections)"),
+    knob("buffers", Kind::Size { min: 1 << 20, max: 1 << 40 }, "shared_buffers"),
+    knob("work_memory", Kind::Size { min: 64 << 10, max: 1 << 40 }, "work_mem"),
+    knob("wal_buffers", Kind::Size { min: 32 << 10, max: 1 << 31 }, "wal_buffers"),
+    knob("wal_size", Kind::Size { min: 32 << 20, max: 1 << 42 }, "max_wal_size"),
+    knob("checkpoint", Kind::Time { min: 30_000_000_000, max: 86_400_000_000_000 }, "checkpoint_timeout"),
+    knob("fsync", Kind::Switch, "off loses the database in a crash of the machine"),
+    knob("full_page_writes", Kind::Switch, "off may lose pages in a crash of the machine"),
+    knob("commit", Kind::Choice(&["on", "off", "local"]), "synchronous_commit: off loses the last moments in a crash"),
 ];

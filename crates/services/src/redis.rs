@@ -3,32 +3,24 @@
 use crate::exchange;
 use crate::instance::Instance;
 use crate::recipe::{Ready, Recipe, Step};
-use crate::service::{Install, Order, Service, ServiceError, Statistics, Tier};
-use baremark_model::descriptor::{Default, Kind, Knob};
+use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, numbers};
+use crate::settings::knob;
+use baremark_model::descriptor::{Kind, Knob};
 use std::fmt::Write as _;
 
 /// The adapter.
 pub struct Redis;
 
+const CARD: Card = Card {
+    kind: "redis",
+    tiers: &[Tier::Bus],
+    knobs: KNOBS,
+    install: Install { programs: &["/usr/bin/redis-server"], package: "redis-server", user: Some("redis") },
+};
+
 impl Service for Redis {
-    fn kind(&self) -> &'static str {
-        "redis"
-    }
-
-    fn tiers(&self) -> &'static [Tier] {
-        &[Tier::Bus]
-    }
-
-    fn knobs(&self) -> &'static [Knob] {
-        KNOBS
-    }
-
-    fn extra_help(&self) -> &'static str {
-        "lines of redis.conf"
-    }
-
-    fn install(&self) -> Install {
-        Install { programs: &["/usr/bin/redis-server"], package: "redis-server", user: Some("redis") }
+    fn card(&self) -> &'static Card {
+        &CARD
     }
 
     fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {
@@ -43,7 +35,7 @@ impl Service for Redis {
         let question = signed(instance.order(), "INFO\r\nQUIT");
         let text = instance.ask(|address| exchange::whole(address, &question))?;
         let pairs = text.lines().filter_map(|line| line.split_once(':'));
-        Ok(pairs.filter_map(|(key, value)| Some((key.to_owned(), value.trim().parse().ok()?))).collect())
+        Ok(numbers(pairs))
     }
 }
 
@@ -77,23 +69,8 @@ fn configuration(order: &Order) -> String {
 }
 
 const KNOBS: &[Knob] = &[
-    Knob {
-        key: "connections",
-        kind: Kind::Count { min: 10, max: 1_000_000 },
-        default: Default::Required,
-        help: "connections (maxclients)",
-    },
-    Knob {
-        key: "memory",
-        kind: Kind::Size { min: 1 << 20, max: 1 << 42 },
-        default: Default::Required,
-        help: "maxmemory",
-    },
-    Knob { key: "threads", kind: Kind::Count { min: 1, max: 128 }, default: Default::Required, help: "io-threads" },
-    Knob {
-        key: "append",
-        kind: Kind::Choice(&["off", "everysec", "always"]),
-        default: Default::Required,
-        help: "the append-only file; a bus needs none",
-    },
+    knob("connections", Kind::Count { min: 10, max: 1_000_000 }, "connections (maxclients)"),
+    knob("memory", Kind::Size { min: 1 << 20, max: 1 << 42 }, "maxmemory"),
+    knob("threads", Kind::Count { min: 1, max: 128 }, "io-threads"),
+    knob("append", Kind::Choice(&["off", "everysec", "always"]), "the append-only file; a bus needs none"),
 ];

@@ -75,6 +75,33 @@ pub struct Order {
     pub secret: String,
     /// Whether the program gives up the superuser's rights.
     pub unprivileged: bool,
+    /// By which it serves TLS at its address; absent, it serves plain. Only balancers and web servers take it.
+    pub tls: Option<Tls>,
+}
+
+/// What a server needs to serve TLS.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// Its certificate, as PEM.
+    pub chain: String,
+    /// The key of that, as PEM. Never in a log.
+    pub key: String,
+    /// Where it tells of itself without TLS: not what it serves.
+    pub plain: SocketAddr,
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls").field("plain", &self.plain).finish_non_exhaustive()
+    }
+}
+
+impl Order {
+    /// Where it tells of itself: its own address, or beside it when that takes TLS alone.
+    #[must_use]
+    pub fn plain(&self) -> SocketAddr {
+        self.tls.as_ref().map_or(self.address, |tls| tls.plain)
+    }
 }
 
 /// A server behind another.
@@ -148,22 +175,47 @@ fn said(log: &[String]) -> String {
 /// Numbers that a service tells of itself, by its own names.
 pub type Statistics = BTreeMap<String, f64>;
 
+/// Those of the pairs whose value is a number.
+pub(crate) fn numbers<'t>(pairs: impl Iterator<Item = (&'t str, &'t str)>) -> Statistics {
+    pairs.filter_map(|(key, value)| Some((key.to_owned(), value.trim().parse().ok()?))).collect()
+}
+
+/// What stands of a service once for all.
+pub struct Card {
+    /// Its name in a topology.
+    pub kind: &'static str,
+    /// Tiers that it can serve.
+    pub tiers: &'static [Tier],
+    /// Its typed settings; what each is by default stands in the caller's file of defaults.
+    pub knobs: &'static [Knob],
+    /// Where its program comes from.
+    pub install: Install,
+}
+
 /// A program that serves a tier. An adapter starts nothing: it says what is to be done.
 pub trait Service: Sync {
+    /// What stands of it once for all.
+    fn card(&self) -> &'static Card;
+
     /// Its name in a topology.
-    fn kind(&self) -> &'static str;
+    fn kind(&self) -> &'static str {
+        self.card().kind
+    }
 
     /// Tiers that it can serve.
-    fn tiers(&self) -> &'static [Tier];
+    fn tiers(&self) -> &'static [Tier] {
+        self.card().tiers
+    }
 
-    /// Its typed settings; what each is by default stands in the caller's file of defaults.
-    fn knobs(&self) -> &'static [Knob];
-
-    /// How `extra` is written, for messages and the reference.
-    fn extra_help(&self) -> &'static str;
+    /// Its typed settings.
+    fn knobs(&self) -> &'static [Knob] {
+        self.card().knobs
+    }
 
     /// Where its program comes from.
-    fn install(&self) -> Install;
+    fn install(&self) -> Install {
+        self.card().install
+    }
 
     /// Files, commands and readiness of one instance.
     ///

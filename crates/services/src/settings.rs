@@ -1,10 +1,15 @@
 //! The settings of a service: typed values for every knob, and lines that are passed through as they are.
 
-use baremark_model::descriptor::{Knob, Value};
+use baremark_model::descriptor::{Default as Unsaid, Kind, Knob, Value};
 use baremark_model::problem::{Problem, nearest};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+/// A setting of a service; its default stands in the caller's file.
+pub(crate) const fn knob(key: &'static str, kind: Kind, help: &'static str) -> Knob {
+    Knob { key, kind, default: Unsaid::Required, help }
+}
 
 /// Values by key, and what is passed through.
 #[derive(Clone, Debug, Default, PartialEq)]

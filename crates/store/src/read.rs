@@ -8,8 +8,10 @@ use crate::store::Store;
 use baremark_model::document::LookRow;
 use baremark_model::imported::Imported;
 use baremark_model::units::{Nanos, UnixTime};
+use baremark_model::wire::TrialResult;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 
 impl Store {
     /// A run with everything that was stored of it. A trial that cannot be read does not hide the others: it is in
@@ -177,22 +179,51 @@ impl Store {
 fn trial(row: &Row<'_>) -> rusqlite::Result<Result<StoredTrial, Torn>> {
     let (block, seq) = (count(row, 0)?, count(row, 2)?);
     let cell = usize::try_from(count(row, 1)?).unwrap_or(usize::MAX);
-    let (spec, status): (String, String) = (row.get(3)?, row.get(4)?);
-    let result: Option<String> = row.get(5)?;
+    let (spec, status, result) = (text(row, 3)?, text(row, 4)?, row.get_ref(5)?.as_str_or_null()?);
     let (started, elapsed) = (time(row, 6)?.unwrap_or_default(), Nanos(count(row, 7)?));
     let parts = || {
         Ok(StoredTrial {
             block,
             cell,
             seq,
-            spec: part(&spec).map_err(|why| format!("specification: {why}"))?,
-            status: part(&status).map_err(|why| format!("status: {why}"))?,
-            result: result.as_deref().map(part).transpose().map_err(|why| format!("result: {why}"))?,
+            spec: part(spec).map_err(|why| format!("specification: {why}"))?,
+            status: part(status).map_err(|why| format!("status: {why}"))?,
+            result: result.map(part).transpose().map_err(|why| format!("result: {why}"))?.map(compact),
             started,
             elapsed,
         })
     };
     Ok(parts().map_err(|why: String| Torn { block, cell, seq, why }))
+}
+
+/// A column's text where it lies: results are long, and nobody keeps them as text.
+fn text<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r str> {
+    Ok(row.get_ref(column)?.as_str()?)
+}
+
+/// The same result in the memory that it needs: a run's trials are all held at once, and what grew while it was read
+/// has room for more than it holds.
+fn compact(mut result: TrialResult) -> TrialResult {
+    for phase in &mut result.phases {
+        phase.samples.shrink_to_fit();
+        phase.members.iter_mut().for_each(|member| member.samples.shrink_to_fit());
+        for half in &mut phase.halves {
+            half.samples.shrink_to_fit();
+            half.times.shrink_to_fit();
+            refill(&mut half.audit.counters);
+        }
+    }
+    result.arms.iter_mut().for_each(|arm| refill(&mut arm.counters));
+    for observation in &mut result.observations {
+        refill(&mut observation.whole);
+        observation.arms.iter_mut().for_each(|arm| refill(&mut arm.values));
+    }
+    result
+}
+
+/// A map that was filled key by key has nodes half full; made of sorted pairs it has full ones.
+fn refill<T>(map: &mut BTreeMap<String, T>) {
+    *map = std::mem::take(map).into_iter().collect();
 }
 
 fn looks(snapshot: &Connection, run: &RunId) -> rusqlite::Result<Vec<LookRow>> {

@@ -33,6 +33,28 @@ pub enum MemoryLimit {
     ControlGroup,
     /// `RLIMIT_AS`: the address space of each process by itself.
     AddressSpace,
+    /// The memory of the machine that it runs in, a guest's.
+    Machine,
+}
+
+impl MemoryLimit {
+    /// In words.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            MemoryLimit::None => "none",
+            MemoryLimit::ControlGroup => "control group",
+            MemoryLimit::AddressSpace => "address space",
+            MemoryLimit::Machine => "guest",
+        }
+    }
+
+    /// The limit of that label.
+    #[must_use]
+    pub fn of_label(label: &str) -> Option<MemoryLimit> {
+        let all = [MemoryLimit::None, MemoryLimit::ControlGroup, MemoryLimit::AddressSpace, MemoryLimit::Machine];
+        all.into_iter().find(|limit| limit.label() == label)
+    }
 }
 
 /// What was made for a child; its control group goes when this is dropped, after the child.
@@ -54,7 +76,7 @@ impl Drop for Held {
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Prepares `command`: the child gets `death_signal` when the thread that starts it ends, the limits, and a process group
+/// Prepares `command`: the child gets `death_signal` (0 is none) when the thread that starts it ends, the limits, and a process group
 /// of its own, so that an interrupt typed at a terminal does not reach it.
 ///
 /// # Errors

@@ -16,6 +16,7 @@ pub mod log_tail;
 pub mod machine;
 pub mod memory;
 pub mod mounts;
+pub mod network;
 pub mod numa;
 pub mod offspring;
 pub mod paging;

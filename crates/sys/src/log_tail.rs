@@ -9,10 +9,17 @@ use std::time::{Duration, Instant};
 const LINES: usize = 20;
 const LONGEST_LINE: u64 = 4096;
 
+#[derive(Default)]
+struct Kept {
+    lines: VecDeque<String>,
+    /// All that came, those that were dropped included.
+    count: u64,
+}
+
 /// Reads streams to their ends, each on a thread, and keeps their last lines as they come.
 #[derive(Default)]
 pub struct LogTail {
-    lines: Arc<Mutex<VecDeque<String>>>,
+    kept: Arc<Mutex<Kept>>,
     readers: Vec<JoinHandle<()>>,
 }
 
@@ -27,16 +34,17 @@ impl LogTail {
 
     /// Starts reading a further stream.
     pub fn read(&mut self, stream: impl Read + Send + 'static) {
-        let kept = Arc::clone(&self.lines);
+        let kept = Arc::clone(&self.kept);
         self.readers.push(thread::spawn(move || {
             let mut stream = BufReader::new(stream);
             let mut line = Vec::new();
             while matches!((&mut stream).take(LONGEST_LINE).read_until(b'\n', &mut line), Ok(count) if count > 0) {
-                let mut lines = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                if lines.len() == LINES {
-                    lines.pop_front();
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                if kept.lines.len() == LINES {
+                    kept.lines.pop_front();
                 }
-                lines.push_back(String::from_utf8_lossy(&line).trim_end().to_owned());
+                kept.lines.push_back(String::from_utf8_lossy(&line).trim_end().to_owned());
+                kept.count += 1;
                 line.clear();
             }
         }));
@@ -45,7 +53,14 @@ impl LogTail {
     /// The lines so far, oldest first.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.lines_and_count().0
+    }
+
+    /// The same, and how many there were in all.
+    #[must_use]
+    pub fn lines_and_count(&self) -> (Vec<String>, u64) {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        (kept.lines.iter().cloned().collect(), kept.count)
     }
 
     /// Waits for the streams' ends, at most `limit`: a stranger may have inherited one and outlive the writer. Call it
@@ -74,6 +89,7 @@ mod tests {
         tail.finish(Duration::from_secs(10));
         let lines = tail.lines();
         assert_eq!((lines.len(), lines[0].as_str(), lines[LINES - 1].as_str()), (LINES, "line 9980", "line 9999"));
+        assert_eq!(tail.lines_and_count().1, 10_000);
     }
 
     #[test]

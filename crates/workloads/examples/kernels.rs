@@ -18,7 +18,6 @@ use baremark_sys::affinity::allowed_cpus;
 use baremark_sys::clock::{tick_rate, ticks};
 use baremark_sys::crew::Crew;
 use baremark_sys::memory::Map;
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -107,17 +106,7 @@ impl Place {
 }
 
 fn arm(descriptor: &Descriptor, settings: &[String]) -> Outcome<(ResolvedArm, u64)> {
-    let mut arm = ResolvedArm {
-        executor: ExecutorKind::Direct,
-        ranks: allowed_cpus()?.len(),
-        page: PageSize::Large,
-        host_backing: None,
-        guest_tables: None,
-        parts: 1,
-        placement: Default::default(),
-        memory: Default::default(),
-        parameters: BTreeMap::new(),
-    };
+    let mut arm = ResolvedArm::native(allowed_cpus()?.len(), PageSize::Large);
     let mut rounds = 3;
     for setting in settings {
         let (key, value) = setting.split_once('=').ok_or_else(|| format!("{setting} is no key=value"))?;

@@ -3,9 +3,9 @@
 //! One product of square matrices for all ranks. Beside `fma`, which is the most that the same instructions can give, it
 //! says how near a program of packed blocks comes to it.
 
-use crate::parameters::{ISA, chosen_isa, count, misfit, odd, spans_together, whole};
+use crate::parameters::{EVERYWHERE, ISA, chosen_isa, misfit, odd, own_after, spans_of, spans_together, take, whole};
 use baremark_kernels::dgemm as kernel;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
@@ -35,9 +35,9 @@ static DESCRIPTOR: Descriptor = Descriptor {
         help: "10^-9 x 2 n^3 x products / time from the first rank's start to the last one's end",
     }],
     footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Dgemm, arm) }),
-    executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
+    executors: EVERYWHERE,
     quick: &[("n", "1000")],
-    check: |arm| order(arm).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),
+    check: |arm| whole(arm, &N).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),
 };
 
 impl Workload for Dgemm {
@@ -46,26 +46,19 @@ impl Workload for Dgemm {
     }
 
     fn spans(&self, arm: &ResolvedArm) -> Result<Vec<u64>, WorkloadError> {
-        Ok(kernel::span_words(order(arm)?, arm.ranks).into_iter().map(|words| 8 * words as u64).collect())
+        Ok(spans_of(kernel::span_words(whole(arm, &N)?, arm.ranks)))
     }
 
     /// The matrices are everybody's, the blocks into which each rank packs are its own.
     fn owners(&self, arm: &ResolvedArm) -> Vec<Owner> {
-        [Owner::Shared; 4].into_iter().chain((0..arm.ranks).map(Owner::Rank)).collect()
+        own_after(4, arm)
     }
 
     fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
-        let (n, isa) = (order(arm)?, chosen_isa(arm)?);
-        let spans = kernel::span_words(n, arm.ranks).into_iter().map(|words| arena.take_words(words));
-        let body = kernel::Dgemm::new(n, isa, spans.collect::<Result<_, _>>()?);
+        let (n, isa) = (whole(arm, &N)?, chosen_isa(arm)?);
+        let body = kernel::Dgemm::new(n, isa, take(arena, &kernel::span_words(n, arm.ranks))?);
         Ok(Box::new(Ready { body: body.map_err(|unfit| odd(&N, n, unfit.to_string()))? }))
     }
-}
-
-fn order(arm: &ResolvedArm) -> Result<usize, WorkloadError> {
-    whole(arm, &N)?;
-    let n = count(arm, &N)?;
-    usize::try_from(n).map_err(|error| odd(&N, n, error.to_string()))
 }
 
 struct Ready<'m> {
@@ -105,21 +98,10 @@ mod tests {
     use baremark_model::descriptor::Value;
     use baremark_model::team::Team;
     use baremark_sys::memory::Map;
-    use std::collections::BTreeMap;
 
     #[test]
     fn what_was_run_is_verified_and_measured() {
-        let arm = ResolvedArm {
-            executor: ExecutorKind::Direct,
-            ranks: 1,
-            page: PageSize::Small,
-            host_backing: None,
-            guest_tables: None,
-            parts: 1,
-            placement: std::default::Default::default(),
-            memory: std::default::Default::default(),
-            parameters: BTreeMap::from([("n".to_owned(), Value::Count(100))]),
-        };
+        let arm = ResolvedArm::native(1, PageSize::Small).with("n", Value::Count(100));
         let map = Map::new(&Dgemm.spans(&arm).expect("spans"), PageSize::Small, 1).expect("memory");
         let mut prepared = Dgemm.prepare(&arm, &map).expect("fits");
         prepared.body().rank(0, &Team::new(1), 3);

@@ -4,9 +4,9 @@
 //! alone. Run beside another workload, at the same width of vectors, it says how much of that one's loss is *not* explained
 //! by them.
 
-use crate::parameters::{ISA, chosen_isa, misfit, odd};
+use crate::parameters::{EVERYWHERE, ISA, chosen_isa, misfit, odd};
 use baremark_kernels::fma as kernel;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 
@@ -27,7 +27,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         help: "sum over the ranks of 10^-9 x floating-point operations / the rank's own time; a multiply-add is two",
     }],
     footprint: None,
-    executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
+    executors: EVERYWHERE,
     quick: &[],
     check: |arm| chosen_isa(arm).map(drop).map_err(misfit),
 };
@@ -84,24 +84,13 @@ impl Prepared for Ready {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::arm::{ExecutorKind, PageSize};
+    use baremark_model::arm::PageSize;
     use baremark_model::descriptor::Value;
     use baremark_model::team::Team;
     use baremark_sys::memory::Map;
-    use std::collections::BTreeMap;
 
     fn arm(isa: &str) -> ResolvedArm {
-        ResolvedArm {
-            executor: ExecutorKind::Direct,
-            ranks: 1,
-            page: PageSize::Small,
-            host_backing: None,
-            guest_tables: None,
-            parts: 1,
-            placement: Default::default(),
-            memory: Default::default(),
-            parameters: BTreeMap::from([("isa".to_owned(), Value::Choice(isa.to_owned()))]),
-        }
+        ResolvedArm::native(1, PageSize::Small).with("isa", Value::Choice(isa.to_owned()))
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //! the matrix, which every solution destroys, does not count. HPL's scaled residual must not exceed 16, and all solutions
 //! of one preparation, whichever executors ran them, must agree to the last bit.
 
-use crate::parameters::{ISA, chosen_isa, count, misfit, odd, spans_together, whole};
+use crate::parameters::{EVERYWHERE, ISA, chosen_isa, misfit, odd, own_after, spans_of, spans_together, take, whole};
 use baremark_kernels::hpl::{self as kernel, Order};
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
@@ -56,7 +56,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         },
     ],
     footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Hpl, arm) }),
-    executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
+    executors: EVERYWHERE,
     quick: &[("n", "1000")],
     check: |arm| order(arm).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),
 };
@@ -67,29 +67,23 @@ impl Workload for Hpl {
     }
 
     fn spans(&self, arm: &ResolvedArm) -> Result<Vec<u64>, WorkloadError> {
-        Ok(kernel::span_words(order(arm)?, arm.ranks).into_iter().map(|words| 8 * words as u64).collect())
+        Ok(spans_of(kernel::span_words(order(arm)?, arm.ranks)))
     }
 
     /// The matrices are everybody's, the blocks into which each rank packs are its own.
     fn owners(&self, arm: &ResolvedArm) -> Vec<Owner> {
-        [Owner::Shared; 2].into_iter().chain((0..arm.ranks).map(Owner::Rank)).collect()
+        own_after(2, arm)
     }
 
     fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
         let (order, isa) = (order(arm)?, chosen_isa(arm)?);
-        let spans = kernel::span_words(order, arm.ranks).into_iter().map(|words| arena.take_words(words));
-        let body = kernel::Hpl::new(order, isa, spans.collect::<Result<_, _>>()?, clock::ticks);
+        let body = kernel::Hpl::new(order, isa, take(arena, &kernel::span_words(order, arm.ranks))?, clock::ticks);
         Ok(Box::new(Ready { body: body.map_err(|unfit| odd(&N, order.n, unfit.to_string()))? }))
     }
 }
 
 fn order(arm: &ResolvedArm) -> Result<Order, WorkloadError> {
-    whole(arm, &N)?;
-    let whole = |knob: &Knob| {
-        let number = count(arm, knob)?;
-        usize::try_from(number).map_err(|error| odd(knob, number, error.to_string()))
-    };
-    Ok(Order { n: whole(&N)?, nb: whole(&NB)? })
+    Ok(Order { n: whole(arm, &N)?, nb: whole(arm, &NB)? })
 }
 
 struct Ready<'m> {
@@ -144,21 +138,10 @@ mod tests {
     use baremark_model::descriptor::Value;
     use baremark_model::team::Team;
     use baremark_sys::memory::Map;
-    use std::collections::BTreeMap;
 
     #[test]
     fn what_was_run_is_verified_and_measured_by_its_laps() {
-        let arm = ResolvedArm {
-            executor: ExecutorKind::Direct,
-            ranks: 1,
-            page: PageSize::Small,
-            host_backing: None,
-            guest_tables: None,
-            parts: 1,
-            placement: std::default::Default::default(),
-            memory: std::default::Default::default(),
-            parameters: BTreeMap::from([("n".to_owned(), Value::Count(200)), ("nb".to_owned(), Value::Count(32))]),
-        };
+        let arm = ResolvedArm::native(1, PageSize::Small).with("n", Value::Count(200)).with("nb", Value::Count(32));
         let map = Map::new(&Hpl.spans(&arm).expect("spans"), PageSize::Small, 1).expect("memory");
         let mut prepared = Hpl.prepare(&arm, &map).expect("fits");
         let start_ticks = clock::ticks();

@@ -248,17 +248,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn arm(ranks: usize, region: u64) -> ResolvedArm {
-        ResolvedArm {
-            executor: ExecutorKind::Direct,
-            ranks,
-            page: PageSize::Small,
-            host_backing: None,
-            guest_tables: None,
-            parts: 1,
-            placement: std::default::Default::default(),
-            memory: std::default::Default::default(),
-            parameters: BTreeMap::from([("region".to_owned(), Value::SizeBytes(Bytes(region)))]),
-        }
+        ResolvedArm::native(ranks, PageSize::Small).with("region", Value::SizeBytes(Bytes(region)))
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! A workload's parameters as its descriptor defines them, out of a resolved arm.
 
 use baremark_kernels::isa;
-use baremark_model::arm::ResolvedArm;
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Default, Kind, Knob, Value};
 use baremark_model::knob::Misfit;
 use baremark_model::machine::Isa;
-use baremark_model::seam::{Workload, WorkloadError};
+use baremark_model::seam::{Arena, MemoryError, Owner, Workload, WorkloadError};
 use baremark_model::units::Bytes;
 
 /// The size that `knob` is set to, or its default.
@@ -72,19 +72,60 @@ pub fn chosen_isa(arm: &ResolvedArm) -> Result<Isa, WorkloadError> {
     Err(odd(&ISA, format!("{isa:?}"), format!("this machine has {:?} at most; write isa = \"widest\"", isa::widest())))
 }
 
+/// Where every body runs: on threads, in the virtual machine, and not at all.
+pub const EVERYWHERE: &[ExecutorKind] = &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null];
+
+/// A size for all ranks together that each rank has its own equal share of.
+pub struct Shared {
+    /// All of it.
+    pub total: Bytes,
+    /// Among so many ranks.
+    pub ranks: u64,
+}
+
+/// What `knob` is set to, to be shared out among the ranks of all parts.
+pub fn shared_size(arm: &ResolvedArm, knob: &Knob) -> Result<Shared, WorkloadError> {
+    let total = size(arm, knob)?;
+    match u64::try_from(arm.all_ranks()) {
+        Ok(ranks) if ranks > 0 => Ok(Shared { total, ranks }),
+        _ => Err(odd(knob, total, "an arm needs at least one rank")),
+    }
+}
+
+/// One span of `bytes` for each rank.
+pub fn own_spans(arm: &ResolvedArm, bytes: u64) -> Vec<u64> {
+    vec![bytes; arm.ranks]
+}
+
+/// After `shared` spans that are everybody's, each rank's own.
+pub fn own_after(shared: usize, arm: &ResolvedArm) -> Vec<Owner> {
+    std::iter::repeat_n(Owner::Shared, shared).chain((0..arm.ranks).map(Owner::Rank)).collect()
+}
+
+/// Spans of so many words, in bytes.
+pub fn spans_of(words: Vec<usize>) -> Vec<u64> {
+    words.into_iter().map(|words| 8 * words as u64).collect()
+}
+
+/// Spans of so many words out of the arena, one after the other.
+pub fn take<'m>(arena: &'m dyn Arena, words: &[usize]) -> Result<Vec<&'m mut [u64]>, MemoryError> {
+    words.iter().map(|&words| arena.take_words(words)).collect()
+}
+
 /// The memory of all spans of all parts of an arm; `None` where its parameters are refused.
 pub fn spans_together(workload: &dyn Workload, arm: &ResolvedArm) -> Option<u64> {
     let each: u64 = workload.spans(arm).ok()?.iter().sum();
     each.checked_mul(arm.parts.max(1) as u64)
 }
 
-/// Refuses a part of a work that only all ranks together can do.
-pub fn whole(arm: &ResolvedArm, knob: &Knob) -> Result<(), WorkloadError> {
-    if arm.parts <= 1 {
-        return Ok(());
-    }
+/// The number that `knob` is set to, of a problem that only all ranks together can solve.
+pub fn whole(arm: &ResolvedArm, knob: &Knob) -> Result<usize, WorkloadError> {
     let value = count(arm, knob)?;
-    Err(odd(knob, value, format!("one problem cannot be divided over {} machines; write count = 1", arm.parts)))
+    if arm.parts > 1 {
+        let why = format!("one problem cannot be divided over {} machines; write count = 1", arm.parts);
+        return Err(odd(knob, value, why));
+    }
+    usize::try_from(value).map_err(|error| odd(knob, value, error.to_string()))
 }
 
 /// A parameter that the workload refuses.

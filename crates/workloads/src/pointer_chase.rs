@@ -3,9 +3,9 @@
 //! Over working sets from the first cache to well past what the translation buffers reach, with small and with large
 //! pages, it shows each level's latency and what a walk of the page tables adds, natively and in two dimensions.
 
-use crate::parameters::{misfit, odd, size, spans_together};
+use crate::parameters::{EVERYWHERE, Shared, misfit, odd, own_after, own_spans, shared_size, spans_together, take};
 use baremark_kernels::pointer_chase as kernel;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
@@ -36,7 +36,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         help: "mean over the ranks of the rank's own time / accesses",
     }],
     footprint: Some(Footprint { key: "working_set", bytes: |arm| spans_together(&PointerChase, arm) }),
-    executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
+    executors: EVERYWHERE,
     quick: &[("working_set", "64 MiB")],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),
 };
@@ -47,16 +47,16 @@ impl Workload for PointerChase {
     }
 
     fn spans(&self, arm: &ResolvedArm) -> Result<Vec<u64>, WorkloadError> {
-        Ok(vec![rank_bytes(arm)?; arm.ranks])
+        Ok(own_spans(arm, rank_bytes(arm)?))
     }
 
     fn owners(&self, arm: &ResolvedArm) -> Vec<Owner> {
-        (0..arm.ranks).map(Owner::Rank).collect()
+        own_after(0, arm)
     }
 
     fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
         let words = Bytes(rank_bytes(arm)? / 8).count();
-        let memory = (0..arm.ranks).map(|_| arena.take_words(words)).collect::<Result<Vec<_>, _>>()?;
+        let memory = take(arena, &vec![words; arm.ranks])?;
         let body =
             kernel::PointerChase::new(memory, SEED).map_err(|shape| odd(&WORKING_SET, words * 8, shape.to_string()))?;
         Ok(Box::new(Ready { body }))
@@ -65,10 +65,7 @@ impl Workload for PointerChase {
 
 /// The size of one rank's lines.
 fn rank_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
-    let total = size(arm, &WORKING_SET)?;
-    let Some(ranks) = u64::try_from(arm.all_ranks()).ok().filter(|&ranks| ranks > 0) else {
-        return Err(odd(&WORKING_SET, total, "an arm needs at least one rank"));
-    };
+    let Shared { total, ranks } = shared_size(arm, &WORKING_SET)?;
     let unit = LINE_BYTES * ranks;
     if total.0.is_multiple_of(unit) && total.0 >= RANK_MIN_BYTES * ranks {
         return Ok(total.0 / ranks);
@@ -121,20 +118,9 @@ mod tests {
     use baremark_model::descriptor::Value;
     use baremark_model::team::Team;
     use baremark_sys::memory::Map;
-    use std::collections::BTreeMap;
 
     fn arm(ranks: usize, working_set: u64) -> ResolvedArm {
-        ResolvedArm {
-            executor: ExecutorKind::Direct,
-            ranks,
-            page: PageSize::Small,
-            host_backing: None,
-            guest_tables: None,
-            parts: 1,
-            placement: std::default::Default::default(),
-            memory: std::default::Default::default(),
-            parameters: BTreeMap::from([("working_set".to_owned(), Value::SizeBytes(Bytes(working_set)))]),
-        }
+        ResolvedArm::native(ranks, PageSize::Small).with("working_set", Value::SizeBytes(Bytes(working_set)))
     }
 
     #[test]

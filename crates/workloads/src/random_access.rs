@@ -5,9 +5,11 @@
 //! variants over shared tables need. Here a run is as many repetitions as the caller asks for, and since the tables are
 //! private not one word may be wrong.
 
-use crate::parameters::{choice, misfit, odd, size, spans_together};
+use crate::parameters::{
+    EVERYWHERE, Shared, choice, misfit, odd, own_after, own_spans, shared_size, spans_together, take,
+};
 use baremark_kernels::random_access as kernel;
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
 use baremark_model::seam::{
     Arena, Body, Owner, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError,
@@ -55,7 +57,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
         },
     ],
     footprint: Some(Footprint { key: "table", bytes: |arm| spans_together(&RandomAccess, arm) }),
-    executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
+    executors: EVERYWHERE,
     quick: &[("table", "64 MiB")],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),
 };
@@ -66,11 +68,11 @@ impl Workload for RandomAccess {
     }
 
     fn spans(&self, arm: &ResolvedArm) -> Result<Vec<u64>, WorkloadError> {
-        Ok(vec![rank_bytes(arm)?; arm.ranks])
+        Ok(own_spans(arm, rank_bytes(arm)?))
     }
 
     fn owners(&self, arm: &ResolvedArm) -> Vec<Owner> {
-        (0..arm.ranks).map(Owner::Rank).collect()
+        own_after(0, arm)
     }
 
     fn prepare<'m>(&self, arm: &ResolvedArm, arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
@@ -80,7 +82,7 @@ impl Workload for RandomAccess {
             other => return Err(odd(&VARIANT, other, "its words are reference and optimized")),
         };
         let words = Bytes(rank_bytes(arm)? / 8).count();
-        let tables = (0..arm.ranks).map(|_| arena.take_words(words)).collect::<Result<Vec<_>, _>>()?;
+        let tables = take(arena, &vec![words; arm.ranks])?;
         let body =
             kernel::RandomAccess::new(tables, variant).map_err(|shape| odd(&TABLE, words * 8, shape.to_string()))?;
         Ok(Box::new(Ready { body }))
@@ -89,10 +91,7 @@ impl Workload for RandomAccess {
 
 /// The size of one rank's table, which must be 2^n words.
 fn rank_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
-    let total = size(arm, &TABLE)?;
-    let Some(ranks) = u64::try_from(arm.all_ranks()).ok().filter(|&ranks| ranks > 0) else {
-        return Err(odd(&TABLE, total, "an arm needs at least one rank"));
-    };
+    let Shared { total, ranks } = shared_size(arm, &TABLE)?;
     let each = total.0 / ranks;
     if total.0.is_multiple_of(ranks) && each.is_power_of_two() && each >= RANK_MIN_BYTES {
         return Ok(each);
@@ -152,17 +151,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn arm(ranks: usize, table: u64) -> ResolvedArm {
-        ResolvedArm {
-            executor: ExecutorKind::Direct,
-            ranks,
-            page: PageSize::Small,
-            host_backing: None,
-            guest_tables: None,
-            parts: 1,
-            placement: std::default::Default::default(),
-            memory: std::default::Default::default(),
-            parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(table)))]),
-        }
+        ResolvedArm::native(ranks, PageSize::Small).with("table", Value::SizeBytes(Bytes(table)))
     }
 
     #[test]

@@ -4,10 +4,12 @@
 //! times it, and as there the best time gives the rate. All ranks share the three arrays. An array smaller than four
 //! times all last-level caches together measures caches: it is refused unless that is what is wanted.
 
-use crate::parameters::{ISA, choice, chosen_isa, count, derived_size, misfit, odd, spans_together, switch};
+use crate::parameters::{
+    EVERYWHERE, ISA, choice, chosen_isa, count, derived_size, misfit, odd, spans_together, switch,
+};
 use baremark_kernels::laps::Lap;
 use baremark_kernels::stream::{self as kernel, Kernel, Plan, Stores};
-use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together};
 use baremark_model::seam::{Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Workload, WorkloadError};
 use baremark_model::units::Bytes;
@@ -129,7 +131,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     parameters: &[ARRAY, SMALL, KERNEL, VARIANT, NTIMES, ISA],
     metrics: &METRICS,
     footprint: Some(Footprint { key: "array", bytes: |arm| spans_together(&Stream, arm) }),
-    executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
+    executors: EVERYWHERE,
     quick: &[],
     check: |arm| array_bytes(arm).and_then(|_| plan(arm)).map(drop).map_err(misfit),
 };
@@ -311,17 +313,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn arm(parameters: &[(&str, Value)]) -> ResolvedArm {
-        ResolvedArm {
-            executor: ExecutorKind::Direct,
-            ranks: 1,
-            page: PageSize::Small,
-            host_backing: None,
-            guest_tables: None,
-            parts: 1,
-            placement: std::default::Default::default(),
-            memory: std::default::Default::default(),
-            parameters: parameters.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(),
-        }
+        let plain = ResolvedArm::native(1, PageSize::Small);
+        parameters.iter().fold(plain, |arm, (key, value)| arm.with(key, value.clone()))
     }
 
     fn refused(asked: Option<Bytes>, small: bool, caches: Option<u64>) -> String {

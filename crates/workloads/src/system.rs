@@ -288,20 +288,9 @@ mod tests {
     use super::*;
     use baremark_model::arm::PageSize;
     use baremark_sys::memory::Map;
-    use std::collections::BTreeMap;
 
     fn run(workload: &System, reps: u64) -> (Vec<Sample>, Verification) {
-        let arm = ResolvedArm {
-            executor: ExecutorKind::Direct,
-            ranks: 1,
-            page: PageSize::Small,
-            host_backing: None,
-            guest_tables: None,
-            parts: 1,
-            placement: std::default::Default::default(),
-            memory: std::default::Default::default(),
-            parameters: BTreeMap::new(),
-        };
+        let arm = ResolvedArm::native(1, PageSize::Small);
         let map = Map::new(&[], PageSize::Small, 1).expect("nothing");
         let mut prepared = workload.prepare(&arm, &map).expect("nothing to take");
         let start_ticks = clock::ticks();

@@ -5,7 +5,7 @@
 #![expect(clippy::print_stderr, reason = "a check that cannot run says so")]
 
 use baremark_microvm::{Config, Error, Microvm, check_clean, probe};
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::seam::{Body, Executor, Verification, Workload, timed_region};
 use baremark_model::team::Team;
 use baremark_sys::affinity::allowed_cpus;
@@ -55,21 +55,11 @@ fn on_threads(crew: &mut Crew, body: &dyn Body) {
 }
 
 fn arm(workload: &dyn Workload, ranks: usize, settings: &[(&str, &str)]) -> ResolvedArm {
-    let value = |&(key, typed): &(&str, &str)| {
+    let set = |arm: ResolvedArm, &(key, typed): &(&str, &str)| {
         let knob = workload.descriptor().parameter(key).expect("a parameter");
-        (key.to_owned(), knob.read_text(typed).expect("in range"))
+        arm.with(key, knob.read_text(typed).expect("in range"))
     };
-    ResolvedArm {
-        executor: ExecutorKind::Direct,
-        ranks,
-        page: PageSize::Large,
-        host_backing: None,
-        guest_tables: None,
-        parts: 1,
-        placement: Default::default(),
-        memory: Default::default(),
-        parameters: settings.iter().map(value).collect(),
-    }
+    settings.iter().fold(ResolvedArm::native(ranks, PageSize::Large), set)
 }
 
 /// HPL compares the bits of all its solutions itself: those from threads are the first and the last.

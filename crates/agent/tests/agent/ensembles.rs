@@ -11,7 +11,6 @@ use baremark_model::units::Bytes;
 use baremark_model::wire::{ArmSpec, Member, TrialResult, TrialSpec};
 use baremark_sys::affinity::allowed_cpus;
 use baremark_sys::clock::ticks;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -22,20 +21,9 @@ const ARRAY: u64 = 16 << 20;
 
 pub fn arm(executor: ExecutorKind, ranks: usize, parts: usize) -> ResolvedArm {
     let vm = executor == ExecutorKind::Microvm;
-    ResolvedArm {
-        executor,
-        ranks,
-        page: PageSize::Small,
-        host_backing: vm.then_some(PageSize::Small),
-        guest_tables: None,
-        parts,
-        placement: Default::default(),
-        memory: Default::default(),
-        parameters: BTreeMap::from([
-            ("array".to_owned(), Value::SizeBytes(Bytes(ARRAY))),
-            ("small".to_owned(), Value::Switch(true)),
-        ]),
-    }
+    let plain = ResolvedArm::native(ranks, PageSize::Small);
+    let plain = plain.with("array", Value::SizeBytes(Bytes(ARRAY))).with("small", Value::Switch(true));
+    ResolvedArm { executor, host_backing: vm.then_some(PageSize::Small), parts, ..plain }
 }
 
 pub fn spec(arms: &[(u32, ResolvedArm)]) -> TrialSpec {

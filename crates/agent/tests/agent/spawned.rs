@@ -1,7 +1,7 @@
 //! Programs that a lab starts at a site, over the wire.
 
-use baremark_agent::serve::serve;
-use baremark_model::spawned::{PutFile, Spawn, Spawned};
+use baremark_agent::serve::{Means, serve};
+use baremark_model::spawned::{PutFile, Spawn, SpawnLimits, Spawned};
 use baremark_model::wire::{FromAgent, ToAgent, read_frame, write_frame};
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -58,6 +58,7 @@ fn spawn(name: &str, program: &str, arguments: &[&str]) -> ToAgent {
         program: Some(program.to_owned()),
         arguments: arguments.iter().map(|&word| word.to_owned()).collect(),
         environment: BTreeMap::from([("GREETING".to_owned(), "hello".to_owned())]),
+        limits: SpawnLimits::default(),
     })
 }
 
@@ -70,7 +71,7 @@ fn files_and_programs_come_and_nothing_of_them_stays() {
     let (lab, mut agent) = UnixStream::pair().unwrap();
     let served = thread::spawn(move || {
         let mut output = agent.try_clone().unwrap();
-        serve(&mut agent, &mut output, &AtomicBool::new(false))
+        serve(&mut agent, &mut output, Means { busy: &AtomicBool::new(false), tender: None })
     });
     let mut talk = Talk(lab);
     let FromAgent::FilePut { path } = talk.ask(&put("script", "#!/bin/sh\necho $GREETING; sleep 600 &\n", false))
@@ -81,7 +82,8 @@ fn files_and_programs_come_and_nothing_of_them_stays() {
     let started = talk.spawned(&spawn("first", &path, &[]));
     assert!(started.pid > 0 && started.ended.is_none(), "{started:?}");
     let running = talk.until("first", |state| state.log.len() == 2);
-    assert_eq!(running.log[0], "hello");
+    assert_eq!((running.log[0].as_str(), running.lines), ("hello", 2));
+    assert!(running.used.processes > 0 && running.used.resident_bytes > 0, "{running:?}");
     let forked = running.log[1].clone();
     assert!(lives(&forked));
     let why = talk.refused(&spawn("first", &path, &[]));

@@ -2,12 +2,14 @@
 
 use crate::Outcome;
 use baremark_agent::executors::direct::Direct;
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
-use baremark_model::seam::{Executor, RankTime, Sample, TickRate, Verification};
+use baremark_model::arm::{PageSize, ResolvedArm};
+use baremark_model::seam::{Executor, Prepared, RankTime, Sample, TickRate, Verification};
 use baremark_sys::affinity::allowed_cpus;
 use baremark_sys::clock::{self, tick_rate};
 use baremark_sys::memory::Map;
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::sync::Barrier;
+use std::thread;
 use std::time::Duration;
 
 /// The least that a timed run lasts, in seconds.
@@ -20,40 +22,75 @@ pub fn cpus() -> Outcome<Vec<usize>> {
 
 /// One metric of one run of `kind` with these parameters on `ranks` CPUs, in 2 MiB pages.
 pub fn measure(kind: &str, settings: &[(&str, String)], ranks: usize, metric: &str, seed: u64) -> Outcome<f64> {
+    let cpus = cpus()?;
+    on(cpus.get(..ranks).ok_or("more ranks than CPUs")?, (kind, settings), metric, seed, |executor, prepared, rate| {
+        let mut reps = 1;
+        loop {
+            let times = executor.run(prepared.body(), reps)?.times;
+            let seconds = rate.span(&times).unwrap_or(0.0);
+            if seconds >= LEAST {
+                return Ok((reps, times));
+            }
+            reps *= if seconds < LEAST / 10.0 { 8 } else { 2 };
+        }
+    })
+}
+
+/// The sum of one metric over `ranks` runs at the same time, each of one rank with memory of its own, as the star tests of
+/// the HPC Challenge are: `reps` repetitions after a warm one, begun together.
+pub fn star(kind: &str, settings: &[(&str, String)], ranks: usize, metric: &str, seed: u64) -> Outcome<f64> {
+    let cpus = cpus()?;
+    let cpus = cpus.get(..ranks).ok_or("more ranks than CPUs")?;
+    let together = Barrier::new(ranks);
+    let one = |rank: usize| {
+        let arrived = Cell::new(false);
+        let value = on(&cpus[rank..=rank], (kind, settings), metric, seed + rank as u64, |executor, prepared, _| {
+            let warm = executor.run(prepared.body(), 1);
+            together.wait();
+            arrived.set(true);
+            warm?;
+            Ok((STAR_REPS, executor.run(prepared.body(), STAR_REPS)?.times))
+        });
+        // Whoever failed before the others were released must not keep them waiting.
+        if !arrived.get() {
+            together.wait();
+        }
+        value.map_err(|why| why.to_string())
+    };
+    let values: Vec<Result<f64, String>> = thread::scope(|scope| {
+        let one = &one;
+        let ranks: Vec<_> = (0..ranks).map(|rank| scope.spawn(move || one(rank))).collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap_or_else(|_| Err("a rank panicked".to_owned()))).collect()
+    });
+    Ok(values.into_iter().sum::<Result<f64, String>>()?)
+}
+
+/// Repetitions of a star run: the HPC Challenge makes ten passes of STREAM, the first of which does not count.
+const STAR_REPS: u64 = 9;
+
+/// One metric of a run of a workload on these CPUs, as `run` makes it once all is ready; repetitions and times are its answer.
+fn on(
+    cpus: &[usize],
+    (kind, settings): (&str, &[(&str, String)]),
+    metric: &str,
+    seed: u64,
+    run: impl FnOnce(&mut Direct, &dyn Prepared, TickRate) -> Outcome<(u64, Vec<RankTime>)>,
+) -> Outcome<f64> {
     let workload = baremark_workloads::find(kind).ok_or_else(|| format!("no workload '{kind}'"))?;
     let descriptor = workload.descriptor();
-    let mut parameters = BTreeMap::new();
+    let mut arm = ResolvedArm::native(cpus.len(), PageSize::Large);
     for (key, value) in settings {
         let knob = descriptor.parameter(key).ok_or_else(|| format!("{kind} has no {key}"))?;
-        parameters.insert((*key).to_owned(), knob.read_text(value)?);
+        arm = arm.with(key, knob.read_text(value)?);
     }
-    let arm = ResolvedArm {
-        executor: ExecutorKind::Direct,
-        ranks,
-        page: PageSize::Large,
-        host_backing: None,
-        guest_tables: None,
-        parts: 1,
-        placement: std::default::Default::default(),
-        memory: std::default::Default::default(),
-        parameters,
-    };
     (descriptor.check)(&arm)?;
     let (rate, _) = tick_rate(Duration::from_millis(50))?;
     let map = Map::new(&workload.spans(&arm)?, arm.page, seed)?;
     map.backing()?.is(arm.page)?;
-    let cpus = cpus()?;
-    let mut executor = Direct::new(cpus.get(..ranks).ok_or("more ranks than CPUs")?)?;
+    let mut executor = Direct::new(cpus)?;
     let mut prepared = workload.prepare(&arm, &map)?;
-    let mut reps = 1;
-    let samples = loop {
-        let times = executor.run(prepared.body(), reps)?.times;
-        let seconds = rate.span(&times).unwrap_or(0.0);
-        if seconds >= LEAST {
-            break prepared.metrics(reps, &times, rate);
-        }
-        reps *= if seconds < LEAST / 10.0 { 8 } else { 2 };
-    };
+    let (reps, times) = run(&mut executor, prepared.as_ref(), rate)?;
+    let samples = prepared.metrics(reps, &times, rate);
     if let Verification::Failed { detail } = prepared.verify() {
         return Err(detail.into());
     }

@@ -1,6 +1,6 @@
 //! The pairings: what is measured beside what, with which goal.
 
-use crate::ours::{cpus, independent_loads, measure};
+use crate::ours::{cpus, independent_loads, measure, star};
 use crate::peers::{Asked, Peers};
 use crate::reached;
 use crate::verdict::line;
@@ -36,14 +36,14 @@ pub const ALL: &[Pairing] = &[
     },
     Pairing {
         name: "stream-reference",
-        help: "triad, regular stores / StarSTREAM, all cores",
-        seconds: [60, 25],
+        help: "triad, regular stores, each rank in arrays of its own / StarSTREAM, all cores",
+        seconds: [70, 25],
         run: |bench| stream(bench, &["regular"]),
     },
     Pairing {
         name: "stream-best",
-        help: "triad, the better of regular and non-temporal stores / StarSTREAM, all cores",
-        seconds: [70, 30],
+        help: "triad, the better of regular and non-temporal stores, each rank in arrays of its own / StarSTREAM, all cores",
+        seconds: [110, 30],
         run: |bench| stream(bench, &["regular", "non-temporal"]),
     },
     Pairing {
@@ -112,13 +112,13 @@ fn peers(bench: &Bench) -> Outcome<&Peers> {
 
 /// Both sides by turns, the order changing from round to round.
 fn turns(
-    bench: &Bench,
+    rounds: u64,
     mut ours: impl FnMut(u64) -> Outcome<f64>,
     mut peers: impl FnMut(u64) -> Outcome<f64>,
 ) -> Outcome<Vec<(f64, f64)>> {
-    let mut rounds = Vec::new();
-    for round in 0..bench.rounds {
-        rounds.push(if round % 2 == 0 {
+    let mut all = Vec::new();
+    for round in 0..rounds {
+        all.push(if round % 2 == 0 {
             let first = ours(round)?;
             (first, peers(round)?)
         } else {
@@ -126,7 +126,7 @@ fn turns(
             (ours(round)?, first)
         });
     }
-    Ok(rounds)
+    Ok(all)
 }
 
 /// The size of the peers' HPL from which they derive all others.
@@ -139,24 +139,24 @@ fn whole(value: f64) -> u64 {
     value as u64
 }
 
+/// Both sides are star tests: each rank has arrays of its own, its best pass counts, and the ranks' rates are added up. Rounds
+/// are short, and what neighbours take of the memory's bandwidth comes and goes within seconds, so there are many.
 fn stream(bench: &Bench, variants: &[&str]) -> Outcome<String> {
     let (peers, ranks) = (peers(bench)?, cpus()?.len());
     let asked = Asked { test: "StarStream", processes: ranks, n: size(bench), nb: 192 };
     let words = whole(peers.run(asked)?.value("STREAM_VectorSize")?);
-    let array = words * 8 * ranks as u64 / 64 * 64;
     let ours = |round| {
         let triad = |variant: &&str| {
-            let settings =
-                [("array", format!("{array} B")), ("kernel", "all".into()), ("variant", (*variant).to_owned())];
+            let settings = [("array", format!("{} B", words / 8 * 64)), ("variant", (*variant).to_owned())];
             let settings = settings.into_iter().chain([("small", "true".to_owned())]).collect::<Vec<_>>();
-            measure("stream", &settings, ranks, "triad_mb_per_s", round)
+            star("stream", &settings, ranks, "triad_mb_per_s", round)
         };
         let rates = variants.iter().map(triad).collect::<Outcome<Vec<f64>>>()?;
         Ok(rates.into_iter().fold(0.0, f64::max))
     };
     #[expect(clippy::cast_precision_loss, reason = "few ranks")]
     let theirs = |_| Ok(1e3 * ranks as f64 * peers.run(asked)?.value("StarSTREAM_Triad")?);
-    let rounds = turns(bench, ours, theirs)?;
+    let rounds = turns(2 * bench.rounds, ours, theirs)?;
     Ok(format!("{}  {words} words a rank, {ranks} ranks", line(&rounds, "MB/s", Some(1.0))?))
 }
 
@@ -170,7 +170,7 @@ fn random_access(bench: &Bench) -> Outcome<String> {
     let asked = Asked { test: "StarRandomAccess", processes: ranks, n: size(bench), nb: 192 };
     let words = whole(peers.run(asked)?.value("RandomAccess_N")?);
     let rounds = turns(
-        bench,
+        bench.rounds,
         |round| gups("reference", words, ranks, round),
         |_| peers.run(asked)?.value("StarRandomAccess_GUPs"),
     )?;
@@ -182,15 +182,21 @@ const WORDS: u64 = 1 << 24;
 
 fn optimized(bench: &Bench) -> Outcome<String> {
     let ranks = cpus()?.len();
-    let rounds =
-        turns(bench, |round| gups("optimized", WORDS, ranks, round), |round| gups("reference", WORDS, ranks, round))?;
+    let rounds = turns(
+        bench.rounds,
+        |round| gups("optimized", WORDS, ranks, round),
+        |round| gups("reference", WORDS, ranks, round),
+    )?;
     Ok(format!("{}  {WORDS} words a rank, {ranks} ranks", line(&rounds, "GUP/s", Some(1.25))?))
 }
 
 fn share_of_limit(bench: &Bench) -> Outcome<String> {
     let (ranks, words) = (cpus()?.len(), usize::try_from(WORDS)?);
-    let rounds =
-        turns(bench, |round| gups("optimized", WORDS, ranks, round), |round| independent_loads(words, ranks, round))?;
+    let rounds = turns(
+        bench.rounds,
+        |round| gups("optimized", WORDS, ranks, round),
+        |round| independent_loads(words, ranks, round),
+    )?;
     Ok(format!("{}  {WORDS} words a rank, {ranks} ranks", line(&rounds, "G/s", None)?))
 }
 
@@ -199,7 +205,7 @@ fn dgemm(bench: &Bench) -> Outcome<String> {
     let asked = Asked { test: "StarDGEMM", processes: 1, n: size(bench) * 3 / 4, nb: 192 };
     let order = whole(peers.run(asked)?.value("DGEMM_N")?);
     let rounds = turns(
-        bench,
+        bench.rounds,
         |round| measure("dgemm", &[("n", order.to_string())], 1, "gflops", round),
         |_| peers.run(asked)?.value("StarDGEMM_Gflops"),
     )?;
@@ -209,7 +215,7 @@ fn dgemm(bench: &Bench) -> Outcome<String> {
 fn dgemm_of_peak(bench: &Bench) -> Outcome<String> {
     let order = if bench.quick { "2000" } else { "3000" };
     let rounds = turns(
-        bench,
+        bench.rounds,
         |round| measure("dgemm", &[("n", order.to_owned())], 1, "gflops", round),
         |round| measure("fma", &[], 1, "gflops", round),
     )?;
@@ -228,7 +234,7 @@ fn hpl(bench: &Bench) -> Outcome<String> {
         }
     }
     let ours = |round| measure("hpl", &[("n", n.to_string())], ranks, "best_gflops", round);
-    let rounds = turns(bench, ours, |_| theirs(best.0))?;
+    let rounds = turns(bench.rounds, ours, |_| theirs(best.0))?;
     let line = line(&rounds, "GFLOP/s", Some(1.0))?;
     Ok(format!("{line}  n = {n}, the peer's NB = {}, OpenBLAS for {}, {ranks} ranks", best.0, peers.core()))
 }

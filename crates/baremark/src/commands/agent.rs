@@ -3,6 +3,7 @@
 use crate::exit::{Exit, Refusal};
 use baremark_agent::courier::Ended;
 use baremark_agent::guest::Guest;
+use baremark_agent::serve::{Means, serve};
 use baremark_model::credit::READY;
 use std::io::{Write, stdin};
 use std::mem::ManuallyDrop;
@@ -34,7 +35,8 @@ pub fn run(announce: bool) -> Result<Exit, Refusal> {
     }
     let busy = Arc::new(AtomicBool::new(false));
     leave_with_the_lab(Arc::clone(&busy))?;
-    baremark_agent::serve::serve(&mut stdin(), &mut *frames, &busy).map_err(Refusal::failure)?;
+    let means = Means { busy: &busy, tender: Some(Path::new("/proc/self/exe")) };
+    serve(&mut stdin(), &mut *frames, means).map_err(Refusal::failure)?;
     Ok(Exit::Success)
 }
 

@@ -1,6 +1,7 @@
 //! `baremark echo`: the other end of the workload `ping-pong`, at another site.
 
 use crate::exit::{Exit, Refusal};
+use baremark_model::peer::LISTENING;
 use baremark_programs::echo::Echo;
 use std::net::SocketAddr;
 
@@ -16,7 +17,7 @@ pub struct EchoArgs {
 pub fn run(args: &EchoArgs) -> Result<(String, Exit), Refusal> {
     let cannot = |what: &str, why: std::io::Error| Refusal::failure(format!("{what} {}: {why}", args.listen));
     let server = Echo::bind(args.listen).map_err(|why| cannot("listening on", why))?;
-    println!("listening on {}", server.address().map_err(|why| cannot("asking for", why))?);
+    println!("{LISTENING}{}", server.address().map_err(|why| cannot("asking for", why))?);
     server.serve().map_err(|why| cannot("accepting on", why))?;
     Ok((String::new(), Exit::Success))
 }

@@ -65,6 +65,9 @@ pub struct LoadArgs {
     /// Take part from here as well; native, container or ssh:HOST[:PORT], once for each site [default: this process alone]
     #[arg(long, value_name = "SITE")]
     site: Vec<String>,
+    /// ssh's configuration for the sites behind it [default: ssh's own]
+    #[arg(long, value_name = "FILE", requires = "site")]
+    ssh_config: Option<PathBuf>,
     /// Keep no record in the store
     #[arg(long)]
     no_record: bool,
@@ -134,7 +137,7 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
             let ran = engine.run(&mut |second| view.see(second.second, &second.part)).map_err(failed);
             ran.map(|part| Document::new(engine.load(), &part))
         }
-        None => sites::run(context, &args.site, &order, load, &mut view),
+        None => sites::run(context, (&args.site, args.ssh_config.as_deref()), &order, load, &mut view),
     };
     let recorder = view.finish();
     let document = measured?;

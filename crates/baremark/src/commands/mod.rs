@@ -1,6 +1,7 @@
 //! One file for each command.
 
 pub mod agent;
+pub mod at;
 pub mod auction;
 pub mod auction_run;
 pub mod check;

@@ -45,7 +45,8 @@ pub struct Arguments {
     /// Compare the model with published measurements instead; says what was fitted to what
     #[arg(long, conflicts_with_all = ["distances", "program"])]
     validate: bool,
-    /// Measure this machine natively (two minutes) and keep it: predictions of this machine use it from then on
+    /// Measure this machine natively (three minutes at most) and keep it: predictions of this machine and reports of its
+    /// runs use it from then on
     #[arg(long, conflicts_with_all = ["validate", "distances", "program", "machine"])]
     calibrate: bool,
     /// Predict from a page-distance file
@@ -169,11 +170,27 @@ fn subjects(context: &Context, arguments: &Arguments) -> Result<Subjects, Refusa
             text.parse().map_err(|why| Refusal::bad_input(format!("{}: {why}", path.display())))?;
         return Ok((vec![(Subject::Distances(Box::new(histogram)), 1)], Vec::new()));
     }
+    if let Some(path) = &arguments.save_distances {
+        writable(path)?;
+    }
     let trace = traced(context, &arguments.program)?;
     if let Some(path) = &arguments.save_distances {
         save(path, &trace)?;
     }
     Ok((vec![(Subject::Trace(trace), 1)], Vec::new()))
+}
+
+/// Whether a file can be written, known before a program is traced for minutes; one that is there keeps its content until then.
+fn writable(path: &Path) -> Result<(), Refusal> {
+    let fresh = !path.exists();
+    std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .and_then(|_| if fresh { std::fs::remove_file(path) } else { Ok(()) })
+        .map_err(|why| {
+            Refusal::bad_input(format!("writing {}: {why}; name a file that can be written", path.display()))
+        })
 }
 
 fn save(path: &Path, trace: &Trace) -> Result<(), Refusal> {

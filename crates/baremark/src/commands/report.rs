@@ -1,5 +1,6 @@
 //! `baremark report`: show a stored run again, worked out anew from its trials.
 
+use crate::calibrate;
 use crate::commands::load;
 use crate::commands::run::show;
 use crate::context::{Context, descriptors_of};
@@ -7,6 +8,7 @@ use crate::exit::{Exit, Refusal};
 use crate::predicted;
 use crate::record;
 use baremark_store::{LoadSummary, RunId, Store};
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 
 /// As what the run is shown; as text where nothing is said.
@@ -51,8 +53,9 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form) -> Result<(Strin
     if let Some(load) = load_meant(&store, named)? {
         return load::record::show(context, &store.read_load(&load).map_err(Refusal::failure)?, form);
     }
-    let run = record::load(&store, &record::find(&store, named)?)?;
-    let document = || Ok(predicted::document(&run, &descriptors_of(&run)?));
+    // Never dropped: the program ends with this report, and freeing a run of a million values one by one takes a tenth of it.
+    let run = ManuallyDrop::new(record::load(&store, &record::find(&store, named)?)?);
+    let document = || Ok(predicted::document(&run, &descriptors_of(&run)?, calibrate::of_run(context, &run).as_ref()));
     if let Some(rows) = form.csv {
         let document = document()?;
         let text = match rows {

@@ -1,5 +1,6 @@
 //! `baremark run`: plan, measure, show.
 
+use crate::calibrate;
 use crate::commands::plan;
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
@@ -49,7 +50,7 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
 
 /// The run as text or JSON.
 pub fn show(context: &Context, run: &Run) -> Result<String, Refusal> {
-    let document = predicted::document(run, &descriptors_of(run)?);
+    let document = predicted::document(run, &descriptors_of(run)?, calibrate::of_run(context, run).as_ref());
     Ok(match context.json {
         true => baremark_report::json::render(&document),
         false => baremark_report::terminal::render(&document, &crate::watch::style()),

@@ -1,24 +1,46 @@
 //! `baremark tend`: a program for as long as somebody holds standard input.
 //!
-//! The client of a container engine can be killed while its container goes on; the container's input ends then, and this is
-//! who notices.
+//! The client of a container engine can be killed while its container goes on, and an agent while what it has spawned goes
+//! on. Standard input ends then, and this is who notices: it ends the program and everything that the program has started,
+//! daemons included, for it adopts what they leave behind.
 
 use crate::exit::{Exit, Refusal};
 use baremark_sys::confine::{self, Limits};
+use baremark_sys::offspring;
 use std::ffi::OsString;
-use std::process::{Command, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const GLANCE: Duration = Duration::from_millis(20);
+/// How long processes that were killed may take to be gone.
+const END_LIMIT: Duration = Duration::from_secs(8);
 
-/// Runs the program; a signal to stop is handed on, the end of input ends it at once.
+/// Waits for the end of input and removes the folder then, if whoever started this did not live to do it.
+pub fn guard(folder: &Path) -> Result<(String, Exit), Refusal> {
+    let parent = std::os::unix::process::parent_id();
+    drop(baremark_sys::process::wait_for_hang_up_of_stdin());
+    let deadline = Instant::now() + END_LIMIT;
+    // Programs that are just being ended may still write there; and a parent that is still ending removes it itself.
+    while folder.exists() && Instant::now() < deadline {
+        if std::os::unix::process::parent_id() != parent {
+            drop(std::fs::remove_dir_all(folder));
+        }
+        thread::sleep(GLANCE);
+    }
+    Ok((String::new(), Exit::Success))
+}
+
+/// Runs the program and ends as it ended; a signal to stop is handed on, the end of input ends it at once.
 pub fn run(command: &[OsString], interrupt: &AtomicBool) -> Result<(String, Exit), Refusal> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Refusal::bad_input("no program to tend"));
     };
+    offspring::adopt_orphans().map_err(Refusal::failure)?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
     let _held = confine::hold(&mut command, &Limits::default(), SIGKILL).map_err(Refusal::failure)?;
@@ -32,9 +54,9 @@ pub fn run(command: &[OsString], interrupt: &AtomicBool) -> Result<(String, Exit
         alone.store(true, Ordering::Relaxed);
     });
     let mut told = false;
-    loop {
+    let status = loop {
         if let Some(status) = child.try_wait().map_err(Refusal::failure)? {
-            return Ok((String::new(), if status.success() { Exit::Success } else { Exit::Failure }));
+            break status;
         }
         if left.load(Ordering::Relaxed) {
             drop(confine::send(group, SIGKILL));
@@ -43,7 +65,19 @@ pub fn run(command: &[OsString], interrupt: &AtomicBool) -> Result<(String, Exit
             drop(confine::send(group, signal_hook::consts::SIGTERM));
         }
         thread::sleep(GLANCE);
+    };
+    offspring::end_all_but(&[], END_LIMIT).map_err(|why| Refusal::failure(format!("ending what was left: {why}")))?;
+    end_as(status)
+}
+
+/// Ends this process as the program has ended.
+fn end_as(status: ExitStatus) -> Result<(String, Exit), Refusal> {
+    if let Some(signal) = status.signal() {
+        // Comes back for signals that end nobody.
+        drop(signal_hook::low_level::emulate_default_handler(signal));
     }
+    #[expect(clippy::exit, reason = "the program's own code, which this one has no name for")]
+    std::process::exit(status.code().unwrap_or(1))
 }
 
 const SIGKILL: i32 = 9;

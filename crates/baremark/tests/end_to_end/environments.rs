@@ -1,7 +1,7 @@
 //! Real agents in real places: every environment against the one conformance suite, and what is particular to each.
 
 #[path = "environments/cluster.rs"]
-mod cluster;
+pub mod cluster;
 #[path = "environments/container.rs"]
 mod container;
 #[path = "environments/everywhere.rs"]
@@ -11,22 +11,21 @@ mod guests;
 #[path = "environments/mpi.rs"]
 mod mpi;
 #[path = "environments/qemu.rs"]
-mod qemu;
+pub mod qemu;
 #[path = "environments/slurm.rs"]
-mod slurm;
+pub mod slurm;
 #[path = "environments/ssh.rs"]
-mod ssh;
+pub mod ssh;
 
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::native::Native;
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::descriptor::Value;
 use baremark_model::site::{Environment, Link, Missing, Site};
 use baremark_model::units::Bytes;
 use baremark_model::wire::{
     ArmSpec, FromAgent, Member, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame,
 };
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -95,17 +94,7 @@ pub fn wait_for_at_most<T>(limit: Duration, mut look: impl FnMut() -> Option<T>)
 
 /// Has the agent at the other end run a short trial on a table of so many bytes; its last word.
 pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAgent, WireError> {
-    let arm = ResolvedArm {
-        executor: ExecutorKind::Direct,
-        ranks: 1,
-        page: PageSize::Small,
-        host_backing: None,
-        guest_tables: None,
-        parts: 1,
-        placement: Default::default(),
-        memory: Default::default(),
-        parameters: BTreeMap::from([("table".to_owned(), Value::SizeBytes(Bytes(table_bytes)))]),
-    };
+    let arm = ResolvedArm::native(1, PageSize::Small).with("table", Value::SizeBytes(Bytes(table_bytes)));
     let spec = TrialSpec {
         workload: "random-access".to_owned(),
         arms: vec![ArmSpec { members: vec![Member { count: 1, arm }] }],
@@ -197,8 +186,17 @@ pub fn usable(environment: &dyn Environment) -> bool {
 #[test]
 fn native_conforms() {
     let program = Program::new();
-    let place = Place { cpu: cpu(), patience: Duration::from_secs(20), residue: &|| program.processes() };
-    assert_eq!(conformance(&Native::new(program.path()), &place), Ok(()));
+    let files = TempDir::new().unwrap();
+    let residue = || {
+        let files = fs::read_dir(files.path()).unwrap().flatten();
+        let files = files.map(|entry| entry.path().display().to_string());
+        program.processes().into_iter().chain(files).collect()
+    };
+    let native = Native::new(program.path()).with("TMPDIR", files.path().display().to_string());
+    assert_eq!(
+        conformance(&native, &Place { cpu: cpu(), patience: Duration::from_secs(60), residue: &residue }),
+        Ok(())
+    );
 }
 
 #[test]

@@ -63,19 +63,6 @@ fn a_study_that_is_not_there_names_what_is() {
 }
 
 #[test]
-fn every_shipped_study_can_be_planned() {
-    let bench = Bench::new();
-    for study in bench.json(&["list", "studies", "--json"]).as_array().unwrap() {
-        let plan = bench.json(&["plan", study["name"].as_str().unwrap(), "--json"]);
-        assert!(!plan["arms"].as_array().unwrap().is_empty(), "{plan:#}");
-        let shown = bench.run(&["plan", study["name"].as_str().unwrap()]);
-        let asked = plan["pairs"].as_array().unwrap().iter().any(|pair| pair["asked"] == true);
-        let unpriced = text(&shown.stdout).contains("on this machine is not known");
-        assert!(shown.status.success() && unpriced == asked, "{shown:?}");
-    }
-}
-
-#[test]
 fn lists_and_doctor_answer() {
     let bench = Bench::new();
     for what in ["workloads", "environments", "studies", "published", "keys"] {

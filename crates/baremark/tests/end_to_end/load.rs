@@ -1,7 +1,10 @@
 //! `baremark load` as its users meet it, against a small server on 127.0.0.1.
 
-use crate::bench::{Bench, text};
+use crate::bench::{Bench, signal, text};
+use crate::environments::{self, ssh};
+use baremark_environments::container;
 use baremark_model::maximum::{Basis, Document as Maximum, Ended};
+use baremark_model::qos::Limit;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::process::Stdio;
@@ -315,4 +318,212 @@ fn a_site_that_is_lost_is_told_and_the_others_count() {
     assert_eq!(history["loads"][0]["stop_reason"], "a site was lost");
     let document = json(&bench.run(&["report", "--json"]).stdout);
     assert_eq!((&document["ended"], &document["counts"]["intended"]), (&"site-lost".into(), &400.into()));
+}
+
+/// The agents that run this program elsewhere than in this process's own mounts: in containers.
+fn agents_in_containers() -> Vec<i32> {
+    use std::os::unix::fs::MetadataExt;
+    let own = std::fs::metadata(env!("CARGO_BIN_EXE_baremark")).unwrap();
+    let mounts = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let there = |pid: &i32| {
+        let exe = std::fs::metadata(format!("/proc/{pid}/exe"));
+        exe.is_ok_and(|exe| (exe.dev(), exe.ino()) == (own.dev(), own.ino()))
+            && mounts(&pid.to_string()).is_some_and(|mounted| Some(mounted) != mounts("self"))
+    };
+    pids.filter(there).collect()
+}
+
+/// Whether containers can be had here.
+fn containers() -> bool {
+    let program = env!("CARGO_BIN_EXE_baremark").into();
+    environments::usable(&container::Container::new(program, container::Settings::default()))
+}
+
+/// Runs a load of `rate` from these sites; once all have told of a second, `meanwhile` happens. Status, what was told, the result.
+fn from_sites(
+    sites: &[&str],
+    ssh_config: Option<&std::path::Path>,
+    (rate, seconds): (&str, &str),
+    meanwhile: impl FnOnce(),
+) -> (Option<i32>, String, serde_json::Value) {
+    let bench = Bench::new();
+    let url = format!("http://{}/", server());
+    let mut arguments = vec!["load", &url, "--rate", rate, "--duration", seconds];
+    sites.iter().for_each(|site| arguments.extend(["--site", site]));
+    let config = ssh_config.map(|path| path.display().to_string());
+    arguments.extend(config.iter().flat_map(|path| ["--ssh-config", path]));
+    let mut child = bench.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = lines.next().map(Result::unwrap).unwrap_or_default();
+    if first.contains("answered") {
+        meanwhile();
+    }
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    let output = child.wait_with_output().unwrap();
+    let document = json(&bench.run(&["report", "--json"]).stdout);
+    (output.status.code(), format!("{first}\n{}\n{}", rest.join("\n"), text(&output.stdout)), document)
+}
+
+/// Agents on this machine, behind a real sshd and in a container share one load, begin together and are merged exactly.
+#[test]
+fn sites_behind_ssh_and_in_containers_are_merged_exactly() {
+    let Some(machine) = ssh::Server::start() else { return };
+    let mut sites = vec!["native", "ssh:machine", "ssh:machine"];
+    if containers() {
+        sites.push("container");
+    }
+    let (status, told, document) = from_sites(&sites, Some(&machine.config()), ("200", "3s"), || ());
+    assert_eq!(status, Some(0), "{told}");
+    assert_eq!((&document["counts"]["intended"], &document["asked"]["sites"]), (&600.into(), &sites.len().into()));
+    let ended =
+        600 - document["counts"]["unfinished"].as_u64().unwrap() - document["counts"]["unsent"].as_u64().unwrap();
+    assert_eq!(document["latency"]["corrected"]["samples"], ended, "{}", document["failures"]);
+    let rows = document["sites"].as_array().unwrap();
+    assert!(rows.len() == sites.len() && rows.iter().all(|row| row["lost"].is_null()), "{rows:?}");
+    // By one clock, as well as the way there lets it be read.
+    assert!(rows.iter().all(|row| row["begin_error_ns"].as_u64().unwrap() < 1_000_000_000), "{rows:?}");
+    assert!(told.contains("begun together to within"), "{told}");
+    let series: u64 = document["series"].as_array().unwrap().iter().map(|row| row["intended"].as_u64().unwrap()).sum();
+    assert_eq!(series, 600, "the seconds are merged as well");
+    environments::wait_for(|| machine.left().is_empty().then_some(()));
+}
+
+/// Whoever is cut off is named, nothing of it is counted, and the rest is.
+#[test]
+fn a_site_that_is_cut_off_elsewhere_is_named() {
+    let lost = |sites: &[&str], config: Option<&std::path::Path>, kill: &dyn Fn()| {
+        let (status, told, document) = from_sites(sites, config, ("100", "8s"), kill);
+        assert_eq!((status, &document["ended"]), (Some(1), &"site-lost".into()), "{told}");
+        assert!(told.contains(&format!("2 ({})", sites[1])) && told.contains("SITE LOST"), "{told}");
+        assert_eq!(document["counts"]["intended"], 400, "half of 800: {told}");
+        assert!(document["sites"][0]["lost"].is_null() && document["sites"][1]["lost"].is_string(), "{told}");
+    };
+    let kill = |pids: Vec<i32>| {
+        assert!(!pids.is_empty(), "an agent runs there");
+        pids.into_iter().for_each(|pid| signal(u32::try_from(pid).unwrap(), libc::SIGKILL));
+    };
+    if let Some(machine) = ssh::Server::start() {
+        lost(&["native", "ssh:machine"], Some(&machine.config()), &|| {
+            let pids = machine.left().into_iter().filter_map(|left| left.rsplit_once("/proc/")?.1.parse::<i32>().ok());
+            kill(pids.collect());
+        });
+        environments::wait_for(|| machine.left().is_empty().then_some(()));
+    }
+    if containers() {
+        lost(&["native", "container"], None, &|| kill(agents_in_containers()));
+        environments::wait_for(|| agents_in_containers().is_empty().then_some(()));
+    }
+}
+
+/// So many users with a cycle of half a second make twice as many requests a second: of 300 that the bucket grants, 10 % more
+/// are asked for by 166.7 users.
+#[test]
+fn the_largest_number_of_users_of_a_server_with_a_known_limit_is_found() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", bucket(300.0, 20.0));
+    let arguments =
+        ["load", &url, "--find-max=users", "--cycle", "500ms", "--limit", "failures<10%", "--between", "20..1000"];
+    let brief = ["--window", "700 ms", "--settle", "700 ms", "--visits", "8", "--json"];
+    let output = bench.run(&[&arguments[..], &brief[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document: Maximum = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((document.ended, document.factor.as_str()), (Ended::Found, "users"), "{}", text(&output.stderr));
+    let maximum = document.maximum.unwrap();
+    let (low, high) = (maximum.low.unwrap(), maximum.high.unwrap());
+    println!("known limit 166.7 users; found {:.1} [{low:.1}, {high:.1}]", maximum.level);
+    assert_eq!(maximum.basis, Basis::FreshTrials);
+    assert!((0.95 * low..=1.05 * high).contains(&166.7) && (145.0..=190.0).contains(&maximum.level), "{maximum:?}");
+    assert_eq!(document.limited_by[0].what, "failures<10%".parse::<Limit>().unwrap().to_string());
+    // The knee: beyond it, more users get no more done, and each row says what it cost.
+    let rows: Vec<_> = document.knee.iter().filter(|row| row.p50_ns.is_some()).collect();
+    assert!(rows.len() > 3 && rows.is_sorted_by(|left, right| left.level < right.level), "{rows:?}");
+    let past = rows.iter().rfind(|row| row.level > 200.0).unwrap();
+    assert!(past.achieved_per_s < 360.0 && past.failed_share > 0.15 && past.verdict != "pass", "{past:?}");
+    let before = rows.iter().rfind(|row| row.level < 120.0).unwrap();
+    assert!(
+        before.failed_share < 0.1 && before.p95_ns >= before.p50_ns && before.utilization["cpu"] > 0.0,
+        "{before:?}"
+    );
+    let shown = text(&bench.run(&["report"]).stdout);
+    for part in ["users", "Knee", "done/s", "p95", "cpu", "failures<10 %"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains("% %"), "{shown}");
+}
+
+/// Every kind of limit is counted at a real server: percentiles and failures by operation, the mix, the delay of what an
+/// answer tells, and the processor.
+#[test]
+fn every_kind_of_limit_is_read_in_a_search() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().take(500).flatten() {
+            thread::spawn(move || {
+                let mut request = [0; 4096];
+                while stream.read(&mut request).is_ok_and(|count| count > 0) {
+                    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+                    // It tells of what happened a while ago.
+                    let body = format!("{{\"at\":{}}}", now.as_nanos() - 30_000_000);
+                    let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+                    if stream.write_all(text.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let bench = Bench::new();
+    bench.write(
+        "two.toml",
+        r#"
+        [scenario]
+        start = "look"
+        cycle = "200 ms"
+        [operations.look]
+        weight = 3
+        next = "either"
+        [[operations.look.requests]]
+        get = "/"
+        [operations.hear]
+        weight = 1
+        next = "either"
+        [[operations.hear.requests]]
+        get = "/news"
+        delay = { json = "at", unit = "ns", limit = "5 s" }
+        [choices]
+        either = [{ to = "look", weight = 3 }, { to = "hear", weight = 1 }]
+        "#,
+    );
+    let url = format!("http://{address}");
+    let search = |what: &str, last: Option<&str>| {
+        let mut arguments = vec!["load", &url, "--scenario", "two.toml", what, "--between", "40..60", "--trials", "1"];
+        let limits = ["look:p90<9s", "hear:failures<50%", "mix<80%", "hear:delay.p50<9s"];
+        limits.into_iter().chain(last).for_each(|limit| arguments.extend(["--limit", limit]));
+        arguments.extend(["--window", "1 s", "--settle", "300 ms", "--visits", "6", "--json"]);
+        let output = bench.run(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        serde_json::from_slice::<Maximum>(&output.stdout).unwrap()
+    };
+    for what in ["--find-max=rate", "--find-max=users"] {
+        let document = search(what, None);
+        assert!((document.qos.mix["look"] - 0.75).abs() < 1e-6, "{:?}", document.qos.mix);
+        assert_eq!((document.ended, document.qos.limits.len()), (Ended::PassesAll, 4), "{:?}", document.limited_by);
+        let reading = &document.trials[0].windows.last().unwrap().reading;
+        let counted = |at: usize| reading.broken[at].unwrap();
+        assert!((0..2).chain([3]).all(|at| counted(at).all > 0), "{reading:?}");
+        assert!(reading.broken[2].is_none(), "the mix has no count of its own");
+        assert!(
+            reading.ended["look"] > reading.ended["hear"] && reading.utilization.contains_key("cpu"),
+            "{reading:?}"
+        );
+    }
+    // News is 30 ms old: a limit below that is broken at every level, and named.
+    let document = search("--find-max=rate", Some("hear:delay.p50<20ms"));
+    assert_eq!((document.ended, document.limited_by[0].what.as_str()), (Ended::FailsAll, "hear:delay.p50<20 ms"));
+    // A processor that may do nothing limits too.
+    let document = search("--find-max=rate", Some("utilization.cpu<0.01%"));
+    assert_eq!((document.ended, document.limited_by[0].what.as_str()), (Ended::FailsAll, "utilization.cpu<0.01 %"));
 }

@@ -1,5 +1,10 @@
 //! The auction application with its tiers: from a topology to users, faults, and nothing left behind.
 
+#[path = "tiers/faults.rs"]
+mod faults;
+#[path = "tiers/full.rs"]
+mod full;
+
 use crate::bench::{Bench, children, lives, signal};
 use serde_json::Value;
 use std::path::Path;
@@ -7,7 +12,7 @@ use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 
 /// Little data, few users, short windows; what a test needs differently comes after.
-const SMALL: &[&str] = &[
+pub const SMALL: &[&str] = &[
     "topology.max_users=300",
     "topology.history=1 %",
     "topology.argon2=64,1",
@@ -19,33 +24,31 @@ const SMALL: &[&str] = &[
     "limits.failures=99 %",
     "services.postgres.buffers=32 MiB",
     "services.postgres.connections=60",
+    "services.mariadb.buffers=32 MiB",
+    "services.mariadb.log_size=16 MiB",
     "app.settings.pool=8",
     "app.settings.lease=2 s",
 ];
 
-fn arguments<'a>(set: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
-    let mut arguments = vec!["auction", "run", "--json"];
-    arguments.extend(SMALL.iter().chain(set).flat_map(|text| ["--set", text]));
-    arguments.extend(more);
-    arguments
-}
-
-fn ran(bench: &Bench, set: &[&str], more: &[&str]) -> Output {
+fn arguments<'a>(set: &[&'a str]) -> Vec<&'a str> {
     // Of two values for a key the first counts: those of the test before the common ones.
     let mut arguments = vec!["auction", "run", "--json"];
     arguments.extend(set.iter().chain(SMALL).flat_map(|text| ["--set", text]));
-    arguments.extend(more);
-    bench.command(&arguments).output().unwrap()
+    arguments
 }
 
-fn document(output: &Output) -> Value {
+pub fn ran(bench: &Bench, set: &[&str], more: &[&str]) -> Output {
+    bench.command(&[&arguments(set), more].concat()).output().unwrap()
+}
+
+pub fn document(output: &Output) -> Value {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}\n{}", String::from_utf8_lossy(&output.stdout));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// Whether these programs are here; says so when one is not.
-fn have(programs: &[&str]) -> bool {
+pub fn have(programs: &[&str]) -> bool {
     let missing = |name: &&&str| {
         let places = ["/usr/sbin", "/usr/bin"];
         let found = places.iter().any(|place| Path::new(place).join(name).exists());
@@ -61,7 +64,19 @@ fn have(programs: &[&str]) -> bool {
     }
 }
 
-const FULL: &[&str] = &["balancer.service=haproxy", "web.service=nginx", "database.service=postgres"];
+/// Every tier, and users who come by TLS.
+const FULL: &[&str] = &[
+    "topology.tls=true",
+    "balancer.service=haproxy",
+    "web.service=nginx",
+    "app.count=2",
+    "database.service=postgres",
+    "bus.service=redis",
+];
+const FULL_NEEDS: &[&str] = &["haproxy", "nginx", "postgres", "redis-server"];
+/// The same with the other services; the bus is what these need.
+const OTHER: &[&str] = &["balancer.service=haproxy", "web.service=apache", "app.count=2", "database.service=mariadb"];
+const OTHER_NEEDS: &[&str] = &["haproxy", "apache2", "mariadbd", "mariadb-install-db", "redis-server"];
 
 #[test]
 fn the_embedded_default_finds_how_many_users_it_carries() {
@@ -97,53 +112,6 @@ fn the_embedded_default_finds_how_many_users_it_carries() {
     assert!(row["instances"][0]["statistics"].as_object().is_some_and(|all| !all.is_empty()));
     let html = std::fs::read_to_string(page).unwrap();
     assert!(html.contains("operation by operation") && !html.contains("<script"));
-}
-
-#[test]
-fn servers_come_and_go_under_users_and_no_request_fails() {
-    if !have(&["haproxy", "nginx", "postgres"]) {
-        return;
-    }
-    let bench = Bench::new();
-    let schedule = "elastic.schedule=[{ at = '0 s', app = 1, web = 1 }, { at = '2 s', app = 2 }, { at = '4 s', web = 2 }, \
-                    { at = '7 s', app = 1 }, { at = '10 s', web = 1 }]";
-    let reload = "faults=[{ at = '12 s', tier = 'web', what = 'reload' }]";
-    let set = [FULL, &[schedule, reload, "elastic.capacity=25", "load.duration=16 s"]].concat();
-    let result = document(&ran(&bench, &set, &[]));
-    assert_eq!(result["valid"], true, "{}", result["void"]);
-    let load = &result["applications"][0]["load"];
-    let elastic = &load["elasticity"];
-    assert_eq!(elastic["failed_operations"], 0, "{} {}", load["failures"], load["failure_examples"]);
-    let changes = elastic["adaptations"].as_array().unwrap();
-    assert!(changes.len() >= 3, "{elastic}");
-    assert!(elastic["metrics"]["app"]["timeshare_under"].as_f64().unwrap() > 0.0, "40 users of 25 a server need two");
-    let told = |name: &str| {
-        let rows = result["applications"][0]["instances"].as_array().unwrap();
-        rows.iter().find(|row| row["name"] == name).map(|row| row["statistics"].clone()).unwrap_or_default()
-    };
-    for name in ["balancer-1", "web-1", "app-1", "database-1"] {
-        assert!(told(name).as_object().is_some_and(|all| !all.is_empty()), "{name} tells nothing");
-    }
-}
-
-#[test]
-fn a_killed_database_and_a_killed_server_lose_no_bid() {
-    if !have(&["haproxy", "postgres"]) {
-        return;
-    }
-    let bench = Bench::new();
-    let faults = "faults=[{ at = '3 s', tier = 'database', what = 'kill', down = '2 s' }, \
-                  { at = '10 s', tier = 'app', index = 1, what = 'kill' }]";
-    let set = ["balancer.service=haproxy", "database.service=postgres", "app.count=2", faults, "load.duration=22 s"];
-    let result = document(&ran(&bench, &set, &[]));
-    assert_eq!(result["valid"], true, "{}", result["void"]);
-    let row = &result["applications"][0];
-    assert_eq!(row["invariants"]["held"], true, "{}", row["invariants"]);
-    let series = row["load"]["series"].as_array().unwrap();
-    let failed: u64 = series.iter().map(|second| second["failed"].as_u64().unwrap_or(0)).sum();
-    assert!(failed > 0, "a database that is gone is felt");
-    let last: u64 = series.iter().rev().take(4).map(|second| second["answered"].as_u64().unwrap_or(0)).sum();
-    assert!(last > 0, "users are served again: {series:?}");
 }
 
 #[test]
@@ -206,30 +174,33 @@ fn mistakes_are_told_before_anything_runs() {
 
 /// A run under way: its servers serve users.
 #[expect(clippy::zombie_processes, reason = "whoever asked for it waits for it; a panic ends the test")]
-fn under_way(bench: &Bench) -> (Child, Vec<u32>) {
-    let set = ["load.duration=300 s", "load.warm=1 s"];
-    let mut all = arguments(&[], &[]);
-    let mut first: Vec<&str> = set.iter().flat_map(|text| ["--set", text]).collect();
-    all.splice(3..3, first.drain(..));
-    let child =
-        bench.command(&all).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(120);
+fn under_way(bench: &Bench, set: &[&str]) -> (Child, Vec<u32>) {
+    let set = [set, &["load.duration=300 s", "load.warm=1 s"]].concat();
+    let log = std::fs::File::create(bench.path("said")).unwrap();
+    let mut command = bench.command(&arguments(&set));
+    let child = command.stdout(std::process::Stdio::piped()).stderr(log).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(180);
     loop {
-        let servers: Vec<u32> = children(child.id());
-        let serves = servers.iter().any(|pid| {
-            let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            command.contains("serve")
-        });
-        if serves {
-            std::thread::sleep(Duration::from_secs(3));
+        let said = std::fs::read_to_string(bench.path("said")).unwrap();
+        // A second with users has passed.
+        if said.contains(" answered") {
+            let servers = offspring(child.id());
+            assert!(servers.len() > set.len() - 2, "{servers:?}");
             return (child, servers);
         }
-        assert!(Instant::now() < deadline, "no server was started");
+        assert!(Instant::now() < deadline, "no users came: {said}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
-fn all_gone(servers: &[u32]) {
+/// The processes below `pid`, their children included.
+pub fn offspring(pid: u32) -> Vec<u32> {
+    let own = children(pid);
+    let below = own.iter().flat_map(|child| offspring(*child)).collect::<Vec<_>>();
+    [own, below].concat()
+}
+
+pub fn all_gone(servers: &[u32]) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while servers.iter().any(|pid| lives(*pid)) {
         assert!(Instant::now() < deadline, "servers are left");
@@ -240,17 +211,21 @@ fn all_gone(servers: &[u32]) {
 #[test]
 fn an_interrupt_ends_with_what_there_is_and_leaves_nothing() {
     let bench = Bench::new();
-    let (child, servers) = under_way(&bench);
+    let (child, servers) = under_way(&bench, &[]);
     signal(child.id(), libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["valid"], false);
+    assert!(document["void"].to_string().contains("interrupted"), "{}", document["void"]);
     all_gone(&servers);
 }
 
 #[test]
-fn a_killed_run_leaves_nothing_running() {
+fn a_killed_run_of_all_tiers_leaves_nothing_running() {
     let bench = Bench::new();
-    let (mut child, servers) = under_way(&bench);
+    let set = if have(FULL_NEEDS) { FULL } else { &[] };
+    let (mut child, servers) = under_way(&bench, set);
     child.kill().unwrap();
     child.wait().unwrap();
     all_gone(&servers);

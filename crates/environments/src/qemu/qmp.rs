@@ -57,8 +57,22 @@ impl Qmp {
         Ok(self.ask("query-kvm")?["enabled"] == true)
     }
 
+    /// Runs a line of QEMU's monitor for people, which complains in its answer and is silent otherwise.
+    pub fn monitor(&mut self, line: &str) -> io::Result<()> {
+        let arguments = json!({ "command-line": line });
+        let answer = self.send(&json!({ "execute": "human-monitor-command", "arguments": arguments }), line)?;
+        match answer.as_str().map(str::trim) {
+            None | Some("") => Ok(()),
+            Some(complaint) => Err(io::Error::other(format!("QEMU refused {line}: {complaint}"))),
+        }
+    }
+
     fn ask(&mut self, what: &str) -> io::Result<Value> {
-        writeln!(self.to, "{}", json!({ "execute": what }))?;
+        self.send(&json!({ "execute": what }), what)
+    }
+
+    fn send(&mut self, message: &Value, what: &str) -> io::Result<Value> {
+        writeln!(self.to, "{message}")?;
         loop {
             let mut line = self.line()?;
             if let Some(answer) = line.get_mut("return") {

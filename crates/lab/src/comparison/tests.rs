@@ -101,6 +101,7 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         absent: Vec::new(),
         flags: Vec::new(),
         explanations: Vec::new(),
+        members: Vec::new(),
         predictions: Vec::new(),
         observed: None,
     }

@@ -1,6 +1,6 @@
 //! What the windows of a visit say, limit by limit, and what broke.
 
-use baremark_model::maximum::{Said, Window};
+use baremark_model::maximum::{Said, Samples, Window};
 use baremark_model::qos::{Bound, Qos};
 use baremark_stats::estimate::mean;
 use baremark_stats::multinomial::off_mix;
@@ -12,16 +12,18 @@ const STEERING_ALPHA: f64 = 0.1;
 /// Confidence of the mix's intervals.
 const MIX_CONFIDENCE: f64 = 0.99;
 
-/// What the windows of one visit say together: one limit broken is a failure, too few samples for one no pass.
-pub(super) fn visit(windows: &[Window], qos: &Qos) -> Said {
+/// What the windows of one visit say together: one limit broken is a failure, too few samples no pass.
+pub(super) fn visit(windows: &[Window], qos: &Qos, samples: Samples) -> Said {
     if !broken(windows, qos).is_empty() {
         return Said::Fail;
     }
-    let enough = qos.limits.iter().enumerate().all(|(at, limit)| match limit.allowed() {
-        Some(allowed) => sum(&counts(windows, at)).all >= one_sided_floor(1.0 - allowed, STEERING_ALPHA),
-        None => true,
-    });
-    if enough { Said::Pass } else { Said::Insufficient }
+    let mut shares = qos.limits.iter().enumerate().filter_map(|(at, limit)| Some((at, limit.allowed()?))).peekable();
+    let enough = |(at, allowed)| sum(&counts(windows, at)).all >= one_sided_floor(1.0 - allowed, STEERING_ALPHA);
+    let pass = match samples {
+        Samples::Each => shares.all(enough),
+        Samples::Some => shares.peek().is_none() || shares.any(enough),
+    };
+    if pass { Said::Pass } else { Said::Insufficient }
 }
 
 /// The limits that the windows break, as typed, and the generator's own reason. With too few samples a share counts as

@@ -71,8 +71,11 @@ fn overall(levels: &[f64], trials: &[Trial], plan: &Plan) -> Option<Maximum> {
 /// The smallest level at which a limit is reached, and which limit that is.
 fn maximum(trial: &Walked, qos: &Qos, plan: &Plan) -> Option<(Maximum, usize)> {
     let fitted: Vec<Window> = trial.windows.iter().filter(|window| window.fitted).cloned().collect();
-    if trial.ended != Ended::Found {
-        return None;
+    match trial.ended {
+        Ended::Found => {}
+        // Not walked to its end: all that there is lies between what passed and what did not.
+        Ended::TimeOver => return turned(&trial.windows, qos, plan),
+        _ => return None,
     }
     let found = (0..qos.limits.len()).filter_map(|at| Some((reached(&fitted, qos, at, plan)?, at)));
     let least = found.min_by(|(left, _), (right, _)| left.level.total_cmp(&right.level));
@@ -85,7 +88,11 @@ fn reached(windows: &[Window], qos: &Qos, at: usize, plan: &Plan) -> Option<Maxi
         let counts = counted(windows, at);
         let isotonic = capacity_isotonic(&counts, allowed);
         return match capacity(&counts, allowed, plan.confidence) {
-            Some(fit) if within(&counts, fit.level) => Some(of_fit(&fit, isotonic, plan)),
+            Some(fit) if within(&counts, fit.level) => {
+                let (fitted, step) = (of_fit(&fit, isotonic, plan), of_step(&counts, allowed, fit.level, plan));
+                // A curve that hangs on a single window has no interval of its own.
+                Some(if fitted.low.is_some() { fitted } else { Maximum { level: fitted.level, ..step } })
+            }
             // The share leaps from nothing to everything: no curve fits a step, but its place is between two levels.
             _ => isotonic.map(|level| of_step(&counts, allowed, level, plan)),
         };
@@ -109,17 +116,18 @@ fn reached(windows: &[Window], qos: &Qos, at: usize, plan: &Plan) -> Option<Maxi
 /// Where a staircase has turned though no limit gives a level (the mix, or the generator): between what passed and what did not.
 fn turned(windows: &[Window], qos: &Qos, plan: &Plan) -> Option<(Maximum, usize)> {
     let levels = |said: Said| windows.iter().filter(move |window| window.said == said).map(|window| window.level);
-    let (low, high) = (levels(Said::Pass).reduce(f64::max)?, levels(Said::Fail).reduce(f64::min)?);
+    let high = levels(Said::Fail).reduce(f64::min)?;
+    let low = levels(Said::Pass).filter(|level| *level < high).reduce(f64::max)?;
     let at = windows.iter().filter(|window| window.said == Said::Fail).find_map(|window| {
         let broken = judge::broken(std::slice::from_ref(window), qos);
         qos.limits.iter().position(|limit| broken.contains(&limit.to_string()))
     });
     let maximum = Maximum {
         level: 0.5 * (low + high),
-        low: Some(low.min(high)),
-        high: Some(high.max(low)),
+        low: Some(low),
+        high: Some(high),
         confidence: plan.confidence,
-        basis: Basis::WithinRun,
+        basis: Basis::Bracket,
         isotonic_level: None,
     };
     Some((maximum, at.unwrap_or(0)))
@@ -142,7 +150,7 @@ fn of_step(counts: &[search::Window], allowed: f64, level: f64, plan: &Plan) -> 
     let low = counts.iter().filter(keeps).map(|one| one.level).filter(|one| *one <= level).reduce(f64::max);
     let breaks = |one: &&search::Window| !keeps(one);
     let high = counts.iter().filter(breaks).map(|one| one.level).filter(|one| *one >= level).reduce(f64::min);
-    Maximum { level, low, high, confidence: plan.confidence, basis: Basis::WithinRun, isotonic_level: Some(level) }
+    Maximum { level, low, high, confidence: plan.confidence, basis: Basis::Bracket, isotonic_level: Some(level) }
 }
 
 /// Whether a level lies among those measured, give or take a half: a curve extrapolated further is no finding.

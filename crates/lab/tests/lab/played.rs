@@ -254,17 +254,7 @@ fn arm(environment: &str) -> PlannedArm {
     PlannedArm {
         treatment: Treatment::from([("environment".to_owned(), environment.to_owned())]),
         environment: environment.to_owned(),
-        arm: ResolvedArm {
-            executor,
-            ranks: 1,
-            page: PageSize::Small,
-            host_backing: None,
-            guest_tables: None,
-            parts: 1,
-            placement: Default::default(),
-            memory: Default::default(),
-            parameters: BTreeMap::new(),
-        },
+        arm: ResolvedArm { executor, ..ResolvedArm::native(1, PageSize::Small) },
         emulated: false,
     }
 }

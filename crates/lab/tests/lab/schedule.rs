@@ -1,7 +1,9 @@
 //! The random orders of a plan.
 
-use crate::played::plan;
+use crate::played::{plan, result};
 use baremark_lab::schedule::{order, trial};
+use baremark_lab::tally::Finished;
+use baremark_model::event::TrialStatus;
 
 #[test]
 fn a_trial_is_the_same_whenever_it_is_asked_for() {
@@ -35,4 +37,29 @@ fn the_cells_of_a_block_run_in_every_order() {
     let orders: Vec<Vec<usize>> = (0..50).map(|block| order(&plan, block)).collect();
     assert!(orders.contains(&vec![0, 1]) && orders.contains(&vec![1, 0]));
     assert_eq!(order(&plan, 9), order(&plan, 9));
+}
+
+#[test]
+fn a_stall_in_one_half_does_not_move_the_trials_value() {
+    let spec = trial(&plan("microvm"), 0, 0);
+    assert_eq!(spec.schedule.len(), 4, "two phases of each arm");
+    let mut result = result(&spec, &[2.0, 1.0]);
+    let stalled = result.phases.iter_mut().find(|phase| phase.arm == 0).unwrap();
+    stalled.halves[1].samples[0].value = 0.5;
+    stalled.samples[0].value = 1.25;
+    let finished = |result| Finished {
+        block: 0,
+        cell: 0,
+        place: 0,
+        spec: spec.clone(),
+        status: TrialStatus::Ok,
+        result: Some(result),
+        elapsed_ns: 1,
+    };
+    let mut jobs = result.clone();
+    let trial = finished(result);
+    assert_eq!(trial.phases(0, "gups").iter().sum::<f64>(), 3.25, "the phases would give 1.625");
+    assert_eq!((trial.median(0, "gups"), trial.median(1, "gups")), (Some(2.0), Some(1.0)));
+    jobs.phases.iter_mut().for_each(|phase| phase.halves.clear());
+    assert_eq!(finished(jobs).median(0, "gups"), Some(1.625), "a job has no halves");
 }

@@ -1,12 +1,13 @@
 //! The search for a maximum, conducted on queues whose capacity is known and on systems that misbehave, all in simulated time.
 
 use baremark_lab::search::{Search, SearchError, Step, UnderLoad};
-use baremark_model::maximum::{Basis, Document, Ended, Plan, Said};
+use baremark_model::maximum::{Basis, Document, Ended, Plan, Said, Samples};
 use baremark_model::qos::{Bound, Broken, Qos, Reading};
 use baremark_model::units::Nanos;
 use baremark_stats::Rng;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 const SERVICE: f64 = 300.0;
 
@@ -121,8 +122,15 @@ fn capacity(beyond: f64, limit_s: f64) -> f64 {
 
 fn search(queue: &mut Queue, qos: &Qos, plan: Plan) -> Document {
     let interrupt = AtomicBool::new(false);
-    let mut search =
-        Search { title: "a queue", factor: "operations/s", qos, plan, interrupt: &interrupt, watch: &mut |_| {} };
+    let mut search = Search {
+        title: "a queue",
+        factor: "operations/s",
+        qos,
+        plan,
+        interrupt: &interrupt,
+        deadline: None,
+        watch: &mut |_| {},
+    };
     let (document, broken) = search.run(queue).unwrap();
     assert_eq!(broken, None);
     document
@@ -219,6 +227,51 @@ fn what_cannot_be_found_says_why() {
     assert!(few.trials[0].windows.iter().all(|window| window.said != Said::Pass), "never a pass");
 }
 
+/// Few logins hold a search up when each limit wants its samples, and are judged all the same when they need not.
+#[test]
+fn a_rare_operation_is_judged_and_need_not_hold_a_search_up() {
+    let limits = qos(&["p95<80ms", "login:p99<80ms"]);
+    let each = Plan { windows_per_visit: 1, ..Plan::between(20.0, 5000.0) };
+    let rare = || Queue { logins: 0.02, ..Queue::new(13) };
+    assert_eq!(search(&mut rare(), &limits, each).ended, Ended::Insufficient);
+    let some = Plan { samples: Samples::Some, confirming: 0, ..each };
+    let document = search(&mut rare(), &limits, some);
+    assert_eq!(document.ended, Ended::Found);
+    assert!(document.limited_by.iter().any(|limiting| limiting.what == "login:p99<80 ms"), "{:?}", document.limited_by);
+    // 99 % of the logins within the limit is reached before 95 % of everything.
+    assert!(document.maximum.unwrap().level < capacity(0.05, 0.08), "{:?}", document.maximum);
+}
+
+#[test]
+fn a_search_ends_with_its_time_and_says_what_lies_between() {
+    let (limits, interrupt) = (qos(&["p95<80ms"]), AtomicBool::new(false));
+    let plan = Plan { visits: 1_000_000, ..Plan::between(5.0, 5000.0) };
+    let ended = |spare: Duration| {
+        let window = Duration::from_secs_f64(plan.settle_s + plan.window_s);
+        let deadline = Some(Instant::now() + window + spare);
+        let mut search =
+            Search { title: "", factor: "", qos: &limits, plan, interrupt: &interrupt, deadline, watch: &mut |_| {} };
+        search.run(&mut Queue::new(14)).unwrap().0
+    };
+    let some = ended(Duration::from_millis(500));
+    let maximum = some.maximum.unwrap();
+    assert_eq!((some.ended, maximum.basis), (Ended::TimeOver, Basis::Bracket));
+    assert!(maximum.low.unwrap() <= maximum.level && maximum.level <= maximum.high.unwrap(), "{maximum:?}");
+    assert!((maximum.level / capacity(0.05, 0.08) - 1.0).abs() < 0.3, "{maximum:?}");
+    let nothing = Some(Instant::now());
+    let mut search = Search {
+        title: "",
+        factor: "",
+        qos: &limits,
+        plan,
+        interrupt: &interrupt,
+        deadline: nothing,
+        watch: &mut |_| {},
+    };
+    let (none, _) = search.run(&mut Queue::new(15)).unwrap();
+    assert_eq!((none.ended, none.maximum, none.knee.len()), (Ended::TimeOver, None, 0));
+}
+
 #[test]
 fn an_interrupt_and_a_broken_system_leave_what_is_known() {
     let interrupt = AtomicBool::new(false);
@@ -238,6 +291,7 @@ fn an_interrupt_and_a_broken_system_leave_what_is_known() {
         qos: &limits,
         plan,
         interrupt: &interrupt,
+        deadline: None,
         watch: &mut watch,
     };
     let mut queue = Queue::new(10);
@@ -249,7 +303,8 @@ fn an_interrupt_and_a_broken_system_leave_what_is_known() {
 
     let mut dying = Queue { fails_at_start: Some(2), ..Queue::new(11) };
     let calm = AtomicBool::new(false);
-    let mut search = Search { title: "", factor: "", qos: &limits, plan, interrupt: &calm, watch: &mut |_| {} };
+    let mut search =
+        Search { title: "", factor: "", qos: &limits, plan, interrupt: &calm, deadline: None, watch: &mut |_| {} };
     let (document, why) = search.run(&mut dying).unwrap();
     assert_eq!((document.ended, document.trials.len()), (Ended::Broken, 3));
     assert!(why.unwrap().contains("look at its log") && document.maximum.is_some());
@@ -266,8 +321,15 @@ fn a_search_that_cannot_be_is_refused() {
         (qos(&["p95<1s"]), Plan { visits: 3, ..Plan::between(1.0, 2.0) }, "at least 6 visits"),
         (qos(&["p95<1s"]), Plan { window_s: 0.0, ..Plan::between(1.0, 2.0) }, "some length"),
     ] {
-        let mut search =
-            Search { title: "", factor: "", qos: &limits, plan, interrupt: &interrupt, watch: &mut |_| {} };
+        let mut search = Search {
+            title: "",
+            factor: "",
+            qos: &limits,
+            plan,
+            interrupt: &interrupt,
+            deadline: None,
+            watch: &mut |_| {},
+        };
         let why = search.run(&mut Queue::new(1)).unwrap_err().to_string();
         assert!(why.contains(told), "{why}");
     }

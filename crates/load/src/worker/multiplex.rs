@@ -5,7 +5,7 @@ use crate::actor::{Actor, NONE, State};
 use crate::failure::Failure;
 use crate::heard::{Heard, Keep};
 use crate::http1::After;
-use crate::http2::{Event, Listeners};
+use crate::http2::{Block, Event, Listeners};
 use crate::load::Pool;
 use crate::scenario::Request;
 
@@ -62,7 +62,7 @@ impl Worker<'_> {
     pub(super) fn write_stream(&mut self, connection: u32, index: u32, request: &Request) {
         let actor = &mut self.actors[index as usize];
         let (block, body) = &mut self.written;
-        let fixed = request.fixed_http2.as_deref().filter(|_| actor.cookies.is_empty());
+        let fixed = request.fixed_http2.as_ref().filter(|_| actor.cookies.is_empty());
         if fixed.is_none() {
             let origin = &self.scenario.origins[request.origin];
             let each = request.each.and_then(|(variable, _)| actor.item(variable, actor.each)).unwrap_or_default();
@@ -77,7 +77,10 @@ impl Worker<'_> {
                 return self.fail(index, Failure::NotFound, false);
             }
         }
-        let (block, body) = fixed.map_or((&*block, &*body), |(block, body)| (block, body));
+        let (block, body) = match fixed {
+            Some((block, body)) => (Block::Fixed(block), &**body),
+            None => (Block::Once(block), &**body),
+        };
         let place = &mut self.connections[connection as usize];
         if let Some(session) = &mut place.session {
             session.request(index, block, body);
@@ -122,21 +125,12 @@ impl Worker<'_> {
         let generation = place.generation;
         let mut events = std::mem::take(&mut self.events);
         let outcome = session.feed(&self.scratch[..count], &mut self.actors, &mut events);
-        self.reading = connection;
         for event in events.drain(..) {
             self.came(connection, event);
         }
-        self.reading = NONE;
         self.events = events;
-        if self.connections[connection as usize].generation != generation {
-            return;
-        }
-        match outcome {
-            Ok(()) => {
-                self.flush_session(connection);
-                self.list(connection);
-            }
-            Err(why) => self.lose(connection, why),
+        if let (Err(why), true) = (outcome, self.connections[connection as usize].generation == generation) {
+            self.lose(connection, why);
         }
     }
 

@@ -18,16 +18,16 @@ use std::time::{Duration, Instant};
 
 const PAGES: [PageSize; 2] = [PageSize::Small, PageSize::Large];
 
-fn say(line: &str) {
+pub fn say(line: &str) {
     std::io::stdout().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
-fn ticks_per_us() -> f64 {
+pub fn ticks_per_us() -> f64 {
     let (from, begun) = (ticks(), Instant::now());
     std::thread::sleep(Duration::from_millis(50));
     (ticks() - from) as f64 / begun.elapsed().as_secs_f64() / 1e6

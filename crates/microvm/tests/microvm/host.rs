@@ -51,6 +51,29 @@ impl Buffer {
         }
     }
 
+    /// Moves every small page to another address of as much address space: the memory is the same, its order is none. Each page
+    /// becomes a mapping of its own, of which a process may have 65530.
+    pub fn shuffle_pages(&mut self) {
+        let (protection, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let whole = unsafe { libc::mmap(ptr::null_mut(), self.bytes, protection, flags, -1, 0) };
+        assert_ne!(whole, libc::MAP_FAILED);
+        let pages = self.bytes / 4096;
+        assert!(pages.is_power_of_two(), "an odd factor permutes the numbers below a power of two");
+        for page in 0..pages {
+            let from = page.wrapping_mul(0x9e37_79b1) % pages;
+            let fixed = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            // SAFETY: a page of this buffer, exclusively borrowed, moves into the mapping made above, which nobody else uses.
+            unsafe {
+                let (old, new) = (self.start.byte_add(4096 * from), whole.byte_add(4096 * page));
+                assert_eq!(libc::mremap(old.cast(), 4096, 4096, fixed, new), new);
+            }
+        }
+        // SAFETY: the mapping made in `new`, empty by now, to which nothing refers any more.
+        unsafe { libc::munmap(self.whole.0, self.whole.1) };
+        (self.start, self.whole) = (whole.cast(), (whole, self.bytes));
+    }
+
     /// How many bytes of it are huge pages just now.
     pub fn huge(&self) -> u64 {
         let text = fs::read_to_string("/proc/self/smaps").unwrap();

@@ -14,4 +14,5 @@ mod lifecycle;
 mod results;
 mod soak;
 mod support;
+mod telling;
 mod watchdog;

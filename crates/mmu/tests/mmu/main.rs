@@ -10,6 +10,7 @@
     reason = "tests"
 )]
 
+mod allocator;
 mod calibrations;
 #[path = "../../../../fuzz/src/traces.rs"]
 mod fuzzed;

@@ -185,8 +185,7 @@ fn variance_is_given_to_the_parameter_that_makes_it() {
 
 #[test]
 fn the_validation_claims_what_it_can_and_owns_what_it_cannot() {
-    let effort = Effort { structures: 12, draws: 200, accesses: 1 << 15, seed: 1 };
-    let verdict = validate::random_access(effort).unwrap();
+    let verdict = validate::random_access(Effort::VALIDATION).unwrap();
     assert!((verdict.nested[0].published - 0.8475).abs() < 1e-4 && (verdict.nested[1].published - 0.9618).abs() < 1e-4);
     for cell in &verdict.nested {
         assert!(cell.predicted.contains(cell.published), "{cell:?}");
@@ -201,9 +200,8 @@ fn the_validation_claims_what_it_can_and_owns_what_it_cannot() {
     let alone = verdict.spread.iter().take(verdict.spread.len() - 1);
     assert!(alone.clone().all(|part| (0.0..=1.0).contains(&part.share) && part.half_width_left <= 0.2), "{verdict:?}");
     let known = verdict.by_order.map(|known| known.unwrap().half_width());
-    assert!(known[0] < verdict.nested[0].predicted.half_width(), "memory in order: {known:?}");
-    // A known failure: the small-page cell's interval is wider than the rule allows. When it no longer is, say so here.
-    assert!(verdict.nested[0].predicted.half_width() > validate::WIDEST && !verdict.passes());
+    assert!(known.iter().all(|half| (0.02..0.06).contains(half)), "however memory lies: {known:?}");
+    assert!(verdict.passes(), "{:#?}", verdict.conditions());
     assert!(verdict.kept.0 * 20 > verdict.kept.1, "the native cells must not contradict the model: {:?}", verdict.kept);
 }
 

@@ -11,8 +11,19 @@ use std::collections::BTreeMap;
 use toml::de::DeValue;
 
 /// Sections below `[command]`.
-const BELOW: &[&str] =
-    &["parameters", "quick", "prepare", "files", "environment", "needs", "success", "beside", "reading", "metrics"];
+const BELOW: &[&str] = &[
+    "parameters",
+    "quick",
+    "prepare",
+    "files",
+    "bring",
+    "environment",
+    "needs",
+    "success",
+    "beside",
+    "reading",
+    "metrics",
+];
 
 impl Reader {
     /// Reads `[command]`; `None` where it has a mistake, which is then among the problems.
@@ -38,6 +49,7 @@ impl Reader {
             prepare: self.prepare(table("prepare")),
             beside: self.beside(table("beside")),
             files: self.texts("files", table("files")),
+            bring: self.texts("bring", table("bring")),
             environment: self.texts("environment", table("environment")),
             inherit: words(head.remove("inherit")),
             needs: self.texts("needs", table("needs")),
@@ -48,8 +60,10 @@ impl Reader {
             parameters,
         };
         self.placeholders(&program, section, entries);
-        for (name, line) in self.names("files", table("files")) {
-            self.is_inside(name, line);
+        for section in ["files", "bring"] {
+            for (name, line) in self.names(section, table(section)) {
+                self.is_inside(name, line);
+            }
         }
         (self.problems.len() == before).then_some(program)
     }

@@ -56,13 +56,22 @@ fn absent_microvm() {
 }
 
 #[test]
+fn members_of_an_ensemble_stand_beside_what_they_came_to_together() {
+    let page = text(&body(&documents::ensemble()));
+    let said = "Members of microvm with count 2, each alone, and together member 1 member 2 together \
+                triad (MB/s); together: sum 20010 ± 100 20100 ± 100 40110 ± 150 \
+                window (MB/s); together: at the same time 19300 ± 100 19400 ± 100 37050 ± 150";
+    assert!(page.contains(&said.split_whitespace().collect::<Vec<_>>().join(" ")), "{page}");
+}
+
+#[test]
 fn the_verdict_stands_before_everything_else() {
     let page = body(&documents::flagged());
     let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what} is missing"));
     assert!(at("<h2 id=\"verdict\">") < at("<table"));
     assert!(at("would flip by another light") < at("microvm keeps 99.38"), "what overturns a verdict is said first");
-    assert!(at("<table") < at("<svg"));
-    assert!(at("<svg") < at("<h2 id=\"flags\">"));
+    assert!(at("microvm keeps 99.38") < at("<svg"), "words first, then the ratios beside them");
+    assert!(at("<table") < at("<h2 id=\"flags\">"));
     assert!(at("<h2 id=\"flags\">") < at("baremark run studies/star-random-access.toml"));
 }
 

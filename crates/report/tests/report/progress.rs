@@ -4,7 +4,7 @@ use crate::documents;
 use baremark_model::document::LookRow;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::units::Nanos;
-use baremark_report::progress::{Progress, line};
+use baremark_report::progress::{Lines, Progress};
 use baremark_report::{Color, Style};
 
 const SECOND: u64 = 1_000_000_000;
@@ -41,8 +41,28 @@ fn events() -> Vec<Event> {
 
 #[test]
 fn plain_lines() {
-    let lines: Vec<String> = events().iter().filter_map(line).collect();
-    insta::assert_snapshot!(lines.join("\n"));
+    let mut lines = Lines::default();
+    let said: Vec<String> = events().iter().flat_map(|event| lines.heard(event)).collect();
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn long_trials_give_a_sign_of_life_and_an_unfinished_block_is_told_at_the_end() {
+    let mut lines = Lines::default();
+    let ended =
+        |block, cell, seconds| Event::TrialEnded { block, cell, status: TrialStatus::Ok, elapsed_ns: seconds * SECOND };
+    lines.heard(&Event::Started { run: String::new(), title: String::new(), trials_per_block: 3, blocks_done: 0 });
+    let told: Vec<Vec<String>> = [(0, 0, 6), (0, 1, 6), (0, 2, 1), (1, 0, 1)]
+        .into_iter()
+        .map(|(block, cell, seconds)| lines.heard(&ended(block, cell, seconds)))
+        .collect();
+    let nothing: [&str; 0] = [];
+    assert_eq!(told[0], nothing);
+    assert_eq!(told[1], ["block 1: 2 of 3 trials are stored, 12 s"]);
+    assert_eq!(told[2], ["block 1 is stored: 3 trials, 13 s"]);
+    assert_eq!(told[3], nothing);
+    let stopped = Event::Stopped { reason: "interrupted".to_owned(), blocks: 1, elapsed_ns: 14 * SECOND };
+    assert_eq!(lines.heard(&stopped)[0], "block 2: 1 of 3 trials is stored, 1 s");
 }
 
 #[test]

@@ -44,6 +44,7 @@ golden! {
     another_factor_than_the_environment: documents::scaling(), STYLE;
     two_published_tables: documents::stream(), STYLE;
     several_workloads: documents::several(), STYLE;
+    members_of_an_ensemble: documents::ensemble(), STYLE;
     nothing_was_measured: documents::nothing(), STYLE;
     ascii: documents::undecided(), Style { unicode: false, ..STYLE };
     colored: documents::flagged(), Style { color: Color::Always, ..STYLE };

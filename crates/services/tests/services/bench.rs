@@ -61,6 +61,7 @@ pub fn order(service: &dyn Service, folder: &Folder, name: &str) -> Order {
         wiring: Vec::new(),
         secret: "s3cr3tOfThisTest".to_owned(),
         unprivileged: false,
+        tls: None,
     }
 }
 

@@ -53,8 +53,10 @@ pub enum End {
 /// The plan of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Staircase {
-    /// Lowest level, where the search begins.
+    /// Lowest level that may be tried.
     pub lowest: f64,
+    /// Where the search begins.
+    pub start: f64,
     /// Highest level that may be tried.
     pub highest: f64,
     /// The step at which the search ends.
@@ -86,7 +88,7 @@ impl Staircase {
 
     fn walk(&self, visits: &[Visit]) -> Walk {
         let mut walk = Walk {
-            level: self.lowest,
+            level: self.start.clamp(self.lowest, self.highest),
             step: ((self.highest - self.lowest) / 4.0).max(self.finest),
             last: None,
             same: 0,

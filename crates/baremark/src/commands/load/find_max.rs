@@ -1,6 +1,7 @@
 //! The search for the largest rate, or number of users, at which a server keeps its limits.
 
 use super::record::Recorder;
+use super::view::fitting;
 use super::{LoadArgs, chain, resolve};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
@@ -11,11 +12,12 @@ use baremark_load::load::{Drive, Load, LoadError};
 use baremark_load::profile::Profile;
 use baremark_load::reading::{patience, reading};
 use baremark_model::maximum::{Document, Ended, FORMAT, Plan, Said};
-use baremark_model::qos::{Limit, Qos, Reading};
+use baremark_model::qos::{Bound, Limit, Qos, Reading};
 use baremark_model::units::{Nanos, Share};
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::cpu_time::CpuTime;
 use clap::{Args, ValueEnum};
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write as _, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -95,7 +97,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         limits = load.scenario.limits();
     }
     load.scenario.check_limits(&limits).map_err(Refusal::bad_input)?;
-    let mix = if matches!(load.drive, Drive::Open { .. }) { load.scenario.mix() } else { Default::default() };
+    let mix = mix(&load, &limits)?;
     let qos = Qos { limits, mix };
     let title = load.scenario.title.clone();
     let mut target = Target { load, dial: None, interrupt: &context.interrupt };
@@ -107,6 +109,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         qos: &qos,
         plan,
         interrupt: &context.interrupt,
+        deadline: None,
         watch: &mut |step| watch.see(step),
     }
     .run(&mut target);
@@ -121,12 +124,26 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     let exit = match document.ended {
         Ended::Interrupted => Exit::Interrupted,
         Ended::Broken => Exit::Failure,
-        Ended::Found | Ended::PassesAll | Ended::FailsAll | Ended::Insufficient => Exit::Success,
+        Ended::Found | Ended::PassesAll | Ended::FailsAll | Ended::Insufficient | Ended::TimeOver => Exit::Success,
     };
     let value = serde_json::to_value(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
     recorder.end(&baremark_report::maximum::answer(&document), &value);
     let text = if context.json { format!("{value:#}\n") } else { shown(&document) };
     Ok((text, exit))
+}
+
+/// The mix that a limit on it is judged by; empty where nobody asks and it is not known.
+fn mix(load: &Load, limits: &[Limit]) -> Result<BTreeMap<String, f64>, Refusal> {
+    let known = match load.drive {
+        Drive::Open { .. } => Some(load.scenario.mix()),
+        Drive::Users { .. } | Drive::Closed => load.scenario.mix_of_users(),
+    };
+    if known.is_none() && limits.iter().any(|limit| matches!(limit.bound, Bound::Mix { .. })) {
+        return Err(Refusal::bad_input(
+            "the mix of these users is not known beforehand, for their ways depend on conditions; leave the limit on it away",
+        ));
+    }
+    Ok(known.unwrap_or_default())
 }
 
 /// A stored or fresh result as text.
@@ -243,7 +260,7 @@ impl Watch {
                     time(reading.p50_ns),
                     time(reading.p99_ns)
                 );
-                if self.live { write!(out, "\r\x1b[K{line}") } else { writeln!(out, "{line}") }
+                if self.live { write!(out, "\r\x1b[K{}", fitting(&line)) } else { writeln!(out, "{line}") }
             }
             Step::Trial { trial, so_far } => {
                 let clear = if self.live { "\r\x1b[K" } else { "" };

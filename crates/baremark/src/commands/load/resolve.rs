@@ -14,6 +14,9 @@ use std::path::Path;
 const CLOSED: usize = 64;
 const OPEN: usize = 1000;
 
+/// Connections of a user who keeps one, with those of the loops that run beside.
+const BESIDE: usize = 4;
+
 pub(super) fn read(path: &Path) -> Result<String, Refusal> {
     fs::read_to_string(path).map_err(|why| Refusal::bad_input(format!("reading {}: {why}", path.display())))
 }
@@ -30,8 +33,9 @@ pub(super) fn order(args: &LoadArgs) -> Result<Order, Refusal> {
         Drive::Closed => CLOSED,
         Drive::Open { .. } => OPEN,
         Drive::Users { .. } if args.shared => OPEN,
+        // Of users without loops beside them, the engine takes as many as there are users.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
-        Drive::Users { profile } => profile.curve().map_err(told)?.highest().ceil() as usize,
+        Drive::Users { profile } => (profile.curve().map_err(told)?.highest().ceil() as usize).saturating_mul(BESIDE),
     };
     let trust = match (&args.ca, args.insecure) {
         (Some(file), _) => Trust::Certificates { file: file.clone(), pem: read(file)? },

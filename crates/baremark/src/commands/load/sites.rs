@@ -4,24 +4,25 @@ use super::view::View;
 use crate::context::Context;
 use crate::exit::Refusal;
 use crate::places;
-use baremark_lab::spread::{self as sites, Place, SiteEvent, SitesError};
+use baremark_lab::spread::{self, Place, SiteEvent, SitesError};
 use baremark_load::document::{Document, SiteRow};
 use baremark_load::load::{Load, Stop};
 use baremark_load::order::Order;
 use baremark_load::record::{Part, SecondPart};
 use baremark_sys::clock::monotonic_ns;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 /// Runs the order from all sites, dealt among them, and merges what comes home.
 pub(super) fn run(
     context: &Context,
-    named: &[String],
+    (named, ssh_config): (&[String], Option<&Path>),
     order: &Order,
     load: Load,
     view: &mut View,
 ) -> Result<Document, Refusal> {
-    let environments = named.iter().map(|text| places::of_site(text)).collect::<Result<Vec<_>, _>>()?;
+    let environments = named.iter().map(|text| places::of_site(text, ssh_config)).collect::<Result<Vec<_>, _>>()?;
     let mut members = Vec::new();
     for (at, (environment, name)) in environments.iter().zip(named).enumerate() {
         environment
@@ -36,7 +37,7 @@ pub(super) fn run(
         Stop::Count(_) => None,
     };
     let mut seconds = Seconds { expected: named.len(), parts: BTreeMap::new() };
-    let ends = sites::run(&members, lasting, monotonic_ns, &context.interrupt, &mut |event| match event {
+    let ends = spread::run(&members, lasting, monotonic_ns, &context.interrupt, &mut |event| match event {
         SiteEvent::Second { second, part, .. } => {
             if let Ok(part) = serde_json::from_value(part.clone()) {
                 seconds.heard(*second, &part, view);

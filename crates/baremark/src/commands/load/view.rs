@@ -11,6 +11,12 @@ use std::io::{IsTerminal, Write as _, stderr};
 /// Seconds that the picture shows.
 const SHOWN: usize = 120;
 
+/// As much of a line as fits on the terminal: one that wraps could not be cleared as one.
+pub(super) fn fitting(line: &str) -> String {
+    let columns = baremark_sys::process::terminal_columns().unwrap_or(80);
+    line.chars().take(columns.saturating_sub(1)).collect()
+}
+
 /// Who watches a load, and writes it down.
 pub(super) struct View {
     recorder: Recorder,
@@ -72,7 +78,7 @@ impl View {
         let picture = [
             curve(&rates, &plain as &dyn Fn(f64) -> String, "requests/s", false),
             curve(&late, &ns, "p99", true),
-            format!("{line}\n"),
+            format!("{}\n", fitting(line)),
         ]
         .concat();
         self.drawn = picture.lines().count();

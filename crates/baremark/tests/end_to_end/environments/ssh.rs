@@ -72,7 +72,7 @@ impl Server {
     }
 
     /// The folders that were brought there, with what is in them.
-    fn pushed(&self) -> Vec<Vec<String>> {
+    pub fn pushed(&self) -> Vec<Vec<String>> {
         let listed = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten();
         let folders = listed(self.folder.path().join("temporary"));
         let names = |path| listed(path).map(|entry| entry.file_name().into_string().unwrap()).collect();
@@ -87,6 +87,19 @@ impl Server {
         let mut left: Vec<String> = ours.map(|pid| format!("process {}", pid.display())).collect();
         left.extend(self.pushed().into_iter().flatten().filter(|name| !name.starts_with("baremark-")));
         left
+    }
+}
+
+impl Server {
+    /// Kills every process of the server but the listener, and nothing that it started: what a cut connection looks like there.
+    pub fn cut(&self) {
+        let sessions = crate::bench::children(self.sshd.id());
+        let halves: Vec<u32> = sessions.iter().flat_map(|&session| crate::bench::children(session)).collect();
+        let is_sshd =
+            |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("sshd"));
+        for pid in sessions.into_iter().chain(halves).filter(is_sshd) {
+            signal(pid, libc::SIGKILL);
+        }
     }
 }
 
@@ -143,14 +156,7 @@ fn a_connection_that_breaks_in_the_middle_is_made_again_for_the_next_site() {
     let mut site = ssh.start(&NEVER).unwrap();
     let mut link = site.link().unwrap();
     wait_for(|| (!server.left().is_empty()).then_some(()));
-    // Every process of the server but the listener, and nothing that it started: what a cut connection looks like there.
-    let sessions = crate::bench::children(server.sshd.id());
-    let halves: Vec<u32> = sessions.iter().flat_map(|&session| crate::bench::children(session)).collect();
-    let is_sshd =
-        |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("sshd"));
-    for pid in sessions.into_iter().chain(halves).filter(is_sshd) {
-        signal(pid, libc::SIGKILL);
-    }
+    server.cut();
     assert_eq!(std::io::Read::read(&mut link.from_agent, &mut [0]).unwrap(), 0, "the stream has ended");
     drop(site);
     drop(ssh.start(&NEVER).unwrap());

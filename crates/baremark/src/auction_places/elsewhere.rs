@@ -1,0 +1,245 @@
+//! An app server in a guest or on another machine: an agent there runs it, and a process of ours here attends to it.
+//!
+//! The attendant (`baremark at`) is what the instance's process is here: it carries the log, hands on signals, and takes the
+//! site with it when it is killed. Ports lead in and out as the site can: through QEMU's own network, or through ssh.
+
+use crate::places::{self, Settings};
+use baremark_environments::qemu::HOST_SEEN;
+use baremark_harness::cluster::Wanted;
+use baremark_lab::attend::{Attended, Orders};
+use baremark_model::descriptor::Value;
+use baremark_model::spawned::{Spawn, SpawnLimits, Spawned};
+use baremark_model::units::Bytes;
+use baremark_services::place::Place;
+use baremark_services::recipe::Step;
+use baremark_services::service::{Order, ServiceError};
+use baremark_sys::confine::{Limits, MemoryLimit};
+use baremark_sys::process_tree::{self, Usage};
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// How long a server may take to finish what it has begun.
+const GRACE_NS: u64 = 60_000_000_000;
+const ORDERS: &str = "orders.json";
+const ACCOUNT: &str = "account.json";
+
+/// What is particular to the kind of place.
+enum Kind {
+    Guest {
+        emulated: bool,
+    },
+    Machine {
+        host: String,
+        /// The port on which the program listens there.
+        port: u16,
+    },
+}
+
+/// A site of its own for one instance.
+pub struct Elsewhere {
+    kind: Kind,
+    settings: Settings,
+    program: PathBuf,
+    limits: Limits,
+    /// Ports that lead here: of this machine, and of the site.
+    offers: Mutex<BTreeMap<u16, u16>>,
+}
+
+impl Elsewhere {
+    /// In a guest of its own, which has as many vCPUs as the instance may have CPUs, and the memory that it may have.
+    ///
+    /// # Errors
+    /// Why there can be none, with the remedy.
+    pub fn guest(wanted: &Wanted<'_>) -> Result<Self, String> {
+        let mut settings = wanted.environments.get("qemu").cloned().unwrap_or_default();
+        settings.insert("net".to_owned(), Value::Choice("user".to_owned()));
+        if !wanted.limits.cpus.is_empty() {
+            settings.insert("vcpus".to_owned(), Value::Count(wanted.limits.cpus.len() as u64));
+        }
+        if let Some(bytes) = wanted.limits.memory_bytes {
+            settings.insert("memory".to_owned(), Value::SizeBytes(Bytes(bytes)));
+        }
+        let emulated = checked("qemu", &settings, wanted)?;
+        let accel = if emulated { "tcg" } else { "kvm" };
+        settings.insert("accel".to_owned(), Value::Choice(accel.to_owned()));
+        Ok(Elsewhere::new(Kind::Guest { emulated }, settings, wanted))
+    }
+
+    /// On the machine that ssh reaches by this name.
+    ///
+    /// # Errors
+    /// Why it cannot be used, with the remedy.
+    pub fn machine(wanted: &Wanted<'_>, host: &str) -> Result<Self, String> {
+        let mut settings = wanted.environments.get("ssh").cloned().unwrap_or_default();
+        settings.insert("host".to_owned(), Value::Text(host.to_owned()));
+        checked("ssh", &settings, wanted)?;
+        let port = free_port().map_err(|why| format!("looking for a free port: {why}"))?;
+        Ok(Elsewhere::new(Kind::Machine { host: host.to_owned(), port }, settings, wanted))
+    }
+
+    fn new(kind: Kind, settings: Settings, wanted: &Wanted<'_>) -> Self {
+        Elsewhere {
+            kind,
+            settings,
+            program: wanted.program.to_owned(),
+            limits: wanted.limits.clone(),
+            offers: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    fn offers(&self) -> std::sync::MutexGuard<'_, BTreeMap<u16, u16>> {
+        self.offers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the attendant has last written of the program.
+    fn account(order: &Order) -> Option<Spawned> {
+        serde_json::from_slice(&fs::read(order.folder.join(ACCOUNT)).ok()?).ok()
+    }
+
+    fn orders(&self, order: &Order, step: &Step) -> Orders {
+        let (environment, inside) = match self.kind {
+            Kind::Guest { .. } => ("qemu", order.address.port()),
+            Kind::Machine { port, .. } => ("ssh", port),
+        };
+        let own = step.program == self.program;
+        let limits = match self.kind {
+            // The guest has the others.
+            Kind::Guest { .. } => SpawnLimits { open_files: self.limits.open_files, ..SpawnLimits::default() },
+            Kind::Machine { .. } => SpawnLimits {
+                cpus: self.limits.cpus.clone(),
+                memory_bytes: self.limits.memory_bytes,
+                open_files: self.limits.open_files,
+            },
+        };
+        Orders {
+            environment: environment.to_owned(),
+            settings: self.settings.clone(),
+            attended: Attended {
+                files: Vec::new(),
+                reach: vec![(inside, order.address.port())],
+                offer: self.offers().iter().map(|(here, there)| (*here, *there)).collect(),
+                grace_ns: GRACE_NS,
+            },
+            program: Spawn {
+                name: order.name.clone(),
+                program: (!own).then(|| step.program.display().to_string()),
+                arguments: step.args.clone(),
+                environment: BTreeMap::new(),
+                limits,
+            },
+            inherit: step.env.iter().map(|(name, _)| name.clone()).collect(),
+            account: order.folder.join(ACCOUNT),
+        }
+    }
+}
+
+impl Place for Elsewhere {
+    fn label(&self) -> String {
+        match &self.kind {
+            Kind::Guest { .. } => "qemu".to_owned(),
+            Kind::Machine { host, .. } => format!("ssh:{host}"),
+        }
+    }
+
+    fn is_here(&self) -> bool {
+        false
+    }
+
+    fn dress(&self, order: &Order, step: Step) -> Result<Step, ServiceError> {
+        let io = |what: &str, source| ServiceError::Io { name: order.name.clone(), what: what.to_owned(), source };
+        let path = order.folder.join(ORDERS);
+        let text = serde_json::to_vec_pretty(&self.orders(order, &step));
+        let text = text.map_err(|why| io("writing down what is to run elsewhere", why.into()))?;
+        fs::write(&path, text).map_err(|why| io("writing down what is to run elsewhere", why))?;
+        let args = vec!["at".to_owned(), path.display().to_string()];
+        Ok(Step { program: self.program.clone(), args, env: step.env })
+    }
+
+    fn listens(&self, address: SocketAddr) -> SocketAddr {
+        match self.kind {
+            // The guest's card, for its loopback cannot be led to.
+            Kind::Guest { .. } => SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())),
+            Kind::Machine { port, .. } => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+        }
+    }
+
+    fn reaches(&self, address: SocketAddr) -> SocketAddr {
+        match self.kind {
+            Kind::Guest { .. } => SocketAddr::from((HOST_SEEN, address.port())),
+            Kind::Machine { .. } => {
+                let mut offers = self.offers();
+                // Where no port is free here, the site will say that the forwarding failed.
+                let there = *offers.entry(address.port()).or_insert_with(|| free_port().unwrap_or(0));
+                SocketAddr::from((Ipv4Addr::LOCALHOST, there))
+            }
+        }
+    }
+
+    fn advertises(&self, address: SocketAddr) -> SocketAddr {
+        match self.kind {
+            // Guests reach each other through this machine.
+            Kind::Guest { .. } => SocketAddr::from((HOST_SEEN, address.port())),
+            Kind::Machine { .. } => self.listens(address),
+        }
+    }
+
+    fn held_here(&self, limits: &Limits) -> Limits {
+        match self.kind {
+            Kind::Guest { .. } => Limits { cpus: limits.cpus.clone(), ..Limits::default() },
+            Kind::Machine { .. } => Limits::default(),
+        }
+    }
+
+    fn holds(&self, order: &Order) -> Option<MemoryLimit> {
+        match self.kind {
+            Kind::Guest { .. } => Some(MemoryLimit::Machine),
+            Kind::Machine { .. } => {
+                let held = Elsewhere::account(order).and_then(|told| MemoryLimit::of_label(&told.memory_held));
+                Some(held.unwrap_or(MemoryLimit::None))
+            }
+        }
+    }
+
+    /// Of a guest, with all that emulates it: what it costs this machine. Of another machine, what the agent there tells.
+    fn usage(&self, order: &Order, started: u32) -> Usage {
+        match self.kind {
+            Kind::Guest { .. } => process_tree::usage(started).unwrap_or_default(),
+            Kind::Machine { .. } => Elsewhere::account(order).map_or_else(Usage::default, |told| Usage {
+                cpu_ns: told.used.cpu_ns,
+                resident_bytes: told.used.resident_bytes,
+                processes: told.used.processes,
+            }),
+        }
+    }
+
+    fn emulated(&self) -> bool {
+        matches!(self.kind, Kind::Guest { emulated: true })
+    }
+
+    /// What was told of an earlier life is not told of the next.
+    fn clean(&self, order: &Order) {
+        drop(fs::remove_file(order.folder.join(ACCOUNT)));
+    }
+}
+
+/// Whether an environment can be used, and whether its processor is emulated; found out once for the same settings.
+fn checked(name: &str, settings: &Settings, wanted: &Wanted<'_>) -> Result<bool, String> {
+    static KNOWN: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
+    let key = format!("{name} {settings:?}");
+    if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return Ok(*known);
+    }
+    let environment = places::place(name, settings, wanted.program.to_owned()).map_err(|why| why.message)?;
+    let environment = environment.ok_or_else(|| format!("no environment is '{name}'"))?;
+    environment.probe().map_err(|missing| missing.to_string())?;
+    let emulated = environment.emulated(wanted.interrupt);
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, emulated);
+    Ok(emulated)
+}
+
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}

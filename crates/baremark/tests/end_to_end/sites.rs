@@ -1,0 +1,223 @@
+//! What a study's work needs beyond its own site: files that are brought there, and other ends at other sites.
+
+use crate::bench::{Bench, children, text};
+use crate::environments::cluster::Cluster;
+use crate::environments::ssh::Server;
+use crate::environments::{Program, qemu, slurm};
+use serde_json::Value;
+use std::fs;
+use std::process::Command;
+
+/// The settings of emulated guests, where there is a kernel for them; else a line that is counted.
+fn guest() -> Option<String> {
+    let kernel = qemu::fetched();
+    if !kernel.join("vmlinuz").exists() {
+        eprintln!("skipped: no kernel for guests; run scripts/fetch-kernel");
+        return None;
+    }
+    let kernel = kernel.canonicalize().unwrap();
+    let kernel = format!("kernel = \"{}\"", kernel.display());
+    Some(format!(
+        "[environments.qemu]\n{kernel}\naccel = \"tcg\"\nvcpus = 1\nmemory = \"768 MiB\"\nnet = \"user\"\nfresh = \"run\"\n"
+    ))
+}
+
+fn machine(server: &Server) -> String {
+    format!("[environments.ssh]\nhost = \"machine\"\nconfig = \"{}\"\nfresh = \"run\"\n", server.config().display())
+}
+
+/// Every treatment's estimate of a metric; a treatment without one fails the test.
+fn estimates(document: &Value, metric: &str) -> Vec<(Value, f64)> {
+    let rows = document["estimates"].as_array().unwrap().iter().filter(|row| row["metric"] == metric);
+    rows.map(|row| (row["treatment"].clone(), row["estimate"].as_f64().unwrap_or_else(|| panic!("{row}")))).collect()
+}
+
+fn all_trials_ran(document: &Value) {
+    assert_eq!(document["absent"].as_array().map(Vec::len), Some(0), "{}", document["absent"]);
+    for trial in document["trials"].as_array().unwrap() {
+        assert_eq!(trial["status"].as_str().or(trial["status"]["status"].as_str()), Some("ok"), "{trial}");
+    }
+}
+
+fn no_guest_is_left() {
+    let guest = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("qemu"));
+    assert_eq!(children(std::process::id()).into_iter().filter(guest).count(), 0);
+}
+
+#[test]
+fn messages_pass_between_the_sites_of_one_study() {
+    let _alone = qemu::alone();
+    let (Some(guest), Some(server)) = (guest(), Server::start()) else { return };
+    let program = Program::new();
+    let bench = Bench::new();
+    let common = format!(
+        "[environments.container]\nnetwork = \"host\"\nfresh = \"run\"\n{}{guest}\
+         [design]\nphase = \"60 ms\"\nquads = 1\nleast_blocks = 4\nmost_blocks = 4\nbudget = \"3 min\"\nprecision = \"50 %\"\n",
+        machine(&server)
+    );
+    for (environments, peers, transport) in [
+        (&["container", "qemu", "ssh"][..], &["site:native", "site:qemu"][..], "tcp"),
+        (&["native"], &["site:container", "site:ssh"], "tcp"),
+        (&["native"], &["site:qemu"], "udp"),
+    ] {
+        let study = format!(
+            "[study]\ntitle = \"to and fro\"\n[workload]\nkind = \"ping-pong\"\nmessage = \"256 B\"\n\
+             [factors]\nenvironment = {environments:?}\npeer = {peers:?}\ntransport = {transport:?}\nranks = 1\n{common}"
+        );
+        let study = bench.write("ping-pong.toml", study);
+        let mut command = Command::new(program.path());
+        command.arg("--store").arg(bench.store()).args(["run", "--json"]).arg(study).current_dir(bench.folder.path());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        all_trials_ran(&document);
+        for metric in ["latency_mean_us", "messages_per_s"] {
+            let rows = estimates(&document, metric);
+            assert_eq!(rows.len(), environments.len() * peers.len(), "{metric}: {rows:?}");
+            assert!(rows.iter().all(|(_, value)| *value > 0.0), "{rows:?}");
+        }
+        assert_eq!(program.processes(), [""; 0]);
+        assert_eq!(server.left(), [""; 0]);
+        no_guest_is_left();
+    }
+}
+
+#[test]
+fn a_peer_that_cannot_be_is_told() {
+    let bench = Bench::new();
+    let study = |peer: &str, more: &str| {
+        format!(
+            "[study]\ntitle = \"to and fro\"\n[workload]\nkind = \"ping-pong\"\npeer = \"{peer}\"\n\
+             [factors]\nenvironment = \"native\"\nranks = 1\n{more}\
+             [design]\nphase = \"60 ms\"\nbudget = \"2 min\"\n"
+        )
+    };
+    for (peer, more, command, exit, phrase) in [
+        ("site:slurm", "", "plan", 2, "peer = 'site:slurm' is no site with a network"),
+        ("site:qmu", "", "plan", 2, "did you mean 'qemu'?"),
+        ("moon:80", "", "plan", 2, "write site:ENVIRONMENT, or numbers"),
+        ("site:ssh", "", "plan", 2, "environment ssh needs host"),
+        (
+            "site:ssh",
+            "[environments.ssh]\nhost = \"nowhere.invalid\"\n",
+            "run",
+            3,
+            "nowhere.invalid cannot be reached by ssh",
+        ),
+        (
+            "site:container",
+            "",
+            "run",
+            1,
+            "the container has a network of its own, into which no port leads; write network",
+        ),
+    ] {
+        let file = bench.write("peer.toml", study(peer, more));
+        let output = bench.run(&[command, file.to_str().unwrap()]);
+        let said = text(&output.stderr) + &text(&output.stdout);
+        if said.contains("containers cannot be started") {
+            eprintln!("skipped: {said}");
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(exit), "{peer}: {said}");
+        assert!(said.contains(phrase), "{peer}: {said}");
+    }
+}
+
+/// Sums the numbers of a file that the study writes, and says so.
+const SUM: &str = r#"
+#include <stdio.h>
+int main(int argc, char **argv) {
+    FILE *file = fopen(argv[1], "r");
+    long sum = 0, number;
+    if (!file) { perror(argv[1]); return 3; }
+    while (fscanf(file, "%ld", &number) == 1) sum += number;
+    printf("sum: %ld\n", sum);
+    return 0;
+}
+"#;
+
+const COMMAND: &str = r#"
+[study]
+title = "a program that is brought"
+[workload]
+kind = "command"
+timeout = "60 s"
+[command]
+argv = ["{folder}/bin/sum", "numbers.txt"]
+[command.parameters]
+n = 40
+[command.files]
+"numbers.txt" = "{n}\n2\n"
+[command.bring]
+"bin/sum" = "SUM"
+[command.metrics]
+sum = { unit = "1", better = "higher", regex = 'sum: (?<value>\d+)' }
+[design]
+least_blocks = 4
+most_blocks = 4
+budget = "3 min"
+phase = "50 ms"
+"#;
+
+#[test]
+fn a_program_and_its_files_are_brought_wherever_it_runs() {
+    let (_guests, _clusters) = (qemu::alone(), slurm::alone());
+    let (Some(guest), Some(server), Some(cluster)) = (guest(), Server::start(), Cluster::start()) else { return };
+    let program = Program::new();
+    let bench = Bench::new();
+    let source = bench.write("sum.c", SUM);
+    let compiled = Command::new("cc").args(["-O1", "-static", "-o"]).arg(bench.path("sum")).arg(source).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no cc that makes static programs");
+        return;
+    }
+    let study = COMMAND.replace("SUM", bench.path("sum").to_str().unwrap())
+        + "[factors]\nenvironment = [\"native\", \"container\", \"qemu\", \"ssh\", \"slurm\"]\nranks = 1\n"
+        + &guest
+        + &machine(&server)
+        + &format!("[environments.slurm]\nconfig = \"{}\"\nfresh = \"run\"\n", cluster.config().display());
+    let study = bench.write("study.toml", study);
+    let mut command = Command::new(program.path());
+    command.arg("--store").arg(bench.store()).args(["run", "--json"]).arg(study).current_dir(bench.folder.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    all_trials_ran(&document);
+    let sums = estimates(&document, "sum");
+    assert_eq!(sums.len(), 5, "{sums:?}");
+    assert!(sums.iter().all(|(_, sum)| *sum == 42.0), "{sums:?}");
+    assert_eq!(program.processes(), [""; 0]);
+    assert_eq!((server.left(), cluster.jobs()), (Vec::<String>::new(), Vec::new()));
+    no_guest_is_left();
+    let study = COMMAND.replace("SUM", "/nowhere/sum");
+    let study = bench.write("nowhere.toml", study);
+    let output = bench.run(&["run", study.to_str().unwrap()]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("[command.bring] bin/sum: /nowhere/sum cannot be read"), "{said}");
+}
+
+#[test]
+fn hpcc_runs_on_another_machine_from_its_generated_input() {
+    let there = |program: &str| Command::new("which").arg(program).output().is_ok_and(|ran| ran.status.success());
+    if let Some(missing) = ["hpcc", "mpirun"].into_iter().find(|program| !there(program)) {
+        eprintln!("skipped: {missing} is not installed");
+        return;
+    }
+    let Some(server) = Server::start() else { return };
+    let shipped = include_str!("../../../../studies/hpcc.toml");
+    let study = shipped.replace("\nn = 8000 ", "\nn = 300 ").replace("\nnb = 100\n", "\nnb = 32\n");
+    let study = study.replace("budget = \"30 min\"", "budget = \"1 s\"")
+        + "\n[factors]\nenvironment = [\"ssh\"]\nranks = 1\n"
+        + &machine(&server);
+    let bench = Bench::new();
+    let study = bench.write("hpcc.toml", study);
+    let document = bench.json(&["run", "--json", study.to_str().unwrap()]);
+    all_trials_ran(&document);
+    for metric in ["HPL_Tflops", "PTRANS_GBs", "MPIFFT_Gflops", "StarSTREAM_Triad"] {
+        let rows = estimates(&document, metric);
+        assert!(rows.len() == 1 && rows[0].1 > 0.0, "{metric}: {rows:?}");
+    }
+    assert_eq!(server.left(), [""; 0]);
+}

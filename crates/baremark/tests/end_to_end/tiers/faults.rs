@@ -1,0 +1,138 @@
+//! What breaks beneath users: databases, buses and servers that are killed, a disk that is full, a time that is over.
+
+use super::{FULL, FULL_NEEDS, OTHER, OTHER_NEEDS, SMALL, all_gone, document, have, offspring, ran};
+use crate::bench::{Bench, root};
+use serde_json::Value;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// After faults: nothing lost, users felt them, and were served again.
+fn assert_survived(result: &Value) {
+    assert_eq!(result["valid"], true, "{}", result["void"]);
+    let row = &result["applications"][0];
+    assert_eq!(row["invariants"]["held"], true, "{}", row["invariants"]);
+    let series = row["load"]["series"].as_array().unwrap();
+    let failed: u64 = series.iter().map(|second| second["failed"].as_u64().unwrap_or(0)).sum();
+    assert!(failed > 0, "what is gone is felt");
+    let last: u64 = series.iter().rev().take(4).map(|second| second["answered"].as_u64().unwrap_or(0)).sum();
+    assert!(last > 0, "users are served again: {series:?}");
+}
+
+#[test]
+fn killed_postgres_and_a_killed_server_that_owned_auctions_lose_no_bid() {
+    if !have(FULL_NEEDS) {
+        return;
+    }
+    let bench = Bench::new();
+    let faults = "faults=[{ at = '3 s', tier = 'database', what = 'kill', down = '2 s' }, \
+                  { at = '10 s', tier = 'app', index = 1, what = 'kill' }]";
+    let result = document(&ran(&bench, &[FULL, &[faults, "load.duration=22 s"]].concat(), &[]));
+    assert_survived(&result);
+    let rows = result["applications"][0]["instances"].as_array().unwrap();
+    let of = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
+    assert_eq!(of("app-1")["statistics"]["auction_owned"], 20.0, "all of 300 / 15: {}", of("app-1"));
+    assert!(of("app-2")["silent"].is_string(), "it stays dead: {}", of("app-2"));
+}
+
+#[test]
+fn killed_mariadb_and_a_killed_bus_lose_no_bid() {
+    if !have(OTHER_NEEDS) {
+        return;
+    }
+    let bench = Bench::new();
+    let faults = "faults=[{ at = '3 s', tier = 'bus', what = 'kill', down = '2 s' }, \
+                  { at = '7 s', tier = 'database', what = 'kill', down = '2 s' }]";
+    assert_survived(&document(&ran(&bench, &[OTHER, &[faults, "load.duration=22 s"]].concat(), &[])));
+}
+
+/// PostgreSQL on a disk of its own that fills up under users: they are refused, and once there is room nothing is lost.
+#[test]
+fn a_full_disk_under_postgres_refuses_users_and_loses_no_bid() {
+    if !have(&["postgres", "unshare", "mount"]) || !root() {
+        return;
+    }
+    let bench = Bench::new();
+    let disk = bench.path("disk");
+    std::fs::create_dir(&disk).unwrap();
+    // PostgreSQL runs as somebody else, who must get there.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+    std::fs::set_permissions(bench.folder.path(), open).unwrap();
+    // In a mount namespace of its own, so that the disk is gone with the run, whatever happens to the test.
+    let set = ["database.service=postgres", "load.duration=25 s", "services.postgres.wal_size=32 MiB"];
+    let arguments = set.iter().chain(SMALL).flat_map(|text| ["--set", text]);
+    let mut run = std::process::Command::new("unshare");
+    run.args(["--mount", "--propagation=private", "sh", "-c"])
+        .arg("mount -t tmpfs -o size=160m,mode=755 it \"$1\" && shift && exec \"$@\"")
+        .arg("sh")
+        .arg(&disk)
+        .arg(env!("CARGO_BIN_EXE_baremark"))
+        .args(["auction", "run", "--json", "--folder"])
+        .arg(&disk)
+        .args(arguments);
+    let log = std::fs::File::create(bench.path("said")).unwrap();
+    let child = run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+    let said = || std::fs::read_to_string(bench.path("said")).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(180);
+    while !said().contains(" answered") {
+        assert!(Instant::now() < deadline, "no users came: {}", said());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let servers = offspring(child.id());
+    // As the processes in that namespace see it.
+    let inside = format!("/proc/{}/root{}", child.id(), disk.display());
+    let filler = std::path::Path::new(&inside).join("filler");
+    drop(std::fs::write(&filler, vec![1; 200 << 20]));
+    assert!(filler.metadata().unwrap().len() > 1 << 20, "the disk was filled");
+    std::thread::sleep(Duration::from_secs(6));
+    std::fs::remove_file(&filler).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {}", said()));
+    let row = &result["applications"][0];
+    let failed: u64 =
+        row["load"]["operations"].as_array().unwrap().iter().map(|row| row["failed"].as_u64().unwrap()).sum();
+    if result["valid"] == true {
+        assert!(failed > 0, "a full disk is felt: {}", row["load"]["operations"]);
+        assert_eq!(row["invariants"]["held"], true, "{}", row["invariants"]);
+    } else {
+        // The database did not come through: the result does not count, and says why.
+        assert_eq!(output.status.code(), Some(1), "{}", said());
+        let void = result["void"].to_string();
+        assert!(void.contains("database-1 has ended") && !void.contains("violated"), "{void}");
+    }
+    all_gone(&servers);
+}
+
+#[test]
+fn a_search_ends_with_its_time_budget_and_says_so() {
+    let bench = Bench::new();
+    let slow = [
+        "load.users=0",
+        "load.cycle=200 ms",
+        "load.lowest=20",
+        "load.highest=300",
+        "load.visits=500",
+        "load.window=1 s",
+    ];
+    let times = ["load.settle=200 ms", "load.verify=4 s", "load.budget=40 s"];
+    let begin = Instant::now();
+    let result = document(&ran(&bench, &[&slow[..], &times].concat(), &[]));
+    assert!(begin.elapsed() < Duration::from_secs(60), "a limit is a limit: {:?}", begin.elapsed());
+    assert_eq!(
+        (result["valid"].as_bool(), result["budget_s"].as_f64()),
+        (Some(true), Some(40.0)),
+        "{}",
+        result["void"]
+    );
+    assert!(result["elapsed_s"].as_f64().unwrap() < 45.0, "{}", result["elapsed_s"]);
+    assert_eq!(result["applications"][0]["search"]["ended"], "time-over");
+    assert!(
+        result["remarks"].to_string().contains("the time budget of 40 s ended the search"),
+        "{}",
+        result["remarks"]
+    );
+
+    let output = ran(&bench, &["load.users=0", "load.budget=300 ms"], &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the time budget of 0 s was over") && said.contains("raise load.budget"), "{said}");
+}

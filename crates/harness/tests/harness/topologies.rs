@@ -1,0 +1,138 @@
+//! From a file and the defaults to a plan, and every mistake with its line.
+
+use baremark_harness::topology::{On, Topology, resolve};
+use baremark_model::maximum::Samples;
+use baremark_services::service::Tier;
+
+fn resolved(text: &str, levels: &[&str]) -> Topology {
+    let levels: Vec<String> = levels.iter().map(|level| (*level).to_owned()).collect();
+    resolve("it.toml", text, &levels).unwrap_or_else(|why| panic!("{why}"))
+}
+
+fn refused(text: &str) -> String {
+    match resolve("it.toml", text, &[]) {
+        Ok(_) => panic!("taken: {text}"),
+        Err(why) => why.to_string(),
+    }
+}
+
+#[test]
+fn without_a_file_it_is_one_server_on_sqlite_and_a_search_within_five_minutes() {
+    let topology = resolved("", &[]);
+    let [application] = &topology.applications[..] else { panic!("one application") };
+    assert_eq!(
+        (application.name.as_str(), application.database.as_str(), application.bus.as_str()),
+        ("main", "sqlite", "process")
+    );
+    assert_eq!(application.tiers.keys().collect::<Vec<_>>(), [&Tier::App]);
+    assert_eq!(application.tiers[&Tier::App].on, On::Native);
+    let load = &topology.load;
+    assert_eq!(load.users, None);
+    assert!(load.budget_s.is_some_and(|budget| budget < 300.0), "{:?}", load.budget_s);
+    assert_eq!((load.beyond, load.delay_s, load.failures), (0.01, 0.5, 0.005), "99 %, 500 ms, 0.5 %");
+    let quick = resolved("", &[baremark_harness::topology::QUICK]);
+    assert!(quick.load.budget_s.is_some_and(|budget| budget < 120.0), "{:?}", quick.load.budget_s);
+}
+
+#[test]
+fn a_level_lies_over_an_instance_over_the_file_over_the_defaults() {
+    let file = "[load]\nusers = 7\nwarm = \"3 s\"\n[services.auction]\npool = 5\nopen = \"9 s\"\n[app.settings]\npool = 6\n\
+                [instances.one]\napp.settings.pool = 8\n[instances.two.topology]\nmax_users = 90\n";
+    let topology = resolved(file, &["load.users = 11"]);
+    assert_eq!(topology.load.users, Some(11), "the level");
+    assert_eq!(topology.load.warm_s, 3.0, "the file");
+    assert_eq!(topology.load.beyond, 0.01, "the defaults");
+    let names: Vec<&str> = topology.applications.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["one", "two"]);
+    let pools: Vec<u64> =
+        topology.applications.iter().map(|one| one.tiers[&Tier::App].settings.count("pool")).collect();
+    assert_eq!(pools, [8, 6], "the instance's own, else the tier's, which lies over the service's 5");
+    assert_eq!(topology.applications[1].max_users, 90);
+    assert_eq!(topology.applications[0].tiers[&Tier::App].settings.ms("open"), 9000);
+}
+
+#[test]
+fn the_full_topology_has_its_tiers_and_the_bus_that_does() {
+    let full = "balancer.service = 'haproxy'\nweb.service = 'nginx'\nweb.count = 2\napp.count = 2\n";
+    for (database, bus, found) in
+        [("postgres", "auto", "postgres"), ("mariadb", "auto", "redis"), ("postgres", "redis", "redis")]
+    {
+        let text = format!("{full}database.service = '{database}'\nbus.service = '{bus}'\n");
+        let topology = resolved(&text, &[]);
+        let application = &topology.applications[0];
+        assert_eq!((application.database.as_str(), application.bus.as_str()), (database, found), "{text}");
+        assert_eq!(application.tiers[&Tier::Web].count, 2);
+    }
+    let one = resolved("database.service = 'postgres'", &[]);
+    assert_eq!(one.applications[0].bus, "process", "one server has nobody to tell");
+    let scaled = resolved(
+        "balancer.service = 'haproxy'\ndatabase.service = 'postgres'\nelastic.schedule = [{ at = '5 s', app = 3 }]",
+        &[],
+    );
+    assert_eq!(scaled.applications[0].bus, "postgres", "later there are more");
+}
+
+/// A bus that is a service of its own has an instance, also where `auto` found that it needs one.
+#[test]
+fn a_bus_of_its_own_is_started() {
+    let text = "balancer.service = 'haproxy'\ndatabase.service = 'mariadb'\napp.count = 2\n";
+    for bus in ["auto", "redis"] {
+        let topology = resolved(&format!("{text}bus.service = '{bus}'"), &[]);
+        let tier = topology.applications[0].tiers.get(&Tier::Bus).unwrap_or_else(|| panic!("{bus}: no bus"));
+        assert_eq!(tier.service.kind(), "redis");
+    }
+}
+
+#[test]
+fn limits_of_windows_are_each_operations_or_of_what_there_is() {
+    assert_eq!(resolved("limits.per_operation = true", &[]).load.search.samples, Samples::Each);
+    assert_eq!(resolved("limits.per_operation = false", &[]).load.search.samples, Samples::Some);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_line_and_what_would_be_right() {
+    for (text, phrases) in [
+        ("\n\n[app]\ncuont = 1\n", &["it.toml:4: [app] has no 'cuont'; did you mean 'count'?"][..]),
+        ("[app]\ncount = 2\n", &["2 app servers on one SQLite file", "postgres or mariadb"]),
+        ("[app]\ncount = 0\n", &["without app servers", "write count = 1 or more"]),
+        ("[app]\ncount = 65\n", &["impossible 'count'", "from 0 to 64"]),
+        ("[app]\ncount = -1\n", &["impossible 'count'"]),
+        ("[app]\ncount = \"two\"\n", &["impossible 'count'"]),
+        ("[balancer]\nservice = \"haproxy\"\ncount = 2\n", &["2 instances of the tier balancer"]),
+        ("[web]\nservice = \"nginx\"\ncount = 2\n", &["2 web servers and nothing that spreads"]),
+        ("[web]\nservice = \"haproxy\"\n", &["no service of the tier web is 'haproxy'"]),
+        ("[app]\ncount = 2\n[database]\nservice = \"postgres\"\n", &["nothing that spreads requests over them"]),
+        ("[bus]\nservice = \"postgres\"\n", &["the bus 'postgres' with the database sqlite", "choose redis"]),
+        (
+            "[topology]\ntls = true\n",
+            &["it.toml:2: TLS without a server that ends it", "add a balancer or a web server"],
+        ),
+        ("[topology]\ntls = 1\n", &["'tls' is neither true nor false"]),
+        ("[topology]\nimages = \"tape\"\n", &["no place for images is 'tape'"]),
+        ("[load]\nlowest = 10\nhighest = 10\n", &["lowest = 10 is not below highest = 10"]),
+        ("[load]\nwarm = 5\n", &["'warm' is no text"]),
+        ("[load]\nwarm = \"5 parsecs\"\n", &["warm: "]),
+        ("[elastic]\nleast = 3\n", &["least = 3 above most = 1"]),
+        ("[elastic]\npolicy = \"queue\"\nhigh = \"2\"\nlow = \"3\"\n", &["is not below high"]),
+        ("[elastic]\nschedule = [{ at = \"1 s\" }]\n", &["a change changes nothing"]),
+        ("[[faults]]\nat = \"1 s\"\ntier = \"web\"\nwhat = \"kill\"\n", &["no tier of this topology is 'web'"]),
+        ("[[faults]]\nat = \"1 s\"\ntier = \"app\"\nwhat = \"tickle\"\n", &["no fault is 'tickle'", "kill"]),
+        ("[services.nginx]\nworkers = 0\n", &["workers"]),
+        ("[services.oracle]\n", &["has no 'oracle'"]),
+        ("[instances.\"a b\"]\n", &["'a b' is no name of an instance"]),
+        ("app = 3\n", &["'app' is no table", "write [app]"]),
+        ("[app\n", &["it.toml:1"]),
+    ] {
+        let said = refused(text);
+        for phrase in phrases {
+            assert!(said.contains(phrase), "{text}\nis refused with\n{said}\nand not with\n{phrase}");
+        }
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_in_the_order_of_their_lines() {
+    let said = refused("[web]\nservice = \"ngnix\"\n[app]\ncount = 0\n[load]\nuser = 3\n");
+    let places = ["it.toml:2:", "it.toml:4:", "it.toml:6:"].map(|line| said.find(line).unwrap_or(usize::MAX));
+    assert!(places.is_sorted() && places[2] < usize::MAX, "{said}");
+}
