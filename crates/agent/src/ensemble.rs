@@ -35,6 +35,19 @@ impl Ensemble {
     /// # Errors
     /// The first member's fault, when any could not finish. The ensemble can be used again.
     pub fn run_each(&mut self, bodies: &[&dyn Body], reps: u64) -> Result<Vec<RunRecord>, Fault> {
+        self.run_each_from(0, bodies, reps)
+    }
+
+    /// The same, begun no earlier than at the tick `begin`.
+    ///
+    /// # Errors
+    /// As [`Ensemble::run_each`].
+    pub fn run_each_from(&mut self, begin: u64, bodies: &[&dyn Body], reps: u64) -> Result<Vec<RunRecord>, Fault> {
+        if let ([member], [body]) = (self.members.as_mut_slice(), bodies)
+            && begin > 0
+        {
+            return Ok(vec![member.run(&Timed { body: *body, begin }, reps)?]);
+        }
         if let ([member], [body]) = (self.members.as_mut_slice(), bodies) {
             return Ok(vec![member.run(*body, reps)?]);
         }
@@ -44,7 +57,7 @@ impl Ensemble {
             let mut running = Vec::with_capacity(bodies.len());
             for (index, (member, &body)) in self.members.iter_mut().zip(bodies).enumerate() {
                 let enter = move || {
-                    let run = member.run(&Gated { body, gate }, reps);
+                    let run = member.run(&Timed { body: &Gated { body, gate }, begin }, reps);
                     if run.is_err() {
                         gate.break_up();
                     }
@@ -170,6 +183,30 @@ fn samples(
 
 fn lost(member: usize, why: &str) -> Fault {
     Fault::Executor { what: format!("member {member} of an ensemble"), why: why.to_owned() }
+}
+
+/// A body that waits for its moment.
+struct Timed<'b> {
+    body: &'b dyn Body,
+    begin: u64,
+}
+
+impl Body for Timed<'_> {
+    fn work(&self, ranks: usize) -> Work {
+        self.body.work(ranks)
+    }
+
+    fn rank(&self, rank: usize, team: &Team, reps: u64) {
+        self.body.rank(rank, team, reps);
+    }
+
+    fn gate(&self) -> Option<&Team> {
+        self.body.gate()
+    }
+
+    fn not_before(&self) -> u64 {
+        self.begin
+    }
 }
 
 /// A member's body behind the gate of all.

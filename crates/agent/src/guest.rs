@@ -1,4 +1,4 @@
-//! The first process of a guest whose only program is this one.
+//! The first process of a guest whose only program is this one, or which has its host's.
 //!
 //! It starts the agent as a child with pipes, carries its frames over a serial port, and switches the guest off when the
 //! agent ends. The agent is a child so that its panics are not the kernel's and its waiting for children is its own; while
@@ -6,9 +6,11 @@
 
 use baremark_model::credit::{self, READY};
 use baremark_sys::guest;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -19,6 +21,14 @@ use std::time::{Duration, Instant};
 const MOUNTS: &[(&str, &str)] = &[("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/tmp")];
 /// Where the guest's maker puts kernel modules, named in the order in which they are loaded.
 const MODULES: &str = "/modules";
+/// Where the guest's maker writes the search path of programs, for a guest that has programs.
+const SEARCH_PATH: &str = "/path";
+/// Where a guest with its host's files keeps them, and what it writes.
+const HOST_FILES: &str = "/host";
+const WRITTEN: &str = "/written";
+const ROOT: &str = "/both";
+/// What users' programs expect beside [`MOUNTS`].
+const MORE_MOUNTS: &[(&str, &str)] = &[("tmpfs", "/run"), ("tmpfs", "/dev/shm"), ("devpts", "/dev/pts")];
 /// How long a port's driver may take to find it.
 const PORT_LIMIT: Duration = Duration::from_secs(20);
 
@@ -52,27 +62,76 @@ fn open_when_there(port: &Path) -> io::Result<File> {
     }
 }
 
-/// Runs `program agent`, with this address for its first network card, and carries its frames over `port` until it ends; its exit status.
+/// What the guest is told about itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Guest<'g> {
+    /// The address and prefix length of its first network card.
+    pub address: Option<(Ipv4Addr, u32)>,
+    /// The tag of the virtio file system that is its host's root.
+    pub host_files: Option<&'g str>,
+}
+
+/// Runs `program agent` and carries its frames over `port` until it ends; its exit status.
 ///
 /// # Errors
 /// When the guest cannot be set up.
-pub fn serve(port: &Path, address: Option<(Ipv4Addr, u32)>) -> Result<i32, GuestError> {
-    for (kind, folder) in MOUNTS {
+pub fn serve(port: &Path, told: Guest<'_>) -> Result<i32, GuestError> {
+    mount_all(MOUNTS)?;
+    load_modules()?;
+    let search_path = fs::read(SEARCH_PATH).ok();
+    if let Some(tag) = told.host_files {
+        take_root_of_host(tag)?;
+    }
+    trying("setting up the loopback", guest::set_up_interface("lo", Ipv4Addr::LOCALHOST, 8))?;
+    if let Some((address, prefix)) = told.address {
+        trying("setting up eth0", guest::set_up_interface("eth0", address, prefix))?;
+    }
+    carry(port, search_path.map(OsString::from_vec))
+}
+
+fn mount_all(mounts: &[(&str, &str)]) -> Result<(), GuestError> {
+    for (kind, folder) in mounts {
+        trying(format!("making {folder}"), fs::create_dir_all(folder))?;
         trying(format!("mounting {kind} on {folder}"), guest::mount(kind, folder))?;
     }
+    Ok(())
+}
+
+fn load_modules() -> Result<(), GuestError> {
     let mut modules: Vec<_> = fs::read_dir(MODULES).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     modules.sort();
     for module in modules {
         trying(format!("loading {}", module.display()), guest::load_module(&module))?;
     }
-    trying("setting up the loopback", guest::set_up_interface("lo", Ipv4Addr::LOCALHOST, 8))?;
-    if let Some((address, prefix)) = address {
-        trying("setting up eth0", guest::set_up_interface("eth0", address, prefix))?;
+    Ok(())
+}
+
+/// Makes the host's files the guest's: they are read from the host, and what is written stays in this guest's memory.
+fn take_root_of_host(tag: &str) -> Result<(), GuestError> {
+    for folder in [HOST_FILES, WRITTEN, ROOT] {
+        trying(format!("making {folder}"), fs::create_dir_all(folder))?;
     }
+    trying("mounting the host's files", guest::mount_read_only("virtiofs", tag, HOST_FILES))?;
+    mount_all(&[("tmpfs", WRITTEN)])?;
+    let (upper, work) = (format!("{WRITTEN}/upper"), format!("{WRITTEN}/work"));
+    for folder in [&upper, &work] {
+        trying(format!("making {folder}"), fs::create_dir(folder))?;
+    }
+    trying("mounting what may be written over them", guest::mount_overlay(HOST_FILES, &upper, &work, ROOT))?;
+    trying("changing to that root", guest::change_root(ROOT))?;
+    mount_all(MOUNTS)?;
+    mount_all(MORE_MOUNTS)
+}
+
+/// Starts the agent and carries its frames until it ends; its exit status.
+fn carry(port: &Path, search_path: Option<OsString>) -> Result<i32, GuestError> {
     let mut port_in = trying(format!("opening {}", port.display()), open_when_there(port))?;
     let port_out = trying("opening the port twice", port_in.try_clone())?;
     let mut command = Command::new("/proc/self/exe");
     command.arg("agent").stdin(Stdio::piped()).stdout(Stdio::piped());
+    if let Some(path) = search_path {
+        command.env("PATH", path);
+    }
     let mut agent = trying("starting the agent", command.spawn())?;
     let (Some(to_agent), Some(from_agent)) = (agent.stdin.take(), agent.stdout.take()) else {
         return trying("piping to the agent", Err(io::Error::from(io::ErrorKind::NotConnected)));

@@ -10,10 +10,11 @@ use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::job::{Job, Surroundings};
 use baremark_model::placement::Placed;
 use baremark_model::seam::{ExecutorFacts, Verification};
-use baremark_model::wire::{ArmRecord, PagesSeen, PhaseRecord, TrialResult, TrialSpec};
+use baremark_model::wire::{ArmRecord, PagesSeen, PhaseRecord, Stretch, TrialResult, TrialSpec};
 use baremark_sys::clock;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// This program, which keeps the programs of a job.
@@ -38,12 +39,19 @@ pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) -> Resu
         ready.push(job.prepare(arm, Surroundings { keeper: Path::new(KEEPER), cpus, seed: spec.seed, phase })?);
     }
     let lost_before = look_for_lost_time(rate);
+    // Sites of an ensemble agree on repetitions, which a job has not.
+    progress.gate(1)?;
     progress.phases_begin();
     let mut phases = Vec::with_capacity(spec.schedule.len());
     let mut checked = vec![String::new(); arms.len()];
     let mut flags = Vec::new();
     for (position, &arm) in spec.schedule.iter().enumerate() {
+        if let Some(pass) = progress.gate(1)? {
+            sleep_until(pass.begin_ns);
+        }
+        let begin_ns = clock::monotonic_ns();
         let mut run = ready[arm].run()?;
+        progress.timed(position, Stretch { begin_ns, end_ns: clock::monotonic_ns() });
         // A value that is no number is no value; JSON could not carry it either.
         run.samples.retain(|sample| sample.value.is_finite());
         phases.push(PhaseRecord {
@@ -74,6 +82,10 @@ pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) -> Resu
         elapsed_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
         observations: Vec::new(),
     })
+}
+
+fn sleep_until(moment_ns: u64) {
+    thread::sleep(Duration::from_nanos(moment_ns.saturating_sub(clock::monotonic_ns())));
 }
 
 /// The arms; several members that are jobs are at sites of their own.

@@ -8,6 +8,7 @@
 pub mod courier;
 pub mod ensemble;
 pub mod executors;
+pub mod gate;
 pub mod guest;
 pub mod progress;
 pub mod serve;

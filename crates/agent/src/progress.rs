@@ -1,6 +1,7 @@
 //! Who is told how a trial comes along.
 
-use baremark_model::wire::{FromAgent, write_frame};
+use crate::gate::{Gate, GateError};
+use baremark_model::wire::{FromAgent, Pass, Stretch, write_frame};
 use baremark_observe::watch::Watch;
 use std::io::Write;
 
@@ -11,6 +12,20 @@ pub trait Progress {
 
     /// The phase at `position` of the schedule is over, in which `arm` ran.
     fn phase_done(&mut self, position: usize, arm: usize);
+
+    /// Waits for the other sites of an ensemble; `None` where there are no others. `reps` are the repetitions wanted next.
+    ///
+    /// # Errors
+    /// When the others will not come.
+    fn gate(&mut self, reps: u64) -> Result<Option<Pass>, GateError> {
+        let _ = reps;
+        Ok(None)
+    }
+
+    /// A stretch of the phase at `position` was timed.
+    fn timed(&mut self, position: usize, stretch: Stretch) {
+        let _ = (position, stretch);
+    }
 }
 
 impl<F: FnMut(usize, usize)> Progress for F {
@@ -25,6 +40,8 @@ pub(crate) struct Told<'o, W> {
     pub output: &'o mut W,
     pub of: usize,
     pub watch: Option<Watch>,
+    /// Where this site waits for others; `None` for a trial that is run alone.
+    pub gate: Option<Gate<'o>>,
 }
 
 impl<W: Write> Progress for Told<'_, W> {
@@ -40,5 +57,15 @@ impl<W: Write> Progress for Told<'_, W> {
         }
         // A lab that no longer listens is noticed at the next read; the trial's own time is not its.
         drop(write_frame(self.output, &FromAgent::Phase { position, of: self.of, arm }));
+    }
+
+    fn gate(&mut self, reps: u64) -> Result<Option<Pass>, GateError> {
+        self.gate.as_ref().map(|gate| gate.pass(reps, self.output)).transpose()
+    }
+
+    fn timed(&mut self, position: usize, stretch: Stretch) {
+        if let Some(gate) = &mut self.gate {
+            gate.timed(position, stretch);
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! The agent's side of the wire: greet, run what is asked for, leave when the other side is gone.
 
+use crate::gate::{self, Gate};
 use crate::progress::Told;
 use crate::spawned::{Errands, SpawnError};
 use crate::{load, trial};
-use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame};
+use baremark_model::wire::{FromAgent, MemberResult, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame};
 use baremark_observe::watch::Watch;
-use baremark_sys::clock;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 /// What this agent can do, as it says in its greeting.
-pub const CAPABILITIES: &[&str] = &["run-trial", "observe", "load", "put-file", "spawn"];
+pub const CAPABILITIES: &[&str] = &["run-trial", "run-member", "observe", "load", "put-file", "spawn"];
 
 /// What an agent is told by whoever made it.
 #[derive(Clone, Copy, Debug)]
@@ -59,12 +59,10 @@ fn answer(
                     return Err(WireError::Version { theirs: protocol });
                 }
             }
-            Ok(ToAgent::RunTrial(spec)) => {
-                busy.store(true, Ordering::Release);
-                let answer = run_trial(&spec, output);
-                write_frame(output, &answer)?;
-                busy.store(false, Ordering::Release);
-            }
+            Ok(ToAgent::RunTrial(spec)) => trial_of(&spec, None, output, busy)?,
+            Ok(ToAgent::RunMember(spec)) => trial_of(&spec, Some(Gate::new(heard)), output, busy)?,
+            // The trial that it was for has failed here.
+            Ok(ToAgent::Pass(_)) => {}
             Ok(ToAgent::StartLoad { begin_ns }) => match at_work.load.take() {
                 Some(prepared) => load::run(prepared, begin_ns, heard, output)?,
                 None => write_frame(output, &failed("starting the load", "none has been prepared"))?,
@@ -78,18 +76,35 @@ fn answer(
     }
 }
 
-/// Runs a trial, telling of its phases, and observes it where that was asked for.
-fn run_trial(spec: &TrialSpec, output: &mut impl Write) -> FromAgent {
-    let mut told = Told { output, of: spec.schedule.len(), watch: spec.observe.as_ref().map(Watch::start) };
+/// Runs a trial, as one of several sites where there is a gate, and tells what came of it.
+fn trial_of(
+    spec: &TrialSpec,
+    gate: Option<Gate<'_>>,
+    output: &mut impl Write,
+    busy: &AtomicBool,
+) -> Result<(), WireError> {
+    busy.store(true, Ordering::Release);
+    let watch = spec.observe.as_ref().map(Watch::start);
+    let mut told = Told { output, of: spec.schedule.len(), watch, gate };
     let result = trial::run(spec, &mut told);
-    let observation = told.watch.map(Watch::stop);
-    match result {
+    let Told { output, watch, gate, .. } = told;
+    let observation = watch.map(Watch::stop);
+    let answer = match result {
+        Err(why) => failed(format!("a trial of {}", spec.workload), why.to_string()),
         Ok(mut result) => {
             result.observations.extend(observation);
-            FromAgent::TrialDone(Box::new(result))
+            match gate {
+                None => FromAgent::TrialDone(Box::new(result)),
+                Some(gate) => {
+                    let (stretches, together) = (gate.stretches, trial::rules(spec));
+                    FromAgent::MemberDone(Box::new(MemberResult { result, stretches, together }))
+                }
+            }
         }
-        Err(why) => failed(format!("a trial of {}", spec.workload), why.to_string()),
-    }
+    };
+    write_frame(output, &answer)?;
+    busy.store(false, Ordering::Release);
+    Ok(())
 }
 
 /// What this agent holds between one message and the next.
@@ -118,7 +133,7 @@ impl AtWork {
                 }
                 Err(why) => failed("preparing the load", why),
             },
-            ToAgent::ReadClock => FromAgent::Clock { monotonic_ns: clock::monotonic_ns() },
+            ToAgent::ReadClock => gate::now(),
             ToAgent::PutFile(file) => {
                 let answer = self.errands.put(&file).map(|path| FromAgent::FilePut { path });
                 or_failed(format!("the file {}", file.name), answer)

@@ -6,12 +6,14 @@
 
 use crate::ensemble::{self, Ensemble, joint_run};
 use crate::executors::{direct::Direct, null::Null};
+use crate::gate::{self, GateError};
 use crate::progress::Progress;
 use crate::{audit, buffers, buffers::Buffers, job, pace, placing, sealed};
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::Metric;
+use baremark_model::command;
+use baremark_model::descriptor::{Metric, Together};
 use baremark_model::job::JobError;
 use baremark_model::scale::extra;
 use baremark_model::seam::{
@@ -68,6 +70,9 @@ pub enum TrialError {
     /// A rank did not come back.
     #[error(transparent)]
     Fault(#[from] Fault),
+    /// The other sites of its ensemble did not come.
+    #[error(transparent)]
+    Gate(#[from] GateError),
     /// The clock cannot be used.
     #[error(transparent)]
     Clock(#[from] clock::ClockError),
@@ -115,7 +120,10 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult,
     let rows = workload.descriptor().metrics;
     let mut stage =
         Stage { spec, rate, rows, ensembles, preparations, of_arm: &memory.of_arm, costs, void: Vec::new() };
-    let reps = sealed::whole(stage.reps()?, &arms);
+    let mut reps = sealed::whole(stage.reps()?, &arms);
+    if let Some(pass) = progress.gate(reps)? {
+        reps = pass.reps;
+    }
     let counters = stage.counters(&arms, &memory);
     let phases = stage.phases(reps, progress)?;
     let lost_after = look_for_lost_time(rate);
@@ -155,6 +163,18 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult,
         elapsed_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
         observations: Vec::new(),
     })
+}
+
+/// How the members of an ensemble join in each metric of what `spec` runs.
+pub(crate) fn rules(spec: &TrialSpec) -> BTreeMap<String, Together> {
+    let rule = |metric: &Metric| (metric.key.to_owned(), metric.together);
+    if let Some(workload) = baremark_workloads::find(&spec.workload) {
+        return workload.descriptor().metrics.iter().map(rule).collect();
+    }
+    let arm = spec.arms.first().and_then(|arm| arm.members.first()).map(|member| &member.arm);
+    let program = arm.and_then(command::of_arm).map(command::descriptor);
+    let job = program.or_else(|| baremark_programs::find(&spec.workload).map(|job| job.descriptor()));
+    job.map_or(&[][..], |job| job.metrics).iter().map(rule).collect()
 }
 
 /// Each arm and how many of it run together. Members of one process are of one kind: those of several kinds are at sites of
@@ -308,11 +328,11 @@ impl Stage<'_> {
         all
     }
 
-    fn phases(&mut self, reps: u64, progress: &mut dyn Progress) -> Result<Vec<PhaseRecord>, Fault> {
+    fn phases(&mut self, reps: u64, progress: &mut dyn Progress) -> Result<Vec<PhaseRecord>, TrialError> {
         let mut phases = Vec::with_capacity(self.spec.schedule.len());
         progress.phases_begin();
         for (position, &arm) in self.spec.schedule.iter().enumerate() {
-            let phase = self.phase(position, arm, reps)?;
+            let phase = self.phase(position, arm, reps, progress)?;
             if phase.samples.is_empty() {
                 self.void.push(format!("arm {arm}: a phase took no time that could be measured"));
             }
@@ -322,7 +342,13 @@ impl Stage<'_> {
         Ok(phases)
     }
 
-    fn phase(&mut self, position: usize, arm: usize, reps: u64) -> Result<PhaseRecord, Fault> {
+    fn phase(
+        &mut self,
+        position: usize,
+        arm: usize,
+        reps: u64,
+        progress: &mut dyn Progress,
+    ) -> Result<PhaseRecord, TrialError> {
         let ensemble = &mut self.ensembles[arm];
         let prepared: Vec<&dyn Prepared> = self.of_arm[arm].iter().map(|&map| &*self.preparations[map]).collect();
         let bodies: Vec<&dyn Body> = prepared.iter().map(|prepared| prepared.body()).collect();
@@ -330,12 +356,15 @@ impl Stage<'_> {
         let mut halves = Vec::with_capacity(2);
         let mut own: Vec<Vec<RankTime>> = vec![Vec::new(); ensemble.count()];
         for _ in 0..2 {
-            let runs = ensemble.run_each(&bodies, reps + extra(reps, self.costs[arm]))?;
+            let begin = progress.gate(reps)?.map_or(0, |pass| gate::tick_of(pass.begin_ns, self.rate));
+            let runs = ensemble.run_each_from(begin, &bodies, reps + extra(reps, self.costs[arm]))?;
+            let joint = joint_run(&runs);
+            progress.timed(position, gate::stretch_of(&joint.times, self.rate));
             self.void.extend(ensemble.unclean(&runs).into_iter().map(|why| format!("arm {arm}: {why}")));
             let times: Vec<Vec<RankTime>> = runs.iter().map(|run| run.times.clone()).collect();
             let (samples, _) = ensemble.metrics(self.rows, &prepared, reps, &times, self.rate);
             own.iter_mut().zip(times).for_each(|(sum, times)| join(sum, times));
-            let RunRecord { times, audit } = joint_run(&runs);
+            let RunRecord { times, audit } = joint;
             halves.push(HalfRecord { times, audit, samples });
         }
         let (samples, members) = ensemble.metrics(self.rows, &prepared, 2 * reps, &own, self.rate);

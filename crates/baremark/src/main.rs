@@ -192,6 +192,9 @@ enum Command {
         /// With --guest: the address of the guest's network card, such as 10.0.2.15/24
         #[arg(long, value_name = "ADDRESS")]
         address: Option<String>,
+        /// With --guest: take the root of the host, which the virtio file system of this tag shares
+        #[arg(long, value_name = "TAG")]
+        host_files: Option<String>,
         /// Say a line before the first frame, so that what a launcher says is told apart from it
         #[arg(long)]
         announce: bool,
@@ -232,9 +235,9 @@ fn main() -> Exit {
 }
 
 fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
-    if let Some(Command::Agent { guest, address, announce, courier, silence_limit }) = &cli.command {
+    if let Some(Command::Agent { guest, address, host_files, announce, courier, silence_limit }) = &cli.command {
         let served = match (guest, courier) {
-            (Some(port), _) => agent::run_guest(port, address.as_deref()),
+            (Some(port), _) => agent::run_guest(port, address.as_deref(), host_files.as_deref()),
             (None, Some(folder)) => agent::run_courier(folder, Duration::from_secs(*silence_limit)),
             (None, None) => agent::run(*announce),
         };

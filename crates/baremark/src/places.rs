@@ -4,7 +4,9 @@ use crate::exit::{Exit, Refusal};
 use baremark_environments::container::{Container, Network, Root, Seccomp, Settings as ContainerSettings};
 use baremark_environments::mpi::{Mpi, Settings as MpiSettings};
 use baremark_environments::native::Native;
-use baremark_environments::qemu::{Accel, Backing, Disks, Mmu, Net, Qemu, Settings as QemuSettings, Topology};
+use baremark_environments::qemu::{
+    Accel, Backing, Disks, Mmu, Net, Qemu, Root as QemuRoot, Settings as QemuSettings, Topology,
+};
 use baremark_environments::slurm::{Launcher, Settings as SlurmSettings, Slurm};
 use baremark_environments::ssh::{Settings as SshSettings, Ssh};
 use baremark_model::command;
@@ -244,6 +246,7 @@ fn qemu(settings: &Settings, program: PathBuf) -> Result<Qemu, Refusal> {
         kernel => QemuSettings { kernel: kernel.map(Path::to_owned), ..QemuSettings::default() },
     };
     made.vcpus = count(settings, "vcpus").unwrap_or_else(own_cpus);
+    made.vcpus_as_ranks = count(settings, "vcpus").is_none();
     if let Some(Value::SizeBytes(size)) = settings.get("memory") {
         made.memory_bytes = size.0;
     }
@@ -260,6 +263,7 @@ fn qemu(settings: &Settings, program: PathBuf) -> Result<Qemu, Refusal> {
         Some("hugetlb") => Backing::Reserved,
         _ => Backing::AsIs,
     };
+    made.root = if word(settings, "rootfs") == Some("host") { QemuRoot::Host } else { QemuRoot::Program };
     made.mmu = match word(settings, "mmu") {
         Some("nested") => Mmu::Nested,
         Some("shadow") => Mmu::Shadow,

@@ -23,6 +23,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "calibrate", text: include_str!("../../../studies/calibrate.toml") },
     Shipped { name: "places", text: include_str!("../../../studies/places.toml") },
     Shipped { name: "consolidation", text: include_str!("../../../studies/consolidation.toml") },
+    Shipped { name: "consolidation-guests", text: include_str!("../../../studies/consolidation-guests.toml") },
     Shipped { name: "hpcc", text: include_str!("../../../studies/hpcc.toml") },
     Shipped { name: "lammps-melt", text: include_str!("../../../studies/lammps-melt.toml") },
     Shipped { name: "gromacs-water", text: include_str!("../../../studies/gromacs-water.toml") },

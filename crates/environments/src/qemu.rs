@@ -9,16 +9,20 @@
 //! emulated, and says so.
 
 mod hardware;
+mod loaded;
 mod modules;
+mod portion;
 mod qmp;
+mod root;
 
 pub use hardware::{Backing, Disks, Mmu, Net, Topology};
+pub use root::Root;
 
 use crate::child::Piped;
 use crate::cpio::Cpio;
 use crate::patience::receive;
 use baremark_model::credit::{self, Credit, ToGuest};
-use baremark_model::site::{Environment, Link, Missing, Site, SiteError, loopback};
+use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError, loopback};
 use modules::Modules;
 use qmp::Qmp;
 use std::fs::{self, File};
@@ -88,12 +92,16 @@ pub struct Settings {
     pub module_names: Vec<String>,
     /// Where modules are looked for by name; where this machine's own are when `None`.
     pub module_folder: Option<PathBuf>,
+    /// What its files are.
+    pub root: Root,
     /// Words for the kernel's command line, after ours.
     pub kernel_options: Vec<String>,
     /// What carries the frames.
     pub port: Port,
     /// Virtual processors.
     pub vcpus: usize,
+    /// Whether a site gets as many as ranks run at it, instead of its part of these.
+    pub vcpus_as_ranks: bool,
     /// How they are sockets, cores and threads.
     pub topology: Topology,
     /// The processor, by QEMU's name; as good as there is when `None`.
@@ -131,9 +139,11 @@ impl Default for Settings {
             modules: Vec::new(),
             module_names: Vec::new(),
             module_folder: None,
+            root: Root::Program,
             kernel_options: Vec::new(),
             port: Port::Serial,
             vcpus: 1,
+            vcpus_as_ranks: false,
             topology: Topology::default(),
             cpu_model: None,
             pin: Vec::new(),
@@ -171,6 +181,12 @@ impl Settings {
 pub struct Qemu {
     program: PathBuf,
     settings: Settings,
+    /// What is found or made once, for all guests of the same kernel and program.
+    once: Arc<Once>,
+}
+
+#[derive(Default)]
+struct Once {
     initial: OnceLock<File>,
     emulated: OnceLock<bool>,
 }
@@ -179,7 +195,7 @@ impl Qemu {
     /// With this program as the guest's first process, usually the one that is running; it must be static.
     #[must_use]
     pub fn new(program: PathBuf, settings: Settings) -> Self {
-        Qemu { program, settings, initial: OnceLock::new(), emulated: OnceLock::new() }
+        Qemu { program, settings, once: Arc::default() }
     }
 
     fn kernel(&self) -> PathBuf {
@@ -217,18 +233,18 @@ impl Qemu {
 
     /// The initial file system, made once and kept in memory.
     fn initial(&self) -> Result<&File, SiteError> {
-        if let Some(made) = self.initial.get() {
+        if let Some(made) = self.once.initial.get() {
             return Ok(made);
         }
         let made = self.make_initial()?;
-        Ok(self.initial.get_or_init(|| made))
+        Ok(self.once.initial.get_or_init(|| made))
     }
 
     fn make_initial(&self) -> Result<File, SiteError> {
         let read = |path: &Path| {
             fs::read(path).map_err(|source| SiteError::Io { what: format!("reading {}", path.display()), source })
         };
-        let program = read(&self.program)?;
+        let program = loaded::loaded(read(&self.program)?);
         let modules = self.module_files()?.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
         let write = || {
             let mut cpio = Cpio::new(io::BufWriter::new(in_memory()?));
@@ -237,6 +253,10 @@ impl Qemu {
             }
             // What the first process says before it has mounted anything goes here.
             cpio.character_device("dev/console", 5, 1)?;
+            if self.settings.root == Root::Host {
+                let path = std::env::var_os("PATH").unwrap_or_default();
+                cpio.file("path", path.as_encoded_bytes())?;
+            }
             for (place, module) in modules.iter().enumerate() {
                 cpio.file(&format!("modules/{place:03}"), module)?;
             }
@@ -261,10 +281,17 @@ impl Qemu {
         let initial = self.initial()?.as_raw_fd();
         command.arg("-initrd").arg(format!("/proc/{}/fd/{initial}", std::process::id()));
         let mut words = vec!["console=ttyS0", "quiet", "panic=-1"];
+        if emulated {
+            // The kernel panics when a timer looks broken that is merely late, as an emulated one is on a busy machine.
+            words.push("no_timer_check");
+        }
         words.extend(settings.kernel_options.iter().map(String::as_str));
         words.extend(["--", "agent", "--guest", settings.port.path()]);
         if let Some(address) = &settings.address {
             words.extend(["--address", address]);
+        }
+        if settings.root == Root::Host {
+            words.extend(["--host-files", root::TAG]);
         }
         command.arg("-append").arg(words.join(" "));
         command.args(["-chardev", "file,id=console,path=/dev/stderr", "-serial", "chardev:console"]);
@@ -279,22 +306,24 @@ impl Qemu {
 
     /// Boots a guest and waits until its agent listens.
     fn boot(&self, emulated: bool, limit: Duration, interrupt: &AtomicBool) -> Result<QemuSite, SiteError> {
-        let (mut command, mut qmp) = self.command(emulated)?;
+        let (mut command, qmp) = self.command(emulated)?;
+        let (files, socket) = root::serve(&self.settings, &mut command)?.unzip();
         let mut guest = Piped::spawn(&mut command)?;
+        // With a copy of QEMU's end left open here the daemon would not hear QEMU's end.
+        drop(socket);
         let Some(streams) = guest.streams() else {
             let source = io::Error::from(io::ErrorKind::NotConnected);
             return Err(SiteError::Io { what: "piping to QEMU".to_owned(), source });
         };
         match connect(streams, limit, interrupt) {
-            Ok(link) => match self.settle(emulated, &mut qmp, guest.pid()) {
-                Ok(()) => Ok(QemuSite { guest, link: Some(link), qmp, address: self.user_address() }),
-                Err(what) => {
-                    guest.kill();
-                    Err(SiteError::NotReady { what, log: guest.log() })
+            Ok(link) => {
+                let mut site = QemuSite { guest, files, link: Some(link), qmp, address: self.user_address() };
+                match self.settle(emulated, &mut site.qmp, site.guest.pid()) {
+                    Ok(()) => Ok(site),
+                    Err(what) => Err(site.not_ready(what)),
                 }
-            },
+            }
             Err(why) => {
-                guest.kill();
                 let accel = if emulated { "emulated" } else { "KVM" };
                 let what = match why {
                     NotThere::Other(why) => return Err(why),
@@ -303,7 +332,7 @@ impl Qemu {
                         format!("the agent was not there {} s after the start of its {accel} guest", limit.as_secs())
                     }
                 };
-                Err(SiteError::NotReady { what, log: guest.log() })
+                Err(QemuSite { guest, files, link: None, qmp, address: None }.not_ready(what))
             }
         }
     }
@@ -367,6 +396,7 @@ impl Environment for Qemu {
             return Err(Missing { what, remedy: "give the words one by one, and no --".to_owned() });
         }
         hardware::check(&self.settings)?;
+        root::check(self.settings.root)?;
         self.guest_is_there()
     }
 
@@ -374,8 +404,16 @@ impl Environment for Qemu {
         match self.settings.accel {
             Accel::Kvm => false,
             Accel::Tcg => true,
-            Accel::Auto => *self.emulated.get_or_init(|| !self.kvm_works(interrupt)),
+            Accel::Auto => *self.once.emulated.get_or_init(|| !self.kvm_works(interrupt)),
         }
+    }
+
+    fn portion(&self, portion: Portion) -> Result<Option<Box<dyn Environment>>, Missing> {
+        let settings = portion::of(&self.settings, portion)?;
+        if settings == self.settings {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(Qemu { program: self.program.clone(), settings, once: Arc::clone(&self.once) })))
     }
 
     fn start(&self, interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
@@ -448,6 +486,8 @@ pub const HOST_SEEN: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
 struct QemuSite {
     guest: Piped,
+    /// What serves the guest's files, where that is a process of its own.
+    files: Option<Piped>,
     link: Option<Link>,
     qmp: Qmp,
     /// In QEMU's own network.
@@ -463,6 +503,14 @@ impl QemuSite {
     }
 }
 
+impl QemuSite {
+    /// Ends it, because of this.
+    fn not_ready(mut self, what: String) -> SiteError {
+        self.kill();
+        SiteError::NotReady { what, log: self.log() }
+    }
+}
+
 impl Site for QemuSite {
     fn link(&mut self) -> Option<Link> {
         self.link.take()
@@ -470,10 +518,17 @@ impl Site for QemuSite {
 
     fn kill(&mut self) {
         self.guest.kill();
+        if let Some(files) = &mut self.files {
+            files.kill();
+        }
     }
 
     fn log(&self) -> Vec<String> {
-        self.guest.log()
+        let complaint = |line: &String| !line.contains("Waiting for vhost-user socket connection");
+        let mut lines: Vec<String> =
+            self.files.iter().flat_map(Piped::log).filter(complaint).map(|line| format!("virtiofsd: {line}")).collect();
+        lines.extend(self.guest.log());
+        lines
     }
 
     /// Its loopback cannot be led to.

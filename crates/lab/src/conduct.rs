@@ -6,8 +6,9 @@
 use crate::beside::{Beside, placed};
 use crate::fitting::{Peers, fitted};
 use crate::link::{AgentLink, LinkError};
+use crate::members;
 use crate::schedule;
-use crate::sites::Sites;
+use crate::sites::{Sites, Wanted};
 use crate::tally::{self, Finished};
 use baremark_model::document::LookRow;
 use baremark_model::event::{Event, TrialStatus};
@@ -171,31 +172,34 @@ impl<'c> Conductor<'c> {
         let treatments = arms.iter().map(|&arm| self.plan.arms[arm].treatment.clone()).collect();
         (self.watch)(&Event::TrialStarted { block, cell, treatments });
         let began = Instant::now();
-        let environment = self.plan.environment_of(self.plan.cells[cell]);
-        let agent = self.agent(environment, block, state);
-        let outcome = agent.and_then(|agent| self.run(agent, (environment, block), &spec, state));
+        let wanted = wanted(&spec, self.plan.environment_of(self.plan.cells[cell]), block);
+        let agents = self.agents(wanted, state);
+        let outcome = agents.and_then(|agents| self.run(agents, wanted, &spec, state));
         let elapsed_ns = nanos(began.elapsed());
         let (status, result) = self.judge(outcome)?;
         Some(Finished { block, cell, place: state.next_place(), spec, status, result, elapsed_ns })
     }
 
-    /// An agent at a site of the environment: one that was kept, or a new one.
-    fn agent(&self, name: &'c str, block: u64, state: &mut State<'c>) -> Result<AgentLink<'c>, LinkError> {
+    /// An agent at each site that is wanted: those that were kept, or new ones.
+    fn agents(&self, wanted: Wanted<'c>, state: &mut State<'c>) -> Result<Vec<AgentLink<'c>>, LinkError> {
+        let name = wanted.environment;
         let environment = self.environments.get(name);
         let environment = environment.ok_or_else(|| LinkError::OutOfTurn(format!("no environment {name}")))?;
-        state.sites.take(self.plan, (name, block), || AgentLink::start(&**environment, self.interrupt))
+        state.sites.take(self.plan, wanted, &**environment, self.interrupt)
     }
 
-    /// Has the agent run the trial; while it runs elsewhere, this machine is observed beside it. An agent that gave a result is
+    /// Has the agents run the trial; while it runs elsewhere, this machine is observed beside it. Agents that gave a result are
     /// kept, where the study keeps them.
     fn run(
         &mut self,
-        mut agent: AgentLink<'c>,
-        (name, block): (&'c str, u64),
+        mut agents: Vec<AgentLink<'c>>,
+        wanted: Wanted<'c>,
         spec: &TrialSpec,
         state: &mut State<'c>,
     ) -> Result<TrialResult, LinkError> {
-        let fitted = fitted(spec, &mut agent, &mut state.peers, self.environments, self.interrupt)?;
+        let name = wanted.environment;
+        let fit = |agent: &mut AgentLink<'c>| fitted(spec, agent, &mut state.peers, self.environments, self.interrupt);
+        let specs = agents.iter_mut().map(fit).collect::<Result<Vec<_>, _>>()?;
         let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
         if let Some(observe) = elsewhere {
             let native = self.environments.get(NATIVE).map(|native| &**native);
@@ -203,12 +207,18 @@ impl<'c> Conductor<'c> {
         }
         let limit = Duration::from_nanos(spec.watchdog_ns.saturating_mul(4 + spec.schedule.len() as u64));
         let watch = &mut *self.watch;
-        let run = agent.run(&fitted, limit, &mut |position, of| watch(&Event::Phase { position, of }));
+        let mut progress = |position, of| watch(&Event::Phase { position, of });
+        let run = match agents.as_mut_slice() {
+            [agent] => agent.run(&specs[0], limit, &mut progress).map(|mut result| {
+                let site = if name == NATIVE { THIS_MACHINE } else { name };
+                result.observations = result.observations.into_iter().map(|seen| placed(seen, site)).collect();
+                result
+            }),
+            several => members::run(several, (&specs, name), limit, self.plan.design.precision.0, &mut progress),
+        };
         let beside = elsewhere.map(|_| state.beside.end());
         let mut result = run?;
-        state.sites.keep(self.plan, (name, block), agent);
-        let site = if name == NATIVE { THIS_MACHINE } else { name };
-        result.observations = result.observations.into_iter().map(|seen| placed(seen, site)).collect();
+        state.sites.keep(self.plan, wanted, agents);
         result.observations.extend(beside);
         Ok(result)
     }
@@ -346,6 +356,14 @@ impl State<'_> {
         let next = if count == 0 { Duration::ZERO } else { self.spent / count };
         self.spent + next > Duration::from_nanos(plan.design.budget.0)
     }
+}
+
+/// The sites that a trial needs. On this machine all members run in one agent; elsewhere each has a site of its own.
+fn wanted<'e>(spec: &TrialSpec, environment: &'e str, block: u64) -> Wanted<'e> {
+    let arm = spec.arms.first().and_then(|arm| arm.members.first()).map(|member| &member.arm);
+    let of = arm.map_or(1, |arm| arm.parts.max(1));
+    let of = if environment == NATIVE { 1 } else { of };
+    Wanted { environment, block, of, ranks: arm.map_or(1, |arm| arm.ranks) }
 }
 
 /// A trial is flagged when somebody else took the processor for so long, as seen before or after the phases, that one such

@@ -15,6 +15,7 @@ mod explain;
 pub mod fitness;
 mod fitting;
 pub mod link;
+mod members;
 mod observed;
 pub mod overhead;
 pub mod price;

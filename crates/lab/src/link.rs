@@ -4,7 +4,9 @@ use crate::errands::Errands;
 use baremark_model::observation::Observation;
 use baremark_model::observer::ObserveSpec;
 use baremark_model::site::{Environment, Site, SiteError};
-use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame};
+use baremark_model::wire::{
+    FromAgent, PROTOCOL, Pass, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
+};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
@@ -51,12 +53,33 @@ pub enum LinkError {
         /// What it said.
         why: String,
     },
+    /// One site of several that ran a trial together.
+    #[error("site {} of {of}: {why}", index + 1)]
+    Member {
+        /// Which, from 0.
+        index: usize,
+        /// Of how many.
+        of: usize,
+        /// What became of it.
+        why: Box<LinkError>,
+    },
     /// It said something that does not belong here.
     #[error("the agent does not fit: {0}")]
     OutOfTurn(String),
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl LinkError {
+    /// The same, of one site of several.
+    pub(crate) fn of_site(self, index: usize, of: usize) -> Self {
+        match self {
+            LinkError::Interrupted => LinkError::Interrupted,
+            _ if of == 1 => self,
+            why => LinkError::Member { index, of, why: Box::new(why) },
+        }
+    }
 }
 
 /// An agent at its site, greeted and ready.
@@ -134,6 +157,25 @@ impl<'i> AgentLink<'i> {
         }
     }
 
+    /// Has the agent run a trial as one of several sites.
+    pub(crate) fn run_member(&mut self, spec: &TrialSpec) -> Result<(), LinkError> {
+        if !self.capabilities.iter().any(|name| name == "run-member") {
+            let what = "it cannot run a trial together with others; use this version of baremark there".to_owned();
+            return Err(LinkError::OutOfTurn(what));
+        }
+        self.send(&ToAgent::RunMember(Box::new(spec.clone())))
+    }
+
+    /// Lets the agent through the gate at which it waits.
+    pub(crate) fn pass(&mut self, pass: Pass) -> Result<(), LinkError> {
+        self.send(&ToAgent::Pass(pass))
+    }
+
+    /// It did not `what` within `limit`, and is ended.
+    pub(crate) fn silent(&mut self, what: &'static str, limit: Duration) -> LinkError {
+        LinkError::Silent { what, seconds: limit.as_secs(), log: self.last_words() }
+    }
+
     /// Has the agent observe its site from now on.
     pub fn observe(&mut self, spec: &ObserveSpec) -> Result<(), LinkError> {
         self.send(&ToAgent::Observe(Box::new(spec.clone())))?;
@@ -199,6 +241,9 @@ impl<'i> AgentLink<'i> {
 
     /// What the agent has said, if anything; never waits.
     pub fn heard(&mut self) -> Result<Option<FromAgent>, LinkError> {
+        if self.interrupt.load(Ordering::Relaxed) {
+            return Err(LinkError::Interrupted);
+        }
         match self.frames.try_recv() {
             Ok(Ok(frame)) => Ok(Some(frame)),
             Ok(Err(why)) => Err(self.lost(why)),
@@ -226,8 +271,7 @@ impl<'i> AgentLink<'i> {
                 Ok(Err(why)) => return Err(self.lost(why)),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.lost(WireError::Closed)),
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => {
-                    let log = self.last_words();
-                    return Err(LinkError::Silent { what, seconds: limit.as_secs(), log });
+                    return Err(self.silent(what, limit));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }

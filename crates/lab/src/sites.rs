@@ -6,7 +6,9 @@
 use crate::link::{AgentLink, LinkError};
 use baremark_model::descriptor::Value;
 use baremark_model::plan::Plan;
+use baremark_model::site::{Environment, Portion, SiteError};
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
 /// How long one site serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,34 +27,65 @@ fn fresh(plan: &Plan, environment: &str) -> Fresh {
     }
 }
 
-/// The agents that are kept, by environment, with the block that they last served.
+/// The sites of one trial: where, how many among which the work is divided, and the ranks of each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'e> {
+    pub environment: &'e str,
+    pub block: u64,
+    pub of: usize,
+    pub ranks: usize,
+}
+
+/// Agents that are kept for a later trial.
+struct Kept<'i> {
+    /// The block that they last served.
+    block: u64,
+    ranks: usize,
+    agents: Vec<AgentLink<'i>>,
+}
+
+/// The agents that are kept, by environment.
 #[derive(Default)]
 pub(crate) struct Sites<'i> {
-    kept: BTreeMap<String, (u64, AgentLink<'i>)>,
+    kept: BTreeMap<String, Kept<'i>>,
 }
 
 impl<'i> Sites<'i> {
-    /// The agent that was kept for this, or a new one.
+    /// The agents that were kept for this, or new ones.
     pub(crate) fn take(
         &mut self,
         plan: &Plan,
-        (environment, block): (&str, u64),
-        start: impl FnOnce() -> Result<AgentLink<'i>, LinkError>,
-    ) -> Result<AgentLink<'i>, LinkError> {
-        match self.kept.remove(environment) {
-            Some((last, agent)) if last == block || fresh(plan, environment) == Fresh::Run => Ok(agent),
-            // One that served another block is gone before the next is started.
-            kept => {
-                drop(kept);
-                start()
+        wanted: Wanted<'_>,
+        environment: &dyn Environment,
+        interrupt: &'i AtomicBool,
+    ) -> Result<Vec<AgentLink<'i>>, LinkError> {
+        // Those that served another block, or are of another shape, are gone before the next are started.
+        if let Some(kept) = self.kept.remove(wanted.environment) {
+            let in_time = kept.block == wanted.block || fresh(plan, wanted.environment) == Fresh::Run;
+            if in_time && (kept.agents.len(), kept.ranks) == (wanted.of, wanted.ranks) {
+                return Ok(kept.agents);
             }
         }
+        (0..wanted.of).map(|index| start(environment, (wanted, index), interrupt)).collect()
     }
 
-    /// Keeps an agent that has just run a trial well, if the study wants it kept.
-    pub(crate) fn keep(&mut self, plan: &Plan, (environment, block): (&str, u64), agent: AgentLink<'i>) {
-        if fresh(plan, environment) != Fresh::Trial {
-            self.kept.insert(environment.to_owned(), (block, agent));
+    /// Keeps agents that have just run a trial well, if the study wants them kept.
+    pub(crate) fn keep(&mut self, plan: &Plan, wanted: Wanted<'_>, agents: Vec<AgentLink<'i>>) {
+        if fresh(plan, wanted.environment) != Fresh::Trial {
+            let kept = Kept { block: wanted.block, ranks: wanted.ranks, agents };
+            self.kept.insert(wanted.environment.to_owned(), kept);
         }
     }
+}
+
+/// Starts one of the sites.
+fn start<'i>(
+    environment: &dyn Environment,
+    (wanted, index): (Wanted<'_>, usize),
+    interrupt: &'i AtomicBool,
+) -> Result<AgentLink<'i>, LinkError> {
+    let Wanted { of, ranks, .. } = wanted;
+    let portion = environment.portion(Portion { index, of, ranks }).map_err(SiteError::from);
+    let own = portion.map_err(|why| LinkError::from(why).of_site(index, of))?;
+    AgentLink::start(own.as_deref().unwrap_or(environment), interrupt).map_err(|why| why.of_site(index, of))
 }

@@ -131,7 +131,8 @@ pub enum Better {
 }
 
 /// How the members of an ensemble join in a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Together {
     /// Their values are added: rates of separate work, each at its own best moment.
     Sum,

@@ -20,13 +20,23 @@ pub struct Part<'s> {
 /// any. Metrics that one member lacks, or that no row of `metrics` defines, are left out: half a sum is no sum.
 #[must_use]
 pub fn together(metrics: &[Metric], parts: &[Part<'_>], window: f64) -> Vec<Sample> {
+    by_rules(metrics.iter().map(|metric| (metric.key, metric.together)), parts, window)
+}
+
+/// The same, of metrics whose rows are known by key and rule alone.
+#[must_use]
+pub fn by_rules<'k>(
+    rules: impl IntoIterator<Item = (&'k str, Together)>,
+    parts: &[Part<'_>],
+    window: f64,
+) -> Vec<Sample> {
     if let [only] = parts {
         return only.samples.to_vec();
     }
-    let joined = metrics.iter().filter_map(|metric| {
-        let value = |part: &Part<'_>| part.samples.iter().find(|sample| sample.metric == metric.key).map(|s| s.value);
+    let joined = rules.into_iter().filter_map(|(key, rule)| {
+        let value = |part: &Part<'_>| part.samples.iter().find(|sample| sample.metric == key).map(|s| s.value);
         let values: Vec<f64> = parts.iter().map(value).collect::<Option<_>>()?;
-        Some(Sample { metric: metric.key.to_owned(), value: join(metric.together, &values, parts, window)? })
+        Some(Sample { metric: key.to_owned(), value: join(rule, &values, parts, window)? })
     });
     joined.collect()
 }

@@ -419,8 +419,15 @@ impl Resolver<'_> {
         if !ranks.is_multiple_of(count) {
             return Some(format!("a team of {ranks} cannot be divided over {count} machines"));
         }
-        if count > 1 && environment != "microvm" {
-            return Some(format!("several machines of {environment} cannot run in one trial yet; count = 1 can"));
+        if environment == "container" && ranks / count > self.limits.cpus.len() {
+            let (each, cpus) = (ranks / count, self.limits.cpus.len());
+            return Some(format!("{each} ranks of a container need a CPU each, and this process may use {cpus}"));
+        }
+        if count > 1 && !tables::DIVISIBLE.contains(&environment) {
+            let can = tables::DIVISIBLE.join(", ");
+            return Some(format!(
+                "several machines of {environment} cannot run in one trial, only of {can}; count = 1 can"
+            ));
         }
         None
     }

@@ -40,6 +40,11 @@ pub trait Body: Sync {
     fn gate(&self) -> Option<&Team> {
         None
     }
+
+    /// The tick before which the region is not begun, so that machines whose ranks cannot meet begin together; 0 for none.
+    fn not_before(&self) -> u64 {
+        0
+    }
 }
 
 /// When one rank was inside the region, in ticks of the processor's time-stamp counter.
@@ -81,13 +86,17 @@ impl TickRate {
     }
 }
 
-/// One rank's pass through the region: barrier (and the ensemble's gate), clock, body, clock, barrier. Executors call it *inside* whatever they
+/// One rank's pass through the region: barrier (and the ensemble's gate or moment), clock, body, clock, barrier. Executors call it *inside* whatever they
 /// put around the body, with a clock that works there (`now` gives ticks and must order what stands before and after).
 #[inline(never)]
 pub fn timed_region(body: &dyn Body, rank: usize, team: &Team, reps: u64, now: fn() -> u64) -> RankTime {
     team.barrier();
     if let Some(gate) = body.gate() {
         gate.barrier();
+    }
+    let not_before = body.not_before();
+    while not_before > 0 && now() < not_before {
+        std::hint::spin_loop();
     }
     let start_ticks = now();
     body.rank(rank, team, reps);

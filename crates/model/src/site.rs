@@ -102,6 +102,17 @@ pub fn loopback(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
+/// Which of several sites that run at once, and what it has to carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Portion {
+    /// Its place among them, from 0.
+    pub index: usize,
+    /// How many there are; 1 is the common case.
+    pub of: usize,
+    /// The ranks that run at it.
+    pub ranks: usize,
+}
+
 /// How agents come to be somewhere.
 pub trait Environment {
     /// Its name in studies.
@@ -118,6 +129,19 @@ pub trait Environment {
     fn emulated(&self, interrupt: &AtomicBool) -> bool {
         let _ = interrupt;
         false
+    }
+
+    /// The environment of one of several sites among which this one's CPUs and memory are divided; `None` for this one
+    /// as it is.
+    ///
+    /// # Errors
+    /// Why it cannot be divided so.
+    fn portion(&self, portion: Portion) -> Result<Option<Box<dyn Environment>>, Missing> {
+        if portion.of == 1 {
+            return Ok(None);
+        }
+        let what = format!("several sites of {} cannot run in one trial", self.name());
+        Err(Missing { what, remedy: "leave count out, or write count = 1".to_owned() })
     }
 
     /// Starts one site with one agent in it; given up as soon as `interrupt` is set.

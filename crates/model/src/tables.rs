@@ -74,13 +74,16 @@ pub const FACTORS: &[Knob] = &[
         key: "count",
         kind: Kind::Count { min: 1, max: 64 },
         default: Default::Typed("1"),
-        help: "machines among which ranks and memory are divided, released by one barrier; rates of several are the sums of \
-               their bests, as published, and simultaneous ones stand beside; does not apply to native",
+        help: "machines (microvm, qemu, container) among which ranks and memory are divided, released by one barrier; rates of \
+               several are the sums of their bests, as published, and simultaneous ones stand beside; does not apply to native",
     },
 ];
 
 /// Factors that do not apply to every environment.
 pub const MACHINE_FACTORS: &[&str] = &["host_backing", "guest_tables", "count"];
+
+/// Places of which several can run at once, behind one gate.
+pub const DIVISIBLE: &[&str] = &["microvm", "qemu", "container"];
 
 /// Whether `factor` says anything about an arm in `environment`.
 #[must_use]

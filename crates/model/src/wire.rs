@@ -4,6 +4,7 @@
 //! another protocol version says so and stops. Nothing here knows what carries the bytes: stdio, a serial port or ssh.
 
 use crate::arm::ResolvedArm;
+use crate::descriptor::Together;
 use crate::machine::Isa;
 use crate::observation::Observation;
 use crate::observer::ObserveSpec;
@@ -34,6 +35,12 @@ pub enum ToAgent {
     },
     /// Run this trial and answer with [`FromAgent::TrialDone`] or [`FromAgent::Failed`].
     RunTrial(Box<TrialSpec>),
+    /// Run this trial as one of several sites that run it at once: before each stretch that is timed say
+    /// [`FromAgent::AtGate`] and wait for [`ToAgent::Pass`], and answer with [`FromAgent::MemberDone`] or
+    /// [`FromAgent::Failed`]. Needs `run-member`.
+    RunMember(Box<TrialSpec>),
+    /// All sites are at the gate.
+    Pass(Pass),
     /// Observe the site from now on, beside whatever else runs there; answered with [`FromAgent::Observing`].
     Observe(Box<ObserveSpec>),
     /// Stop observing; answered with [`FromAgent::Observed`].
@@ -100,6 +107,13 @@ pub enum FromAgent {
     },
     /// The trial ran to its end; it may still be void.
     TrialDone(Box<TrialResult>),
+    /// Waiting for the other sites; `reps` are the repetitions that this one wants to run next.
+    AtGate {
+        /// At least as many are run.
+        reps: u64,
+    },
+    /// The trial of one site of several ran to its end.
+    MemberDone(Box<MemberResult>),
     /// The site is being observed.
     Observing,
     /// What was observed.
@@ -177,6 +191,35 @@ pub struct TrialSpec {
     /// What is to be observed at the site meanwhile; `None` for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observe: Option<ObserveSpec>,
+}
+
+/// Leave to go on, given to all sites of an ensemble at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pass {
+    /// The repetitions that all of them run.
+    pub reps: u64,
+    /// The moment at which all of them begin, by the site's own monotonic clock, in nanoseconds.
+    pub begin_ns: u64,
+}
+
+/// A stretch that was timed, by the site's monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// The first start of any rank, in nanoseconds.
+    pub begin_ns: u64,
+    /// The last end of any.
+    pub end_ns: u64,
+}
+
+/// What one site of an ensemble measured, and what it takes to join it with the others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MemberResult {
+    /// Its own trial.
+    pub result: TrialResult,
+    /// For each phase: its halves, or the one run of a job.
+    pub stretches: Vec<Vec<Stretch>>,
+    /// How the members join in each metric.
+    pub together: BTreeMap<String, Together>,
 }
 
 /// Half of a phase: one run of the body.

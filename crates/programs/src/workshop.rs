@@ -171,11 +171,16 @@ pub fn last_words(outcome: &Outcome) -> Vec<String> {
     lines
 }
 
+const SIGILL: i32 = 4;
+
 /// How a program ended, in words.
 #[must_use]
 pub fn in_words(end: &End) -> String {
     match end {
         End::Exited { code } => format!("it ended with exit code {code}"),
+        End::Signalled { signal: SIGILL } => {
+            "SIGILL: an instruction that this processor does not have ended it".to_owned()
+        }
         End::Signalled { signal } => format!("signal {signal} ended it"),
         End::TimedOut => "it was ended at its time-out".to_owned(),
         End::NotStarted { why } => format!("it could not be started: {why}"),

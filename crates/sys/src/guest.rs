@@ -13,15 +13,51 @@ use std::{io, mem};
 /// # Errors
 /// What `mount(2)` gives.
 pub fn mount(kind: &str, folder: &str) -> io::Result<()> {
-    let (kind, folder) = (CString::new(kind)?, CString::new(folder)?);
-    let flags = libc::MS_NOSUID;
-    // SAFETY: both strings end in zero and live through the call; no data is passed.
-    let rc = unsafe { libc::mount(kind.as_ptr(), folder.as_ptr(), kind.as_ptr(), flags, std::ptr::null()) };
-    match (rc, io::Error::last_os_error()) {
-        (0, _) => Ok(()),
-        (_, why) if why.raw_os_error() == Some(libc::EBUSY) => Ok(()),
-        (_, why) => Err(why),
+    match attach(kind, kind, folder, libc::MS_NOSUID, "") {
+        Err(why) if why.raw_os_error() == Some(libc::EBUSY) => Ok(()),
+        mounted => mounted,
     }
+}
+
+/// Mounts a file system of this kind that is found by its tag, and that nobody may change through this mount.
+///
+/// # Errors
+/// What `mount(2)` gives.
+pub fn mount_read_only(kind: &str, tag: &str, folder: &str) -> io::Result<()> {
+    attach(kind, tag, folder, libc::MS_RDONLY, "")
+}
+
+/// Mounts on `folder` what is in `lower` with a writable layer over it, which `upper` and `work` hold: two empty folders of
+/// one file system.
+///
+/// # Errors
+/// What `mount(2)` gives.
+pub fn mount_overlay(lower: &str, upper: &str, work: &str, folder: &str) -> io::Result<()> {
+    attach("overlay", "overlay", folder, 0, &format!("lowerdir={lower},upperdir={upper},workdir={work}"))
+}
+
+fn attach(kind: &str, source: &str, folder: &str, flags: libc::c_ulong, options: &str) -> io::Result<()> {
+    let (kind, source, folder) = (CString::new(kind)?, CString::new(source)?, CString::new(folder)?);
+    let options = CString::new(options)?;
+    // SAFETY: all four strings end in zero and live through the call.
+    let rc = unsafe { libc::mount(source.as_ptr(), folder.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Makes the file system that is mounted on `folder` the root of this process and of all that it starts from now on. The old
+/// root, which a kernel unpacked and nobody can unmount, lies under it.
+///
+/// # Errors
+/// What `chdir(2)`, `mount(2)` or `chroot(2)` give.
+pub fn change_root(folder: &str) -> io::Result<()> {
+    std::env::set_current_dir(folder)?;
+    // SAFETY: both strings end in zero; a mount that is moved looks at neither kind nor options.
+    let rc = unsafe { libc::mount(c".".as_ptr(), c"/".as_ptr(), std::ptr::null(), libc::MS_MOVE, std::ptr::null()) };
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    std::os::unix::fs::chroot(".")?;
+    std::env::set_current_dir("/")
 }
 
 /// Gives a network interface an address of version 4 and switches it on.

@@ -15,6 +15,7 @@ pub mod guest;
 pub mod log_tail;
 pub mod machine;
 pub mod memory;
+pub mod mounts;
 pub mod network;
 pub mod numa;
 pub mod offspring;

@@ -2,6 +2,7 @@
 
 use crate::exit::{Exit, Refusal};
 use baremark_agent::courier::Ended;
+use baremark_agent::guest::Guest;
 use baremark_agent::serve::{Means, serve};
 use baremark_model::credit::READY;
 use std::io::{Write, stdin};
@@ -40,12 +41,12 @@ pub fn run(announce: bool) -> Result<Exit, Refusal> {
 }
 
 /// Serves the lab at the other end of a serial port, as the first process of a guest; then the guest is switched off.
-pub fn run_guest(port: &Path, address: Option<&str>) -> Result<Exit, Refusal> {
+pub fn run_guest(port: &Path, address: Option<&str>, host_files: Option<&str>) -> Result<Exit, Refusal> {
     if std::process::id() != 1 {
         return Err(Refusal::bad_input("--guest is for the first process of a guest; this is not one"));
     }
     let address = address.map(parsed).transpose()?;
-    match baremark_agent::guest::serve(port, address) {
+    match baremark_agent::guest::serve(port, Guest { address, host_files }) {
         Ok(0) => {}
         Ok(status) => eprintln!("error: the agent ended with status {status}"),
         Err(why) => eprintln!("error: {why}"),

@@ -6,6 +6,8 @@ pub mod cluster;
 mod container;
 #[path = "environments/everywhere.rs"]
 mod everywhere;
+#[path = "environments/guests.rs"]
+mod guests;
 #[path = "environments/mpi.rs"]
 mod mpi;
 #[path = "environments/qemu.rs"]

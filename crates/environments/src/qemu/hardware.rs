@@ -1,6 +1,7 @@
 //! What the guest's machine is made of: processors, memory, disks, network, as settings and as QEMU's arguments.
 
 use super::Settings;
+use super::root::{self, Root};
 use baremark_model::site::Missing;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -101,10 +102,13 @@ pub enum Net {
 
 /// Says what of the settings cannot be on this machine.
 pub fn check(settings: &Settings) -> Result<(), Missing> {
-    settings.topology.of(settings.vcpus)?;
-    if !settings.pin.is_empty() && settings.pin.len() != settings.vcpus {
-        let what = format!("pin names {} CPUs for {} vCPUs", settings.pin.len(), settings.vcpus);
-        return Err(Missing { what, remedy: "name one for each".to_owned() });
+    // How many vCPUs there will be is not known before a site's ranks are.
+    if !settings.vcpus_as_ranks {
+        settings.topology.of(settings.vcpus)?;
+        if !settings.pin.is_empty() && settings.pin.len() != settings.vcpus {
+            let what = format!("pin names {} CPUs for {} vCPUs", settings.pin.len(), settings.vcpus);
+            return Err(Missing { what, remedy: "name one for each".to_owned() });
+        }
     }
     if settings.backing == Backing::Reserved {
         let free: u64 = fs::read_to_string(HUGE_PAGES).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
@@ -121,6 +125,11 @@ pub fn check(settings: &Settings) -> Result<(), Missing> {
         let remedy = "write madvise into /sys/kernel/mm/transparent_hugepage/enabled".to_owned();
         return Err(Missing { what, remedy });
     }
+    if settings.backing == Backing::Huge && settings.root == Root::Host && !shared_huge_pages() {
+        let what = "rootfs = host shares the guest's memory, and this machine makes no shared memory of huge pages";
+        let remedy = "write advise into /sys/kernel/mm/transparent_hugepage/shmem_enabled, or take backing = hugetlb";
+        return Err(Missing { what: what.to_owned(), remedy: remedy.to_owned() });
+    }
     mmu(settings.mmu, Path::new("/sys/module"))?;
     disks(&settings.disks)?;
     if let Net::Tap { device, vhost } = &settings.net {
@@ -135,6 +144,12 @@ pub fn check(settings: &Settings) -> Result<(), Missing> {
         }
     }
     Ok(())
+}
+
+/// Whether shared memory that asks for huge pages gets them.
+fn shared_huge_pages() -> bool {
+    let text = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
+    ["[always]", "[advise]", "[within_size]", "[force]"].iter().any(|word| text.contains(word))
 }
 
 /// Whether the module that is loaded translates as asked; reloading it is the owner's business.
@@ -193,6 +208,7 @@ pub fn drivers(settings: &Settings) -> Vec<String> {
     if settings.net != Net::None {
         names.extend(["virtio_pci", "virtio_net"]);
     }
+    names.extend(root::drivers(settings.root));
     names.into_iter().map(str::to_owned).collect()
 }
 
@@ -222,11 +238,15 @@ pub fn tell(settings: &Settings, command: &mut Command) -> Result<(), Missing> {
 }
 
 fn memory(settings: &Settings, megabytes: u64, command: &mut Command) {
+    // Whoever serves the guest's files reads and writes its memory.
+    let shared = settings.root == Root::Host;
     let kind = match settings.backing {
-        Backing::AsIs if !settings.guest_numa => return,
+        Backing::AsIs if !settings.guest_numa && !shared => return,
+        Backing::AsIs | Backing::Small if shared => "memory-backend-memfd,share=on,prealloc=off",
         Backing::AsIs | Backing::Small => "memory-backend-ram,prealloc=off",
+        Backing::Huge if shared => "memory-backend-memfd,share=on,prealloc=on",
         Backing::Huge => "memory-backend-ram,prealloc=on",
-        Backing::Reserved => "memory-backend-memfd,hugetlb=on,hugetlbsize=2M,prealloc=on",
+        Backing::Reserved => "memory-backend-memfd,share=on,hugetlb=on,hugetlbsize=2M,prealloc=on",
     };
     let nodes = if settings.guest_numa { host_nodes(Path::new("/sys/devices/system/node")) } else { Vec::new() };
     if nodes.len() <= 1 && !settings.guest_numa {
@@ -302,11 +322,15 @@ pub fn backing_is(asked: Backing, memory_bytes: u64, pid: u32) -> Result<(), Str
         let number = line.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
         number.unwrap_or(0) * 1024
     };
-    let huge = field("AnonHugePages");
+    let huge = field("AnonHugePages") + field("ShmemPmdMapped");
+    let reserved = field("Shared_Hugetlb") + field("Private_Hugetlb");
     match asked {
         Backing::Small if huge > 0 => Err(format!("{} MiB of the guest's memory are in huge pages", huge >> 20)),
         Backing::Huge if huge < memory_bytes / 10 * 9 => {
             Err(format!("only {} of the guest's {} MiB are in huge pages", huge >> 20, memory_bytes >> 20))
+        }
+        Backing::Reserved if reserved < memory_bytes / 10 * 9 => {
+            Err(format!("only {} of the guest's {} MiB are in reserved pages", reserved >> 20, memory_bytes >> 20))
         }
         _ => Ok(()),
     }

@@ -1,10 +1,10 @@
 //! QEMU's own account of a guest, over its machine protocol (QMP) on a pair of sockets that nobody else can reach.
 
+use super::root::hand_over;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
@@ -28,8 +28,7 @@ impl Qmp {
         let number = theirs.as_raw_fd();
         command.arg("-chardev").arg(format!("socket,id=qmp,fd={number}"));
         command.args(["-mon", "chardev=qmp,mode=control"]);
-        // SAFETY: fcntl on a number is async-signal-safe; the descriptor is open in the child, whose copy alone it changes.
-        unsafe { command.pre_exec(move || let_through(number)) };
+        hand_over(command, &theirs);
         Ok(Qmp { from: BufReader::new(ours.try_clone()?), to: ours, theirs: Some(theirs) })
     }
 
@@ -93,12 +92,6 @@ impl Qmp {
         }
         serde_json::from_str(&line).map_err(io::Error::other)
     }
-}
-
-fn let_through(descriptor: RawFd) -> io::Result<()> {
-    // SAFETY: F_SETFD takes numbers alone.
-    let rc = unsafe { libc::fcntl(descriptor, libc::F_SETFD, 0) };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Lets a thread run on one CPU alone, and reads back that it does.

@@ -17,3 +17,4 @@ mod price;
 mod scale;
 mod schedule;
 mod search;
+mod several_sites;

@@ -4,17 +4,18 @@ use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{Conductor, Ending, Journal, JournalError};
 use baremark_lab::tally::Finished;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::descriptor::Together;
 use baremark_model::document::LookRow;
 use baremark_model::event::Event;
 use baremark_model::machine::{Isa, MachineFacts};
 use baremark_model::plan::{Cell, Contrast, Mode, Pair, Plan, PlannedArm, PlannedWorkload, Treatment};
 use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
-use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
+use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError};
 use baremark_model::study::Design;
 use baremark_model::units::{Nanos, Share, UnixTime};
 use baremark_model::wire::{
-    ArmRecord, FromAgent, HalfRecord, LostTime, PROTOCOL, PagesSeen, PhaseRecord, ToAgent, TrialResult, TrialSpec,
-    read_frame, write_frame,
+    ArmRecord, FromAgent, HalfRecord, LostTime, MemberResult, PROTOCOL, PagesSeen, PhaseRecord, Stretch, ToAgent,
+    TrialResult, TrialSpec, read_frame, write_frame,
 };
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -39,9 +40,13 @@ pub enum Answer {
 
 type Script = Arc<Mutex<dyn FnMut(&TrialSpec) -> Answer + Send>>;
 
+#[derive(Clone)]
 pub struct Played {
     script: Script,
     greeting: u32,
+    /// Which of several sites this is, by the stretch that it says each half lasted.
+    lasted_ns: Vec<u64>,
+    index: usize,
 }
 
 struct PlayedSite {
@@ -49,8 +54,18 @@ struct PlayedSite {
 }
 
 impl Played {
+    /// In the place of a time: that site cannot run its trial, or is lost.
+    pub const FAILS: u64 = 0;
+    pub const DIES: u64 = u64::MAX;
+
     pub fn new(script: impl FnMut(&TrialSpec) -> Answer + Send + 'static) -> Self {
-        Played { script: Arc::new(Mutex::new(script)), greeting: PROTOCOL }
+        Played { script: Arc::new(Mutex::new(script)), greeting: PROTOCOL, lasted_ns: Vec::new(), index: 0 }
+    }
+
+    /// Agents of several sites, of which each says that every half lasted so long. Their clocks are hours apart.
+    pub fn lasting(mut self, lasted_ns: &[u64]) -> Self {
+        self.lasted_ns = lasted_ns.to_vec();
+        self
     }
 
     /// Agents that greet with another protocol.
@@ -68,10 +83,14 @@ impl Environment for Played {
         Ok(())
     }
 
+    fn portion(&self, portion: Portion) -> Result<Option<Box<dyn Environment>>, Missing> {
+        Ok(Some(Box::new(Played { index: portion.index, ..self.clone() })))
+    }
+
     fn start(&self, _interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
         let (lab, agent) = UnixStream::pair().unwrap();
-        let (script, greeting) = (Arc::clone(&self.script), self.greeting);
-        thread::spawn(move || play(agent, greeting, &script));
+        let played = self.clone();
+        thread::spawn(move || play(agent, &played));
         let link = Link { from_agent: Box::new(lab.try_clone().unwrap()), to_agent: Box::new(lab) };
         Ok(Box::new(PlayedSite { link: Some(link) }))
     }
@@ -89,13 +108,14 @@ impl Site for PlayedSite {
     }
 }
 
-fn play(mut stream: UnixStream, protocol: u32, script: &Script) {
+fn play(mut stream: UnixStream, played: &Played) {
+    let (protocol, script) = (played.greeting, &played.script);
     while let Ok(message) = read_frame::<ToAgent>(&mut stream) {
         let answer = match message {
             ToAgent::Hello { .. } => FromAgent::Hello {
                 protocol,
                 version: "0".to_owned(),
-                capabilities: Vec::new(),
+                capabilities: vec!["run-member".to_owned()],
                 instruction_set: Isa::Baseline,
                 pid: 1,
             },
@@ -112,6 +132,21 @@ fn play(mut stream: UnixStream, protocol: u32, script: &Script) {
                     Answer::Dies | Answer::Foreign => return,
                 }
             }
+            ToAgent::RunMember(spec) => {
+                // Not under the script's lock: sites wait for each other.
+                let answer = (script.lock().unwrap())(&spec);
+                let lasted = played.lasted_ns[played.index];
+                match answer {
+                    Answer::Values(_) if lasted == Played::FAILS => {
+                        FromAgent::Failed { what: "a trial".to_owned(), why: "no memory".to_owned() }
+                    }
+                    Answer::Values(values) if lasted != Played::DIES => {
+                        let Some(member) = member(&mut stream, &spec, played, &values) else { return };
+                        FromAgent::MemberDone(Box::new(member))
+                    }
+                    _ => return,
+                }
+            }
             ToAgent::Observe(_) => FromAgent::Observing,
             ToAgent::EndObservation => FromAgent::Observed(Box::default()),
             ToAgent::Goodbye => return,
@@ -121,6 +156,50 @@ fn play(mut stream: UnixStream, protocol: u32, script: &Script) {
             return;
         }
     }
+}
+
+/// What a site of several measured: it passes the gate before every half, and says that the half began at the moment that
+/// the lab named and lasted as long as it was told to say. Its clock is its index in hours behind the machine's.
+fn member(stream: &mut UnixStream, spec: &TrialSpec, played: &Played, values: &[f64]) -> Option<MemberResult> {
+    let behind_ns = 3_600_000_000_000 * (played.index as u64 + 1);
+    let now = || now_ns() + (1 << 61) - behind_ns;
+    let pass = |stream: &mut UnixStream| -> Option<u64> {
+        write_frame(stream, &FromAgent::AtGate { reps: 1 + played.index as u64 }).ok()?;
+        loop {
+            match read_frame::<ToAgent>(stream).ok()? {
+                ToAgent::ReadClock => write_frame(stream, &FromAgent::Clock { monotonic_ns: now() }).ok()?,
+                ToAgent::Pass(pass) if pass.reps == 2 => return Some(pass.begin_ns),
+                _ => return None,
+            }
+        }
+    };
+    pass(stream)?;
+    let mut stretches = Vec::new();
+    for (position, &arm) in spec.schedule.iter().enumerate() {
+        let mut halves = Vec::new();
+        for _ in 0..2 {
+            let begin_ns = pass(stream)?;
+            halves.push(Stretch { begin_ns, end_ns: begin_ns + played.lasted_ns[played.index] });
+        }
+        stretches.push(halves);
+        write_frame(stream, &FromAgent::Phase { position, of: spec.schedule.len(), arm }).ok()?;
+    }
+    let mut result = result(spec, values);
+    for samples in result
+        .phases
+        .iter_mut()
+        .flat_map(|phase| phase.halves.iter_mut().map(|half| &mut half.samples).chain([&mut phase.samples]))
+    {
+        let value = samples[0].value;
+        samples.push(Sample { metric: "gups_at_once".to_owned(), value });
+    }
+    let together = [("gups", Together::Sum), ("gups_at_once", Together::Window)];
+    Some(MemberResult { result, stretches, together: together.map(|(key, rule)| (key.to_owned(), rule)).into() })
+}
+
+fn now_ns() -> u64 {
+    static BEGAN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    u64::try_from(BEGAN.get_or_init(std::time::Instant::now).elapsed().as_nanos()).unwrap()
 }
 
 /// The result of a trial in which arm i had the value `values[i]` in every phase.

@@ -106,14 +106,14 @@ const QEMU: &[Knob] = &[
     Knob {
         key: "vcpus",
         kind: Kind::Count { min: 1, max: 4096 },
-        default: Default::Derived("one for each CPU that the process may use"),
-        help: "virtual processors of the guest",
+        default: Default::Derived("as many as ranks"),
+        help: "virtual processors of the guest, or of all guests together where count divides the work",
     },
     Knob {
         key: "memory",
         kind: Kind::Size { min: 128 << 20, max: 1 << 46 },
         default: Default::Typed("2 GiB"),
-        help: "memory of the guest",
+        help: "memory of the guest, or of all guests together",
     },
     Knob {
         key: "accel",
@@ -126,6 +126,13 @@ const QEMU: &[Knob] = &[
         kind: Kind::Text,
         default: Default::Derived("this machine's own, under /boot"),
         help: "the guest's kernel: a bzImage, or a folder that scripts/fetch-kernel has filled",
+    },
+    Knob {
+        key: "rootfs",
+        kind: Kind::Choice(&["program", "host"]),
+        default: Default::Typed("program"),
+        help: "the guest's files: this program alone, or this machine's own, read-only under a layer in the guest's memory \
+               (virtiofs; needs root), so that the same programs run natively and in the guest",
     },
     Knob {
         key: "sockets",

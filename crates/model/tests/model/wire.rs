@@ -5,8 +5,8 @@ use baremark_model::descriptor::Value;
 use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use baremark_model::units::{Bytes, Nanos, Share};
 use baremark_model::wire::{
-    ArmRecord, ArmSpec, FromAgent, HalfRecord, LONGEST_FRAME, LostTime, Member, PROTOCOL, PagesSeen, PhaseRecord,
-    ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
+    ArmRecord, ArmSpec, FromAgent, HalfRecord, LONGEST_FRAME, LostTime, Member, MemberResult, PROTOCOL, PagesSeen,
+    Pass, PhaseRecord, Stretch, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
 };
 use proptest::prelude::*;
 use serde::Serialize;
@@ -181,6 +181,29 @@ fn the_frames_of_a_load_are_written_so() {
         assert_eq!(serde_json::to_string(&message).unwrap(), written);
         assert_eq!(serde_json::from_str::<FromAgent>(written).unwrap(), message);
     }
+}
+
+/// A trial at several sites: as agents that cannot take part never hear it.
+#[test]
+fn the_frames_of_several_sites_are_written_so() {
+    let pass = Pass { reps: 3, begin_ns: 7 };
+    let written = r#"{"type":"pass","reps":3,"begin_ns":7}"#;
+    assert_eq!(serde_json::to_string(&ToAgent::Pass(pass)).unwrap(), written);
+    assert_eq!(serde_json::from_str::<ToAgent>(written).unwrap(), ToAgent::Pass(pass));
+    let own = serde_json::to_value(ToAgent::RunMember(Box::new(spec()))).unwrap();
+    let alone = serde_json::to_value(ToAgent::RunTrial(Box::new(spec()))).unwrap();
+    assert_eq!((own["type"].as_str(), &own["arms"]), (Some("run_member"), &alone["arms"]));
+    let written = r#"{"type":"at_gate","reps":3}"#;
+    assert_eq!(serde_json::to_string(&FromAgent::AtGate { reps: 3 }).unwrap(), written);
+    let member = MemberResult {
+        result: result(),
+        stretches: vec![vec![Stretch { begin_ns: 1, end_ns: 2 }]],
+        together: BTreeMap::from([("gups".to_owned(), baremark_model::descriptor::Together::Sum)]),
+    };
+    let done = serde_json::to_value(FromAgent::MemberDone(Box::new(member.clone()))).unwrap();
+    assert_eq!(done["stretches"].to_string(), r#"[[{"begin_ns":1,"end_ns":2}]]"#);
+    assert_eq!(done["together"].to_string(), r#"{"gups":"sum"}"#);
+    assert_eq!(serde_json::from_value::<FromAgent>(done).unwrap(), FromAgent::MemberDone(Box::new(member)));
 }
 
 #[test]

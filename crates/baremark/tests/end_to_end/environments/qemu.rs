@@ -7,8 +7,10 @@ use baremark_environments::qemu::{Accel, Backing, Disks, Net, Port, Qemu, Settin
 use baremark_model::site::Environment;
 use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, write_frame};
 use std::fs;
-use std::net::TcpListener;
+use std::io::ErrorKind;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -30,7 +32,7 @@ fn emulated() -> Settings {
 }
 
 /// The emulators that this process has started, in words.
-fn left() -> Vec<String> {
+pub fn left() -> Vec<String> {
     let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let all = children(std::process::id());
     all.iter().filter(|pid| name(pid).starts_with("qemu")).map(|pid| format!("process {pid}")).collect()
@@ -139,6 +141,115 @@ fn what_is_set_is_what_the_guest_is_made_of() {
     let why = Qemu::new(program.path(), wrong).start(&NEVER).err().unwrap().to_string();
     assert!(why.contains("unable to find CPU model 'NoSuchCPU'"), "{why}");
     assert_eq!(left(), [""; 0]);
+}
+
+/// More huge pages than the machine had, until this is dropped.
+struct HugePages {
+    before: u64,
+}
+
+const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
+
+fn huge_pages(which: &str) -> u64 {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(which)?.strip_prefix(':')).unwrap();
+    line.trim().parse().unwrap()
+}
+
+impl HugePages {
+    fn reserve(more: u64) -> Option<Self> {
+        let pages = HugePages { before: huge_pages("HugePages_Total") };
+        fs::write(RESERVED, (pages.before + more).to_string()).ok()?;
+        (huge_pages("HugePages_Free") >= more).then_some(pages)
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        drop(fs::write(RESERVED, self.before.to_string()));
+    }
+}
+
+#[test]
+fn reserved_huge_pages_hold_a_guest_and_are_free_after_it() {
+    const PAGES: u64 = 256;
+    let _alone = alone();
+    let program = Program::new();
+    let settings = Settings { backing: Backing::Reserved, memory_bytes: PAGES << 21, ..emulated() };
+    if !usable(&Qemu::new(program.path(), Settings { backing: Backing::AsIs, ..settings.clone() })) {
+        return;
+    }
+    if huge_pages("HugePages_Free") == 0 {
+        let why = Qemu::new(program.path(), settings.clone()).probe().unwrap_err().to_string();
+        assert_eq!(why, "the guest needs 256 reserved huge pages and 0 are free; reserve them: vm.nr_hugepages");
+    }
+    let Some(pages) = HugePages::reserve(PAGES) else {
+        println!("skipped: {PAGES} huge pages cannot be reserved here");
+        return;
+    };
+    let free = huge_pages("HugePages_Free");
+    let mut site = Qemu::new(program.path(), settings).start(&NEVER).unwrap();
+    assert!(huge_pages("HugePages_Free") + PAGES / 10 * 9 <= free, "the guest's memory is touched before it starts");
+    let answer = trial_of(&mut site.link().unwrap(), 0, 1 << 20);
+    assert!(matches!(answer, Ok(FromAgent::TrialDone(_))), "{answer:?}, {:?}", site.log());
+    drop(site);
+    assert_eq!(huge_pages("HugePages_Free"), free, "all are free again");
+    let before = pages.before;
+    drop(pages);
+    assert_eq!(huge_pages("HugePages_Total"), before);
+}
+
+/// A tap of this machine with an address, until it is dropped.
+struct Tap {
+    name: String,
+}
+
+impl Tap {
+    fn new(address: &str) -> Option<Self> {
+        let name = format!("bmtap{}", std::process::id() % 10_000_000);
+        let ip = |arguments: &[&str]| Command::new("ip").args(arguments).output().is_ok_and(|ran| ran.status.success());
+        if !ip(&["tuntap", "add", "dev", &name, "mode", "tap"]) {
+            return None;
+        }
+        let tap = Tap { name };
+        let made = ip(&["addr", "add", address, "dev", &tap.name]) && ip(&["link", "set", &tap.name, "up"]);
+        made.then_some(tap)
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        drop(Command::new("ip").args(["link", "delete", &self.name]).output());
+    }
+}
+
+#[test]
+fn a_guest_is_reached_over_a_tap() {
+    let _alone = alone();
+    let program = Program::new();
+    // Of a range that is set apart for benchmarks, which nobody routes.
+    let Some(tap) = Tap::new("198.18.237.1/30") else {
+        println!("skipped: no tap can be made here");
+        return;
+    };
+    let net = |vhost| Net::Tap { device: tap.name.clone(), vhost };
+    let settings = Settings { net: net(false), address: Some("198.18.237.2/30".to_owned()), ..emulated() };
+    let qemu = Qemu::new(program.path(), settings.clone());
+    if !usable(&qemu) {
+        return;
+    }
+    let mut site = qemu.start(&NEVER).unwrap();
+    // The guest's own kernel says that nobody listens there.
+    wait_for(|| {
+        let reached = TcpStream::connect_timeout(&"198.18.237.2:9".parse().unwrap(), Duration::from_secs(1));
+        reached.err().filter(|why| why.kind() == ErrorKind::ConnectionRefused)
+    });
+    let answer = trial_of(&mut site.link().unwrap(), 0, 1 << 20);
+    assert!(matches!(answer, Ok(FromAgent::TrialDone(_))), "{answer:?}, {:?}", site.log());
+    if !Path::new("/dev/vhost-net").exists() {
+        let why = Qemu::new(program.path(), Settings { net: net(true), ..settings }).probe().unwrap_err().to_string();
+        assert_eq!(why, "this machine has no /dev/vhost-net; load vhost_net, or write vhost = false");
+    }
 }
 
 /// No part of the tests: what `make verify-kvm` runs on a machine whose KVM can carry a whole guest.

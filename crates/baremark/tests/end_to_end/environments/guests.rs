@@ -1,0 +1,388 @@
+//! Studies with real guests from end to end: their host's files, several at once, and what goes wrong with them.
+
+use super::qemu::{alone, fetched};
+use super::{NEVER, wait_for};
+use crate::bench::{Bench, children, lives, signal, text};
+use baremark_environments::qemu::{Accel, Qemu, Settings};
+use baremark_lab::link::AgentLink;
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A study of `work` whose emulated guests have the settings `guest`, with a kernel by which they are known.
+fn study(bench: &Bench, work: &str, factors: &str, guest: &str, design: &str) -> String {
+    let kernel = bench.path("kernel");
+    if !kernel.exists() {
+        std::os::unix::fs::symlink(fetched(), &kernel).unwrap();
+    }
+    format!(
+        "[study]\ntitle = \"guests\"\n{work}\n[factors]\n{factors}\n[environments.qemu]\nkernel = {:?}\naccel = \"tcg\"\n\
+         {guest}\n[design]\nbudget = \"8 min\"\nprecision = \"20 %\"\n{design}\n",
+        kernel
+    )
+}
+
+/// A metric of a command that prints its key and a number.
+fn metric(key: &&str) -> String {
+    format!("[command.metrics.{key}]\nunit = \"1\"\nbetter = \"higher\"\nregex = '{key} (?<value>[0-9.]+)'\n")
+}
+
+const FOUR_BLOCKS: &str = "least_blocks = 4\nmost_blocks = 4";
+
+/// Whether the places can be used; what is missing is told.
+fn usable(bench: &Bench, study: &str) -> bool {
+    let planned = bench.run(&["plan", study]);
+    let absent = text(&planned.stdout) + &text(&planned.stderr);
+    let missing = ["qemu-system-x86_64 does not run", "cannot be read", "needs virtiofsd", "needs the superuser"]
+        .iter()
+        .find_map(|what| absent.lines().find(|line| line.contains(what)));
+    if let Some(line) = missing {
+        assert!(std::env::var_os("BAREMARK_REQUIRE_ENVIRONMENTS").is_none(), "guests are demanded: {line}");
+        eprintln!("skipped: a study of guests: {}", line.trim());
+    }
+    missing.is_none()
+}
+
+fn trials<'d>(document: &'d Value, environment: &str) -> Vec<&'d Value> {
+    let of = |trial: &&Value| trial["arms"][0]["treatment"]["environment"] == environment;
+    document["trials"].as_array().unwrap().iter().filter(of).collect()
+}
+
+fn counted(trials: &[&Value]) -> usize {
+    trials.iter().filter(|trial| trial["status"] == "ok").count()
+}
+
+fn estimate(document: &Value, metric: &str, treatment: &[(&str, &str)]) -> Option<f64> {
+    let rows = document["estimates"].as_array().unwrap();
+    let of =
+        |row: &&Value| row["metric"] == metric && treatment.iter().all(|(key, level)| row["treatment"][key] == *level);
+    rows.iter().find(of)?["estimate"].as_f64()
+}
+
+/// The processes whose command line names something in this bench's folder: its guests, by their kernel.
+fn left(bench: &Bench) -> Vec<String> {
+    let folder = bench.folder.path().to_str().unwrap();
+    let listed = fs::read_dir("/proc").unwrap().flatten();
+    let lines = listed.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
+    lines.filter(|line| line.contains(folder)).map(|line| line.replace('\0', " ")).collect()
+}
+
+/// The same program natively and in a guest that has this machine's files: what it is, what it may write, what it cannot.
+#[test]
+fn a_guest_runs_its_hosts_programs_and_changes_none_of_its_files() {
+    let _alone = alone();
+    let bench = Bench::new();
+    let mark = format!("baremark-was-here-{}", std::process::id());
+    let script = format!(
+        "set -e; . /etc/os-release; echo \"release ${{VERSION_ID:-0}}\"; grep -c . /proc/cpuinfo >/dev/null; \
+         if grep -q ' / overlay .*lowerdir=/host' /proc/mounts; then \
+           echo mark > /usr/{mark}; grep -q mark /usr/{mark}; mkdir -p /tmp/again; \
+           if mount -t virtiofs host /tmp/again && touch /tmp/again/usr/{mark}; then echo guest 2; else echo guest 1; fi; \
+         else echo guest 0; fi"
+    );
+    let work = format!(
+        "[workload]\nkind = \"command\"\ntimeout = \"2 min\"\n[command]\nargv = [\"sh\", \"-c\", '''{script}''']\n{}{}",
+        metric(&"release"),
+        metric(&"guest")
+    );
+    let factors = "environment = [\"native\", \"qemu\"]\nranks = 1";
+    let guest = "rootfs = \"host\"\nmemory = \"384 MiB\"\nfresh = \"run\"";
+    let study = bench.write("study.toml", study(&bench, &work, factors, guest, FOUR_BLOCKS));
+    if !usable(&bench, study.to_str().unwrap()) {
+        return;
+    }
+    let document = bench.json(&["run", study.to_str().unwrap(), "--json"]);
+    assert_eq!((counted(&trials(&document, "native")), counted(&trials(&document, "qemu"))), (4, 4), "{document:#}");
+    let of = |metric, place| estimate(&document, metric, &[("environment", place)]);
+    assert!(of("release", "qemu").is_some() && of("release", "qemu") == of("release", "native"), "{document:#}");
+    assert_eq!((of("guest", "native"), of("guest", "qemu")), (Some(0.0), Some(1.0)), "2: the guest could write");
+    assert!(!Path::new("/usr").join(mark).exists());
+    assert_eq!(left(&bench), [""; 0]);
+}
+
+/// A block device of this machine over a file, until it is dropped.
+struct Loop {
+    device: String,
+}
+
+impl Loop {
+    fn over(file: &Path) -> Option<Self> {
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
+        made.status.success().then(|| Loop { device: text(&made.stdout).trim().to_owned() })
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        drop(Command::new("losetup").args(["--detach", &self.device]).output());
+    }
+}
+
+/// What the guest finds of itself, a number a line, and what it writes to its disks.
+const LOOK: &str = r#"set -e
+echo cpus $(nproc)
+echo sockets $(grep "^physical id" /proc/cpuinfo | sort -u | wc -l)
+echo nodes $(ls -d /sys/devices/system/node/node* | wc -l)
+echo sectors $(cat /sys/block/vda/size)
+echo disks $(ls -d /sys/block/vd* | wc -l)
+grep -q "\[never\]" /sys/kernel/mm/transparent_hugepage/enabled && echo pages 1
+test -d /sys/module/sch_netem && echo netem 1
+echo from the guest > /dev/vda
+echo from the guest > /dev/vdb
+sync
+"#;
+
+/// What a study sets about a guest is what the guest itself finds.
+#[test]
+fn a_guest_finds_what_the_study_has_set() {
+    let _alone = alone();
+    let bench = Bench::new();
+    // Where direct I/O is possible, which it is not everywhere that temporary files lie.
+    let folder = TempDir::new_in(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")).unwrap();
+    let [file, under] = ["file", "under"].map(|name| folder.path().join(name));
+    for path in [&file, &under] {
+        fs::File::create(path).unwrap().set_len(1 << 20).unwrap();
+    }
+    let device = Loop::over(&under);
+    let second = device.as_ref().map_or_else(|| under.to_str().unwrap().to_owned(), |device| device.device.clone());
+    let keys = ["cpus", "sockets", "nodes", "sectors", "disks", "pages", "netem"];
+    let metrics: String = keys.iter().map(metric).collect();
+    let work = format!(
+        "[workload]\nkind = \"command\"\ntimeout = \"2 min\"\n[command]\nargv = [\"sh\", \"-c\", '''{LOOK}''']\n{metrics}"
+    );
+    let guest = format!(
+        "rootfs = \"host\"\nmemory = \"384 MiB\"\nfresh = \"run\"\nvcpus = 2\nsockets = 2\nguest_numa = \"exposed\"\n\
+         guest_pages = \"never\"\nmodules = [\"netem\"]\ndisks = [{file:?}, {second:?}]\ndisk_cache = \"none\"\n\
+         disk_aio = \"native\"\nblock_devices = true\nbacking = \"4k\""
+    );
+    let factors = "environment = \"qemu\"\nranks = 2";
+    let written_text = study(&bench, &work, factors, &guest, FOUR_BLOCKS);
+    let written = bench.write("study.toml", &written_text);
+    if !usable(&bench, written.to_str().unwrap()) {
+        return;
+    }
+    let document = bench.json(&["run", written.to_str().unwrap(), "--json"]);
+    assert_eq!(counted(&trials(&document, "qemu")), 4, "{document:#}");
+    let nodes = fs::read_to_string("/sys/devices/system/node/has_memory");
+    let nodes = nodes.map_or(1, |text| if text.contains([',', '-']) { 2 } else { 1 });
+    let found = keys.map(|key| estimate(&document, key, &[]).unwrap());
+    assert_eq!((found[0], found[1], &found[3..]), (2.0, 2.0, &[2048.0, 2.0, 1.0, 1.0][..]), "{keys:?}");
+    assert!(found[2] >= f64::from(nodes), "{found:?}");
+    assert!(fs::read(&file).unwrap().starts_with(b"from the guest"));
+    if let Some(device) = &device {
+        let careless = written_text.replace("block_devices = true", "block_devices = false");
+        let planned = bench.run(&["plan", bench.write("careless.toml", careless).to_str().unwrap()]);
+        let said = text(&planned.stdout) + &text(&planned.stderr);
+        let expected = format!("{} is a block device, whose content the guest may destroy", device.device);
+        assert!(said.split_whitespace().collect::<Vec<_>>().join(" ").contains(&expected), "{said}");
+    }
+    drop(device);
+    assert!(fs::read(&under).unwrap().starts_with(b"from the guest"));
+}
+
+/// Checks what two sites of `place` did together: members, their sums, and what they did at the same time.
+fn two_sites(document: &Value, place: &str) {
+    let all = trials(document, place);
+    let two = |trial: &&&Value| trial["status"] == "ok" && trial["arms"][0]["treatment"]["count"] == "2";
+    let together: Vec<_> = all.iter().filter(two).collect();
+    assert!(!together.is_empty(), "{place}: {all:#?}");
+    for trial in together {
+        let arm = &trial["arms"][0];
+        let members = arm["members"].as_array().unwrap();
+        assert_eq!(members.len(), 2, "{trial:#}");
+        let value = |samples: &Value| {
+            let found = samples.as_array().unwrap().iter().find(|sample| sample["metric"] == "simultaneous_mb_per_s");
+            found.and_then(|sample| sample["value"].as_f64()).unwrap_or_else(|| panic!("{trial:#}"))
+        };
+        let sum: f64 = members.iter().map(value).sum();
+        let window = value(&arm["medians"]);
+        // Medians over phases of what is smaller in each phase.
+        assert!(window > 0.0 && window <= 1.5 * sum, "what all did in one window is no more: {window} of {sum}");
+        assert!(arm["counters"]["clock_uncertainty_ns"].as_u64() > Some(0), "{trial:#}");
+    }
+}
+
+/// The same machine as two guests or two containers, then as two guests that together have more vCPUs than it has CPUs.
+#[test]
+fn guests_and_containers_share_the_work_behind_one_gate() {
+    let _alone = alone();
+    let bench = Bench::new();
+    let work = "[workload]\nkind = \"stream\"\narray = \"2 MiB\"\nsmall = true";
+    let design = "phase = \"1 s\"\nleast_blocks = 4\nmost_blocks = 4";
+    let factors =
+        |places: &str, ranks: usize| format!("environment = {places}\nranks = {ranks}\ncount = [2, 3]\npage = \"4k\"");
+    let guest = "memory = \"1 GiB\"\nfresh = \"run\"";
+    let text = study(&bench, work, &factors("[\"qemu\", \"container\"]", 2), guest, design);
+    let written = bench.write("study.toml", text);
+    if !usable(&bench, written.to_str().unwrap()) {
+        return;
+    }
+    let document = bench.json(&["run", written.to_str().unwrap(), "--json"]);
+    two_sites(&document, "qemu");
+    if !trials(&document, "container").is_empty() {
+        two_sites(&document, "container");
+    }
+    let absent = document["absent"].as_array().unwrap();
+    let odd = absent.iter().find(|row| row["treatment"]["count"] == "3" && row["treatment"]["environment"] == "qemu");
+    assert_eq!(odd.unwrap()["reason"], "a team of 2 cannot be divided over 3 machines");
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let many = 2 * cpus.min(4);
+    let text = study(&bench, work, &factors("\"qemu\"", many), guest, design);
+    let written = bench.write("study.toml", text);
+    two_sites(&bench.json(&["run", written.to_str().unwrap(), "--json"]), "qemu");
+    assert_eq!(left(&bench), [""; 0]);
+}
+
+/// Runs and is heard line by line.
+fn started(bench: &Bench, arguments: &[&str]) -> (Child, impl Iterator<Item = String> + use<>) {
+    let mut lab = bench.command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(lab.stderr.take().unwrap()).lines().map_while(Result::ok);
+    (lab, lines)
+}
+
+fn guest_of(lab: u32) -> Option<u32> {
+    let is_guest =
+        |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("qemu"));
+    children(lab).into_iter().find(is_guest)
+}
+
+/// Processor time of a process, in hundredths of a second.
+fn ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
+    fields.iter().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
+}
+
+#[test]
+fn a_guest_that_is_killed_in_mid_trial_costs_that_trial_alone_and_the_run_can_be_resumed() {
+    let _alone = alone();
+    let bench = Bench::new();
+    let work = "[workload]\nkind = \"random-access\"\ntable = \"4 MiB\"";
+    let factors = "environment = [\"native\", \"qemu\"]\nranks = 1";
+    let guest = "memory = \"512 MiB\"\nfresh = \"run\"\nrootfs = \"host\"";
+    let design = "phase = \"2 s\"\nleast_blocks = 4\nmost_blocks = 4";
+    let study = bench.write("study.toml", study(&bench, work, factors, guest, design));
+    if !usable(&bench, study.to_str().unwrap()) {
+        return;
+    }
+    let (mut lab, mut lines) = started(&bench, &["run", study.to_str().unwrap()]);
+    // The guest is kept: once its first trial is stored, it only computes when the next one runs.
+    lines.by_ref().find(|line| line.contains("trial of cell 1 is stored")).expect("a guest's trial");
+    let guest = guest_of(lab.id()).expect("a guest that is kept");
+    let before = ticks(guest);
+    wait_for(|| (ticks(guest) > before + 100).then_some(()));
+    signal(guest, libc::SIGKILL);
+    let failed = lines.by_ref().find(|line| line.contains("failed")).expect("the trial fails");
+    assert!(failed.contains("trial of cell 1 failed: the agent is lost: "), "{failed}");
+    lines.by_ref().find(|line| line.contains("trial of cell 0 is stored")).expect("the other treatment goes on");
+    // Its agents, its next guest and what serves that guest files.
+    let all = children(lab.id());
+    signal(lab.id(), libc::SIGKILL);
+    lab.wait().unwrap();
+    wait_for(|| all.iter().all(|&pid| !lives(pid)).then_some(()));
+    let document = bench.json(&["resume", "--json"]);
+    let (native, qemu) = (trials(&document, "native"), trials(&document, "qemu"));
+    assert_eq!((counted(&native), counted(&qemu)), (4, 3), "{document:#}");
+    assert_eq!(left(&bench), [""; 0]);
+    let reason = qemu.iter().find_map(|trial| trial["reason"].as_str()).unwrap();
+    assert!(reason.starts_with("the agent is lost: "), "{reason}");
+}
+
+#[test]
+fn a_guest_without_an_instruction_set_says_so_and_the_other_treatments_go_on() {
+    let _alone = alone();
+    if !fs::read_to_string("/proc/cpuinfo").unwrap().contains("avx512f") {
+        println!("skipped: this processor has no AVX-512 that a guest could lack");
+        return;
+    }
+    let bench = Bench::new();
+    let work = "[workload]\nkind = \"fma\"\nisa = \"avx512\"";
+    let factors = "environment = [\"native\", \"qemu\"]\nranks = 1";
+    let design = "phase = \"50 ms\"\nleast_blocks = 4\nmost_blocks = 4";
+    let guest = "memory = \"256 MiB\"\nfresh = \"run\"\ncpu_model = \"Haswell\"";
+    let written = bench.write("study.toml", study(&bench, work, factors, guest, design));
+    if !usable(&bench, written.to_str().unwrap()) {
+        return;
+    }
+    let document = bench.json(&["run", written.to_str().unwrap(), "--json"]);
+    let (native, qemu) = (trials(&document, "native"), trials(&document, "qemu"));
+    assert_eq!((counted(&native), counted(&qemu), qemu.len()), (4, 0, 3), "given up after three in a row");
+    let reason = qemu[0]["reason"].as_str().unwrap();
+    assert!(reason.contains("isa = Avx512: this machine has Avx2 at most; write isa = \"widest\""), "{reason}");
+    // A program of somebody else's that needs it ends by the processor's own exception.
+    let folder = TempDir::new_in(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target")).unwrap();
+    let program = compiled(&folder, "int main(void) { __asm__ volatile(\"vpxorq %zmm1, %zmm1, %zmm1\"); return 0; }");
+    let work = format!("[workload]\nkind = \"command\"\n[command]\nargv = [{program:?}]");
+    let guest = format!("{guest}\nrootfs = \"host\"");
+    let written = bench.write("study.toml", study(&bench, &work, factors, &guest, FOUR_BLOCKS));
+    if !usable(&bench, written.to_str().unwrap()) {
+        return;
+    }
+    let document = bench.json(&["run", written.to_str().unwrap(), "--json"]);
+    let (native, qemu) = (trials(&document, "native"), trials(&document, "qemu"));
+    assert_eq!((counted(&native), counted(&qemu), qemu.len()), (4, 0, 3), "{document:#}");
+    let reason = qemu[0]["reason"].as_str().unwrap();
+    assert!(reason.contains("SIGILL: an instruction that this processor does not have"), "{reason}");
+}
+
+/// An agent of another protocol, as the first process of a guest: it says that it is ready, greets, and waits.
+const FOREIGN_AGENT: &str = r#"
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <termios.h>
+#include <unistd.h>
+int main(void) {
+    mount("devtmpfs", "/dev", "devtmpfs", 0, 0);
+    int port = open("/dev/ttyS1", O_RDWR | O_NOCTTY);
+    struct termios t;
+    tcgetattr(port, &t);
+    cfmakeraw(&t);
+    tcsetattr(port, TCSANOW, &t);
+    const char *ready = "baremark guest ready\n";
+    const char *hello = "{\"type\":\"hello\",\"protocol\":999,\"version\":\"9\",\"capabilities\":[],"
+                        "\"instruction_set\":\"baseline\",\"pid\":1}";
+    unsigned n = strlen(hello);
+    unsigned char head[6] = {(n + 4) & 255, (n + 4) >> 8, n & 255, n >> 8, 0, 0};
+    write(port, ready, strlen(ready));
+    write(port, head, 6);
+    write(port, hello, n);
+    for (;;) pause();
+}
+"#;
+
+/// A static program of this text.
+fn compiled(folder: &TempDir, source: &str) -> std::path::PathBuf {
+    let (text, program) = (folder.path().join("program.c"), folder.path().join("program"));
+    fs::write(&text, source).unwrap();
+    let made = Command::new("cc").args(["-static", "-w", "-o"]).arg(&program).arg(text).status().unwrap();
+    assert!(made.success());
+    program
+}
+
+#[test]
+fn an_agent_of_another_version_in_a_guest_is_told_from_ours() {
+    let _alone = alone();
+    let folder = TempDir::new().unwrap();
+    let program = compiled(&folder, FOREIGN_AGENT);
+    let limit = Duration::from_secs(120);
+    let settings = Settings {
+        kernel: Some(fetched().join("vmlinuz")),
+        accel: Accel::Tcg,
+        boot_limit: limit,
+        ..Settings::default()
+    };
+    let qemu = Qemu::new(program, settings);
+    if !super::usable(&qemu) {
+        return;
+    }
+    let why = AgentLink::start(&qemu, &NEVER).err().unwrap().to_string();
+    let expected =
+        "the agent is lost: the other side speaks protocol 999, this one 1; use the same version of baremark on both";
+    assert!(why.starts_with(expected), "{why}");
+    assert_eq!(super::qemu::left(), [""; 0]);
+}
