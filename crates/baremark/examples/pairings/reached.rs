@@ -4,8 +4,9 @@ use crate::verdict::within;
 use crate::{Bench, Outcome, ours};
 use baremark_stats::estimate::mean_interval;
 use std::fs;
+use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 /// Starts of a machine.
@@ -88,28 +89,34 @@ pub fn report(_: &Bench) -> Outcome<String> {
     let begun = Instant::now();
     let mut child = Command::new(program()?);
     child.args(store_argument).args(["report", "--html"]).arg(folder.path().join("bench.html"));
-    let done = child.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?.wait_with_output()?;
+    let mut child = child.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    let mut said = String::new();
+    child.stderr.take().ok_or("no standard error")?.read_to_string(&mut said)?;
+    let (ended_well, megabytes) = wait(&child)?;
     let seconds = begun.elapsed().as_secs_f64();
-    if !done.status.success() {
-        return Err(String::from_utf8_lossy(&done.stderr).trim().to_owned().into());
+    if !ended_well {
+        return Err(said.trim().to_owned().into());
     }
-    let megabytes = most_memory_of_children();
     let judged = if seconds <= 2.0 && megabytes <= 500.0 { "ok" } else { "SHORT" };
     Ok(format!("{samples} samples in {seconds:.2} s and {megabytes:.0} MB  limits 2 s, 500 MB  {judged}"))
 }
 
-/// The most memory that any child of this process has had, in 10^6 bytes: the report's, which is the largest.
-fn most_memory_of_children() -> f64 {
-    // SAFETY: rusage is plain numbers, and getrusage fills the one that it is given.
-    #[expect(unsafe_code, reason = "the kernel tells the peak of children by this call alone")]
-    let usage = unsafe {
+/// Waits for a child: whether it ended well, and the most memory that it has had, in 10^6 bytes.
+fn wait(child: &Child) -> Outcome<(bool, f64)> {
+    let mut status = 0;
+    // SAFETY: rusage is plain numbers; wait4 fills it and the status, which both outlive the call, and reaps a child of ours
+    // that nothing else waits for.
+    #[expect(unsafe_code, reason = "the kernel tells the peak of one child by this call alone")]
+    let (reaped, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
-        usage
+        (libc::wait4(child.id().cast_signed(), &raw mut status, 0, &raw mut usage), usage)
     };
+    if reaped < 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
     #[expect(clippy::cast_precision_loss, reason = "kibibytes of memory")]
     let kib = usage.ru_maxrss as f64;
-    1.024e-3 * kib
+    Ok((status == 0, 1.024e-3 * kib))
 }
 
 /// Repeats the trials of the only run in new blocks until it holds as many samples as asked.
