@@ -6,6 +6,9 @@ use baremark_model::maximum::{self, Ended, Said};
 use baremark_model::units::Nanos;
 use std::fmt::Write as _;
 
+/// So many of the limits that were broken are told.
+const TOLD: usize = 4;
+
 /// The whole result.
 #[must_use]
 pub fn describe(document: &Document) -> String {
@@ -159,8 +162,8 @@ fn knee(text: &mut String, search: &maximum::Document) {
             used.join(", ")
         );
     }
-    for limiting in &search.limited_by {
-        let _ = writeln!(text, "  limited by {} in {:.0} % of failed visits", limiting.what, 100.0 * limiting.share);
+    if let Some(limits) = limits(&search.limited_by) {
+        let _ = writeln!(text, "  {limits}");
     }
     if search.generator_was_the_limit {
         let _ = writeln!(text, "  THE GENERATOR WAS THE LIMIT at times: the maximum is at least what is given");
@@ -177,8 +180,23 @@ fn says(search: &maximum::Document, row: &maximum::KneeRow) -> String {
         .filter(|window| (window.level / row.level.max(1.0) - 1.0).abs() <= search.plan.finest)
         .map(|window| window.said)
         .collect();
+    if here.iter().all(|said| *said == Said::Insufficient) {
+        return "too few".to_owned();
+    }
     let kept = here.iter().filter(|said| **said == Said::Pass).count();
     format!("{kept} of {} kept", here.len())
+}
+
+/// What broke in visits that failed: an overload breaks many limits at once, of which the first few tell enough.
+fn limits(found: &[maximum::Limiting]) -> Option<String> {
+    let told = found.iter().take(TOLD).map(|one| format!("{} ({:.0} %)", one.what, 100.0 * one.share));
+    let told = told.collect::<Vec<_>>().join(", ");
+    let others = match found.len().saturating_sub(TOLD) {
+        0 => String::new(),
+        1 => ", and by one other limit".to_owned(),
+        count => format!(", and by {count} other limits"),
+    };
+    (!found.is_empty()).then(|| format!("limited by (share of the visits that failed): {told}{others}"))
 }
 
 fn loaded(text: &mut String, load: &LoadRow) {
