@@ -378,7 +378,7 @@ fn missing(base: usize, other: usize) -> String {
         more => Some(format!("{more} more runs of the {of}")),
     };
     let wanted: Vec<String> = [need(base, "base"), need(other, "other side")].into_iter().flatten().collect();
-    format!("not comparable: {}", wanted.join(" and "))
+    format!("not comparable below {FEWEST_RUNS} runs a side: {}", wanted.join(" and "))
 }
 
 /// The outcome that an interval of a log ratio shows, and how many more runs would help where it shows none.

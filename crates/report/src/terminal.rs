@@ -142,9 +142,9 @@ impl Page {
         for note in &outline.notes {
             self.paragraph(Paint::Faint, INDENT, 0, note);
         }
-        if outline.parts.iter().flat_map(|part| &part.headlines).any(|headline| headline.lights.is_some()) {
-            let lights = "Other lights: medians, other estimators, half of the trials; --html tells each.";
-            self.paragraph(Paint::Faint, INDENT, 0, lights);
+        if outline.parts.iter().flat_map(|part| &part.headlines).any(|headline| headline.range.is_some()) {
+            let checks = "Sensitivity: the ratio by other estimators and by parts of the trials; --html gives each.";
+            self.paragraph(Paint::Faint, INDENT, 0, checks);
         }
     }
 
@@ -169,8 +169,8 @@ impl Page {
                 self.paragraph(Paint::Caution, INDENT, INDENT, overturned);
             }
             self.paragraph(Paint::Strong, INDENT, INDENT, &headline.sentence);
-            if let Some(lights) = &headline.lights {
-                self.paragraph(Paint::Faint, 2 * INDENT, INDENT, lights);
+            if let Some(range) = &headline.range {
+                self.paragraph(Paint::Faint, 2 * INDENT, INDENT, range);
             }
         }
     }

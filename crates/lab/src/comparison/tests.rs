@@ -140,7 +140,10 @@ fn fewer_than_three_runs_a_side_are_not_comparable() {
     let comparison = found(&two, &runs("b", 0.5, 0.9, &[0.0]));
     for row in &comparison.rows {
         assert_eq!((row.ratio, row.verdict, row.change), (None, Outcome::Undecided, Change::Unknown));
-        assert_eq!(row.words, "not comparable: 1 more run of the base and 2 more runs of the other side");
+        assert_eq!(
+            row.words,
+            "not comparable below 3 runs a side: 1 more run of the base and 2 more runs of the other side"
+        );
     }
 }
 

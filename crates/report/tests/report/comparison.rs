@@ -20,11 +20,12 @@ fn side(runs: &[&str]) -> Side {
 fn row(place: &str, below: Option<&str>, found: Option<[f64; 3]>, change: Change) -> ComparisonRow {
     let [ratio, lo, hi] = found.map_or([None; 3], |found| found.map(Some));
     let (verdict, words) = match (found, change) {
-        (None, _) => (Outcome::Undecided, "not comparable: 1 more run of the base"),
+        (None, _) => (Outcome::Undecided, "not comparable below 3 runs a side: 1 more run of the base"),
         (_, Change::Unknown) => (Outcome::Undecided, "undecided: the spread between runs is too large"),
         (_, Change::NotWorse) => (Outcome::Equivalent, "equivalent within 2 %"),
         _ => (Outcome::DiffersByMore, "differs by more than 2 %"),
     };
+    let base = if below.is_some() { 0.985 } else { 0.018_42 };
     ComparisonRow {
         metric: "gups".to_owned(),
         unit: "GUP/s".to_owned(),
@@ -33,8 +34,8 @@ fn row(place: &str, below: Option<&str>, found: Option<[f64; 3]>, change: Change
         relative_to: below.map(|below| documents::arm(below, "4k")),
         base_units: 3,
         other_units: 4,
-        base_value: Some(0.018_42),
-        other_value: Some(0.015_61),
+        base_value: Some(base),
+        other_value: Some(base * ratio.unwrap_or(0.85)),
         ratio,
         lo,
         hi,
