@@ -1,12 +1,13 @@
 //! Why a virtual machine's numbers are what they are, as far as it was counted or measured in the same blocks.
 //!
-//! Each row is one quantity with its interval: counts over the timed phases of the trials that count, or a contrast of
-//! treatments block by block. Nothing is inferred: a sentence that no interval backs is not written, and what follows from
+//! Each row is one quantity with its interval: counts over the timed phases of the trials that count, a contrast of
+//! treatments block by block, or what observers saw that differs between them (`around`). Nothing is inferred: a sentence that no interval backs is not written, and what follows from
 //! a row (its advice) is only said where the interval leaves no room for the opposite.
 //!
 //! Costs are told as the extra time that the same work takes: for a rate of which `r` is kept, `1/r - 1`.
 
 use crate::analysis::{RATE, better, places};
+use crate::around;
 use crate::tally::{self, Finished};
 use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::descriptor::{Better, Descriptor};
@@ -41,16 +42,18 @@ const FAULTS: &[(&str, &str)] =
 /// The rows of every arm, in the plan's order.
 pub fn explain(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor]) -> Vec<ExplanationRow> {
     let mut rows = Vec::new();
+    let mut seen = around::explain(plan, trials);
     for arm in 0..plan.arms.len() {
         rows.extend(compared(plan, trials, workloads, arm));
         rows.extend(larger_pages(plan, trials, workloads, arm));
         rows.extend(faults(plan, trials, arm));
         rows.extend(counted(plan, trials, arm));
+        rows.extend(seen.extract_if(.., |(of, _)| *of == arm).map(|(_, row)| row));
     }
     rows
 }
 
-fn row(plan: &Plan, arm: usize, what: &str, unit: &str, interval: Interval, advice: &str) -> ExplanationRow {
+pub(crate) fn row(plan: &Plan, arm: usize, what: &str, unit: &str, interval: Interval, advice: &str) -> ExplanationRow {
     ExplanationRow {
         treatment: plan.arms[arm].treatment.clone(),
         what: what.to_owned(),

@@ -1,10 +1,13 @@
 //! A comparison of two sides as a terminal shows it: what changed, then what else differs and could be the cause.
 
+use crate::around::label;
+use crate::live::short;
 use crate::number::{Digits, count, estimate, fixed, ratio_decimals};
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, left, width};
 use crate::treatment::{ENVIRONMENT, join, phrase};
-use baremark_model::comparison::{Change, Comparison, ComparisonRow, Difference, Method, Side};
+use baremark_model::comparison::{Change, Comparison, ComparisonRow, Difference, Method, ObservedComparison, Side};
+use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::Treatment;
 use baremark_model::tables::WORKLOAD;
 
@@ -26,6 +29,7 @@ pub fn render(comparison: &Comparison, style: &Style) -> String {
         let levels: Vec<(&str, &str)> = common.iter().map(|(key, label)| (key.as_str(), label.as_str())).collect();
         page.paragraph(Paint::Faint, INDENT, INDENT, &format!("All with {}.", join(&levels)));
     }
+    around(&mut page, &comparison.observed, &common);
     differences(
         &mut page,
         "Confounded: this differs between the sides as well, and may be the cause",
@@ -114,6 +118,36 @@ fn sentence(comparison: &Comparison, row: &ComparisonRow, common: &Treatment) ->
         false => format!("{} and {}", row.base_units, row.other_units),
     };
     format!("{what}: {times}{interval}: {}{meaning} [n = {units}].", clean(&row.words))
+}
+
+/// What observers saw that differs; where nothing does, how much was compared.
+fn around(page: &mut Page, rows: &[ObservedComparison], common: &Treatment) {
+    if rows.is_empty() {
+        return;
+    }
+    page.head("Around the work: what differs");
+    for row in rows.iter().filter(|row| row.differs) {
+        let whose = name(&row.treatment, common).unwrap_or_else(|| "all arms".to_owned());
+        let place = if row.place == THIS_MACHINE { String::new() } else { format!(" in {}", clean(&row.place)) };
+        let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", clean(&row.unit)) };
+        let line = format!(
+            "{whose}: {}{place} {} -> {}{unit}, by {}{unit}.",
+            label(&row.quantity, "", ""),
+            short(row.base_value),
+            short(row.other_value),
+            estimate(row.difference, row.lo, row.hi),
+        );
+        page.paragraph(Paint::Plain, INDENT, INDENT, &line);
+    }
+    let (told, judged) =
+        (rows.iter().filter(|row| row.differs).count(), rows.iter().filter(|row| row.lo.is_some()).count());
+    let values = |number: usize| count(number as u64, "observed value");
+    let rest = match (judged, told) {
+        (0, _) => "Nothing of it has an interval: that takes three runs a side, or three trials of each.".to_owned(),
+        (judged, 0) => format!("None of {} differs by more than its interval and delta.", values(judged)),
+        (judged, _) => format!("Of {} the others do not.", values(judged)),
+    };
+    page.paragraph(Paint::Faint, INDENT, INDENT, &rest);
 }
 
 /// A treatment in words; `None` where it has nothing that is not said elsewhere.
