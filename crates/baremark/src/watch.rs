@@ -36,8 +36,9 @@ impl Watch {
         self.progress.heard(event);
         let mut out = stderr().lock();
         if !self.live {
+            let style = style_of_stderr();
             for line in self.lines.heard(event) {
-                drop(writeln!(out, "{line}"));
+                drop(writeln!(out, "{}", style.plain(&line)));
             }
             return;
         }

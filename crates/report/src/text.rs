@@ -54,7 +54,8 @@ impl Style {
     }
 
     /// `text` in ASCII where nothing else can be shown. What has no ASCII form stands as `?`.
-    pub(crate) fn plain(&self, text: &str) -> String {
+    #[must_use]
+    pub fn plain(&self, text: &str) -> String {
         if self.unicode {
             return text.to_owned();
         }
