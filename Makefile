@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction bench-observe figures install-needs verify-kvm
+.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction bench-observe bench-carry figures install-needs verify-kvm
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -21,8 +21,8 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 
-# What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, machines under signals, and
-# a hundred A/A runs, of which ten may say that something differs.
+# What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, machines under signals, images
+# of every tier, and a hundred A/A runs, of which ten may say that something differs.
 soak: install-needs build
 	./scripts/soak-aa $(BAREMARK) $(TARGET_DIR)/soak-aa
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
@@ -34,6 +34,8 @@ soak: install-needs build
 	./scripts/install-needs soak
 	./scripts/fetch-sources
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture programs
+	./scripts/make-base
+	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture tiers
 	BAREMARK_SOAK_SECONDS=300 $(CARGO) test --release --locked -p baremark-microvm --test microvm -- --ignored --nocapture soak
 
 # Figures of the microVM on this machine: first instruction, exits, leaves, random access by leaf.
@@ -78,6 +80,10 @@ bench-build: build
 # What observing a machine once a second takes of one CPU, beside reading nothing; fails above half a percent.
 bench-observe: build
 	$(BAREMARK) top --cost --count 60
+
+# What bringing 100 MiB to a site takes in time and in memory of both ends, over the frames of the wire.
+bench-carry: build
+	$(CARGO) run --release --locked -p baremark --example carry
 
 # For an owner of a host with real KVM: every part that needs it, bounded, and what became of each.
 verify-kvm:
