@@ -10,6 +10,7 @@ use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::record::Record;
 use crate::source;
+use crate::watch::say;
 use baremark_lab::analysis::{self, Run};
 use baremark_mmu::calibration::Calibration;
 use baremark_mmu::machine::{Machine, Range};
@@ -54,7 +55,7 @@ pub fn of_run(context: &Context, run: &Run) -> Option<Calibration> {
         return None;
     }
     load(context, &facts.cpu.model_name.unwrap_or_default()).unwrap_or_else(|why| {
-        eprintln!("predictions do without the calibration: {}", why.message);
+        say(format_args!("predictions do without the calibration: {}", why.message));
         None
     })
 }
@@ -64,7 +65,7 @@ pub fn run(context: &Context, machine: &Machine, processor: &str) -> Result<(Cal
     let source = source::find(STUDY)?;
     let plan = plan::of(&source, Mode::default(), &context.interrupt)?;
     let store = context.open_store()?;
-    eprintln!("{}", announced(&plan));
+    say(announced(&plan));
     let (run, exit) = measure(context, Record::create(&store, &source, &plan)?)?;
     if exit != Exit::Success {
         return Err(Refusal { exit, message: format!("run {} did not end; nothing is calibrated", run.id) });

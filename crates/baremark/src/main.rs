@@ -229,13 +229,13 @@ fn main() -> Exit {
         Ok((text, exit)) => match io::stdout().write_all(text.as_bytes()) {
             // A reader that has seen enough, such as `head`, is no failure.
             Err(why) if why.kind() != io::ErrorKind::BrokenPipe => {
-                eprintln!("error: writing the output: {why}");
+                watch::say(format_args!("error: writing the output: {why}"));
                 Exit::Failure
             }
             _ => exit,
         },
         Err(Refusal { exit, message }) => {
-            eprintln!("error: {message}");
+            watch::say(format_args!("error: {message}"));
             exit
         }
     }

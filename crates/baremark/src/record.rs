@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::exit::Refusal;
 use crate::source::Source;
+use crate::watch::say;
 use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{Ending, Journal};
 use baremark_lab::tally::Finished;
@@ -106,7 +107,7 @@ fn now() -> UnixTime {
 pub fn load(store: &Store, id: &RunId) -> Result<Run, Refusal> {
     let stored = store.load(id).map_err(Refusal::failure)?;
     for torn in &stored.torn {
-        eprintln!("warning: trial {} of run {id} cannot be read and is left out: {}", torn.seq, torn.why);
+        say(format_args!("warning: trial {} of run {id} cannot be read and is left out: {}", torn.seq, torn.why));
     }
     let trials = stored.trials.into_iter().map(|trial| Finished {
         block: trial.block,

@@ -6,6 +6,8 @@ use baremark_model::plan::Plan;
 use baremark_model::units::Nanos;
 use baremark_report::progress::{self, Lines, Progress};
 use baremark_report::{Color, Style};
+use baremark_sys::terminal;
+use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::time::Instant;
 
@@ -21,7 +23,7 @@ pub struct Watch {
 impl Watch {
     /// For a run of `plan`; with `json`, a pipe hears nothing.
     pub fn new(plan: &Plan, json: bool) -> Self {
-        let live = stderr().is_terminal();
+        let live = live();
         let (progress, lines) = (Progress::new(&plan.design), Lines::default());
         Watch { progress, lines, began: Instant::now(), live, quiet: json && !live }
     }
@@ -34,8 +36,9 @@ impl Watch {
         self.progress.heard(event);
         let mut out = stderr().lock();
         if !self.live {
+            let style = style_of_stderr();
             for line in self.lines.heard(event) {
-                drop(writeln!(out, "{line}"));
+                drop(writeln!(out, "{}", style.plain(&line)));
             }
             return;
         }
@@ -45,7 +48,7 @@ impl Watch {
             drop(writeln!(out, "\r\x1b[K{line}"));
         }
         let elapsed = Nanos(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        drop(write!(out, "\r\x1b[K{}", self.progress.status(elapsed, &style_of(stderr().is_terminal()))));
+        drop(write!(out, "\r\x1b[K{}", self.progress.status(elapsed, &style_of_stderr())));
         drop(out.flush());
     }
 
@@ -55,6 +58,21 @@ impl Watch {
             drop(write!(stderr(), "\r\x1b[K"));
         }
     }
+}
+
+/// Tells whoever watches. A terminal or pipe that is gone ends nothing, and least of all in a panic.
+pub fn say(text: impl Display) {
+    drop(writeln!(stderr(), "{text}"));
+}
+
+/// Whether standard error is a terminal on which a line can be written over.
+pub fn live() -> bool {
+    stderr().is_terminal() && !dumb()
+}
+
+/// Whether the terminal obeys nothing.
+pub fn dumb() -> bool {
+    std::env::var("TERM").is_ok_and(|term| term == "dumb")
 }
 
 /// How text is to be set on standard output.
@@ -67,10 +85,9 @@ pub fn style_of_stderr() -> Style {
     style_of(stderr().is_terminal())
 }
 
-fn style_of(terminal: bool) -> Style {
+fn style_of(terminal_here: bool) -> Style {
     let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
-    let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
-    let color = if terminal && unset("NO_COLOR") && !dumb { Color::Always } else { Color::Never };
-    let width = if terminal { baremark_sys::process::terminal_columns().unwrap_or(80) } else { 80 };
-    Style { width, color, unicode: !dumb }
+    let color = if terminal_here && unset("NO_COLOR") && !dumb() { Color::Always } else { Color::Never };
+    let width = terminal::size().filter(|_| terminal_here).map_or(80, |(_, columns)| columns);
+    Style { width, color, unicode: !dumb() }
 }

@@ -54,7 +54,8 @@ impl Style {
     }
 
     /// `text` in ASCII where nothing else can be shown. What has no ASCII form stands as `?`.
-    pub(crate) fn plain(&self, text: &str) -> String {
+    #[must_use]
+    pub fn plain(&self, text: &str) -> String {
         if self.unicode {
             return text.to_owned();
         }
@@ -121,6 +122,19 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
         })
         .collect();
     format!("{}…", kept.trim_end())
+}
+
+/// `says` beside `head`, in lines that fit the style; those that follow begin where the first does.
+#[must_use]
+pub fn beside(head: &str, says: &str, style: &Style) -> String {
+    let (head, says) = (style.plain(head), style.plain(says));
+    let blank = " ".repeat(width(&head));
+    let lines = wrap(&says, style.width.saturating_sub(width(&head)).max(16));
+    let each = lines.iter().enumerate().map(|(at, line)| {
+        let before = if at == 0 { &head } else { &blank };
+        format!("{}\n", format!("{before}{line}").trim_end())
+    });
+    each.collect()
 }
 
 /// `text` broken at spaces into lines of at most `columns`; a word that is longer is broken where it must be. A number
@@ -197,6 +211,13 @@ mod tests {
         for columns in 1..20 {
             assert!(wrap("日本語 and abcdefghijkl ± 3 %", columns).iter().all(|line| width(line) <= columns.max(2)));
         }
+    }
+
+    #[test]
+    fn what_is_said_stands_beside_its_head() {
+        let style = Style { width: 24, ..Style::default() };
+        assert_eq!(beside("ksm   ", "off, and no more than that", &style), "ksm   off, and no more\n      than that\n");
+        assert_eq!(beside("x ", "", &style), "x\n");
     }
 
     #[test]

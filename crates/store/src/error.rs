@@ -3,8 +3,8 @@
 use crate::run_id::RunId;
 use baremark_model::problem::nearest;
 use rusqlite::ErrorCode;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// A store could not be opened, read or written.
 #[derive(Debug, thiserror::Error)]
@@ -154,6 +154,8 @@ impl StoreError {
             ErrorCode::NotADatabase => StoreError::NotAStore { path: at, what: "no SQLite file".to_owned() },
             ErrorCode::DatabaseCorrupt => StoreError::Corrupt { path: at, what: said },
             ErrorCode::ReadOnly | ErrorCode::PermissionDenied => StoreError::ReadOnly(at),
+            // What SQLite says when it may not make its log beside the file.
+            ErrorCode::CannotOpen if refuses_writing(path) => StoreError::ReadOnly(at),
             ErrorCode::DiskFull => StoreError::Full { path: at, what: said },
             ErrorCode::SystemIoFailure if refused_growth(failure.extended_code) => {
                 StoreError::Full { path: at, what: said }
@@ -175,6 +177,12 @@ impl StoreError {
         };
         StoreError::Unknown { name: name.to_owned(), remedy }
     }
+}
+
+/// Whether the system lets nobody, or not us, write to the file.
+fn refuses_writing(path: &Path) -> bool {
+    let refused = [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::PermissionDenied];
+    fs::OpenOptions::new().append(true).open(path).is_err_and(|why| refused.contains(&why.kind()))
 }
 
 /// Whether an I/O error of SQLite is one of those that a disk without room shows: a write, a sync, or the growth of the

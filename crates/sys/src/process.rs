@@ -116,18 +116,6 @@ pub(crate) fn kib_field(text: &str, name: &str) -> Option<u64> {
     rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The width of the terminal at standard error or output, in columns; `None` where neither is one.
-#[must_use]
-pub fn terminal_columns() -> Option<usize> {
-    [libc::STDOUT_FILENO, libc::STDERR_FILENO].into_iter().find_map(|descriptor| {
-        // SAFETY: a winsize is plain numbers; all zeros is a valid one.
-        let mut size: libc::winsize = unsafe { std::mem::zeroed() };
-        // SAFETY: TIOCGWINSZ writes a winsize to `size`, which lives through the call.
-        let rc = unsafe { libc::ioctl(descriptor, libc::TIOCGWINSZ, &raw mut size) };
-        (rc == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -55,12 +55,14 @@ fn set(settings: &libc::termios) -> io::Result<()> {
     }
 }
 
-/// Lines and columns of the terminal at standard output; `None` where it is none.
+/// Lines and columns of the terminal at standard output or error; `None` where neither is one.
 #[must_use]
 pub fn size() -> Option<(usize, usize)> {
-    // SAFETY: a winsize is plain numbers; all zeros is a valid one.
-    let mut size: libc::winsize = unsafe { mem::zeroed() };
-    // SAFETY: TIOCGWINSZ writes a winsize to `size`, which lives through the call.
-    let rc = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) };
-    (rc == 0 && size.ws_col > 0 && size.ws_row > 0).then_some((usize::from(size.ws_row), usize::from(size.ws_col)))
+    [libc::STDOUT_FILENO, libc::STDERR_FILENO].into_iter().find_map(|descriptor| {
+        // SAFETY: a winsize is plain numbers; all zeros is a valid one.
+        let mut size: libc::winsize = unsafe { mem::zeroed() };
+        // SAFETY: TIOCGWINSZ writes a winsize to `size`, which lives through the call.
+        let rc = unsafe { libc::ioctl(descriptor, libc::TIOCGWINSZ, &raw mut size) };
+        (rc == 0 && size.ws_col > 0 && size.ws_row > 0).then_some((usize::from(size.ws_row), usize::from(size.ws_col)))
+    })
 }

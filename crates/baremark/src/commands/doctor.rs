@@ -3,6 +3,7 @@
 use crate::exit::{Exit, Refusal};
 use baremark_lab::fitness::{Finding, Glimpse, Grade, judge};
 use baremark_model::seam::TickRate;
+use baremark_report::beside;
 use baremark_sys::{gaps, machine};
 use std::fmt::Write;
 use std::time::Duration;
@@ -31,6 +32,7 @@ pub fn run(json: bool) -> Result<(String, Exit), Refusal> {
 
 fn describe(findings: &[Finding]) -> String {
     let mut text = String::new();
+    let style = crate::watch::style();
     for finding in findings {
         let mark = match finding.grade {
             Grade::Good => "ok      ",
@@ -38,9 +40,9 @@ fn describe(findings: &[Finding]) -> String {
             Grade::Concern => "concern ",
             Grade::Missing => "missing ",
         };
-        let _ = writeln!(text, "{mark} {:<20} {}", finding.subject, finding.found);
+        text.push_str(&beside(&format!("{mark} {:<20} ", finding.subject), &finding.found, &style));
         if let Some(remedy) = finding.remedy {
-            let _ = writeln!(text, "{:>29} -> {remedy}", "");
+            text.push_str(&beside(&format!("{:>29} -> ", ""), remedy, &style));
         }
     }
     let concerns = findings.iter().filter(|finding| finding.grade >= Grade::Concern).count();

@@ -4,10 +4,12 @@ use crate::context::descriptors;
 use crate::exit::{Exit, Refusal};
 use crate::places;
 use crate::source::SHIPPED;
+use crate::watch::style;
 use baremark_model::descriptor::{Better, Default, Knob};
 use baremark_model::published;
 use baremark_model::study;
 use baremark_model::tables::{self, Place};
+use baremark_report::beside;
 use serde_json::json;
 use std::fmt::Write;
 
@@ -34,7 +36,8 @@ pub fn run(what: What, json: bool) -> Result<(String, Exit), Refusal> {
         (What::Environments, _) => environments(json)?,
         (What::Studies, _) => studies(json)?,
         (What::Published, _) => published(json),
-        (What::Keys, _) => keys(),
+        (What::Keys, false) => keys(),
+        (What::Keys, true) => pretty(&keys_json()),
     };
     Ok((text, Exit::Success))
 }
@@ -49,20 +52,25 @@ fn knob_line(knob: &Knob) -> String {
         Default::Typed(text) => format!("default {text}"),
         Default::Derived(how) => format!("default: {how}"),
     };
-    format!("    {:<14} {}\n    {:<14} {}; {default}\n", knob.key, knob.help, "", knob.takes())
+    let style = style();
+    let takes = format!("{}; {default}", knob.takes());
+    beside(&format!("    {:<14} ", knob.key), knob.help, &style) + &beside(&" ".repeat(19), &takes, &style)
 }
 
 fn workloads() -> String {
     let mut text = String::new();
     for descriptor in descriptors() {
-        let _ = writeln!(text, "{}\n  {}\n  source: {}", descriptor.kind, descriptor.help, descriptor.source);
+        let _ = writeln!(text, "{}", descriptor.kind);
+        text.push_str(&beside("  ", descriptor.help, &style()));
+        text.push_str(&beside("  source: ", descriptor.source, &style()));
         let executors: Vec<String> = descriptor.executors.iter().map(ToString::to_string).collect();
         let _ = writeln!(text, "  executors: {}\n  parameters:", executors.join(", "));
         descriptor.parameters.iter().for_each(|knob| text.push_str(&knob_line(knob)));
         text.push_str("  metrics:\n");
         for metric in descriptor.metrics {
             let better = if metric.better == Better::Higher { "higher" } else { "lower" };
-            let _ = writeln!(text, "    {:<14} {} ({better} is better): {}", metric.key, metric.unit, metric.help);
+            let says = format!("{} ({better} is better): {}", metric.unit, metric.help);
+            text.push_str(&beside(&format!("    {:<14} ", metric.key), &says, &style()));
         }
         text.push('\n');
     }
@@ -70,7 +78,6 @@ fn workloads() -> String {
 }
 
 fn workloads_json() -> serde_json::Value {
-    let knob = |knob: &Knob| json!({ "key": knob.key, "takes": knob.takes(), "help": knob.help });
     descriptors()
         .iter()
         .map(|descriptor| {
@@ -79,7 +86,7 @@ fn workloads_json() -> serde_json::Value {
                 .iter()
                 .map(|metric| json!({ "key": metric.key, "unit": metric.unit, "better": metric.better }))
                 .collect();
-            let parameters: Vec<_> = descriptor.parameters.iter().map(knob).collect();
+            let parameters: Vec<_> = descriptor.parameters.iter().map(knob_json).collect();
             json!({ "kind": descriptor.kind, "help": descriptor.help, "parameters": parameters, "metrics": metrics })
         })
         .collect()
@@ -99,9 +106,9 @@ fn environments(json: bool) -> Result<String, Refusal> {
         let row = |(place, missing): &(&Place, Option<String>)| json!({ "name": place.name, "missing": missing });
         return Ok(pretty(&rows.iter().map(row).collect::<Vec<_>>().into()));
     }
-    let line = |(place, missing): &(&Place, Option<String>)| match missing {
-        None => format!("{:<10} {}\n", place.name, place.help),
-        Some(why) => format!("{:<10} not here: {why}\n", place.name),
+    let line = |(place, missing): &(&Place, Option<String>)| {
+        let missing = missing.as_ref().map(|why| format!("not here: {why}"));
+        beside(&format!("{:<10} ", place.name), missing.as_deref().unwrap_or(place.help), &style())
     };
     Ok(rows.iter().map(line).collect())
 }
@@ -116,7 +123,8 @@ fn studies(json: bool) -> Result<String, Refusal> {
         let rows: Vec<_> = rows.iter().map(|(name, title)| json!({ "name": name, "title": title })).collect();
         return Ok(pretty(&rows.into()));
     }
-    Ok(rows.iter().map(|(name, title)| format!("{name:<16} {title}\n")).collect())
+    let widest = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    Ok(rows.iter().map(|(name, title)| beside(&format!("{name:<widest$}  "), title, &style())).collect())
 }
 
 fn published(json: bool) -> String {
@@ -131,17 +139,30 @@ fn published(json: bool) -> String {
     tables.map(|(name, of)| format!("{name}\n  {}; {}\n", of.table.title, of.publication.title)).collect()
 }
 
+const SECTIONS: [(&str, &[Knob]); 6] = [
+    ("study", tables::STUDY),
+    ("factors", tables::FACTORS),
+    ("workload.KIND", tables::OF_ONE_WORKLOAD),
+    ("observe", baremark_model::observer::OBSERVE),
+    ("design", tables::DESIGN),
+    ("report", tables::REPORT),
+];
+
+fn keys_json() -> serde_json::Value {
+    let of = |(section, knobs): &(&str, &[Knob])| {
+        let keys = knobs.iter().map(knob_json).collect::<Vec<_>>();
+        json!({ "section": section, "keys": keys })
+    };
+    SECTIONS.iter().map(of).collect()
+}
+
+fn knob_json(knob: &Knob) -> serde_json::Value {
+    json!({ "key": knob.key, "takes": knob.takes(), "help": knob.help })
+}
+
 fn keys() -> String {
-    let sections = [
-        ("study", tables::STUDY),
-        ("factors", tables::FACTORS),
-        ("workload.KIND", tables::OF_ONE_WORKLOAD),
-        ("observe", baremark_model::observer::OBSERVE),
-        ("design", tables::DESIGN),
-        ("report", tables::REPORT),
-    ];
     let mut text = String::new();
-    for (name, knobs) in sections {
+    for (name, knobs) in SECTIONS {
         let _ = writeln!(text, "[{name}]");
         knobs.iter().for_each(|knob| text.push_str(&knob_line(knob)));
         text.push('\n');

@@ -49,7 +49,7 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
     }
     let mut text = describe(&plan);
     if plan.pairs.iter().any(|pair| pair.asked) {
-        text.push_str(&price.map_or_else(|| unpriced(source, &plan), |price| priced(&price, &plan)));
+        text.push_str(&price.map_or_else(|| unpriced(source, &plan), |price| priced(&source.name, &price, &plan)));
     }
     Ok((text, Exit::Success))
 }
@@ -78,7 +78,7 @@ fn priors(context: &Context, plan: &Plan) -> Result<Vec<Run>, Refusal> {
 }
 
 /// "+-1 % needs about 34 blocks, 4 min; in 60 s you get +-2.1 %."
-fn priced(price: &Price, plan: &Plan) -> String {
+fn priced(study: &str, price: &Price, plan: &Plan) -> String {
     let percent = |share: f64| Share(share);
     let mut text = match (price.blocks_with_confirmation, price.seconds) {
         (Some(blocks), Some(seconds)) => {
@@ -93,7 +93,7 @@ fn priced(price: &Price, plan: &Plan) -> String {
     if let (Some(reached), true) =
         (price.in_the_budget, price.seconds.is_none_or(|seconds| seconds > plan.design.budget.seconds()))
     {
-        let _ = write!(text, "; the budget of {} ends at +-{:.1}", plan.design.budget, percent(reached));
+        let _ = write!(text, ";\nthe budget of {} ends at +-{:.1}", plan.design.budget, percent(reached));
     }
     let from = match price.source {
         NoiseOf::SelfCheck => "the self-check",
@@ -103,13 +103,13 @@ fn priced(price: &Price, plan: &Plan) -> String {
     };
     let _ = writeln!(
         text,
-        ".\nThat is from {from} {} on this machine: {:.1} of noise a block over {} blocks.",
+        ".\nThat is from {from} {} on this machine:\n{:.1} of noise a block over {} blocks.",
         price.run,
         percent(price.noise),
         price.of_blocks
     );
     if price.source != NoiseOf::SelfCheck {
-        text.push_str("A self-check of this study would tell better: `baremark run STUDY --aa`.\n");
+        let _ = writeln!(text, "A self-check of this study would tell better: `baremark run {study} --aa`.");
     }
     text
 }
@@ -156,13 +156,13 @@ fn describe(plan: &Plan) -> String {
     let design = &plan.design;
     let _ = writeln!(
         text,
-        "\nPhases of {} make a block last at least {}; start, warm-in and verification come on top.",
+        "\nPhases of {} make a block last at least {}; start, warm-in and\nverification come on top.",
         design.phase,
         plan.least_block()
     );
     let _ = writeln!(
         text,
-        "It looks at {} blocks and on, until every ratio is known to +-{} and that is confirmed;\nit ends after {} or {} blocks at the latest. Differences from {} on matter.",
+        "It looks from block {} on, until every ratio is known to +-{} and that is confirmed,\nand ends after {} or {} blocks at the latest. Differences from {} on matter.",
         design.least_blocks, design.precision, design.budget, design.most_blocks, design.delta
     );
     text

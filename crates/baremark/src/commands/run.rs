@@ -8,7 +8,7 @@ use crate::places;
 use crate::predicted;
 use crate::record::Record;
 use crate::source::Source;
-use crate::watch::Watch;
+use crate::watch::{Watch, say};
 use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{Conductor, Ending};
 use baremark_model::plan::Mode;
@@ -61,11 +61,11 @@ fn exit_of(ending: &Ending, run: &Run) -> Exit {
     match ending {
         Ending::Complete(_) => Exit::Success,
         Ending::Interrupted => {
-            eprintln!("interrupted; `baremark resume {}` goes on", run.id);
+            say(format_args!("interrupted; `baremark resume {}` goes on", run.id));
             Exit::Interrupted
         }
         Ending::Failed(why) => {
-            eprintln!("error: nothing could be measured: {why}");
+            say(format_args!("error: nothing could be measured: {why}"));
             Exit::Failure
         }
     }

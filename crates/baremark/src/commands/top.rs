@@ -63,7 +63,7 @@ pub fn run(context: &Context, args: &TopArgs) -> Result<(String, Exit), Refusal>
     if args.cost {
         return cost(context, &spec, args.count.unwrap_or(20));
     }
-    let keys = (io::stdout().is_terminal() && !context.json).then(Keys::take).flatten();
+    let keys = (io::stdout().is_terminal() && !crate::watch::dumb() && !context.json).then(Keys::take).flatten();
     let shown = show(context, args, &spec, keys.as_ref());
     if keys.is_some() {
         drop(write!(io::stdout(), "{LEAVE}"));

@@ -52,6 +52,28 @@ fn a_full_disk_stops_the_run_and_keeps_what_was_stored() {
 }
 
 #[test]
+fn a_store_on_a_read_only_disk_is_read_and_not_written() {
+    if !root() {
+        return;
+    }
+    let bench = Bench::new();
+    bench.write("small.toml", SMALL);
+    bench.json(&["run", "small.toml", "--quick", "--json"]);
+    let program = env!("CARGO_BIN_EXE_baremark");
+    let script = format!(
+        "mount --bind store store && mount -o remount,bind,ro store && \
+         {program} --store store/baremark.db report >report && {program} --store store/baremark.db run small.toml 2>err; echo $? >code"
+    );
+    let status =
+        Command::new("unshare").args(["--mount", "sh", "-c", &script]).current_dir(bench.folder.path()).status();
+    assert!(status.unwrap().success());
+    let read = |name: &str| fs::read_to_string(bench.path(name)).unwrap();
+    assert!(read("report").contains("a small study"), "{}", read("report"));
+    assert!(read("err").contains("is read-only; name another file with --store"), "{}", read("err"));
+    assert_eq!(read("code").trim(), "1");
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_is_named() {
     let bench = Bench::new();
     fs::create_dir(bench.path("store")).unwrap();

@@ -102,7 +102,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     let title = load.scenario.title.clone();
     let mut target = Target { load, dial: None, interrupt: &context.interrupt };
     let recorder = Recorder::begin(context, &args, FORMAT, &title)?;
-    let mut watch = Watch { recorder, live: stderr().is_terminal(), quiet: context.json && !stderr().is_terminal() };
+    let mut watch = Watch { recorder, live: watch::live(), quiet: context.json && !stderr().is_terminal() };
     let found = Search {
         title: &title,
         factor: if factor == Factor::Rate { "operations/s" } else { "users" },
@@ -119,7 +119,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         SearchError::NoLimits | SearchError::Plan(_) => Refusal::bad_input(why),
     })?;
     if let Some(why) = &broken {
-        eprintln!("error: {why}");
+        watch::say(format_args!("error: {why}"));
     }
     let exit = match document.ended {
         Ended::Interrupted => Exit::Interrupted,

@@ -46,7 +46,7 @@ impl Recorder {
     pub(super) fn second(&mut self, row: &Value) {
         let Some((store, id, _)) = &self.to else { return };
         if let Err(why) = store.add_load_second(id, row) {
-            eprintln!("warning: {why}; the load goes on without a record");
+            watch::say(format_args!("warning: {why}; the load goes on without a record"));
             self.to = None;
         }
     }
@@ -61,7 +61,7 @@ impl Recorder {
             *title = Value::String(text.split('?').next().unwrap_or_default().to_owned());
         }
         if let Err(why) = store.finish_load(id, now(), reason, &kept) {
-            eprintln!("warning: {why}; the result is not in the store");
+            watch::say(format_args!("warning: {why}; the result is not in the store"));
         }
     }
 }

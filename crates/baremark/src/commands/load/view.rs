@@ -6,6 +6,7 @@ use crate::watch;
 use baremark_load::document::SecondRow;
 use baremark_load::record::SecondPart;
 use baremark_report::plot::{Curve, draw};
+use baremark_sys::terminal;
 use std::io::{IsTerminal, Write as _, stderr};
 
 /// Seconds that the picture shows.
@@ -13,8 +14,17 @@ const SHOWN: usize = 120;
 
 /// As much of a line as fits on the terminal: one that wraps could not be cleared as one.
 pub(super) fn fitting(line: &str) -> String {
-    let columns = baremark_sys::process::terminal_columns().unwrap_or(80);
+    let columns = terminal::size().map_or(80, |(_, columns)| columns);
     line.chars().take(columns.saturating_sub(1)).collect()
+}
+
+/// Rows of each of two curves, which have a title and an axis each, over the line of the last second; on a terminal too low
+/// for them none. What does not fit at once could not be written over.
+fn rows_of_each(lines: usize) -> usize {
+    match (lines.saturating_sub(2) / 2).saturating_sub(2).min(6) {
+        rows @ 3.. => rows,
+        _ => 0,
+    }
 }
 
 /// Who watches a load, and writes it down.
@@ -29,8 +39,8 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn new(json: bool, recorder: Recorder) -> View {
-        let live = stderr().is_terminal();
-        View { recorder, live, quiet: json && !live, rows: Vec::new(), drawn: 0 }
+        let live = watch::live();
+        View { recorder, live, quiet: json && !stderr().is_terminal(), rows: Vec::new(), drawn: 0 }
     }
 
     /// A second as it passes; a terminal or pipe that is gone ends nothing.
@@ -73,8 +83,10 @@ impl View {
         let plain = |value: f64| format!("{value:.0}");
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from u64")]
         let ns = |value: f64| time(Some(value.round() as u64));
+        let lines = terminal::size().map_or(24, |(lines, _)| lines);
+        let rows = rows_of_each(lines);
         let curve =
-            |points, y, title, logarithmic| draw(&Curve { points, x: &seconds, y, title, logarithmic }, 6, &style);
+            |points, y, title, logarithmic| draw(&Curve { points, x: &seconds, y, title, logarithmic }, rows, &style);
         let picture = [
             curve(&rates, &plain as &dyn Fn(f64) -> String, "requests/s", false),
             curve(&late, &ns, "p99", true),
@@ -97,5 +109,20 @@ impl View {
     pub(super) fn finish(mut self) -> Recorder {
         self.clear();
         self.recorder
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_picture_is_never_higher_than_the_terminal() {
+        for lines in 1..60 {
+            let rows = rows_of_each(lines);
+            let drawn = if rows == 0 { 1 } else { 2 * (rows + 2) + 1 };
+            assert!(drawn < lines.max(2), "{rows} rows each in {lines} lines");
+        }
+        assert_eq!([10, 11, 12, 18, 50].map(rows_of_each), [0, 0, 3, 6, 6]);
     }
 }
