@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction bench-observe figures install-needs verify-kvm
+.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction bench-observe bench-carry figures install-needs verify-kvm
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -80,6 +80,10 @@ bench-build: build
 # What observing a machine once a second takes of one CPU, beside reading nothing; fails above half a percent.
 bench-observe: build
 	$(BAREMARK) top --cost --count 60
+
+# What bringing 100 MiB to a site takes in time and in memory of both ends, over the frames of the wire.
+bench-carry: build
+	$(CARGO) run --release --locked -p baremark --example carry
 
 # For an owner of a host with real KVM: every part that needs it, bounded, and what became of each.
 verify-kvm:

@@ -46,7 +46,7 @@ impl Ensemble {
         if let ([member], [body]) = (self.members.as_mut_slice(), bodies)
             && begin > 0
         {
-            return Ok(vec![member.run(&Timed { body: *body, begin }, reps)?]);
+            return Ok(vec![member.run(&Held { body: *body, gate: None, begin }, reps)?]);
         }
         if let ([member], [body]) = (self.members.as_mut_slice(), bodies) {
             return Ok(vec![member.run(*body, reps)?]);
@@ -57,7 +57,7 @@ impl Ensemble {
             let mut running = Vec::with_capacity(bodies.len());
             for (index, (member, &body)) in self.members.iter_mut().zip(bodies).enumerate() {
                 let enter = move || {
-                    let run = member.run(&Timed { body: &Gated { body, gate }, begin }, reps);
+                    let run = member.run(&Held { body, gate: Some(gate), begin }, reps);
                     if run.is_err() {
                         gate.break_up();
                     }
@@ -185,13 +185,14 @@ fn lost(member: usize, why: &str) -> Fault {
     Fault::Executor { what: format!("member {member} of an ensemble"), why: why.to_owned() }
 }
 
-/// A body that waits for its moment.
-struct Timed<'b> {
+/// A member's body that waits for the gate of all, where there is one, and for its moment.
+struct Held<'b> {
     body: &'b dyn Body,
+    gate: Option<&'b Team>,
     begin: u64,
 }
 
-impl Body for Timed<'_> {
+impl Body for Held<'_> {
     fn work(&self, ranks: usize) -> Work {
         self.body.work(ranks)
     }
@@ -201,30 +202,10 @@ impl Body for Timed<'_> {
     }
 
     fn gate(&self) -> Option<&Team> {
-        self.body.gate()
+        self.gate
     }
 
     fn not_before(&self) -> u64 {
         self.begin
-    }
-}
-
-/// A member's body behind the gate of all.
-struct Gated<'b> {
-    body: &'b dyn Body,
-    gate: &'b Team,
-}
-
-impl Body for Gated<'_> {
-    fn work(&self, ranks: usize) -> Work {
-        self.body.work(ranks)
-    }
-
-    fn rank(&self, rank: usize, team: &Team, reps: u64) {
-        self.body.rank(rank, team, reps);
-    }
-
-    fn gate(&self) -> Option<&Team> {
-        Some(self.gate)
     }
 }

@@ -15,6 +15,7 @@ use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Metric, Together};
 use baremark_model::job::JobError;
+use baremark_model::placement::Topology;
 use baremark_model::scale::extra;
 use baremark_model::seam::{
     Body, Executor, Fault, MemoryError, Prepared, RankTime, RunRecord, TickRate, Verification, Work, WorkloadError,
@@ -131,23 +132,10 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult,
     let empty = stage.empty_runs()?;
     let Stage { ensembles, mut void, preparations, .. } = stage;
     drop(preparations);
-    let pages_after = inspect(&memory, &arms);
-    let (mut records, mut flags) = (Vec::new(), Vec::new());
-    for (index, arm) in arms.iter().enumerate() {
-        let placed = memory.placed(index, arm, &site, &cpus[index]);
-        void.extend(placing::misplaced(arm, &site, &placed).map(|why| format!("arm {index}: {why}")));
-        flags.extend(placing::remote_share(arm, &placed));
-        judge_pages(index, arm, &pages_before[index], &pages_after[index], &mut void);
-        records.push(ArmRecord {
-            executor: ensembles[index].facts().clone(),
-            pages_before: all_pages(&pages_before[index]),
-            pages_after: all_pages(&pages_after[index]),
-            counters: counters[index].clone(),
-            placed,
-            verification: verified(&verifications, &memory.of_arm[index]),
-            empty_run_ns: empty[index],
-        });
-    }
+    let pages = [pages_before, inspect(&memory, &arms)];
+    let found = Found { pages, counters, verifications, empty };
+    let (records, more, mut flags) = records(&arms, &ensembles, &memory, (&site, &cpus), &found);
+    void.extend(more);
     void.sort();
     void.dedup();
     flags.dedup();
@@ -163,6 +151,43 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult,
         elapsed_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
         observations: Vec::new(),
     })
+}
+
+/// What was found of each arm: its pages before and after the phases, the hypervisor's counters, what an empty run takes;
+/// and of each memory's result whether it is right.
+struct Found {
+    pages: [Vec<Vec<Inspection>>; 2],
+    counters: Vec<BTreeMap<String, u64>>,
+    empty: Vec<f64>,
+    verifications: Vec<Verification>,
+}
+
+/// The arms' records, what of them makes the trial void, and what a reader should know of them.
+fn records(
+    arms: &[&ResolvedArm],
+    ensembles: &[Ensemble],
+    memory: &Buffers,
+    (site, cpus): (&Topology, &[Vec<usize>]),
+    found: &Found,
+) -> (Vec<ArmRecord>, Vec<String>, Vec<String>) {
+    let (mut records, mut void, mut flags) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, arm) in arms.iter().enumerate() {
+        let [before, after] = [0, 1].map(|when: usize| &found.pages[when][index]);
+        let placed = memory.placed(index, arm, site, &cpus[index]);
+        void.extend(placing::misplaced(arm, site, &placed).map(|why| format!("arm {index}: {why}")));
+        flags.extend(placing::remote_share(arm, &placed));
+        judge_pages(index, arm, before, after, &mut void);
+        records.push(ArmRecord {
+            executor: ensembles[index].facts().clone(),
+            pages_before: all_pages(before),
+            pages_after: all_pages(after),
+            counters: found.counters[index].clone(),
+            placed,
+            verification: verified(&found.verifications, &memory.of_arm[index]),
+            empty_run_ns: found.empty[index],
+        });
+    }
+    (records, void, flags)
 }
 
 /// How the members of an ensemble join in each metric of what `spec` runs.

@@ -1,13 +1,16 @@
 //! A child process of the lab: the agent itself, or the program that leads to it.
 //!
 //! It has a process group of its own, so that an interrupt typed at the terminal reaches the lab alone and the lab
-//! decides what becomes of the trial; and it is killed by the kernel when the lab dies, however that happens.
+//! decides what becomes of the trial; and it is killed by the kernel when the lab dies, however that happens. The kernel
+//! means the thread that forked it, so that one thread forks all children and lives as long as the lab.
 
 use baremark_model::site::{Link, SiteError};
 use baremark_sys::log_tail::LogTail;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -148,7 +151,33 @@ fn spawn(command: &mut Command, at_death: libc::c_int) -> Result<Child, SiteErro
     // SAFETY: between fork and exec only async-signal-safe functions may run; prctl, getppid and the creation of an
     // error from a number allocate nothing.
     unsafe { command.pre_exec(move || die_with(lab, at_death)) };
-    command.spawn().map_err(|source| SiteError::Io { what: format!("starting {}", program(command)), source })
+    fork(command).map_err(|source| SiteError::Io { what: format!("starting {}", program(command)), source })
+}
+
+/// A command to be started, and where it goes back to with what came of it.
+type Order = (Command, Sender<(Command, io::Result<Child>)>);
+
+/// Starts `command` from the thread that starts all children.
+fn fork(command: &mut Command) -> io::Result<Child> {
+    static ORDERS: OnceLock<Sender<Order>> = OnceLock::new();
+    let orders = ORDERS.get_or_init(|| {
+        let (sender, orders) = channel::<Order>();
+        thread::spawn(move || {
+            for (mut command, back) in orders {
+                let started = command.spawn();
+                // Whoever ordered it waits for it.
+                drop(back.send((command, started)));
+            }
+        });
+        sender
+    });
+    let (back, answer) = channel();
+    let gone = |why: String| io::Error::other(format!("the thread that starts programs: {why}"));
+    let given = std::mem::replace(command, Command::new(""));
+    orders.send((given, back)).map_err(|why| gone(why.to_string()))?;
+    let (given, started) = answer.recv().map_err(|why| gone(why.to_string()))?;
+    *command = given;
+    started
 }
 
 fn program(command: &Command) -> String {
@@ -182,6 +211,16 @@ fn die_with(parent: u32, signal: libc::c_int) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_child_outlives_the_thread_that_asked_for_it() {
+        let ask = || Piped::spawn(Command::new("cat").arg("-")).expect("cat starts");
+        let mut child = thread::spawn(ask).join().expect("no panic");
+        // The kernel would have killed it by now, or does so while it is waited for.
+        assert!(!child.ends_within(Duration::from_millis(300)), "it ended with the thread");
+        drop(child.streams());
+        assert!(child.ends_within(Duration::from_secs(60)) && child.ended_well(), "it ends at the end of its input");
+    }
 
     #[test]
     fn a_short_command_is_heard_and_a_long_one_is_stopped() {

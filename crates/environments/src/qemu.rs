@@ -23,6 +23,7 @@ use crate::cpio::Cpio;
 use crate::patience::receive;
 use baremark_model::credit::{self, Credit, ToGuest};
 use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError, loopback};
+use baremark_sys::affinity::pin_thread;
 use modules::Modules;
 use qmp::Qmp;
 use std::fs::{self, File};
@@ -33,7 +34,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -188,6 +189,8 @@ pub struct Qemu {
 #[derive(Default)]
 struct Once {
     initial: OnceLock<File>,
+    /// Held while that is made: guests that start at once wait for one.
+    making: Mutex<()>,
     emulated: OnceLock<bool>,
 }
 
@@ -233,6 +236,7 @@ impl Qemu {
 
     /// The initial file system, made once and kept in memory.
     fn initial(&self) -> Result<&File, SiteError> {
+        let _alone = self.once.making.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(made) = self.once.initial.get() {
             return Ok(made);
         }
@@ -356,7 +360,7 @@ impl Qemu {
             return Err(format!("the guest has {} of its {} vCPUs", threads.len(), settings.vcpus));
         }
         for (place, (&thread, &cpu)) in threads.iter().zip(&settings.pin).enumerate() {
-            qmp::pin(thread, cpu).map_err(|why| format!("vCPU {place} cannot be pinned to CPU {cpu}: {why}"))?;
+            pin_thread(thread, cpu).map_err(|why| format!("vCPU {place} cannot be pinned to CPU {cpu}: {why}"))?;
         }
         hardware::backing_is(settings.backing, settings.memory_bytes, pid)
     }

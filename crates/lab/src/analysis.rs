@@ -1,7 +1,7 @@
 //! From a stored run to the result document.
 //!
 //! Everything is worked out anew from the trials; nothing is carried over from the time when they were measured. Ratios
-//! are judged together as one family, each interval with its verdict, and each again by other lights (sensitivity).
+//! are judged together as one family, each interval with its verdict and how sensitive it is.
 
 use crate::explain;
 use crate::observed;

@@ -4,6 +4,7 @@
 //! files. Beside each metric's own value the ratios within the runs are compared: a ratio to native on its own host
 //! survives a change of host that a value does not.
 
+mod around;
 mod facts;
 
 use crate::analysis::{RATE, words};
@@ -15,7 +16,6 @@ use baremark_model::plan::{Contrast, Treatment};
 use baremark_model::units::Share;
 use baremark_stats::estimate::mean;
 use baremark_stats::family::discoveries;
-use baremark_stats::special::student_sf;
 use baremark_stats::unpaired::{FEWEST_RUNS, Unpaired, unpaired};
 use baremark_stats::{Family, Interval, PairedRatio, judge};
 use std::collections::BTreeMap;
@@ -113,6 +113,7 @@ pub fn compare(
         delta,
         confidence,
         rows,
+        observed: around::observed(base, other, method, delta),
         declared,
         confounded,
         mixed: found.mixed,
@@ -181,8 +182,7 @@ struct Quantity {
 
 fn quantities(base: &Chosen, other: &Chosen) -> Vec<Quantity> {
     let mut found: Vec<Quantity> = Vec::new();
-    for of_base in treatments(base) {
-        let Some(of_other) = treatments(other).into_iter().find(|of| meets(base, &of_base, of)) else { continue };
+    for (of_base, of_other) in matched(base, other) {
         let Some(row) = estimate_of(base, &of_base) else { continue };
         found.push(Quantity {
             metric: row.0,
@@ -247,6 +247,16 @@ fn treatments(side: &Chosen) -> Vec<Treatment> {
         }
     }
     found
+}
+
+/// The treatments of the base, each with that of the other side with which it is compared.
+fn matched(base: &Chosen, other: &Chosen) -> Vec<(Treatment, Treatment)> {
+    let there = treatments(other);
+    let meeting = |of_base: Treatment| {
+        let of_other = there.iter().find(|of| meets(base, &of_base, of))?.clone();
+        Some((of_base, of_other))
+    };
+    treatments(base).into_iter().filter_map(meeting).collect()
 }
 
 /// Whether two treatments are to be compared: alike but for the levels that were picked. What was picked may bring factors
@@ -342,7 +352,7 @@ fn paired(quantities: &[Quantity], delta: Share) -> (f64, Vec<ComparisonRow>) {
 fn by_runs(quantities: &[Quantity], delta: Share) -> (f64, Vec<ComparisonRow>) {
     let at = |confidence: f64| move |of: &Quantity| unpaired(&of.other, &of.base, confidence);
     let plain: Vec<Unpaired> = quantities.iter().filter_map(at(1.0 - RATE)).collect();
-    let p_values: Vec<f64> = plain.iter().map(p_value).collect();
+    let p_values: Vec<f64> = plain.iter().map(Unpaired::p_value).collect();
     #[expect(clippy::cast_precision_loss, reason = "a handful of rows")]
     let share = discoveries(&p_values, RATE).max(1) as f64 / plain.len().max(1) as f64;
     let confidence = 1.0 - RATE * share;
@@ -360,17 +370,6 @@ fn by_runs(quantities: &[Quantity], delta: Share) -> (f64, Vec<ComparisonRow>) {
     (confidence, rows.collect())
 }
 
-/// Two-sided p value of no difference, from the interval at one minus [`RATE`].
-fn p_value(found: &Unpaired) -> f64 {
-    let t = baremark_stats::special::student_two_sided(found.log_ratio.confidence, found.freedom);
-    let error = found.log_ratio.half_width() / t;
-    match found.log_ratio.centre.abs() {
-        centre if error > 0.0 => 2.0 * student_sf(centre / error, found.freedom),
-        centre if centre > 0.0 => 0.0,
-        _ => 1.0,
-    }
-}
-
 fn missing(base: usize, other: usize) -> String {
     let need = |runs: usize, of: &str| match FEWEST_RUNS.saturating_sub(runs) {
         0 => None,
@@ -378,7 +377,7 @@ fn missing(base: usize, other: usize) -> String {
         more => Some(format!("{more} more runs of the {of}")),
     };
     let wanted: Vec<String> = [need(base, "base"), need(other, "other side")].into_iter().flatten().collect();
-    format!("not comparable: {}", wanted.join(" and "))
+    format!("not comparable below {FEWEST_RUNS} runs a side: {}", wanted.join(" and "))
 }
 
 /// The outcome that an interval of a log ratio shows, and how many more runs would help where it shows none.

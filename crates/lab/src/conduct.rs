@@ -373,7 +373,7 @@ fn flag_lost_time(result: &mut TrialResult, plan: &Plan) {
     for (when, lost) in [("before", result.lost_before), ("after", result.lost_after)] {
         if Nanos(lost.longest_ns).seconds() > felt {
             let text =
-                format!("{when} the phases the processor was taken away for longer than half of the precision allows");
+                format!("{when} the phases a CPU stood still (lost time) for longer than half of the precision allows");
             result.flags.push(text);
         }
     }

@@ -1,18 +1,22 @@
 //! Why a virtual machine's numbers are what they are, as far as it was counted or measured in the same blocks.
 //!
-//! Each row is one quantity with its interval: counts over the timed phases of the trials that count, or a contrast of
-//! treatments block by block. Nothing is inferred: a sentence that no interval backs is not written, and what follows from
+//! Each row is one quantity with its interval: counts over the timed phases of the trials that count, a contrast of
+//! treatments block by block, or what observers saw that differs between them (`around`). Nothing is inferred: a sentence that no interval backs is not written, and what follows from
 //! a row (its advice) is only said where the interval leaves no room for the opposite.
 //!
 //! Costs are told as the extra time that the same work takes: for a rate of which `r` is kept, `1/r - 1`.
 
 use crate::analysis::{RATE, better, places};
+use crate::around;
 use crate::tally::{self, Finished};
+use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::descriptor::{Better, Descriptor};
 use baremark_model::document::ExplanationRow;
 use baremark_model::plan::{Contrast, Pair, Plan};
+use baremark_model::units::Share;
 use baremark_stats::Interval;
 use baremark_stats::estimate::mean_interval;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// The workload that asks nothing of memory or MMU: what it loses is the price of exits and interrupts alone.
@@ -21,57 +25,35 @@ const CONTROL: &str = "fma";
 /// A quantity of one arm in one trial.
 type Quantity = fn(&Finished, usize) -> Option<f64>;
 
-struct Row {
-    what: &'static str,
-    unit: &'static str,
-    quantity: Quantity,
-    advice: &'static str,
-}
-
-const COUNTED: &[Row] = &[
-    Row {
-        what: "exits from the guest during timed phases",
-        unit: "1/s per rank",
-        quantity: |trial, arm| per_second(trial, arm, "exits"),
-        advice: "",
-    },
-    Row {
-        what: "of these for interrupts of the host",
-        unit: "1/s per rank",
-        quantity: |trial, arm| per_second(trial, arm, "irq_exits"),
-        advice: "fewer timer interrupts (nohz_full, a lower HZ) and no other work on these CPUs lower it",
-    },
-    Row {
-        what: "one entry into the guest and back, nothing done inside",
-        unit: "us",
-        quantity: empty_run_us,
-        advice: "it is never inside a timed phase",
-    },
-    Row {
-        what: "time that the exits would take if each cost as much as such an entry",
-        unit: "%",
-        quantity: |trial, arm| Some(per_second(trial, arm, "exits")? * empty_run_us(trial, arm)? / 1e6 * 100.0),
-        advice: "",
-    },
+/// What the hypervisor counted: in words, its unit, and what it is of one arm in one trial.
+const COUNTED: &[(&str, &str, Quantity)] = &[
+    ("VM exits in timed phases", "/s per rank", |trial, arm| per_second(trial, arm, "exits")),
+    ("VM exits for interrupts of the host", "/s per rank", |trial, arm| per_second(trial, arm, "irq_exits")),
+    ("one empty VM entry and exit, outside timed phases", "us", empty_run_us),
 ];
+
+/// The share of the time that exits take, by what an empty entry takes.
+const EXITING: &str = "time in VM exits, at the cost of an empty entry each";
 
 /// What one of the kernel's pieces of page-table work costs, by the metric of the workload `page-table`.
 const FAULTS: &[(&str, &str)] =
-    &[("fault_ns", "one demand-zero page fault"), ("protect_ns", "one change of a page's protection")];
+    &[("fault_ns", "one demand-zero page fault"), ("protect_ns", "one change of a page's protection (mprotect)")];
 
 /// The rows of every arm, in the plan's order.
 pub fn explain(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor]) -> Vec<ExplanationRow> {
     let mut rows = Vec::new();
+    let mut seen = around::explain(plan, trials);
     for arm in 0..plan.arms.len() {
         rows.extend(compared(plan, trials, workloads, arm));
         rows.extend(larger_pages(plan, trials, workloads, arm));
         rows.extend(faults(plan, trials, arm));
         rows.extend(counted(plan, trials, arm));
+        rows.extend(seen.extract_if(.., |(of, _)| *of == arm).map(|(_, row)| row));
     }
     rows
 }
 
-fn row(plan: &Plan, arm: usize, what: &str, unit: &str, interval: Interval, advice: &str) -> ExplanationRow {
+pub(crate) fn row(plan: &Plan, arm: usize, what: &str, unit: &str, interval: Interval, advice: &str) -> ExplanationRow {
     ExplanationRow {
         treatment: plan.arms[arm].treatment.clone(),
         what: what.to_owned(),
@@ -94,16 +76,10 @@ fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: us
         let Some(own) = by_place.then(|| costs(plan, trials, workloads, index)).flatten() else { continue };
         let Some(total) = percent(own.values().copied()) else { continue };
         let base = plan.arms[pair.denominator].environment.as_str();
+        let overhead = |of: &str| format!("overhead {of}over {base} (extra time)");
         if plan.workload_of(arm) == CONTROL {
-            let advice = if total.hi < 1.0 { "computing itself costs nothing to speak of here" } else { "" };
-            rows.push(row(
-                plan,
-                arm,
-                &format!("extra time that computing alone takes over {base}"),
-                "%",
-                total,
-                advice,
-            ));
+            let advice = if total.hi < 1.0 { "the CPU itself costs less than 1 %" } else { "" };
+            rows.push(row(plan, arm, &overhead("of computing alone "), "%", total, advice));
             continue;
         }
         let Some(control) = control_of(plan, pair).and_then(|control| costs(plan, trials, workloads, control)) else {
@@ -112,19 +88,29 @@ fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: us
         let Some(tax) = percent(control.values().copied()) else { continue };
         let rest = own.iter().filter_map(|(block, cost)| Some(cost - control.get(block)?));
         let Some(rest) = percent(rest) else { continue };
-        let advice = match (rest.lo > 0.0, rest.hi < 0.0) {
-            (true, _) if rest.lo > tax.hi.abs() => {
-                "memory and its translation are where it goes: look at page sizes and backing"
-            }
-            (true, _) => "it goes into memory and its translation",
-            (_, true) => "its memory is better placed than the other's, which is no merit of the virtual machine",
-            _ => "beyond computing nothing is shown to be lost",
-        };
-        rows.push(row(plan, arm, &format!("extra time that the same work takes over {base}"), "%", total, ""));
-        rows.push(row(plan, arm, "of this explained by what computing alone loses", "%", tax, ""));
-        rows.push(row(plan, arm, "not explained by it", "%", rest, advice));
+        rows.push(row(plan, arm, &overhead(""), "%", total, ""));
+        rows.push(row(plan, arm, "overhead of computing alone in the same blocks", "%", tax, ""));
+        let advice = beyond_computing(tax, rest, &plan.arms[arm].arm);
+        rows.push(row(plan, arm, "overhead that computing alone does not explain", "%", rest, advice));
     }
     rows
+}
+
+/// What follows from the overhead that the control leaves unexplained: kernels do nothing but compute, use memory and wait for
+/// each other.
+fn beyond_computing(control: Interval, rest: Interval, arm: &ResolvedArm) -> &'static str {
+    let all_large = arm.page == PageSize::Large && arm.host_backing.is_none_or(|page| page == PageSize::Large);
+    match (rest.lo > 0.0, rest.hi < 0.0) {
+        (true, _) if rest.lo <= control.hi.abs() => "part of it goes to memory, address translation or waiting",
+        (true, _) if all_large => {
+            "most of it goes to memory, address translation or waiting, with large pages already: look at placement and NUMA"
+        }
+        (true, _) => {
+            "most of it goes to memory, address translation or waiting: try larger pages first (page, host_backing)"
+        }
+        (_, true) => "it loses less than computing alone does: the arms' memory probably lies differently",
+        _ => "no overhead is shown beyond that of computing",
+    }
 }
 
 /// The pair of the control that compares the same two places.
@@ -165,13 +151,15 @@ fn larger_pages(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm
         let here = plan.arms[pair.numerator].environment == plan.arms[arm].environment;
         let Some(costs) = (own && here).then(|| costs(plan, trials, workloads, index)).flatten() else { continue };
         let Some(gain) = percent(costs.values().map(|cost| -cost)) else { continue };
-        let delta = plan.design.delta.0 * 100.0;
-        let advice = match (gain.lo > delta, gain.hi < delta) {
-            (true, _) => "give the application 2m pages (madvise, hugetlbfs, or transparent_hugepage=always)",
-            (_, true) => "larger pages would not pay here",
-            _ => "",
+        let delta = plan.design.delta;
+        let advice = match against(gain, delta) {
+            Ordering::Greater => {
+                "give the application 2m pages (madvise, hugetlbfs, or transparent_hugepage=always)".to_owned()
+            }
+            Ordering::Less => format!("2m pages would gain less than {delta}"),
+            Ordering::Equal => String::new(),
         };
-        rows.push(row(plan, arm, "speed that 2m pages would add", "%", gain, advice));
+        rows.push(row(plan, arm, "speedup by 2m pages", "%", gain, &advice));
     }
     rows
 }
@@ -190,17 +178,44 @@ fn faults(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> {
     FAULTS.iter().filter_map(of).collect()
 }
 
-/// What the hypervisor counted while an arm ran in its machine.
+/// On which side of the difference that matters an interval in percent lies; `Equal` where it lies on both.
+fn against(interval: Interval, delta: Share) -> Ordering {
+    let delta = delta.0 * 100.0;
+    match (interval.lo > delta, interval.hi < delta) {
+        (true, _) => Ordering::Greater,
+        (_, true) => Ordering::Less,
+        _ => Ordering::Equal,
+    }
+}
+
+/// What the hypervisor counted while an arm ran in its machine, and what that comes to.
 fn counted(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> {
     let virtual_ones: Vec<(&Finished, usize)> =
         places(plan, trials, arm).into_iter().filter(|(trial, index)| is_virtual(trial, *index)).collect();
-    let of = |counted: &Row| {
-        let values: Vec<f64> =
-            virtual_ones.iter().filter_map(|(trial, index)| (counted.quantity)(trial, *index)).collect();
-        let interval = mean_interval(&values, 1.0 - RATE)?;
-        Some(row(plan, arm, counted.what, counted.unit, interval, counted.advice))
+    let over_trials = |quantity: &dyn Fn(&Finished, usize) -> Option<f64>| {
+        let values: Vec<f64> = virtual_ones.iter().filter_map(|(trial, index)| quantity(trial, *index)).collect();
+        mean_interval(&values, 1.0 - RATE)
     };
-    COUNTED.iter().filter_map(of).collect()
+    let of = |&(what, unit, quantity): &(&str, &str, Quantity)| {
+        Some(row(plan, arm, what, unit, over_trials(&quantity)?, ""))
+    };
+    let mut rows: Vec<ExplanationRow> = COUNTED.iter().filter_map(of).collect();
+    let exiting = |counter: &'static str| {
+        over_trials(&|trial, arm| Some(per_second(trial, arm, counter)? * empty_run_us(trial, arm)? / 1e6 * 100.0))
+    };
+    let delta = plan.design.delta;
+    let by_interrupts = exiting("irq_exits").is_some_and(|share| against(share, delta) == Ordering::Greater);
+    rows.extend(exiting("exits").map(|share| {
+        let advice = match against(share, delta) {
+            _ if by_interrupts => {
+                "fewer interrupts on these CPUs lower it (nohz_full, a lower HZ, no other work on them)".to_owned()
+            }
+            Ordering::Less => format!("less than the {delta} that matter"),
+            _ => String::new(),
+        };
+        row(plan, arm, EXITING, "%", share, &advice)
+    }));
+    rows
 }
 
 fn is_virtual(trial: &Finished, arm: usize) -> bool {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+mod around;
 pub mod attend;
 mod beside;
 pub mod comparison;

@@ -95,7 +95,16 @@ pub struct AgentLink<'i> {
 impl<'i> AgentLink<'i> {
     /// Starts an agent and greets it.
     pub fn start(environment: &dyn Environment, interrupt: &'i AtomicBool) -> Result<Self, LinkError> {
-        let mut site = environment.start(interrupt).map_err(|why| match why {
+        AgentLink::start_unless(interrupt, environment, interrupt)
+    }
+
+    /// The same, given up as interrupted as soon as `given_up` is set while its site is not there yet.
+    pub(crate) fn start_unless(
+        given_up: &AtomicBool,
+        environment: &dyn Environment,
+        interrupt: &'i AtomicBool,
+    ) -> Result<Self, LinkError> {
+        let mut site = environment.start(given_up).map_err(|why| match why {
             SiteError::Interrupted => LinkError::Interrupted,
             why => LinkError::Site(why),
         })?;

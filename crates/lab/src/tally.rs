@@ -110,25 +110,38 @@ pub(crate) fn observations_of<'t>(
     pair: usize,
     metric: &str,
 ) -> Vec<Observation<'t>> {
+    let of = |[below, above]: [Side<'t>; 2]| {
+        let (under, over) = (below.trial.median(below.arm, metric)?, above.trial.median(above.arm, metric)?);
+        let log_ratio = (under > 0.0 && over > 0.0).then(|| (over / under).ln())?;
+        Some(Observation { below: below.trial, above: above.trial, log_ratio })
+    };
+    sides(plan, trials, pair).into_iter().filter_map(of).collect()
+}
+
+/// One arm of a trial.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Side<'t> {
+    /// The trial.
+    pub trial: &'t Finished,
+    /// The arm's place in it.
+    pub arm: usize,
+}
+
+/// Where the denominator and the numerator of `pair` were measured, for each block in which both trials count, in order of
+/// blocks.
+pub(crate) fn sides<'t>(plan: &Plan, trials: &'t [Finished], pair: usize) -> Vec<[Side<'t>; 2]> {
     let Pair { numerator, denominator, interleaved, .. } = plan.pairs[pair];
     let places = match interleaved {
         true => plan.cells.iter().position(|&cell| cell == Cell::Pair(pair)).map(|cell| ((cell, 0), (cell, 1))),
         false => place_of(plan, denominator).zip(place_of(plan, numerator)),
     };
     let Some((below, above)) = places else { return Vec::new() };
-    let by_block = |(cell, arm): (usize, usize)| -> BTreeMap<u64, (&'t Finished, f64)> {
-        let of_cell = trials.iter().filter(|trial| trial.cell == cell);
-        of_cell.filter_map(|trial| Some((trial.block, (trial, trial.median(arm, metric)?)))).collect()
+    let by_block = |(cell, arm): (usize, usize)| -> BTreeMap<u64, Side<'t>> {
+        let of_cell = trials.iter().filter(|trial| trial.cell == cell && trial.counted().is_some());
+        of_cell.map(|trial| (trial.block, Side { trial, arm })).collect()
     };
     let (below, above) = (by_block(below), by_block(above));
-    let mut found = Vec::new();
-    for (block, (below, under)) in below {
-        let Some(&(above, over)) = above.get(&block) else { continue };
-        if under > 0.0 && over > 0.0 {
-            found.push(Observation { below, above, log_ratio: (over / under).ln() });
-        }
-    }
-    found
+    below.into_iter().filter_map(|(block, below)| Some([below, *above.get(&block)?])).collect()
 }
 
 /// The cell in which `arm` is measured, and its place among the cell's arms: the cell that it has alone, else the first

@@ -1,50 +1,35 @@
-//! A seeded generator for arrivals, choices and cycle times: equal seeds give equal loads.
+//! Arrivals, choices and cycle times drawn from a seed: equal seeds give equal loads.
 //!
-//! xoshiro256** 1.0 (Blackman & Vigna 2018), its state filled by `SplitMix64` as its authors advise. Each user has a stream of
-//! its own, so that what one does never changes what another draws. Not for secrets.
+//! Each user has a stream of the generator of `stats`, so that what one does never changes what another draws. Not for
+//! secrets.
 
 /// A generator; equal (seed, label) give equal sequences.
 #[derive(Clone, Debug)]
-pub(crate) struct Rng {
-    state: [u64; 4],
-}
+pub(crate) struct Rng(baremark_stats::Rng);
 
 impl Rng {
     pub(crate) fn stream(seed: u64, label: u64) -> Rng {
-        let mut mix = seed;
-        let first = split_mix(&mut mix);
-        let mut other = label ^ 0x6a09_e667_f3bc_c909;
-        let mut state = first ^ split_mix(&mut other);
-        Rng { state: std::array::from_fn(|_| split_mix(&mut state)) }
+        Rng(baremark_stats::Rng::stream(seed, label))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        let s = &mut self.state;
-        let result = s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
-        let t = s[1] << 17;
-        s[2] ^= s[0];
-        s[3] ^= s[1];
-        s[1] ^= s[2];
-        s[0] ^= s[3];
-        s[2] ^= t;
-        s[3] = s[3].rotate_left(45);
-        result
+        self.0.next_u64()
     }
 
     /// Uniform in [0, 1).
     pub(crate) fn uniform(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        self.0.uniform()
     }
 
-    /// An index below `n`, which is not 0; the bias of 2^-40 for n < 2^24 is below what any load could show.
-    #[expect(clippy::cast_possible_truncation, reason = "the product's upper half is below n")]
+    /// An index below `n`, which is not 0.
+    #[expect(clippy::cast_possible_truncation, reason = "below n")]
     pub(crate) fn below(&mut self, n: usize) -> usize {
-        ((u128::from(self.next()) * n as u128) >> 64) as usize
+        self.0.below(n as u64) as usize
     }
 
     /// Exponential of mean 1.
     pub(crate) fn exponential(&mut self) -> f64 {
-        -(1.0 - self.uniform()).ln()
+        self.0.exponential()
     }
 
     /// Normal with this mean and deviation, drawn again until it lies in the limits (truncated, not clamped: no pile-up at
@@ -52,22 +37,13 @@ impl Rng {
     pub(crate) fn truncated_normal(&mut self, mean: f64, deviation: f64, limits: (f64, f64)) -> f64 {
         let mut drawn = mean;
         for _ in 0..64 {
-            let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
-            drawn = mean + deviation * radius * (2.0 * std::f64::consts::PI * self.uniform()).cos();
+            drawn = mean + deviation * self.0.normal();
             if (limits.0..=limits.1).contains(&drawn) {
                 return drawn;
             }
         }
         drawn.max(limits.0).min(limits.1)
     }
-}
-
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ pub mod simulator;
 pub mod spread;
 pub mod stream;
 pub mod tables;
+mod tape;
 pub mod time;
 pub mod trace;
 pub mod validate;

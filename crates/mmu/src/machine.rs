@@ -308,9 +308,9 @@ fn shape(reader: &mut Reader, section: &Section<'_>) -> Option<Shape> {
     let replacement = replacement(reader, section);
     reader.text(section, "source")?;
     for count in entries.iter().filter(|count| **count > 0) {
-        let geometry =
-            Geometry { entries: *count, ways: if ways == 0 { *count } else { ways }, replacement: Replacement::Lru };
-        if let Err(why) = geometry.check() {
+        let ways = if ways == 0 { *count } else { ways };
+        let each = replacement.iter().map(|policy| Geometry { entries: *count, ways, replacement: *policy }.check());
+        if let Some(Err(why)) = each.into_iter().find(Result::is_err) {
             reader.refuse(section, "ways", why.to_string());
         }
     }

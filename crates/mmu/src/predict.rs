@@ -21,6 +21,10 @@ use crate::workload::Kernel;
 /// what that misses and what it saves.
 pub const THINNING: u32 = 3;
 
+/// So many groups of a stream's addresses are translated as the one before them was, where addresses are independent
+/// ([`Setup::repeats`]).
+pub const REPEATS: u32 = 7;
+
 /// How much is drawn and simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
@@ -296,7 +300,7 @@ fn one_structure(question: &Question<'_>, random: &mut Random) -> Result<Structu
     let outer = question.outer.get(random.below(question.outer.len() as u64) as usize).copied();
     let counted = |asked: Scheme, stream: &dyn Fn() -> Box<dyn Stream>| {
         let scheme = beneath(asked, outer);
-        let setup = Setup { data, tables, host_tables, thinning: THINNING, ..Setup::new(scheme) };
+        let setup = Setup { data, tables, host_tables, ..Setup::new(scheme) };
         let counted = count(&drawn, setup, stream, question.effort.accesses);
         counted.map_err(|why| PredictError::Setup { scheme: asked.to_string(), why })
     };
@@ -345,11 +349,18 @@ fn count(
         drive(&mut simulator, stream.as_mut(), accesses);
         Ok(simulator)
     };
-    let sampled = counted(setup)?;
-    if sampled.is_fair() {
-        return Ok(sampled.counts());
+    let sample = sampled(setup, stream().as_ref());
+    let simulated = counted(sample)?;
+    if simulated.is_fair() {
+        return Ok(simulated.counts());
     }
-    Ok(counted(Setup { thinning: 0, ..setup })?.counts())
+    Ok(counted(Setup { thinning: 0, ..sample })?.counts())
+}
+
+/// The sample of lines and translations that predictions take of a stream.
+#[must_use]
+pub fn sampled(setup: Setup, stream: &dyn Stream) -> Setup {
+    Setup { thinning: THINNING, repeats: if stream.is_independent() { REPEATS } else { 0 }, ..setup }
 }
 
 /// Runs `accesses` of a stream, by blocks.

@@ -40,7 +40,8 @@ pub struct Geometry {
 /// A structure that cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{entries} entries of {ways} ways; ways are 1 to {MOST_WAYS} and divide the entries, of which there are at most 2^26"
+    "{entries} entries of {ways} ways; ways are 1 to {MOST_WAYS}, with plru to {MOST_PLRU_WAYS}, and divide the entries, of which \
+     there are at most 2^26"
 )]
 pub struct Impossible {
     /// The entries asked for.
@@ -51,6 +52,8 @@ pub struct Impossible {
 
 /// The most ways of a structure: those of the largest fully associative TLB, with room.
 pub const MOST_WAYS: u32 = 128;
+/// The most ways of one with bits of recent use.
+pub const MOST_PLRU_WAYS: u32 = 64;
 /// Stands where there is no key. Keys are below it.
 const NOTHING: u32 = u32::MAX;
 /// Keys that are compared at once.
@@ -61,8 +64,8 @@ const LANES: usize = 8;
 pub struct Sets {
     kept: Kept,
     geometry: Geometry,
-    /// So many low bits of a key number its set; among the sets alike in these a hash chooses one of `choices`.
-    low_bits: u32,
+    /// The low bits of a key that number its set; among the sets alike in these a hash chooses one of `choices`.
+    low: u32,
     choices: u32,
     /// Low bits that all keys of this store have in common.
     common: u32,
@@ -87,7 +90,8 @@ impl Geometry {
     /// # Errors
     /// When ways do not divide the entries, or are none or too many.
     pub fn check(&self) -> Result<(), Impossible> {
-        let fits = (1..=MOST_WAYS).contains(&self.ways)
+        let most = if self.replacement == Replacement::Plru { MOST_PLRU_WAYS } else { MOST_WAYS };
+        let fits = (1..=most).contains(&self.ways)
             && self.entries >= self.ways
             && self.entries.is_multiple_of(self.ways)
             && self.entries <= 1 << 26;
@@ -123,12 +127,13 @@ impl Sets {
             Replacement::Plru | Replacement::Random => Kept::Fixed(Fixed::new(count, geometry)),
         };
         let low_bits = sets.trailing_zeros();
-        Ok(Sets { kept, geometry, low_bits, choices: sets >> low_bits, common })
+        Ok(Sets { kept, geometry, low: (1 << low_bits) - 1, choices: sets >> low_bits, common })
     }
 
     /// Whether `key` was there; it is now. `key` is below 2^32 - 1.
     #[inline]
     pub fn touch(&mut self, key: u32) -> bool {
+        // What is small enough for its caller stands here; the others are calls.
         let set = self.index(key);
         match &mut self.kept {
             Kept::Ordered(sets) => sets.get_mut(set).is_some_and(|set| touch_ordered(set, self.geometry.ways, key)),
@@ -141,12 +146,14 @@ impl Sets {
     #[inline]
     fn index(&self, key: u32) -> usize {
         let key = key >> self.common;
-        let low = key & ((1 << self.low_bits) - 1);
-        if self.choices == 1 {
-            return low as usize;
-        }
-        let chosen = (u64::from(spread(key >> self.low_bits)) * u64::from(self.choices)) >> 32;
-        (chosen as usize) << self.low_bits | low as usize
+        let low = key & self.low;
+        if self.choices == 1 { low as usize } else { self.chosen(key, low) }
+    }
+
+    #[cold]
+    fn chosen(&self, key: u32, low: u32) -> usize {
+        let hash = u64::from(spread(key >> self.low.trailing_ones()));
+        ((hash * u64::from(self.choices)) >> 32) as usize * (self.low as usize + 1) + low as usize
     }
 }
 
@@ -209,7 +216,7 @@ struct Rings {
 }
 
 impl Rings {
-    #[inline]
+    #[inline(never)]
     fn touch(&mut self, set: usize, key: u32) -> bool {
         let ways = self.keys.ways;
         let (ring, first) = (self.keys.of(set), &mut self.first[set]);
@@ -247,7 +254,7 @@ struct Fixed {
 #[derive(Clone)]
 enum Victims {
     /// By a bit of recent use for each way.
-    Plru(Vec<u128>),
+    Plru { recent: Vec<u64>, all: u64 },
     /// By chance.
     Random(Random),
 }
@@ -256,12 +263,12 @@ impl Fixed {
     fn new(sets: usize, geometry: Geometry) -> Self {
         let victims = match geometry.replacement {
             Replacement::Random => Victims::Random(Random::new(u64::from(geometry.entries))),
-            _ => Victims::Plru(vec![0; sets]),
+            _ => Victims::Plru { recent: vec![0; sets], all: u64::MAX >> (u64::BITS - geometry.ways) },
         };
         Fixed { keys: Keys::new(sets, geometry.ways as usize), victims }
     }
 
-    #[inline]
+    #[inline(never)]
     fn touch(&mut self, set: usize, key: u32) -> bool {
         let ways = self.keys.ways;
         let keys = self.keys.of(set);
@@ -269,11 +276,11 @@ impl Fixed {
         let way = match (&mut self.victims, found) {
             (Victims::Random(_), Some(_)) => return true,
             (Victims::Random(random), None) => random.below(ways as u64) as usize,
-            (Victims::Plru(sets), found) => {
-                let recent = &mut sets[set];
+            (Victims::Plru { recent, all }, found) => {
+                let recent = &mut recent[set];
                 let way = found.unwrap_or(recent.trailing_ones() as usize);
                 *recent |= 1 << way;
-                if recent.count_ones() as usize == ways {
+                if *recent == *all {
                     *recent = if ways == 1 { 0 } else { 1 << way };
                 }
                 way
@@ -317,7 +324,7 @@ impl Uses {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn touch(&mut self, key: u32) -> bool {
         if self.keys[self.next - 1] == key {
             return true;

@@ -18,6 +18,7 @@ use crate::page::{Page, region_bits};
 use crate::scheme::{Scheme, Setup};
 use crate::sets::{Geometry, Impossible, Sets};
 use crate::tables::{Line, Placement, Tables, data_line, key, place};
+use crate::tape::Tape;
 
 /// The most levels of a table.
 pub const MOST_LEVELS: usize = 5;
@@ -83,6 +84,7 @@ pub struct Simulator {
     second: Option<Sets>,
     walk: Walk,
     nested: Option<Nested>,
+    tape: Tape,
     caches: Caches,
     /// Everything but references.
     counts: Counts,
@@ -92,11 +94,17 @@ pub struct Simulator {
 #[derive(Debug)]
 struct Walk {
     tables: Tables,
-    caches: [Option<Sets>; MOST_LEVELS + 1],
-    /// The first kind of its references.
-    kinds: usize,
+    /// Caches of its upper entries, from the lowest level on.
+    caches: Vec<EntryCache>,
     leaf: usize,
     top: usize,
+}
+
+/// Holds entries of one level.
+#[derive(Debug)]
+struct EntryCache {
+    level: usize,
+    sets: Sets,
 }
 
 #[derive(Debug)]
@@ -112,11 +120,12 @@ struct Caches {
     levels: Vec<Sets>,
     /// The nearest cache in which references of a kind are looked up.
     enters: [usize; KINDS],
-    /// One line in 2^`thinning` is simulated.
+    /// One line in 2^`thinning` is simulated: of each kind those whose number has none of these bits.
     thinning: u32,
+    left_out: [Line; KINDS],
     tallies: [Tally; KINDS],
     /// References that are not yet looked up; the first `queued` of these.
-    queue: Vec<Reference>,
+    queue: Box<[Reference; QUEUE]>,
     queued: usize,
 }
 
@@ -126,10 +135,17 @@ struct Reference {
     kind: u32,
 }
 
-/// Kinds of references: those to each table by the level of the entry, since few lines of one level may stand for many of
-/// another; then the program's own.
-const KINDS: usize = 2 * FEW + 1;
-const DATA: usize = 2 * FEW;
+/// What a translation decided: that a TLB held it, or else at which level a walk begins.
+const FIRST: u8 = 0;
+const SECOND: u8 = u8::MAX;
+
+/// Kinds of references: by the level of the entry, since few lines of one level may stand for many of another, to the walked
+/// table, to the second one for entries of the first, of which there are as few, and to the second one for data; then the
+/// program's own.
+const KINDS: usize = 3 * FEW + 1;
+const FOR_ENTRIES: usize = FEW;
+const FOR_DATA: usize = 2 * FEW;
+const DATA: usize = 3 * FEW;
 /// The lowest level whose entries are so few that every line of theirs is simulated.
 const FEW: usize = 3;
 /// References of a walk of two tables of five levels, and the data's own.
@@ -168,6 +184,7 @@ impl Simulator {
             second: tlb(&part.second)?,
             walk: Walk::new(&part.walk_caches, setup.tables, 1, application, setup.levels)?,
             nested,
+            tape: Tape::new(setup.repeats),
             caches: Caches::new(part, setup.thinning)?,
             counts: Counts::default(),
         })
@@ -183,7 +200,7 @@ impl Simulator {
                 .fold([0; PLACES], |sum, places| std::array::from_fn(|at| sum[at] + places[at]))
         };
         let (table, others) = self.caches.tallies.split_at(FEW);
-        let (nested, data) = others.split_at(FEW);
+        let (nested, data) = others.split_at(2 * FEW);
         Counts { table: sum(table), nested: sum(nested), data: sum(data), ..self.counts }
     }
 
@@ -223,35 +240,46 @@ impl Simulator {
 
     #[inline]
     fn translate(&mut self, address: u64) {
-        let page = key(address >> self.page_bits);
-        if self.first.as_mut().is_some_and(|tlb| tlb.touch(page)) {
-            self.counts.first_hits += 1;
-        } else if self.second.as_mut().is_some_and(|tlb| tlb.touch(page)) {
-            self.counts.second_hits += 1;
-        } else {
-            self.counts.walks += 1;
-            match self.nested {
-                None => self.walk.one(address, &mut self.caches),
-                Some(_) => self.walk_both(address),
+        let Self { first, second, walk, counts, caches, tape, page_bits, .. } = self;
+        tape.advance();
+        let page = key(address >> *page_bits);
+        let decided = tape.decide(|| {
+            if first.as_mut().is_some_and(|tlb| tlb.touch(page)) {
+                FIRST
+            } else if second.as_mut().is_some_and(|tlb| tlb.touch(page)) {
+                SECOND
+            } else {
+                walk.start(address)
+            }
+        });
+        match decided {
+            FIRST => counts.first_hits += 1,
+            SECOND => counts.second_hits += 1,
+            start => {
+                counts.walks += 1;
+                match self.nested {
+                    None => walk.refer_from(start, address, 0, caches),
+                    Some(_) => self.walk_both(start, address),
+                }
             }
         }
     }
 
     /// The two-dimensional walk.
-    fn walk_both(&mut self, address: u64) {
+    fn walk_both(&mut self, start: u8, address: u64) {
         let data_bits = self.walk_page_bits();
-        let Self { walk, nested: Some(nested), caches, counts, setup, .. } = self else { return };
-        let start = walk.start(address);
+        let Self { walk, nested: Some(nested), caches, counts, setup, tape, .. } = self else { return };
+        let start = usize::from(start);
         // The table at which the walk begins: its physical address is known when a combined entry named it.
         let mut known = nested.combined && start < walk.top;
         for level in (walk.leaf..=start).rev() {
             if !known {
-                nested.translate(walk.tables.frame(level, address), caches, counts);
+                nested.translate(walk.tables.frame(level, address), FOR_ENTRIES, caches, counts, tape);
             }
             known = false;
-            walk.refer(level, address, caches);
+            walk.refer(level, address, 0, caches);
         }
-        nested.translate(place(setup.data, address, data_bits), caches, counts);
+        nested.translate(place(setup.data, address, data_bits), FOR_DATA, caches, counts, tape);
     }
 
     /// Bits of the page by which the program's data is placed: its own page in the walked table.
@@ -263,13 +291,22 @@ impl Simulator {
 
 impl Nested {
     #[inline]
-    fn translate(&mut self, guest_physical: u64, caches: &mut Caches, counts: &mut Counts) {
+    fn translate(
+        &mut self,
+        guest_physical: u64,
+        kinds: usize,
+        caches: &mut Caches,
+        counts: &mut Counts,
+        tape: &mut Tape,
+    ) {
         counts.nested_translations += 1;
         let page = key(guest_physical >> self.page_bits);
-        if self.tlb.as_mut().is_some_and(|tlb| tlb.touch(page)) {
-            counts.nested_hits += 1;
-        } else {
-            self.walk.one(guest_physical, caches);
+        let decided = tape.decide(|| {
+            if self.tlb.as_mut().is_some_and(|tlb| tlb.touch(page)) { FIRST } else { self.walk.start(guest_physical) }
+        });
+        match decided {
+            FIRST => counts.nested_hits += 1,
+            start => self.walk.refer_from(start, guest_physical, kinds, caches),
         }
     }
 }
@@ -282,38 +319,38 @@ impl Walk {
         page: Page,
         top: usize,
     ) -> Result<Self, Impossible> {
-        let mut built = [const { None }; MOST_LEVELS + 1];
-        for (slot, geometry) in built.iter_mut().zip(caches) {
-            *slot = geometry.map(Sets::new).transpose()?;
-        }
-        let kinds = FEW * (region as usize - 1);
-        Ok(Walk { tables: Tables::new(placement, region), caches: built, kinds, leaf: page.level(), top })
+        let levels = caches.iter().enumerate().take(top + 1).skip(page.level() + 1);
+        let caches = levels.filter_map(|(level, geometry)| Some((level, (*geometry)?)));
+        let built = caches.map(|(level, geometry)| Ok(EntryCache { level, sets: Sets::new(geometry)? }));
+        let caches = built.collect::<Result<_, _>>()?;
+        Ok(Walk { tables: Tables::new(placement, region), caches, leaf: page.level(), top })
     }
 
-    /// A walk of this table alone.
+    /// Refers to the entries from the level `start` down; `kinds` is the first kind of these references.
     #[inline]
-    fn one(&mut self, address: u64, caches: &mut Caches) {
-        for level in (self.leaf..=self.start(address)).rev() {
-            self.refer(level, address, caches);
+    fn refer_from(&self, start: u8, address: u64, kinds: usize, caches: &mut Caches) {
+        let mut level = usize::from(start);
+        while level >= self.leaf {
+            self.refer(level, address, kinds, caches);
+            level -= 1;
         }
     }
 
     /// Refers to the entry of `level`.
     #[inline]
-    fn refer(&self, level: usize, address: u64, caches: &mut Caches) {
-        caches.refer(self.kinds + level.min(FEW) - 1, self.tables.line(level, address));
+    fn refer(&self, level: usize, address: u64, kinds: usize, caches: &mut Caches) {
+        caches.refer(kinds + level.min(FEW) - 1, self.tables.line(level, address));
     }
 
     /// The level of the first entry to load: below the lowest cached one. What was not cached is, from now on.
     #[inline]
-    fn start(&mut self, address: u64) -> usize {
-        for level in self.leaf + 1..=self.top {
-            let Some(cache) = self.caches.get_mut(level).and_then(Option::as_mut) else { continue };
-            if cache.touch(key(address >> region_bits(level))) {
-                return level - 1;
+    fn start(&mut self, address: u64) -> u8 {
+        for EntryCache { level, sets } in &mut self.caches {
+            if sets.touch(key(address >> region_bits(*level))) {
+                return *level as u8 - 1;
             }
         }
-        self.top
+        self.top as u8
     }
 }
 
@@ -328,23 +365,25 @@ impl Caches {
         let thinned = part.caches.iter().map(|cache| Sets::thinned(*cache, thinning));
         let mut enters = [part.walker_enters; KINDS];
         enters[DATA] = 0;
+        // Lines whose number ends so fill whole sets ([`Sets::thinned`]): what is left is a part of each cache.
+        let left_out = std::array::from_fn(|kind| if kind % FEW == FEW - 1 { 0 } else { (1 << thinning) - 1 });
         Ok(Caches {
             levels: thinned.collect::<Result<_, _>>()?,
             enters,
             thinning,
+            left_out,
             tallies: Default::default(),
-            queue: vec![Reference::default(); QUEUE],
+            queue: Box::new([Reference::default(); QUEUE]),
             queued: 0,
         })
     }
 
-    /// Makes a reference; it is looked up later, or stands for nothing but itself in the tally.
+    /// Makes a reference, which is looked up later if its line is simulated.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "it is most of a walk, and its call costs as much as it does")]
     fn refer(&mut self, kind: usize, line: Line) {
         self.tallies[kind].made += 1;
-        // Lines whose number ends so fill whole sets where these are a power of two: what is left is a part of each cache.
-        let chosen = line & ((1 << self.thinning) - 1) == 0 || kind % FEW == FEW - 1;
+        let chosen = line & self.left_out[kind] == 0;
         // Without a branch, which would be a guess each time: what is not chosen is overwritten by the next one.
         self.queue[self.queued] = Reference { line, kind: kind as u32 };
         self.queued += usize::from(chosen);

@@ -29,6 +29,12 @@ pub trait Stream {
         Dependence::Independent
     }
 
+    /// Whether each address is drawn independently of those before: a few of them then tell what translating all of them
+    /// does ([`Setup::repeats`](crate::scheme::Setup::repeats)).
+    fn is_independent(&self) -> bool {
+        false
+    }
+
     /// Bytes that the program touches, so far as known: the span of data that a guest's memory must hold.
     fn footprint(&self) -> u64;
 }
@@ -75,6 +81,11 @@ impl Stream for RandomAccess {
             *address = BASE + ((*register << 3) & (self.bytes - 1));
             self.next = (self.next + 1) % STREAMS;
         }
+    }
+
+    /// 128 registers take turns, and a register's next index is its last one shifted, which is as far away as any.
+    fn is_independent(&self) -> bool {
+        true
     }
 
     fn footprint(&self) -> u64 {
@@ -144,6 +155,10 @@ impl Stream for Chase {
 
     fn dependence(&self) -> Dependence {
         Dependence::Dependent
+    }
+
+    fn is_independent(&self) -> bool {
+        true
     }
 
     fn footprint(&self) -> u64 {

@@ -60,15 +60,19 @@ impl Tables {
         let line = address >> (region_bits(level) + 3);
         let within = match self.placement {
             Placement::Contiguous => fold(line, 27) | ((level as u32) << 27),
-            Placement::Scattered { .. } => {
-                let page = mix(self.salt ^ ((level as u64) << 50) ^ (line >> 6));
-                (((page as u32) << 6) & ((1 << LINE_BITS) - 1)) | (line as u32 & 63)
-            }
-            Placement::Touched { .. } => {
-                fold((self.frame(level, address) >> 6) | (line & 63), 27) | ((level as u32) << 27)
-            }
+            _ => self.line_elsewhere(level, address),
         };
         (self.region << LINE_BITS) | within
+    }
+
+    #[inline(never)]
+    fn line_elsewhere(&self, level: usize, address: u64) -> Line {
+        let line = address >> (region_bits(level) + 3);
+        if let Placement::Scattered { .. } = self.placement {
+            let page = mix(self.salt ^ ((level as u64) << 50) ^ (line >> 6));
+            return (((page as u32) << 6) & ((1 << LINE_BITS) - 1)) | (line as u32 & 63);
+        }
+        fold((self.frame(level, address) >> 6) | (line & 63), 27) | ((level as u32) << 27)
     }
 
     /// The address, in the space that the tables lie in, of the table of `level` that maps `address`.
@@ -91,19 +95,22 @@ impl Tables {
 /// Where the page of `bits` that holds `address` lies, and the address in it.
 #[inline]
 pub(crate) fn place(placement: Placement, address: u64, bits: u32) -> u64 {
+    let address = address & ((1 << 44) - 1);
     match placement {
-        Placement::Contiguous => address & ((1 << 44) - 1),
+        Placement::Contiguous => address,
         Placement::Scattered { span } => scatter(address >> bits, bits, span) | (address & ((1 << bits) - 1)),
-        Placement::Touched { sharers, span, piece } => {
-            let page = (address & ((1 << 44) - 1)) >> bits;
-            // Every 512 small pages need a table; it is taken just before the first of them.
-            let page = if bits == 12 { page + (page >> 9) + 1 } else { page };
-            let taken = taken(page, if bits == 12 { BATCH } else { 1 }, sharers) << bits;
-            let ordered =
-                if span == 0 { taken } else { scatter(taken >> piece, piece, span) | (taken & ((1 << piece) - 1)) };
-            ordered | (address & ((1 << bits) - 1))
-        }
+        Placement::Touched { sharers, span, piece } => touched(address, bits, sharers, span, piece),
     }
+}
+
+#[inline(never)]
+fn touched(address: u64, bits: u32, sharers: u32, span: u64, piece: u32) -> u64 {
+    let page = address >> bits;
+    // Every 512 small pages need a table; it is taken just before the first of them.
+    let page = if bits == 12 { page + (page >> 9) + 1 } else { page };
+    let taken = taken(page, if bits == 12 { BATCH } else { 1 }, sharers) << bits;
+    let ordered = if span == 0 { taken } else { scatter(taken >> piece, piece, span) | (taken & ((1 << piece) - 1)) };
+    ordered | (address & ((1 << bits) - 1))
 }
 
 /// The place of a process's page among those that `sharers` take in batches, in turn but not in step.
@@ -114,7 +121,7 @@ fn taken(page: u64, batch: u64, sharers: u32) -> u64 {
 }
 
 /// Where a page lies among those of the span: no two pages of a program that fits into it share a place.
-#[inline]
+#[inline(never)]
 fn scatter(page: u64, bits: u32, span: u64) -> u64 {
     let places = (span >> bits).max(1);
     let mask = places.next_power_of_two() - 1;
@@ -144,10 +151,11 @@ pub(crate) fn key(number: u64) -> u32 {
     fold(number, 31)
 }
 
+/// What is beyond `bits` is mixed into the rest, but for the lowest six: neighbours stay neighbours, in the same order of sets.
 #[inline]
 fn fold(number: u64, bits: u32) -> u32 {
     let high = (number >> bits) as u32;
-    (number as u32 ^ high.wrapping_mul(0x9e37_79b1)) & ((1 << bits) - 1)
+    (number as u32 ^ (high.wrapping_mul(0x9e37_79b1) << 6)) & ((1 << bits) - 1)
 }
 
 #[cfg(test)]

@@ -35,6 +35,9 @@ pub struct Comparison {
     pub confidence: f64,
     /// What was compared: other / base.
     pub rows: Vec<ComparisonRow>,
+    /// What observers saw on both sides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observed: Vec<ObservedComparison>,
     /// Facts that differ between the sides and were declared to be what is varied.
     pub declared: Vec<Difference>,
     /// Facts that differ between the sides as well: each may be the cause.
@@ -97,6 +100,35 @@ pub struct ComparisonRow {
     pub words: String,
     /// What it means for whoever guards against getting worse.
     pub change: Change,
+}
+
+/// One quantity that observers saw on both sides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ObservedComparison {
+    /// The treatment, without the levels that were picked.
+    pub treatment: Treatment,
+    /// Where it was seen on the other side; on the base's, where its work ran or beside it likewise.
+    pub place: String,
+    /// What, by its key (see [`crate::view`]).
+    pub quantity: String,
+    /// The unit of every value.
+    pub unit: String,
+    /// Runs of the base that saw it; within one run, trials.
+    pub base_units: usize,
+    /// Runs of the other side that saw it; within one run, trials.
+    pub other_units: usize,
+    /// The base's mean.
+    pub base_value: f64,
+    /// The other side's.
+    pub other_value: f64,
+    /// Other less base.
+    pub difference: f64,
+    /// Lower limit of its interval, adjusted over all quantities; `null` where there are fewer than three units a side.
+    pub lo: Option<f64>,
+    /// Upper limit.
+    pub hi: Option<f64>,
+    /// Whether the interval leaves out 0 and the difference is more than delta of the larger value.
+    pub differs: bool,
 }
 
 /// A verdict read in the direction in which the metric is better.

@@ -236,14 +236,14 @@ pub struct RatioRow {
     pub more_blocks: Option<u64>,
     /// Whether successive blocks were shown to be independent: `shown`, `assumed` (too few blocks to tell) or `rejected`.
     pub independence: String,
-    /// The same ratio by other lights.
+    /// How sensitive it is: the same ratio by other estimators and from parts of the trials.
     pub sensitivity: Vec<SensitivityRow>,
 }
 
-/// A ratio by another light: without flagged trials, with another estimator, by order.
+/// A ratio checked: without flagged trials, with another estimator, by order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SensitivityRow {
-    /// Which light.
+    /// Which check.
     pub name: String,
     /// Blocks that it uses.
     pub blocks: usize,

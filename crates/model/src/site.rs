@@ -53,8 +53,9 @@ pub struct Link {
     pub to_agent: Box<dyn Write + Send>,
 }
 
-/// One place in which an agent runs. Dropping a site leaves nothing behind: no process, no memory, no mount.
-pub trait Site {
+/// One place in which an agent runs. Dropping a site leaves nothing behind: no process, no memory, no mount. The thread that
+/// has started it may end before it does.
+pub trait Site: Send {
     /// The agent's streams; they can be taken once.
     fn link(&mut self) -> Option<Link>;
 
@@ -113,8 +114,8 @@ pub struct Portion {
     pub ranks: usize,
 }
 
-/// How agents come to be somewhere.
-pub trait Environment {
+/// How agents come to be somewhere. Several sites may be started at once.
+pub trait Environment: Sync {
     /// Its name in studies.
     fn name(&self) -> &'static str;
 

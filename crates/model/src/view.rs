@@ -189,6 +189,12 @@ pub fn find(key: &str) -> Option<&'static View> {
     BY_KEY.get(key).copied()
 }
 
+/// One view of the whole machine over a window of `seconds`; `None` where a value is missing or the view is none.
+#[must_use]
+pub fn of_machine(key: &str, values: &Values, seconds: f64) -> Option<f64> {
+    (find(key)?.formula)(&Window { values, instance: "", seconds }).filter(|value| value.is_finite())
+}
+
 /// One view of one window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {

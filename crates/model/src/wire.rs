@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
 /// The version of this protocol; both sides must agree.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The longest frame that is accepted, in bytes: a torn or foreign stream must not make us allocate what it claims.
 pub const LONGEST_FRAME: u32 = 64 << 20;

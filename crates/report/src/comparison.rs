@@ -1,18 +1,21 @@
 //! A comparison of two sides as a terminal shows it: what changed, then what else differs and could be the cause.
 
+use crate::around::label;
+use crate::live::short;
 use crate::number::{Digits, count, estimate, fixed, ratio_decimals};
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, left, width};
 use crate::treatment::{ENVIRONMENT, join, phrase};
-use baremark_model::comparison::{Change, Comparison, ComparisonRow, Difference, Method, Side};
+use baremark_model::comparison::{Change, Comparison, ComparisonRow, Difference, Method, ObservedComparison, Side};
+use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::Treatment;
-use std::fmt::Write;
+use baremark_model::tables::WORKLOAD;
 
 /// The comparison as text.
 #[must_use]
 pub fn render(comparison: &Comparison, style: &Style) -> String {
     let mut page = Page { style: *style, text: String::new() };
-    page.paragraph(Paint::Strong, 0, INDENT, &format!("{}: compared", clean(&comparison.study)));
+    page.paragraph(Paint::Strong, 0, INDENT, &format!("Comparison: {}", clean(&comparison.study)));
     page.paragraph(Paint::Faint, 0, INDENT, &method(comparison));
     page.head("Sides");
     page.hanging("base ", &side(&comparison.base));
@@ -20,12 +23,13 @@ pub fn render(comparison: &Comparison, style: &Style) -> String {
     page.head("Verdict: other against base");
     let common = common(&comparison.rows);
     for row in &comparison.rows {
-        page.paragraph(paint(row.change), INDENT, INDENT, &sentence(row, &common));
+        page.paragraph(paint(row.change), INDENT, INDENT, &sentence(comparison, row, &common));
     }
     if !common.is_empty() {
         let levels: Vec<(&str, &str)> = common.iter().map(|(key, label)| (key.as_str(), label.as_str())).collect();
         page.paragraph(Paint::Faint, INDENT, INDENT, &format!("All with {}.", join(&levels)));
     }
+    around(&mut page, &comparison.observed, &common);
     differences(
         &mut page,
         "Confounded: this differs between the sides as well, and may be the cause",
@@ -72,28 +76,38 @@ fn common(rows: &[ComparisonRow]) -> Treatment {
     common
 }
 
-/// "native with 4k pages: 1.034 times the GUP/s (1.012 to 1.057): differs by more than 1 %, better."
-fn sentence(row: &ComparisonRow, common: &Treatment) -> String {
+/// What a row's values are: a rate's unit says it, unless another metric has the same.
+fn noun(row: &ComparisonRow, rows: &[ComparisonRow]) -> String {
+    let (metric, unit) = (clean(&row.metric), clean(&row.unit));
+    let shared = rows.iter().any(|other| other.unit == row.unit && other.metric != row.metric);
+    match (row.relative_to.is_some(), row.unit.contains('/') && !shared) {
+        (true, _) => String::new(),
+        (_, true) => format!(" {unit}"),
+        _ if unit.is_empty() => format!(" ({metric})"),
+        _ => format!(" {unit} ({metric})"),
+    }
+}
+
+/// "native with 4k pages: 0.0184 -> 0.0190 GUP/s, 1.034 times (1.012 to 1.057): differs by more than 1 %, better."
+fn sentence(comparison: &Comparison, row: &ComparisonRow, common: &Treatment) -> String {
+    let name = |treatment: &Treatment| name(treatment, common).unwrap_or_else(|| clean(&comparison.workload));
     let what = match &row.relative_to {
-        None => name(&row.treatment, common),
-        Some(below) => format!("ratio of {} to {}", name(&row.treatment, common), name(below, common)),
+        None => name(&row.treatment),
+        Some(below) => format!("ratio of {} to {}", name(&row.treatment), name(below)),
     };
-    let noun = if row.unit.contains('/') || row.relative_to.is_some() { clean(&row.unit) } else { clean(&row.metric) };
+    let noun = noun(row, &comparison.rows);
+    let shown = |value| estimate(value, None, None);
+    let values = row.base_value.zip(row.other_value);
+    let values = values.map(|(base, other)| format!("{} -> {}{noun}", shown(base), shown(other)));
     let Some((ratio, limits)) = row.ratio.map(|ratio| (ratio, row.lo.zip(row.hi))) else {
-        let mut so_far = String::new();
-        if let (Some(base), Some(other)) = (row.base_value, row.other_value) {
-            let shown = |value| estimate(value, None, None);
-            let _ = write!(so_far, " (so far {} and {})", shown(base), shown(other));
-        }
+        let so_far = values.map(|values| format!(" (so far {values})")).unwrap_or_default();
         return format!("{what}: {}{so_far}.", clean(&row.words));
     };
     let places = ratio_decimals(ratio, limits, 1.0, Digits::Two);
     let interval =
         limits.map(|(lo, hi)| format!(" ({} to {})", fixed(lo, places), fixed(hi, places))).unwrap_or_default();
-    let times = match row.relative_to {
-        None => format!("{} times the {noun}", fixed(ratio, places)),
-        Some(_) => format!("{} times as large", fixed(ratio, places)),
-    };
+    let values = values.map(|values| format!("{values}, ")).unwrap_or_default();
+    let times = format!("{values}{} times", fixed(ratio, places));
     let meaning = match row.change {
         Change::Worse => ", worse",
         Change::Better => ", better",
@@ -106,18 +120,52 @@ fn sentence(row: &ComparisonRow, common: &Treatment) -> String {
     format!("{what}: {times}{interval}: {}{meaning} [n = {units}].", clean(&row.words))
 }
 
-fn name(treatment: &Treatment, common: &Treatment) -> String {
+/// What observers saw that differs; where nothing does, how much was compared.
+fn around(page: &mut Page, rows: &[ObservedComparison], common: &Treatment) {
+    if rows.is_empty() {
+        return;
+    }
+    page.head("Around the work: what differs");
+    for row in rows.iter().filter(|row| row.differs) {
+        let whose = name(&row.treatment, common).unwrap_or_else(|| "all arms".to_owned());
+        let place = if row.place == THIS_MACHINE { String::new() } else { format!(" in {}", clean(&row.place)) };
+        let unit = if row.unit.is_empty() { String::new() } else { format!(" {}", clean(&row.unit)) };
+        let line = format!(
+            "{whose}: {}{place} {} -> {}{unit}, by {}{unit}.",
+            label(&row.quantity, "", ""),
+            short(row.base_value),
+            short(row.other_value),
+            estimate(row.difference, row.lo, row.hi),
+        );
+        page.paragraph(Paint::Plain, INDENT, INDENT, &line);
+    }
+    let (told, judged) =
+        (rows.iter().filter(|row| row.differs).count(), rows.iter().filter(|row| row.lo.is_some()).count());
+    let values = |number: usize| count(number as u64, "observed value");
+    let rest = match (judged, told) {
+        (0, _) => "Nothing of it has an interval: that takes three runs a side, or three trials of each.".to_owned(),
+        (judged, 0) => format!("None of {} differs by more than its interval and delta.", values(judged)),
+        (judged, _) => format!("Of {} the others do not.", values(judged)),
+    };
+    page.paragraph(Paint::Faint, INDENT, INDENT, &rest);
+}
+
+/// A treatment in words; `None` where it has nothing that is not said elsewhere.
+fn name(treatment: &Treatment, common: &Treatment) -> Option<String> {
     let rest: Vec<(&str, &str)> = treatment
         .iter()
-        .filter(|(key, _)| *key != ENVIRONMENT && !common.contains_key(*key))
+        .filter(|(key, _)| ![ENVIRONMENT, WORKLOAD].contains(&key.as_str()) && !common.contains_key(*key))
         .map(|(key, label)| (key.as_str(), label.as_str()))
         .collect();
-    match (treatment.get(ENVIRONMENT).map(|label| clean(label)), rest.is_empty()) {
-        (Some(place), true) => place,
-        (Some(place), false) => format!("{place} with {}", join(&rest)),
-        (None, true) => "what was measured".to_owned(),
-        (None, false) => join(&rest),
-    }
+    let levels = match (treatment.get(ENVIRONMENT).map(|label| clean(label)), rest.is_empty()) {
+        (Some(place), true) => Some(place),
+        (Some(place), false) => Some(format!("{place} with {}", join(&rest))),
+        (None, true) => None,
+        (None, false) => Some(join(&rest)),
+    };
+    let workload = treatment.get(WORKLOAD).filter(|_| !common.contains_key(WORKLOAD)).map(|label| clean(label));
+    let told: Vec<String> = workload.into_iter().chain(levels).collect();
+    (!told.is_empty()).then(|| told.join(", "))
 }
 
 fn paint(change: Change) -> Paint {

@@ -5,7 +5,7 @@
 
 use crate::number::{self, Digits, fixed, ratio_decimals};
 use crate::text::clean;
-use crate::treatment::{Factors, join, phrase};
+use crate::treatment::{Factors, list, phrase};
 use crate::words::{self, Quantity, Tone, limits_of, ratio_of};
 use baremark_model::document::{Document, EstimateRow, PredictionRow, RatioRow};
 use baremark_model::plan::{Contrast, Treatment};
@@ -85,8 +85,8 @@ pub(crate) fn grid(document: &Document, metric: &str) -> Option<Grid> {
         .rows
         .iter()
         .map(|row| GridRow {
-            label: join(&layout.factors.levels(row, &[])).replace(" and ", ", "),
-            cells: layout.columns.iter().map(|column| layout.cell(metric, row, column, &mut reasons)).collect(),
+            label: list(&layout.factors.levels(row, &[])),
+            cells: layout.columns.iter().map(|column| layout.cell((metric, 1.0), row, column, &mut reasons)).collect(),
         })
         .collect();
     Some(Grid {
@@ -104,12 +104,13 @@ pub(crate) fn others(document: &Document, metrics: &[&str]) -> Option<Grid> {
     let mut reasons = Vec::new();
     let mut rows = Vec::new();
     for metric in metrics {
-        let unit = Quantity::of(document, metric).unit;
+        let values = document.estimates.iter().filter(|row| row.metric == *metric).map(|row| row.estimate);
+        let (per, unit) = readable(&Quantity::of(document, metric).unit, values);
         for row in &layout.rows {
             let cells: Vec<Cell> =
-                layout.columns.iter().map(|column| layout.cell(metric, row, column, &mut reasons)).collect();
+                layout.columns.iter().map(|column| layout.cell((metric, per), row, column, &mut reasons)).collect();
             if cells.iter().any(|cell| matches!(cell, Cell::Measured { .. })) {
-                let levels = join(&layout.factors.levels(row, &[])).replace(" and ", ", ");
+                let levels = list(&layout.factors.levels(row, &[]));
                 let levels = if levels.is_empty() { levels } else { format!(", {levels}") };
                 let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
                 rows.push(GridRow { label: format!("{}{unit}{levels}", clean(metric)), cells });
@@ -138,18 +139,22 @@ fn members_of(document: &Document, factors: &Factors<'_>, treatment: &Treatment)
     let mut metrics: Vec<(&str, &str, &str)> =
         own.iter().map(|row| (row.metric.as_str(), row.unit.as_str(), row.together.as_str())).collect();
     metrics.dedup();
-    let cell = |found: Option<(f64, Option<f64>, Option<f64>)>| match found {
-        Some((value, lo, hi)) => Cell::Measured { estimate: number::estimate(value, lo, hi), ratio: None },
-        None => Cell::Blank,
-    };
     let row = |(metric, unit, together): (&str, &str, &str)| {
+        let (per, unit) = readable(&clean(unit), own.iter().filter(|row| row.metric == metric).map(|row| row.estimate));
+        let cell = |found: Option<(f64, Option<f64>, Option<f64>)>| match found {
+            Some((value, lo, hi)) => Cell::Measured {
+                estimate: number::estimate(value / per, lo.map(|lo| lo / per), hi.map(|hi| hi / per)),
+                ratio: None,
+            },
+            None => Cell::Blank,
+        };
         let of = |member: usize| {
             let found = own.iter().find(|row| row.metric == metric && row.member == member);
             cell(found.map(|row| (row.estimate, row.lo, row.hi)))
         };
         let all = document.estimates.iter().find(|row| row.metric == metric && row.treatment == *treatment);
         let together_cell = cell(all.map(|row| (row.estimate, row.lo, row.hi)));
-        let unit = if unit.is_empty() { String::new() } else { format!(" ({})", clean(unit)) };
+        let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
         GridRow {
             label: format!("{}{unit}; together: {}", clean(metric), clean(together)),
             cells: (0..count).map(of).chain([together_cell]).collect(),
@@ -160,6 +165,16 @@ fn members_of(document: &Document, factors: &Factors<'_>, treatment: &Treatment)
         columns: (1..=count).map(|member| format!("member {member}")).chain(["together".to_owned()]).collect(),
         rows: metrics.into_iter().map(row).collect(),
         reasons: Vec::new(),
+    }
+}
+
+/// The unit in which all of these values can be read, and how many of their own it is: 100000000 ns are 100 ms.
+fn readable(unit: &str, values: impl Iterator<Item = f64>) -> (f64, String) {
+    let least = values.map(f64::abs).fold(f64::INFINITY, f64::min);
+    match (unit, least) {
+        ("ns", 1e9..1e18) => (1e9, "s".to_owned()),
+        ("ns", 1e5..1e9) => (1e6, "ms".to_owned()),
+        _ => (1.0, unit.to_owned()),
     }
 }
 
@@ -206,7 +221,8 @@ impl<'d> Layout<'d> {
         Layout { document, factors, columns, rows }
     }
 
-    fn cell(&self, metric: &str, row: &Treatment, column: &str, reasons: &mut Vec<String>) -> Cell {
+    /// The cell of a metric, in units of which one is so many of its own.
+    fn cell(&self, (metric, per): (&str, f64), row: &Treatment, column: &str, reasons: &mut Vec<String>) -> Cell {
         let along = self.document.run.columns.as_str();
         let here = |treatment: &Treatment| {
             let rest = treatment.iter().filter(|(key, _)| *key != along);
@@ -217,7 +233,7 @@ impl<'d> Layout<'d> {
         if let Some(found) = document.estimates.iter().find(|row| row.metric == metric && here(&row.treatment)) {
             let of_it = |ratio: &&RatioRow| ratio.metric == metric && ratio.treatment == found.treatment;
             let wanted = document.ratios.iter().filter(of_it).find(|ratio| ratio.contrast != Contrast::PageSize);
-            return measured(document, found, wanted);
+            return measured(document, found, per, wanted);
         }
         if let Some(absent) = document.absent.iter().find(|absent| here(&absent.treatment)) {
             let reason = clean(&absent.reason);
@@ -243,8 +259,8 @@ pub(crate) fn predicted_ratio(row: &PredictionRow) -> String {
     format!("{} ({} to {})", fixed(row.ratio, decimals), fixed(row.lo, decimals), fixed(row.hi, decimals))
 }
 
-fn measured(document: &Document, row: &EstimateRow, ratio: Option<&RatioRow>) -> Cell {
-    let estimate = number::estimate(row.estimate, row.lo, row.hi);
+fn measured(document: &Document, row: &EstimateRow, per: f64, ratio: Option<&RatioRow>) -> Cell {
+    let estimate = number::estimate(row.estimate / per, row.lo.map(|lo| lo / per), row.hi.map(|hi| hi / per));
     Cell::Measured { estimate, ratio: ratio.and_then(|ratio| ratio_cell(document, ratio)) }
 }
 
@@ -291,4 +307,19 @@ fn order(factors: &Factors<'_>, row: &Treatment, first: Option<&str>) -> Vec<usi
     let mut levels = factors.levels(row, &[]);
     levels.sort_by_key(|(key, _)| Some(*key) != first);
     levels.iter().map(|(key, label)| factors.rank(key, label)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::readable;
+
+    #[test]
+    fn long_times_are_told_in_longer_units() {
+        let of = |unit: &str, values: &[f64]| readable(unit, values.iter().copied());
+        assert_eq!(of("ns", &[8.3e7, 1.0e8]), (1e6, "ms".to_owned()));
+        assert_eq!(of("ns", &[8.3e9]), (1e9, "s".to_owned()));
+        assert_eq!(of("ns", &[812.0, 1.0e8]), (1.0, "ns".to_owned()), "the shortest must stay readable, too");
+        assert_eq!(of("MB/s", &[1.0e8]), (1.0, "MB/s".to_owned()));
+        assert_eq!(of("ns", &[]), (1.0, "ns".to_owned()));
+    }
 }

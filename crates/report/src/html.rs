@@ -109,7 +109,7 @@ impl Page {
             }
             self.put(format_args!("<p class=\"sentence\">{of}{}</p>", escape(&headline.sentence)));
             if let Some(sensitivity) = &headline.sensitivity {
-                self.put(format_args!("<p class=\"lights\">{}</p>", escape(sensitivity)));
+                self.put(format_args!("<p class=\"sensitivity\">{}</p>", escape(sensitivity)));
             }
             self.add("</li>\n");
         }

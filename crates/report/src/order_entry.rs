@@ -2,15 +2,16 @@
 //! virtual machine keeps: what the host did for each throughput, and what the guest saw.
 //!
 //! They can be had of any run: the throughput is the study's own metric. A host's column is observed on the machine that
-//! carries the work; a guest's inside it. What was not observed is blank.
+//! carries the work; a guest's inside it. What was not observed is blank. The study's own values stand below.
 
 use crate::grid::{Cell, Grid, GridRow};
 use crate::live::short;
+use crate::published::{Beside, beside};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::Quantity;
 use baremark_model::document::Document;
-use baremark_model::observation::THIS_MACHINE;
+use baremark_model::observation::{ObservedRow, THIS_MACHINE};
 use baremark_model::plan::Treatment;
 
 /// Rows of the host's table below the throughput.
@@ -59,6 +60,15 @@ pub(crate) fn tables(document: &Document) -> Vec<Grid> {
     if second.columns.is_empty() { vec![first] } else { vec![first, second] }
 }
 
+/// What the study itself printed, to stand below.
+pub(crate) fn published() -> Option<Beside> {
+    let [host, guest] = ["order-entry-2017/host", "order-entry-2017/guest"].map(beside);
+    let (mut host, guest) = (host?, guest?);
+    host.grids.extend(guest.grids);
+    host.notes.extend(guest.notes.into_iter().filter(|note| !host.notes.contains(note)).collect::<Vec<_>>());
+    Some(host)
+}
+
 /// What the tables cannot show of this run.
 pub(crate) fn remarks(document: &Document) -> Vec<String> {
     let mut remarks = Vec::new();
@@ -66,6 +76,10 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
         remarks.push(
             "This run was not observed: only its throughput is known. A later version observes by itself.".to_owned(),
         );
+    }
+    let several = |row: &ObservedRow| row.place.contains(", ") && is_at(row, environment(&row.treatment));
+    if document.observed.iter().flat_map(|observed| &observed.rows).any(several) {
+        remarks.push("Of several guests at once the guest's table shows the mean.".to_owned());
     }
     let inside = |place: &str| treatments(document).iter().any(|treatment| environment(treatment) == place);
     if inside("microvm") {
@@ -134,11 +148,13 @@ fn rows<'d>(
 ) -> Vec<GridRow> {
     let value = |treatment: &'d Treatment, quantity: &str| {
         let place = place(treatment)?;
-        let mut rows = document.observed.as_ref()?.rows.iter();
-        let wanted = |treatment: &Treatment, row: &baremark_model::observation::ObservedRow| {
-            row.treatment == *treatment && row.place == place && row.quantity == quantity && row.instance.is_empty()
+        let of = |row: &&ObservedRow| {
+            row.treatment == *treatment && row.quantity == quantity && row.instance.is_empty() && is_at(row, place)
         };
-        rows.find(|row| wanted(treatment, row)).map(|row| (row.value, row.unit.as_str()))
+        let rows: Vec<&ObservedRow> = document.observed.as_ref()?.rows.iter().filter(of).collect();
+        #[expect(clippy::cast_precision_loss, reason = "a handful of members")]
+        let mean = rows.iter().map(|row| row.value).sum::<f64>() / rows.len() as f64;
+        rows.first().map(|row| (mean, row.unit.as_str()))
     };
     let cell = |treatment: &'d Treatment, quantities: &[&str]| {
         let values: Option<Vec<String>> = quantities
@@ -155,6 +171,11 @@ fn rows<'d>(
         cells: treatments.iter().map(|treatment| cell(treatment, quantities)).collect(),
     };
     table.iter().map(row).collect()
+}
+
+/// Whether a row is of a place, or of one of several members' places there.
+fn is_at(row: &ObservedRow, place: &str) -> bool {
+    row.place.strip_prefix(place).is_some_and(|member| member.is_empty() || member.starts_with(", "))
 }
 
 fn processors(document: &Document) -> String {

@@ -162,7 +162,7 @@ fn without_ratios(document: &Document) -> Vec<Headline> {
     let factors = Factors::of(&document.run);
     let quantity = Quantity::of(document, &document.run.metric);
     let plain =
-        |sentence: String| Headline { overturned: None, sentence, sensitivity: None, lights: None, tone: Tone::Plain };
+        |sentence: String| Headline { overturned: None, sentence, sensitivity: None, range: None, tone: Tone::Plain };
     let rows = document.estimates.iter().filter(|row| row.metric == document.run.metric);
     let said: Vec<Headline> = rows
         .map(|row| {
@@ -285,21 +285,32 @@ fn why(document: &Document) -> Vec<String> {
 
 fn quantity(document: &Document, rows: &[&ExplanationRow]) -> String {
     let factors = Factors::of(&document.run);
-    // What follows is said where it first does.
-    let first = |row: &ExplanationRow| document.explanations.iter().find(|other| other.advice == row.advice);
-    let advice = |row: &ExplanationRow, before: &str| match first(row) {
-        Some(other) if other == row && !row.advice.is_empty() => format!("{before}{}", clean(&row.advice)),
-        _ => String::new(),
-    };
-    let value = |row: &ExplanationRow| {
-        format!("{} {}", number::estimate(row.value, Some(row.lo), Some(row.hi)), clean(&row.unit))
-    };
-    let what = clean(&rows[0].what);
-    if let [row] = rows {
-        return format!("{}: {what} {}{}", factors.name(&row.treatment), value(row), advice(row, "; "));
+    let (what, unit) = (clean(&rows[0].what), clean(&rows[0].unit));
+    let values = rows.iter().map(|row| {
+        let value = number::estimate(row.value, Some(row.lo), Some(row.hi));
+        format!("{} {value} {unit}", factors.name(&row.treatment))
+    });
+    let mut told: Vec<(&str, Vec<String>)> = Vec::new();
+    for row in rows.iter().filter(|row| !row.advice.is_empty()) {
+        let name = factors.name(&row.treatment);
+        match told.iter_mut().find(|(advice, _)| *advice == row.advice) {
+            Some((_, names)) => names.push(name),
+            None => told.push((&row.advice, vec![name])),
+        }
     }
-    let each = rows.iter().map(|row| format!("{} {}{}", factors.name(&row.treatment), value(row), advice(row, ", ")));
-    format!("{what}: {}", each.collect::<Vec<_>>().join("; "))
+    // What follows for all is said once, what follows for some with their names.
+    let follows = told.iter().map(|(advice, names)| match names.len() == rows.len() {
+        true => format!(". {}", sentence_case(&clean(advice))),
+        false => format!(". {}: {}", names.join(", "), clean(advice)),
+    });
+    let follows: String = follows.collect();
+    format!("{what}: {}{follows}.", values.collect::<Vec<_>>().join("; "))
+}
+
+/// The same with a capital at its beginning.
+fn sentence_case(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn flags(document: &Document) -> Vec<String> {

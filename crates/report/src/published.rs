@@ -35,9 +35,13 @@ pub(crate) fn beside(name: &str) -> Option<Beside> {
 
 fn grid(published: &Published) -> Grid {
     let table = published.table;
-    let cell = |row: usize, column: usize| Cell::Measured {
-        estimate: table.row[row].cells[column].clone(),
-        ratio: ratio(published, row, column),
+    let cell = |row: usize, column: usize| {
+        let measured = |estimate: String| Cell::Measured { estimate, ratio: ratio(published, row, column) };
+        match (table.row[row].cells[column].as_str(), published.printed(row, column), &table.ratio_to) {
+            ("", Some(alone), Some(base)) => measured(format!("{alone} of {base}")),
+            ("", ..) => Cell::Blank,
+            (printed, ..) => measured(printed.to_owned()),
+        }
     };
     Grid {
         caption: caption(table),
@@ -53,16 +57,23 @@ fn grid(published: &Published) -> Grid {
 }
 
 fn caption(table: &Table) -> String {
-    let better = match table.better {
+    let better = table.better.map(|better| match better {
         Better::Higher => "higher is better",
         Better::Lower => "lower is better",
-    };
+    });
     let ratio = match (&table.ratio_to, &table.ratio_to_table) {
-        (None, None) => "",
-        (Some(_), _) => "; below it the ratio, from the cells",
-        (None, Some(_)) => "; below it the ratio to the table above, from the cells",
+        (None, None) => None,
+        (Some(_), _) => Some("below it the ratio, from the cells"),
+        (None, Some(_)) => Some("below it the ratio to the table above, from the cells"),
     };
-    format!("{}, published ({}, {better}{ratio})", table.title, table.unit)
+    let unit = Some(table.unit.as_str()).filter(|unit| !unit.is_empty());
+    let values: Vec<&str> = [unit, better].into_iter().flatten().collect();
+    let words: Vec<String> = [values.join(", "), ratio.unwrap_or_default().to_owned()]
+        .into_iter()
+        .filter(|words| !words.is_empty())
+        .collect();
+    let words = if words.is_empty() { String::new() } else { format!(" ({})", words.join("; ")) };
+    format!("{}, published{words}", table.title)
 }
 
 /// A column's head; bare numbers are told what they count.

@@ -4,6 +4,7 @@ use crate::around;
 use crate::grid::{Cell, Grid, RatioCell};
 use crate::order_entry;
 use crate::outline::{Found, Outline, outline};
+use crate::published::Beside;
 use crate::text::{Paint, Style, clean, left, width, wrap};
 use crate::words::{Headline, Tone};
 use baremark_model::document::Document;
@@ -60,6 +61,9 @@ pub fn order_entry(document: &Document, style: &Style) -> String {
     page.paragraph(Paint::Strong, 0, INDENT, &clean(&document.run.study));
     order_entry::tables(document).iter().for_each(|grid| page.table(&grid.caption, grid));
     page.list("Notes", &order_entry::remarks(document));
+    if let Some(beside) = order_entry::published() {
+        page.beside(None, &beside);
+    }
     page.text
 }
 
@@ -142,9 +146,9 @@ impl Page {
         for note in &outline.notes {
             self.paragraph(Paint::Faint, INDENT, 0, note);
         }
-        if outline.parts.iter().flat_map(|part| &part.headlines).any(|headline| headline.lights.is_some()) {
-            let lights = "Other lights: medians, other estimators, half of the trials; --html tells each.";
-            self.paragraph(Paint::Faint, INDENT, 0, lights);
+        if outline.parts.iter().flat_map(|part| &part.headlines).any(|headline| headline.range.is_some()) {
+            let checks = "Sensitivity: the ratio by other estimators and by parts of the trials; --html gives each.";
+            self.paragraph(Paint::Faint, INDENT, 0, checks);
         }
     }
 
@@ -157,9 +161,12 @@ impl Page {
 
     fn tables(&mut self, part: &Found) {
         let (own, others) = part.grids.split_at(part.grids.len().min(1));
-        own.iter().for_each(|grid| self.grid(part, grid));
-        self.beside(part);
-        others.iter().for_each(|grid| self.grid(part, grid));
+        let name = part.name.as_deref();
+        own.iter().for_each(|grid| self.grid(name, grid));
+        if let Some(beside) = &part.beside {
+            self.beside(name, beside);
+        }
+        others.iter().for_each(|grid| self.grid(name, grid));
     }
 
     fn sentences(&mut self, part: &Found, headlines: &[Headline]) {
@@ -169,18 +176,17 @@ impl Page {
                 self.paragraph(Paint::Caution, INDENT, INDENT, overturned);
             }
             self.paragraph(Paint::Strong, INDENT, INDENT, &headline.sentence);
-            if let Some(lights) = &headline.lights {
-                self.paragraph(Paint::Faint, 2 * INDENT, INDENT, lights);
+            if let Some(range) = &headline.range {
+                self.paragraph(Paint::Faint, 2 * INDENT, INDENT, range);
             }
         }
     }
 
     /// The published values, right below those measured here.
-    fn beside(&mut self, part: &Found) {
-        let Some(beside) = &part.beside else { return };
+    fn beside(&mut self, name: Option<&str>, beside: &Beside) {
         self.head(&beside.head);
         for grid in &beside.grids {
-            self.grid(part, grid);
+            self.grid(name, grid);
         }
         self.text.push('\n');
         for note in &beside.notes {
@@ -188,8 +194,8 @@ impl Page {
         }
     }
 
-    fn grid(&mut self, part: &Found, grid: &Grid) {
-        let of = part.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+    fn grid(&mut self, name: Option<&str>, grid: &Grid) {
+        let of = name.map(|name| format!("{name}: ")).unwrap_or_default();
         self.table(&format!("{of}{}", grid.caption), grid);
     }
 

@@ -80,12 +80,20 @@ pub(crate) fn phrase(key: &str, label: &str) -> String {
     }
 }
 
+/// Levels as a list: "a, b, c".
+pub(crate) fn list(levels: &[(&str, &str)]) -> String {
+    phrases(levels).join(", ")
+}
+
 /// Levels in words: "a", "a and b", "a, b and c".
 pub(crate) fn join(levels: &[(&str, &str)]) -> String {
-    let phrases: Vec<String> = levels.iter().map(|(key, label)| phrase(key, label)).collect();
-    match phrases.split_last() {
+    match phrases(levels).split_last() {
         None => String::new(),
         Some((last, [])) => last.clone(),
         Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
     }
+}
+
+fn phrases(levels: &[(&str, &str)]) -> Vec<String> {
+    levels.iter().map(|(key, label)| phrase(key, label)).collect()
 }

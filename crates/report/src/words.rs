@@ -6,7 +6,7 @@
 
 use crate::number::{Digits, count, fixed, percent, ratio_decimals};
 use crate::text::clean;
-use crate::treatment::{ENVIRONMENT, Factors, join};
+use crate::treatment::{ENVIRONMENT, Factors, join, list};
 use baremark_model::descriptor::Better;
 use baremark_model::document::{Document, Outcome, RatioRow, SensitivityRow};
 use baremark_model::plan::{Contrast, Treatment};
@@ -14,14 +14,14 @@ use baremark_model::plan::{Contrast, Treatment};
 /// A ratio in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Headline {
-    /// Said first: by which other light the verdict would be another.
+    /// Said first: by which check the verdict would be another.
     pub overturned: Option<String>,
     /// The sentence.
     pub sentence: String,
-    /// The ratio by each other light.
+    /// The ratio by each check: other estimators, and fewer trials.
     pub sensitivity: Option<String>,
-    /// The least and the most that it is by other lights.
-    pub lights: Option<String>,
+    /// The least and the most that it is by them.
+    pub range: Option<String>,
     /// How it is to be taken.
     pub tone: Tone,
 }
@@ -154,17 +154,17 @@ pub(crate) fn short(document: &Document, row: &RatioRow) -> String {
 /// The sentence of one ratio with what stands around it.
 pub(crate) fn headline(document: &Document, row: &RatioRow) -> Headline {
     let scale = Scale::of(document, row);
-    let lights = |flips: bool| -> Vec<String> {
-        let wanted = row.sensitivity.iter().filter(|light| light.flips || !flips);
-        wanted.map(|light| scale.light(light, row.blocks)).collect()
+    let checks = |flips: bool| -> Vec<String> {
+        let wanted = row.sensitivity.iter().filter(|check| check.flips || !flips);
+        wanted.map(|check| scale.check(check, row.blocks)).collect()
     };
-    let overturned = lights(true);
+    let overturned = checks(true);
     Headline {
         overturned: (!overturned.is_empty())
-            .then(|| format!("The verdict below would flip by another light: {}.", overturned.join("; "))),
+            .then(|| format!("Not robust: the verdict below would be another by {}.", overturned.join("; "))),
         sentence: sentence(document, row, &scale),
-        sensitivity: (!row.sensitivity.is_empty()).then(|| format!("By other lights: {}.", lights(false).join("; "))),
-        lights: scale.range(&row.sensitivity),
+        sensitivity: (!row.sensitivity.is_empty()).then(|| format!("Sensitivity: {}.", checks(false).join("; "))),
+        range: scale.range(&row.sensitivity),
         tone: tone(row),
     }
 }
@@ -228,7 +228,7 @@ fn contrast(document: &Document, row: &RatioRow, scale: &Scale, ratio: f64) -> S
     let unshared: Vec<&str> = row.treatment.keys().map(String::as_str).filter(|key| !shared(key)).collect();
     let place = match factors.levels(&row.treatment, &unshared) {
         levels if levels.is_empty() => String::new(),
-        levels => format!(" ({})", join(&levels).replace(" and ", ", ")),
+        levels => format!(" ({})", list(&levels)),
     };
     let value = scale.show(ratio);
     let amount = if scale.quantity.is_time() {
@@ -298,20 +298,20 @@ impl Scale {
         }
     }
 
-    /// "By other lights 98.4 to 100.5 %.", or nothing where there is none.
-    fn range(&self, lights: &[SensitivityRow]) -> Option<String> {
-        let ratios = || lights.iter().map(|light| light.ratio).filter(|ratio| ratio.is_finite());
+    /// "Sensitivity: 98.4 to 100.5 %.", or nothing where nothing was checked.
+    fn range(&self, checks: &[SensitivityRow]) -> Option<String> {
+        let ratios = || checks.iter().map(|check| check.ratio).filter(|ratio| ratio.is_finite());
         let (least, most) = (ratios().reduce(f64::min)?, ratios().reduce(f64::max)?);
         let (least, most, shown) = (self.bare(least), self.bare(most), self.show(most));
         Some(if least == most {
-            format!("By other lights {shown}.")
+            format!("Sensitivity: {shown} throughout.")
         } else {
-            format!("By other lights {least} to {shown}.")
+            format!("Sensitivity: {least} to {shown}.")
         })
     }
 
-    fn light(&self, light: &SensitivityRow, of: usize) -> String {
-        let fewer = if light.blocks == of { String::new() } else { format!(" ({} of {of} blocks)", light.blocks) };
-        format!("{} {}{fewer}", clean(&light.name), self.show(light.ratio))
+    fn check(&self, check: &SensitivityRow, of: usize) -> String {
+        let fewer = if check.blocks == of { String::new() } else { format!(" ({} of {of} blocks)", check.blocks) };
+        format!("{} {}{fewer}", clean(&check.name), self.show(check.ratio))
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::estimate::{mean, sd};
 use crate::interval::{Estimator, Interval};
-use crate::special::student_two_sided;
+use crate::special::{student_sf, student_two_sided};
 
 /// Fewest runs a side.
 pub const FEWEST_RUNS: usize = 3;
@@ -14,11 +14,12 @@ pub const FEWEST_RUNS: usize = 3;
 /// An unpaired log ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Unpaired {
-    /// ln(a / b) with its interval; `units` counts the runs of both sides.
+    /// ln(a / b), or a - b of what are no logarithms, with its interval; `units` counts the units of both sides.
     pub log_ratio: Interval,
     /// Degrees of freedom of the t interval (Welch & Satterthwaite).
     pub freedom: f64,
-    /// Standard deviation between runs on side a, freed from the spread of trials; 0 when trials explain all of it.
+    /// Standard deviation between runs on side a, freed from the spread of trials; 0 when trials explain all of it, and where
+    /// summaries tell of no trials.
     pub between_runs_a: f64,
     /// The same on side b.
     pub between_runs_b: f64,
@@ -30,13 +31,47 @@ pub struct Unpaired {
 /// not finite.
 pub fn unpaired(a: &[Vec<f64>], b: &[Vec<f64>], confidence: f64) -> Option<Unpaired> {
     let (a, b) = (Side::new(a)?, Side::new(b)?);
-    let variance = a.variance + b.variance;
-    let freedom = if variance > 0.0 {
-        variance.powi(2) / (a.variance.powi(2) / (a.runs - 1.0) + b.variance.powi(2) / (b.runs - 1.0))
-    } else {
-        a.runs.min(b.runs) - 1.0
+    let summary = |side: &Side| Summary { mean: side.centre, error: side.variance.sqrt(), units: side.runs as usize };
+    let found = of_summaries(summary(&a), summary(&b), confidence)?;
+    Some(Unpaired { between_runs_a: a.between, between_runs_b: b.between, ..found })
+}
+
+/// A mean of independent units of which no more is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Summary {
+    /// The mean.
+    pub mean: f64,
+    /// Its standard error.
+    pub error: f64,
+    /// How many units.
+    pub units: usize,
+}
+
+impl Summary {
+    /// From a t interval of the mean at `confidence`. `None` below 2 units.
+    pub fn of_interval(mean: f64, (lo, hi): (f64, f64), units: usize, confidence: f64) -> Option<Self> {
+        (units >= 2).then(|| {
+            let factor = student_two_sided(confidence, units as f64 - 1.0);
+            Summary { mean, error: 0.5 * (hi - lo) / factor, units }
+        })
+    }
+}
+
+/// Compares two means by Welch's t interval of their difference a - b, whatever they are means of. `None` below
+/// [`FEWEST_RUNS`] units on either side, or for a number that is not finite.
+pub fn of_summaries(a: Summary, b: Summary, confidence: f64) -> Option<Unpaired> {
+    let finite = |side: Summary| side.mean.is_finite() && side.error.is_finite();
+    if a.units.min(b.units) < FEWEST_RUNS || !finite(a) || !finite(b) {
+        return None;
+    }
+    let part = |side: Summary| (side.error.powi(2), side.units as f64 - 1.0);
+    let ((of_a, free_a), (of_b, free_b)) = (part(a), part(b));
+    let variance = of_a + of_b;
+    let freedom = match variance > 0.0 {
+        true => variance.powi(2) / (of_a.powi(2) / free_a + of_b.powi(2) / free_b),
+        false => free_a.min(free_b),
     };
-    let centre = a.centre - b.centre;
+    let centre = a.mean - b.mean;
     let half = student_two_sided(confidence, freedom) * variance.sqrt();
     let log_ratio = Interval {
         centre,
@@ -44,10 +79,22 @@ pub fn unpaired(a: &[Vec<f64>], b: &[Vec<f64>], confidence: f64) -> Option<Unpai
         hi: centre + half,
         confidence,
         coverage: confidence,
-        units: (a.runs + b.runs) as usize,
+        units: a.units + b.units,
         estimator: Estimator::Mean,
     };
-    Some(Unpaired { log_ratio, freedom, between_runs_a: a.between, between_runs_b: b.between })
+    Some(Unpaired { log_ratio, freedom, between_runs_a: 0.0, between_runs_b: 0.0 })
+}
+
+impl Unpaired {
+    /// Two-sided p value of no difference.
+    pub fn p_value(&self) -> f64 {
+        let error = self.log_ratio.half_width() / student_two_sided(self.log_ratio.confidence, self.freedom);
+        match self.log_ratio.centre.abs() {
+            centre if error > 0.0 => 2.0 * student_sf(centre / error, self.freedom),
+            centre if centre > 0.0 => 0.0,
+            _ => 1.0,
+        }
+    }
 }
 
 struct Side {

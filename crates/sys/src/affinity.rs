@@ -4,15 +4,22 @@ use std::fmt;
 use std::io;
 use std::mem;
 
+/// The calling thread, in the calls that take a thread's number.
+pub(crate) const THIS_THREAD: libc::pid_t = 0;
+
 /// The CPUs on which the calling thread may run, in ascending order.
 ///
 /// # Errors
 /// What `sched_getaffinity(2)` gives.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    cpus_of(THIS_THREAD)
+}
+
+fn cpus_of(thread: libc::pid_t) -> io::Result<Vec<usize>> {
     // SAFETY: a cpu_set_t is plain bits; all zeros is a valid, empty set.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
     // SAFETY: `set` is a cpu_set_t of the size that is passed, and lives through the call.
-    let rc = unsafe { libc::sched_getaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw mut set) };
+    let rc = unsafe { libc::sched_getaffinity(thread, mem::size_of::<libc::cpu_set_t>(), &raw mut set) };
     if rc != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -64,11 +71,19 @@ impl Seat {
 /// Pins the calling thread to `cpu`, and reads back that it is.
 ///
 /// # Errors
+/// As [`pin_thread`].
+pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
+    pin_thread(THIS_THREAD, cpu)
+}
+
+/// Pins the thread of this number, of whichever process, to `cpu`, and reads back that it is.
+///
+/// # Errors
 /// `InvalidInput` when the number is beyond what a cpu_set_t holds, else what `sched_setaffinity(2)` gives; `Other` when the
 /// kernel took the call and the thread may run elsewhere all the same.
-pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
-    restrict_current_thread(&[cpu])?;
-    match allowed_cpus()?.as_slice() {
+pub fn pin_thread(thread: libc::pid_t, cpu: usize) -> io::Result<()> {
+    restrict(thread, &set_of(&[cpu])?)?;
+    match cpus_of(thread)?.as_slice() {
         [only] if *only == cpu => Ok(()),
         others => Err(io::Error::other(format!("it was pinned to CPU {cpu} and may run on {others:?}"))),
     }
@@ -79,6 +94,11 @@ pub fn pin_current_thread(cpu: usize) -> io::Result<()> {
 /// # Errors
 /// `InvalidInput` when a number is beyond what a cpu_set_t holds, else what `sched_setaffinity(2)` gives.
 pub fn restrict_current_thread(cpus: &[usize]) -> io::Result<()> {
+    restrict(THIS_THREAD, &set_of(cpus)?)
+}
+
+/// These CPUs as the kernel takes them.
+pub(crate) fn set_of(cpus: &[usize]) -> io::Result<libc::cpu_set_t> {
     // SAFETY: a cpu_set_t is plain bits; all zeros is a valid, empty set.
     let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
     for &cpu in cpus {
@@ -88,8 +108,13 @@ pub fn restrict_current_thread(cpus: &[usize]) -> io::Result<()> {
         // SAFETY: CPU_SET writes the bit `cpu`, checked above to be inside `set`.
         unsafe { libc::CPU_SET(cpu, &mut set) };
     }
+    Ok(set)
+}
+
+/// Lets a thread run on these CPUs alone. Async-signal-safe: a child may call it before it becomes its program.
+pub(crate) fn restrict(thread: libc::pid_t, set: &libc::cpu_set_t) -> io::Result<()> {
     // SAFETY: `set` is a cpu_set_t of the size that is passed, and lives through the call.
-    let rc = unsafe { libc::sched_setaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw const set) };
+    let rc = unsafe { libc::sched_setaffinity(thread, mem::size_of::<libc::cpu_set_t>(), set) };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -4,9 +4,9 @@
 //! Memory is held by a control group where one can be made (version 1 or 2), which counts what is resident; elsewhere by
 //! the limit on the address space, which is cruder. [`Held`] says which.
 
+use crate::affinity;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::mem;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// # Errors
 /// `InvalidInput` for a CPU that cannot be; else what opening a control group gave.
 pub fn hold(command: &mut Command, limits: &Limits, death_signal: i32) -> io::Result<Held> {
-    let cpus = cpu_set(&limits.cpus)?;
+    let cpus = (!limits.cpus.is_empty()).then(|| affinity::set_of(&limits.cpus)).transpose()?;
     let (group, procs) = limits.memory_bytes.and_then(memory_group).unzip();
     let memory = match (&group, limits.memory_bytes) {
         (Some(_), _) => MemoryLimit::ControlGroup,
@@ -99,8 +99,7 @@ pub fn hold(command: &mut Command, limits: &Limits, death_signal: i32) -> io::Re
             join_group(procs)?;
         }
         if let Some(set) = &cpus {
-            // SAFETY: `set` is a cpu_set_t of the size that is passed, and lives through the call.
-            checked(unsafe { libc::sched_setaffinity(0, mem::size_of::<libc::cpu_set_t>(), set) })?;
+            affinity::restrict(affinity::THIS_THREAD, set)?;
         }
         if let Some(bytes) = address_space {
             limit(libc::RLIMIT_AS, bytes)?;
@@ -135,22 +134,6 @@ fn limit(what: libc::__rlimit_resource_t, most: u64) -> io::Result<()> {
 fn join_group(procs: RawFd) -> io::Result<()> {
     // SAFETY: one byte of a constant; the descriptor is kept open by `Held` in the parent until the child has started.
     if unsafe { libc::write(procs, c"0".as_ptr().cast(), 1) } == 1 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn cpu_set(cpus: &[usize]) -> io::Result<Option<libc::cpu_set_t>> {
-    if cpus.is_empty() {
-        return Ok(None);
-    }
-    // SAFETY: a cpu_set_t is plain bits; all zeros is a valid, empty set.
-    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
-    for &cpu in cpus {
-        if cpu >= 8 * mem::size_of::<libc::cpu_set_t>() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU has the number {cpu}")));
-        }
-        // SAFETY: CPU_SET writes the bit `cpu`, checked above to be inside `set`.
-        unsafe { libc::CPU_SET(cpu, &mut set) };
-    }
-    Ok(Some(set))
 }
 
 /// A new control group with this limit on memory, and the file by which a process joins it; `None` where none can be made.

@@ -129,6 +129,16 @@ fn turns(
     Ok(all)
 }
 
+/// So many rounds of both sides as a line, with `goal` as the least ratio.
+fn paired(
+    rounds: u64,
+    (unit, goal): (&str, Option<f64>),
+    ours: impl FnMut(u64) -> Outcome<f64>,
+    theirs: impl FnMut(u64) -> Outcome<f64>,
+) -> Outcome<String> {
+    line(&turns(rounds, ours, theirs)?, unit, goal)
+}
+
 /// The size of the peers' HPL from which they derive all others.
 fn size(bench: &Bench) -> u64 {
     if bench.quick { 6000 } else { 8000 }
@@ -156,8 +166,8 @@ fn stream(bench: &Bench, variants: &[&str]) -> Outcome<String> {
     };
     #[expect(clippy::cast_precision_loss, reason = "few ranks")]
     let theirs = |_| Ok(1e3 * ranks as f64 * peers.run(asked)?.value("StarSTREAM_Triad")?);
-    let rounds = turns(2 * bench.rounds, ours, theirs)?;
-    Ok(format!("{}  {words} words a rank, {ranks} ranks", line(&rounds, "MB/s", Some(1.0))?))
+    let found = paired(2 * bench.rounds, ("MB/s", Some(1.0)), ours, theirs)?;
+    Ok(format!("{found}  {words} words a rank, {ranks} ranks"))
 }
 
 fn gups(variant: &str, words: u64, ranks: usize, round: u64) -> Outcome<f64> {
@@ -169,12 +179,10 @@ fn random_access(bench: &Bench) -> Outcome<String> {
     let (peers, ranks) = (peers(bench)?, cpus()?.len());
     let asked = Asked { test: "StarRandomAccess", processes: ranks, n: size(bench), nb: 192 };
     let words = whole(peers.run(asked)?.value("RandomAccess_N")?);
-    let rounds = turns(
-        bench.rounds,
-        |round| gups("reference", words, ranks, round),
-        |_| peers.run(asked)?.value("StarRandomAccess_GUPs"),
-    )?;
-    Ok(format!("{}  {words} words a rank, {ranks} ranks", line(&rounds, "GUP/s", Some(1.0))?))
+    let ours = |round| gups("reference", words, ranks, round);
+    let theirs = |_| peers.run(asked)?.value("StarRandomAccess_GUPs");
+    let found = paired(bench.rounds, ("GUP/s", Some(1.0)), ours, theirs)?;
+    Ok(format!("{found}  {words} words a rank, {ranks} ranks"))
 }
 
 /// Words of a rank's table where there is no peer to follow.
@@ -182,44 +190,33 @@ const WORDS: u64 = 1 << 24;
 
 fn optimized(bench: &Bench) -> Outcome<String> {
     let ranks = cpus()?.len();
-    let rounds = turns(
-        bench.rounds,
-        |round| gups("optimized", WORDS, ranks, round),
-        |round| gups("reference", WORDS, ranks, round),
-    )?;
-    Ok(format!("{}  {WORDS} words a rank, {ranks} ranks", line(&rounds, "GUP/s", Some(1.25))?))
+    let of = |variant| move |round| gups(variant, WORDS, ranks, round);
+    let found = paired(bench.rounds, ("GUP/s", Some(1.25)), of("optimized"), of("reference"))?;
+    Ok(format!("{found}  {WORDS} words a rank, {ranks} ranks"))
 }
 
 fn share_of_limit(bench: &Bench) -> Outcome<String> {
     let (ranks, words) = (cpus()?.len(), usize::try_from(WORDS)?);
-    let rounds = turns(
-        bench.rounds,
-        |round| gups("optimized", WORDS, ranks, round),
-        |round| independent_loads(words, ranks, round),
-    )?;
-    Ok(format!("{}  {WORDS} words a rank, {ranks} ranks", line(&rounds, "G/s", None)?))
+    let ours = |round| gups("optimized", WORDS, ranks, round);
+    let found = paired(bench.rounds, ("G/s", None), ours, |round| independent_loads(words, ranks, round))?;
+    Ok(format!("{found}  {WORDS} words a rank, {ranks} ranks"))
 }
 
 fn dgemm(bench: &Bench) -> Outcome<String> {
     let peers = peers(bench)?;
     let asked = Asked { test: "StarDGEMM", processes: 1, n: size(bench) * 3 / 4, nb: 192 };
     let order = whole(peers.run(asked)?.value("DGEMM_N")?);
-    let rounds = turns(
-        bench.rounds,
-        |round| measure("dgemm", &[("n", order.to_string())], 1, "gflops", round),
-        |_| peers.run(asked)?.value("StarDGEMM_Gflops"),
-    )?;
-    Ok(format!("{}  n = {order}, OpenBLAS for {}", line(&rounds, "GFLOP/s", Some(1.0))?, peers.core()))
+    let ours = |round| measure("dgemm", &[("n", order.to_string())], 1, "gflops", round);
+    let theirs = |_| peers.run(asked)?.value("StarDGEMM_Gflops");
+    let found = paired(bench.rounds, ("GFLOP/s", Some(1.0)), ours, theirs)?;
+    Ok(format!("{found}  n = {order}, OpenBLAS for {}", peers.core()))
 }
 
 fn dgemm_of_peak(bench: &Bench) -> Outcome<String> {
     let order = if bench.quick { "2000" } else { "3000" };
-    let rounds = turns(
-        bench.rounds,
-        |round| measure("dgemm", &[("n", order.to_owned())], 1, "gflops", round),
-        |round| measure("fma", &[], 1, "gflops", round),
-    )?;
-    Ok(format!("{}  n = {order}", line(&rounds, "GFLOP/s", None)?))
+    let ours = |round| measure("dgemm", &[("n", order.to_owned())], 1, "gflops", round);
+    let peak = |round| measure("fma", &[], 1, "gflops", round);
+    Ok(format!("{}  n = {order}", paired(bench.rounds, ("GFLOP/s", None), ours, peak)?))
 }
 
 fn hpl(bench: &Bench) -> Outcome<String> {
@@ -234,9 +231,8 @@ fn hpl(bench: &Bench) -> Outcome<String> {
         }
     }
     let ours = |round| measure("hpl", &[("n", n.to_string())], ranks, "best_gflops", round);
-    let rounds = turns(bench.rounds, ours, |_| theirs(best.0))?;
-    let line = line(&rounds, "GFLOP/s", Some(1.0))?;
-    Ok(format!("{line}  n = {n}, the peer's NB = {}, OpenBLAS for {}, {ranks} ranks", best.0, peers.core()))
+    let found = paired(bench.rounds, ("GFLOP/s", Some(1.0)), ours, |_| theirs(best.0))?;
+    Ok(format!("{found}  n = {n}, the peer's NB = {}, OpenBLAS for {}, {ranks} ranks", best.0, peers.core()))
 }
 
 /// Whether our build of the peer is one: its tests beside those of the package, whose BLAS is whatever the system has.

@@ -40,7 +40,7 @@ fn check_says_by_its_exit_code_what_came_out() {
     assert!(said.contains("no regression"), "{said}");
     let (code, said) = check(&bench, &["other/0.json,other/1.json"]);
     assert_eq!(code, Some(5), "{said}");
-    assert!(said.contains("not comparable: 1 more run of the other side"), "{said}");
+    assert!(said.contains("not comparable below 3 runs a side: 1 more run of the other side"), "{said}");
     let (code, said) = check(&bench, &["base"]);
     assert_eq!(code, Some(2), "{said}");
     let output = bench.run(&["check", "--against", "other", "base", "--json"]);

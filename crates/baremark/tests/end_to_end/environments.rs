@@ -17,15 +17,17 @@ pub mod slurm;
 #[path = "environments/ssh.rs"]
 pub mod ssh;
 
+use crate::bench::{Bench, text};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::native::Native;
 use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::descriptor::Value;
+use baremark_model::descriptor;
 use baremark_model::site::{Environment, Link, Missing, Site};
 use baremark_model::units::Bytes;
 use baremark_model::wire::{
     ArmSpec, FromAgent, Member, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame,
 };
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -50,6 +52,15 @@ impl Program {
 
     pub fn path(&self) -> PathBuf {
         self.folder.path().join("baremark")
+    }
+
+    /// Runs a study in a bench's folder and store; its document.
+    pub fn document(&self, bench: &Bench, study: &Path) -> Value {
+        let mut command = Command::new(self.path());
+        command.arg("--store").arg(bench.store()).args(["run", "--json"]).arg(study).current_dir(bench.folder.path());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
     }
 
     /// The processes that run it.
@@ -94,7 +105,7 @@ pub fn wait_for_at_most<T>(limit: Duration, mut look: impl FnMut() -> Option<T>)
 
 /// Has the agent at the other end run a short trial on a table of so many bytes; its last word.
 pub fn trial_of(link: &mut Link, cpu: usize, table_bytes: u64) -> Result<FromAgent, WireError> {
-    let arm = ResolvedArm::native(1, PageSize::Small).with("table", Value::SizeBytes(Bytes(table_bytes)));
+    let arm = ResolvedArm::native(1, PageSize::Small).with("table", descriptor::Value::SizeBytes(Bytes(table_bytes)));
     let spec = TrialSpec {
         workload: "random-access".to_owned(),
         arms: vec![ArmSpec { members: vec![Member { count: 1, arm }] }],

@@ -93,24 +93,3 @@ impl Qmp {
         serde_json::from_str(&line).map_err(io::Error::other)
     }
 }
-
-/// Lets a thread run on one CPU alone, and reads back that it does.
-pub fn pin(thread: libc::pid_t, cpu: usize) -> io::Result<()> {
-    // SAFETY: a cpu_set_t is plain bits; all zeros is a valid, empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    if cpu >= 8 * size_of::<libc::cpu_set_t>() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU has the number {cpu}")));
-    }
-    // SAFETY: CPU_SET writes the bit `cpu`, checked above to be inside `set`.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: `set` is a cpu_set_t of the size that is passed, and lives through the call.
-    if unsafe { libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &raw const set) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status"))?;
-    let may = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default().trim();
-    if may == cpu.to_string() {
-        return Ok(());
-    }
-    Err(io::Error::other(format!("thread {thread} was pinned to CPU {cpu} and may run on {may}")))
-}

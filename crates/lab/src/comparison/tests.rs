@@ -1,6 +1,8 @@
 use super::*;
+use baremark_model::comparison::ObservedComparison;
 use baremark_model::document::{EstimateRow, FORMAT as RESULT, RatioRow, RunHead, TrialArm, TrialRow};
 use baremark_model::machine::MachineFacts;
+use baremark_model::observation::ObservedRow;
 use baremark_model::plan::Mode;
 use baremark_model::seam::Sample;
 use baremark_model::study::Design;
@@ -140,7 +142,10 @@ fn fewer_than_three_runs_a_side_are_not_comparable() {
     let comparison = found(&two, &runs("b", 0.5, 0.9, &[0.0]));
     for row in &comparison.rows {
         assert_eq!((row.ratio, row.verdict, row.change), (None, Outcome::Undecided, Change::Unknown));
-        assert_eq!(row.words, "not comparable: 1 more run of the base and 2 more runs of the other side");
+        assert_eq!(
+            row.words,
+            "not comparable below 3 runs a side: 1 more run of the base and 2 more runs of the other side"
+        );
     }
 }
 
@@ -155,6 +160,76 @@ fn levels_of_one_run_are_compared_block_by_block() {
     assert!(lo < ratio && ratio < hi && (ratio - 0.9).abs() < 0.005, "{row:?}");
     let itself = compare(&one("native"), &one("native"), None, &[]);
     assert_eq!(itself, Err(Incomparable::Itself("a".to_owned())));
+}
+
+/// What was seen in a run: context switches, and interrupts at 1000 a second, each mean with its half-width over 20 trials.
+fn watched(mut document: Document, place: &str, at: &str, switches: f64) -> Document {
+    let row = |quantity: &str, value: f64, half: f64| ObservedRow {
+        treatment: treatment(place),
+        place: at.to_owned(),
+        quantity: quantity.to_owned(),
+        instance: String::new(),
+        unit: "1/s".to_owned(),
+        n: 20,
+        value,
+        lo: Some(value - half),
+        hi: Some(value + half),
+    };
+    let observed = document.observed.get_or_insert_default();
+    observed.rows.extend([row("kernel.context_switches", switches, 5.0), row("kernel.interrupts", 1000.0, 5.0)]);
+    document
+}
+
+/// What was seen of context switches.
+fn switches(comparison: &Comparison) -> &ObservedComparison {
+    comparison.observed.iter().find(|row| row.quantity == "kernel.context_switches").expect("they were seen")
+}
+
+/// Quantity, place, and difference with its limits, of what differs.
+fn differing(comparison: &Comparison) -> Vec<(&str, &str, f64)> {
+    let rows = comparison.observed.iter().filter(|row| row.differs);
+    rows.map(|row| (row.quantity.as_str(), row.place.as_str(), row.difference)).collect()
+}
+
+#[test]
+fn what_observers_saw_in_runs_is_judged_by_the_spread_of_runs() {
+    let side = |name: &str, switches: [f64; 3]| {
+        let mut side = runs(name, 1.0, 0.9, &[0.0, 0.001, -0.001]);
+        for (document, switches) in side.documents.iter_mut().zip(switches) {
+            *document = watched(document.clone(), "native", "this machine", switches);
+        }
+        side
+    };
+    let base = side("a", [100.0, 101.0, 99.0]);
+    let apart = found(&base, &side("b", [200.0, 202.0, 198.0]));
+    assert_eq!(differing(&apart), [("kernel.context_switches", "this machine", 100.0)]);
+    let row = switches(&apart);
+    assert_eq!((row.base_units, row.other_units), (3, 3));
+    assert!(row.lo.expect("lo") > 90.0 && row.hi.expect("hi") < 110.0, "{row:?}");
+    let wandering = found(&base, &side("b", [20.0, 600.0, 130.0]));
+    assert!(differing(&wandering).is_empty() && wandering.observed.len() == 2, "{wandering:#?}");
+    // Shown beyond doubt, and of no importance: delta is 2 %.
+    let little = found(&side("a", [100.0, 100.001, 99.999]), &side("b", [101.0, 101.001, 100.999]));
+    assert!(differing(&little).is_empty() && switches(&little).lo > Some(0.9), "{little:#?}");
+    let mut few = side("b", [900.0; 3]);
+    few.documents.truncate(2);
+    let few = found(&base, &few);
+    assert!(differing(&few).is_empty() && few.observed.iter().all(|row| row.lo.is_none()), "{few:#?}");
+}
+
+#[test]
+fn what_observers_saw_in_one_run_is_judged_by_its_trials_where_it_was_seen_alike() {
+    let document = watched(run("a", 1.0, 0.9, 7), "native", "this machine", 100.0);
+    let document = watched(watched(document, "microvm", "this machine", 150.0), "microvm", "elsewhere", 900.0);
+    let one = |place: &str| Chosen { documents: vec![document.clone()], levels: treatment(place) };
+    let comparison = found(&one("native"), &one("microvm"));
+    assert_eq!(differing(&comparison), [("kernel.context_switches", "this machine", 50.0)]);
+    assert_eq!(comparison.observed.len(), 2, "what one side alone saw is not compared: {comparison:#?}");
+    let row = switches(&comparison);
+    assert_eq!((row.base_units, row.other_units), (20, 20));
+    // Two means of half-width 5 at 19 degrees of freedom each.
+    let half = (row.hi.expect("hi") - row.lo.expect("lo")) / 2.0;
+    assert!((half - 7.0).abs() < 1.0, "{half}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::conduct::WORKLOAD;
 use crate::played::{Answer, Memory, Played, conduct, plan, run};
 use baremark_lab::analysis::document;
-use baremark_model::document::Document;
+use baremark_model::document::{Document, ExplanationRow};
 use baremark_model::imported::{Imported, ImportedSeries};
 use baremark_model::observation::{ArmValues, Cost, Observation, ObservedRow, Series, THIS_MACHINE, Values};
 use baremark_model::observer::Absence;
@@ -93,6 +93,65 @@ fn a_place_elsewhere_and_this_machine_stand_side_by_side() {
     let found = rows(&document, Some("qemu"), "kernel.context_switches");
     let found: Vec<(&str, f64)> = found.iter().map(|row| (row.place.as_str(), row.value)).collect();
     assert_eq!(found, [("qemu", 25.0), (THIS_MACHINE, 100.0)]);
+}
+
+/// What is told of a quantity beyond native, with its interval.
+fn told<'d>(document: &'d Document, what: &str) -> Vec<&'d ExplanationRow> {
+    document.explanations.iter().filter(|row| row.what == what).collect()
+}
+
+#[test]
+fn what_differs_around_two_arms_explains_them_and_what_does_not_is_left_out() {
+    let seen = |place: u64, all: &mut Vec<Observation>| {
+        let jitter = (place % 5) as f64;
+        all.push(observation(THIS_MACHINE, 0, vec![arm(0, 1.0, 100.0 + jitter), arm(1, 0.5, 200.0 - jitter)]));
+    };
+    let (_, document) = observed(&plan("microvm"), seen);
+    let [row] = told(&document, "context switches beyond native")[..] else { panic!("{:#?}", document.explanations) };
+    assert_eq!((row.treatment["environment"].as_str(), row.unit.as_str()), ("microvm", "1/s"));
+    assert!((row.value - 294.0).abs() < 1.0 && row.lo > 280.0 && row.hi < 310.0, "{row:?}");
+    // 10 reads in half the time.
+    assert_eq!(told(&document, "disk IOPS beyond native").len(), 1);
+    assert_eq!(document.explanations.len(), 2, "{:#?}", document.explanations);
+    let alike = |_: u64, all: &mut Vec<Observation>| {
+        all.push(observation(THIS_MACHINE, 0, vec![arm(0, 1.0, 100.0), arm(1, 1.0, 101.0)]));
+    };
+    let (_, document) = observed(&plan("microvm"), alike);
+    assert!(document.explanations.is_empty(), "1 % is below delta: {:#?}", document.explanations);
+    let mut few = plan("microvm");
+    (few.design.least_blocks, few.design.most_blocks) = (4, 4);
+    assert!(observed(&few, seen).1.explanations.is_empty(), "four blocks show nothing");
+}
+
+#[test]
+fn a_place_elsewhere_is_held_against_native_and_its_machine_over_whole_trials() {
+    let seen = |place: u64, all: &mut Vec<Observation>| {
+        // Trials of both arms, in an order drawn for each block, are told apart by what comes of them below.
+        all.push(observation(THIS_MACHINE, 0, vec![arm(0, 2.0, 100.0 + (place % 3) as f64)]));
+    };
+    let mut plan = plan("container");
+    let (mut memory, _) = observed(&plan, seen);
+    for trial in memory.trials.iter_mut().filter(|trial| trial.cell == 1) {
+        let mut inside = observation("container", 0, vec![arm(0, 2.0, 400.0 + (trial.place % 3) as f64)]);
+        inside.whole = values(900.0);
+        let mut beside = observation(THIS_MACHINE, 0, Vec::new());
+        beside.whole = values(1200.0 + (trial.place % 3) as f64);
+        trial.result.as_mut().unwrap().observations = vec![inside, beside];
+    }
+    let documented = document(&run(&plan, &memory), &[&WORKLOAD]);
+    // 200 against 50 a second inside, 300 against 100 on the machine, each give or take what the trials' places add.
+    for (what, expected) in [
+        ("context switches, as seen inside, beyond native", 150.0),
+        ("context switches of this machine over whole trials beyond native", 200.0),
+    ] {
+        let [row] = told(&documented, what)[..] else { panic!("{what}: {:#?}", documented.explanations) };
+        assert!((row.value - expected).abs() < 2.0 && row.lo > 0.0, "{row:?}");
+    }
+    plan.arms[1].emulated = true;
+    assert!(
+        document(&run(&plan, &memory), &[&WORKLOAD]).explanations.is_empty(),
+        "an emulated machine explains nothing"
+    );
 }
 
 #[test]

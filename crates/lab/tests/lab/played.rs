@@ -19,7 +19,7 @@ use baremark_model::wire::{
 };
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -40,8 +40,14 @@ pub enum Answer {
 
 type Script = Arc<Mutex<dyn FnMut(&TrialSpec) -> Answer + Send>>;
 
+/// What happens while a site starts: of which place among several, with the flag that gives it up.
+type Starting = Arc<dyn Fn(usize, &AtomicBool) -> Result<(), SiteError> + Send + Sync>;
+
 #[derive(Clone)]
 pub struct Played {
+    starting: Starting,
+    /// Sites that are there.
+    there: Arc<AtomicUsize>,
     script: Script,
     greeting: u32,
     /// Which of several sites this is, by the stretch that it says each half lasted.
@@ -51,6 +57,13 @@ pub struct Played {
 
 struct PlayedSite {
     link: Option<Link>,
+    there: Arc<AtomicUsize>,
+}
+
+impl Drop for PlayedSite {
+    fn drop(&mut self) {
+        self.there.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Played {
@@ -59,7 +72,28 @@ impl Played {
     pub const DIES: u64 = u64::MAX;
 
     pub fn new(script: impl FnMut(&TrialSpec) -> Answer + Send + 'static) -> Self {
-        Played { script: Arc::new(Mutex::new(script)), greeting: PROTOCOL, lasted_ns: Vec::new(), index: 0 }
+        Played {
+            starting: Arc::new(|_, _| Ok(())),
+            there: Arc::default(),
+            script: Arc::new(Mutex::new(script)),
+            greeting: PROTOCOL,
+            lasted_ns: Vec::new(),
+            index: 0,
+        }
+    }
+
+    /// Sites that start so.
+    pub fn starting(
+        mut self,
+        starting: impl Fn(usize, &AtomicBool) -> Result<(), SiteError> + Send + Sync + 'static,
+    ) -> Self {
+        self.starting = Arc::new(starting);
+        self
+    }
+
+    /// How many of its sites are there, at any time.
+    pub fn there(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.there)
     }
 
     /// Agents of several sites, of which each says that every half lasted so long. Their clocks are hours apart.
@@ -87,12 +121,14 @@ impl Environment for Played {
         Ok(Some(Box::new(Played { index: portion.index, ..self.clone() })))
     }
 
-    fn start(&self, _interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
+    fn start(&self, interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
+        (self.starting)(self.index, interrupt)?;
         let (lab, agent) = UnixStream::pair().unwrap();
         let played = self.clone();
         thread::spawn(move || play(agent, &played));
         let link = Link { from_agent: Box::new(lab.try_clone().unwrap()), to_agent: Box::new(lab) };
-        Ok(Box::new(PlayedSite { link: Some(link) }))
+        self.there.fetch_add(1, Ordering::SeqCst);
+        Ok(Box::new(PlayedSite { link: Some(link), there: self.there() }))
     }
 }
 

@@ -120,18 +120,14 @@ fn capacity(beyond: f64, limit_s: f64) -> f64 {
     SERVICE - (1.0 / beyond).ln() / limit_s
 }
 
+/// A search over operations a second that has all the time it wants.
+fn of<'s>(qos: &'s Qos, plan: Plan, interrupt: &'s AtomicBool, watch: &'s mut dyn FnMut(&Step)) -> Search<'s> {
+    Search { title: "a queue", factor: "operations/s", qos, plan, interrupt, deadline: None, watch }
+}
+
 fn search(queue: &mut Queue, qos: &Qos, plan: Plan) -> Document {
     let interrupt = AtomicBool::new(false);
-    let mut search = Search {
-        title: "a queue",
-        factor: "operations/s",
-        qos,
-        plan,
-        interrupt: &interrupt,
-        deadline: None,
-        watch: &mut |_| {},
-    };
-    let (document, broken) = search.run(queue).unwrap();
+    let (document, broken) = of(qos, plan, &interrupt, &mut |_| {}).run(queue).unwrap();
     assert_eq!(broken, None);
     document
 }
@@ -249,8 +245,8 @@ fn a_search_ends_with_its_time_and_says_what_lies_between() {
     let ended = |spare: Duration| {
         let window = Duration::from_secs_f64(plan.settle_s + plan.window_s);
         let deadline = Some(Instant::now() + window + spare);
-        let mut search =
-            Search { title: "", factor: "", qos: &limits, plan, interrupt: &interrupt, deadline, watch: &mut |_| {} };
+        let mut watch = |_: &Step| {};
+        let mut search = Search { deadline, ..of(&limits, plan, &interrupt, &mut watch) };
         search.run(&mut Queue::new(14)).unwrap().0
     };
     let some = ended(Duration::from_millis(500));
@@ -258,16 +254,8 @@ fn a_search_ends_with_its_time_and_says_what_lies_between() {
     assert_eq!((some.ended, maximum.basis), (Ended::TimeOver, Basis::Bracket));
     assert!(maximum.low.unwrap() <= maximum.level && maximum.level <= maximum.high.unwrap(), "{maximum:?}");
     assert!((maximum.level / capacity(0.05, 0.08) - 1.0).abs() < 0.3, "{maximum:?}");
-    let nothing = Some(Instant::now());
-    let mut search = Search {
-        title: "",
-        factor: "",
-        qos: &limits,
-        plan,
-        interrupt: &interrupt,
-        deadline: nothing,
-        watch: &mut |_| {},
-    };
+    let mut watch = |_: &Step| {};
+    let mut search = Search { deadline: Some(Instant::now()), ..of(&limits, plan, &interrupt, &mut watch) };
     let (none, _) = search.run(&mut Queue::new(15)).unwrap();
     assert_eq!((none.ended, none.maximum, none.knee.len()), (Ended::TimeOver, None, 0));
 }
@@ -285,17 +273,8 @@ fn an_interrupt_and_a_broken_system_leave_what_is_known() {
         }
     };
     let plan = Plan { visits: 30, ..Plan::between(5.0, 5000.0) };
-    let mut search = Search {
-        title: "a queue",
-        factor: "operations/s",
-        qos: &limits,
-        plan,
-        interrupt: &interrupt,
-        deadline: None,
-        watch: &mut watch,
-    };
     let mut queue = Queue::new(10);
-    let (document, _) = search.run(&mut queue).unwrap();
+    let (document, _) = of(&limits, plan, &interrupt, &mut watch).run(&mut queue).unwrap();
     assert_eq!(document.ended, Ended::Interrupted);
     let first = document.maximum.unwrap();
     assert_eq!(first.basis, Basis::WithinRun, "one trial is labelled as that");
@@ -303,8 +282,8 @@ fn an_interrupt_and_a_broken_system_leave_what_is_known() {
 
     let mut dying = Queue { fails_at_start: Some(2), ..Queue::new(11) };
     let calm = AtomicBool::new(false);
-    let mut search =
-        Search { title: "", factor: "", qos: &limits, plan, interrupt: &calm, deadline: None, watch: &mut |_| {} };
+    let mut quiet = |_: &Step| {};
+    let mut search = of(&limits, plan, &calm, &mut quiet);
     let (document, why) = search.run(&mut dying).unwrap();
     assert_eq!((document.ended, document.trials.len()), (Ended::Broken, 3));
     assert!(why.unwrap().contains("look at its log") && document.maximum.is_some());
@@ -321,16 +300,7 @@ fn a_search_that_cannot_be_is_refused() {
         (qos(&["p95<1s"]), Plan { visits: 3, ..Plan::between(1.0, 2.0) }, "at least 6 visits"),
         (qos(&["p95<1s"]), Plan { window_s: 0.0, ..Plan::between(1.0, 2.0) }, "some length"),
     ] {
-        let mut search = Search {
-            title: "",
-            factor: "",
-            qos: &limits,
-            plan,
-            interrupt: &interrupt,
-            deadline: None,
-            watch: &mut |_| {},
-        };
-        let why = search.run(&mut Queue::new(1)).unwrap_err().to_string();
+        let why = of(&limits, plan, &interrupt, &mut |_| {}).run(&mut Queue::new(1)).unwrap_err().to_string();
         assert!(why.contains(told), "{why}");
     }
 }

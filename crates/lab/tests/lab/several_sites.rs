@@ -1,11 +1,16 @@
 //! Trials at several sites at once, whose clocks have nothing to do with each other.
 
 use crate::played::{Answer, Memory, Played, conduct, plan};
+use baremark_lab::conduct::Ending;
 use baremark_lab::tally::Finished;
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::Plan;
 use baremark_model::seam::Sample;
-use std::sync::atomic::AtomicBool;
+use baremark_model::site::{Missing, SiteError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -74,4 +79,80 @@ fn a_site_that_fails_or_dies_is_named_and_fails_the_trial() {
         let TrialStatus::Failed { reason } = &trials[0].status else { panic!("{:?}", trials[0].status) };
         assert!(reason.starts_with(expected), "{reason}");
     }
+}
+
+/// Waits until it is so; whether it ever was.
+fn soon(is_so: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(1));
+    }
+    is_so()
+}
+
+#[test]
+fn sites_of_one_trial_start_side_by_side() {
+    let starting = Arc::new(AtomicUsize::new(0));
+    let all = Arc::clone(&starting);
+    // None is there before both have begun: one after the other would never come.
+    let together = move |_, _: &AtomicBool| {
+        let before = all.fetch_add(1, Ordering::SeqCst);
+        match soon(|| all.load(Ordering::SeqCst) >= before / 2 * 2 + 2) {
+            true => Ok(()),
+            false => Err(SiteError::NotReady { what: "it started alone".to_owned(), log: Vec::new() }),
+        }
+    };
+    let played = Played::new(|_| Answer::Values(vec![1.0])).lasting(&[SECOND, SECOND]).starting(together);
+    let there = played.there();
+    let trials = trials(&divided(), played);
+    assert!(trials.iter().all(|trial| trial.status == TrialStatus::Ok), "{:?}", trials[0].status);
+    assert_eq!(starting.load(Ordering::SeqCst), 2 * trials.len());
+    assert_eq!(there.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_site_that_cannot_be_started_is_named_and_the_others_are_given_up() {
+    for failing in [0, 1] {
+        let given_up = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&given_up);
+        let starting = move |index, flag: &AtomicBool| {
+            if index == failing {
+                let missing = Missing { what: "no memory".to_owned(), remedy: "add some".to_owned() };
+                return Err(SiteError::from(missing));
+            }
+            // A guest that boots until it is told that nobody wants it any more.
+            assert!(soon(|| flag.load(Ordering::Relaxed)), "it was not told");
+            counted.fetch_add(1, Ordering::SeqCst);
+            Err(SiteError::Interrupted)
+        };
+        let played = Played::new(|_| Answer::Values(vec![1.0])).lasting(&[SECOND, SECOND]).starting(starting);
+        let there = played.there();
+        let trials = trials(&divided(), played);
+        let expected = format!("site {} of 2: no memory; add some", failing + 1);
+        assert_eq!(trials[0].status, TrialStatus::Failed { reason: expected });
+        // The first of two may fail before the second is begun.
+        assert!(failing == 0 || given_up.load(Ordering::SeqCst) == trials.len());
+        assert_eq!(there.load(Ordering::SeqCst), 0);
+    }
+}
+
+#[test]
+fn a_user_who_interrupts_waits_for_no_site() {
+    let interrupt = AtomicBool::new(false);
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&begun);
+    let starting = move |_, flag: &AtomicBool| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        assert!(soon(|| flag.load(Ordering::Relaxed)), "it was not told");
+        Err(SiteError::Interrupted)
+    };
+    let sites = Played::new(|_| Answer::Values(vec![1.0])).lasting(&[SECOND, SECOND]).starting(starting);
+    let native = Played::new(|_| Answer::Values(vec![1.0]));
+    let mut memory = Memory::default();
+    thread::scope(|scope| {
+        scope.spawn(|| interrupt.fetch_or(soon(|| begun.load(Ordering::SeqCst) == 2), Ordering::SeqCst));
+        let (ending, _) = conduct(&divided(), vec![("native", native), ("container", sites)], &mut memory, &interrupt);
+        assert_eq!(ending, Ok(Ending::Interrupted));
+    });
+    assert!(memory.trials.iter().all(|trial| trial.cell == 0), "what was interrupted is no trial");
 }

@@ -57,7 +57,7 @@ fn bits(level: usize) -> u32 {
 
 /// The number of a page or line, with what is beyond `bits` mixed into the rest: guest tables lie that far away.
 fn key(number: u64, bits: u32) -> u64 {
-    let beyond = ((number >> bits) as u32).wrapping_mul(0x9e37_79b1);
+    let beyond = ((number >> bits) as u32).wrapping_mul(0x9e37_79b1) << 6;
     u64::from(number as u32 ^ beyond) & ((1 << bits) - 1)
 }
 

@@ -2,11 +2,11 @@
 
 use baremark_mmu::counts::Counts;
 use baremark_mmu::page::Page::{self, Huge, Large, Small};
-use baremark_mmu::predict::{THINNING, drive};
+use baremark_mmu::predict::{REPEATS, THINNING, drive};
 use baremark_mmu::scheme::{Scheme, Setup};
 use baremark_mmu::sets::{Geometry, Replacement};
 use baremark_mmu::simulator::{MOST_LEVELS, Part, SetupError, Simulator};
-use baremark_mmu::stream::RandomAccess;
+use baremark_mmu::stream::{RandomAccess, Stream};
 use baremark_mmu::tables::Placement;
 
 pub fn lru(entries: u32, ways: u32) -> Geometry {
@@ -191,6 +191,66 @@ fn a_sample_of_cache_lines_stands_for_all_of_them() {
             }
         }
     }
+}
+
+#[test]
+fn a_sample_of_translations_stands_for_all_where_addresses_are_independent() {
+    let mut random = baremark_mmu::random::Random::new(3);
+    for key in ["nehalem-x5570", "cascade-lake", "zen-4"] {
+        let drawn = baremark_mmu::machine::known(key).unwrap().draw(&mut random);
+        for scheme in [native(Small), native(Large), nested(Small, Large), nested(Small, Small)] {
+            // Pages that TLBs hold partly, and many more than they hold.
+            for bytes in [1 << 24, 1 << 29] {
+                let run = |repeats| {
+                    let mut simulator = Simulator::new(&drawn.part, Setup { repeats, ..Setup::new(scheme) }).unwrap();
+                    let mut stream = RandomAccess::new(bytes).unwrap();
+                    assert!(stream.is_independent());
+                    drive(&mut simulator, &mut stream, 600_000);
+                    simulator.forget();
+                    drive(&mut simulator, &mut stream, 400_000);
+                    simulator.counts()
+                };
+                let (all, sampled) = (run(0), run(REPEATS));
+                assert_eq!((sampled.translations, sampled.data.iter().sum::<u64>()), (400_000, 400_000));
+                let share = |counts: &Counts, of: u64| counts.per_translation(of);
+                for (exact, rough) in [
+                    (share(&all, all.first_hits), share(&sampled, sampled.first_hits)),
+                    (share(&all, all.second_hits), share(&sampled, sampled.second_hits)),
+                    (share(&all, all.walks), share(&sampled, sampled.walks)),
+                    (share(&all, all.nested_hits), share(&sampled, sampled.nested_hits)),
+                ] {
+                    assert!((exact - rough).abs() < 0.01 + 0.01 * exact, "{key} {scheme} {bytes}: {exact} {rough}");
+                }
+                for place in 0..4 {
+                    for (exact, rough) in [
+                        (share(&all, all.table[place]), share(&sampled, sampled.table[place])),
+                        (share(&all, all.nested[place]), share(&sampled, sampled.nested[place])),
+                    ] {
+                        assert!(
+                            (exact - rough).abs() < 0.02 + 0.03 * exact,
+                            "{key} {scheme} {bytes} {place}: {exact} {rough}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn repeated_groups_count_what_the_first_one_decided() {
+    // 64 addresses in 8 pages: 8 walks, whose decisions the next 7 groups take, whatever their addresses.
+    let group: Vec<u64> = (0..64).map(|access| (access % 8) << 12).collect();
+    let others: Vec<u64> = (0..7 * 64).map(|access| (100 + access) << 12).collect();
+    let setup = Setup { repeats: 7, ..Setup::new(nested(Small, Large)) };
+    let once = counted(&bare(), Setup { repeats: 0, ..setup }, &group);
+    let all = counted(&bare(), setup, &[group.clone(), others.clone()].concat());
+    assert_eq!((once.walks, once.first_hits), (8, 56));
+    assert_eq!((all.walks, all.first_hits, all.translations), (8 * 8, 8 * 56, 8 * 64));
+    assert_eq!(all.walk_references(), 8 * once.walk_references());
+    // Then a group decides anew: its pages are in the TLB.
+    let anew = counted(&bare(), setup, &[group.clone(), others, group].concat());
+    assert_eq!((anew - all).walks, 0);
 }
 
 #[test]

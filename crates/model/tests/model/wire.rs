@@ -3,6 +3,7 @@
 use baremark_model::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
 use baremark_model::descriptor::Value;
 use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
+use baremark_model::spawned::{LONGEST_PIECE, PutFile};
 use baremark_model::units::{Bytes, Nanos, Share};
 use baremark_model::wire::{
     ArmRecord, ArmSpec, FromAgent, HalfRecord, LONGEST_FRAME, LostTime, Member, MemberResult, PROTOCOL, PagesSeen,
@@ -153,6 +154,33 @@ fn to_agent_run_trial() {
 #[test]
 fn to_agent_goodbye() {
     insta::assert_snapshot!(golden(&ToAgent::Goodbye));
+}
+
+fn piece(content: Vec<u8>) -> ToAgent {
+    ToAgent::PutFile(PutFile { name: "a file".to_owned(), append: true, executable: false, content })
+}
+
+#[test]
+fn to_agent_put_file() {
+    insta::assert_snapshot!(golden(&piece(vec![0, 1, b'a', 254, 255])));
+}
+
+#[test]
+fn a_piece_of_a_file_takes_a_third_more_than_its_bytes() {
+    let content: Vec<u8> = (0..=u8::MAX).cycle().take(LONGEST_PIECE).collect();
+    let mut bytes = Vec::new();
+    write_frame(&mut bytes, &piece(content.clone())).expect("written");
+    assert!(bytes.len() < LONGEST_PIECE * 4 / 3 + 200, "{} bytes for {LONGEST_PIECE}", bytes.len());
+    assert_eq!(read_frame::<ToAgent>(&mut Cursor::new(bytes)).expect("read"), piece(content));
+}
+
+#[test]
+fn a_piece_that_is_no_base64_is_refused() {
+    for content in [r#""%%%%""#, r#""QQ""#, "[65]"] {
+        let body = format!(r#"{{"type":"put_file","name":"f","append":false,"executable":false,"content":{content}}}"#);
+        let told = serde_json::from_str::<ToAgent>(&body);
+        assert!(told.is_err(), "{content} gave {told:?}");
+    }
 }
 
 /// As older agents never saw them and newer ones must still read them.

@@ -4,6 +4,7 @@ use crate::machines::Machine;
 use baremark_model::observation::{Observation, Values};
 use baremark_model::observer::{OBSERVERS, ObserveSpec};
 use baremark_model::units::Nanos;
+use baremark_model::view;
 use baremark_observe::recorder::Recorder;
 use std::fs;
 use std::thread;
@@ -55,6 +56,19 @@ fn totals_of_a_large_machine_are_what_its_counters_grew_by() {
     assert_eq!(value(whole, "vm.allocstall"), 0.0, "there, and nothing happened");
     assert_eq!(value(whole, "numa.local_node"), 24.0);
     assert_eq!(value(whole, "pressure.cpu_some"), 0.001);
+}
+
+#[test]
+fn views_of_a_large_machine_are_what_they_say() {
+    let mut machine = Machine::new(512, 8);
+    let seen = observed(&mut machine, &files(), |machine, _| machine.go_on());
+    let view = |key: &str| view::of_machine(key, &seen.whole, 2.0).unwrap_or_else(|| panic!("no {key}"));
+    assert_eq!((view("net.receive_packet_bytes"), view("net.transmit_packet_bytes")), (1500.0, 300.0));
+    assert_eq!((view("tlb.shootdowns"), view("kernel.context_switches")), (512.0, 143_500.0));
+    assert_eq!((view("numa.local_share"), view("pressure.io")), (75.0, 0.05));
+    assert_eq!((view("disk.iops"), view("disk.latency")), (15.0, 140.0 / 30.0), "10 reads and 5 writes of each of two");
+    assert!((view("cpu.steal_share") - 7.0).abs() < 1e-9, "of user, nice, system, idle, iowait, interrupts and steal");
+    assert_eq!(view::of_machine("kvm.exits", &seen.whole, 2.0), None, "what was not read has no view");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Comparisons and comma-separated values, as golden files.
 
 use crate::documents;
-use baremark_model::comparison::{Change, Comparison, ComparisonRow, Difference, FORMAT, Method, Side};
+use baremark_model::comparison::{
+    Change, Comparison, ComparisonRow, Difference, FORMAT, Method, ObservedComparison, Side,
+};
 use baremark_model::descriptor::Better;
 use baremark_model::document::Outcome;
 use baremark_model::plan::Treatment;
@@ -20,11 +22,12 @@ fn side(runs: &[&str]) -> Side {
 fn row(place: &str, below: Option<&str>, found: Option<[f64; 3]>, change: Change) -> ComparisonRow {
     let [ratio, lo, hi] = found.map_or([None; 3], |found| found.map(Some));
     let (verdict, words) = match (found, change) {
-        (None, _) => (Outcome::Undecided, "not comparable: 1 more run of the base"),
+        (None, _) => (Outcome::Undecided, "not comparable below 3 runs a side: 1 more run of the base"),
         (_, Change::Unknown) => (Outcome::Undecided, "undecided: the spread between runs is too large"),
         (_, Change::NotWorse) => (Outcome::Equivalent, "equivalent within 2 %"),
         _ => (Outcome::DiffersByMore, "differs by more than 2 %"),
     };
+    let base = if below.is_some() { 0.985 } else { 0.018_42 };
     ComparisonRow {
         metric: "gups".to_owned(),
         unit: "GUP/s".to_owned(),
@@ -33,8 +36,8 @@ fn row(place: &str, below: Option<&str>, found: Option<[f64; 3]>, change: Change
         relative_to: below.map(|below| documents::arm(below, "4k")),
         base_units: 3,
         other_units: 4,
-        base_value: Some(0.018_42),
-        other_value: Some(0.015_61),
+        base_value: Some(base),
+        other_value: Some(base * ratio.unwrap_or(0.85)),
         ratio,
         lo,
         hi,
@@ -60,6 +63,7 @@ fn comparison(rows: Vec<ComparisonRow>) -> Comparison {
         delta: Share(0.02),
         confidence: 0.975,
         rows,
+        observed: Vec::new(),
         declared: vec![differs("machine.kernel.release", "6.1.0", "6.2.0")],
         confounded: vec![differs("baremark", "0.1.0", "0.2.0"), differs("machine.cpu.microcode", "0x1", "0x2")],
         mixed: vec![differs("machine.memory.thp_enabled", "always | madvise", "always | madvise")],
@@ -79,6 +83,45 @@ fn every_kind_of_row() {
     assert_eq!(tally(&all), "regression: 1 of 5 comparisons worse by more than 2 %, 2 cannot be told yet");
     let quiet = comparison(vec![row("native", None, Some([1.0, 0.99, 1.01]), Change::NotWorse)]);
     assert_eq!(tally(&quiet), "no regression: none of 1 comparison is worse by more than 2 %");
+}
+
+fn seen(place: &str, quantity: &str, values: [f64; 2], half: Option<f64>) -> ObservedComparison {
+    let difference = values[1] - values[0];
+    ObservedComparison {
+        treatment: documents::arm("qemu", "4k"),
+        place: place.to_owned(),
+        quantity: quantity.to_owned(),
+        unit: "1/s".to_owned(),
+        base_units: 3,
+        other_units: 4,
+        base_value: values[0],
+        other_value: values[1],
+        difference,
+        lo: half.map(|half| difference - half),
+        hi: half.map(|half| difference + half),
+        differs: half.is_some_and(|half| difference.abs() > half),
+    }
+}
+
+#[test]
+fn what_observers_saw_is_told_where_it_differs() {
+    let with = |observed: Vec<ObservedComparison>| Comparison {
+        observed,
+        confounded: Vec::new(),
+        declared: Vec::new(),
+        mixed: Vec::new(),
+        ..comparison(vec![row("qemu", None, Some([0.95, 0.93, 0.97]), Change::Worse)])
+    };
+    let some = with(vec![
+        seen("qemu", "kernel.context_switches", [1234.0, 45_678.0], Some(512.0)),
+        seen("this machine", "kernel.interrupts", [2000.0, 1000.0], Some(33.0)),
+        seen("qemu", "disk.iops", [10.0, 11.0], Some(2.0)),
+    ]);
+    insta::assert_snapshot!(render(&some, &Style::default()));
+    let none = render(&with(vec![seen("qemu", "disk.iops", [10.0, 11.0], Some(2.0))]), &Style::default());
+    assert!(none.contains("None of 1 observed value differs by more"), "{none}");
+    let few = render(&with(vec![seen("qemu", "disk.iops", [10.0, 90.0], None)]), &Style::default());
+    assert!(few.contains("Nothing of it has an interval") && !few.contains("90"), "{few}");
 }
 
 #[test]

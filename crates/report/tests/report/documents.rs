@@ -67,7 +67,7 @@ pub fn ratio(above: &Treatment, below: &Treatment, [ratio, lo, hi]: [f64; 3]) ->
     }
 }
 
-pub fn light(name: &str, blocks: usize, ratio: f64, flips: bool) -> SensitivityRow {
+pub fn check(name: &str, blocks: usize, ratio: f64, flips: bool) -> SensitivityRow {
     SensitivityRow { name: name.to_owned(), blocks, ratio, flips }
 }
 
@@ -181,9 +181,9 @@ pub fn typical() -> Document {
     document.ratios = vec![ratio(&v4, &n4, [0.8475, 0.8401, 0.8550]), ratio(&v2, &n2, [0.9938, 0.9881, 0.9995])];
     for row in &mut document.ratios {
         row.sensitivity = vec![
-            light("without flagged trials", 18, row.ratio.unwrap_or(1.0) + 0.0011, false),
-            light("median", 20, row.ratio.unwrap_or(1.0) - 0.0022, false),
-            light("native first", 11, row.ratio.unwrap_or(1.0) + 0.0004, false),
+            check("without flagged trials", 18, row.ratio.unwrap_or(1.0) + 0.0011, false),
+            check("median", 20, row.ratio.unwrap_or(1.0) - 0.0022, false),
+            check("native first", 11, row.ratio.unwrap_or(1.0) + 0.0004, false),
         ];
     }
     for block in 0..20 {
@@ -207,14 +207,14 @@ pub fn typical() -> Document {
     ];
     let counted = |page: &str, value: f64, advice: &str| ExplanationRow {
         treatment: arm("microvm", page),
-        what: "exits from the guest during timed phases".to_owned(),
-        unit: "1/s per rank".to_owned(),
+        what: "VM exits in timed phases".to_owned(),
+        unit: "/s per rank".to_owned(),
         value,
         lo: value - 16.3,
         hi: value + 16.3,
         advice: advice.to_owned(),
     };
-    let once = "a lower HZ lowers it";
+    let once = "less than the 2 % that matter";
     document.explanations = vec![counted("4k", 517.3, once), counted("2m", 498.1, once)];
     document
 }
@@ -305,11 +305,11 @@ pub fn page_sizes() -> Document {
     document
 }
 
-/// Flags, void and failed trials, and a verdict that another light overturns.
+/// Flags, void and failed trials, and a verdict that a check overturns.
 pub fn flagged() -> Document {
     let mut document = typical();
     let (v4, n2) = (document.estimates[1].treatment.clone(), document.estimates[2].treatment.clone());
-    document.ratios[1].sensitivity[1] = light("median", 20, 0.9771, true);
+    document.ratios[1].sensitivity[1] = check("median", 20, 0.9771, true);
     document.flags = vec![
         FlagRow { treatment: Treatment::new(), text: "the load average was 1.7 before the run".to_owned(), trials: 0 },
         FlagRow { treatment: v4, text: "lost time differs between the arms by 0.61 %".to_owned(), trials: 3 },
@@ -392,7 +392,6 @@ pub fn stream() -> Document {
     document
 }
 
-/// Random access with its control and with a workload that has no ratio, in the same blocks.
 /// Two machines that divide the arrays of STREAM, and one.
 pub fn ensemble() -> Document {
     let mut document = stream();
@@ -417,6 +416,7 @@ pub fn ensemble() -> Document {
     document
 }
 
+/// Random access with its control and with a workload that has no ratio, in the same blocks.
 pub fn several() -> Document {
     let mut document = typical();
     let (kinds, metrics) = (["random-access", "fma", "page-table"], ["gups", "gflops", "fault_ns"]);

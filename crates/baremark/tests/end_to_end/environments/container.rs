@@ -1,14 +1,16 @@
 //! Containers, by the engine that is installed.
 
 use super::{NEVER, Program, as_lab, cpu, lab, print_times, temporary, trial_of, usable, wait_for};
-use crate::bench::signal;
+use crate::bench::{Bench, signal, text};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::container::{Container, Network, Root, Seccomp, Settings};
 use baremark_model::site::Environment;
 use baremark_model::wire::{FromAgent, WireError};
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
+use std::thread;
 use std::time::Duration;
 
 /// Containers and folders that this process has left, in words.
@@ -73,6 +75,119 @@ fn what_is_set_is_what_the_agent_gets() {
     fs::create_dir(program.path().parent().unwrap().join("root")).unwrap();
     facts(&Container::new(program.path(), Settings { root: folder, ..settings }));
     assert_eq!(left(&program), [""; 0]);
+}
+
+/// What a container finds of itself, a number a line. Memory is tried by a child: it is the one that is killed.
+/// CPUs are those of the agent, the first process: a program itself has those of its ranks.
+const LOOK: &str = r#"
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static long of_status(const char *field) {
+    char line[256];
+    long found = -1;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (!strncmp(line, field, strlen(field))) found = atol(line + strlen(field));
+    return found;
+}
+int main(void) {
+    char line[1024];
+    long devices = -2;
+    FILE *net = fopen("/proc/net/dev", "r");
+    while (net && fgets(line, sizeof line, net)) devices++;
+    pid_t child = fork();
+    if (!child) {
+        volatile char *memory = malloc(256 << 20);
+        for (long byte = 0; byte < 256 << 20; byte += 4096) memory[byte] = 1;
+        _exit(0);
+    }
+    int status = 0;
+    cpu_set_t cpus;
+    sched_getaffinity(1, sizeof cpus, &cpus);
+    waitpid(child, &status, 0);
+    printf("cpus %d\nseccomp %ld\ndevices %ld\nheld %d\nmarker %d\n", CPU_COUNT(&cpus),
+           of_status("Seccomp:"), devices, !!WIFSIGNALED(status), !access("/marker", F_OK));
+    return 0;
+}
+"#;
+
+/// An image that holds a file by which it is known, until it is dropped.
+struct Image(String);
+
+impl Image {
+    fn of(folder: &Path) -> Self {
+        let name = format!("localhost/baremark-test-{}:latest", std::process::id());
+        let tar = folder.with_extension("tar");
+        assert!(Command::new("tar").arg("-C").arg(folder).arg("-cf").arg(&tar).arg(".").status().unwrap().success());
+        let made = Command::new("podman").arg("import").arg(&tar).arg(&name).output().unwrap();
+        assert!(made.status.success(), "{}", text(&made.stderr));
+        Image(name)
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        drop(Command::new("podman").args(["rmi", "--force", &self.0]).output());
+    }
+}
+
+/// Every setting of a study changes what the container itself finds, and nothing else does.
+#[test]
+fn a_container_finds_what_the_study_has_set() {
+    let _alone = ALONE.lock();
+    let program = Program::new();
+    if !usable(&Container::new(program.path(), Settings::default())) {
+        return;
+    }
+    let bench = Bench::new();
+    let source = bench.write("look.c", LOOK);
+    let compiled = Command::new("cc").args(["-O1", "-static", "-o"]).arg(bench.path("look")).arg(source).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no cc that makes static programs");
+        return;
+    }
+    let root = bench.path("root");
+    for folder in ["proc", "sys", "dev", "tmp"] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    fs::write(root.join("marker"), "").unwrap();
+    let image = Image::of(&root);
+    let here = |text: &str| text.lines().count() as f64 - 2.0;
+    let all = thread::available_parallelism().unwrap().get() as f64;
+    let host = here(&fs::read_to_string("/proc/self/net/dev").unwrap());
+    // CPUs, seccomp, network devices, whether memory is held, whether the file is there.
+    for (settings, expected) in [
+        (String::new(), [all, 2.0, 1.0, 0.0, 0.0]),
+        ("seccomp = \"off\"".to_owned(), [all, 0.0, 1.0, 0.0, 0.0]),
+        (format!("cpus = [\"{}\"]\nnetwork = \"host\"", cpu()), [1.0, 2.0, host, 0.0, 0.0]),
+        (format!("memory = \"64 MiB\"\nimage = \"{}\"", image.0), [all, 2.0, 1.0, 1.0, 1.0]),
+        (format!("rootfs = {root:?}"), [all, 2.0, 1.0, 0.0, 1.0]),
+    ] {
+        let keys = ["cpus", "seccomp", "devices", "held", "marker"];
+        let metrics = keys.map(|key| {
+            format!("[command.metrics.{key}]\nunit = \"1\"\nbetter = \"higher\"\nregex = '{key} (?<value>[0-9]+)'\n")
+        });
+        let study = format!(
+            "[study]\ntitle = \"a look\"\n[workload]\nkind = \"command\"\ntimeout = \"1 min\"\n[command]\n\
+             argv = [\"{{folder}}/look\"]\n[command.bring]\nlook = {:?}\n{}[factors]\nenvironment = \"container\"\n\
+             ranks = 1\n[environments.container]\nfresh = \"run\"\n{settings}\n\
+             [design]\nleast_blocks = 4\nmost_blocks = 4\nbudget = \"2 min\"\nphase = \"50 ms\"\n",
+            bench.path("look"),
+            metrics.concat(),
+        );
+        let study = bench.write("study.toml", study);
+        let document = program.document(&bench, &study);
+        let rows = document["estimates"].as_array().unwrap();
+        let found =
+            keys.map(|key| rows.iter().find(|row| row["metric"] == key).and_then(|row| row["estimate"].as_f64()));
+        assert_eq!(found, expected.map(Some), "{settings}: {document:#}");
+        assert_eq!(left(&program), [""; 0]);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::cluster::Cluster;
 use super::ssh::Server;
 use super::{Program, slurm};
-use crate::bench::{Bench, kvm, text};
+use crate::bench::{Bench, kvm};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -38,11 +38,7 @@ fn one_study_runs_in_six_places() {
     let program = Program::new();
     let bench = Bench::new();
     let study = bench.write("places.toml", shrunk(&server, &cluster, &kernel));
-    let mut command = std::process::Command::new(program.path());
-    command.arg("--store").arg(bench.store()).args(["run", "--json"]).arg(study).current_dir(bench.folder.path());
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document = program.document(&bench, &study);
     assert_eq!(document["absent"].as_array().unwrap().len(), 0, "{}", document["absent"]);
     let trials = document["trials"].as_array().unwrap();
     for place in ["native", "microvm", "qemu", "container", "ssh", "slurm"] {

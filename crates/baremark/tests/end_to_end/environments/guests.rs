@@ -5,6 +5,7 @@ use super::{NEVER, wait_for};
 use crate::bench::{Bench, children, lives, signal, text};
 use baremark_environments::qemu::{Accel, Qemu, Settings};
 use baremark_lab::link::AgentLink;
+use baremark_model::wire::PROTOCOL;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -24,6 +25,13 @@ fn study(bench: &Bench, work: &str, factors: &str, guest: &str, design: &str) ->
          {guest}\n[design]\nbudget = \"8 min\"\nprecision = \"20 %\"\n{design}\n",
         kernel
     )
+}
+
+/// The same in a file, where its places can be used.
+fn usable_study(bench: &Bench, work: &str, factors: &str, guest: &str, design: &str) -> Option<String> {
+    let written = bench.write("study.toml", study(bench, work, factors, guest, design));
+    let written = written.to_str().unwrap().to_owned();
+    usable(bench, &written).then_some(written)
 }
 
 /// A metric of a command that prints its key and a number.
@@ -91,11 +99,8 @@ fn a_guest_runs_its_hosts_programs_and_changes_none_of_its_files() {
     );
     let factors = "environment = [\"native\", \"qemu\"]\nranks = 1";
     let guest = "rootfs = \"host\"\nmemory = \"384 MiB\"\nfresh = \"run\"";
-    let study = bench.write("study.toml", study(&bench, &work, factors, guest, FOUR_BLOCKS));
-    if !usable(&bench, study.to_str().unwrap()) {
-        return;
-    }
-    let document = bench.json(&["run", study.to_str().unwrap(), "--json"]);
+    let Some(study) = usable_study(&bench, &work, factors, guest, FOUR_BLOCKS) else { return };
+    let document = bench.json(&["run", &study, "--json"]);
     assert_eq!((counted(&trials(&document, "native")), counted(&trials(&document, "qemu"))), (4, 4), "{document:#}");
     let of = |metric, place| estimate(&document, metric, &[("environment", place)]);
     assert!(of("release", "qemu").is_some() && of("release", "qemu") == of("release", "native"), "{document:#}");
@@ -216,12 +221,9 @@ fn guests_and_containers_share_the_work_behind_one_gate() {
     let factors =
         |places: &str, ranks: usize| format!("environment = {places}\nranks = {ranks}\ncount = [2, 3]\npage = \"4k\"");
     let guest = "memory = \"1 GiB\"\nfresh = \"run\"";
-    let text = study(&bench, work, &factors("[\"qemu\", \"container\"]", 2), guest, design);
-    let written = bench.write("study.toml", text);
-    if !usable(&bench, written.to_str().unwrap()) {
-        return;
-    }
-    let document = bench.json(&["run", written.to_str().unwrap(), "--json"]);
+    let both = factors("[\"qemu\", \"container\"]", 2);
+    let Some(written) = usable_study(&bench, work, &both, guest, design) else { return };
+    let document = bench.json(&["run", &written, "--json"]);
     two_sites(&document, "qemu");
     if !trials(&document, "container").is_empty() {
         two_sites(&document, "container");
@@ -234,6 +236,63 @@ fn guests_and_containers_share_the_work_behind_one_gate() {
     let text = study(&bench, work, &factors("\"qemu\"", many), guest, design);
     let written = bench.write("study.toml", text);
     two_sites(&bench.json(&["run", written.to_str().unwrap(), "--json"]), "qemu");
+    assert_eq!(left(&bench), [""; 0]);
+}
+
+/// Counts up for half a second and says how far it came and when it began, in seconds since 1970.
+const COUNTER: &str = r#"
+#include <stdio.h>
+#include <time.h>
+static double now(clockid_t clock) { struct timespec t; clock_gettime(clock, &t); return t.tv_sec + t.tv_nsec / 1e9; }
+int main(void) {
+    double begun = now(CLOCK_REALTIME), start = now(CLOCK_MONOTONIC);
+    unsigned long count = 0;
+    while (now(CLOCK_MONOTONIC) < start + 0.5) count++;
+    printf("counted %lu\nbegun %.6f\nalone 1\n", count, begun);
+    return 0;
+}
+"#;
+
+/// Programs as members of an ensemble: each in a place of its own, begun together, their figures joined by the rule of each.
+#[test]
+fn programs_run_as_members_of_an_ensemble_in_guests_and_containers() {
+    let _alone = alone();
+    let bench = Bench::new();
+    let folder = TempDir::new_in("/var/tmp").unwrap();
+    let program = compiled(&folder, COUNTER);
+    let lower = metric(&"begun").replace("\"higher\"", "\"lower\"");
+    let work = format!(
+        "[workload]\nkind = \"command\"\ntimeout = \"2 min\"\n[command]\nargv = [\"{{folder}}/count\"]\n\
+         [command.bring]\ncount = {program:?}\n{}{lower}{}",
+        metric(&"counted"),
+        metric(&"alone")
+    );
+    let factors = "environment = [\"qemu\", \"container\"]\nranks = 2\ncount = [1, 2]";
+    let guest = "memory = \"512 MiB\"\nfresh = \"run\"";
+    let Some(written) = usable_study(&bench, &work, factors, guest, FOUR_BLOCKS) else { return };
+    let document = bench.json(&["run", &written, "--json"]);
+    for place in ["qemu", "container"] {
+        let all = trials(&document, place);
+        if all.is_empty() {
+            continue;
+        }
+        assert_eq!(counted(&all), 8, "{all:#?}");
+        for trial in all.iter().filter(|trial| trial["arms"][0]["treatment"]["count"] == "2") {
+            let arm = &trial["arms"][0];
+            let value = |samples: &Value, metric: &str| {
+                let found = samples.as_array().unwrap().iter().find(|sample| sample["metric"] == metric);
+                found.and_then(|sample| sample["value"].as_f64()).unwrap_or_else(|| panic!("{metric}: {trial:#}"))
+            };
+            let members = arm["members"].as_array().unwrap();
+            assert_eq!(members.len(), 2, "{trial:#}");
+            assert_eq!(value(&arm["medians"], "alone"), 2.0, "what is higher is added up");
+            let begun: Vec<f64> = members.iter().map(|member| value(member, "begun")).collect();
+            let mean = (begun[0] + begun[1]) / 2.0;
+            assert!((value(&arm["medians"], "begun") - mean).abs() < 0.001, "what is lower is averaged: {trial:#}");
+            // Containers share a clock: medians over two phases that both had begun together. Guests have their own.
+            assert!(place == "qemu" || (begun[0] - begun[1]).abs() < 5.0, "{begun:?}");
+        }
+    }
     assert_eq!(left(&bench), [""; 0]);
 }
 
@@ -265,11 +324,8 @@ fn a_guest_that_is_killed_in_mid_trial_costs_that_trial_alone_and_the_run_can_be
     let factors = "environment = [\"native\", \"qemu\"]\nranks = 1";
     let guest = "memory = \"512 MiB\"\nfresh = \"run\"\nrootfs = \"host\"";
     let design = "phase = \"2 s\"\nleast_blocks = 4\nmost_blocks = 4";
-    let study = bench.write("study.toml", study(&bench, work, factors, guest, design));
-    if !usable(&bench, study.to_str().unwrap()) {
-        return;
-    }
-    let (mut lab, mut lines) = started(&bench, &["run", study.to_str().unwrap()]);
+    let Some(study) = usable_study(&bench, work, factors, guest, design) else { return };
+    let (mut lab, mut lines) = started(&bench, &["run", &study]);
     // The guest is kept: once a block is stored, it only computes when its next trial runs.
     lines.by_ref().find(|line| line.contains("block 1 is stored")).expect("a guest's trial");
     let guest = guest_of(lab.id()).expect("a guest that is kept");
@@ -304,11 +360,8 @@ fn a_guest_without_an_instruction_set_says_so_and_the_other_treatments_go_on() {
     let factors = "environment = [\"native\", \"qemu\"]\nranks = 1";
     let design = "phase = \"50 ms\"\nleast_blocks = 4\nmost_blocks = 4";
     let guest = "memory = \"256 MiB\"\nfresh = \"run\"\ncpu_model = \"Haswell\"";
-    let written = bench.write("study.toml", study(&bench, work, factors, guest, design));
-    if !usable(&bench, written.to_str().unwrap()) {
-        return;
-    }
-    let document = bench.json(&["run", written.to_str().unwrap(), "--json"]);
+    let Some(written) = usable_study(&bench, work, factors, guest, design) else { return };
+    let document = bench.json(&["run", &written, "--json"]);
     let (native, qemu) = (trials(&document, "native"), trials(&document, "qemu"));
     assert_eq!((counted(&native), counted(&qemu), qemu.len()), (4, 0, 3), "given up after three in a row");
     let reason = qemu[0]["reason"].as_str().unwrap();
@@ -318,11 +371,8 @@ fn a_guest_without_an_instruction_set_says_so_and_the_other_treatments_go_on() {
     let program = compiled(&folder, "int main(void) { __asm__ volatile(\"vpxorq %zmm1, %zmm1, %zmm1\"); return 0; }");
     let work = format!("[workload]\nkind = \"command\"\n[command]\nargv = [{program:?}]");
     let guest = format!("{guest}\nrootfs = \"host\"");
-    let written = bench.write("study.toml", study(&bench, &work, factors, &guest, FOUR_BLOCKS));
-    if !usable(&bench, written.to_str().unwrap()) {
-        return;
-    }
-    let document = bench.json(&["run", written.to_str().unwrap(), "--json"]);
+    let Some(written) = usable_study(&bench, &work, factors, &guest, FOUR_BLOCKS) else { return };
+    let document = bench.json(&["run", &written, "--json"]);
     let (native, qemu) = (trials(&document, "native"), trials(&document, "qemu"));
     assert_eq!((counted(&native), counted(&qemu), qemu.len()), (4, 0, 3), "{document:#}");
     let reason = qemu[0]["reason"].as_str().unwrap();
@@ -381,8 +431,9 @@ fn an_agent_of_another_version_in_a_guest_is_told_from_ours() {
         return;
     }
     let why = AgentLink::start(&qemu, &NEVER).err().unwrap().to_string();
-    let expected =
-        "the agent is lost: the other side speaks protocol 999, this one 1; use the same version of baremark on both";
-    assert!(why.starts_with(expected), "{why}");
+    let expected = format!(
+        "the agent is lost: the other side speaks protocol 999, this one {PROTOCOL}; use the same version of baremark on both"
+    );
+    assert!(why.starts_with(&expected), "{why}");
     assert_eq!(super::qemu::left(), [""; 0]);
 }

@@ -1,0 +1,163 @@
+//! What observers saw that differs between the two arms of a ratio: what may explain it.
+//!
+//! Block by block, like the ratio itself, and all quantities of a study as one family: an interval is adjusted to how many
+//! there are, and one that holds 0 is not told. A difference below delta of the larger value is not told either.
+//! Nothing is told of emulated machines, whose ratios have no verdict to explain.
+
+use crate::analysis::RATE;
+use crate::explain::row;
+use crate::tally::{self, Finished, Side};
+use baremark_model::document::ExplanationRow;
+use baremark_model::observation::{Observation, THIS_MACHINE};
+use baremark_model::plan::{Contrast, Pair, Plan};
+use baremark_model::view;
+use baremark_stats::estimate::mean;
+use baremark_stats::{Family, PairedRatio, judge};
+
+/// The views that can explain a number, with what follows where there is more of it.
+pub(crate) const CAUSES: &[(&str, &str)] = &[
+    ("cpu.utilization", ""),
+    ("cpu.steal_share", "the hypervisor gave this time to others: fewer machines beside it, or CPUs of its own"),
+    ("cpu.interrupt_share", ""),
+    ("kernel.interrupts", ""),
+    ("kernel.context_switches", ""),
+    ("tlb.shootdowns", "threads of one process unmap or move pages: fewer of these, or larger pages"),
+    ("disk.iops", ""),
+    ("disk.mb_per_s", ""),
+    ("disk.latency", ""),
+    ("net.receive_packets", ""),
+    ("net.transmit_packets", ""),
+    ("net.receive_mb_per_s", ""),
+    ("net.transmit_mb_per_s", ""),
+    ("net.receive_packet_bytes", ""),
+    ("vm.faults", ""),
+    ("vm.major_faults", "pages come from disk: more memory, or less in it"),
+    ("vm.swapped", "it swaps: more memory, or less in it"),
+    ("numa.local_share", ""),
+    ("pressure.cpu", "there are more tasks than CPUs for them"),
+    ("pressure.io", "tasks wait for disks"),
+    ("pressure.memory", "tasks wait for memory: more of it, or less in it"),
+    ("counters.ipc", ""),
+    ("counters.dtlb_per_1000", "larger pages lower it"),
+    ("counters.walk_share", "larger pages shorten page walks"),
+    ("kvm.exits", ""),
+];
+
+/// Environments in which the lab's own kernel is the one under the work.
+const OWN_KERNEL: &[&str] = &["native", "microvm", "null"];
+
+/// The place at which an environment's work sees itself.
+pub(crate) fn own_place(environment: &str) -> &str {
+    if OWN_KERNEL.contains(&environment) { THIS_MACHINE } else { environment }
+}
+
+/// A place at which both arms of a pair were observed alike.
+struct Ground<'p> {
+    above: &'p str,
+    below: &'p str,
+    /// Over whole trials, preparation and verification included, or over the arm's own phases.
+    whole: bool,
+    /// What is said of it after the quantity.
+    words: &'static str,
+}
+
+fn grounds<'p>(plan: &'p Plan, pair: &Pair) -> Vec<Ground<'p>> {
+    let [above, below] = [pair.numerator, pair.denominator].map(|arm| own_place(&plan.arms[arm].environment));
+    let elsewhere = [above, below].iter().any(|place| *place != THIS_MACHINE);
+    let words = if elsewhere { ", as seen inside," } else { "" };
+    let mut all = vec![Ground { above, below, whole: false, words }];
+    if elsewhere {
+        // This machine beside an arm elsewhere is observed over whole trials alone.
+        let words = " of this machine over whole trials";
+        all.push(Ground { above: THIS_MACHINE, below: THIS_MACHINE, whole: true, words });
+    }
+    all
+}
+
+/// A difference that may be shown.
+struct Candidate {
+    arm: usize,
+    what: String,
+    unit: &'static str,
+    advice: &'static str,
+    /// The larger of both mean values.
+    larger: f64,
+    /// Numerator less denominator, block by block.
+    blocks: PairedRatio,
+}
+
+/// The differences that are shown, by the numerator's arm.
+pub(crate) fn explain(plan: &Plan, trials: &[Finished]) -> Vec<(usize, ExplanationRow)> {
+    let mut all = Vec::new();
+    for (index, pair) in plan.pairs.iter().enumerate() {
+        let emulated = [pair.numerator, pair.denominator].iter().any(|&arm| plan.arms[arm].emulated);
+        if pair.asked && pair.contrast != Contrast::SelfCheck && !emulated {
+            let sides = tally::sides(plan, trials, index);
+            all.extend(grounds(plan, pair).iter().flat_map(|ground| candidates(plan, pair, ground, &sides)));
+        }
+    }
+    // A verdict's delta is of a ratio; here only what the interval leaves out is asked.
+    let family: Vec<(&PairedRatio, f64)> = all.iter().map(|one| (&one.blocks, plan.design.delta.0)).collect();
+    let Family { confidence, judged } = judge(&family, RATE);
+    let shown = all.iter().zip(judged).filter_map(|(one, judged)| {
+        // Too few blocks have an interval and are no discovery.
+        let found = judged.p_value <= 1.0 - confidence;
+        let interval = judged.interval.filter(|interval| found && !interval.contains(0.0))?;
+        let matters = interval.centre.abs() > plan.design.delta.0 * one.larger;
+        let advice = if interval.centre > 0.0 { one.advice } else { "" };
+        matters.then(|| (one.arm, row(plan, one.arm, &one.what, one.unit, interval, advice)))
+    });
+    shown.collect()
+}
+
+fn candidates(plan: &Plan, pair: &Pair, ground: &Ground<'_>, sides: &[[Side<'_>; 2]]) -> Vec<Candidate> {
+    let base = base_words(plan, pair);
+    let of = |&(key, advice): &(&str, &'static str)| {
+        let view = view::find(key)?;
+        let value = |side: Side<'_>, place: &str| seen(side, place, ground.whole, key);
+        let pairs: Vec<(f64, f64)> = sides
+            .iter()
+            .filter_map(|&[below, above]| Some((value(below, ground.below)?, value(above, ground.above)?)))
+            .collect();
+        let differences: Vec<f64> = pairs.iter().map(|(below, above)| above - below).collect();
+        let (below, above): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+        Some(Candidate {
+            arm: pair.numerator,
+            what: format!("{}{} beyond {base}", view.label, ground.words),
+            unit: view.unit,
+            advice,
+            larger: mean(&below)?.abs().max(mean(&above)?.abs()),
+            blocks: PairedRatio::new(&differences)?,
+        })
+    };
+    CAUSES.iter().filter_map(of).collect()
+}
+
+/// The levels by which the denominator is another than the numerator.
+fn base_words(plan: &Plan, pair: &Pair) -> String {
+    let (above, below) = (&plan.arms[pair.numerator].treatment, &plan.arms[pair.denominator].treatment);
+    let own = below.iter().filter(|(key, label)| above.get(*key) != Some(label));
+    let words: Vec<String> =
+        own.map(|(key, label)| if key == "environment" { label.clone() } else { format!("{key} {label}") }).collect();
+    if words.is_empty() { plan.arms[pair.denominator].environment.clone() } else { words.join(", ") }
+}
+
+/// A view of what was seen at a place while an arm ran; of several members' places the mean.
+fn seen(side: Side<'_>, place: &str, whole: bool, key: &str) -> Option<f64> {
+    let result = side.trial.counted()?;
+    let here = |observation: &&Observation| {
+        observation.place.strip_prefix(place).is_some_and(|member| member.is_empty() || member.starts_with(", "))
+    };
+    let of = |observation: &Observation| {
+        let whole_trial = || view::of_machine(key, &observation.whole, observation.seconds);
+        if whole {
+            return whole_trial();
+        }
+        let own = observation.arms.iter().find(|arm| arm.arm == side.arm);
+        let own = own.and_then(|arm| view::of_machine(key, &arm.values, arm.seconds));
+        // What is too dear to be read between phases was read at the ends of the trial.
+        own.or_else(|| (side.trial.spec.arms.len() == 1).then(whole_trial).flatten())
+    };
+    let values: Option<Vec<f64>> = result.observations.iter().filter(here).map(of).collect();
+    mean(&values?)
+}

@@ -1,0 +1,141 @@
+//! What observers saw on both sides of a comparison.
+//!
+//! A quantity is compared where both sides saw it alike: the place of the work with the place of the work, and this machine
+//! beside sites elsewhere with the same. Runs are the units between runs, trials within one; all quantities together are
+//! one family, and a difference is told when its interval leaves out 0 and it is more than delta of the larger value.
+
+use super::{Chosen, matched, without};
+use crate::analysis::RATE;
+use crate::around::{CAUSES, own_place};
+use baremark_model::comparison::{Method, ObservedComparison};
+use baremark_model::observation::ObservedRow;
+use baremark_model::plan::Treatment;
+use baremark_model::units::Share;
+use baremark_model::view;
+use baremark_stats::estimate::{mean, sd};
+use baremark_stats::family::discoveries;
+use baremark_stats::unpaired::{Summary, Unpaired, of_summaries};
+
+/// Where something was seen, apart from the environment's name.
+#[derive(Clone, Debug, PartialEq)]
+enum Seat {
+    /// Where the work ran: all of it, or one of several members.
+    Own(String),
+    /// Beside it.
+    Beside(String),
+}
+
+impl Seat {
+    fn of(row: &ObservedRow) -> Self {
+        let environment = row.treatment.get("environment").map_or("native", String::as_str);
+        match row.place.strip_prefix(own_place(environment)) {
+            Some(member) if member.is_empty() || member.starts_with(", ") => Seat::Own(member.to_owned()),
+            _ => Seat::Beside(row.place.clone()),
+        }
+    }
+}
+
+/// Every quantity that both sides saw alike.
+pub(super) fn observed(base: &Chosen, other: &Chosen, method: Method, delta: Share) -> Vec<ObservedComparison> {
+    let mut rows = Vec::new();
+    let mut sides = Vec::new();
+    for (of_base, of_other) in matched(base, other) {
+        for (quantity, _) in CAUSES {
+            for (seat, place) in seats(other, &of_other, quantity) {
+                let [here, there] = [(base, &of_base), (other, &of_other)]
+                    .map(|(side, treatment)| units(side, treatment, quantity, &seat, method));
+                let (Some(below), Some(above)) = (mean_of(&here), mean_of(&there)) else { continue };
+                rows.push(ObservedComparison {
+                    treatment: without(&of_base, &base.levels),
+                    place,
+                    quantity: (*quantity).to_owned(),
+                    unit: view::find(quantity).map_or("", |view| view.unit).to_owned(),
+                    base_units: count(&here, method),
+                    other_units: count(&there, method),
+                    base_value: below,
+                    other_value: above,
+                    difference: above - below,
+                    lo: None,
+                    hi: None,
+                    differs: false,
+                });
+                sides.push([summary(&there, method), summary(&here, method)]);
+            }
+        }
+    }
+    let at = |confidence: f64| {
+        move |[there, here]: &[Option<Summary>; 2]| -> Option<Unpaired> {
+            of_summaries((*there)?, (*here)?, confidence)
+        }
+    };
+    let p_values: Vec<f64> = sides.iter().filter_map(at(1.0 - RATE)).map(|found| found.p_value()).collect();
+    #[expect(clippy::cast_precision_loss, reason = "some dozens of quantities")]
+    let share = discoveries(&p_values, RATE).max(1) as f64 / p_values.len().max(1) as f64;
+    for (row, sides) in rows.iter_mut().zip(&sides) {
+        let Some(interval) = at(1.0 - RATE * share)(sides).map(|found| found.log_ratio) else { continue };
+        (row.lo, row.hi) = (Some(interval.lo), Some(interval.hi));
+        let larger = row.base_value.abs().max(row.other_value.abs());
+        row.differs = !interval.contains(0.0) && row.difference.abs() > delta.0 * larger;
+    }
+    rows
+}
+
+fn rows_of<'d>(
+    side: &'d Chosen,
+    treatment: &'d Treatment,
+    quantity: &'d str,
+) -> impl Iterator<Item = impl Iterator<Item = &'d ObservedRow>> {
+    side.documents.iter().map(move |document| {
+        let all = document.observed.iter().flat_map(|observed| &observed.rows);
+        all.filter(move |row| row.treatment == *treatment && row.quantity == quantity && row.instance.is_empty())
+    })
+}
+
+/// Where a side saw a quantity, with the place's name there.
+fn seats(side: &Chosen, treatment: &Treatment, quantity: &str) -> Vec<(Seat, String)> {
+    let mut found: Vec<(Seat, String)> = Vec::new();
+    for row in rows_of(side, treatment, quantity).flatten() {
+        if !found.iter().any(|(_, place)| *place == row.place) {
+            found.push((Seat::of(row), row.place.clone()));
+        }
+    }
+    found
+}
+
+/// A side's rows of one quantity: one for each run.
+fn units<'d>(
+    side: &'d Chosen,
+    treatment: &'d Treatment,
+    quantity: &'d str,
+    seat: &Seat,
+    method: Method,
+) -> Vec<&'d ObservedRow> {
+    let mut rows: Vec<&ObservedRow> =
+        rows_of(side, treatment, quantity).filter_map(|mut rows| rows.find(|row| Seat::of(row) == *seat)).collect();
+    if method == Method::Paired {
+        rows.truncate(1);
+    }
+    rows
+}
+
+fn mean_of(rows: &[&ObservedRow]) -> Option<f64> {
+    mean(&rows.iter().map(|row| row.value).collect::<Vec<_>>())
+}
+
+/// Runs, or the trials of the one run.
+fn count(rows: &[&ObservedRow], method: Method) -> usize {
+    match (method, rows) {
+        (Method::Paired, [row]) => row.n,
+        _ => rows.len(),
+    }
+}
+
+fn summary(rows: &[&ObservedRow], method: Method) -> Option<Summary> {
+    if let (Method::Paired, [row]) = (method, rows) {
+        return Summary::of_interval(row.value, (row.lo?, row.hi?), row.n, 1.0 - RATE);
+    }
+    let values: Vec<f64> = rows.iter().map(|row| row.value).collect();
+    #[expect(clippy::cast_precision_loss, reason = "a handful of runs")]
+    let error = sd(&values)? / (values.len() as f64).sqrt();
+    Some(Summary { mean: mean(&values)?, error, units: values.len() })
+}
