@@ -21,8 +21,8 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 
-# What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, machines under signals, and
-# a hundred A/A runs, of which ten may say that something differs.
+# What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, machines under signals, images
+# of every tier, and a hundred A/A runs, of which ten may say that something differs.
 soak: install-needs build
 	./scripts/soak-aa $(BAREMARK) $(TARGET_DIR)/soak-aa
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
@@ -34,6 +34,8 @@ soak: install-needs build
 	./scripts/install-needs soak
 	./scripts/fetch-sources
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture programs
+	./scripts/make-base
+	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture tiers
 	BAREMARK_SOAK_SECONDS=300 $(CARGO) test --release --locked -p baremark-microvm --test microvm -- --ignored --nocapture soak
 
 # Figures of the microVM on this machine: first instruction, exits, leaves, random access by leaf.

@@ -20,8 +20,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, at, auction, auction_run, check, compare, completions, desktop, doctor, echo, history, import, keep, list,
-    load, man, plan, predict, report, resume, run, tend, top, verify_scale,
+    agent, at, auction, auction_run, carry, check, compare, completions, desktop, doctor, echo, history, import, keep,
+    list, load, man, plan, predict, report, resume, run, tend, top, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -180,6 +180,12 @@ enum Command {
         /// The file that says what and where
         orders: PathBuf,
     },
+    /// Carry out an application's instance at this site (whoever attends to it from elsewhere starts this)
+    #[command(hide = true)]
+    Carry {
+        /// The file that says which
+        file: PathBuf,
+    },
     /// As `auction run`
     #[command(hide = true)]
     AuctionRun(auction_run::RunArgs),
@@ -289,6 +295,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Tend { folder: Some(folder), .. }) => tend::guard(&folder),
         Some(Command::Tend { folder: None, command }) => tend::run(&command, &context.interrupt),
         Some(Command::At { orders }) => at::run(&orders, &context.interrupt),
+        Some(Command::Carry { file }) => carry::run(&file, &context.interrupt),
         Some(Command::AuctionRun(args)) => auction_run::run(&context, &args),
         Some(
             Command::Agent { .. }

@@ -11,7 +11,7 @@ use baremark_mmu::calibration::Calibration;
 use baremark_mmu::machine;
 use baremark_mmu::machine::Range;
 use baremark_mmu::page::Page::{self, Huge, Large, Small};
-use baremark_mmu::predict::{Cell, Effort, Layout, Question, predict};
+use baremark_mmu::predict::{Cell, Effort, Question, predict};
 use baremark_mmu::prior::priors;
 use baremark_mmu::scheme::Scheme;
 use baremark_mmu::stream::Stream;
@@ -78,18 +78,13 @@ fn rows(run: &Run, document: &Document, calibration: Option<&Calibration>) -> Op
         let natives = schemes.len() - alike.len();
         let stream = || -> Box<dyn Stream> { one.kernel.stream() };
         let question = Question {
-            machine: &machine,
             busy: one.ranks,
-            stream: &stream,
             work_ns: one.kernel.work_ns(),
             faults: one.kernel.faults(),
-            schemes,
             outer: outer.clone(),
-            measured: Vec::new(),
             known: calibration.map(Calibration::known).unwrap_or_default(),
-            layout: Layout::Unknown,
-            priors: &priors,
             effort: EFFORT,
+            ..Question::new(&machine, &priors, &stream, schemes)
         };
         let Ok(prediction) = predict(&question) else { continue };
         let cells = prediction.cells.iter().skip(natives);

@@ -33,6 +33,8 @@ const WARMING: usize = 20;
 pub struct Wanted<'w> {
     /// Which.
     pub on: &'w On,
+    /// Whether the instance is this program itself, which needs no other at its site.
+    pub own: bool,
     /// The program itself.
     pub program: &'w Path,
     /// What the instance may have.
@@ -283,6 +285,7 @@ impl Cluster {
         }
         let wanted = Wanted {
             on: &plan.on,
+            own: tier == Tier::App,
             program: &self.around.program,
             limits: &plan.limits,
             environments: &self.around.environments,
@@ -377,10 +380,9 @@ impl Cluster {
             ["--database", &self.database_url(place), "--bus", &bus, "--images", &self.images()]
                 .map(str::to_owned)
                 .into();
-        let listen = place.listens(address);
-        if listen != address {
-            let advertise = place.advertises(address).to_string();
-            wiring.extend(["--listen".to_owned(), listen.to_string(), "--advertise".to_owned(), advertise]);
+        // In a place with a network of its own others reach it elsewhere than where it listens.
+        if place.listens(address) != address {
+            wiring.extend(["--advertise".to_owned(), place.advertises(address).to_string()]);
         }
         wiring
     }

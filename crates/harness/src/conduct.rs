@@ -5,7 +5,7 @@ use crate::cluster::{Cluster, ClusterError, Places, Surroundings, Told};
 use crate::document::{ApplicationRow, Document, FORMAT, InstanceRow, Invariants, TierRow, Users};
 use crate::fixed;
 use crate::instances;
-use crate::topology::{Application, Demand, Topology};
+use crate::topology::{Application, Demand, On, Topology};
 use crate::under_load::Loaded;
 use crate::users;
 use crate::verify::{self, verify};
@@ -13,6 +13,7 @@ use baremark_lab::search::{Search, SearchError, Step};
 use baremark_model::maximum::{self, Basis, Ended};
 use baremark_model::problem::Problems;
 use baremark_services::Folder;
+use baremark_services::service::Tier;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -151,6 +152,12 @@ fn conduct(
         remarks.push(
             "instances ran on an emulated processor: their figures exercise the mechanics and measure nothing"
                 .to_owned(),
+        );
+    }
+    if rows.iter().any(|row| row.tiers.get(Tier::Database.label()).is_some_and(|plan| plan.on == On::Qemu.to_string()))
+    {
+        remarks.push(
+            "the database's files lay in its guest's memory: what it flushed cost no disk, whatever its durability says".to_owned(),
         );
     }
     if user.load(Ordering::Relaxed) {

@@ -7,6 +7,7 @@
 
 mod budget;
 mod certificate;
+mod chart;
 pub mod cluster;
 pub mod conduct;
 pub mod document;

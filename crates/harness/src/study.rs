@@ -255,6 +255,12 @@ fn ratio(logs: &[f64]) -> Option<Ratio> {
     })
 }
 
+/// The mean of an arm's values, in words.
+pub(crate) fn mean(arm: &ArmRow) -> String {
+    let known: Vec<f64> = arm.values.iter().flatten().copied().collect();
+    if known.is_empty() { "-".to_owned() } else { format!("{:.0}", known.iter().sum::<f64>() / known.len() as f64) }
+}
+
 /// The table in words.
 #[must_use]
 pub fn describe(document: &StudyDocument) -> String {
@@ -262,14 +268,11 @@ pub fn describe(document: &StudyDocument) -> String {
     let mut text =
         format!("{}\n\n{:<28} {:>12} {:>24}\n", document.title, "arm", document.metric, "ratio to the first");
     for arm in &document.arms {
-        let known: Vec<f64> = arm.values.iter().flatten().copied().collect();
-        let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
         let ratio = arm.ratio.map_or("-".to_owned(), |ratio| match (ratio.low, ratio.high) {
             (Some(low), Some(high)) => format!("{:.3} ({low:.3} to {high:.3})", ratio.ratio),
             _ => format!("{:.3} (no interval)", ratio.ratio),
         });
-        let value = mean.map_or("-".to_owned(), |mean| format!("{mean:.0}"));
-        let _ = writeln!(text, "{:<28} {value:>12} {ratio:>24}", arm.name);
+        let _ = writeln!(text, "{:<28} {:>12} {ratio:>24}", arm.name, mean(arm));
         if let Some(why) = &arm.absent {
             let _ = writeln!(text, "    not available here: {why}");
         }

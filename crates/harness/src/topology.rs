@@ -92,10 +92,18 @@ pub enum On {
     Native,
     /// In containers, of an image, or without one of this program alone.
     Container(Option<String>),
-    /// In a guest under QEMU, with the program alone.
+    /// In a guest under QEMU, with this program alone or, for other people's, with this machine's files.
     Qemu,
     /// On another machine.
     Ssh(String),
+}
+
+impl On {
+    /// Whether its site has processes, files and a network of its own: instances there are carried out by whoever is there.
+    #[must_use]
+    pub fn is_far(&self) -> bool {
+        matches!(self, On::Qemu | On::Ssh(_))
+    }
 }
 
 impl std::fmt::Display for On {
@@ -257,6 +265,7 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
     }
     let faults = reader.tables(root, "faults");
     let faults = faults.iter().filter_map(|entry| fault(reader, entry, &tiers)).collect();
+    check_far(reader, root, &tiers, &elastic);
     let database = words[&Tier::Database].clone();
     let bus = words[&Tier::Bus].clone();
     check_fit(reader, root, &tiers, (&database, &bus), &elastic);
@@ -294,6 +303,10 @@ fn fault(reader: &mut Reader, entry: &Section<'_>, tiers: &BTreeMap<Tier, TierPl
             return None;
         }
     };
+    if tier == Tier::Database && tiers[&tier].on.is_far() && matches!(what, Wrong::Killed(_)) {
+        let what = format!("a kill of the database on {}, whose data is gone with its site", tiers[&tier].on);
+        reader.wrong(entry, "tier", what, "choose native or container for the database, or another tier");
+    }
     let index = reader.count(entry, "index", (0, 63)).unwrap_or(0);
     Some(Fault { at_s: reader.seconds(entry, "at"), tier, index: usize::try_from(index).unwrap_or(0), what })
 }
@@ -377,16 +390,10 @@ fn tier_plan(
     };
     let own = reader.section(section, "settings");
     let settings = reader.settings(service, &[&common, &own]);
-    let on = on(reader, section);
-    if matches!(on, On::Qemu | On::Ssh(_)) && tier != Tier::App {
-        let what = format!("the tier {} on {on}", tier.label());
-        let remedy = "app servers alone run there: they are this program; choose native or container for the others";
-        reader.wrong(section, "on", what, remedy);
-    }
     Some(TierPlan {
         service,
         count,
-        on,
+        on: on(reader, section),
         port: reader.count(section, "port", (0, 65_535)).and_then(|port| u16::try_from(port).ok()).unwrap_or(0),
         limits: Limits {
             cpus: reader.counts(section, "cpus"),
@@ -442,16 +449,6 @@ fn check_fit(
             "choose postgres, redis or auto",
         );
     }
-    let far = tiers.get(&Tier::App).filter(|plan| matches!(plan.on, On::Qemu | On::Ssh(_)));
-    if let Some(plan) = far.filter(|_| database == "sqlite") {
-        let what = format!("app servers on {} and a database that is a file of this machine", plan.on);
-        reader.wrong(&app, "on", what, "choose postgres or mariadb as the database");
-    }
-    let head = reader.section(root, "topology");
-    if let Some(plan) = far.filter(|_| reader.text(&head, "images").as_deref() == Some("files")) {
-        let what = format!("images in files of this machine and app servers on {}", plan.on);
-        reader.wrong(&head, "images", what, "choose memory or database");
-    }
     if bus == "postgres" && database != "postgres" {
         reader.wrong(&buses, "service", format!("the bus 'postgres' with the database {database}"), "choose redis");
     }
@@ -473,6 +470,33 @@ fn check_fit(
             format!("{webs} web servers and nothing that spreads requests over them"),
             "add a balancer",
         );
+    }
+}
+
+/// Whether tiers in guests and on other machines can do what is asked of them.
+fn check_far(reader: &mut Reader, root: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>, elastic: &Elastic) {
+    let far = |tier: Tier| tiers.get(&tier).filter(|plan| plan.on.is_far());
+    let head = reader.section(root, "topology");
+    if let Some(plan) = far(Tier::App) {
+        if !tiers.contains_key(&Tier::Database) {
+            let what = format!("app servers on {} and a database that is a file of this machine", plan.on);
+            let app = reader.section(root, "app");
+            reader.wrong(&app, "on", what, "choose postgres or mariadb as the database");
+        }
+        if reader.text(&head, "images").as_deref() == Some("files") {
+            let what = format!("images in files of this machine and app servers on {}", plan.on);
+            reader.wrong(&head, "images", what, "choose memory or database");
+        }
+    }
+    // Ports lead to another machine from the start of the instance that needs them.
+    let behind_balancer = if tiers.contains_key(&Tier::Web) { Tier::Web } else { Tier::App };
+    for (tier, behind) in [(Tier::Balancer, behind_balancer), (Tier::Web, Tier::App)] {
+        let Some(plan) = far(tier).filter(|plan| matches!(plan.on, On::Ssh(_))) else { continue };
+        if elastic.most(behind) > 0 {
+            let what = format!("servers that come and go behind the tier {} on {}", tier.label(), plan.on);
+            let own = reader.section(root, tier.label());
+            reader.wrong(&own, "on", what, "choose native, container or qemu for it, or a fixed number of servers");
+        }
     }
 }
 

@@ -1,10 +1,14 @@
 //! The result of a run in words and tables, for a terminal.
 
-use crate::document::{ApplicationRow, Document, LoadRow};
+use crate::document::{ApplicationRow, Document, ElasticityRow, LoadRow};
 use baremark_load::latency::Summary;
 use baremark_model::maximum::{self, Ended, Said};
 use baremark_model::units::Nanos;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+/// So many of the limits that were broken are told.
+const TOLD: usize = 4;
 
 /// The whole result.
 #[must_use]
@@ -93,15 +97,7 @@ fn application(row: &ApplicationRow, named: bool) -> String {
         row.max_users,
         row.cycle_s
     );
-    if let Some(settings) = row.tiers.get("database") {
-        let durable: Vec<String> = ["fsync", "commit", "full_page_writes", "doublewrite"]
-            .iter()
-            .filter_map(|key| Some(format!("{key} = {}", settings.settings.get(*key)?)))
-            .collect();
-        let _ = writeln!(text, "durability: {}", durable.join(", "));
-    } else if let Some(app) = row.tiers.get("app") {
-        let _ = writeln!(text, "durability: {}", app.settings.get("durable").map_or("unknown", String::as_str));
-    }
+    let _ = writeln!(text, "durability: {}", durability(row));
     if let Some(search) = &row.search {
         knee(&mut text, search);
     }
@@ -121,6 +117,21 @@ fn application(row: &ApplicationRow, named: bool) -> String {
             if invariants.held { "hold: no bid lost, nothing sold twice, the money adds up" } else { "ARE VIOLATED" };
         let _ = writeln!(text, "invariants {said}");
     }
+    instances(&mut text, row);
+    text
+}
+
+fn durability(row: &ApplicationRow) -> String {
+    let Some(database) = row.tiers.get("database") else {
+        let said = row.tiers.get("app").and_then(|app| app.settings.get("durable"));
+        return said.cloned().unwrap_or_else(|| "unknown".to_owned());
+    };
+    let keys = ["fsync", "commit", "full_page_writes", "doublewrite"].iter();
+    let said = keys.filter_map(|key| Some(format!("{key} = {}", database.settings.get(*key)?)));
+    said.collect::<Vec<_>>().join(", ")
+}
+
+fn instances(text: &mut String, row: &ApplicationRow) {
     let _ =
         writeln!(text, "\n{:<14} {:<10} {:>9} {:>12} {:>10}", "instance", "service", "CPU s", "memory", "processes");
     for one in &row.instances {
@@ -131,7 +142,6 @@ fn application(row: &ApplicationRow, named: bool) -> String {
             one.name, one.service, one.cpu_s, one.processes
         );
     }
-    text
 }
 
 fn knee(text: &mut String, search: &maximum::Document) {
@@ -141,11 +151,6 @@ fn knee(text: &mut String, search: &maximum::Document) {
         "users", "windows", "says", "ops/s", "failed", "p50", "p99"
     );
     for row in &search.knee {
-        let used: Vec<String> = row
-            .utilization
-            .iter()
-            .map(|(name, used)| format!("{} {used:.2}", name.trim_end_matches(".cpus")))
-            .collect();
         let _ = writeln!(
             text,
             "{:>8.0} {:>8} {:>12} {:>12.0} {:>9.2}% {:>10} {:>10}  {}",
@@ -156,11 +161,11 @@ fn knee(text: &mut String, search: &maximum::Document) {
             100.0 * row.failed_share,
             time(row.p50_ns),
             time(row.p99_ns),
-            used.join(", ")
+            used(&row.utilization)
         );
     }
-    for limiting in &search.limited_by {
-        let _ = writeln!(text, "  limited by {} in {:.0} % of failed visits", limiting.what, 100.0 * limiting.share);
+    if let Some(limits) = limits(&search.limited_by) {
+        let _ = writeln!(text, "  {limits}");
     }
     if search.generator_was_the_limit {
         let _ = writeln!(text, "  THE GENERATOR WAS THE LIMIT at times: the maximum is at least what is given");
@@ -177,8 +182,23 @@ fn says(search: &maximum::Document, row: &maximum::KneeRow) -> String {
         .filter(|window| (window.level / row.level.max(1.0) - 1.0).abs() <= search.plan.finest)
         .map(|window| window.said)
         .collect();
+    if here.iter().all(|said| *said == Said::Insufficient) {
+        return "too few".to_owned();
+    }
     let kept = here.iter().filter(|said| **said == Said::Pass).count();
     format!("{kept} of {} kept", here.len())
+}
+
+/// What broke in visits that failed: an overload breaks many limits at once, of which the first few tell enough.
+fn limits(found: &[maximum::Limiting]) -> Option<String> {
+    let told = found.iter().take(TOLD).map(|one| format!("{} ({:.0} %)", one.what, 100.0 * one.share));
+    let told = told.collect::<Vec<_>>().join(", ");
+    let others = match found.len().saturating_sub(TOLD) {
+        0 => String::new(),
+        1 => ", and by one other limit".to_owned(),
+        count => format!(", and by {count} other limits"),
+    };
+    (!found.is_empty()).then(|| format!("limited by (share of the visits that failed): {told}{others}"))
 }
 
 fn loaded(text: &mut String, load: &LoadRow) {
@@ -193,6 +213,26 @@ fn loaded(text: &mut String, load: &LoadRow) {
     for broken in &load.broken {
         let _ = writeln!(text, "  broken: {broken}");
     }
+    operations(text, load);
+    if let Some(delay) = &load.propagation {
+        propagation(text, delay, load.propagation_within_limit_share);
+    }
+    for (kind, count) in &load.failures {
+        let _ = writeln!(text, "failed: {count} {kind}");
+    }
+    for example in &load.failure_examples {
+        let _ = writeln!(text, "  such as at {example}");
+    }
+    let _ = writeln!(text, "CPUs used: {}; generator {:.2}", used(&load.cpus_used), load.generator_cpus_used);
+    if let Some(rate) = load.operations_per_app_cpu_second {
+        let _ = writeln!(text, "{rate:.0} operations for each CPU-second of the app tier");
+    }
+    if let Some(elastic) = &load.elasticity {
+        elasticity(text, elastic);
+    }
+}
+
+fn operations(text: &mut String, load: &LoadRow) {
     let _ = writeln!(
         text,
         "{:<20} {:>9} {:>7} {:>7} {:>10} {:>10} {:>10} {:>10}",
@@ -214,55 +254,40 @@ fn loaded(text: &mut String, load: &LoadRow) {
             time(row.limit_ns)
         );
     }
-    if let Some(delay) = &load.propagation {
-        let share = load
-            .propagation_within_limit_share
-            .map_or(String::new(), |share| format!(", {:.2} % within the limit", 100.0 * share));
+}
+
+fn propagation(text: &mut String, delay: &Summary, within: Option<f64>) {
+    let share = within.map_or(String::new(), |share| format!(", {:.2} % within the limit", 100.0 * share));
+    let (samples, p50, p99) = (delay.samples, time(delay.p50_ns), time(delay.p99_ns));
+    let _ = writeln!(text, "bids seen by attendees: {samples}, p50 {p50}, p99 {p99}{share}");
+}
+
+/// CPUs by tier.
+fn used(cpus: &BTreeMap<String, f64>) -> String {
+    let used = cpus.iter().map(|(name, used)| format!("{} {used:.2}", name.trim_end_matches(".cpus")));
+    used.collect::<Vec<_>>().join(", ")
+}
+
+fn elasticity(text: &mut String, elastic: &ElasticityRow) {
+    let (changes, failed) = (elastic.adaptations.len(), elastic.failed_operations);
+    let _ = writeln!(text, "elasticity: {changes} adaptations, {failed} failed operations in all");
+    for change in &elastic.adaptations {
         let _ = writeln!(
             text,
-            "bids seen by attendees: {}, p50 {}, p99 {}{share}",
-            delay.samples,
-            time(delay.p50_ns),
-            time(delay.p99_ns)
+            "  at {:.1} s {} {} -> {} in {:.2} s",
+            change.at_s, change.tier, change.from, change.to, change.took_s
         );
     }
-    for (kind, count) in &load.failures {
-        let _ = writeln!(text, "failed: {count} {kind}");
-    }
-    for example in &load.failure_examples {
-        let _ = writeln!(text, "  such as at {example}");
-    }
-    let used: Vec<String> =
-        load.cpus_used.iter().map(|(name, used)| format!("{} {used:.2}", name.trim_end_matches(".cpus"))).collect();
-    let _ = writeln!(text, "CPUs used: {}; generator {:.2}", used.join(", "), load.generator_cpus_used);
-    if let Some(rate) = load.operations_per_app_cpu_second {
-        let _ = writeln!(text, "{rate:.0} operations for each CPU-second of the app tier");
-    }
-    if let Some(elastic) = &load.elasticity {
+    for (tier, metrics) in &elastic.metrics {
         let _ = writeln!(
             text,
-            "elasticity: {} adaptations, {} failed operations in all",
-            elastic.adaptations.len(),
-            elastic.failed_operations
+            "  {tier}: under-provisioned by {:.3} servers for {:.1} % of the time, over-provisioned by {:.3} for {:.1} %, jitter {:+.2}/min",
+            metrics.accuracy_under,
+            100.0 * metrics.timeshare_under,
+            metrics.accuracy_over,
+            100.0 * metrics.timeshare_over,
+            metrics.jitter_per_min
         );
-        for change in &elastic.adaptations {
-            let _ = writeln!(
-                text,
-                "  at {:.1} s {} {} -> {} in {:.2} s",
-                change.at_s, change.tier, change.from, change.to, change.took_s
-            );
-        }
-        for (tier, metrics) in &elastic.metrics {
-            let _ = writeln!(
-                text,
-                "  {tier}: under-provisioned by {:.3} servers for {:.1} % of the time, over-provisioned by {:.3} for {:.1} %, jitter {:+.2}/min",
-                metrics.accuracy_under,
-                100.0 * metrics.timeshare_under,
-                metrics.accuracy_over,
-                100.0 * metrics.timeshare_over,
-                metrics.jitter_per_min
-            );
-        }
     }
 }
 

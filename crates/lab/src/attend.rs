@@ -17,8 +17,7 @@ use std::time::{Duration, Instant};
 const PULSE: Duration = Duration::from_millis(250);
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// An errand written down for a process of its own, which is its attendant. It holds no secrets: those go by the names of the
-/// environment's variables.
+/// An errand written down for a process of its own, which is its attendant. It holds no secrets: those go in files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Orders {
     /// The environment of the site.
@@ -29,8 +28,6 @@ pub struct Orders {
     pub attended: Attended,
     /// The program.
     pub program: Spawn,
-    /// Variables of the attendant's own environment that the program gets.
-    pub inherit: Vec<String>,
     /// Where the attendant writes how the program is doing, as [`Spawned`] in JSON.
     pub account: PathBuf,
 }

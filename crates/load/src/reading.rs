@@ -126,12 +126,14 @@ pub fn patience(qos: &Qos) -> Nanos {
     Nanos(limits.max().unwrap_or(0).max(250_000_000) / 10 * 11)
 }
 
-/// What a window shows of the limits. What was meant to start in it and has not ended counts as broken and failed.
+/// What a window shows of the limits. What was meant to start in it and has not ended counts as broken and failed. Rates and
+/// percentiles over all operations leave out loops beside users: they wait for events, and how long is no doing of the server.
 #[must_use]
 pub fn reading(window: &Part, qos: &Qos) -> Reading {
     let seconds = window.elapsed_ns as f64 / 1e9;
     let mut all = Latencies::default();
-    window.operations.iter().for_each(|operation| all.merge(latencies(operation)));
+    let awaited = || window.operations.iter().filter(|operation| operation.intended > 0);
+    awaited().for_each(|operation| all.merge(latencies(operation)));
     let failures: u64 = window.operations.iter().map(OperationPart::failed).sum();
     let lost = window.operations.iter().map(overdue).sum::<u64>() + window.counts.unsent;
     let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
@@ -141,7 +143,7 @@ pub fn reading(window: &Part, qos: &Qos) -> Reading {
     Reading {
         elapsed_s: seconds,
         asked_per_s: rate(window.counts.intended),
-        achieved_per_s: rate(window.operations.iter().map(|one| one.raw.count()).sum()),
+        achieved_per_s: rate(awaited().map(|one| one.raw.count()).sum()),
         broken: qos.limits.iter().map(|limit| broken(window, limit)).collect(),
         ended: ended.filter(|(_, count)| *count > 0).collect(),
         failed: failures + lost,
@@ -223,6 +225,21 @@ mod tests {
         let by_chance = shares("x = [{ to = \"b\", chance = \"10 %\" }, { to = \"y\" }]\ny = [{ to = \"c\" }]");
         assert_eq!(by_chance, ["0.500000", "0.050000", "0.450000"]);
         assert_eq!(shares("x = [{ to = \"a\" }]"), ["1.000000", "0.000000", "0.000000"]);
+    }
+
+    #[test]
+    fn waiting_for_events_beside_users_is_no_latency_of_the_server() {
+        let mut window = Part::new(&["read".to_owned(), "next-event".to_owned()]);
+        window.elapsed_ns = 1_000_000_000;
+        window.operations[0].intended = 100;
+        (0..100).for_each(|_| window.operations[0].raw.record(2_000_000));
+        (0..1000).for_each(|_| window.operations[1].raw.record(20_000_000_000));
+        let reading =
+            reading(&window, &Qos { limits: vec!["failures<1%".parse().expect("a limit")], mix: BTreeMap::new() });
+        assert_eq!(reading.achieved_per_s.to_bits(), 100.0_f64.to_bits());
+        assert!(reading.p50_ns.expect("a hundred samples") < 3_000_000, "{:?}", reading.p50_ns);
+        // Among what ended, where limits of the mix look, they are all the same.
+        assert_eq!(reading.ended["next-event"], 1000);
     }
 
     #[test]

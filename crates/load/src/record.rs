@@ -115,7 +115,8 @@ pub struct SecondPart {
     pub failed: u64,
     /// Bytes received in it.
     pub received_bytes: u64,
-    /// Latencies of its operations, as [`Latencies::to_v2`] at two digits; corrected where there are intended starts.
+    /// Latencies of its operations, loops beside users apart, as [`Latencies::to_v2`] at two digits; corrected where there are
+    /// intended starts.
     #[serde(with = "text")]
     pub latencies: Vec<u8>,
 }

@@ -44,58 +44,34 @@ impl Counts {
     }
 }
 
-/// Kinds of sampled references that are told apart, since few lines of one may stand for many of another: data or entries of
-/// the lowest level, and entries of the second one.
-pub(crate) const SAMPLED: usize = 2;
-
-/// References, some of which stand for others.
+/// References of one kind, all of which or a sample were looked up in the caches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    /// Answers that count for themselves.
-    alone: [u64; PLACES],
-    /// References that are sampled, by kind.
-    sampled: [u64; SAMPLED],
-    /// Answers of those that were simulated, by kind.
-    answered: [[u64; PLACES]; SAMPLED],
+    /// All of them.
+    pub(crate) made: u64,
+    /// Answers of those that were looked up.
+    pub(crate) answered: [u64; PLACES],
 }
 
 impl Tally {
-    /// A reference that stands for itself.
-    #[inline]
-    pub(crate) fn count(&mut self, place: usize) {
-        self.alone[place] += 1;
-    }
-
-    /// A reference of a sampled kind; `None` where it was not simulated.
-    #[inline]
-    pub(crate) fn sample(&mut self, kind: usize, place: Option<usize>) {
-        self.sampled[kind] += 1;
-        if let Some(place) = place {
-            self.answered[kind][place] += 1;
-        }
-    }
-
-    /// Whether at least a quarter of the expected number was simulated of every kind that is used at all often.
+    /// Whether at least a quarter of the expected number was looked up, of a kind that is used at all often.
     pub(crate) fn is_fair(&self, thinning: u32) -> bool {
-        let mut kinds = self.sampled.iter().zip(&self.answered);
-        kinds.all(|(sampled, answered)| *sampled < 1024 || answered.iter().sum::<u64>() << (thinning + 2) >= *sampled)
+        self.made < 1024 || self.answered.iter().sum::<u64>() << (thinning + 2) >= self.made
     }
 
-    /// By place, the sampled ones in proportion to the answers of those simulated. Their sum is exact.
+    /// By place, in proportion to the answers. Their sum is exact.
     pub(crate) fn places(&self) -> [u64; PLACES] {
-        let mut places = self.alone;
-        for (sampled, answered) in self.sampled.iter().zip(&self.answered) {
-            let simulated: u64 = answered.iter().sum();
-            let mut left = *sampled;
-            for place in (1..PLACES).rev() {
-                // None simulated: so few lines are most likely in the nearest cache.
-                let share = u128::from(*sampled) * u128::from(answered[place]) + u128::from(simulated) / 2;
-                let share = share.checked_div(u128::from(simulated)).map_or(0, |share| (share as u64).min(left));
-                places[place] += share;
-                left -= share;
-            }
-            places[0] += left;
+        let looked_up: u64 = self.answered.iter().sum();
+        let mut places = [0; PLACES];
+        let mut left = self.made;
+        for place in (1..PLACES).rev() {
+            // None looked up: so few lines are most likely in the nearest cache.
+            let share = u128::from(self.made) * u128::from(self.answered[place]) + u128::from(looked_up) / 2;
+            let share = share.checked_div(u128::from(looked_up)).map_or(0, |share| (share as u64).min(left));
+            places[place] = share;
+            left -= share;
         }
+        places[0] = left;
         places
     }
 }

@@ -98,14 +98,26 @@ pub enum Layout {
 }
 
 impl<'q> Question<'q> {
-    /// The same question.
-    fn alike(&self) -> Question<'q> {
+    /// What `schemes` cost a stream on one core, with nothing measured, no other work, and the usual effort.
+    pub fn new(
+        machine: &'q Machine,
+        priors: &'q Priors,
+        stream: &'q dyn Fn() -> Box<dyn Stream>,
+        schemes: Vec<Scheme>,
+    ) -> Self {
         Question {
-            schemes: self.schemes.clone(),
-            outer: self.outer.clone(),
+            machine,
+            busy: 1,
+            stream,
+            work_ns: Range::exactly(0.0),
+            faults: 0.0,
+            schemes,
+            outer: Vec::new(),
             measured: Vec::new(),
             known: Vec::new(),
-            ..*self
+            layout: Layout::Unknown,
+            priors,
+            effort: Effort::default(),
         }
     }
 }
@@ -282,23 +294,21 @@ fn one_structure(question: &Question<'_>, random: &mut Random) -> Result<Structu
         tables = data;
     }
     let outer = question.outer.get(random.below(question.outer.len() as u64) as usize).copied();
-    let mut counts: Vec<Counts> = Vec::new();
-    let simulated: Vec<Scheme> = question.schemes.iter().map(|scheme| beneath(*scheme, outer)).collect();
-    for (scheme, asked) in simulated.iter().zip(&question.schemes) {
-        // Schemes that walk alike are simulated once.
-        let before = simulated.iter().position(|other| other == scheme).and_then(|at| counts.get(at).copied());
-        let setup = Setup { data, tables, host_tables, thinning: THINNING, ..Setup::new(*scheme) };
-        let counted = before.map_or_else(|| count(&drawn, setup, question), Ok);
-        counts.push(counted.map_err(|why| PredictError::Setup { scheme: asked.to_string(), why })?);
-    }
-    let mut known = Vec::new();
-    for measured in &question.known {
-        let scheme = beneath(measured.scheme, outer);
+    let counted = |asked: Scheme, stream: &dyn Fn() -> Box<dyn Stream>| {
+        let scheme = beneath(asked, outer);
         let setup = Setup { data, tables, host_tables, thinning: THINNING, ..Setup::new(scheme) };
-        let stream = || measured.kernel.stream();
-        let counted = count(&drawn, setup, &Question { stream: &stream, known: Vec::new(), ..question.alike() });
-        known.push(counted.map_err(|why| PredictError::Setup { scheme: measured.scheme.to_string(), why })?);
+        let counted = count(&drawn, setup, stream, question.effort.accesses);
+        counted.map_err(|why| PredictError::Setup { scheme: asked.to_string(), why })
+    };
+    let mut counts: Vec<Counts> = Vec::new();
+    for (at, scheme) in question.schemes.iter().enumerate() {
+        // Schemes that walk alike are simulated once.
+        let alike = |other: &Scheme| beneath(*other, outer) == beneath(*scheme, outer);
+        let before = question.schemes.iter().take(at).position(alike).and_then(|at| counts.get(at).copied());
+        counts.push(before.map_or_else(|| counted(*scheme, question.stream), Ok)?);
     }
+    let known = question.known.iter().map(|known| counted(known.scheme, &|| known.kernel.stream()));
+    let known = known.collect::<Result<Vec<_>, _>>()?;
     Ok(Structure { drawn, placement: [data, tables, host_tables], counts, known })
 }
 
@@ -318,24 +328,28 @@ fn beneath(scheme: Scheme, outer: Option<Page>) -> Scheme {
     }
 }
 
-fn count(drawn: &Drawn, setup: Setup, question: &Question<'_>) -> Result<Counts, SetupError> {
-    let simulator = counted(drawn, setup, question)?;
-    if simulator.is_fair() {
-        return Ok(simulator.counts());
+fn count(
+    drawn: &Drawn,
+    setup: Setup,
+    stream: &dyn Fn() -> Box<dyn Stream>,
+    accesses: usize,
+) -> Result<Counts, SetupError> {
+    let counted = |setup: Setup| -> Result<Simulator, SetupError> {
+        let mut simulator = Simulator::new(&drawn.part, setup)?;
+        let mut stream = stream();
+        let lines: u32 = drawn.part.caches.iter().map(|cache| cache.entries).sum();
+        // A look at a large cache leaves part of it empty: what it misses then, it misses for every scheme.
+        let warm = (2 * lines as usize + accesses / 4).min(32 * accesses);
+        drive(&mut simulator, stream.as_mut(), warm);
+        simulator.forget();
+        drive(&mut simulator, stream.as_mut(), accesses);
+        Ok(simulator)
+    };
+    let sampled = counted(setup)?;
+    if sampled.is_fair() {
+        return Ok(sampled.counts());
     }
-    Ok(counted(drawn, Setup { thinning: 0, ..setup }, question)?.counts())
-}
-
-fn counted(drawn: &Drawn, setup: Setup, question: &Question<'_>) -> Result<Simulator, SetupError> {
-    let mut simulator = Simulator::new(&drawn.part, setup)?;
-    let mut stream = (question.stream)();
-    let lines: u32 = drawn.part.caches.iter().map(|cache| cache.entries).sum();
-    // A look at a large cache leaves part of it empty: what it misses then, it misses for every scheme.
-    let warm = (2 * lines as usize + question.effort.accesses / 4).min(32 * question.effort.accesses);
-    drive(&mut simulator, stream.as_mut(), warm);
-    simulator.forget();
-    drive(&mut simulator, stream.as_mut(), question.effort.accesses);
-    Ok(simulator)
+    Ok(counted(Setup { thinning: 0, ..setup })?.counts())
 }
 
 /// Runs `accesses` of a stream, by blocks.

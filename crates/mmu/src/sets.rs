@@ -4,6 +4,9 @@
 //! *LRU* is exact. *PLRU* is the bit-per-way form (a way's bit is set when used, all others are cleared when the last one
 //! is set, the victim is the first way without one), which works for every number of ways; trees of the same depth lose
 //! and keep nearly the same entries. *Random* draws its victims from a fixed seed.
+//!
+//! The streams that take longest to simulate miss everywhere, so a miss is what is made cheap: with LRU it writes one key
+//! and moves one index, and no way's age is kept.
 
 use crate::random::Random;
 use std::fmt;
@@ -50,53 +53,32 @@ pub struct Impossible {
 pub const MOST_WAYS: u32 = 128;
 /// Stands where there is no key. Keys are below it.
 const NOTHING: u32 = u32::MAX;
+/// Keys that are compared at once.
+const LANES: usize = 8;
 
-/// Ways whose order of use fits one word: four bits each.
-const SHORT: usize = 16;
-/// The order of sixteen ways, the last one used least: what an empty set begins with.
-const FIRST_ORDER: u64 = 0xfedc_ba98_7654_3210;
-/// Tags in a word: eight bits of each key's hash.
-const TAGS: usize = 8;
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = ONES << 7;
-
-/// The store. A set is found and ordered by a few words, apart from its keys: a tag of eight bits for each way, compared
-/// eight at a time, then how the ways were used. Keys are read where a tag agrees, and written. Exact LRU of at most
-/// sixteen ways is a stack of way numbers in one word; of more it is an age of eight bits for each way. A small set with LRU is its
-/// keys in the order of use instead, a single large one a list and a hash table.
+/// The store.
 #[derive(Clone)]
 pub struct Sets {
-    kind: Kind,
-    /// Tags and use, `stride` words for each set.
-    words: Vec<u64>,
-    /// Keys, padded to eight for each word of tags.
-    keys: Vec<u32>,
-    ordered: Vec<[u32; 4]>,
-    list: List,
-    random: Random,
-    ways: usize,
-    tag_words: usize,
-    stride: usize,
-    sets: u32,
-    mask: Option<u32>,
-    /// Neighbouring sets of the whole store that are one here, as a power of two.
-    shift: u32,
-    replacement: Replacement,
+    kept: Kept,
+    geometry: Geometry,
+    /// So many low bits of a key number its set; among the sets alike in these a hash chooses one of `choices`.
+    low_bits: u32,
+    choices: u32,
+    /// Low bits that all keys of this store have in common.
+    common: u32,
 }
 
-/// How sets are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// At most four ways, LRU: keys in the order of use.
-    Ordered,
-    /// At most eight.
-    Eight,
-    /// At most sixteen.
-    Sixteen,
-    /// More.
-    Many,
-    /// One set of many ways, LRU.
-    List,
+/// How keys are kept, by what is fastest for a shape.
+#[derive(Clone)]
+enum Kept {
+    /// At most four ways, LRU: each set in the order of use.
+    Ordered(Vec<[u32; 4]>),
+    /// One set of more ways, LRU.
+    Uses(Uses),
+    /// More ways, LRU.
+    Rings(Rings),
+    /// Keys that stay where they were put.
+    Fixed(Fixed),
 }
 
 impl Geometry {
@@ -111,6 +93,11 @@ impl Geometry {
             && self.entries <= 1 << 26;
         if fits { Ok(()) } else { Err(Impossible { entries: self.entries, ways: self.ways }) }
     }
+
+    /// Sets of a shape that was checked.
+    pub(crate) fn sets(&self) -> u32 {
+        self.entries / self.ways
+    }
 }
 
 impl Sets {
@@ -122,161 +109,50 @@ impl Sets {
         Sets::thinned(geometry, 0)
     }
 
-    /// One set for every 2^`shift` neighbouring ones of the whole store, to be touched by one key in 2^`shift` alone.
-    pub(crate) fn thinned(whole: Geometry, shift: u32) -> Result<Self, Impossible> {
+    /// The part of a store in which keys lie whose lowest `common` bits are alike, for these keys alone. Where the number of sets
+    /// is a multiple of 2^`common` it behaves as that part of the whole does.
+    pub(crate) fn thinned(whole: Geometry, common: u32) -> Result<Self, Impossible> {
         whole.check()?;
-        let geometry = Geometry { entries: ((whole.entries / whole.ways) >> shift).max(1) * whole.ways, ..whole };
-        let (sets, ways) = (geometry.entries / geometry.ways, geometry.ways as usize);
-        let is_lru = geometry.replacement == Replacement::Lru;
-        let kind = match ways {
-            0..=4 if is_lru => Kind::Ordered,
-            0..=8 => Kind::Eight,
-            9..=SHORT => Kind::Sixteen,
-            _ if is_lru && sets == 1 => Kind::List,
-            _ => Kind::Many,
+        let sets = (whole.sets() >> common).max(1);
+        let geometry = Geometry { entries: sets * whole.ways, ..whole };
+        let (count, ways) = (sets as usize, geometry.ways as usize);
+        let kept = match geometry.replacement {
+            Replacement::Lru if ways <= 4 => Kept::Ordered(vec![[NOTHING; 4]; count]),
+            Replacement::Lru if count == 1 => Kept::Uses(Uses::new(ways)),
+            Replacement::Lru => Kept::Rings(Rings { keys: Keys::new(count, ways), first: vec![0; count] }),
+            Replacement::Plru | Replacement::Random => Kept::Fixed(Fixed::new(count, geometry)),
         };
-        let tag_words = ways.div_ceil(TAGS);
-        let mut use_words = match (kind, geometry.replacement) {
-            (Kind::Many, Replacement::Lru) => (0..tag_words as u64).map(first_ages).collect(),
-            (Kind::Many, _) => vec![0; 2],
-            _ => vec![if is_lru { FIRST_ORDER } else { 0 }],
-        };
-        let mut set = vec![0; tag_words];
-        set.append(&mut use_words);
-        let is_list = kind == Kind::List;
-        let has_words = !is_list && kind != Kind::Ordered;
-        Ok(Sets {
-            kind,
-            stride: set.len(),
-            words: if has_words { set.repeat(sets as usize) } else { Vec::new() },
-            keys: if has_words { vec![NOTHING; tag_words * TAGS * sets as usize] } else { Vec::new() },
-            ordered: if kind == Kind::Ordered { vec![[NOTHING; 4]; sets as usize] } else { Vec::new() },
-            list: List::new(if is_list { ways } else { 0 }),
-            random: Random::new(u64::from(geometry.entries)),
-            ways,
-            tag_words,
-            sets,
-            mask: sets.is_power_of_two().then(|| (sets << shift) - 1),
-            shift,
-            replacement: geometry.replacement,
-        })
+        let low_bits = sets.trailing_zeros();
+        Ok(Sets { kept, geometry, low_bits, choices: sets >> low_bits, common })
     }
 
     /// Whether `key` was there; it is now. `key` is below 2^32 - 1.
     #[inline]
     pub fn touch(&mut self, key: u32) -> bool {
         let set = self.index(key);
-        match self.ordered.get_mut(set) {
-            Some(keys) => touch_ordered(keys, self.ways, key),
-            None => self.touch_words(set, key),
+        match &mut self.kept {
+            Kept::Ordered(sets) => sets.get_mut(set).is_some_and(|set| touch_ordered(set, self.geometry.ways, key)),
+            Kept::Uses(uses) => uses.touch(key),
+            Kept::Rings(rings) => rings.touch(set, key),
+            Kept::Fixed(fixed) => fixed.touch(set, key),
         }
-    }
-
-    fn touch_words(&mut self, set: usize, key: u32) -> bool {
-        match self.kind {
-            Kind::Sixteen => self.touch_short::<2>(set, key),
-            Kind::Many => self.touch_many(set, key),
-            Kind::List => self.list.touch(key),
-            Kind::Ordered | Kind::Eight => self.touch_short::<1>(set, key),
-        }
-    }
-
-    /// Something of the set of `key`, so that its memory is on its way when it is touched.
-    #[inline]
-    pub(crate) fn peek(&self, key: u32) -> u64 {
-        self.words.get(self.index(key) * self.stride).copied().unwrap_or(0)
-    }
-
-    /// Bytes that all of it takes.
-    pub(crate) fn bytes(&self) -> usize {
-        size_of_val(self.ordered.as_slice()) + size_of_val(self.words.as_slice()) + size_of_val(self.keys.as_slice())
-    }
-
-    #[inline]
-    fn touch_short<const WORDS: usize>(&mut self, set: usize, key: u32) -> bool {
-        let Some(words) = self.words.get_mut(set * (WORDS + 1)..(set + 1) * (WORDS + 1)) else { return false };
-        let Some(keys) = self.keys.get_mut(set * WORDS * TAGS..(set + 1) * WORDS * TAGS) else { return false };
-        let Some((used, tags)) = words.split_last_mut() else { return false };
-        let tag = tag(key);
-        let found = find(tags, keys, key, tag);
-        let way = match self.replacement {
-            Replacement::Lru => {
-                let way = found.unwrap_or((*used >> (4 * (self.ways as u32 - 1))) as usize & 15);
-                *used = to_front(*used, way as u64);
-                way
-            }
-            Replacement::Random => match found {
-                Some(_) => return true,
-                None => self.random.below(self.ways as u64) as usize,
-            },
-            Replacement::Plru => {
-                let way = found.unwrap_or(used.trailing_ones() as usize);
-                *used |= 1 << way;
-                if used.count_ones() as usize == self.ways {
-                    *used = if self.ways == 1 { 0 } else { 1 << way };
-                }
-                way
-            }
-        };
-        if found.is_none() {
-            put(tags, keys, way, key, tag);
-        }
-        found.is_some()
-    }
-
-    fn touch_many(&mut self, set: usize, key: u32) -> bool {
-        let Some(words) = self.words.get_mut(set * self.stride..(set + 1) * self.stride) else { return false };
-        let width = self.tag_words * TAGS;
-        let Some(keys) = self.keys.get_mut(set * width..(set + 1) * width) else { return false };
-        let (tags, used) = words.split_at_mut(self.tag_words);
-        let tag = tag(key);
-        let found = find(tags, keys, key, tag);
-        let way = match self.replacement {
-            Replacement::Lru => {
-                let way = found.unwrap_or_else(|| oldest(used, self.ways));
-                renew(used, way);
-                way
-            }
-            Replacement::Random => match found {
-                Some(_) => return true,
-                None => self.random.below(self.ways as u64) as usize,
-            },
-            Replacement::Plru => {
-                let &mut [low, high] = used else { return false };
-                let mut bits = u128::from(low) | u128::from(high) << 64;
-                let way = found.unwrap_or(bits.trailing_ones() as usize);
-                bits |= 1 << way;
-                if bits.count_ones() as usize == self.ways {
-                    bits = 1 << way;
-                }
-                used.copy_from_slice(&[bits as u64, (bits >> 64) as u64]);
-                way
-            }
-        };
-        if found.is_none() {
-            put(tags, keys, way, key, tag);
-        }
-        found.is_some()
-    }
-
-    /// Entries in all.
-    #[must_use]
-    pub fn entries(&self) -> usize {
-        self.ways * self.sets as usize
     }
 
     #[inline]
     fn index(&self, key: u32) -> usize {
-        match self.mask {
-            Some(mask) => ((key & mask) >> self.shift) as usize,
-            None => ((u64::from(key.wrapping_mul(0x9e37_79b1)) * u64::from(self.sets)) >> 32) as usize,
+        let key = key >> self.common;
+        let low = key & ((1 << self.low_bits) - 1);
+        if self.choices == 1 {
+            return low as usize;
         }
+        let chosen = (u64::from(spread(key >> self.low_bits)) * u64::from(self.choices)) >> 32;
+        (chosen as usize) << self.low_bits | low as usize
     }
 }
 
 /// Keys in the order of use; those beyond `ways` are never found.
 #[inline]
-fn touch_ordered(keys: &mut [u32; 4], ways: usize, key: u32) -> bool {
+fn touch_ordered(keys: &mut [u32; 4], ways: u32, key: u32) -> bool {
     let [a, b, c, d] = *keys;
     if a == key {
         return true;
@@ -286,183 +162,224 @@ fn touch_ordered(keys: &mut [u32; 4], ways: usize, key: u32) -> bool {
     second | third | (d == key && ways > 3)
 }
 
-/// Eight bits that tell most keys of a set apart.
+/// Spreads a key's bits to the highest ones.
 #[inline]
-fn tag(key: u32) -> u8 {
-    (key.wrapping_mul(0xc2b2_ae35) >> 24) as u8
+fn spread(key: u32) -> u32 {
+    key.wrapping_mul(0x9e37_79b1)
 }
 
-/// A bit in the highest place of each byte of `word` that is `byte`; a byte above such a one may be marked, too.
-#[inline]
-fn bytes_that_are(word: u64, byte: u8) -> u64 {
-    let difference = word ^ (ONES * u64::from(byte));
-    difference.wrapping_sub(ONES) & !difference & HIGH
+/// The keys of each set, padded to whole lanes.
+#[derive(Clone)]
+struct Keys {
+    all: Vec<u32>,
+    width: usize,
+    ways: usize,
 }
 
-/// The way that holds `key`.
+impl Keys {
+    fn new(sets: usize, ways: usize) -> Self {
+        let width = ways.next_multiple_of(LANES);
+        Keys { all: vec![NOTHING; width * sets], width, ways }
+    }
+
+    #[inline]
+    fn of(&mut self, set: usize) -> &mut [u32] {
+        &mut self.all[set * self.width..(set + 1) * self.width]
+    }
+}
+
+/// Where a key stands in its set.
 #[inline]
-fn find(tags: &[u64], keys: &[u32], key: u32, tag: u8) -> Option<usize> {
-    for (at, word) in tags.iter().enumerate() {
-        let mut marked = bytes_that_are(*word, tag);
-        while marked != 0 {
-            let way = TAGS * at + marked.trailing_zeros() as usize / 8;
-            if keys.get(way) == Some(&key) {
-                return Some(way);
-            }
-            marked &= marked - 1;
+fn find(keys: &[u32], key: u32) -> Option<usize> {
+    for (at, lanes) in keys.as_chunks::<LANES>().0.iter().enumerate() {
+        // It stands in one lane at most: a sum over all is its place, without a branch for each.
+        if lanes.iter().fold(false, |found, other| found | (*other == key)) {
+            let place: u32 = lanes.iter().zip(0..).map(|(other, lane)| if *other == key { lane } else { 0 }).sum();
+            return Some(at * LANES + place as usize);
         }
     }
     None
 }
 
-#[inline]
-fn put(tags: &mut [u64], keys: &mut [u32], way: usize, key: u32, tag: u8) {
-    if let (Some(word), Some(place)) = (tags.get_mut(way / TAGS), keys.get_mut(way)) {
-        let shift = 8 * (way % TAGS);
-        *word = *word & !(0xff << shift) | u64::from(tag) << shift;
-        *place = key;
-    }
+/// Sets in exact order of use: each is a ring that begins with the key used last, before which stands the one used least.
+#[derive(Clone)]
+struct Rings {
+    keys: Keys,
+    first: Vec<u8>,
 }
 
-/// The stack of ways with `way` on top: the ways above it move down by one.
-#[inline]
-fn to_front(order: u64, way: u64) -> u64 {
-    const ONES: u64 = 0x1111_1111_1111_1111;
-    // Every way is in the stack once: exactly one nibble becomes zero, and the lowest borrow marks it.
-    let difference = order ^ (way * ONES);
-    let zero = difference.wrapping_sub(ONES) & !difference & (ONES << 3);
-    let at = zero.trailing_zeros() & !3;
-    let above = order & !(u64::MAX << at);
-    let below = order & (u64::MAX << at) & !(15 << at);
-    below | above << 4 | way
-}
-
-/// Ages of an empty set: every way has another one.
-fn first_ages(word: u64) -> u64 {
-    (0..TAGS as u64).map(|at| (word * TAGS as u64 + at) << (8 * at)).sum()
-}
-
-/// The way of the greatest age, which is one less than there are ways.
-#[inline]
-fn oldest(ages: &[u64], ways: usize) -> usize {
-    for (at, word) in ages.iter().enumerate() {
-        // The lowest mark is always right.
-        let marked = bytes_that_are(*word, ways as u8 - 1);
-        if marked != 0 {
-            return TAGS * at + marked.trailing_zeros() as usize / 8;
+impl Rings {
+    #[inline]
+    fn touch(&mut self, set: usize, key: u32) -> bool {
+        let ways = self.keys.ways;
+        let (ring, first) = (self.keys.of(set), &mut self.first[set]);
+        let begin = usize::from(*first);
+        if ring[begin] == key {
+            return true;
         }
+        let Some(at) = find(ring, key) else {
+            let begin = if begin == 0 { ways - 1 } else { begin - 1 };
+            ring[begin] = key;
+            *first = begin as u8;
+            return false;
+        };
+        // All that were used since move on by one place.
+        let mut moved = key;
+        let mut move_on = |place: &mut u32| std::mem::swap(place, &mut moved);
+        if at > begin {
+            ring[begin..=at].iter_mut().for_each(move_on);
+        } else {
+            ring[begin..ways].iter_mut().for_each(&mut move_on);
+            ring[..=at].iter_mut().for_each(move_on);
+        }
+        true
     }
-    0
 }
 
-/// Makes `way` the youngest: all that were younger age by one. Ages of ways that do not exist are above all others.
-#[inline]
-fn renew(ages: &mut [u64], way: usize) {
-    let shift = 8 * (way % TAGS);
-    let Some(old) = ages.get(way / TAGS).map(|word| word >> shift & 0xff).filter(|old| *old > 0) else { return };
-    // Ages are at most 128: in each byte, 127 + old - age keeps its highest bit where age < old, and nothing borrows.
-    let than = ONES * (127 + old);
-    for word in ages.iter_mut() {
-        *word += than.wrapping_sub(*word) >> 7 & ONES;
+/// Sets whose keys stay where they were put.
+#[derive(Clone)]
+struct Fixed {
+    keys: Keys,
+    victims: Victims,
+}
+
+/// How a place for a new key is found.
+#[derive(Clone)]
+enum Victims {
+    /// By a bit of recent use for each way.
+    Plru(Vec<u128>),
+    /// By chance.
+    Random(Random),
+}
+
+impl Fixed {
+    fn new(sets: usize, geometry: Geometry) -> Self {
+        let victims = match geometry.replacement {
+            Replacement::Random => Victims::Random(Random::new(u64::from(geometry.entries))),
+            _ => Victims::Plru(vec![0; sets]),
+        };
+        Fixed { keys: Keys::new(sets, geometry.ways as usize), victims }
     }
-    if let Some(word) = ages.get_mut(way / TAGS) {
-        *word &= !(0xff << shift);
+
+    #[inline]
+    fn touch(&mut self, set: usize, key: u32) -> bool {
+        let ways = self.keys.ways;
+        let keys = self.keys.of(set);
+        let found = find(keys, key);
+        let way = match (&mut self.victims, found) {
+            (Victims::Random(_), Some(_)) => return true,
+            (Victims::Random(random), None) => random.below(ways as u64) as usize,
+            (Victims::Plru(sets), found) => {
+                let recent = &mut sets[set];
+                let way = found.unwrap_or(recent.trailing_ones() as usize);
+                *recent |= 1 << way;
+                if recent.count_ones() as usize == ways {
+                    *recent = if ways == 1 { 0 } else { 1 << way };
+                }
+                way
+            }
+        };
+        keys[way] = key;
+        found.is_some()
     }
 }
 
-/// One set of up to 128 ways in the exact order of use: a list of ways, and a hash table that finds them.
-#[derive(Clone, Default)]
-struct List {
-    keys: Vec<u32>,
-    /// The next older and the next younger way of each; the last place is the list's two ends.
-    older: Vec<u8>,
-    younger: Vec<u8>,
-    /// The first way of each bucket, and the next one of the same bucket; [`NO_WAY`] for none.
-    bucket: Vec<u8>,
-    chain: Vec<u8>,
-}
-
+/// Uses that are written down before those of keys that are still held are copied together.
+const USES: usize = 2048;
 const BUCKETS: usize = 256;
-const NO_WAY: u8 = u8::MAX;
 
-impl List {
+/// One set in the exact order of use: its uses are written down one after the other, a use is blanked when the key is used
+/// again, and the oldest that is not blank makes room. A hash table finds the last use of a key.
+#[derive(Clone)]
+struct Uses {
+    ways: usize,
+    held: usize,
+    /// The keys used, from 1 on; [`NOTHING`] for a use that was followed by another of the same key.
+    keys: Vec<u32>,
+    /// For each use the one before it in its bucket; below `oldest` there is none.
+    before: Vec<u16>,
+    /// The last use in each bucket.
+    latest: Vec<u16>,
+    oldest: usize,
+    next: usize,
+}
+
+impl Uses {
     fn new(ways: usize) -> Self {
-        if ways == 0 {
-            return List::default();
-        }
-        let ends = ways as u8;
-        List {
-            keys: vec![NOTHING; ways],
-            older: (0..=ends).map(|way| if way == ends { 0 } else { way + 1 }).collect(),
-            younger: (0..=ends).map(|way| if way == 0 { ends } else { way - 1 }).collect(),
-            bucket: vec![NO_WAY; BUCKETS],
-            chain: vec![NO_WAY; ways],
+        Uses {
+            ways,
+            held: 0,
+            keys: vec![NOTHING; USES],
+            before: vec![0; USES],
+            latest: vec![0; BUCKETS],
+            oldest: 1,
+            next: 1,
         }
     }
 
     #[inline]
     fn touch(&mut self, key: u32) -> bool {
-        let ends = self.keys.len();
-        let bucket = usize::from(tag(key));
-        let mut at = self.bucket[bucket];
-        while at != NO_WAY {
-            if self.keys[usize::from(at)] == key {
-                self.renew(at, ends);
-                return true;
-            }
-            at = self.chain[usize::from(at)];
+        if self.keys[self.next - 1] == key {
+            return true;
         }
-        let oldest = self.younger[ends];
-        self.forget(oldest);
-        self.keys[usize::from(oldest)] = key;
-        self.chain[usize::from(oldest)] = self.bucket[bucket];
-        self.bucket[bucket] = oldest;
-        self.renew(oldest, ends);
-        false
+        if self.next == USES {
+            self.tidy();
+        }
+        self.link(key);
+        // The bucket's chain now begins with this use.
+        let mut above = self.next;
+        let mut at = usize::from(self.before[above]);
+        while at >= self.oldest && self.keys[at] != key {
+            above = at;
+            at = usize::from(self.before[at]);
+        }
+        let found = at >= self.oldest;
+        if found {
+            self.keys[at] = NOTHING;
+            self.before[above] = self.before[at];
+        } else if self.held < self.ways {
+            self.held += 1;
+        } else {
+            while self.keys[self.oldest] == NOTHING {
+                self.oldest += 1;
+            }
+            self.oldest += 1;
+        }
+        self.next += 1;
+        found
     }
 
+    /// Writes down a use at `next`, which is not counted yet.
     #[inline]
-    fn renew(&mut self, way: u8, ends: usize) {
-        let first = self.older[ends];
-        if first == way {
-            return;
-        }
-        let (older, younger) = (self.older[usize::from(way)], self.younger[usize::from(way)]);
-        self.younger[usize::from(older)] = younger;
-        self.older[usize::from(younger)] = older;
-        self.older[usize::from(way)] = first;
-        self.younger[usize::from(way)] = ends as u8;
-        self.younger[usize::from(first)] = way;
-        self.older[ends] = way;
+    fn link(&mut self, key: u32) {
+        let latest = &mut self.latest[spread(key) as usize >> (u32::BITS - BUCKETS.ilog2())];
+        self.before[self.next] = *latest;
+        *latest = self.next as u16;
+        self.keys[self.next] = key;
     }
 
-    /// Takes a way's key out of its bucket.
-    #[inline]
-    fn forget(&mut self, way: u8) {
-        let key = self.keys[usize::from(way)];
-        if key == NOTHING {
-            return;
-        }
-        let bucket = usize::from(tag(key));
-        let next = self.chain[usize::from(way)];
-        if self.bucket[bucket] == way {
-            self.bucket[bucket] = next;
-            return;
-        }
-        let mut at = self.bucket[bucket];
-        while at != NO_WAY {
-            if self.chain[usize::from(at)] == way {
-                self.chain[usize::from(at)] = next;
-                return;
+    #[cold]
+    fn tidy(&mut self) {
+        self.latest.fill(0);
+        let from = self.oldest;
+        (self.oldest, self.next) = (1, 1);
+        for at in from..USES {
+            let key = self.keys[at];
+            if key != NOTHING {
+                self.link(key);
+                self.next += 1;
             }
-            at = self.chain[usize::from(at)];
         }
     }
 }
 
 impl fmt::Debug for Sets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sets({} entries, {} ways, {:?})", self.entries(), self.ways, self.replacement)
+        write!(
+            f,
+            "Sets({} entries, {} ways, {:?})",
+            self.geometry.entries, self.geometry.ways, self.geometry.replacement
+        )
     }
 }
 
@@ -473,5 +390,30 @@ impl fmt::Display for Replacement {
             Replacement::Plru => "plru",
             Replacement::Random => "random",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_part_of_a_store_behaves_as_it_does_within_the_whole(
+            (eighths, ways) in (1_u32..12, prop::sample::select(vec![2_u32, 4, 5, 8, 11, 16])),
+            plru in any::<bool>(),
+            keys in prop::collection::vec(0_u32..2000, 1..600),
+        ) {
+            let replacement = if plru { Replacement::Plru } else { Replacement::Lru };
+            let whole = Geometry { entries: 8 * eighths * ways, ways, replacement };
+            let (mut all, mut part) = (Sets::new(whole)?, Sets::thinned(whole, 3)?);
+            for key in keys {
+                let found = all.touch(key);
+                if key % 8 == 0 {
+                    prop_assert_eq!(found, part.touch(key), "key {}", key);
+                }
+            }
+        }
     }
 }

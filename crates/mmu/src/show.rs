@@ -177,12 +177,14 @@ pub fn advice(prediction: &Prediction) -> Vec<String> {
         let saved = percent(contrast.median);
         sentences.push(format!("Large pages pay even natively: small ones take about {saved:.0} % longer."));
     }
+    let large = nested(Page::Large, Page::Large);
     if let Some(cell) = nested(Page::Small, Page::Large).filter(clear) {
         let cost = cell.relative.map_or(0.0, |relative| percent(relative.median));
-        sentences
-            .push(format!("A guest with small pages loses about {cost:.0} % to nested walks: give it large pages."));
+        let repaired = large.is_some_and(|large| large.ns.median < cell.ns.median);
+        let remedy = if repaired { ": give it large pages" } else { "" };
+        sentences.push(format!("A guest with small pages loses about {cost:.0} % to nested walks{remedy}."));
     }
-    let mixed = nested(Page::Large, Page::Small).zip(nested(Page::Large, Page::Large));
+    let mixed = nested(Page::Large, Page::Small).zip(large);
     if mixed.is_some_and(|(splintered, whole)| splintered.ns.low > 1.02 * whole.ns.high) {
         sentences
             .push("Large pages in the guest need large memory beneath: back the guest's memory with them.".to_owned());

@@ -7,6 +7,9 @@
 //! (Bhargava 2008). Processors that cache *combined* entries (Intel SDM volume 3, "Combined mappings") know a guest
 //! table's physical address at once; others know only the guest-physical one.
 //!
+//! What a translation does never depends on where a reference is answered. So references are queued as they are made and
+//! looked up in the caches later, in the same order, one cache after the other.
+//!
 //! One page size is simulated at a time, so the sharing of a TLB between sizes, instruction fetches, prefetchers and the
 //! accessed and dirty bits are left out. Caches fill every level on a miss (neither victim nor inclusive behaviour).
 
@@ -83,15 +86,6 @@ pub struct Simulator {
     caches: Caches,
     /// Everything but references.
     counts: Counts,
-    /// References to the walked table, to the second one, and of data.
-    tallies: Tallies,
-}
-
-#[derive(Debug, Default)]
-struct Tallies {
-    table: Tally,
-    nested: Tally,
-    data: Tally,
 }
 
 /// One tree of tables and the caches of its upper entries.
@@ -99,6 +93,8 @@ struct Tallies {
 struct Walk {
     tables: Tables,
     caches: [Option<Sets>; MOST_LEVELS + 1],
+    /// The first kind of its references.
+    kinds: usize,
     leaf: usize,
     top: usize,
 }
@@ -114,17 +110,32 @@ struct Nested {
 #[derive(Debug)]
 struct Caches {
     levels: Vec<Sets>,
-    walker_enters: usize,
+    /// The nearest cache in which references of a kind are looked up.
+    enters: [usize; KINDS],
     /// One line in 2^`thinning` is simulated.
     thinning: u32,
-    /// Whether the last cache is too large to stay close to the simulating processor.
-    far: bool,
+    tallies: [Tally; KINDS],
+    /// References that are not yet looked up; the first `queued` of these.
+    queue: Vec<Reference>,
+    queued: usize,
 }
 
-/// Bytes of a simulated cache from which its sets are asked for ahead.
-const FAR: usize = 1 << 18;
-/// Addresses whose sets are asked for together.
-const AHEAD: usize = 16;
+#[derive(Clone, Copy, Debug, Default)]
+struct Reference {
+    line: Line,
+    kind: u32,
+}
+
+/// Kinds of references: those to each table by the level of the entry, since few lines of one level may stand for many of
+/// another; then the program's own.
+const KINDS: usize = 2 * FEW + 1;
+const DATA: usize = 2 * FEW;
+/// The lowest level whose entries are so few that every line of theirs is simulated.
+const FEW: usize = 3;
+/// References of a walk of two tables of five levels, and the data's own.
+const MOST_REFERENCES: usize = 36;
+/// References that are looked up together.
+const QUEUE: usize = 512;
 
 impl Simulator {
     /// A processor with everything empty.
@@ -159,67 +170,59 @@ impl Simulator {
             nested,
             caches: Caches::new(part, setup.thinning)?,
             counts: Counts::default(),
-            tallies: Tallies::default(),
         })
     }
 
     /// Everything counted so far, or since [`Simulator::forget`].
     #[must_use]
     pub fn counts(&self) -> Counts {
-        let Tallies { table, nested, data } = &self.tallies;
-        Counts { table: table.places(), nested: nested.places(), data: data.places(), ..self.counts }
+        let sum = |kinds: &[Tally]| {
+            kinds
+                .iter()
+                .map(Tally::places)
+                .fold([0; PLACES], |sum, places| std::array::from_fn(|at| sum[at] + places[at]))
+        };
+        let (table, others) = self.caches.tallies.split_at(FEW);
+        let (nested, data) = others.split_at(FEW);
+        Counts { table: sum(table), nested: sum(nested), data: sum(data), ..self.counts }
     }
 
     /// Whether the lines that were simulated can stand for the others: strides that avoid them are told by their absence.
     #[must_use]
     pub fn is_fair(&self) -> bool {
-        let Tallies { table, nested, data } = &self.tallies;
-        [table, nested, data].into_iter().all(|tally| tally.is_fair(self.caches.thinning))
+        self.caches.tallies.iter().all(|tally| tally.is_fair(self.caches.thinning))
     }
 
     /// Counts from nothing again; what the processor holds stays.
     pub fn forget(&mut self) {
         self.counts = Counts::default();
-        self.tallies = Tallies::default();
+        self.caches.tallies = Default::default();
     }
 
     /// Accesses every address in turn.
     pub fn run(&mut self, addresses: &[u64]) {
-        if !self.caches.far {
-            addresses.iter().for_each(|address| self.access(*address));
-            return;
+        self.counts.translations += addresses.len() as u64;
+        for address in addresses {
+            self.access(*address);
         }
-        for some in addresses.chunks(AHEAD) {
-            let asked = some.iter().fold(0, |sum, address| sum ^ self.ahead(*address));
-            // The loads above are for the simulating processor's caches alone.
-            std::hint::black_box(asked);
-            some.iter().for_each(|address| self.access(*address));
-        }
-    }
-
-    /// Asks for the sets of the last cache in which the data and the lowest entries lie: all of these loads are under way
-    /// at once, where the simulation itself would wait for one after the other.
-    #[inline]
-    fn ahead(&self, address: u64) -> u64 {
-        let Some(last) = self.caches.levels.last() else { return 0 };
-        let physical = place(self.setup.data, address, self.walk_page_bits());
-        let nested = self.nested.as_ref().map_or(0, |nested| last.peek(nested.walk.lowest(physical)));
-        last.peek(data_line(physical)) ^ last.peek(self.walk.lowest(address)) ^ nested
+        self.caches.look_up();
     }
 
     /// Translates an address and, where data fills the caches, reads it.
     #[inline]
-    pub fn access(&mut self, address: u64) {
+    fn access(&mut self, address: u64) {
         self.translate(address);
         if self.setup.data_in_caches {
             let physical = place(self.setup.data, address, self.walk_page_bits());
-            self.tallies.data.sample(0, self.caches.sample(data_line(physical), 0));
+            self.caches.refer(DATA, data_line(physical));
+        }
+        if self.caches.queued > QUEUE - MOST_REFERENCES {
+            self.caches.look_up();
         }
     }
 
     #[inline]
     fn translate(&mut self, address: u64) {
-        self.counts.translations += 1;
         let page = key(address >> self.page_bits);
         if self.first.as_mut().is_some_and(|tlb| tlb.touch(page)) {
             self.counts.first_hits += 1;
@@ -228,7 +231,7 @@ impl Simulator {
         } else {
             self.counts.walks += 1;
             match self.nested {
-                None => self.walk.one(address, &mut self.caches, &mut self.tallies.table),
+                None => self.walk.one(address, &mut self.caches),
                 Some(_) => self.walk_both(address),
             }
         }
@@ -237,18 +240,18 @@ impl Simulator {
     /// The two-dimensional walk.
     fn walk_both(&mut self, address: u64) {
         let data_bits = self.walk_page_bits();
-        let Self { walk, nested: Some(nested), caches, counts, tallies, setup, .. } = self else { return };
+        let Self { walk, nested: Some(nested), caches, counts, setup, .. } = self else { return };
         let start = walk.start(address);
         // The table at which the walk begins: its physical address is known when a combined entry named it.
         let mut known = nested.combined && start < walk.top;
         for level in (walk.leaf..=start).rev() {
             if !known {
-                nested.translate(walk.tables.frame(level, address), caches, counts, &mut tallies.nested);
+                nested.translate(walk.tables.frame(level, address), caches, counts);
             }
             known = false;
-            caches.walked(level, walk.tables.line(level, address), &mut tallies.table);
+            walk.refer(level, address, caches);
         }
-        nested.translate(place(setup.data, address, data_bits), caches, counts, &mut tallies.nested);
+        nested.translate(place(setup.data, address, data_bits), caches, counts);
     }
 
     /// Bits of the page by which the program's data is placed: its own page in the walked table.
@@ -260,13 +263,13 @@ impl Simulator {
 
 impl Nested {
     #[inline]
-    fn translate(&mut self, guest_physical: u64, caches: &mut Caches, counts: &mut Counts, tally: &mut Tally) {
+    fn translate(&mut self, guest_physical: u64, caches: &mut Caches, counts: &mut Counts) {
         counts.nested_translations += 1;
         let page = key(guest_physical >> self.page_bits);
         if self.tlb.as_mut().is_some_and(|tlb| tlb.touch(page)) {
             counts.nested_hits += 1;
         } else {
-            self.walk.one(guest_physical, caches, tally);
+            self.walk.one(guest_physical, caches);
         }
     }
 }
@@ -283,21 +286,22 @@ impl Walk {
         for (slot, geometry) in built.iter_mut().zip(caches) {
             *slot = geometry.map(Sets::new).transpose()?;
         }
-        Ok(Walk { tables: Tables::new(placement, region), caches: built, leaf: page.level(), top })
+        let kinds = FEW * (region as usize - 1);
+        Ok(Walk { tables: Tables::new(placement, region), caches: built, kinds, leaf: page.level(), top })
     }
 
     /// A walk of this table alone.
     #[inline]
-    fn one(&mut self, address: u64, caches: &mut Caches, tally: &mut Tally) {
+    fn one(&mut self, address: u64, caches: &mut Caches) {
         for level in (self.leaf..=self.start(address)).rev() {
-            caches.walked(level, self.tables.line(level, address), tally);
+            self.refer(level, address, caches);
         }
     }
 
-    /// The line of the lowest entry.
+    /// Refers to the entry of `level`.
     #[inline]
-    fn lowest(&self, address: u64) -> Line {
-        self.tables.line(self.leaf, address)
+    fn refer(&self, level: usize, address: u64, caches: &mut Caches) {
+        caches.refer(self.kinds + level.min(FEW) - 1, self.tables.line(level, address));
     }
 
     /// The level of the first entry to load: below the lowest cached one. What was not cached is, from now on.
@@ -313,48 +317,58 @@ impl Walk {
     }
 }
 
-/// The lowest level whose entries are so few that every line of theirs is simulated.
-const FEW: usize = 3;
-
 impl Caches {
     fn new(part: &Part, thinning: u32) -> Result<Self, Impossible> {
+        for cache in &part.caches {
+            cache.check()?;
+        }
         // A cache of few sets cannot be thinned further, and all are thinned alike.
-        let sets = part.caches.iter().map(|cache| (cache.entries / cache.ways.max(1)).max(1).ilog2());
-        let thinning = thinning.min(sets.min().unwrap_or(0));
+        let most = part.caches.iter().map(|cache| cache.sets().ilog2()).min();
+        let thinning = thinning.min(most.unwrap_or(0));
         let thinned = part.caches.iter().map(|cache| Sets::thinned(*cache, thinning));
-        let levels: Vec<Sets> = thinned.collect::<Result<_, _>>()?;
-        let far = levels.last().is_some_and(|last| last.bytes() > FAR);
-        Ok(Caches { levels, walker_enters: part.walker_enters, thinning, far })
+        let mut enters = [part.walker_enters; KINDS];
+        enters[DATA] = 0;
+        Ok(Caches {
+            levels: thinned.collect::<Result<_, _>>()?,
+            enters,
+            thinning,
+            tallies: Default::default(),
+            queue: vec![Reference::default(); QUEUE],
+            queued: 0,
+        })
     }
 
-    /// A walk's reference to an entry of `level`.
+    /// Makes a reference; it is looked up later, or stands for nothing but itself in the tally.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "it is most of a walk, and its call costs as much as it does")]
-    fn walked(&mut self, level: usize, line: Line, tally: &mut Tally) {
-        if level >= FEW {
-            tally.count(self.load(line, self.walker_enters));
-        } else {
-            tally.sample(level - 1, self.sample(line, self.walker_enters));
-        }
-    }
-
-    /// The same as `load` for one line in 2^`thinning`; `None` for the others.
-    #[inline]
-    fn sample(&mut self, line: Line, from: usize) -> Option<usize> {
+    fn refer(&mut self, kind: usize, line: Line) {
+        self.tallies[kind].made += 1;
         // Lines whose number ends so fill whole sets where these are a power of two: what is left is a part of each cache.
-        let chosen = line & ((1 << self.thinning) - 1) == 0;
-        chosen.then(|| self.load(line, from))
+        let chosen = line & ((1 << self.thinning) - 1) == 0 || kind % FEW == FEW - 1;
+        // Without a branch, which would be a guess each time: what is not chosen is overwritten by the next one.
+        self.queue[self.queued] = Reference { line, kind: kind as u32 };
+        self.queued += usize::from(chosen);
     }
 
-    /// Where a line was found, from the cache `from` on; it is in all of those now.
-    #[inline]
-    fn load(&mut self, line: Line, from: usize) -> usize {
-        for (place, cache) in self.levels.iter_mut().enumerate().skip(from) {
-            if cache.touch(line) {
-                return place;
+    /// Looks up what is queued. Every cache sees its references in the order in which they were made.
+    fn look_up(&mut self) {
+        let mut left = self.queued;
+        for (place, cache) in self.levels.iter_mut().enumerate() {
+            let mut missed = 0;
+            for at in 0..left {
+                let reference = self.queue[at];
+                let kind = reference.kind as usize;
+                let found = place >= self.enters[kind] && cache.touch(reference.line);
+                self.tallies[kind].answered[place] += u64::from(found);
+                self.queue[missed] = reference;
+                missed += usize::from(!found);
             }
+            left = missed;
         }
-        MEMORY
+        for reference in &self.queue[..left] {
+            self.tallies[reference.kind as usize].answered[MEMORY] += 1;
+        }
+        self.queued = 0;
     }
 }
 

@@ -201,23 +201,8 @@ pub fn random_access(effort: Effort) -> Result<RandomAccessVerdict, ValidateErro
     let (published, _) = reference::hpc()?;
     let machine = machine::known("nehalem-x5570")?;
     let priors = priors()?;
-    RandomAccess::new(TABLE)?;
-    let stream = || -> Box<dyn Stream> { star_random_access() };
     let schemes = [NATIVE, NESTED, SHADOW].concat();
-    let question = Question {
-        machine: &machine,
-        busy: BUSY,
-        stream: &stream,
-        work_ns: Range::exactly(0.0),
-        faults: 0.0,
-        schemes,
-        outer: Vec::new(),
-        measured: Vec::new(),
-        known: Vec::new(),
-        layout: Layout::Touched { memory: EVER_TOUCHED },
-        priors: &priors,
-        effort,
-    };
+    let question = Question { effort, ..on_x5570(&machine, &priors, &star_random_access, schemes) };
     let structures = simulate(&question)?;
     let mut random = Random::new(effort.seed ^ 0xa2);
     let mut kept = Kept::default();
@@ -227,6 +212,17 @@ pub fn random_access(effort: Effort) -> Result<RandomAccessVerdict, ValidateErro
         }
     }
     kept.verdict(&published, &structures, structures.len() * effort.draws)
+}
+
+/// One process of A2 and A3 beside the others of its socket, in a system whose memory lies as documented.
+fn on_x5570<'q>(
+    machine: &'q machine::Machine,
+    priors: &'q Priors,
+    stream: &'q dyn Fn() -> Box<dyn Stream>,
+    schemes: Vec<Scheme>,
+) -> Question<'q> {
+    let layout = Layout::Touched { memory: EVER_TOUCHED };
+    Question { busy: BUSY, layout, ..Question::new(machine, priors, stream, schemes) }
 }
 
 fn star_random_access() -> Box<dyn Stream> {
@@ -393,21 +389,7 @@ pub fn hpl(effort: Effort) -> Result<HplVerdict, ValidateError> {
             Err(_) => unreachable!("it was made a line above"),
         }
     };
-    let schemes = NESTED.to_vec();
-    let question = Question {
-        machine: &machine,
-        busy: BUSY,
-        stream: &stream,
-        work_ns: Range::exactly(0.0),
-        faults: 0.0,
-        schemes,
-        outer: Vec::new(),
-        measured: Vec::new(),
-        known: Vec::new(),
-        layout: Layout::Touched { memory: EVER_TOUCHED },
-        priors: &priors,
-        effort,
-    };
+    let question = Question { effort, ..on_x5570(&machine, &priors, &stream, NESTED.to_vec()) };
     let structures = simulate(&question)?;
     let mut random = Random::new(effort.seed ^ 0xa3);
     let mut shares = [Vec::new(), Vec::new()];
@@ -435,8 +417,10 @@ pub fn hpl(effort: Effort) -> Result<HplVerdict, ValidateError> {
 pub fn shape(effort: Effort) -> Result<ShapeVerdict, ValidateError> {
     let machine = machine::known("shanghai-8384")?;
     let priors = priors()?;
-    let structures = simulate(&shape_question(&machine, &priors, effort, &|| star_random_access()))?;
-    let touches = simulate(&shape_question(&machine, &priors, effort, &|| first_touches()))?;
+    let counted = |stream: &dyn Fn() -> Box<dyn Stream>| {
+        simulate(&Question { effort, ..Question::new(&machine, &priors, stream, [NESTED, SHADOW].concat()) })
+    };
+    let (structures, touches) = (counted(&star_random_access)?, counted(&first_touches)?);
     let mut random = Random::new(effort.seed ^ 0xb);
     let (mut changes, mut misses, mut large) = (Vec::new(), Vec::new(), Vec::new());
     for (structure, touch) in structures.iter().zip(&touches) {
@@ -468,28 +452,6 @@ pub fn shape(effort: Effort) -> Result<ShapeVerdict, ValidateError> {
         large_over_small: interval(&large)?,
         published_gain_percent: reference::assist_gain_percent()?,
     })
-}
-
-fn shape_question<'q>(
-    machine: &'q machine::Machine,
-    priors: &'q Priors,
-    effort: Effort,
-    stream: &'q dyn Fn() -> Box<dyn Stream>,
-) -> Question<'q> {
-    Question {
-        machine,
-        busy: 1,
-        stream,
-        work_ns: Range::exactly(0.0),
-        faults: 0.0,
-        schemes: [NESTED, SHADOW].concat(),
-        outer: Vec::new(),
-        measured: Vec::new(),
-        known: Vec::new(),
-        layout: Layout::Unknown,
-        priors,
-        effort,
-    }
 }
 
 fn first_touches() -> Box<dyn Stream> {

@@ -175,7 +175,7 @@ pub struct KneeRow {
     pub windows: usize,
     /// What all of them together say, one-sided with Holm's correction: `pass`, `fail`, `undecided`, `insufficient`.
     pub verdict: String,
-    /// Operations per second that ended well.
+    /// Operations per second that ended well, loops beside users apart.
     pub achieved_per_s: f64,
     /// Share of operations that failed or never ended.
     pub failed_share: f64,

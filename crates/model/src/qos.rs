@@ -180,7 +180,7 @@ pub struct Reading {
     pub elapsed_s: f64,
     /// Operations meant to start in it, per second.
     pub asked_per_s: f64,
-    /// Operations of it that ended well, per second of it.
+    /// Operations of it that ended well, per second of it; loops beside users, which wait for events, are not counted.
     pub achieved_per_s: f64,
     /// For each limit, in the order of [`Qos::limits`]; `None` where the limit is no share of operations.
     pub broken: Vec<Option<Broken>>,
@@ -188,7 +188,7 @@ pub struct Reading {
     pub ended: BTreeMap<String, u64>,
     /// Operations of it that failed or never ended.
     pub failed: u64,
-    /// Median latency from the intended start, of all operations together; absent below its sample floor.
+    /// Median latency from the intended start, of all those operations together; absent below its sample floor.
     pub p50_ns: Option<u64>,
     /// Its 95th percentile.
     pub p95_ns: Option<u64>,

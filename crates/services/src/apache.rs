@@ -49,8 +49,7 @@ impl Service for Apache {
             Step::new(&order.program, ["-D", "FOREGROUND", "-f", &file]),
             Ready::http("/baremark-status?auto"),
         );
-        recipe.files = vec![(CONFIGURATION.to_owned(), configuration(order))];
-        recipe.files.extend(balance::tls_files(order));
+        recipe.files = balance::files(order, CONFIGURATION, configuration);
         recipe.folders = vec!["cache", "run"];
         recipe.stop_signal = libc::SIGTERM;
         recipe.death_signal = libc::SIGTERM;
@@ -147,9 +146,7 @@ fn configuration(order: &Order) -> String {
             "CacheRoot {folder}/cache\nCacheEnable disk /api/items\nCacheQuickHandler on\nCacheIgnoreHeaders Set-Cookie"
         );
     }
-    for line in &settings.extra {
-        let _ = writeln!(text, "{line}");
-    }
+    settings.pass_through(&mut text, "");
     text
 }
 
@@ -165,10 +162,6 @@ const KNOBS: &[Knob] = &[
         "0 B keeps none; any other size caches on disk without a limit of its own (htcacheclean)",
     ),
     balance::TIMEOUT,
-    knob(
-        "drain",
-        Kind::Time { min: 1_000_000, max: 600_000_000_000 },
-        "how long processes of an old configuration may finish",
-    ),
+    balance::drain("how long processes of an old configuration may finish"),
     balance::BALANCE,
 ];

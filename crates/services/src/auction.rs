@@ -28,11 +28,7 @@ impl Service for Auction {
 
     fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {
         let settings = &order.settings;
-        let mut args = vec!["auction".to_owned(), "serve".to_owned()];
-        // In a place with a network of its own it listens elsewhere than where others reach it.
-        if !order.wiring.iter().any(|word| word == "--listen") {
-            args.extend(["--listen".to_owned(), order.address.to_string()]);
-        }
+        let mut args = ["auction", "serve", "--listen", &order.address.to_string()].map(str::to_owned).to_vec();
         args.extend(order.wiring.iter().cloned());
         for (key, option) in
             [("pool", "--pool"), ("threads", "--threads"), ("connections", "--connections"), ("waiters", "--waiters")]

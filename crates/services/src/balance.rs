@@ -9,10 +9,13 @@ use baremark_model::descriptor::{Kind, Knob};
 pub(crate) const CHAIN: &str = "tls-chain.pem";
 pub(crate) const KEY: &str = "tls-key.pem";
 
-/// Both, where the server is to serve TLS.
-pub(crate) fn tls_files(order: &Order) -> Vec<(String, String)> {
-    let files = |tls: &crate::service::Tls| [(CHAIN.to_owned(), tls.chain.clone()), (KEY.to_owned(), tls.key.clone())];
-    order.tls.iter().flat_map(files).collect()
+/// A web server's configuration, and both where it is to serve TLS.
+pub(crate) fn files(order: &Order, file: &str, configuration: fn(&Order) -> String) -> Vec<(String, String)> {
+    let mut files = vec![(file.to_owned(), configuration(order))];
+    if let Some(tls) = &order.tls {
+        files.extend([(CHAIN.to_owned(), tls.chain.clone()), (KEY.to_owned(), tls.key.clone())]);
+    }
+    files
 }
 
 /// Writes a web server's configuration anew for these servers behind it, and lets it read that.
@@ -34,6 +37,10 @@ pub(crate) const BODY: Knob = knob("body", Kind::Size { min: 1024, max: 1 << 30 
 pub(crate) const BALANCE: Knob = knob("balance", Kind::Choice(&["round-robin", "least"]), "how servers are chosen");
 pub(crate) const TIMEOUT: Knob =
     knob("timeout", Kind::Time { min: 1_000_000_000, max: 3_600_000_000_000 }, "how long either side may be silent");
+/// How long whoever is on the way out may finish.
+pub(crate) const fn drain(help: &'static str) -> Knob {
+    knob("drain", Kind::Time { min: 1_000_000, max: 600_000_000_000 }, help)
+}
 const LONG: Kind = Kind::Time { min: 1_000_000, max: 3_600_000_000_000 };
 
 /// Servers that come and go.

@@ -25,7 +25,13 @@ pub fn listens(address: SocketAddr) -> bool {
 
 /// Sends `question` and reads the answer to its end.
 pub fn whole(address: SocketAddr, question: &[u8]) -> io::Result<String> {
+    whole_within(address, question, LIMIT)
+}
+
+/// The same where an answer may take longer to begin.
+pub fn whole_within(address: SocketAddr, question: &[u8], limit: Duration) -> io::Result<String> {
     let mut stream = connected(address)?;
+    stream.set_read_timeout(Some(limit))?;
     stream.write_all(question)?;
     text(stream)
 }

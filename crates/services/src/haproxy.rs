@@ -68,9 +68,7 @@ impl Service for Haproxy {
     /// New servers join first; then those that are no longer wanted are drained, and go when they serve nobody.
     fn rewire(&self, instance: &mut Instance, upstreams: &[Upstream]) -> Result<(), ServiceError> {
         let change = balance::Change::between(&instance.order().upstreams, upstreams);
-        let mut options = String::from("check inter 500ms fall 2 rise 1");
-        let pool = instance.order().settings.count("keepalive");
-        let _ = write!(options, " pool-max-conn {pool}");
+        let options = server_options(instance.order());
         for new in &change.added {
             command(instance, &format!("add server {BACKEND}/{} {} {options}", new.name, new.address))?;
             command(instance, &format!("enable health {BACKEND}/{}", new.name))?;
@@ -152,18 +150,16 @@ fn configuration(order: &Order) -> String {
         "backend {BACKEND}\n  balance {}",
         if settings.word("balance") == "least" { "leastconn" } else { "roundrobin" }
     );
-    for line in &settings.extra {
-        let _ = writeln!(text, "  {line}");
-    }
+    settings.pass_through(&mut text, "  ");
     for upstream in &order.upstreams {
-        let pool = settings.count("keepalive");
-        let _ = writeln!(
-            text,
-            "  server {} {} check inter 500ms fall 2 rise 1 pool-max-conn {pool}",
-            upstream.name, upstream.address
-        );
+        let _ = writeln!(text, "  server {} {} {}", upstream.name, upstream.address, server_options(order));
     }
     text
+}
+
+/// How each server behind it is looked after.
+fn server_options(order: &Order) -> String {
+    format!("check inter 500ms fall 2 rise 1 pool-max-conn {}", order.settings.count("keepalive"))
 }
 
 const KNOBS: &[Knob] = &[
@@ -173,6 +169,6 @@ const KNOBS: &[Knob] = &[
     balance::KEEPALIVE_TIME,
     knob("buffer", Kind::Size { min: 4096, max: 1 << 24 }, "size of a buffer (tune.bufsize)"),
     balance::TIMEOUT,
-    knob("drain", Kind::Time { min: 1_000_000, max: 600_000_000_000 }, "how long a server that leaves may finish"),
+    balance::drain("how long a server that leaves may finish"),
     balance::BALANCE,
 ];

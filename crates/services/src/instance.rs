@@ -4,6 +4,7 @@
 //! happens to the caller, the kernel tells the program by its death signal; what is dropped is killed with all its
 //! processes.
 
+use crate::carried;
 use crate::exchange;
 use crate::place::Place;
 use crate::recipe::{Ready, Recipe, Reload, Step};
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 /// How often a waiting caller looks again.
 const GLANCE: Duration = Duration::from_millis(10);
 /// How long a command of preparation may take.
-const STEP_LIMIT: Duration = Duration::from_secs(120);
+const STEP_LIMIT: Duration = Duration::from_secs(300);
 /// How long the log of a dead program may stay open in somebody else's hands.
 const LOG_LIMIT: Duration = Duration::from_secs(2);
 
@@ -62,7 +63,10 @@ impl Instance {
         place: Box<dyn Place>,
     ) -> Result<Instance, ServiceError> {
         order.owner = service.install().user.and_then(|user| place.owner(user));
-        let recipe = service.configure(&order)?;
+        let recipe = match place.control() {
+            Some(control) => carried::recipe(control),
+            None => service.configure(&order)?,
+        };
         let mut instance = Instance {
             service,
             order,
@@ -84,6 +88,11 @@ impl Instance {
     fn run(&mut self) -> Result<(), ServiceError> {
         if self.place.is_here() {
             self.port_is_free()?;
+        }
+        if let Some(control) = self.place.control() {
+            let text =
+                carried::text(self, control).map_err(|why| self.io("writing down what is to be carried out", why))?;
+            self.write(carried::FILE, &text)?;
         }
         if !self.prepared {
             for step in &self.recipe.prepare {
@@ -143,6 +152,7 @@ impl Instance {
             Ready::Answers { send, expect } => exchange::beginning(self.order.plain(), send, expect.len())
                 .is_ok_and(|answer| answer.starts_with(expect)),
             Ready::Command(step) => self.output(step).is_ok(),
+            Ready::Carried(control) => carried::is_ready(*control, &self.order.secret),
         }
     }
 
@@ -196,6 +206,9 @@ impl Instance {
     /// # Errors
     /// When it cannot do that or is gone.
     pub fn reload(&mut self) -> Result<(), ServiceError> {
+        if let Some(control) = self.place.control() {
+            return carried::reload(self, control);
+        }
         let Reload::Signal(signal) = self.recipe.reload else {
             return Err(self.failed("cannot take a new configuration while it runs"));
         };
@@ -209,7 +222,10 @@ impl Instance {
     /// # Errors
     /// As [`Service::rewire`].
     pub fn rewire(&mut self, upstreams: &[Upstream]) -> Result<(), ServiceError> {
-        self.service.rewire(self, upstreams)
+        let Some(control) = self.place.control() else { return self.service.rewire(self, upstreams) };
+        carried::rewire(self, control, upstreams)?;
+        self.order.upstreams = upstreams.to_vec();
+        Ok(())
     }
 
     /// What it tells of itself.
@@ -217,7 +233,10 @@ impl Instance {
     /// # Errors
     /// When it does not answer.
     pub fn statistics(&self) -> Result<Statistics, ServiceError> {
-        self.service.statistics(self)
+        match self.place.control() {
+            Some(control) => carried::statistics(self, control),
+            None => self.service.statistics(self),
+        }
     }
 
     /// What it and its processes have used since the start, this life and earlier ones.
@@ -245,6 +264,14 @@ impl Instance {
             lines.extend(text.lines().map(str::to_owned));
         }
         lines.iter().map(|line| without(line, &self.order.secret)).collect()
+    }
+
+    /// The lines that its process has written since `shown` of them were, which is set to how many there are now.
+    pub(crate) fn lines_after(&self, shown: &mut u64) -> Vec<String> {
+        let (lines, count) = self.running.as_ref().map(|running| running.log.lines_and_count()).unwrap_or_default();
+        let new = usize::try_from(count.saturating_sub(*shown)).unwrap_or(usize::MAX).min(lines.len());
+        *shown = count;
+        lines[lines.len() - new..].iter().map(|line| without(line, &self.order.secret)).collect()
     }
 
     /// Its name.

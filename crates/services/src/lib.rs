@@ -1,12 +1,13 @@
 //! The programs that an application is made of: what they need, how they are configured, started, watched and ended.
 //!
 //! An adapter is a pure function from typed settings to a [`recipe::Recipe`]: files, commands, how to tell that it is
-//! ready. [`instance::Instance`] carries recipes out on this machine and leaves nothing behind, also after a kill. What a
-//! service is for is its caller's business.
+//! ready. [`instance::Instance`] carries recipes out and leaves nothing behind, also after a kill; at a site of its own a process
+//! of this program does, see [`carried`]. What a service is for is its caller's business.
 
 pub mod apache;
 pub mod auction;
 pub mod balance;
+pub mod carried;
 mod exchange;
 mod folder;
 pub mod haproxy;

@@ -97,9 +97,7 @@ fn configuration(order: &Order) -> String {
     if order.owner.is_none() && baremark_sys::confine::is_root() {
         let _ = writeln!(text, "user = root");
     }
-    for line in &settings.extra {
-        let _ = writeln!(text, "{line}");
-    }
+    settings.pass_through(&mut text, "");
     text
 }
 

@@ -31,8 +31,7 @@ impl Service for Nginx {
         let folder = order.folder.display().to_string();
         let args = ["-p", &folder, "-c", &format!("{folder}/{CONFIGURATION}"), "-e", "stderr"].map(str::to_owned);
         let mut recipe = Recipe::new(Step::new(&order.program, args), Ready::http("/baremark-status"));
-        recipe.files = vec![(CONFIGURATION.to_owned(), configuration(order))];
-        recipe.files.extend(balance::tls_files(order));
+        recipe.files = balance::files(order, CONFIGURATION, configuration);
         recipe.folders = vec!["body", "proxy", "fastcgi", "uwsgi", "scgi", "cache"];
         // A graceful end; the master's death would leave its workers, so that it gets a signal that it can act on.
         recipe.stop_signal = libc::SIGQUIT;
@@ -123,9 +122,7 @@ fn configuration(order: &Order) -> String {
         );
     }
     let _ = writeln!(text, "    location / {{ proxy_pass http://behind; }}\n  }}");
-    for line in &settings.extra {
-        let _ = writeln!(text, "  {line}");
-    }
+    settings.pass_through(&mut text, "  ");
     text + "}\n"
 }
 
@@ -144,11 +141,7 @@ const KNOBS: &[Knob] = &[
     balance::BODY,
     knob("cache", Kind::Size { min: 0, max: 1 << 40 }, "cache for images; 0 B keeps none"),
     balance::TIMEOUT,
-    knob(
-        "drain",
-        Kind::Time { min: 1_000_000, max: 600_000_000_000 },
-        "how long workers of an old configuration may finish",
-    ),
+    balance::drain("how long workers of an old configuration may finish"),
     balance::BALANCE,
     knob("gzip", Kind::Switch, "compress answers"),
     knob("access_log", Kind::Switch, "log every request"),

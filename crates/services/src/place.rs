@@ -6,6 +6,15 @@ use baremark_sys::confine::{self, Limits, MemoryLimit};
 use baremark_sys::process_tree::{self, Usage};
 use std::net::SocketAddr;
 
+/// Where whoever carries an instance out at its site is told what to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// As it is reached here.
+    pub here: SocketAddr,
+    /// As it listens there.
+    pub there: SocketAddr,
+}
+
 /// How the program of an instance is put into a place.
 pub trait Place: Send {
     /// In words, such as `native` or `container`.
@@ -13,6 +22,12 @@ pub trait Place: Send {
 
     /// Whether it runs as a plain process of this machine.
     fn is_here(&self) -> bool;
+
+    /// Where a process of this program carries the whole instance out, see [`crate::carried`]; `None` where each of its
+    /// programs is started from here.
+    fn control(&self) -> Option<Control> {
+        None
+    }
 
     /// The command that starts `step` there and stays with it.
     ///

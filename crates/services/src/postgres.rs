@@ -30,20 +30,11 @@ impl Service for Postgres {
     }
 
     fn configure(&self, order: &Order) -> Result<Recipe, ServiceError> {
-        let bin = order.program.parent().unwrap_or(&order.program).to_owned();
         let folder = order.folder.display().to_string();
         let data = format!("{folder}/data");
-        let (host, port) = (order.address.ip().to_string(), order.address.port().to_string());
-        let ask = |sql: &str| {
-            let args = ["-h", &host, "-p", &port, "-U", NAME, "-d", "postgres", "-v", "ON_ERROR_STOP=1", "-qAtc", sql];
-            Step::new(bin.join("psql"), args).env("PGPASSWORD", &order.secret)
-        };
         let mut recipe = Recipe::new(
             Step::new(&order.program, ["-D", &data, "-c", &format!("config_file={folder}/postgresql.conf")]),
-            Ready::Command(Step::new(
-                bin.join("pg_isready"),
-                ["-q", "-h", &host, "-p", &port, "-U", NAME, "-d", "postgres"],
-            )),
+            Ready::Command(client(order, "pg_isready", "postgres", &["-q"])),
         );
         recipe.files = vec![
             ("postgresql.conf".to_owned(), configuration(order)),
@@ -51,24 +42,11 @@ impl Service for Postgres {
             ("password".to_owned(), format!("{}\n", order.secret)),
         ];
         recipe.folders = vec!["run"];
-        recipe.prepare = vec![Step::new(
-            bin.join("initdb"),
-            [
-                "-D",
-                &data,
-                "-U",
-                NAME,
-                "-E",
-                "UTF8",
-                "--locale=C",
-                "-A",
-                "scram-sha-256",
-                "--pwfile",
-                &format!("{folder}/password"),
-                "--no-sync",
-            ],
-        )];
-        recipe.after = vec![ask(&format!("create database {NAME}"))];
+        let password = format!("{folder}/password");
+        let made = ["-D", &data, "-U", NAME, "-E", "UTF8", "--locale=C", "-A", "scram-sha-256", "--pwfile", &password];
+        recipe.prepare = vec![Step::new(order.program.with_file_name("initdb"), [&made[..], &["--no-sync"]].concat())];
+        let create = format!("create database {NAME}");
+        recipe.after = vec![client(order, "psql", "postgres", &["-v", "ON_ERROR_STOP=1", "-qAtc", &create])];
         recipe.stop_signal = libc::SIGINT;
         recipe.death_signal = libc::SIGQUIT;
         recipe.reload = Reload::Signal(libc::SIGHUP);
@@ -76,18 +54,21 @@ impl Service for Postgres {
     }
 
     fn statistics(&self, instance: &Instance) -> Result<Statistics, ServiceError> {
-        let order = instance.order();
-        let bin = order.program.parent().unwrap_or(&order.program).to_owned();
-        let (host, port) = (order.address.ip().to_string(), order.address.port().to_string());
         let sql = "select 'database.' || key, value from pg_stat_database, jsonb_each_text(to_jsonb(pg_stat_database)) \
                    where datname = 'auction' union all select 'bgwriter.' || key, value from pg_stat_bgwriter, \
                    jsonb_each_text(to_jsonb(pg_stat_bgwriter)) union all select 'wal.' || key, value from pg_stat_wal, \
                    jsonb_each_text(to_jsonb(pg_stat_wal))";
-        let args = ["-h", &host, "-p", &port, "-U", NAME, "-d", NAME, "-qAt", "-F", "\t", "-c", sql];
-        let text = instance.output(&Step::new(bin.join("psql"), args).env("PGPASSWORD", &order.secret))?;
+        let text = instance.output(&client(instance.order(), "psql", NAME, &["-qAt", "-F", "\t", "-c", sql]))?;
         let pairs = text.lines().filter_map(|line| line.split_once('\t'));
         Ok(numbers(pairs))
     }
+}
+
+/// A client of PostgreSQL's, from beside the server, that knows the way to a database and the password.
+fn client(order: &Order, program: &str, database: &str, more: &[&str]) -> Step {
+    let (host, port) = (order.address.ip().to_string(), order.address.port().to_string());
+    let way = ["-h", &host, "-p", &port, "-U", NAME, "-d", database];
+    Step::new(order.program.with_file_name(program), [&way[..], more].concat()).env("PGPASSWORD", &order.secret)
 }
 
 fn configuration(order: &Order) -> String {
@@ -106,9 +87,7 @@ fn configuration(order: &Order) -> String {
     let _ = writeln!(text, "checkpoint_timeout = {}s", settings.ms("checkpoint").div_ceil(1000));
     let _ = writeln!(text, "fsync = {}\nfull_page_writes = {}", switch("fsync"), switch("full_page_writes"));
     let _ = writeln!(text, "synchronous_commit = {}", settings.word("commit"));
-    for line in &settings.extra {
-        let _ = writeln!(text, "{line}");
-    }
+    settings.pass_through(&mut text, "");
     text
 }
 

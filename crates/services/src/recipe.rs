@@ -1,5 +1,6 @@
 //! What is to be done for one instance, as data: a place can carry it out here, in a container or on another machine.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub enum Ready {
     },
     /// A command that ends well.
     Command(Step),
+    /// Whoever carries it out at its site says so at this address.
+    Carried(SocketAddr),
 }
 
 impl Ready {

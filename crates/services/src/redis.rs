@@ -62,9 +62,7 @@ fn configuration(order: &Order) -> String {
             let _ = writeln!(text, "appendonly yes\nappendfsync {when}");
         }
     }
-    for line in &settings.extra {
-        let _ = writeln!(text, "{line}");
-    }
+    settings.pass_through(&mut text, "");
     text
 }
 

@@ -4,13 +4,15 @@ use crate::instance::Instance;
 use crate::recipe::Recipe;
 use crate::settings::Settings;
 use baremark_model::descriptor::Knob;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// What a tier is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Tier {
     /// Spreads requests over the servers behind it.
     Balancer,
@@ -53,7 +55,7 @@ pub struct Install {
 }
 
 /// One instance as asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
     /// Its name, such as `app-2`.
     pub name: String,
@@ -80,7 +82,7 @@ pub struct Order {
 }
 
 /// What a server needs to serve TLS.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tls {
     /// Its certificate, as PEM.
     pub chain: String,
@@ -105,7 +107,7 @@ impl Order {
 }
 
 /// A server behind another.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Upstream {
     /// Its name.
     pub name: String,
@@ -177,7 +179,8 @@ pub type Statistics = BTreeMap<String, f64>;
 
 /// Those of the pairs whose value is a number.
 pub(crate) fn numbers<'t>(pairs: impl Iterator<Item = (&'t str, &'t str)>) -> Statistics {
-    pairs.filter_map(|(key, value)| Some((key.to_owned(), value.trim().parse().ok()?))).collect()
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+    pairs.filter_map(|(key, value)| Some((key.to_owned(), number(value)?))).collect()
 }
 
 /// What stands of a service once for all.

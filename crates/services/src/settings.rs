@@ -2,6 +2,7 @@
 
 use baremark_model::descriptor::{Default as Unsaid, Kind, Knob, Value};
 use baremark_model::problem::{Problem, nearest};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -12,7 +13,7 @@ pub(crate) const fn knob(key: &'static str, kind: Kind, help: &'static str) -> K
 }
 
 /// Values by key, and what is passed through.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     values: BTreeMap<String, Value>,
     /// Lines of the service's own language, after ours.
@@ -67,6 +68,13 @@ impl Settings {
         }
         self.extra = extra;
         None
+    }
+
+    /// Writes the lines that are passed through, each after `indent`.
+    pub(crate) fn pass_through(&self, text: &mut String, indent: &str) {
+        for line in &self.extra {
+            text.extend([indent, line, "\n"]);
+        }
     }
 
     /// Sets a value, as a factor does.

@@ -95,6 +95,10 @@ pub(crate) trait Database: Send + Sync {
         columns: &'static [&'static str],
         rows: Vec<Vec<Value>>,
     ) -> Result<(), Fault>;
+    /// How often it was asked and answered so far, by the requests that were served; none where that is not counted.
+    fn round_trips(&self) -> Option<u64> {
+        None
+    }
     /// The database's own settings that decide whether a confirmed transaction survives a crash.
     async fn durability(&self) -> Result<String, Fault>;
 }

@@ -8,6 +8,8 @@ use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, R
 use futures_util::future::join_all;
 use futures_util::{SinkExt, pin_mut};
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::error::Elapsed;
 use tokio_postgres::error::SqlState;
@@ -22,6 +24,8 @@ pub(super) struct Postgres {
     pool: Pool,
     patience: Duration,
     config: Config,
+    /// Round trips, those that prepare a statement for the first time left out.
+    trips: Arc<AtomicU64>,
 }
 
 /// How to connect.
@@ -71,7 +75,7 @@ impl Postgres {
             .recycle_timeout(Some(Duration::from_secs(3)))
             .build()
             .map_err(|why| Fault::Unexpected(why.to_string()))?;
-        Ok(Postgres { pool, patience: address.patience, config })
+        Ok(Postgres { pool, patience: address.patience, config, trips: Arc::default() })
     }
 
     async fn connection(&self) -> Result<Object, Fault> {
@@ -169,7 +173,7 @@ enum Tried {
 }
 
 /// BEGIN and all statements in one go, then COMMIT or ROLLBACK.
-async fn attempt(client: &Object, script: &Script) -> Tried {
+async fn attempt(client: &Object, script: &Script, trips: &AtomicU64) -> Tried {
     let mut statements = Vec::with_capacity(script.len());
     for step in script {
         match client.prepare_cached(&Dialect::Postgres.translate(step.sql)).await {
@@ -182,9 +186,12 @@ async fn attempt(client: &Object, script: &Script) -> Tried {
         async move { client.execute(statement, &values(&step.values)).await }
     };
     let mut touched = Vec::with_capacity(script.len());
+    // The end is a trip of its own, however it ends.
+    trips.fetch_add(1, Relaxed);
     // Statements are sent in the order in which they are polled first, which join_all keeps for few.
     for chunk in (0..script.len()).collect::<Vec<_>>().chunks(16) {
         let steps = join_all(chunk.iter().map(|&index| run(index)));
+        trips.fetch_add(1, Relaxed);
         let answers = if chunk.first() == Some(&0) {
             let (begun, answers) = tokio::join!(biased; client.batch_execute("BEGIN"), steps);
             if let Err(why) = begun {
@@ -222,10 +229,10 @@ async fn attempt(client: &Object, script: &Script) -> Tried {
     }))
 }
 
-async fn script(client: &Object, script: &Script) -> Result<Outcome, Fault> {
+async fn script(client: &Object, script: &Script, trips: &AtomicU64) -> Result<Outcome, Fault> {
     let mut last = Fault::Unavailable("a transaction had to give way".to_owned());
     for _ in 0..TRIES {
-        match attempt(client, script).await {
+        match attempt(client, script, trips).await {
             Tried::Done(outcome) => return outcome,
             Tried::Again(why) => last = why,
         }
@@ -265,6 +272,7 @@ impl Database for Postgres {
     async fn query(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<Row>, Fault> {
         let sql = Dialect::Postgres.translate(sql);
         let client = self.connection().await?;
+        self.trips.fetch_add(1, Relaxed);
         let rows = select(&client, &sql, &values);
         let rows = tokio::time::timeout(self.patience * 2, rows).await;
         settle(client, rows)
@@ -275,7 +283,7 @@ impl Database for Postgres {
         // In a task of its own: a caller that goes away leaves no transaction half done.
         let task = tokio::spawn(async move {
             let client = this.connection().await?;
-            let outcome = tokio::time::timeout(this.patience * 2, script(&client, &steps)).await;
+            let outcome = tokio::time::timeout(this.patience * 2, script(&client, &steps, &this.trips)).await;
             settle(client, outcome)
         });
         task.await.map_err(|why| Fault::Unconfirmed(why.to_string()))?
@@ -325,6 +333,10 @@ impl Database for Postgres {
         }
         sink.send(out.freeze()).await.map_err(|why| fault(&why))?;
         sink.finish().await.map(drop).map_err(|why| fault(&why))
+    }
+
+    fn round_trips(&self) -> Option<u64> {
+        Some(self.trips.load(Relaxed))
     }
 
     async fn durability(&self) -> Result<String, Fault> {

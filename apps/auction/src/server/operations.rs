@@ -107,6 +107,10 @@ pub(crate) async fn metrics(State(app): Site) -> Response {
     );
     put("auction_owned", "gauge", "Live auctions that this server owns.", &one(app.keeper.count().to_string()));
     put("auction_connections", "gauge", "Open connections.", &one(app.connections.load(Relaxed).to_string()));
+    if let Some(trips) = app.database.round_trips() {
+        let help = "Times that the database was asked and answered.";
+        put("auction_database_round_trips_total", "counter", help, &one(trips.to_string()));
+    }
     if let Some((cpu, resident)) = used() {
         put("process_cpu_seconds_total", "counter", "Processor time of the process.", &one(format!("{cpu:.2}")));
         put("process_resident_memory_bytes", "gauge", "Resident memory.", &one(resident.to_string()));

@@ -218,12 +218,24 @@ fn metric(server: &Server, name: &str) -> f64 {
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap()
 }
 
-/// Runs operations for a while on all clients: operations and requests per second of the server's processor time.
-fn drive(server: &Server, site: &Site, seconds: f64, pick: impl Fn(u64) -> usize + Sync) -> (f64, f64) {
+/// What a while of operations has come to.
+struct Driven {
+    /// Operations per second of the server's processor time.
+    operations: f64,
+    /// Requests of an operation.
+    requests: f64,
+    /// Round trips to the database of an operation.
+    trips: f64,
+}
+
+const TRIPS: &str = "auction_database_round_trips_total";
+
+/// Runs operations for a while on all clients.
+fn drive(server: &Server, site: &Site, seconds: f64, pick: impl Fn(u64) -> usize + Sync) -> Driven {
     let (operations, requests, turns) = (AtomicU64::new(0), AtomicU64::new(0), AtomicUsize::new(0));
     let users: Vec<User> = (1..=CLIENTS).map(|number| User::log_in(&server.address, number, &site.password)).collect();
     let live = server.ready()["live_auctions"].as_u64().unwrap();
-    let before = metric(server, "process_cpu_seconds_total");
+    let (before, trips) = (metric(server, "process_cpu_seconds_total"), metric(server, TRIPS));
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     std::thread::scope(|scope| {
         for (client, user) in users.iter().enumerate() {
@@ -246,8 +258,12 @@ fn drive(server: &Server, site: &Site, seconds: f64, pick: impl Fn(u64) -> usize
         }
     });
     let used = metric(server, "process_cpu_seconds_total") - before;
-    let (operations, requests) = (operations.into_inner(), requests.into_inner());
-    (operations as f64 / used, requests as f64 / used)
+    let (operations, requests) = (operations.into_inner() as f64, requests.into_inner() as f64);
+    Driven {
+        operations: operations / used,
+        requests: requests / operations,
+        trips: (metric(server, TRIPS) - trips) / operations,
+    }
 }
 
 /// Which operation a turn is: shares of the mix, without `skip`, in an order that looks random and repeats.
@@ -288,19 +304,30 @@ fn at_most(goal: f64, found: f64) -> (String, bool) {
 }
 
 /// What each operation takes of the mix: its share of the turns, and of the processor time.
-fn limits(costs: &[f64]) {
+fn limits(alone: &[Driven]) {
     let of_mix = |at: usize| MIX[at].share as f64 / MIX.iter().map(|one| one.share).sum::<u64>() as f64;
-    let whole: f64 = costs.iter().enumerate().map(|(at, cost)| of_mix(at) * cost).sum();
+    let cost = |at: usize| 1e6 / alone[at].operations;
+    let whole: f64 = (0..MIX.len()).map(|at| of_mix(at) * cost(at)).sum();
     let mut order: Vec<usize> = (0..MIX.len()).collect();
-    order.sort_by(|left, right| (of_mix(*right) * costs[*right]).total_cmp(&(of_mix(*left) * costs[*left])));
-    println!("what limits it, by the processor time of each operation alone:");
+    order.sort_by(|left, right| (of_mix(*right) * cost(*right)).total_cmp(&(of_mix(*left) * cost(*left))));
+    println!("what limits it, by the processor time of each operation alone, and its round trips to the database:");
     for at in order {
-        let (share, cost) = (100.0 * of_mix(at), costs[at]);
-        let of_time = 100.0 * of_mix(at) * cost / whole;
-        println!("{:>16} {cost:>7.0} us x {share:>5.2} % of the mix = {of_time:>5.1} % of the time", MIX[at].name);
+        let (share, of_time) = (100.0 * of_mix(at), 100.0 * of_mix(at) * cost(at) / whole);
+        println!(
+            "{:>16} {:>7.0} us x {share:>5.2} % of the mix = {of_time:>5.1} % of the time; {:.2} round trips",
+            MIX[at].name,
+            cost(at),
+            alone[at].trips
+        );
     }
     println!("  (a logout is counted with the login that follows it here, so that there are twice the model's logins)");
     println!("together {whole:.0} us an operation, which is {:.0} operations a processor second", 1e6 / whole);
+}
+
+/// The figures of a mix.
+fn mix(what: &str, driven: &Driven) {
+    judged(what, driven.operations, "operations a processor second", at_least(5000.0, driven.operations));
+    println!("  an operation: {:.2} requests, {:.2} round trips to the database", driven.requests, driven.trips);
 }
 
 #[test]
@@ -332,19 +359,11 @@ fn figures() {
             200
         );
     }
-    let costs: Vec<f64> = (0..MIX.len()).map(|index| 1e6 / drive(&server, &site, seconds / 5.0, |_| index).0).collect();
-    limits(&costs);
-    let all = drive(&server, &site, seconds, |turn| mixed(turn, &[]));
-    judged("the mix", all.0, "operations a processor second", at_least(5000.0, all.0));
-    println!("  which are {:.0} requests a processor second", all.1);
+    let alone: Vec<Driven> = (0..MIX.len()).map(|index| drive(&server, &site, seconds / 5.0, |_| index)).collect();
+    limits(&alone);
+    mix("the mix", &drive(&server, &site, seconds, |turn| mixed(turn, &[])));
     let rest = drive(&server, &site, seconds, |turn| mixed(turn, &["login", "logout"]));
-    judged(
-        "without logins (Argon2 at its default cost)",
-        rest.0,
-        "operations a processor second",
-        at_least(5000.0, rest.0),
-    );
-    println!("  which are {:.0} requests a processor second", rest.1);
+    mix("without logins (Argon2 at its default cost)", &rest);
     println!("loaded server: {:.1} MB resident", metric(&server, "process_resident_memory_bytes") / 1e6);
     println!("check: {}", site.holds(&[&server]));
 }

@@ -1,7 +1,8 @@
-//! An app server in a guest or on another machine: an agent there runs it, and a process of ours here attends to it.
+//! An instance in a guest or on another machine: a process of ours there carries it out, and one here attends to that.
 //!
-//! The attendant (`baremark at`) is what the instance's process is here: it carries the log, hands on signals, and takes the
-//! site with it when it is killed. Ports lead in and out as the site can: through QEMU's own network, or through ssh.
+//! The attendant (`baremark at`) is what the instance's process is here: it passes the log on, hands on a signal to stop, and
+//! takes the site with it when it is killed. Ports lead in and out as the site can: through QEMU's own network, or through ssh.
+//! Programs of other people are the site's own: a guest that runs one sees this machine's files, which it cannot change.
 
 use crate::places::{self, Settings};
 use baremark_environments::qemu::HOST_SEEN;
@@ -10,7 +11,8 @@ use baremark_lab::attend::{Attended, Orders};
 use baremark_model::descriptor::Value;
 use baremark_model::spawned::{Spawn, SpawnLimits, Spawned};
 use baremark_model::units::Bytes;
-use baremark_services::place::Place;
+use baremark_services::carried;
+use baremark_services::place::{Control, Place};
 use baremark_services::recipe::Step;
 use baremark_services::service::{Order, ServiceError};
 use baremark_sys::confine::{Limits, MemoryLimit};
@@ -35,6 +37,8 @@ enum Kind {
         host: String,
         /// The port on which the program listens there.
         port: u16,
+        /// That on which whoever carries it out does.
+        control: u16,
     },
 }
 
@@ -44,6 +48,8 @@ pub struct Elsewhere {
     settings: Settings,
     program: PathBuf,
     limits: Limits,
+    /// The port here that leads to whoever carries the instance out.
+    control: u16,
     /// Ports that lead here: of this machine, and of the site.
     offers: Mutex<BTreeMap<u16, u16>>,
 }
@@ -62,10 +68,13 @@ impl Elsewhere {
         if let Some(bytes) = wanted.limits.memory_bytes {
             settings.insert("memory".to_owned(), Value::SizeBytes(Bytes(bytes)));
         }
+        if !wanted.own {
+            settings.insert("rootfs".to_owned(), Value::Choice("host".to_owned()));
+        }
         let emulated = checked("qemu", &settings, wanted)?;
         let accel = if emulated { "tcg" } else { "kvm" };
         settings.insert("accel".to_owned(), Value::Choice(accel.to_owned()));
-        Ok(Elsewhere::new(Kind::Guest { emulated }, settings, wanted))
+        Elsewhere::new(Kind::Guest { emulated }, settings, wanted)
     }
 
     /// On the machine that ssh reaches by this name.
@@ -76,18 +85,28 @@ impl Elsewhere {
         let mut settings = wanted.environments.get("ssh").cloned().unwrap_or_default();
         settings.insert("host".to_owned(), Value::Text(host.to_owned()));
         checked("ssh", &settings, wanted)?;
-        let port = free_port().map_err(|why| format!("looking for a free port: {why}"))?;
-        Ok(Elsewhere::new(Kind::Machine { host: host.to_owned(), port }, settings, wanted))
+        let (port, control) = (a_port()?, a_port()?);
+        Elsewhere::new(Kind::Machine { host: host.to_owned(), port, control }, settings, wanted)
     }
 
-    fn new(kind: Kind, settings: Settings, wanted: &Wanted<'_>) -> Self {
-        Elsewhere {
+    fn new(kind: Kind, settings: Settings, wanted: &Wanted<'_>) -> Result<Self, String> {
+        Ok(Elsewhere {
             kind,
             settings,
             program: wanted.program.to_owned(),
             limits: wanted.limits.clone(),
+            control: a_port()?,
             offers: Mutex::new(BTreeMap::new()),
-        }
+        })
+    }
+
+    /// Ports here that lead there: what listens there on the first is reached here on the second.
+    fn reach(&self, address: SocketAddr) -> Vec<(u16, u16)> {
+        let (program, control) = match self.kind {
+            Kind::Guest { .. } => (address.port(), self.control),
+            Kind::Machine { port, control, .. } => (port, control),
+        };
+        vec![(program, address.port()), (control, self.control)]
     }
 
     fn offers(&self) -> std::sync::MutexGuard<'_, BTreeMap<u16, u16>> {
@@ -100,11 +119,10 @@ impl Elsewhere {
     }
 
     fn orders(&self, order: &Order, step: &Step) -> Orders {
-        let (environment, inside) = match self.kind {
-            Kind::Guest { .. } => ("qemu", order.address.port()),
-            Kind::Machine { port, .. } => ("ssh", port),
+        let environment = match self.kind {
+            Kind::Guest { .. } => "qemu",
+            Kind::Machine { .. } => "ssh",
         };
-        let own = step.program == self.program;
         let limits = match self.kind {
             // The guest has the others.
             Kind::Guest { .. } => SpawnLimits { open_files: self.limits.open_files, ..SpawnLimits::default() },
@@ -118,19 +136,18 @@ impl Elsewhere {
             environment: environment.to_owned(),
             settings: self.settings.clone(),
             attended: Attended {
-                files: Vec::new(),
-                reach: vec![(inside, order.address.port())],
+                files: vec![(carried::FILE.to_owned(), order.folder.join(carried::FILE))],
+                reach: self.reach(order.address),
                 offer: self.offers().iter().map(|(here, there)| (*here, *there)).collect(),
                 grace_ns: GRACE_NS,
             },
             program: Spawn {
                 name: order.name.clone(),
-                program: (!own).then(|| step.program.display().to_string()),
+                program: None,
                 arguments: step.args.clone(),
                 environment: BTreeMap::new(),
                 limits,
             },
-            inherit: step.env.iter().map(|(name, _)| name.clone()).collect(),
             account: order.folder.join(ACCOUNT),
         }
     }
@@ -146,6 +163,15 @@ impl Place for Elsewhere {
 
     fn is_here(&self) -> bool {
         false
+    }
+
+    fn control(&self) -> Option<Control> {
+        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, self.control));
+        let there = match self.kind {
+            Kind::Guest { .. } => SocketAddr::from((Ipv4Addr::UNSPECIFIED, self.control)),
+            Kind::Machine { control, .. } => SocketAddr::from((Ipv4Addr::LOCALHOST, control)),
+        };
+        Some(Control { here, there })
     }
 
     fn dress(&self, order: &Order, step: Step) -> Result<Step, ServiceError> {
@@ -238,6 +264,10 @@ fn checked(name: &str, settings: &Settings, wanted: &Wanted<'_>) -> Result<bool,
     let emulated = environment.emulated(wanted.interrupt);
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, emulated);
     Ok(emulated)
+}
+
+fn a_port() -> Result<u16, String> {
+    free_port().map_err(|why| format!("looking for a free port: {why}"))
 }
 
 fn free_port() -> std::io::Result<u16> {

@@ -16,10 +16,8 @@ use std::{fs, thread};
 pub fn run(orders: &Path, stop: &AtomicBool) -> Result<(String, Exit), Refusal> {
     let name = orders.display();
     let text = fs::read(orders).map_err(|why| Refusal::bad_input(format!("{name}: {why}")))?;
-    let mut orders: Orders =
+    let orders: Orders =
         serde_json::from_slice(&text).map_err(|why| Refusal::bad_input(format!("{name} holds no orders: {why}")))?;
-    let inherited = orders.inherit.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
-    orders.program.environment.extend(inherited);
     let environment = places::place(&orders.environment, &orders.settings, places::program()?)?
         .ok_or_else(|| Refusal::bad_input(format!("{name}: no environment is '{}'", orders.environment)))?;
     let abandoned = Arc::new(AtomicBool::new(false));

@@ -4,6 +4,7 @@ pub mod agent;
 pub mod at;
 pub mod auction;
 pub mod auction_run;
+pub mod carry;
 pub mod check;
 pub mod compare;
 pub mod completions;

@@ -14,3 +14,4 @@ mod judgement;
 mod pages;
 mod studies;
 mod topologies;
+mod users;

@@ -121,6 +121,24 @@ fn what_cannot_be_is_refused_with_its_line_and_what_would_be_right() {
         ("[[faults]]\nat = \"1 s\"\ntier = \"web\"\nwhat = \"kill\"\n", &["no tier of this topology is 'web'"]),
         ("[[faults]]\nat = \"1 s\"\ntier = \"app\"\nwhat = \"tickle\"\n", &["no fault is 'tickle'", "kill"]),
         ("[services.nginx]\nworkers = 0\n", &["workers"]),
+        ("[services.postgres]\nfsnc = true\n", &["has no 'fsnc'", "fsync"]),
+        ("[database]\nservice = \"oracle\"\n", &["no service of the tier database is 'oracle'"]),
+        ("[app]\non = \"moon\"\n", &["no place is 'moon'"]),
+        ("[elastic]\npolicy = \"guess\"\n", &["no policy is 'guess'"]),
+        ("[app]\non = \"qemu\"\n", &["app servers on qemu and a database that is a file", "postgres or mariadb"]),
+        (
+            "[topology]\nimages = \"files\"\n[app]\non = \"ssh:there\"\n[database]\nservice = \"postgres\"\n",
+            &["images in files of this machine and app servers on ssh:there", "memory or database"],
+        ),
+        (
+            "[balancer]\nservice = \"haproxy\"\non = \"ssh:there\"\n[database]\nservice = \"postgres\"\n\
+             [elastic]\nschedule = [{ at = \"1 s\", app = 2 }]\n",
+            &["it.toml:3: servers that come and go behind the tier balancer on ssh:there"],
+        ),
+        (
+            "[database]\nservice = \"postgres\"\non = \"qemu\"\n[[faults]]\nat = \"1 s\"\ntier = \"database\"\nwhat = \"kill\"\n",
+            &["it.toml:6: a kill of the database on qemu, whose data is gone with its site"],
+        ),
         ("[load]\nusers = 5\n[instances.a]\n[instances.b.load]\nusers = 0\n", &["let all have load.users, or none"]),
         ("[services.oracle]\n", &["has no 'oracle'"]),
         ("[instances.\"a b\"]\n", &["'a b' is no name of an instance"]),

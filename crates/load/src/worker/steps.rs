@@ -146,7 +146,9 @@ impl Worker<'_> {
                     latency = done.saturating_sub(actor.intended);
                     record.corrected.record(latency);
                 }
-                self.second_latencies.record(latency);
+                if !matches!(actor.role, Role::Follow { .. }) {
+                    self.second_latencies.record(latency);
+                }
                 record.within_limit += u64::from(operation.limit.is_none_or(|limit| latency <= limit.0));
             }
             Err((why, _)) => {

@@ -3,7 +3,7 @@
 use baremark_mmu::calibration::Calibration;
 use baremark_mmu::machine::{self, Range};
 use baremark_mmu::page::Page::Small;
-use baremark_mmu::predict::{Effort, Known, Layout, Prediction, Question, predict};
+use baremark_mmu::predict::{Effort, Known, Prediction, Question, predict};
 use baremark_mmu::prior::priors;
 use baremark_mmu::random::Random;
 use baremark_mmu::scheme::Scheme;
@@ -68,18 +68,10 @@ fn a_measured_chase_weighs_the_draws_of_other_kernels() {
     let stream = || -> Box<dyn Stream> { Box::new(RandomAccess::new(1 << 28).unwrap()) };
     let asked = |known: Vec<Known>| -> Prediction {
         predict(&Question {
-            machine: &machine,
-            busy: 1,
-            stream: &stream,
             work_ns: Range { low: 0.3, high: 1.0 },
-            faults: 0.0,
-            schemes: vec![Scheme::Native { page: Small }],
-            outer: Vec::new(),
-            measured: Vec::new(),
             known,
-            layout: Layout::Unknown,
-            priors: &priors,
             effort: Effort { structures: 6, draws: 60, accesses: 1 << 13, seed: 1 },
+            ..Question::new(&machine, &priors, &stream, vec![Scheme::Native { page: Small }])
         })
         .unwrap()
     };

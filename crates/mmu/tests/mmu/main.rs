@@ -15,6 +15,7 @@ mod calibrations;
 #[path = "../../../../fuzz/src/traces.rs"]
 mod fuzzed;
 mod machines;
+mod naive;
 mod predictions;
 mod references;
 mod structures;

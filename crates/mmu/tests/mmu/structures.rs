@@ -1,6 +1,7 @@
 //! The set-associative store against a model that is slow and obvious.
 
 use crate::references::lru;
+use baremark_mmu::random::Random;
 use baremark_mmu::sets::{Geometry, Replacement, Sets};
 use proptest::prelude::*;
 
@@ -22,6 +23,25 @@ fn obvious_hits(entries: u32, ways: u32, keys: &[u32]) -> Vec<bool> {
         .collect()
 }
 
+/// Bits of recent use, by a list of places for each set.
+fn obvious_plru_hits(entries: u32, ways: u32, keys: &[u32]) -> Vec<bool> {
+    let sets = entries / ways;
+    let mut places = vec![vec![(None, false); ways as usize]; sets as usize];
+    keys.iter()
+        .map(|key| {
+            let set = &mut places[(key % sets) as usize];
+            let found = set.iter().position(|(there, _)| *there == Some(*key));
+            let at = found.or(set.iter().position(|(_, recent)| !recent)).unwrap_or(0);
+            set[at] = (Some(*key), true);
+            if set.iter().all(|(_, recent)| *recent) {
+                set.iter_mut().for_each(|(_, recent)| *recent = false);
+                set[at].1 = ways > 1;
+            }
+            found.is_some()
+        })
+        .collect()
+}
+
 fn hits(geometry: Geometry, keys: &[u32]) -> Vec<bool> {
     let mut sets = Sets::new(geometry).unwrap();
     keys.iter().map(|key| sets.touch(*key)).collect()
@@ -35,6 +55,15 @@ proptest! {
     ) {
         let entries = (1 << sets) * ways;
         prop_assert_eq!(hits(lru(entries, ways), &keys), obvious_hits(entries, ways, &keys));
+    }
+
+    #[test]
+    fn bits_of_recent_use_choose_the_victim(
+        (sets, ways) in (0_u32..4, prop::sample::select(vec![1_u32, 2, 3, 4, 5, 8, 12, 16, 20, 64, 72, 128])),
+        keys in prop::collection::vec(0_u32..160, 1..400),
+    ) {
+        let geometry = Geometry { entries: (1 << sets) * ways, ways, replacement: Replacement::Plru };
+        prop_assert_eq!(hits(geometry, &keys), obvious_plru_hits(geometry.entries, ways, &keys));
     }
 
     #[test]
@@ -55,6 +84,19 @@ proptest! {
         let mut store = Sets::new(lru(sets * 4, 4)).unwrap();
         prop_assert!(!store.touch(key));
         prop_assert!(store.touch(key));
+    }
+}
+
+#[test]
+fn one_large_set_stays_exact_for_long() {
+    let mut random = Random::new(5);
+    for ways in [5, 8, 24, 32, 64, 72, 128] {
+        // Some keys come often, others hardly ever; all of them, or few, fit.
+        for span in [ways - 1, ways + 1, 4 * ways, 100 * ways] {
+            let mut key = || (random.below(1 + random.clone().below(u64::from(span))) as u32).wrapping_mul(0x0101);
+            let keys: Vec<u32> = (0..20_000).map(|_| key()).collect();
+            assert_eq!(hits(lru(ways, ways), &keys), obvious_hits(ways, ways, &keys), "{ways} ways, {span} keys");
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-fn gone(pids: &[u32]) -> bool {
+pub fn gone(pids: &[u32]) -> bool {
     pids.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists() || is_zombie(*pid))
 }
 
@@ -21,7 +21,7 @@ fn is_zombie(pid: u32) -> bool {
     stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
 }
 
-fn soon(what: &str, condition: impl Fn() -> bool) {
+pub fn soon(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
         assert!(Instant::now() < deadline, "{what}");

@@ -2,4 +2,5 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
 
 mod bench;
+mod carried;
 mod conformance;

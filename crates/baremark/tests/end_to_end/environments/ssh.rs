@@ -61,6 +61,13 @@ impl Server {
         Some(server)
     }
 
+    /// Lets the users of services get to what agents there keep for them.
+    pub fn let_others_through(&self) {
+        for folder in [self.folder.path().to_owned(), self.folder.path().join("temporary")] {
+            fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
+        }
+    }
+
     /// ssh's configuration that leads there.
     pub fn config(&self) -> PathBuf {
         self.folder.path().join("ssh_config")

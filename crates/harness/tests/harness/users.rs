@@ -1,0 +1,79 @@
+//! Users against a server that plays the application: what they make of answers that come at bad moments.
+
+use baremark_harness::topology::resolve;
+use baremark_harness::users;
+use baremark_load::dial::Dial;
+use baremark_load::document::Document;
+use baremark_model::units::Nanos;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+/// An application of one auction whose sessions are over for whoever waits for its next bid.
+fn play() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || drop(serve(stream)));
+        }
+    });
+    address
+}
+
+fn serve(stream: TcpStream) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut writer = stream;
+    loop {
+        let (mut first, mut length) = (String::new(), 0);
+        if reader.read_line(&mut first)? == 0 {
+            return Ok(());
+        }
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line)?;
+            if let Some(number) = line.to_lowercase().strip_prefix("content-length:") {
+                length = number.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        reader.read_exact(&mut vec![0; length])?;
+        let path = first.split(' ').nth(1).unwrap();
+        let (status, body) = match path {
+            "/api/login" => (200, r#"{"token":"t","account_id":7}"#),
+            "/api/logout" => (204, ""),
+            "/api/auctions/3/current" => {
+                (200, r#"{"order":5,"minimum_cents":100,"state":"open","item":{"item_id":9,"image_item":9}}"#)
+            }
+            path if path.starts_with("/api/auctions/3/next") => (401, r#"{"error":{"code":"unknown_token"}}"#),
+            path if path.starts_with("/api/auctions?") => (200, r#"{"total":5,"auctions":[{"auction_id":3}]}"#),
+            path if path.ends_with("/items") => (200, r#"{"items":[{"item_id":9,"image_item":9}]}"#),
+            path if path.ends_with("/bids") && first.starts_with("POST") => (409, "{}"),
+            _ => (200, r#"{"image_item":9}"#),
+        };
+        let head = if status == 204 { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+        writer.write_all(format!("HTTP/1.1 {status} Said\r\n{head}\r\n{body}").as_bytes())?;
+    }
+}
+
+/// A logout reaches the server before its answer reaches the user, whose loops may ask in between: an answer like any other,
+/// which ends them. It was counted as a failure of the operation after it, which had no order to go on from.
+#[test]
+fn loops_that_outlive_their_token_by_a_moment_fail_nothing() {
+    let topology = resolve("it.toml", "load.cycle = '20 ms'", &[]).unwrap_or_else(|why| panic!("{why}"));
+    let scenario = users::scenario(&format!("http://{}", play()), "secret").unwrap();
+    let load = users::load(scenario, &topology.load, 5, 1);
+    let mut dial = Dial::start(load.clone()).unwrap();
+    dial.set(5.0).unwrap();
+    let asked = dial.ask(Nanos(2_000_000_000), Nanos(10_000_000_000)).unwrap();
+    thread::sleep(Duration::from_secs(2));
+    let part = dial.collect(asked, &AtomicBool::new(false)).unwrap().unwrap();
+    let document = Document::new(&load, &part);
+    let row = |name: &str| document.operations.iter().find(|row| row.name == name).unwrap();
+    assert!(row("next-bid").succeeded > 0 && row("logout").succeeded > 0, "{:?}", document.operations);
+    assert!(document.failures.is_empty(), "{:?} {:?}", document.failures, document.failure_examples);
+}

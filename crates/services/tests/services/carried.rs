@@ -1,0 +1,112 @@
+//! Instances that another process carries out: the same as if they were here.
+
+use crate::bench::{Backend, free, order, service};
+use crate::conformance::{gone, soon};
+use baremark_services::Folder;
+use baremark_services::carried::{FILE, carry};
+use baremark_services::instance::Instance;
+use baremark_services::place::{Control, Place};
+use baremark_services::recipe::Step;
+use baremark_services::service::{Order, ServiceError};
+use baremark_sys::confine::Limits;
+use baremark_sys::process_tree;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const THERE: &str = "BAREMARK_TEST_CARRIED";
+
+/// A process of this test in a folder of its own, as if that were elsewhere.
+struct Beyond {
+    there: PathBuf,
+    control: SocketAddr,
+}
+
+impl Place for Beyond {
+    fn label(&self) -> String {
+        "beyond".to_owned()
+    }
+
+    fn is_here(&self) -> bool {
+        false
+    }
+
+    fn control(&self) -> Option<Control> {
+        Some(Control { here: self.control, there: self.control })
+    }
+
+    fn dress(&self, order: &Order, _step: Step) -> Result<Step, ServiceError> {
+        std::fs::create_dir(&self.there).unwrap();
+        std::fs::copy(order.folder.join(FILE), self.there.join(FILE)).unwrap();
+        let words = ["--exact", "carried::carries_out_what_lies_in_its_folder", "--nocapture"];
+        Ok(Step::new(std::env::current_exe().unwrap(), words).env(THERE, self.there.to_str().unwrap()))
+    }
+}
+
+/// Started by the next test, as a process that carries out.
+#[test]
+fn carries_out_what_lies_in_its_folder() {
+    let Ok(there) = std::env::var(THERE) else { return };
+    std::env::set_current_dir(there).unwrap();
+    let why = carry(FILE.as_ref(), &AtomicBool::new(false), &mut |line| eprintln!("{line}")).unwrap_err();
+    eprintln!("{why}");
+    // A panic would have words of its own after that.
+    std::process::abort();
+}
+
+fn ask(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_carried_instance_serves_tells_is_rewired_and_goes() {
+    for kind in ["haproxy", "nginx", "apache"] {
+        let Some(service) = service(kind) else { continue };
+        let folder = Folder::create(&std::env::temp_dir()).unwrap();
+        let (one, two) = (Backend::new("one"), Backend::new("two"));
+        let mut order = order(service, &folder, "it");
+        order.upstreams = vec![one.upstream.clone()];
+        let address = order.address;
+        let place = Beyond { there: folder.path().join("there"), control: free() };
+        let control = place.control;
+        let mut instance = Instance::start(service, order, &Limits::default(), Box::new(place)).unwrap();
+        instance.wait_ready(&AtomicBool::new(false)).unwrap_or_else(|why| panic!("{why}"));
+        assert!(!instance.statistics().unwrap_or_else(|why| panic!("{why}")).is_empty(), "{kind}");
+        assert!(ask(address).ends_with("one"), "{kind}");
+        instance.rewire(std::slice::from_ref(&two.upstream)).unwrap_or_else(|why| panic!("{why}"));
+        let before = two.served.load(Ordering::Relaxed);
+        soon("the other serves", || ask(address).ends_with("two"));
+        assert!(two.served.load(Ordering::Relaxed) > before);
+        match instance.reload() {
+            Ok(()) => assert_ne!(kind, "haproxy"),
+            Err(why) => assert!(kind == "haproxy" && why.to_string().contains("cannot take a new configuration")),
+        }
+        let mut stranger = TcpStream::connect(control).unwrap();
+        stranger.write_all(b"{\"secret\":\"a guess\",\"told\":\"statistics\"}\n").unwrap();
+        let mut answer = String::new();
+        drop(stranger.read_to_string(&mut answer));
+        assert_eq!(answer, "", "a stranger is told nothing");
+        let pids = process_tree::pids(instance.pid().unwrap()).unwrap();
+        assert!(pids.len() > 1, "{pids:?}");
+        instance.kill();
+        soon(&format!("{kind} has left processes"), || gone(&pids));
+    }
+}
+
+#[test]
+fn what_cannot_be_carried_out_is_told_with_its_reason() {
+    let Some(service) = service("nginx") else { return };
+    let folder = Folder::create(&std::env::temp_dir()).unwrap();
+    let mut wrong = order(service, &folder, "wrong");
+    wrong.settings.extra = vec!["no-such-word 1;".to_owned()];
+    let place = Beyond { there: folder.path().join("there"), control: free() };
+    let mut instance = Instance::start(service, wrong, &Limits::default(), Box::new(place)).unwrap();
+    let why = instance.wait_ready(&AtomicBool::new(false)).unwrap_err().to_string();
+    assert!(why.starts_with("wrong: ended before it was ready"), "{why}");
+    assert!(why.contains("no-such-word"), "{why}");
+}
