@@ -16,6 +16,7 @@ mod predicted;
 mod record;
 mod sides;
 mod source;
+mod tracer;
 mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};

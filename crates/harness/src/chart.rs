@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 230.0;
+const WIDTH: f64 = 480.0;
+const HEIGHT: f64 = 210.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = WIDTH - 14.0;
 const TOP: f64 = 24.0;
@@ -48,7 +48,9 @@ impl Chart<'_> {
         if self.points.len() < 2 || right <= 0.0 || top <= 0.0 || !right.is_finite() || !top.is_finite() {
             return;
         }
-        let (step, up) = (round_step(right, 6.0), round_step(top, 4.0));
+        // Servers and users are whole, also between the lines.
+        let least = if self.points.iter().all(|point| point.1.fract() == 0.0) { 1.0 } else { 0.0 };
+        let (step, up) = (round_step(right, 5.0), round_step(top, 4.0).max(least));
         let (right, top) = (right, (top / up).ceil() * up);
         let x = |value: f64| LEFT + (RIGHT - LEFT) * (value / right).clamp(0.0, 1.0);
         let y = |value: f64| BOTTOM - (BOTTOM - TOP) * value / top;
@@ -162,8 +164,8 @@ mod tests {
         let chart = Chart { caption: "it", across: "users", up: "ms", points: &points, join: Join::Straight, mark };
         let mut text = String::new();
         chart.draw(&mut text);
-        assert!(text.contains("points=\"200.0,87.0 342.0,45.0 \""), "{text}");
-        assert!(text.contains("x=\"228.4\" y=\"24\" width=\"397.6\""), "{text}");
+        assert!(text.contains("points=\"160.0,79.5 262.0,42.5 \""), "{text}");
+        assert!(text.contains("x=\"180.4\" y=\"24\" width=\"285.6\""), "{text}");
         let mut none = String::new();
         Chart { points: &points[..1], ..chart }.draw(&mut none);
         assert_eq!(none, "");

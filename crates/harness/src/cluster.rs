@@ -3,6 +3,7 @@
 //! Instances must be started by a thread that lives as long as they shall: the kernel ends them with it.
 
 use crate::certificate::Authority;
+use crate::leaving::{Leaving, STOP_LIMIT};
 use crate::topology::{Application, Environments, On, TierPlan};
 use baremark_services::instance::Instance;
 use baremark_services::place::{Native, Place};
@@ -20,12 +21,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// How long an instance may take to finish what it has begun.
-const STOP_LIMIT: Duration = Duration::from_secs(40);
 /// How long it may take at the end of a run.
 const LAST_STOP_LIMIT: Duration = Duration::from_millis(500);
-/// How long a reload of those before it takes at most to be followed.
-const RELOAD_PAUSE: Duration = Duration::from_millis(500);
 /// Requests that a new server gets before users come.
 const WARMING: usize = 20;
 
@@ -118,6 +115,8 @@ pub struct Cluster {
     numbers: BTreeMap<Tier, u32>,
     /// Instances that were killed on purpose.
     killed: std::collections::BTreeSet<String>,
+    /// Instances that finish what they have begun.
+    leaving: Leaving,
     /// Processor time of instances that are gone, by tier.
     gone_ns: BTreeMap<Tier, u64>,
 }
@@ -196,6 +195,7 @@ impl Cluster {
             instances: BTreeMap::new(),
             numbers: BTreeMap::new(),
             killed: std::collections::BTreeSet::new(),
+            leaving: Leaving::default(),
             gone_ns: BTreeMap::new(),
         };
         cluster.write_password()?;
@@ -488,7 +488,7 @@ impl Cluster {
     }
 
     /// Brings a tier to `count` instances while it serves, and returns how long that took: new ones are ready and warm before
-    /// requests come; those that go get no more requests, finish, and end.
+    /// requests come; those that go get no more requests, and finish and end while the others serve.
     ///
     /// # Errors
     /// When a new one does not become ready, or those before it cannot be told.
@@ -508,12 +508,10 @@ impl Cluster {
             self.instances.get_mut(&tier).map(|list| list.split_off(keep.min(list.len()))).unwrap_or_default();
         if !leaving.is_empty() {
             self.rewire(tier)?;
-            std::thread::sleep(RELOAD_PAUSE);
         }
         let took = begin.elapsed();
-        for mut instance in leaving {
-            instance.stop(STOP_LIMIT);
-            *self.gone_ns.entry(tier).or_default() += instance.usage().cpu_ns;
+        for instance in leaving {
+            self.leaving.add(tier, instance, &mut self.gone_ns);
         }
         Ok(took)
     }
@@ -575,6 +573,7 @@ impl Cluster {
 
     /// Processor time of each tier so far, in ns, instances that are gone included.
     pub fn cpu_ns(&mut self) -> BTreeMap<Tier, u64> {
+        self.leaving.reap(&mut self.gone_ns);
         let mut sums = self.gone_ns.clone();
         for (tier, list) in &mut self.instances {
             *sums.entry(*tier).or_default() += list.iter_mut().map(|instance| instance.usage().cpu_ns).sum::<u64>();
@@ -611,6 +610,7 @@ impl Cluster {
     /// Stops everything, from the front to the back. Nobody is served any more and no data is kept, so that nobody is waited
     /// for.
     pub fn stop(&mut self) {
+        self.leaving.end(&mut self.gone_ns);
         for tier in Tier::ALL {
             for mut instance in self.instances.remove(&tier).unwrap_or_default() {
                 instance.stop(LAST_STOP_LIMIT);

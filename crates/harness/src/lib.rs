@@ -15,6 +15,7 @@ pub mod elastic;
 mod fixed;
 mod instances;
 pub mod layers;
+mod leaving;
 pub mod mix;
 pub mod page;
 pub mod study;

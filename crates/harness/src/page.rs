@@ -16,7 +16,7 @@ table{border-collapse:collapse;font-size:.85rem;display:block;overflow-x:auto;fo
 td,th{padding:.25rem .6rem;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}td:first-child,th:first-child{text-align:left}\
 td.why{white-space:normal;text-align:left;color:var(--soft)}\
 pre{overflow-x:auto;font-size:.8rem;background:var(--code);padding:.8rem;border-radius:6px}.void{color:var(--red);font-weight:600}.answer{font-size:1.15rem}\
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(26rem,100%),1fr));gap:1rem}figure{margin:0}figcaption{font-size:.85rem;color:var(--soft)}\
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(26rem,100%),1fr));gap:1rem;margin:1rem 0}figure{margin:0}figcaption{font-size:.85rem;color:var(--soft)}\
 svg{width:100%;height:auto;display:block}svg.ratio{width:15rem}svg text{font-size:12px;fill:var(--soft)}\
 .grid{stroke:var(--rule)}.axis{stroke:var(--soft);fill:none}.line{stroke:var(--blue);stroke-width:2;fill:none;stroke-linejoin:round}.dot{fill:var(--blue)}\
 .band{fill:var(--blue);opacity:.15}.mark{stroke:var(--text);stroke-dasharray:4 3}details{margin:.5rem 0}summary{cursor:pointer}";

@@ -162,7 +162,7 @@ pub fn carry(file: &Path, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> Resul
             return Ok(());
         }
         if !instance.is_running() {
-            return Err(instance.failed("has ended"));
+            return Err(instance.ended("has ended"));
         }
         match listener.accept() {
             // Whoever asks and does not listen is no concern of the instance.

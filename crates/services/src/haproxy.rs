@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 pub struct Haproxy;
 
 const SOCKET: &str = "admin.sock";
+/// How long that may take to be there.
+const SOCKET_LIMIT: Duration = Duration::from_secs(5);
 const BACKEND: &str = "behind";
 /// Certificate and key in one file.
 const TLS: &str = "tls.pem";
@@ -65,7 +67,7 @@ impl Service for Haproxy {
         Ok(statistics)
     }
 
-    /// New servers join first; then those that are no longer wanted are drained, and go when they serve nobody.
+    /// New servers join first; then those that are no longer wanted get no more requests, and may finish those that they have.
     fn rewire(&self, instance: &mut Instance, upstreams: &[Upstream]) -> Result<(), ServiceError> {
         let change = balance::Change::between(&instance.order().upstreams, upstreams);
         let options = server_options(instance.order());
@@ -77,42 +79,36 @@ impl Service for Haproxy {
         for old in &change.removed {
             command(instance, &format!("set server {BACKEND}/{} state drain", old.name))?;
         }
-        let limit = Duration::from_millis(instance.order().settings.ms("drain"));
-        for old in &change.removed {
-            wait_until_unused(instance, &old.name, limit).map_err(|why| instance.io("draining a server", why))?;
-            command(instance, &format!("disable server {BACKEND}/{}", old.name))?;
-            // Refused while an idle connection to it is still kept; then it stays, in maintenance.
-            drop(command(instance, &format!("del server {BACKEND}/{}", old.name)));
-        }
         instance.order_mut().upstreams = upstreams.to_vec();
         Ok(())
     }
 }
 
-/// Waits until a draining server serves nobody, at most `limit`: long polls end by themselves.
-fn wait_until_unused(instance: &Instance, name: &str, limit: Duration) -> io::Result<()> {
-    let deadline = Instant::now() + limit;
-    loop {
-        let busy = stat(instance)?.iter().any(|row| {
-            row.get("svname").is_some_and(|server| server == name) && row.get("scur").is_some_and(|count| count != "0")
-        });
-        if !busy || Instant::now() >= deadline {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 fn command(instance: &Instance, text: &str) -> Result<(), ServiceError> {
-    let answer = exchange::whole_unix(&instance.folder().join(SOCKET), &format!("{text}\n"))
-        .map_err(|why| instance.io("talking to its runtime API", why))?;
+    let answer = runtime(instance, text).map_err(|why| instance.io("talking to its runtime API", why))?;
     let answer = answer.trim();
-    let good = answer.is_empty() || answer.contains("New server registered") || answer.contains("deleted");
+    let good = answer.is_empty() || answer.contains("New server registered");
     if good { Ok(()) } else { Err(instance.failed(format!("its runtime API refused '{text}': {answer}"))) }
 }
 
+/// What its runtime API answers. Its socket is there a moment after its port is.
+fn runtime(instance: &Instance, text: &str) -> io::Result<String> {
+    let deadline = Instant::now() + SOCKET_LIMIT;
+    loop {
+        match exchange::whole_unix(&instance.folder().join(SOCKET), &format!("{text}\n")) {
+            Err(why)
+                if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+                    && Instant::now() < deadline =>
+            {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            answered => return answered,
+        }
+    }
+}
+
 fn stat(instance: &Instance) -> io::Result<Vec<BTreeMap<String, String>>> {
-    let text = exchange::whole_unix(&instance.folder().join(SOCKET), "show stat\n")?;
+    let text = runtime(instance, "show stat")?;
     let mut lines = text.trim_start_matches("# ").lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let row =
@@ -125,6 +121,7 @@ fn configuration(order: &Order) -> String {
     let mut text = String::new();
     let _ =
         writeln!(text, "global\n  nbthread {}\n  maxconn {}", settings.count("threads"), settings.count("connections"));
+    let _ = writeln!(text, "  hard-stop-after {}ms", settings.ms("drain"));
     let _ = writeln!(text, "  stats socket {} mode 600 level admin", order.folder.join(SOCKET).display());
     let _ = writeln!(text, "  tune.bufsize {}", settings.bytes("buffer"));
     let _ = writeln!(
@@ -169,6 +166,6 @@ const KNOBS: &[Knob] = &[
     balance::KEEPALIVE_TIME,
     knob("buffer", Kind::Size { min: 4096, max: 1 << 24 }, "size of a buffer (tune.bufsize)"),
     balance::TIMEOUT,
-    balance::drain("how long a server that leaves may finish"),
+    balance::drain("how long what runs may finish when it ends (hard-stop-after)"),
     balance::BALANCE,
 ];

@@ -120,7 +120,7 @@ impl Instance {
         let deadline = Instant::now() + self.recipe.ready_limit;
         loop {
             if !self.is_running() {
-                return Err(self.failed("ended before it was ready"));
+                return Err(self.ended("ended before it was ready"));
             }
             if self.is_ready() {
                 break;
@@ -163,12 +163,18 @@ impl Instance {
 
     /// Asks it to end and waits for that, at most `limit`; then it is killed.
     pub fn stop(&mut self, limit: Duration) {
+        self.stop_unless(limit, &AtomicBool::new(false));
+    }
+
+    /// The same, and it is killed at once when `hurry` is raised.
+    pub fn stop_unless(&mut self, limit: Duration, hurry: &AtomicBool) {
         self.note_usage();
         if let Some(running) = &mut self.running {
             let pid = self.place.target(running.child.id());
             drop(confine::send(pid.cast_signed(), self.recipe.stop_signal));
             let deadline = Instant::now() + limit;
-            while matches!(running.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            let over = || Instant::now() >= deadline || hurry.load(Ordering::Relaxed);
+            while matches!(running.child.try_wait(), Ok(None)) && !over() {
                 thread::sleep(GLANCE);
             }
         }
@@ -428,6 +434,14 @@ impl Instance {
 
     pub(crate) fn failed(&self, what: impl Into<String>) -> ServiceError {
         self.failed_with(what.into(), self.log())
+    }
+
+    /// As [`Instance::failed`], once the last words of a program that has ended are read.
+    pub(crate) fn ended(&mut self, what: &str) -> ServiceError {
+        if let Some(running) = &mut self.running {
+            running.log.finish(LOG_LIMIT);
+        }
+        self.failed(what)
     }
 
     fn failed_with(&self, what: String, log: Vec<String>) -> ServiceError {

@@ -1,34 +1,28 @@
 //! `baremark predict`: what MMU virtualization and page sizes would cost, before a virtual machine exists.
 //!
-//! The addresses come from a study's workload, from a shared page-distance file, or from a program that is run once under
-//! valgrind's lackey; its trace comes over a socket on the loopback address and is sampled as it arrives, so that it is never
-//! stored. The program's own output goes to standard error: standard output is the prediction's.
+//! The addresses come from a study's workload, from a shared page-distance file, or from a program that is traced ([`tracer`]).
 
 use crate::calibrate;
 use crate::commands::plan;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::source;
+use crate::tracer;
 use baremark_mmu::calibration::Calibration;
 use baremark_mmu::histogram::Histogram;
 use baremark_mmu::machine::{self, Machine, MachineError, Range};
 use baremark_mmu::page::Page::{self, Huge, Large, Small};
-use baremark_mmu::predict::{Effort, Interval, Layout, PredictError, Prediction, Question, predict};
+use baremark_mmu::predict::{Effort, Interval, PredictError, Prediction, Question, predict};
 use baremark_mmu::prior::priors;
 use baremark_mmu::scheme::Scheme;
 use baremark_mmu::show;
 use baremark_mmu::stream::Stream;
-use baremark_mmu::trace::{Sampling, Trace, TraceError};
+use baremark_mmu::trace::Trace;
 use baremark_mmu::workload::{self, Kernel};
 use baremark_model::plan::Mode;
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, BufReader};
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// The command's arguments.
 #[derive(clap::Args)]
@@ -58,7 +52,7 @@ pub struct Arguments {
     /// Seed of everything that is drawn
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// A program and its arguments, run once under valgrind
+    /// A program and its arguments, run once under valgrind; processes that it starts are not traced
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
@@ -97,18 +91,13 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
     for (subject, cores) in &subjects {
         let stream = || -> Box<dyn Stream> { subject.stream(arguments.seed) };
         let question = Question {
-            machine: &machine,
             busy: arguments.cores.unwrap_or(*cores),
-            stream: &stream,
             work_ns: subject.work_ns(),
             faults: subject.faults(),
-            schemes: schemes(),
             outer: outer.clone(),
-            measured: Vec::new(),
             known: calibration.as_ref().map(Calibration::known).unwrap_or_default(),
-            layout: Layout::Unknown,
-            priors: &priors,
             effort,
+            ..Question::new(&machine, &priors, &stream, schemes())
         };
         let prediction = predict(&question).map_err(|why| match why {
             PredictError::Setup { .. } => Refusal::bad_input(why),
@@ -173,7 +162,7 @@ fn subjects(context: &Context, arguments: &Arguments) -> Result<Subjects, Refusa
     if let Some(path) = &arguments.save_distances {
         writable(path)?;
     }
-    let trace = traced(context, &arguments.program)?;
+    let trace = tracer::trace(context, &arguments.program)?;
     if let Some(path) = &arguments.save_distances {
         save(path, &trace)?;
     }
@@ -257,95 +246,6 @@ impl fmt::Display for Subject {
             Subject::Trace(trace) => write!(f, "a program of {} accesses, traced", trace.accesses),
         }
     }
-}
-
-/// Runs a program under the tracer and samples its accesses as they come.
-fn traced(context: &Context, program: &[OsString]) -> Result<Trace, Refusal> {
-    let failed = |what: &'static str| move |why: io::Error| Refusal::failure(format!("{what}: {why}"));
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(failed("listening for the trace"))?;
-    listener.set_nonblocking(true).map_err(failed("listening for the trace"))?;
-    let address = listener.local_addr().map_err(failed("listening for the trace"))?;
-    let mut child = tracer(program, &address.to_string())?;
-    let trace = receive(context, &listener, &mut child);
-    if trace.is_err() {
-        // It may have ended by itself; either way nothing of it is left running.
-        let _ = child.kill();
-    }
-    let status = child.wait().map_err(failed("waiting for the program"))?;
-    if context.interrupt.load(Ordering::Relaxed) {
-        return Err(interrupted());
-    }
-    let name = program.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    match trace? {
-        _ if !status.success() => Err(Refusal::bad_input(format!(
-            "{name} ended with {} under the tracer; it must succeed there to be predicted",
-            told(status)
-        ))),
-        Err(why) => Err(Refusal::bad_input(format!("tracing {name}: {why}"))),
-        Ok(trace) => Ok(trace),
-    }
-}
-
-fn tracer(program: &[OsString], address: &str) -> Result<Child, Refusal> {
-    let mut command = Command::new("valgrind");
-    command.args(["--tool=lackey", "--trace-mem=yes", &format!("--log-socket={address}"), "--"]).args(program);
-    command.stdin(Stdio::null()).stdout(Stdio::from(io::stderr()));
-    command.spawn().map_err(|why| match why.kind() {
-        io::ErrorKind::NotFound => Refusal {
-            exit: Exit::Missing,
-            message: "valgrind is not installed, and programs are traced with it; install the package valgrind"
-                .to_owned(),
-        },
-        _ => Refusal::failure(format!("starting valgrind: {why}")),
-    })
-}
-
-/// The trace, or why there is none; the outer error is that nothing was received at all.
-fn receive(context: &Context, listener: &TcpListener, child: &mut Child) -> Result<Result<Trace, TraceError>, Refusal> {
-    loop {
-        match listener.accept() {
-            Ok((socket, _)) => return Ok(sampled(context, &socket)),
-            Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
-            Err(why) => return Err(Refusal::failure(format!("receiving the trace: {why}"))),
-        }
-        let ended = child.try_wait().map_err(|why| Refusal::failure(format!("waiting for the program: {why}")))?;
-        if let Some(status) = ended {
-            let message = format!("the program could not be run under valgrind ({}); is its name right?", told(status));
-            return Err(Refusal::bad_input(message));
-        }
-        if context.interrupt.load(Ordering::Relaxed) {
-            return Err(interrupted());
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-fn sampled(context: &Context, socket: &TcpStream) -> Result<Trace, TraceError> {
-    socket.set_nonblocking(false)?;
-    Trace::read(BufReader::with_capacity(1 << 20, Interruptible { context, socket }), Sampling::default())
-}
-
-/// A socket that ends with an error when the user wishes to stop.
-struct Interruptible<'s> {
-    context: &'s Context,
-    socket: &'s TcpStream,
-}
-
-impl io::Read for Interruptible<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.context.interrupt.load(Ordering::Relaxed) {
-            return Err(io::Error::other("interrupted"));
-        }
-        self.socket.read(buffer)
-    }
-}
-
-fn interrupted() -> Refusal {
-    Refusal { exit: Exit::Interrupted, message: "interrupted while the program was traced".to_owned() }
-}
-
-fn told(status: ExitStatus) -> String {
-    status.code().map_or_else(|| status.to_string(), |code| format!("exit status {code}"))
 }
 
 fn text(

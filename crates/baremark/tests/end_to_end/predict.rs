@@ -1,7 +1,10 @@
 //! Predictions on the command line: of studies, of programs, from shared distances; and what is refused.
 
 use crate::bench::{Bench, SMALL, kvm, text};
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 fn refused(bench: &Bench, arguments: &[&str], code: i32) -> String {
     let output = bench.run(arguments);
@@ -130,6 +133,36 @@ fn a_program_is_traced_and_its_distances_say_the_same() {
     assert!(nowhere.contains("no/such/folder") && !nowhere.contains("its own words"), "told before it runs: {nowhere}");
     let missing = refused(&bench, &["predict", "--machine", "zen-4", "--", "no-such-program"], 2);
     assert!(missing.contains("could not be run under valgrind"), "{missing}");
+    let killed = refused(&bench, &["predict", "--machine", "zen-4", "--", "/bin/sh", "-c", "kill -9 $$"], 2);
+    assert!(killed.contains("ended with signal: 9 (SIGKILL) under the tracer"), "{killed}");
+}
+
+/// Leaves a process behind that ends when something is written to the pipe `held`, and tells so in the file `gone`.
+const PARENT: &str = "mkfifo held; (read line <> held; echo > gone) > /dev/null 2>&1 & kill -0 $!";
+
+#[test]
+fn a_program_in_the_background_does_not_hold_up_the_trace() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: tracing a program: valgrind is not installed");
+        return;
+    }
+    let bench = Bench::new();
+    let [held, gone] = ["held", "gone"].map(|name| bench.path(name));
+    let (done, waited) = std::sync::mpsc::channel();
+    let release = std::thread::spawn(move || {
+        let in_time = waited.recv_timeout(Duration::from_secs(300)).is_ok();
+        let mut pipe = OpenOptions::new().read(true).write(true).open(held).unwrap();
+        pipe.write_all(b"end\n").unwrap();
+        let end = Instant::now() + Duration::from_secs(120);
+        while !gone.exists() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        (in_time, gone.exists())
+    });
+    let output = bench.run(&["predict", "--machine", "zen-4", "--", "/bin/sh", "-c", PARENT]);
+    done.send(()).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(release.join().unwrap(), (true, true), "predicted before it ended, and it ended");
 }
 
 fn calibration(machine: &str, processor: &str) -> String {

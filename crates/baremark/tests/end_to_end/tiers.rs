@@ -305,31 +305,41 @@ fn a_killed_run_of_all_tiers_leaves_nothing_running_and_the_next_removes_its_fol
     assert_eq!(runs(&bench), [""; 0]);
 }
 
-#[test]
-fn every_shipped_study_runs_shrunk() {
-    if !have(&["haproxy", "nginx", "apache2", "postgres", "mariadbd"]) {
-        return;
-    }
+/// Runs shipped studies with few users for a moment: name, arms. A place or service that is not here is told in its row.
+fn run_shrunk(studies: &[(&str, usize)]) {
     let bench = Bench::new();
     let set = [
         "study.blocks=1",
+        "topology.images=memory",
         "load.users=30",
         "load.profile=''",
         "load.duration=1500 ms",
         "load.warm=1 s",
-        "services.mariadb.log_size=16 MiB",
-        "services.mariadb.buffers=32 MiB",
     ];
-    // That of places is run with its guests, see `elsewhere`.
-    for (name, arms) in [("auction-bursts", 4), ("auction-elastic", 2), ("auction-databases", 6), ("auction-tiers", 5)]
-    {
+    for (name, arms) in studies {
         let result = document(&ran(&bench, &set, &[name]));
         let rows = result["arms"].as_array().unwrap();
-        assert_eq!(rows.len(), arms, "{name}");
+        assert_eq!(rows.len(), *arms, "{name}");
         for row in rows {
             let ran = row["values"][0].as_f64().is_some_and(|value| value > 0.0);
             assert!(ran || row["absent"].is_string(), "{name}: {row}");
         }
         assert!(rows[0]["absent"].is_null(), "{name}: {}", rows[0]);
+    }
+}
+
+/// That of places is run with its guests, see `elsewhere`.
+#[test]
+fn shipped_studies_run_shrunk() {
+    if have(&["haproxy", "nginx", "postgres", "mariadbd"]) {
+        run_shrunk(&[("auction-elastic", 2), ("auction-databases", 6)]);
+    }
+}
+
+#[test]
+#[ignore = "nine more starts of what the other tests start: part of `make soak`"]
+fn the_other_shipped_studies_run_shrunk() {
+    if have(&["haproxy", "nginx", "apache2", "postgres"]) {
+        run_shrunk(&[("auction-bursts", 4), ("auction-tiers", 5)]);
     }
 }
