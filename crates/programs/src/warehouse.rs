@@ -168,7 +168,8 @@ impl Ready<'_> {
             _ => "-XX:+UseParallelGC",
         };
         let pages: &[&str] = match stage::text(self.arm, PAGES.key) {
-            "thp" => &["-XX:-UseLargePages", "-XX:+UseTransparentHugePages"],
+            // Transparent ones are large ones to Java, which asks for none where large ones are refused by name.
+            "thp" => &["-XX:+UseLargePages", "-XX:+UseTransparentHugePages"],
             "2m" => &["-XX:+UseLargePages", "-XX:-UseTransparentHugePages", "-XX:LargePageSizeInBytes=2m"],
             _ => &["-XX:-UseLargePages", "-XX:-UseTransparentHugePages"],
         };
