@@ -496,7 +496,7 @@ fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagR
             places.iter().flat_map(|(trial, index)| trial.halves(*index, run.plan.metric_of(arm))).collect();
         if let Some(drift) = drift(&halves, DRIFT_TOLERANCE).filter(|drift| drift.flagged) {
             let share = Share(drift.change.centre.exp_m1());
-            raise(&planned.treatment, format!("second halves of phases differ from first by {share}"), places.len());
+            raise(&planned.treatment, format!("second halves of phases differ from first by {share:.1}"), places.len());
         }
     }
     let mut notes: BTreeMap<&str, usize> = BTreeMap::new();

@@ -109,16 +109,23 @@ impl Job for JvmWarehouse {
     }
 }
 
+/// What Java takes of reserved pages beside a heap and its tables: room for code, 240 MiB unless told otherwise, and some more.
+const BESIDE_HEAP: u64 = 272 << 20;
+
 /// Refuses a heap for which the site has not reserved huge pages: Java would quietly take small ones.
 fn reserved(heap_bytes: u64) -> Result<(), JobError> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let free = meminfo.lines().find_map(|line| line.strip_prefix("HugePages_Free:")?.trim().parse::<u64>().ok());
-    let free_bytes = free.unwrap_or(0) << 21;
-    if free_bytes >= heap_bytes {
+    let free = free.unwrap_or(0);
+    let needed = (heap_bytes + heap_bytes / 16 + BESIDE_HEAP).div_ceil(2 << 20);
+    if free >= needed {
         return Ok(());
     }
-    let what = format!("a heap of {heap_bytes} bytes in 2m pages, and {free_bytes} bytes of them are free at the site");
-    let remedy = "reserve huge pages for the heap and a little more in /proc/sys/vm/nr_hugepages".to_owned();
+    let what = format!(
+        "a heap of {heap_bytes} bytes in 2m pages, with what Java keeps beside it, takes {needed} of them, and {free} are free \
+         at the site"
+    );
+    let remedy = format!("reserve them: write {needed} into /proc/sys/vm/nr_hugepages");
     Err(JobError::Missing { what, remedy })
 }
 
@@ -168,8 +175,9 @@ impl Ready<'_> {
             _ => "-XX:+UseParallelGC",
         };
         let pages: &[&str] = match stage::text(self.arm, PAGES.key) {
-            "thp" => &["-XX:-UseLargePages", "-XX:+UseTransparentHugePages"],
-            "2m" => &["-XX:+UseLargePages", "-XX:-UseTransparentHugePages", "-XX:LargePageSizeInBytes=2m"],
+            // Transparent ones are large ones to Java: it takes neither kind where the other is refused by name.
+            "thp" => &["-XX:+UseLargePages", "-XX:+UseTransparentHugePages"],
+            "2m" => &["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=2m"],
             _ => &["-XX:-UseLargePages", "-XX:-UseTransparentHugePages"],
         };
         let mut argv = vec!["java".to_owned(), format!("-Xms{heap_kib}k"), format!("-Xmx{heap_kib}k")];

@@ -380,7 +380,7 @@ fn warehouses_trade_and_their_books_balance() {
     assert!(pauses >= 0.0 && (0.0..=100.0).contains(&share), "{run:?}");
     // More than any machine has reserved: refused, and never run on other pages than asked.
     let why = run_job(&JvmWarehouse, &parameters("2m", 1 << 41)).expect_err("no such memory").to_string();
-    assert!(why.contains("free at the site; reserve huge pages"), "{why}");
+    assert!(why.contains("free at the site; reserve them: write "), "{why}");
 }
 
 #[test]

@@ -219,3 +219,21 @@ fn the_control_of_the_same_blocks_says_what_computing_alone_loses() {
     let [alone] = of("fma").try_into().expect("one row");
     assert!(alone.what.contains("computing alone") && alone.advice.is_empty(), "{alone:?}");
 }
+
+#[test]
+fn a_drift_inside_phases_is_flagged_in_words_for_people() {
+    let plan = plan("microvm");
+    let mut memory = Memory::default();
+    let played = Played::new(|spec| Answer::Values(vec![3.0; spec.arms.len()]));
+    conduct(&plan, vec![("native", played)], &mut memory, &NEVER).0.unwrap();
+    for trial in &mut memory.trials {
+        let phases = &mut trial.result.as_mut().unwrap().phases;
+        for phase in phases.iter_mut().filter(|phase| phase.arm == 1) {
+            phase.halves[1].samples[0].value = 2.0;
+        }
+    }
+    let flags = document(&run(&plan, &memory), &[&WORKLOAD]).flags;
+    let [flag] = &flags[..] else { panic!("{flags:?}") };
+    assert_eq!(flag.text, "second halves of phases differ from first by -33.3 %");
+    assert_eq!(flag.treatment["environment"], "microvm");
+}
