@@ -20,7 +20,7 @@ use std::time::Instant;
 const NATIVE_GOAL: f64 = 50.0;
 const NESTED_GOAL: f64 = 20.0;
 /// As many as a pass over the blocked matrix takes, whose lines are a fair sample over whole passes alone.
-const ACCESSES: usize = 1 << 21;
+const ACCESSES: usize = 1 << 22;
 const ROUNDS: usize = 4;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

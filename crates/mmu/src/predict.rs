@@ -19,11 +19,11 @@ use crate::workload::Kernel;
 
 /// Of the lines that data and low entries take one in 2^THINNING is simulated ([`Setup::thinning`]); `make bench-mmu` prints
 /// what that misses and what it saves.
-pub const THINNING: u32 = 3;
+pub const THINNING: u32 = 4;
 
 /// So many groups of a stream's addresses are translated as the one before them was, where addresses are independent
 /// ([`Setup::repeats`]).
-pub const REPEATS: u32 = 7;
+pub const REPEATS: u32 = 15;
 
 /// How much is drawn and simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct Effort {
 
 impl Effort {
     /// Of the validation: many processors and placements, since these make its intervals wide.
-    pub const VALIDATION: Effort = Effort { structures: 96, draws: 200, accesses: 1 << 15, seed: 1 };
+    pub const VALIDATION: Effort = Effort { structures: 288, draws: 200, accesses: 1 << 15, seed: 1 };
 }
 
 impl Default for Effort {
