@@ -178,7 +178,7 @@ fn without_ratios(document: &Document) -> Vec<Headline> {
     said
 }
 
-/// What could not be compared for want of it, by environment.
+/// What could not be compared for want of it, by environment, and why where that is one reason.
 fn missing(document: &Document) -> Option<String> {
     let mut places: Vec<String> = Vec::new();
     for absent in &document.absent {
@@ -187,7 +187,10 @@ fn missing(document: &Document) -> Option<String> {
             places.push(place);
         }
     }
-    (!places.is_empty()).then(|| format!("Nothing could be compared: {} is not available here.", places.join(", ")))
+    let first = document.absent.first()?;
+    let one = document.absent.iter().all(|absent| absent.reason == first.reason);
+    let why = if one { clean(&first.reason) } else { "the table says why".to_owned() };
+    Some(format!("Nothing could be compared with {}: {}.", places.join(", "), why.trim_end_matches('.')))
 }
 
 fn notes(document: &Document) -> Vec<String> {
