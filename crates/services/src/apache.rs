@@ -5,7 +5,7 @@ use crate::exchange;
 use crate::instance::Instance;
 use crate::recipe::{Ready, Recipe, Reload, Step};
 use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, Upstream, numbers};
-use crate::settings::knob;
+use crate::settings::{Settings, knob};
 use baremark_model::descriptor::{Kind, Knob};
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 pub struct Apache;
 
 const CONFIGURATION: &str = "httpd.conf";
-const MODULES: &str = "/usr/lib/apache2/modules";
+const MODULE_FOLDER: &str = "/usr/lib/apache2/modules";
 
 const CARD: Card = Card {
     kind: "apache",
@@ -69,31 +69,31 @@ impl Service for Apache {
     }
 }
 
+const MODULES: [&str; 13] = [
+    "mpm_event",
+    "authz_core",
+    "authz_host",
+    "status",
+    "proxy",
+    "proxy_http",
+    "proxy_balancer",
+    "lbmethod_byrequests",
+    "lbmethod_bybusyness",
+    "slotmem_shm",
+    "cache",
+    "cache_disk",
+    "headers",
+];
+const TLS_MODULES: [&str; 2] = ["socache_shmcb", "ssl"];
+
 fn configuration(order: &Order) -> String {
     let settings = &order.settings;
     let folder = order.folder.display();
     let mut text = String::new();
-    for module in [
-        "mpm_event",
-        "authz_core",
-        "authz_host",
-        "status",
-        "proxy",
-        "proxy_http",
-        "proxy_balancer",
-        "lbmethod_byrequests",
-        "lbmethod_bybusyness",
-        "slotmem_shm",
-        "cache",
-        "cache_disk",
-        "headers",
-    ]
-    .into_iter()
-    .chain(order.tls.iter().flat_map(|_| ["socache_shmcb", "ssl"]))
-    {
-        let _ = writeln!(text, "LoadModule {module}_module {MODULES}/mod_{module}.so");
+    let tls_modules = order.tls.iter().flat_map(|_| TLS_MODULES);
+    for module in MODULES.into_iter().chain(tls_modules) {
+        let _ = writeln!(text, "LoadModule {module}_module {MODULE_FOLDER}/mod_{module}.so");
     }
-    let threads = settings.count("threads");
     let _ = writeln!(
         text,
         "ServerRoot {folder}\nPidFile {folder}/run/httpd.pid\nErrorLog {folder}/error.log\nLogLevel warn"
@@ -102,6 +102,16 @@ fn configuration(order: &Order) -> String {
         text,
         "DefaultRuntimeDir {folder}/run\nMutex pthread default\nServerName localhost\nServerTokens Prod"
     );
+    listen(&mut text, order);
+    limit(&mut text, settings);
+    let _ = writeln!(text, "<Location /baremark-status>\n  SetHandler server-status\n  Require local\n</Location>");
+    pass_on(&mut text, order);
+    settings.pass_through(&mut text, "");
+    text
+}
+
+fn listen(text: &mut String, order: &Order) {
+    let folder = order.folder.display();
     let _ = writeln!(text, "Listen {}\nListenBacklog 4096", order.address);
     if let Some(tls) = &order.tls {
         let _ = writeln!(text, "Listen {}\nSSLSessionCache shmcb:{folder}/run/tls(1048576)", tls.plain);
@@ -112,17 +122,13 @@ fn configuration(order: &Order) -> String {
             "  SSLCertificateFile {folder}/{chain}\n  SSLCertificateKeyFile {folder}/{key}\n</VirtualHost>"
         );
     }
-    let _ = writeln!(
-        text,
-        "ThreadsPerChild {threads}\nThreadLimit {threads}\nMaxRequestWorkers {}",
-        settings.count("connections")
-    );
-    let _ = writeln!(
-        text,
-        "ServerLimit {}\nStartServers {}",
-        settings.count("connections").div_ceil(threads),
-        settings.count("workers")
-    );
+}
+
+/// Processes, threads, times and sizes.
+fn limit(text: &mut String, settings: &Settings) {
+    let (connections, threads) = (settings.count("connections"), settings.count("threads"));
+    let _ = writeln!(text, "ThreadsPerChild {threads}\nThreadLimit {threads}\nMaxRequestWorkers {connections}");
+    let _ = writeln!(text, "ServerLimit {}\nStartServers {}", connections.div_ceil(threads), settings.count("workers"));
     let _ =
         writeln!(text, "KeepAlive On\nMaxKeepAliveRequests 0\nKeepAliveTimeout {}ms", settings.ms("keepalive_time"));
     let _ = writeln!(
@@ -132,7 +138,11 @@ fn configuration(order: &Order) -> String {
         settings.ms("timeout").div_ceil(1000)
     );
     let _ = writeln!(text, "GracefulShutdownTimeout {}", settings.ms("drain").div_ceil(1000));
-    let _ = writeln!(text, "<Location /baremark-status>\n  SetHandler server-status\n  Require local\n</Location>");
+}
+
+/// To the servers behind, by way of the cache if there is one.
+fn pass_on(text: &mut String, order: &Order) {
+    let settings = &order.settings;
     let method = if settings.word("balance") == "least" { "bybusyness" } else { "byrequests" };
     let _ = writeln!(text, "<Proxy balancer://behind>\n  ProxySet lbmethod={method}");
     for upstream in &order.upstreams {
@@ -143,11 +153,10 @@ fn configuration(order: &Order) -> String {
     if settings.bytes("cache") > 0 {
         let _ = writeln!(
             text,
-            "CacheRoot {folder}/cache\nCacheEnable disk /api/items\nCacheQuickHandler on\nCacheIgnoreHeaders Set-Cookie"
+            "CacheRoot {}/cache\nCacheEnable disk /api/items\nCacheQuickHandler on\nCacheIgnoreHeaders Set-Cookie",
+            order.folder.display()
         );
     }
-    settings.pass_through(&mut text, "");
-    text
 }
 
 const KNOBS: &[Knob] = &[

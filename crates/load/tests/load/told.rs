@@ -80,4 +80,7 @@ fn the_delay_from_one_users_answer_to_what_others_hear_is_measured_on_one_clock(
     assert!(delay.samples > 3 * (bids - 10) && delay.samples <= 4 * bids + 4, "{} of {bids} bids", delay.samples);
     assert!(delay.p50_ns.unwrap() >= 60_000_000, "never before it happened: {delay:?}");
     assert!(delay.p50_ns.unwrap() < 400_000_000, "{delay:?}");
+    // What each second shows are answers that users wait for, not how long those who listen wait for something to hear.
+    let shown: u64 = document.series.iter().filter_map(|second| second.latency.as_ref()).map(|all| all.samples).sum();
+    assert!(shown > 0 && shown <= row("home").succeeded + bids, "{shown} latencies of {bids} bids");
 }

@@ -103,6 +103,19 @@ impl Drop for Backend {
     }
 }
 
+/// A service with two servers behind it, of which it has been told the first.
+type BeforeTwo = (&'static dyn Service, Folder, Order, [Backend; 2]);
+
+/// What it takes to start a balancer in front of two servers, if its program is here.
+pub fn before_two(kind: &str) -> Option<BeforeTwo> {
+    let service = service(kind)?;
+    let folder = Folder::create(&std::env::temp_dir()).unwrap();
+    let servers = ["one", "two"].map(Backend::new);
+    let mut order = order(service, &folder, "it");
+    order.upstreams = vec![servers[0].upstream.clone()];
+    Some((service, folder, order, servers))
+}
+
 fn serve(mut stream: std::net::TcpStream, name: &str, count: &AtomicU64, over: &AtomicBool) {
     let mut heard = Vec::new();
     let mut buffer = [0; 4096];

@@ -1,6 +1,6 @@
 //! Instances that another process carries out: the same as if they were here.
 
-use crate::bench::{Backend, free, order, service};
+use crate::bench::{before_two, free, order, service};
 use crate::conformance::{gone, soon};
 use baremark_services::Folder;
 use baremark_services::carried::{FILE, carry};
@@ -66,11 +66,7 @@ fn ask(address: SocketAddr) -> String {
 #[test]
 fn a_carried_instance_serves_tells_is_rewired_and_goes() {
     for kind in ["haproxy", "nginx", "apache"] {
-        let Some(service) = service(kind) else { continue };
-        let folder = Folder::create(&std::env::temp_dir()).unwrap();
-        let (one, two) = (Backend::new("one"), Backend::new("two"));
-        let mut order = order(service, &folder, "it");
-        order.upstreams = vec![one.upstream.clone()];
+        let Some((service, folder, order, [_one, two])) = before_two(kind) else { continue };
         let address = order.address;
         let place = Beyond { there: folder.path().join("there"), control: free() };
         let control = place.control;

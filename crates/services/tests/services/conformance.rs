@@ -1,6 +1,6 @@
 //! What holds for every service, tried with the real programs.
 
-use crate::bench::{Backend, FOREIGN, defaults, order, service, start};
+use crate::bench::{Backend, FOREIGN, before_two, defaults, order, service, start};
 use baremark_services::instance::Instance;
 use baremark_services::place::Native;
 use baremark_services::service::ServiceError;
@@ -139,11 +139,7 @@ fn each_dies_with_the_one_that_started_it() {
 #[test]
 fn servers_come_and_go_behind_a_balancer_without_a_failed_request() {
     for kind in ["haproxy", "nginx", "apache"] {
-        let Some(service) = service(kind) else { continue };
-        let folder = Folder::create(&std::env::temp_dir()).unwrap();
-        let (one, two) = (Backend::new("one"), Backend::new("two"));
-        let mut order = order(service, &folder, "it");
-        order.upstreams = vec![one.upstream.clone()];
+        let Some((service, _folder, order, [one, two])) = before_two(kind) else { continue };
         let address = order.address;
         let mut instance = start(service, order).unwrap_or_else(|why| panic!("{why}"));
         let over = AtomicBool::new(false);
