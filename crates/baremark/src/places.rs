@@ -286,6 +286,7 @@ fn qemu(settings: &Settings, program: PathBuf) -> Result<Qemu, Refusal> {
         Some("tcg") => Accel::Tcg,
         _ => Accel::Auto,
     };
+    made.boot_limit = time(settings, "start_limit").unwrap_or(made.boot_limit);
     made.pin = numbers(settings, "qemu", "pin")?;
     made.net = match word(settings, "net") {
         Some("user") => Net::User(forwards(settings)?),

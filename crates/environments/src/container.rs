@@ -9,7 +9,7 @@
 use crate::child::{self, Piped, Ran};
 use crate::folder::Folder;
 use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError, loopback};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -126,17 +126,19 @@ impl Container {
             match self.try_way(way) {
                 Ok(ran) if ran.well() => return Ok(way),
                 Ok(ran) => first = first.or_else(|| Some(ran.failure())),
-                Err(why) => {
-                    let engine = self.engine.to_string_lossy();
-                    let engine = engine.rsplit('/').next().unwrap_or_default();
-                    let remedy = format!("install {engine}, or leave the environment container out");
-                    return Err(Missing { what: format!("containers cannot be started: {why}"), remedy });
-                }
+                Err(why) => return Err(self.cannot_be_asked(&why)),
             }
         }
         let why = first.unwrap_or_default();
         let remedy = format!("see whether `{} run` works at all for this user", self.engine.to_string_lossy());
         Err(Missing { what: format!("containers cannot be started: {why}"), remedy })
+    }
+
+    fn cannot_be_asked(&self, why: &SiteError) -> Missing {
+        let engine = self.engine.to_string_lossy();
+        let engine = engine.rsplit('/').next().unwrap_or_default();
+        let remedy = format!("install {engine}, or leave the environment container out");
+        Missing { what: format!("containers cannot be started: {why}"), remedy }
     }
 
     fn is_docker(&self) -> bool {
@@ -155,13 +157,18 @@ impl Container {
         if self.settings.root != Root::Program {
             return Ok(());
         }
+        let ask = |words: &[&OsStr]| child::run(Command::new(&self.engine).args(words), ENGINE_LIMIT);
+        let found = ask(&["image".as_ref(), "inspect".as_ref(), NOTHING.as_ref()]);
+        if found.map_err(|why| self.cannot_be_asked(&why))?.well() {
+            return Ok(());
+        }
         let import = || {
             let folder = Folder::create("container")?;
             let tar = folder.inner().join("nothing.tar");
             // The end of an archive, and nothing before it.
             fs::write(&tar, [0; 10 << 10])
                 .map_err(|source| SiteError::Io { what: format!("writing {}", tar.display()), source })?;
-            child::run(Command::new(&self.engine).arg("import").arg(&tar).arg(NOTHING), ENGINE_LIMIT)
+            ask(&["import".as_ref(), tar.as_ref(), NOTHING.as_ref()])
         };
         let why = match import() {
             Ok(ran) if ran.well() => return Ok(()),

@@ -4,6 +4,8 @@
 pub mod cluster;
 #[path = "environments/container.rs"]
 mod container;
+#[path = "environments/docker.rs"]
+mod docker;
 #[path = "environments/everywhere.rs"]
 mod everywhere;
 #[path = "environments/guests.rs"]
@@ -56,9 +58,14 @@ impl Program {
 
     /// Runs a study in a bench's folder and store; its document.
     pub fn document(&self, bench: &Bench, study: &Path) -> Value {
+        self.document_with(bench, study, &[])
+    }
+
+    /// The same, with variables in its environment.
+    pub fn document_with(&self, bench: &Bench, study: &Path, told: &[(&str, &str)]) -> Value {
         let mut command = Command::new(self.path());
         command.arg("--store").arg(bench.store()).args(["run", "--json"]).arg(study).current_dir(bench.folder.path());
-        let output = command.output().unwrap();
+        let output = command.envs(told.iter().copied()).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }

@@ -254,6 +254,12 @@ const QEMU: &[Knob] = &[
         default: Default::Derived("none"),
         help: "modules that the guest's kernel loads, by name; what they need is loaded first",
     },
+    Knob {
+        key: "start_limit",
+        kind: START_LIMIT,
+        default: Default::Typed("60 s"),
+        help: "how long a guest may take to boot until the agent is there; accel = auto gives KVM's test boot a few seconds of its own",
+    },
     FRESH,
 ];
 

@@ -233,25 +233,6 @@ fn a_lab_to_be_killed() {
 }
 
 #[test]
-fn docker_is_asked_in_its_own_words_and_says_when_nobody_serves() {
-    let program = Program::new();
-    let docker = |root| {
-        let settings = Settings { root, ..Settings::default() };
-        Container::new(program.path(), settings).with_engine("docker")
-    };
-    let missing = docker(Root::Folder("/".into())).probe().unwrap_err().to_string();
-    assert_eq!(missing, "docker makes no container of a folder; give an image, or take podman");
-    let container = docker(Root::Program);
-    if let Err(missing) = container.probe() {
-        assert!(missing.to_string().starts_with("containers cannot be started: "), "{missing}");
-        eprintln!("skipped: docker: {missing}");
-        return;
-    }
-    let place = Place { cpu: cpu(), patience: Duration::from_secs(20), residue: &|| program.processes() };
-    assert_eq!(conformance(&container, &place), Ok(()));
-}
-
-#[test]
 fn an_engine_that_is_not_there_is_missing_with_a_remedy() {
     let program = Program::new();
     let missing =
