@@ -257,6 +257,11 @@ fn qemu(settings: &Settings, program: PathBuf) -> Result<Qemu, Refusal> {
     };
     made.cpu_model = word(settings, "cpu_model").map(str::to_owned);
     made.guest_numa = word(settings, "guest_numa") == Some("exposed");
+    made.guest_nodes = count(settings, "guest_nodes");
+    if made.guest_nodes.is_some() && !made.guest_numa {
+        let what = "[environments.qemu] has guest_nodes and hides them; add guest_numa = \"exposed\"";
+        return Err(Refusal::bad_input(what));
+    }
     made.backing = match word(settings, "backing") {
         Some("4k") => Backing::Small,
         Some("2m") => Backing::Huge,

@@ -115,6 +115,8 @@ pub struct Settings {
     pub backing: Backing,
     /// Whether the guest sees this machine's NUMA nodes.
     pub guest_numa: bool,
+    /// How many nodes it then sees, each in one of this machine's, in turn; as many as this machine has when `None`.
+    pub guest_nodes: Option<usize>,
     /// How KVM translates its addresses.
     pub mmu: Mmu,
     /// Disks.
@@ -151,6 +153,7 @@ impl Default for Settings {
             memory_bytes: 512 << 20,
             backing: Backing::AsIs,
             guest_numa: false,
+            guest_nodes: None,
             mmu: Mmu::AsIs,
             disks: Disks::default(),
             net: Net::None,

@@ -12,6 +12,8 @@ mod everywhere;
 mod guests;
 #[path = "environments/mpi.rs"]
 mod mpi;
+#[path = "environments/nodes.rs"]
+mod nodes;
 #[path = "environments/qemu.rs"]
 pub mod qemu;
 #[path = "environments/slurm.rs"]

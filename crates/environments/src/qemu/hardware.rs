@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where the kernel counts its reserved huge pages of 2 MiB.
+/// The least memory of a NUMA node: below it a kernel has no use for one.
+const LEAST_NODE: u64 = 64 << 20;
 const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
 const HUGE_PAGE: u64 = 2 << 20;
 
@@ -130,6 +132,11 @@ pub fn check(settings: &Settings) -> Result<(), Missing> {
         let remedy = "write advise into /sys/kernel/mm/transparent_hugepage/shmem_enabled, or take backing = hugetlb";
         return Err(Missing { what: what.to_owned(), remedy: remedy.to_owned() });
     }
+    let nodes = settings.guest_nodes.unwrap_or(1);
+    if settings.memory_bytes / (nodes as u64) < LEAST_NODE {
+        let what = format!("{nodes} NUMA nodes of {} MiB in all are too small", settings.memory_bytes >> 20);
+        return Err(Missing { what, remedy: format!("give the guest {} MiB", (LEAST_NODE >> 20) * nodes as u64) });
+    }
     mmu(settings.mmu, Path::new("/sys/module"))?;
     disks(&settings.disks)?;
     if let Net::Tap { device, vhost } = &settings.net {
@@ -248,20 +255,22 @@ fn memory(settings: &Settings, megabytes: u64, command: &mut Command) {
         Backing::Huge => "memory-backend-ram,prealloc=on",
         Backing::Reserved => "memory-backend-memfd,share=on,hugetlb=on,hugetlbsize=2M,prealloc=on",
     };
-    let nodes = if settings.guest_numa { host_nodes(Path::new("/sys/devices/system/node")) } else { Vec::new() };
-    if nodes.len() <= 1 && !settings.guest_numa {
+    if !settings.guest_numa {
         command.arg("-object").arg(format!("{kind},id=memory0,size={megabytes}M"));
         command.args(["-machine", "memory-backend=memory0"]);
         return;
     }
-    let count = nodes.len().max(1) as u64;
+    let hosts = host_nodes(Path::new("/sys/devices/system/node"));
+    let count = settings.guest_nodes.unwrap_or(hosts.len());
+    // Each has whole huge pages, the first what is left.
+    let share = megabytes / count as u64 & !1;
     let mut first = 0;
-    for (place, node) in nodes.iter().enumerate() {
-        let (at, share) = (place as u64, megabytes / count);
-        let size = if at == 0 { share + megabytes % count } else { share };
-        let object = format!("{kind},id=memory{place},size={size}M,host-nodes={node},policy=bind");
+    for place in 0..count {
+        let size = if place == 0 { megabytes - share * (count as u64 - 1) } else { share };
+        let host = hosts[place * hosts.len() / count];
+        let object = format!("{kind},id=memory{place},size={size}M,host-nodes={host},policy=bind");
         command.arg("-object").arg(object);
-        let next = settings.vcpus * (place + 1) / nodes.len();
+        let next = settings.vcpus * (place + 1) / count;
         let mut numa = format!("node,nodeid={place},memdev=memory{place}");
         if next > first {
             numa.push_str(&format!(",cpus={first}-{}", next - 1));
@@ -271,7 +280,7 @@ fn memory(settings: &Settings, megabytes: u64, command: &mut Command) {
     }
 }
 
-/// The numbers of this machine's NUMA nodes that have memory.
+/// The numbers of this machine's NUMA nodes that have memory, at least one.
 fn host_nodes(folder: &Path) -> Vec<usize> {
     let text = fs::read_to_string(folder.join("has_memory")).unwrap_or_else(|_| "0".to_owned());
     let mut nodes = Vec::new();
@@ -281,7 +290,7 @@ fn host_nodes(folder: &Path) -> Vec<usize> {
             nodes.extend(first..=last);
         }
     }
-    nodes
+    if nodes.is_empty() { vec![0] } else { nodes }
 }
 
 fn network(settings: &Settings, command: &mut Command) {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// A study of `work` whose emulated guests have the settings `guest`, with a kernel by which they are known.
-fn study(bench: &Bench, work: &str, factors: &str, guest: &str, design: &str) -> String {
+pub fn study(bench: &Bench, work: &str, factors: &str, guest: &str, design: &str) -> String {
     let kernel = bench.path("kernel");
     if !kernel.exists() {
         std::os::unix::fs::symlink(fetched(), &kernel).unwrap();
@@ -28,7 +28,7 @@ fn study(bench: &Bench, work: &str, factors: &str, guest: &str, design: &str) ->
 }
 
 /// The same in a file, where its places can be used.
-fn usable_study(bench: &Bench, work: &str, factors: &str, guest: &str, design: &str) -> Option<String> {
+pub fn usable_study(bench: &Bench, work: &str, factors: &str, guest: &str, design: &str) -> Option<String> {
     let written = bench.write("study.toml", study(bench, work, factors, guest, design));
     let written = written.to_str().unwrap().to_owned();
     usable(bench, &written).then_some(written)
@@ -55,7 +55,8 @@ fn usable(bench: &Bench, study: &str) -> bool {
     missing.is_none()
 }
 
-fn trials<'d>(document: &'d Value, environment: &str) -> Vec<&'d Value> {
+/// The trials of an environment.
+pub fn trials<'d>(document: &'d Value, environment: &str) -> Vec<&'d Value> {
     let of = |trial: &&Value| trial["arms"][0]["treatment"]["environment"] == environment;
     document["trials"].as_array().unwrap().iter().filter(of).collect()
 }
