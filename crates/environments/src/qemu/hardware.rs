@@ -263,7 +263,7 @@ fn memory(settings: &Settings, megabytes: u64, command: &mut Command) {
     let hosts = host_nodes(Path::new("/sys/devices/system/node"));
     let count = settings.guest_nodes.unwrap_or(hosts.len());
     // Each has whole huge pages, the first what is left.
-    let share = megabytes / count as u64 & !1;
+    let share = (megabytes / count as u64) & !1;
     let mut first = 0;
     for place in 0..count {
         let size = if place == 0 { megabytes - share * (count as u64 - 1) } else { share };
