@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -92,11 +92,14 @@ impl Qmp {
 
     fn send(&mut self, message: &Value, what: &str) -> io::Result<Value> {
         writeln!(self.to, "{message}")?;
-        let mut answer = self.answers.recv_timeout(LIMIT).map_err(|_| {
-            io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!("QEMU has not answered {what} within {} s", LIMIT.as_secs()),
-            )
+        let mut answer = self.answers.recv_timeout(LIMIT).map_err(|why| match why {
+            RecvTimeoutError::Timeout => {
+                let words = format!("QEMU has not answered {what} within {} s", LIMIT.as_secs());
+                io::Error::new(io::ErrorKind::TimedOut, words)
+            }
+            RecvTimeoutError::Disconnected => {
+                io::Error::new(io::ErrorKind::UnexpectedEof, "QEMU closed its machine protocol")
+            }
         })?;
         match answer.get_mut("return") {
             Some(found) => Ok(found.take()),
