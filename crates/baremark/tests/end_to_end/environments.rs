@@ -20,6 +20,8 @@ pub mod qemu;
 pub mod slurm;
 #[path = "environments/ssh.rs"]
 pub mod ssh;
+#[path = "environments/stopped.rs"]
+mod stopped;
 
 use crate::bench::{Bench, text};
 use baremark_environments::conformance::{Place, conformance};
