@@ -45,6 +45,7 @@ golden! {
     another_factor_than_the_environment: documents::scaling(), STYLE;
     two_published_tables: documents::stream(), STYLE;
     several_workloads: documents::several(), STYLE;
+    native_stands_beside_every_count: documents::divided(), STYLE;
     members_of_an_ensemble: documents::ensemble(), STYLE;
     nothing_was_measured: documents::nothing(), STYLE;
     ascii: documents::undecided(), Style { unicode: false, ..STYLE };
