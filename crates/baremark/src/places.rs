@@ -277,6 +277,7 @@ fn qemu(settings: &Settings, program: PathBuf) -> Result<Qemu, Refusal> {
     if let Some(pages) = word(settings, "guest_pages") {
         made.kernel_options.push(format!("transparent_hugepage={pages}"));
     }
+    made.kernel_options.extend(words(settings, "kernel_options"));
     made.module_names = words(settings, "modules");
     made.offloads = !switched(settings, "offloads", false);
     made.disks = Disks {

@@ -262,6 +262,12 @@ const QEMU: &[Knob] = &[
         help: "modules that the guest's kernel loads, by name; what they need is loaded first",
     },
     Knob {
+        key: "kernel_options",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "further words of the guest kernel's command line, such as mitigations=off or nohz_full=1-3",
+    },
+    Knob {
         key: "start_limit",
         kind: START_LIMIT,
         default: Default::Typed("60 s"),

@@ -134,24 +134,104 @@ fn own_address() -> Option<IpAddr> {
     socket.local_addr().ok().map(|address| address.ip())
 }
 
-/// An image that holds a file by which it is known, until it is dropped.
-struct Image(String);
+/// An image of an engine that holds a file by which it is known, until it is dropped.
+pub struct Image {
+    engine: PathBuf,
+    pub name: String,
+}
 
 impl Image {
-    fn of(folder: &Path) -> Self {
+    pub fn of(folder: &Path, engine: &Path) -> Self {
         let name = format!("localhost/baremark-test-{}:latest", std::process::id());
         let tar = folder.with_extension("tar");
         assert!(Command::new("tar").arg("-C").arg(folder).arg("-cf").arg(&tar).arg(".").status().unwrap().success());
-        let made = Command::new("podman").arg("import").arg(&tar).arg(&name).output().unwrap();
+        let made = Command::new(engine).arg("import").arg(&tar).arg(&name).output().unwrap();
         assert!(made.status.success(), "{}", text(&made.stderr));
-        Image(name)
+        Image { engine: engine.to_owned(), name }
     }
 }
 
 impl Drop for Image {
     fn drop(&mut self) {
-        drop(Command::new("podman").args(["rmi", "--force", &self.0]).output());
+        drop(Command::new(&self.engine).args(["rmi", "--force", &self.name]).output());
     }
+}
+
+/// Has containers look at themselves, and at this machine from where they are.
+pub struct Look<'p> {
+    program: &'p Program,
+    bench: Bench,
+    /// The address by which others know this machine, where it has one.
+    known: Option<IpAddr>,
+    /// There, and at its loopback, this machine listens.
+    outside: TcpListener,
+    inside: TcpListener,
+}
+
+/// What is found: CPUs, seccomp, network devices, whether memory is held, whether the file is there, what is reached.
+const FOUND: [&str; 7] = ["cpus", "seccomp", "devices", "held", "marker", "machine", "loopback"];
+
+impl<'p> Look<'p> {
+    /// `None`, with the reason printed, where the program that looks cannot be made.
+    pub fn new(program: &'p Program) -> Option<Self> {
+        let bench = Bench::new();
+        let source = bench.write("look.c", LOOK);
+        let compiled = Command::new("cc").args(["-O1", "-static", "-o"]).arg(bench.path("look")).arg(source).status();
+        if !compiled.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: no cc that makes static programs");
+            return None;
+        }
+        let known = own_address();
+        let listen = |address: IpAddr| TcpListener::bind((address, 0)).unwrap();
+        let (outside, inside) = (listen(known.unwrap_or(LOOPBACK)), listen(LOOPBACK));
+        outside.set_nonblocking(true).unwrap();
+        Some(Look { program, bench, known, outside, inside })
+    }
+
+    /// A folder with the file in it.
+    pub fn root(&self) -> PathBuf {
+        let root = self.bench.path("root");
+        for folder in ["proc", "sys", "dev", "tmp"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        fs::write(root.join("marker"), "").unwrap();
+        root
+    }
+
+    /// Demands that a container of these settings finds just that, with `told` in the lab's own environment.
+    pub fn finds(&self, settings: &str, expected: [f64; 7], told: &[(&str, &str)]) {
+        let Look { bench, program, known, outside, inside } = self;
+        let port = |listener: &TcpListener| listener.local_addr().unwrap().port().to_string();
+        let metrics = FOUND.map(|key| {
+            format!("[command.metrics.{key}]\nunit = \"1\"\nbetter = \"higher\"\nregex = '{key} (?<value>[0-9]+)'\n")
+        });
+        let study = format!(
+            "[study]\ntitle = \"a look\"\n[workload]\nkind = \"command\"\ntimeout = \"1 min\"\n[command]\n\
+             argv = {:?}\n[command.bring]\nlook = {:?}\n{}[factors]\nenvironment = \"container\"\n\
+             ranks = 1\n[environments.container]\nfresh = \"run\"\n{settings}\n\
+             [design]\nleast_blocks = 4\nmost_blocks = 4\nbudget = \"2 min\"\nphase = \"50 ms\"\n",
+            ["{folder}/look", &known.unwrap_or(LOOPBACK).to_string(), &port(outside), &port(inside)],
+            bench.path("look"),
+            metrics.concat(),
+        );
+        let study = bench.write("study.toml", study);
+        let document = program.document_with(bench, &study, told);
+        let rows = document["estimates"].as_array().unwrap();
+        let found =
+            FOUND.map(|key| rows.iter().find(|row| row["metric"] == key).and_then(|row| row["estimate"].as_f64()));
+        assert_eq!(found, expected.map(Some), "{settings}: {document:#}");
+        // What comes over a bridge comes from an address of its own, all else from this machine's.
+        let came: Vec<IpAddr> = std::iter::from_fn(|| outside.accept().ok()).map(|(_, address)| address.ip()).collect();
+        let bridged = settings.contains("bridge");
+        assert!(came.iter().all(|address| (Some(*address) != *known) == bridged), "{settings}: {came:?}");
+        assert_eq!(came.is_empty(), expected[5] == 0.0, "{settings}");
+    }
+}
+
+/// The CPUs that there are, and this machine's network devices.
+pub fn all_and_devices() -> (f64, f64) {
+    let devices = fs::read_to_string("/proc/self/net/dev").unwrap().lines().count() as f64 - 2.0;
+    (thread::available_parallelism().unwrap().get() as f64, devices)
 }
 
 /// Every setting of a study changes what the container itself finds, and nothing else does.
@@ -162,38 +242,19 @@ fn a_container_finds_what_the_study_has_set() {
     if !usable(&Container::new(program.path(), Settings::default())) {
         return;
     }
-    let bench = Bench::new();
-    let source = bench.write("look.c", LOOK);
-    let compiled = Command::new("cc").args(["-O1", "-static", "-o"]).arg(bench.path("look")).arg(source).status();
-    if !compiled.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no cc that makes static programs");
-        return;
-    }
-    let root = bench.path("root");
-    for folder in ["proc", "sys", "dev", "tmp"] {
-        fs::create_dir_all(root.join(folder)).unwrap();
-    }
-    fs::write(root.join("marker"), "").unwrap();
-    let image = Image::of(&root);
-    let here = |text: &str| text.lines().count() as f64 - 2.0;
-    let all = thread::available_parallelism().unwrap().get() as f64;
-    let host = here(&fs::read_to_string("/proc/self/net/dev").unwrap());
-    // This machine listens on an address that others know, where it has one, and on its loopback.
-    let known = own_address();
-    let listen = |address: IpAddr| TcpListener::bind((address, 0)).unwrap();
-    let (outside, inside) = (listen(known.unwrap_or(LOOPBACK)), listen(LOOPBACK));
-    let port = |listener: &TcpListener| listener.local_addr().unwrap().port().to_string();
-    let asked = [known.unwrap_or(LOOPBACK).to_string(), port(&outside), port(&inside)];
-    outside.set_nonblocking(true).unwrap();
+    let Some(look) = Look::new(&program) else { return };
+    let root = look.root();
+    let image = Image::of(&root, Path::new("podman"));
+    let (all, host) = all_and_devices();
     let mut places = vec![
         (String::new(), [all, 2.0, 1.0, 0.0, 0.0, 0.0, 0.0]),
         ("seccomp = \"off\"".to_owned(), [all, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]),
         (format!("cpus = [\"{}\"]\nnetwork = \"host\"", cpu()), [1.0, 2.0, host, 0.0, 0.0, 1.0, 1.0]),
-        (format!("memory = \"64 MiB\"\nimage = \"{}\"", image.0), [all, 2.0, 1.0, 1.0, 1.0, 0.0, 0.0]),
+        (format!("memory = \"64 MiB\"\nimage = \"{}\"", image.name), [all, 2.0, 1.0, 1.0, 1.0, 0.0, 0.0]),
         (format!("rootfs = {root:?}"), [all, 2.0, 1.0, 0.0, 1.0, 0.0, 0.0]),
     ];
     let bridge = Settings { network: Network::Bridge, ..Settings::default() };
-    match known {
+    match look.known {
         // Its own loopback and the bridge's end; this machine, but none of what it keeps to itself.
         Some(_) if usable(&Container::new(program.path(), bridge)) => {
             places.push(("network = \"bridge\"".to_owned(), [all, 2.0, 2.0, 0.0, 0.0, 1.0, 0.0]));
@@ -201,32 +262,8 @@ fn a_container_finds_what_the_study_has_set() {
         Some(_) => {}
         None => eprintln!("skipped: a bridge: this machine has no address that a container could reach"),
     }
-    // CPUs, seccomp, network devices, whether memory is held, whether the file is there, what is reached.
     for (settings, expected) in places {
-        let keys = ["cpus", "seccomp", "devices", "held", "marker", "machine", "loopback"];
-        let metrics = keys.map(|key| {
-            format!("[command.metrics.{key}]\nunit = \"1\"\nbetter = \"higher\"\nregex = '{key} (?<value>[0-9]+)'\n")
-        });
-        let study = format!(
-            "[study]\ntitle = \"a look\"\n[workload]\nkind = \"command\"\ntimeout = \"1 min\"\n[command]\n\
-             argv = {:?}\n[command.bring]\nlook = {:?}\n{}[factors]\nenvironment = \"container\"\n\
-             ranks = 1\n[environments.container]\nfresh = \"run\"\n{settings}\n\
-             [design]\nleast_blocks = 4\nmost_blocks = 4\nbudget = \"2 min\"\nphase = \"50 ms\"\n",
-            ["{folder}/look", &asked[0], &asked[1], &asked[2]],
-            bench.path("look"),
-            metrics.concat(),
-        );
-        let study = bench.write("study.toml", study);
-        let document = program.document(&bench, &study);
-        let rows = document["estimates"].as_array().unwrap();
-        let found =
-            keys.map(|key| rows.iter().find(|row| row["metric"] == key).and_then(|row| row["estimate"].as_f64()));
-        assert_eq!(found, expected.map(Some), "{settings}: {document:#}");
-        // What comes over a bridge comes from an address of its own, all else from this machine's.
-        let came: Vec<IpAddr> = std::iter::from_fn(|| outside.accept().ok()).map(|(_, address)| address.ip()).collect();
-        let bridged = settings.contains("bridge");
-        assert!(came.iter().all(|address| (Some(*address) != known) == bridged), "{settings}: {came:?}");
-        assert_eq!(came.is_empty(), expected[5] == 0.0, "{settings}");
+        look.finds(&settings, expected, &[]);
         assert_eq!(left(&program), [""; 0]);
     }
 }

@@ -1,11 +1,11 @@
 //! Containers by docker: the same environment in another engine's words, with an engine of the test's own.
 
-use super::{NEVER, Program, as_lab, cpu, lab, temporary, trial_of, usable, wait_for};
-use crate::bench::{Bench, signal, text};
+use super::container::{Image, Look, all_and_devices};
+use super::{NEVER, Program, as_lab, cpu, lab, temporary, usable, wait_for};
+use crate::bench::{signal, text};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::container::{Container, Root, Settings};
 use baremark_model::site::Environment;
-use baremark_model::wire::{FromAgent, WireError};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -114,26 +114,6 @@ fn a_container_of_docker_conforms() {
 }
 
 #[test]
-fn docker_holds_a_container_to_its_memory_and_cpus() {
-    let _alone = ALONE.lock();
-    let Some(engine) = Engine::start() else { return };
-    let program = Program::new();
-    let settings = Settings { memory_bytes: Some(64 << 20), cpus: Some(vec![cpu()]), ..Settings::default() };
-    let container = engine.container(&program, settings);
-    if !usable(&container) {
-        return;
-    }
-    let mut site = container.start(&NEVER).unwrap();
-    let pid = wait_for(|| program.pids().first().copied());
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    assert!(status.contains(&format!("Cpus_allowed_list:\t{}\n", cpu())), "{status}");
-    let answer = trial_of(&mut site.link().unwrap(), cpu(), 512 << 20);
-    assert!(matches!(answer, Err(WireError::Closed) | Ok(FromAgent::Failed { .. })), "{answer:?}");
-    drop(site);
-    assert_eq!(engine.left(&program), [""; 0]);
-}
-
-#[test]
 fn a_killed_lab_leaves_no_container_of_docker() {
     let _alone = ALONE.lock();
     let Some(engine) = Engine::start() else { return };
@@ -164,28 +144,28 @@ fn a_lab_to_be_killed() {
     });
 }
 
-/// The lab, its observers and a study's settings know nothing of which engine it is.
+/// The lab and a study's settings know nothing of which engine it is.
 #[test]
-fn a_study_runs_in_dockers_containers() {
+fn a_container_of_docker_finds_what_the_study_has_set() {
     let _alone = ALONE.lock();
     let Some(engine) = Engine::start() else { return };
     let program = Program::new();
     if !usable(&engine.container(&program, Settings::default())) {
         return;
     }
-    let bench = Bench::new();
-    let study = bench.write(
-        "study.toml",
-        "[study]\ntitle = \"docker\"\n[workload]\nkind = \"random-access\"\ntable = \"1 MiB\"\n[factors]\n\
-         environment = [\"native\", \"container\"]\nranks = 1\npage = \"4k\"\n[environments.container]\n\
-         engine = \"docker\"\nfresh = \"run\"\n[design]\nleast_blocks = 4\nmost_blocks = 4\nbudget = \"2 min\"\n\
-         phase = \"50 ms\"\n",
-    );
-    let document = program.document_with(&bench, &study, &[("DOCKER_HOST", &engine.host)]);
-    let counted = document["estimates"].as_array().unwrap().iter();
-    let gups: Vec<_> = counted.filter(|row| row["metric"] == "gups").map(|row| row["n"].as_u64()).collect();
-    assert_eq!(gups, [Some(4), Some(4)], "{document:#}");
-    assert_eq!(engine.left(&program), [""; 0]);
+    let Some(look) = Look::new(&program) else { return };
+    let image = Image::of(&look.root(), &engine.client());
+    let (all, host) = all_and_devices();
+    for (settings, expected) in [
+        (String::new(), [all, 2.0, 1.0, 0.0, 0.0, 0.0, 0.0]),
+        ("seccomp = \"off\"".to_owned(), [all, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]),
+        (format!("cpus = [\"{}\"]\nnetwork = \"host\"", cpu()), [1.0, 2.0, host, 0.0, 0.0, 1.0, 1.0]),
+        (format!("memory = \"64 MiB\"\nimage = \"{}\"", image.name), [all, 2.0, 1.0, 1.0, 1.0, 0.0, 0.0]),
+    ] {
+        let settings = format!("engine = \"docker\"\n{settings}");
+        look.finds(&settings, expected, &[("DOCKER_HOST", &engine.host)]);
+        assert_eq!(engine.left(&program), [""; 0]);
+    }
 }
 
 #[test]

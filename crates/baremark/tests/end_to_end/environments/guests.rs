@@ -142,6 +142,7 @@ echo disks $(ls -d /sys/block/vd* | wc -l)
 grep -q "\[never\]" /sys/kernel/mm/transparent_hugepage/enabled && echo pages 1
 for module in sch_netem md_mod dm_mod xfs; do test -d /sys/module/$module; done && echo modules 1
 test -e NODES_TOLD && echo told 1
+grep -qw mitigations=off /proc/cmdline && echo options 1
 echo from the guest > /dev/vda
 echo from the guest > /dev/vdb
 sync
@@ -160,7 +161,7 @@ fn a_guest_finds_what_the_study_has_set() {
     }
     let device = Loop::over(&under);
     let second = device.as_ref().map_or_else(|| under.to_str().unwrap().to_owned(), |device| device.device.clone());
-    let keys = ["cpus", "sockets", "nodes", "sectors", "disks", "pages", "modules", "told"];
+    let keys = ["cpus", "sockets", "nodes", "sectors", "disks", "pages", "modules", "told", "options"];
     let look = LOOK.replace("NODES_TOLD", NODES_TOLD);
     let metrics: String = keys.iter().map(metric).collect();
     let work = format!(
@@ -169,7 +170,7 @@ fn a_guest_finds_what_the_study_has_set() {
     let guest = format!(
         "rootfs = \"host\"\nmemory = \"384 MiB\"\nfresh = \"run\"\nvcpus = 2\nsockets = 2\nguest_numa = \"exposed\"\n\
          guest_pages = \"never\"\nmodules = [\"netem\", \"md-mod\", \"dm_mod\", \"xfs\"]\ndisks = [{file:?}, {second:?}]\ndisk_cache = \"none\"\n\
-         disk_aio = \"native\"\nblock_devices = true\nbacking = \"4k\""
+         disk_aio = \"native\"\nkernel_options = [\"mitigations=off\"]\nblock_devices = true\nbacking = \"4k\""
     );
     let factors = "environment = \"qemu\"\nranks = 2";
     let written_text = study(&bench, &work, factors, &guest, FOUR_BLOCKS);
@@ -182,7 +183,7 @@ fn a_guest_finds_what_the_study_has_set() {
     let nodes = fs::read_to_string("/sys/devices/system/node/has_memory");
     let nodes = nodes.map_or(1, |text| if text.contains([',', '-']) { 2 } else { 1 });
     let found = keys.map(|key| estimate(&document, key, &[]).unwrap());
-    assert_eq!((found[0], found[1], &found[3..]), (2.0, 2.0, &[2048.0, 2.0, 1.0, 1.0, 1.0][..]), "{keys:?}");
+    assert_eq!((found[0], found[1], &found[3..]), (2.0, 2.0, &[2048.0, 2.0, 1.0, 1.0, 1.0, 1.0][..]), "{keys:?}");
     assert!(found[2] >= f64::from(nodes), "{found:?}");
     assert!(fs::read(&file).unwrap().starts_with(b"from the guest"));
     if let Some(device) = &device {
