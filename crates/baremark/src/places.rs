@@ -257,6 +257,11 @@ fn qemu(settings: &Settings, program: PathBuf) -> Result<Qemu, Refusal> {
     };
     made.cpu_model = word(settings, "cpu_model").map(str::to_owned);
     made.guest_numa = word(settings, "guest_numa") == Some("exposed");
+    made.guest_nodes = count(settings, "guest_nodes");
+    if made.guest_nodes.is_some() && !made.guest_numa {
+        let what = "[environments.qemu] has guest_nodes and hides them; add guest_numa = \"exposed\"";
+        return Err(Refusal::bad_input(what));
+    }
     made.backing = match word(settings, "backing") {
         Some("4k") => Backing::Small,
         Some("2m") => Backing::Huge,
@@ -286,6 +291,7 @@ fn qemu(settings: &Settings, program: PathBuf) -> Result<Qemu, Refusal> {
         Some("tcg") => Accel::Tcg,
         _ => Accel::Auto,
     };
+    made.boot_limit = time(settings, "start_limit").unwrap_or(made.boot_limit);
     made.pin = numbers(settings, "qemu", "pin")?;
     made.net = match word(settings, "net") {
         Some("user") => Net::User(forwards(settings)?),

@@ -157,7 +157,9 @@ fn wanted(run: &Run, document: &Document) -> Vec<Wanted> {
 /// How a virtual treatment translates: as was found where it ran; else as its level of `mmu` says, nested where it says nothing.
 fn scheme(document: &Document, treatment: &Treatment, arm: Option<&PlannedArm>, base: &PlannedArm) -> Option<Scheme> {
     let place = treatment.get(ENVIRONMENT)?;
-    if place != "microvm" && place != "qemu" {
+    // Of machines that share one no page walk tells.
+    let several = treatment.get("count").is_some_and(|count| count != "1");
+    if several || (place != "microvm" && place != "qemu") {
         return None;
     }
     let guest_page = Page::from(arm.map_or(base.arm.page, |arm| arm.arm.page));

@@ -9,7 +9,7 @@
 use crate::child::{self, Piped, Ran};
 use crate::folder::Folder;
 use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError, loopback};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -121,22 +121,40 @@ impl Container {
     fn find_way(&self) -> Result<Way, Missing> {
         self.program_can_be_mounted()?;
         self.docker_has_a_root()?;
-        let mut first = None;
+        let mut failures: Vec<(Way, String)> = Vec::new();
         for way in WAYS {
             match self.try_way(way) {
                 Ok(ran) if ran.well() => return Ok(way),
-                Ok(ran) => first = first.or_else(|| Some(ran.failure())),
-                Err(why) => {
-                    let engine = self.engine.to_string_lossy();
-                    let engine = engine.rsplit('/').next().unwrap_or_default();
-                    let remedy = format!("install {engine}, or leave the environment container out");
-                    return Err(Missing { what: format!("containers cannot be started: {why}"), remedy });
-                }
+                Ok(ran) => failures.push((way, ran.failure())),
+                Err(why) => return Err(self.cannot_be_asked(&why)),
             }
         }
-        let why = first.unwrap_or_default();
+        self.bridge_is_there(&failures)?;
+        let why = failures.into_iter().next().map(|(_, why)| why).unwrap_or_default();
         let remedy = format!("see whether `{} run` works at all for this user", self.engine.to_string_lossy());
         Err(Missing { what: format!("containers cannot be started: {why}"), remedy })
+    }
+
+    fn cannot_be_asked(&self, why: &SiteError) -> Missing {
+        let engine = self.engine.to_string_lossy();
+        let engine = engine.rsplit('/').next().unwrap_or_default();
+        let remedy = format!("install {engine}, or leave the environment container out");
+        Missing { what: format!("containers cannot be started: {why}"), remedy }
+    }
+
+    /// Says that it is the bridge alone that the engine cannot make, where that is so.
+    fn bridge_is_there(&self, failures: &[(Way, String)]) -> Result<(), Missing> {
+        if self.settings.network != Network::Bridge {
+            return Ok(());
+        }
+        let without = Settings { network: Network::None, ..self.settings.clone() };
+        let Ok(works) = Container::new(self.program.clone(), without).with_engine(&self.engine).way() else {
+            return Ok(());
+        };
+        let why = failures.iter().find(|(way, _)| *way == works).map_or("", |(_, why)| why);
+        let remedy = "install what it makes bridges with (Debian: netavark and iptables), or write network = \"host\"";
+        let what = format!("containers can be started here, but none on a bridge: {why}");
+        Err(Missing { what, remedy: remedy.to_owned() })
     }
 
     fn is_docker(&self) -> bool {
@@ -155,13 +173,18 @@ impl Container {
         if self.settings.root != Root::Program {
             return Ok(());
         }
+        let ask = |words: &[&OsStr]| child::run(Command::new(&self.engine).args(words), ENGINE_LIMIT);
+        let found = ask(&["image".as_ref(), "inspect".as_ref(), NOTHING.as_ref()]);
+        if found.map_err(|why| self.cannot_be_asked(&why))?.well() {
+            return Ok(());
+        }
         let import = || {
             let folder = Folder::create("container")?;
             let tar = folder.inner().join("nothing.tar");
             // The end of an archive, and nothing before it.
             fs::write(&tar, [0; 10 << 10])
                 .map_err(|source| SiteError::Io { what: format!("writing {}", tar.display()), source })?;
-            child::run(Command::new(&self.engine).arg("import").arg(&tar).arg(NOTHING), ENGINE_LIMIT)
+            ask(&["import".as_ref(), tar.as_ref(), NOTHING.as_ref()])
         };
         let why = match import() {
             Ok(ran) if ran.well() => return Ok(()),

@@ -115,6 +115,8 @@ pub struct Settings {
     pub backing: Backing,
     /// Whether the guest sees this machine's NUMA nodes.
     pub guest_numa: bool,
+    /// How many nodes it then sees, each in one of this machine's, in turn; as many as this machine has when `None`.
+    pub guest_nodes: Option<usize>,
     /// How KVM translates its addresses.
     pub mmu: Mmu,
     /// Disks.
@@ -151,6 +153,7 @@ impl Default for Settings {
             memory_bytes: 512 << 20,
             backing: Backing::AsIs,
             guest_numa: false,
+            guest_nodes: None,
             mmu: Mmu::AsIs,
             disks: Disks::default(),
             net: Net::None,
@@ -310,11 +313,12 @@ impl Qemu {
 
     /// Boots a guest and waits until its agent listens.
     fn boot(&self, emulated: bool, limit: Duration, interrupt: &AtomicBool) -> Result<QemuSite, SiteError> {
-        let (mut command, qmp) = self.command(emulated)?;
+        let (mut command, mut qmp) = self.command(emulated)?;
         let (files, socket) = root::serve(&self.settings, &mut command)?.unzip();
         let mut guest = Piped::spawn(&mut command)?;
         // With a copy of QEMU's end left open here the daemon would not hear QEMU's end.
         drop(socket);
+        qmp.handed_over();
         let Some(streams) = guest.streams() else {
             let source = io::Error::from(io::ErrorKind::NotConnected);
             return Err(SiteError::Io { what: "piping to QEMU".to_owned(), source });
@@ -331,7 +335,10 @@ impl Qemu {
                 let accel = if emulated { "emulated" } else { "KVM" };
                 let what = match why {
                     NotThere::Other(why) => return Err(why),
-                    NotThere::Ended => format!("the {accel} guest ended before its agent was there"),
+                    NotThere::Ended => {
+                        let stopped = qmp.stopped().map(str::to_owned);
+                        stopped.unwrap_or_else(|| format!("the {accel} guest ended before its agent was there"))
+                    }
                     NotThere::Silent => {
                         format!("the agent was not there {} s after the start of its {accel} guest", limit.as_secs())
                     }
@@ -351,7 +358,6 @@ impl Qemu {
     fn settle(&self, emulated: bool, qmp: &mut Qmp, pid: u32) -> Result<(), String> {
         let settings = &self.settings;
         let said = |why: io::Error| format!("QEMU's machine protocol: {why}");
-        qmp.greet().map_err(said)?;
         if qmp.kvm().map_err(said)? == emulated {
             return Err("QEMU runs the guest by another accelerator than it was told".to_owned());
         }
@@ -532,6 +538,7 @@ impl Site for QemuSite {
         let mut lines: Vec<String> =
             self.files.iter().flat_map(Piped::log).filter(complaint).map(|line| format!("virtiofsd: {line}")).collect();
         lines.extend(self.guest.log());
+        lines.extend(self.qmp.stopped().map(str::to_owned));
         lines
     }
 

@@ -29,6 +29,8 @@ pub const RATE: f64 = 0.05;
 const DRIFT_TOLERANCE: f64 = 0.01;
 /// Key of the metric that an executor without a body gives.
 const EMPTY_REGION: &str = "empty_region_ns";
+/// Key of what the lab measures beside it: a short frame to the agent and back.
+pub(crate) const FRAME_ROUND_TRIP: &str = "frame_round_trip_ns";
 
 /// A run as stored.
 #[derive(Clone, Debug)]
@@ -226,7 +228,7 @@ fn estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<EstimateRow> {
         let metrics = workload_of(&run.plan, workloads, arm).map_or(&[][..], |workload| workload.metrics);
         let mut keys: Vec<(&str, &str, Better)> =
             metrics.iter().map(|metric| (metric.key, metric.unit, metric.better)).collect();
-        keys.push((EMPTY_REGION, "ns", Better::Lower));
+        keys.extend([EMPTY_REGION, FRAME_ROUND_TRIP].map(|key| (key, "ns", Better::Lower)));
         for (key, unit, better) in keys {
             let values: Vec<f64> = places.iter().filter_map(|(trial, index)| trial.median(*index, key)).collect();
             let Some(estimate) = baremark_stats::estimate::mean(&values) else { continue };

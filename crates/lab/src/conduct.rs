@@ -3,6 +3,7 @@
 //! A trial is stored before the next begins. What an interrupt or a kill takes away is the trial that was running, never
 //! one that was finished. A cell whose trials fail again and again is given up, with its reason; the others go on.
 
+use crate::analysis::FRAME_ROUND_TRIP;
 use crate::beside::{Beside, placed};
 use crate::fitting::{Peers, fitted};
 use crate::link::{AgentLink, LinkError};
@@ -14,6 +15,7 @@ use baremark_model::document::LookRow;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::Plan;
+use baremark_model::seam::Sample;
 use baremark_model::site::Environment;
 use baremark_model::units::Nanos;
 use baremark_model::wire::{TrialResult, TrialSpec};
@@ -209,10 +211,11 @@ impl<'c> Conductor<'c> {
         let watch = &mut *self.watch;
         let mut progress = |position, of| watch(&Event::Phase { position, of });
         let run = match agents.as_mut_slice() {
-            [agent] => agent.run(&specs[0], limit, &mut progress).map(|mut result| {
+            [agent] => agent.run(&specs[0], limit, &mut progress).and_then(|mut result| {
+                floor(agent, &mut result)?;
                 let site = if name == NATIVE { THIS_MACHINE } else { name };
                 result.observations = result.observations.into_iter().map(|seen| placed(seen, site)).collect();
-                result
+                Ok(result)
             }),
             several => members::run(several, (&specs, name), limit, self.plan.design.precision.0, &mut progress),
         };
@@ -356,6 +359,20 @@ impl State<'_> {
         let next = if count == 0 { Duration::ZERO } else { self.spent / count };
         self.spent + next > Duration::from_nanos(plan.design.budget.0)
     }
+}
+
+/// Adds to the phases in which nothing was run what talking about them takes.
+fn floor(agent: &mut AgentLink<'_>, result: &mut TrialResult) -> Result<(), LinkError> {
+    let empty: Vec<bool> = result.arms.iter().map(|arm| !arm.executor.runs_body).collect();
+    if !empty.contains(&true) {
+        return Ok(());
+    }
+    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a round trip")]
+    let value = agent.round_trip_ns()? as f64;
+    for phase in result.phases.iter_mut().filter(|phase| empty.get(phase.arm) == Some(&true)) {
+        phase.samples.push(Sample { metric: FRAME_ROUND_TRIP.to_owned(), value });
+    }
+    Ok(())
 }
 
 /// The sites that a trial needs. On this machine all members run in one agent; elsewhere each has a site of its own.

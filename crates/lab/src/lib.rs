@@ -5,6 +5,7 @@
 //! a killed run, a resumed run and an undisturbed one are judged by the same code. It knows workloads as descriptors only.
 #![forbid(unsafe_code)]
 
+mod abreast;
 pub mod analysis;
 mod around;
 pub mod attend;

@@ -1,6 +1,7 @@
 //! The lab's end of the wire to one agent.
 
 use crate::errands::Errands;
+use crate::members::now_ns;
 use baremark_model::observation::Observation;
 use baremark_model::observer::ObserveSpec;
 use baremark_model::site::{Environment, Site, SiteError};
@@ -236,6 +237,12 @@ impl<'i> AgentLink<'i> {
             }
         }
         Ok(best.unwrap_or_default())
+    }
+
+    /// How long a short frame takes to the agent and back, in nanoseconds: the quickest of some.
+    pub(crate) fn round_trip_ns(&mut self) -> Result<u64, LinkError> {
+        let (_, half_ns) = self.clock_offset(now_ns)?;
+        Ok(2 * half_ns)
     }
 
     /// Begins the prepared load at this moment of the agent's clock.

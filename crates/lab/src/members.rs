@@ -142,7 +142,7 @@ impl Gate {
 }
 
 /// The lab's clock, in nanoseconds.
-fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
     // Not near 0, so that a site's clock that is behind has moments too.
     nanos(BEGAN.get_or_init(Instant::now).elapsed()) + (1 << 62)

@@ -1,10 +1,12 @@
-//! One load from several sites: each agent prepares its part, all begin at one agreed moment, and what they measured comes home.
+//! One load from several sites: they start side by side, each agent prepares its part, all begin at one agreed moment, and
+//! what they measured comes home.
 //!
 //! The lab knows neither orders nor parts: it carries them. Clocks differ from site to site; each agent's is read a few times
 //! and its offset taken from the quickest answer, which is off by at most half of that answer's time.
 
+use crate::abreast::abreast;
 use crate::link::{AgentLink, LinkError};
-use baremark_model::site::Environment;
+use baremark_model::site::{Environment, SiteError};
 use baremark_model::wire::FromAgent;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,16 +101,17 @@ pub fn run(
     interrupt: &AtomicBool,
     watch: &mut dyn FnMut(&SiteEvent),
 ) -> Result<Vec<SiteEnd>, SitesError> {
+    let refused = |(index, why): (usize, LinkError)| match why {
+        LinkError::Interrupted => SitesError::Interrupted,
+        why => SitesError::Site { name: places[index].name.clone(), why },
+    };
+    let ready = |index: usize, given_up: &AtomicBool| prepared(&places[index], given_up, interrupt);
+    let links = abreast(places.len(), interrupt, ready).map_err(refused)?;
+    // Clocks are read when nothing is being started any more, for that would make their answers slow.
     let mut members = Vec::new();
     let mut offsets = Vec::new();
-    for place in places {
-        let refused = |why| match why {
-            LinkError::Interrupted => SitesError::Interrupted,
-            why => SitesError::Site { name: place.name.clone(), why },
-        };
-        let mut link = AgentLink::start(place.environment, interrupt).map_err(refused)?;
-        link.prepare_load(&place.order).map_err(refused)?;
-        let (offset_ns, error_ns) = link.clock_offset(clock_ns).map_err(refused)?;
+    for (index, (place, mut link)) in places.iter().zip(links).enumerate() {
+        let (offset_ns, error_ns) = link.clock_offset(clock_ns).map_err(|why| refused((index, why)))?;
         offsets.push(offset_ns);
         let end = SiteEnd { name: place.name.clone(), part: None, lost: None, seconds: 0, begin_error_ns: error_ns };
         members.push(Member { link, end, over: false });
@@ -121,6 +124,18 @@ pub fn run(
     }
     gather(&mut members, lasting, interrupt, watch);
     Ok(members.into_iter().map(|member| member.end).collect())
+}
+
+/// An agent at a place that has prepared its part.
+fn prepared<'i>(
+    place: &Place<'_>,
+    given_up: &AtomicBool,
+    interrupt: &'i AtomicBool,
+) -> Result<AgentLink<'i>, LinkError> {
+    place.environment.probe().map_err(SiteError::from)?;
+    let mut link = AgentLink::start_unless(given_up, place.environment, interrupt)?;
+    link.prepare_load(&place.order)?;
+    Ok(link)
 }
 
 impl Member<'_> {

@@ -43,6 +43,9 @@ impl Root {
     }
 }
 
+/// What the kernel itself refuses, whoever asks; EACCES is that permissions do.
+const EPERM: i32 = 1;
+
 /// One file that an observer reads again and again.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -81,6 +84,9 @@ impl Source {
         let name = &self.name;
         let reason = match why.kind() {
             io::ErrorKind::NotFound => format!("/{name} is not there"),
+            io::ErrorKind::PermissionDenied if why.raw_os_error() == Some(EPERM) => {
+                format!("the kernel shows /{name} to nobody (lockdown)")
+            }
             io::ErrorKind::PermissionDenied => format!("/{name} may not be read; run as root"),
             _ => format!("reading /{name}: {why}"),
         };
@@ -124,5 +130,13 @@ mod tests {
         let absence = source.open(&Root::default()).expect_err("not there");
         assert_eq!(absence.to_string(), "cpu is absent: /proc/no-such-file is not there");
         assert!(source.read().is_err());
+    }
+
+    #[test]
+    fn what_the_kernel_keeps_to_itself_is_told_from_what_root_may_read() {
+        let source = Source::new("kvm", "sys/kernel/debug/kvm/exits");
+        let of = |number| source.absence(&io::Error::from_raw_os_error(number)).reason;
+        assert_eq!(of(EPERM), "the kernel shows /sys/kernel/debug/kvm/exits to nobody (lockdown)");
+        assert_eq!(of(13), "/sys/kernel/debug/kvm/exits may not be read; run as root");
     }
 }

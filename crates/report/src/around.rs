@@ -7,7 +7,8 @@ use crate::number::{self, count, percent};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
 use baremark_model::document::Document;
-use baremark_model::observation::{Observed, ObservedRow, THIS_MACHINE};
+use baremark_model::observation::{Observed, ObservedCost, ObservedRow, THIS_MACHINE};
+use baremark_model::observer::Absence;
 use baremark_model::plan::Treatment;
 use baremark_model::view;
 use std::collections::BTreeMap;
@@ -51,7 +52,10 @@ pub(crate) fn short(document: &Document) -> Option<Grid> {
         place_in(&mut columns, (&row.treatment, row.place.as_str()));
     }
     let many = columns.len() > MOST_SHORT && !whole.is_empty();
-    let rows = if by_arm.is_empty() || many { whole } else { by_arm };
+    let mut rows = if by_arm.is_empty() || many { whole } else { by_arm };
+    if rows.iter().any(|row| !Place::of(&row.place).member) && many {
+        rows.retain(|row| !Place::of(&row.place).member);
+    }
     let happened = |quantity: &str| rows.iter().any(|row| row.quantity == quantity && row.value != 0.0);
     let rows: Vec<&ObservedRow> = rows.iter().copied().filter(|row| happened(&row.quantity)).collect();
     let more = if many { "; --html and --csv=observations tell the arms apart" } else { "" };
@@ -70,24 +74,79 @@ pub(crate) fn full(document: &Document) -> Vec<(&'static str, Grid)> {
 
 /// What a reader should know of the tables: what was not observed and why, what happened, and what observing cost.
 pub(crate) fn remarks(observed: &Observed) -> Vec<String> {
-    let absent = observed.absent.iter().map(|absent| {
-        let (place, reason) = (clean(&absent.place), clean(&absent.absence.reason));
-        match absent.absence.observer.as_str() {
-            "all" => format!("{place}: nothing is observed: {reason}"),
-            observer => format!("{place}: {} is not observed: {reason}", clean(observer)),
+    let mut absent: Vec<(&Absence, Vec<&str>)> = Vec::new();
+    for row in &observed.absent {
+        match absent.iter_mut().find(|(absence, _)| **absence == row.absence) {
+            Some((_, places)) => places.push(&row.place),
+            None => absent.push((&row.absence, vec![&row.place])),
+        }
+    }
+    let absent = absent.iter().map(|(absence, places)| {
+        let (places, reason) = (together(places), clean(&absence.reason));
+        match absence.observer.as_str() {
+            "all" => format!("{places}: nothing is observed: {reason}"),
+            observer => format!("{places}: {} is not observed: {reason}", clean(observer)),
         }
     });
     let notes = observed.notes.iter().map(|note| clean(note));
-    let cost = observed.cost.iter().map(|cost| {
-        format!(
-            "{}: observing took {} of one CPU ({}, {:.0} µs each)",
-            clean(&cost.place),
-            percent(cost.share),
-            count(cost.readings, "reading"),
-            cost.reading_ns / 1e3
-        )
-    });
-    absent.chain(notes).chain(cost).collect()
+    let mut costs: Vec<(Place<'_>, Vec<&ObservedCost>)> = Vec::new();
+    for cost in &observed.cost {
+        let place = Place::of(&cost.place);
+        match costs.iter_mut().find(|(other, _)| *other == place) {
+            Some((_, costs)) => costs.push(cost),
+            None => costs.push((place, vec![cost])),
+        }
+    }
+    absent.chain(notes).chain(costs.iter().map(|(place, costs)| price(place, costs))).collect()
+}
+
+/// What observing at a place cost; of several members the one where it cost most.
+fn price(place: &Place<'_>, costs: &[&ObservedCost]) -> String {
+    let readings = costs.iter().map(|cost| cost.readings).sum();
+    let most = |of: fn(&ObservedCost) -> f64| costs.iter().map(|cost| of(cost)).fold(0.0, f64::max);
+    let at_most = if costs.len() > 1 { "at most " } else { "" };
+    format!(
+        "{}: observing took {at_most}{} of one CPU ({}, {:.0} µs each)",
+        place.name(),
+        percent(most(|cost| cost.share)),
+        count(readings, "reading"),
+        most(|cost| cost.reading_ns) / 1e3
+    )
+}
+
+/// Where something was observed: at a place, or at one of several that were there at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place<'o> {
+    kind: &'o str,
+    member: bool,
+}
+
+impl<'o> Place<'o> {
+    fn of(place: &'o str) -> Self {
+        let number = |text: &str| text.parse::<usize>().is_ok();
+        let member = |(_, which): &(&str, &str)| which.split_once(" of ").is_some_and(|(a, b)| number(a) && number(b));
+        match place.rsplit_once(", ").filter(member) {
+            Some((kind, _)) => Place { kind, member: true },
+            None => Place { kind: place, member: false },
+        }
+    }
+
+    fn name(&self) -> String {
+        if self.member { format!("{}, each of several", clean(self.kind)) } else { clean(self.kind) }
+    }
+}
+
+/// Places in words; those of several that were there at once go without saying where their kind is named.
+fn together(places: &[&str]) -> String {
+    let all: Vec<Place<'_>> = places.iter().map(|place| Place::of(place)).collect();
+    let mut told: Vec<String> = Vec::new();
+    for place in &all {
+        let said = place.member && all.contains(&Place { member: false, ..*place });
+        if !said && !told.contains(&place.name()) {
+            told.push(place.name());
+        }
+    }
+    told.join("; ")
 }
 
 /// A table of these rows; `None` where there is none.
@@ -157,4 +216,43 @@ pub(crate) fn label(quantity: &str, instance: &str, unit: &str) -> String {
     };
     let unit = if unit.is_empty() { String::new() } else { format!(" ({})", clean(unit)) };
     format!("{what}{of}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_model::observation::ObservedAbsence;
+
+    fn observed(places: &[&str]) -> Observed {
+        let absence = |reason: &str| Absence::new("kvm", reason);
+        let absent = |place: &&str| ObservedAbsence { place: (*place).to_owned(), absence: absence("it is not there") };
+        let cost = |(readings, place): (u64, &&str)| ObservedCost {
+            place: (*place).to_owned(),
+            readings,
+            share: 0.0001 * readings as f64,
+            reading_ns: 1000.0 * readings as f64,
+        };
+        Observed {
+            absent: places.iter().map(absent).collect(),
+            cost: (1..).zip(places).map(cost).collect(),
+            ..Observed::default()
+        }
+    }
+
+    #[test]
+    fn places_that_are_alike_are_told_of_together() {
+        let places =
+            ["container", "container, 1 of 2", "container, 2 of 2", "qemu, 1 of 3", "qemu, 3 of 3", "this machine"];
+        assert_eq!(
+            remarks(&observed(&places)),
+            [
+                "container; qemu, each of several; this machine: kvm is not observed: it is not there",
+                "container: observing took 0.010 % of one CPU (1 reading, 1 µs each)",
+                "container, each of several: observing took at most 0.030 % of one CPU (5 readings, 3 µs each)",
+                "qemu, each of several: observing took at most 0.050 % of one CPU (9 readings, 5 µs each)",
+                "this machine: observing took 0.060 % of one CPU (6 readings, 6 µs each)",
+            ]
+        );
+        assert_eq!(Place::of("a, b of c"), Place { kind: "a, b of c", member: false });
+    }
 }

@@ -1,14 +1,18 @@
 //! The study's table: one factor down the side, one along the top, estimates with their ratios in the cells.
 //!
-//! A treatment to which a factor does not apply (native has no host backing) stands in every row that it agrees with, as
-//! the base does in a published table. What this machine cannot run keeps its cell, with the reason below.
+//! A treatment to which a factor does not apply (native has no host backing, and is not divided among guests) stands in
+//! every row and every column that it agrees with, as the base does in a published table. What this machine cannot run
+//! keeps its cell, with the reason below.
 
 use crate::number::{self, Digits, fixed, ratio_decimals};
 use crate::text::clean;
-use crate::treatment::{Factors, list, phrase};
+use crate::treatment::{ENVIRONMENT, Factors, list, phrase};
 use crate::words::{self, Quantity, Tone, limits_of, ratio_of};
 use baremark_model::document::{Document, EstimateRow, PredictionRow, RatioRow};
 use baremark_model::plan::{Contrast, Treatment};
+
+/// The only column where the columns' factor applies to nothing.
+const EVERYWHERE: &str = "all";
 
 /// A table as data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,12 +93,7 @@ pub(crate) fn grid(document: &Document, metric: &str) -> Option<Grid> {
             cells: layout.columns.iter().map(|column| layout.cell((metric, 1.0), row, column, &mut reasons)).collect(),
         })
         .collect();
-    Some(Grid {
-        caption: caption(document, metric),
-        columns: layout.columns.iter().map(|column| phrase(&document.run.columns, column)).collect(),
-        rows,
-        reasons,
-    })
+    Some(Grid { caption: caption(document, metric), columns: layout.heads(), rows, reasons })
 }
 
 /// Metrics of which no ratio was asked for in one table, a row for each and its levels; `None` where nothing of them was
@@ -119,7 +118,7 @@ pub(crate) fn others(document: &Document, metrics: &[&str]) -> Option<Grid> {
     }
     (!rows.is_empty()).then(|| Grid {
         caption: "Other metrics (mean ± half its 95 % interval)".to_owned(),
-        columns: layout.columns.iter().map(|column| phrase(&document.run.columns, column)).collect(),
+        columns: layout.heads(),
         rows,
         reasons,
     })
@@ -203,9 +202,10 @@ impl<'d> Layout<'d> {
         let mut columns: Vec<String> = Vec::new();
         let mut rows: Vec<Treatment> = Vec::new();
         for treatment in all {
-            let label = column_of(treatment, along);
-            if !columns.contains(&label) {
-                columns.push(label);
+            if let Some(label) = column_of(treatment, along)
+                && !columns.iter().any(|column| column == label)
+            {
+                columns.push(label.to_owned());
             }
             let rest = factors.levels(treatment, &[along]);
             let row: Treatment = rest.iter().map(|(key, label)| ((*key).to_owned(), (*label).to_owned())).collect();
@@ -214,6 +214,9 @@ impl<'d> Layout<'d> {
             }
         }
         columns.sort_by_key(|label| factors.rank(along, label));
+        if columns.is_empty() && !rows.is_empty() {
+            columns.push(EVERYWHERE.to_owned());
+        }
         let whole = rows.clone();
         rows.retain(|row| !whole.iter().any(|other| other.len() > row.len() && agrees(row, other)));
         let down = document.run.rows.as_deref();
@@ -221,12 +224,18 @@ impl<'d> Layout<'d> {
         Layout { document, factors, columns, rows }
     }
 
+    fn heads(&self) -> Vec<String> {
+        let along = &self.document.run.columns;
+        let head = |column: &String| if column == EVERYWHERE { column.clone() } else { phrase(along, column) };
+        self.columns.iter().map(head).collect()
+    }
+
     /// The cell of a metric, in units of which one is so many of its own.
     fn cell(&self, (metric, per): (&str, f64), row: &Treatment, column: &str, reasons: &mut Vec<String>) -> Cell {
         let along = self.document.run.columns.as_str();
         let here = |treatment: &Treatment| {
             let rest = treatment.iter().filter(|(key, _)| *key != along);
-            column_of(treatment, along) == column
+            column_of(treatment, along).is_none_or(|own| own == column)
                 && rest.clone().all(|(k, label)| row.get(k).is_none_or(|l| l == label))
         };
         let document = self.document;
@@ -297,9 +306,10 @@ pub(crate) fn ratio_cell(document: &Document, row: &RatioRow) -> Option<RatioCel
     })
 }
 
-/// A treatment's level of the columns' factor. Native is what runs where no environment varies.
-fn column_of(treatment: &Treatment, along: &str) -> String {
-    treatment.get(along).cloned().unwrap_or_else(|| "native".to_owned())
+/// A treatment's level of the columns' factor, where that applies to it. Native is what runs where no environment varies.
+fn column_of<'t>(treatment: &'t Treatment, along: &str) -> Option<&'t str> {
+    let level = treatment.get(along).map(String::as_str);
+    level.or_else(|| (along == ENVIRONMENT).then_some("native"))
 }
 
 /// Whether `row` says nothing that `other` does not.

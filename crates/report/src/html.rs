@@ -130,9 +130,7 @@ impl Page {
             self.add("</div>\n");
             self.beside(part);
             self.add("</div>\n");
-            for grid in others {
-                self.grid(grid);
-            }
+            others.iter().chain(&part.more).for_each(|grid| self.grid(grid));
         }
         self.add("</section>\n");
     }

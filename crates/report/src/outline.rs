@@ -41,8 +41,10 @@ pub(crate) struct Found {
     pub name: Option<String>,
     /// The verdicts in words.
     pub headlines: Vec<Headline>,
-    /// The headline metric's table, then those of the other metrics.
+    /// The headline metric's table, then those of other metrics that the study asks for.
     pub grids: Vec<Grid>,
+    /// What else was measured: the other metrics, and what each member of an ensemble had alone.
+    pub more: Vec<Grid>,
     /// The published values that the study names, to stand beside its own.
     pub beside: Option<Beside>,
     /// Contrasts of page sizes, which are no cost of virtualization.
@@ -87,10 +89,12 @@ fn found(name: Option<&str>, document: &Document) -> Found {
     if headlines.is_empty() {
         headlines = without_ratios(document);
     }
+    let (grids, more) = grids(document);
     Found {
         name: name.map(clean),
         headlines,
-        grids: grids(document),
+        grids,
+        more,
         beside: to_stand_beside(document),
         contrasts: of(true),
         predicted: predicted(document),
@@ -100,16 +104,14 @@ fn found(name: Option<&str>, document: &Document) -> Found {
 
 /// The headline metric's table and those of metrics with ratios of their own; then the other metrics in one, and the members
 /// of ensembles.
-fn grids(document: &Document) -> Vec<Grid> {
+fn grids(document: &Document) -> (Vec<Grid>, Vec<Grid>) {
     let asked = |metric: &&str| {
         *metric == document.run.metric
             || document.ratios.iter().any(|row| row.metric == *metric && row.contrast != Contrast::PageSize)
     };
     let (own, rest): (Vec<&str>, Vec<&str>) = metrics(document).into_iter().partition(asked);
-    let mut grids: Vec<Grid> = own.iter().filter_map(|metric| grid(document, metric)).collect();
-    grids.extend(others(document, &rest));
-    grids.extend(members(document));
-    grids
+    let grids = own.iter().filter_map(|metric| grid(document, metric)).collect();
+    (grids, others(document, &rest).into_iter().chain(members(document)).collect())
 }
 
 /// The published values, where there is something measured to stand beside: a self-check measures no such thing.

@@ -11,6 +11,8 @@ use baremark_model::document::Document;
 
 pub(crate) const INDENT: usize = 2;
 const GAP: usize = 3;
+/// More rows of what was measured beside what the study asks for are left to the formats that have room for them.
+const MOST_MORE: usize = 60;
 
 /// The report of one run.
 #[must_use]
@@ -167,6 +169,15 @@ impl Page {
             self.beside(name, beside);
         }
         others.iter().for_each(|grid| self.grid(name, grid));
+        let rows: usize = part.more.iter().map(|grid| grid.rows.len()).sum();
+        if rows <= MOST_MORE {
+            part.more.iter().for_each(|grid| self.grid(name, grid));
+            return;
+        }
+        let what = part.more.iter().map(|grid| grid.caption.split(" (").next().unwrap_or_default());
+        let what = what.collect::<Vec<_>>().join("; ");
+        self.text.push('\n');
+        self.paragraph(Paint::Faint, 0, INDENT, &format!("In --html and --csv, {rows} rows more: {what}."));
     }
 
     fn sentences(&mut self, part: &Found, headlines: &[Headline]) {

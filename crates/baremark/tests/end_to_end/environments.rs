@@ -4,18 +4,24 @@
 pub mod cluster;
 #[path = "environments/container.rs"]
 mod container;
+#[path = "environments/docker.rs"]
+mod docker;
 #[path = "environments/everywhere.rs"]
 mod everywhere;
 #[path = "environments/guests.rs"]
 mod guests;
 #[path = "environments/mpi.rs"]
 mod mpi;
+#[path = "environments/nodes.rs"]
+mod nodes;
 #[path = "environments/qemu.rs"]
 pub mod qemu;
 #[path = "environments/slurm.rs"]
 pub mod slurm;
 #[path = "environments/ssh.rs"]
 pub mod ssh;
+#[path = "environments/stopped.rs"]
+mod stopped;
 
 use crate::bench::{Bench, text};
 use baremark_environments::conformance::{Place, conformance};
@@ -56,9 +62,14 @@ impl Program {
 
     /// Runs a study in a bench's folder and store; its document.
     pub fn document(&self, bench: &Bench, study: &Path) -> Value {
+        self.document_with(bench, study, &[])
+    }
+
+    /// The same, with variables in its environment.
+    pub fn document_with(&self, bench: &Bench, study: &Path, told: &[(&str, &str)]) -> Value {
         let mut command = Command::new(self.path());
         command.arg("--store").arg(bench.store()).args(["run", "--json"]).arg(study).current_dir(bench.folder.path());
-        let output = command.output().unwrap();
+        let output = command.envs(told.iter().copied()).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }

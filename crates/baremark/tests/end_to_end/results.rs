@@ -36,6 +36,9 @@ fn a_run_gives_one_document_with_everything_a_program_needs() {
     let empty = estimates.iter().find(|row| row["metric"] == "empty_region_ns").expect("the null executor's floor");
     assert_eq!(empty["treatment"]["environment"], "null");
     assert!(empty["estimate"].as_f64().unwrap() < 1e6, "an empty region of a millisecond: {empty}");
+    let frame = estimates.iter().find(|row| row["metric"] == "frame_round_trip_ns").expect("a frame to and fro");
+    assert_eq!(frame["treatment"]["environment"], "null");
+    assert!(frame["estimate"].as_f64().is_some_and(|ns| ns > 500.0 && ns < 1e9), "a pipe there and back: {frame}");
     assert!(array(&document, "ratios").is_empty(), "the null executor is never part of a ratio");
     assert!(mostly_ok(&document));
 }

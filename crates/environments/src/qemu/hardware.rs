@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where the kernel counts its reserved huge pages of 2 MiB.
+/// The least memory of a NUMA node: below it a kernel has no use for one.
+const LEAST_NODE: u64 = 64 << 20;
 const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
 const HUGE_PAGE: u64 = 2 << 20;
 
@@ -130,6 +132,11 @@ pub fn check(settings: &Settings) -> Result<(), Missing> {
         let remedy = "write advise into /sys/kernel/mm/transparent_hugepage/shmem_enabled, or take backing = hugetlb";
         return Err(Missing { what: what.to_owned(), remedy: remedy.to_owned() });
     }
+    let nodes = settings.guest_nodes.unwrap_or(1);
+    if settings.memory_bytes / (nodes as u64) < LEAST_NODE {
+        let what = format!("{nodes} NUMA nodes of {} MiB in all are too small", settings.memory_bytes >> 20);
+        return Err(Missing { what, remedy: format!("give the guest {} MiB", (LEAST_NODE >> 20) * nodes as u64) });
+    }
     mmu(settings.mmu, Path::new("/sys/module"))?;
     disks(&settings.disks)?;
     if let Net::Tap { device, vhost } = &settings.net {
@@ -218,7 +225,7 @@ pub fn tell(settings: &Settings, command: &mut Command) -> Result<(), Missing> {
     command.arg("-smp").arg(format!("{},sockets={sockets},cores={cores},threads={threads}", settings.vcpus));
     let megabytes = settings.memory_bytes.div_ceil(1 << 20);
     command.arg("-m").arg(format!("{megabytes}M"));
-    memory(settings, megabytes, command);
+    memory(settings, (megabytes, &nodes(settings, Path::new("/sys/devices/system/node"))), command);
     if settings.backing == Backing::Small {
         // SAFETY: prctl with numbers alone is async-signal-safe and changes the child only.
         unsafe { command.pre_exec(without_huge_pages) };
@@ -237,7 +244,18 @@ pub fn tell(settings: &Settings, command: &mut Command) -> Result<(), Missing> {
     Ok(())
 }
 
-fn memory(settings: &Settings, megabytes: u64, command: &mut Command) {
+/// The node of this machine on which each of the guest's lies; none where the guest sees none.
+fn nodes(settings: &Settings, folder: &Path) -> Vec<usize> {
+    if !settings.guest_numa {
+        return Vec::new();
+    }
+    let hosts = host_nodes(folder);
+    let count = settings.guest_nodes.unwrap_or(hosts.len());
+    (0..count).map(|place| hosts[place * hosts.len() / count]).collect()
+}
+
+/// Memory of so many megabytes: in one piece, or in one for each of the guest's nodes, which lies on this one of the machine's.
+fn memory(settings: &Settings, (megabytes, nodes): (u64, &[usize]), command: &mut Command) {
     // Whoever serves the guest's files reads and writes its memory.
     let shared = settings.root == Root::Host;
     let kind = match settings.backing {
@@ -248,20 +266,20 @@ fn memory(settings: &Settings, megabytes: u64, command: &mut Command) {
         Backing::Huge => "memory-backend-ram,prealloc=on",
         Backing::Reserved => "memory-backend-memfd,share=on,hugetlb=on,hugetlbsize=2M,prealloc=on",
     };
-    let nodes = if settings.guest_numa { host_nodes(Path::new("/sys/devices/system/node")) } else { Vec::new() };
-    if nodes.len() <= 1 && !settings.guest_numa {
+    if nodes.is_empty() {
         command.arg("-object").arg(format!("{kind},id=memory0,size={megabytes}M"));
         command.args(["-machine", "memory-backend=memory0"]);
         return;
     }
-    let count = nodes.len().max(1) as u64;
+    let count = nodes.len();
+    // Each has whole huge pages, the first what is left.
+    let share = (megabytes / count as u64) & !1;
     let mut first = 0;
-    for (place, node) in nodes.iter().enumerate() {
-        let (at, share) = (place as u64, megabytes / count);
-        let size = if at == 0 { share + megabytes % count } else { share };
-        let object = format!("{kind},id=memory{place},size={size}M,host-nodes={node},policy=bind");
+    for (place, host) in nodes.iter().enumerate() {
+        let size = if place == 0 { megabytes - share * (count as u64 - 1) } else { share };
+        let object = format!("{kind},id=memory{place},size={size}M,host-nodes={host},policy=bind");
         command.arg("-object").arg(object);
-        let next = settings.vcpus * (place + 1) / nodes.len();
+        let next = settings.vcpus * (place + 1) / count;
         let mut numa = format!("node,nodeid={place},memdev=memory{place}");
         if next > first {
             numa.push_str(&format!(",cpus={first}-{}", next - 1));
@@ -271,7 +289,7 @@ fn memory(settings: &Settings, megabytes: u64, command: &mut Command) {
     }
 }
 
-/// The numbers of this machine's NUMA nodes that have memory.
+/// The numbers of this machine's NUMA nodes that have memory, at least one.
 fn host_nodes(folder: &Path) -> Vec<usize> {
     let text = fs::read_to_string(folder.join("has_memory")).unwrap_or_else(|_| "0".to_owned());
     let mut nodes = Vec::new();
@@ -281,7 +299,7 @@ fn host_nodes(folder: &Path) -> Vec<usize> {
             nodes.extend(first..=last);
         }
     }
-    nodes
+    if nodes.is_empty() { vec![0] } else { nodes }
 }
 
 fn network(settings: &Settings, command: &mut Command) {
@@ -349,6 +367,38 @@ mod tests {
         let why = of(Some(2), Some(2), None, 6).expect_err("they are four").to_string();
         assert!(why.starts_with("2 sockets of 2 cores of 1 threads are not 6 vCPUs; let"), "{why}");
         assert!(of(Some(4), None, None, 6).is_err());
+    }
+
+    #[test]
+    fn a_guest_that_sees_the_nodes_has_a_piece_of_memory_and_its_processors_on_each() {
+        let told = |settings: &Settings, nodes: &[usize]| {
+            let mut command = Command::new("qemu");
+            memory(settings, (1000, nodes), &mut command);
+            command.get_args().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        let exposed = Settings { vcpus: 4, guest_numa: true, backing: Backing::Huge, ..Settings::default() };
+        let piece = |place: usize, size: usize, node: usize| {
+            let kind = "memory-backend-ram,prealloc=on";
+            format!("{kind},id=memory{place},size={size}M,host-nodes={node},policy=bind")
+        };
+        let node = |place: usize, cpus: &str| format!("node,nodeid={place},memdev=memory{place},cpus={cpus}");
+        let expected = [
+            ["-object".to_owned(), piece(0, 336, 0), "-numa".to_owned(), node(0, "0-0")],
+            ["-object".to_owned(), piece(1, 332, 2), "-numa".to_owned(), node(1, "1-1")],
+            ["-object".to_owned(), piece(2, 332, 5), "-numa".to_owned(), node(2, "2-3")],
+        ];
+        assert_eq!(told(&exposed, &[0, 2, 5]), expected.concat());
+        let folder = std::env::temp_dir().join(format!("baremark-nodes-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("it can be made");
+        fs::write(folder.join("has_memory"), "0,2-3\n").expect("it can be written");
+        assert_eq!(nodes(&exposed, &folder), [0, 2, 3]);
+        let four = Settings { guest_nodes: Some(4), ..exposed.clone() };
+        assert_eq!(nodes(&four, &folder), [0, 0, 2, 3], "as many as are asked for, spread over the machine's");
+        fs::remove_dir_all(&folder).expect("it is ours");
+        let hidden = Settings { guest_numa: false, ..exposed };
+        assert_eq!(nodes(&hidden, &folder), [0; 0]);
+        let whole = ["-object", "memory-backend-ram,prealloc=on,id=memory0,size=1000M"];
+        assert_eq!(told(&hidden, &[]), [whole[0], whole[1], "-machine", "memory-backend=memory0"]);
     }
 
     #[test]

@@ -1,4 +1,7 @@
 //! QEMU's own account of a guest, over its machine protocol (QMP) on a pair of sockets that nobody else can reach.
+//!
+//! A guest that QEMU has stopped, because its KVM cannot go on or a disk is full, would be silent until every time limit is
+//! over. A thread hears of it, asks why, and ends QEMU.
 
 use super::root::hand_over;
 use serde_json::{Value, json};
@@ -6,38 +9,54 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::Duration;
 
 /// How long QEMU may take to answer.
 const LIMIT: Duration = Duration::from_secs(10);
+/// By which the thread knows answers to its own questions.
+const OWN: &str = "heard";
 
 /// The lab's end.
 pub struct Qmp {
-    from: BufReader<UnixStream>,
     to: UnixStream,
     /// QEMU's end, until it has it.
     theirs: Option<UnixStream>,
+    answers: Receiver<Value>,
+    stopped: Arc<OnceLock<String>>,
 }
 
 impl Qmp {
     /// Gives `command` the other end.
     pub fn attach(command: &mut Command) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
-        ours.set_read_timeout(Some(LIMIT))?;
-        ours.set_write_timeout(Some(LIMIT))?;
         let number = theirs.as_raw_fd();
         command.arg("-chardev").arg(format!("socket,id=qmp,fd={number}"));
         command.args(["-mon", "chardev=qmp,mode=control"]);
         hand_over(command, &theirs);
-        Ok(Qmp { from: BufReader::new(ours.try_clone()?), to: ours, theirs: Some(theirs) })
+        Qmp::over(ours, Some(theirs))
     }
 
-    /// Begins to talk, once QEMU runs.
-    pub fn greet(&mut self) -> io::Result<()> {
-        // Without a copy of QEMU's end of our own we hear when QEMU ends.
+    fn over(ours: UnixStream, theirs: Option<UnixStream>) -> io::Result<Self> {
+        ours.set_write_timeout(Some(LIMIT))?;
+        let (sender, answers) = channel();
+        let stopped = Arc::new(OnceLock::new());
+        let (from, to, why) = (ours.try_clone()?, ours.try_clone()?, Arc::clone(&stopped));
+        // It ends with QEMU, or with our end.
+        thread::spawn(move || hear(from, to, &sender, &why));
+        Ok(Qmp { to: ours, theirs, answers, stopped })
+    }
+
+    /// To be said once QEMU runs: without a copy of its end of our own we hear when it ends.
+    pub fn handed_over(&mut self) {
         self.theirs = None;
-        self.line()?;
-        self.ask("qmp_capabilities").map(drop)
+    }
+
+    /// Why QEMU has stopped the guest, if it has.
+    pub fn stopped(&self) -> Option<&str> {
+        self.stopped.get().map(String::as_str)
     }
 
     /// The threads of the virtual processors, in order.
@@ -73,23 +92,125 @@ impl Qmp {
 
     fn send(&mut self, message: &Value, what: &str) -> io::Result<Value> {
         writeln!(self.to, "{message}")?;
-        loop {
-            let mut line = self.line()?;
-            if let Some(answer) = line.get_mut("return") {
-                return Ok(answer.take());
+        let mut answer = self.answers.recv_timeout(LIMIT).map_err(|why| match why {
+            RecvTimeoutError::Timeout => {
+                let words = format!("QEMU has not answered {what} within {} s", LIMIT.as_secs());
+                io::Error::new(io::ErrorKind::TimedOut, words)
             }
-            if let Some(error) = line.get("error") {
-                return Err(io::Error::other(format!("QEMU refused {what}: {}", error["desc"])));
+            RecvTimeoutError::Disconnected => {
+                io::Error::new(io::ErrorKind::UnexpectedEof, "QEMU closed its machine protocol")
             }
-            // Anything else is an event.
+        })?;
+        match answer.get_mut("return") {
+            Some(found) => Ok(found.take()),
+            None => Err(io::Error::other(format!("QEMU refused {what}: {}", answer["error"]["desc"]))),
+        }
+    }
+}
+
+impl Drop for Qmp {
+    /// The thread that hears has copies of our end.
+    fn drop(&mut self) {
+        drop(self.to.shutdown(std::net::Shutdown::Both));
+    }
+}
+
+/// Hands on answers, and attends to what QEMU says unasked, until it says no more.
+fn hear(from: UnixStream, mut to: UnixStream, answers: &Sender<Value>, stopped: &OnceLock<String>) {
+    let mut say = |what: &str| drop(writeln!(to, "{}", json!({ "execute": what, "id": OWN })));
+    let mut trouble = None;
+    for line in BufReader::new(from).lines().map_while(Result::ok) {
+        let Ok(heard) = serde_json::from_str::<Value>(&line) else { continue };
+        if heard.get("QMP").is_some() {
+            say("qmp_capabilities");
+        } else if heard["id"] == OWN {
+            // A guest that has shut itself down is stopped, too, and will be gone in a moment.
+            let Some(status) = heard["return"]["status"].as_str().filter(|status| *status != "shutdown") else {
+                continue;
+            };
+            let _ = stopped.set(words(status, trouble.take()));
+            say("quit");
+        } else if heard["event"] == "BLOCK_IO_ERROR" {
+            let of = |key: &str| heard["data"][key].as_str().unwrap_or("unknown").to_owned();
+            trouble = Some(format!("{} of {}: {}", of("operation"), of("device"), of("reason")));
+        } else if heard["event"] == "STOP" {
+            say("query-status");
+        } else if heard.get("event").is_none() {
+            drop(answers.send(heard));
+        }
+    }
+}
+
+fn words(status: &str, trouble: Option<String>) -> String {
+    match (status, trouble) {
+        ("internal-error", _) => {
+            "QEMU stopped the guest, since this KVM cannot carry out what it does (internal-error); \
+                                  leave the feature out of cpu_model, or write accel = \"tcg\""
+                .to_owned()
+        }
+        (_, Some(trouble)) => format!("QEMU stopped the guest ({status}): {trouble}"),
+        (_, None) => format!("QEMU stopped the guest ({status})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// QEMU's side of a conversation: says a line and hears what is then asked.
+    struct Played(BufReader<UnixStream>);
+
+    impl Played {
+        fn say(&mut self, line: Value) {
+            writeln!(self.0.get_mut(), "{line}").expect("our end is there");
+        }
+
+        fn hear(&mut self) -> Value {
+            let mut line = String::new();
+            self.0.read_line(&mut line).expect("our end is there");
+            serde_json::from_str(&line).expect("a line of JSON")
         }
     }
 
-    fn line(&mut self) -> io::Result<Value> {
-        let mut line = String::new();
-        if self.from.read_line(&mut line)? == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "QEMU closed its machine protocol"));
-        }
-        serde_json::from_str(&line).map_err(io::Error::other)
+    #[test]
+    fn a_guest_that_is_stopped_is_asked_why_and_ended() {
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        theirs.set_read_timeout(Some(LIMIT)).expect("a limit");
+        let mut qemu = Played(BufReader::new(theirs));
+        let mut qmp = Qmp::over(ours, None).expect("a thread");
+        qemu.say(json!({ "QMP": { "version": {} } }));
+        assert_eq!(qemu.hear(), json!({ "execute": "qmp_capabilities", "id": OWN }));
+        qemu.say(json!({ "return": {}, "id": OWN }));
+        let asking = thread::spawn(move || (qmp.kvm().map_err(|why| why.to_string()), qmp));
+        assert_eq!(qemu.hear(), json!({ "execute": "query-kvm" }));
+        qemu.say(json!({ "event": "RTC_CHANGE", "data": {} }));
+        qemu.say(json!({ "return": { "enabled": true, "present": true } }));
+        let (answer, qmp) = asking.join().expect("no panic");
+        assert_eq!((answer, qmp.stopped()), (Ok(true), None));
+        let error = json!({ "device": "disk0", "operation": "write", "reason": "No space left on device" });
+        qemu.say(json!({ "event": "BLOCK_IO_ERROR", "data": error }));
+        qemu.say(json!({ "event": "STOP" }));
+        assert_eq!(qemu.hear()["execute"], "query-status");
+        qemu.say(json!({ "return": { "running": false, "status": "io-error" }, "id": OWN }));
+        assert_eq!(qemu.hear()["execute"], "quit");
+        assert_eq!(qmp.stopped(), Some("QEMU stopped the guest (io-error): write of disk0: No space left on device"));
+        drop(qmp);
+        let mut rest = String::new();
+        assert_eq!(qemu.0.read_line(&mut rest).expect("an end"), 0, "our end is gone with the site");
+    }
+
+    #[test]
+    fn one_that_has_shut_itself_down_is_not_called_stopped() {
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        let mut qemu = Played(BufReader::new(theirs));
+        let mut qmp = Qmp::over(ours, None).expect("a thread");
+        qemu.say(json!({ "event": "STOP" }));
+        assert_eq!(qemu.hear()["execute"], "query-status");
+        qemu.say(json!({ "return": { "running": false, "status": "shutdown" }, "id": OWN }));
+        let asking = thread::spawn(move || (qmp.kvm().map_err(|why| why.to_string()), qmp));
+        assert_eq!(qemu.hear()["execute"], "query-kvm", "and nothing was asked in between");
+        qemu.say(json!({ "error": { "class": "GenericError", "desc": "too late" } }));
+        let (answer, qmp) = asking.join().expect("no panic");
+        assert_eq!((answer, qmp.stopped()), (Err("QEMU refused query-kvm: \"too late\"".to_owned()), None));
     }
 }

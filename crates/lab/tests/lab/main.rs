@@ -18,3 +18,4 @@ mod scale;
 mod schedule;
 mod search;
 mod several_sites;
+mod spread;

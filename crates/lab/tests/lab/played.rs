@@ -22,6 +22,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// What an agent does with a trial.
 #[derive(Clone, Debug)]
@@ -70,6 +71,8 @@ impl Played {
     /// In the place of a time: that site cannot run its trial, or is lost.
     pub const FAILS: u64 = 0;
     pub const DIES: u64 = u64::MAX;
+    /// An order of a load that no agent can prepare.
+    pub const REFUSED: &'static str = "refused";
 
     pub fn new(script: impl FnMut(&TrialSpec) -> Answer + Send + 'static) -> Self {
         Played {
@@ -99,6 +102,12 @@ impl Played {
     /// Agents of several sites, of which each says that every half lasted so long. Their clocks are hours apart.
     pub fn lasting(mut self, lasted_ns: &[u64]) -> Self {
         self.lasted_ns = lasted_ns.to_vec();
+        self
+    }
+
+    /// That one of several places.
+    pub fn at(mut self, index: usize) -> Self {
+        self.index = index;
         self
     }
 
@@ -146,12 +155,14 @@ impl Site for PlayedSite {
 
 fn play(mut stream: UnixStream, played: &Played) {
     let (protocol, script) = (played.greeting, &played.script);
+    // Of a load it hands back what it was told to do.
+    let mut part = Box::default();
     while let Ok(message) = read_frame::<ToAgent>(&mut stream) {
         let answer = match message {
             ToAgent::Hello { .. } => FromAgent::Hello {
                 protocol,
                 version: "0".to_owned(),
-                capabilities: vec!["run-member".to_owned()],
+                capabilities: ["run-member", "load"].map(str::to_owned).to_vec(),
                 instruction_set: Isa::Baseline,
                 pid: 1,
             },
@@ -183,6 +194,15 @@ fn play(mut stream: UnixStream, played: &Played) {
                     _ => return,
                 }
             }
+            ToAgent::PrepareLoad { order } if order.as_str() == Some(Played::REFUSED) => {
+                FromAgent::Failed { what: "preparing the load".to_owned(), why: "no file".to_owned() }
+            }
+            ToAgent::PrepareLoad { order } => {
+                part = order;
+                FromAgent::LoadReady
+            }
+            ToAgent::ReadClock => FromAgent::Clock { monotonic_ns: now_ns() },
+            ToAgent::StartLoad { .. } => FromAgent::LoadDone { part: part.clone() },
             ToAgent::Observe(_) => FromAgent::Observing,
             ToAgent::EndObservation => FromAgent::Observed(Box::default()),
             ToAgent::Goodbye => return,
@@ -192,6 +212,15 @@ fn play(mut stream: UnixStream, played: &Played) {
             return;
         }
     }
+}
+
+/// Waits until it is so; whether it ever was.
+pub fn soon(is_so: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(1));
+    }
+    is_so()
 }
 
 /// What a site of several measured: it passes the gate before every half, and says that the half began at the moment that
@@ -233,9 +262,9 @@ fn member(stream: &mut UnixStream, spec: &TrialSpec, played: &Played, values: &[
     Some(MemberResult { result, stretches, together: together.map(|(key, rule)| (key.to_owned(), rule)).into() })
 }
 
-fn now_ns() -> u64 {
-    static BEGAN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
-    u64::try_from(BEGAN.get_or_init(std::time::Instant::now).elapsed().as_nanos()).unwrap()
+pub fn now_ns() -> u64 {
+    static BEGAN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    u64::try_from(BEGAN.get_or_init(Instant::now).elapsed().as_nanos()).unwrap()
 }
 
 /// The result of a trial in which arm i had the value `values[i]` in every phase.

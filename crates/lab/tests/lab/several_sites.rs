@@ -1,16 +1,16 @@
 //! Trials at several sites at once, whose clocks have nothing to do with each other.
 
-use crate::played::{Answer, Memory, Played, conduct, plan};
+use crate::played::{Answer, Memory, Played, conduct, plan, soon};
 use baremark_lab::conduct::Ending;
 use baremark_lab::tally::Finished;
+use baremark_model::descriptor::Value;
 use baremark_model::event::TrialStatus;
-use baremark_model::plan::Plan;
+use baremark_model::plan::{Cell, Plan};
 use baremark_model::seam::Sample;
 use baremark_model::site::{Missing, SiteError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -81,15 +81,6 @@ fn a_site_that_fails_or_dies_is_named_and_fails_the_trial() {
     }
 }
 
-/// Waits until it is so; whether it ever was.
-fn soon(is_so: impl Fn() -> bool) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(1));
-    }
-    is_so()
-}
-
 #[test]
 fn sites_of_one_trial_start_side_by_side() {
     let starting = Arc::new(AtomicUsize::new(0));
@@ -108,6 +99,38 @@ fn sites_of_one_trial_start_side_by_side() {
     assert!(trials.iter().all(|trial| trial.status == TrialStatus::Ok), "{:?}", trials[0].status);
     assert_eq!(starting.load(Ordering::SeqCst), 2 * trials.len());
     assert_eq!(there.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn sites_serve_as_long_as_the_study_says_and_none_that_has_failed() {
+    // Two treatments at two sites each, in four blocks.
+    for (fresh, expected, after_a_death) in [("trial", 16, 16), ("block", 8, 10), ("run", 2, 4)] {
+        for (dies, expected) in [(usize::MAX, expected), (4, after_a_death)] {
+            let mut plan = divided();
+            let mut other = plan.arms[1].clone();
+            other.treatment.insert("page".to_owned(), "2m".to_owned());
+            plan.arms.push(other);
+            plan.cells.push(Cell::Single(2));
+            let settings = [("fresh".to_owned(), Value::Choice(fresh.to_owned()))];
+            plan.environments.insert("container".to_owned(), settings.into());
+            let (starts, mut told) = (Arc::new(AtomicUsize::new(0)), 0);
+            let counted = Arc::clone(&starts);
+            // The third trial is lost at one of its sites: it is the first of the second block.
+            let script = move |_: &_| {
+                told += 1;
+                if told == dies + 1 { Answer::Dies } else { Answer::Values(vec![1.0]) }
+            };
+            let starting = move |_, _: &AtomicBool| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                Ok(())
+            };
+            let played = Played::new(script).lasting(&[SECOND, SECOND]).starting(starting);
+            let there = played.there();
+            trials(&plan, played);
+            assert_eq!(starts.load(Ordering::SeqCst), expected, "{fresh}, {dies}");
+            assert_eq!(there.load(Ordering::SeqCst), 0);
+        }
+    }
 }
 
 #[test]

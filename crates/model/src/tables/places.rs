@@ -159,6 +159,13 @@ const QEMU: &[Knob] = &[
         help: "exposed gives the guest this machine's NUMA nodes, each with memory of its own node",
     },
     Knob {
+        key: "guest_nodes",
+        kind: Kind::Count { min: 1, max: 64 },
+        default: Default::Derived("as many as this machine has"),
+        help: "with guest_numa = exposed: NUMA nodes among which the guest's vCPUs and memory are divided, each within one of this \
+               machine's",
+    },
+    Knob {
         key: "cpu_model",
         kind: Kind::Text,
         default: Default::Derived("host with kvm, max when emulated"),
@@ -253,6 +260,12 @@ const QEMU: &[Knob] = &[
         kind: Kind::Words,
         default: Default::Derived("none"),
         help: "modules that the guest's kernel loads, by name; what they need is loaded first",
+    },
+    Knob {
+        key: "start_limit",
+        kind: START_LIMIT,
+        default: Default::Typed("60 s"),
+        help: "how long a guest may take to boot until the agent is there; accel = auto gives KVM's test boot a few seconds of its own",
     },
     FRESH,
 ];

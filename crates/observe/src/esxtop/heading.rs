@@ -92,7 +92,7 @@ pub(crate) fn is_usual(heading: &Heading) -> bool {
 /// Whether a port is a network card of the host: its packets are those of all others that leave it.
 pub(crate) fn is_physical(port: &str) -> bool {
     let last = port.rsplit(':').next().unwrap_or_default().trim();
-    last.len() > 5 && last[..last.len().min(5)].eq_ignore_ascii_case("vmnic")
+    last.len() > 5 && last.get(..5).is_some_and(|begin| begin.eq_ignore_ascii_case("vmnic"))
 }
 
 /// Quantity, instance and unit of a key: a view's own, or a column's.

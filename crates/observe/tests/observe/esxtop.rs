@@ -111,6 +111,71 @@ fn odd_rows_are_skipped_and_told() {
     assert_eq!(series(&imported, "disk.iops", "").n, 4, "a sum that lacks a part is no sum");
 }
 
+/// The same file with its columns, but the time's, the other way round.
+fn turned(text: &str) -> String {
+    let mut lines = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
+    let mut turned = csv::WriterBuilder::new().quote_style(csv::QuoteStyle::Always).from_writer(Vec::new());
+    for line in lines.records() {
+        let line = line.unwrap();
+        turned
+            .write_record(line.iter().take(1).chain(line.iter().skip(1).collect::<Vec<_>>().into_iter().rev()))
+            .unwrap();
+    }
+    String::from_utf8(turned.into_inner().unwrap()).unwrap()
+}
+
+#[test]
+fn columns_are_known_by_their_heading_wherever_they_stand() {
+    let other = turned(&file(3));
+    assert!(other.starts_with(r#""(PDH-CSV 4.0) (UTC)(0)","\\esx1\Network Port("#), "{other}");
+    assert_eq!(of(&other), of(&file(3)));
+}
+
+#[test]
+fn a_counter_that_some_rows_lack_has_their_values_alone() {
+    let whole = file(3);
+    let text = whole.replace(r#""41.00""#, r#""""#);
+    let imported = of(&text);
+    let utilization = series(&imported, "cpu.utilization", "");
+    assert_eq!((imported.rows, utilization.n, utilization.mean), (3, 2, 41.0), "of 40 and 42, not of 40, 0 and 42");
+    assert_eq!(utilization.points, [[0.0, 40.0], [10.0, 42.0]]);
+    assert_eq!(series(&imported, "disk.iops", "").n, 3, "the row's other values count");
+    assert_eq!(imported.notes, ["row 3: 1 row of those that have a field that is no number, which is left out"]);
+}
+
+#[test]
+fn a_port_may_be_named_in_any_script() {
+    for name in ["caf\u{e9}", "vmni\u{e9}", "\u{673a}\u{5668}", "vm\u{1f600}"] {
+        let imported = of(&file(1).replace("web01", name));
+        assert_eq!(series(&imported, "net.receive_packets", "").mean, 71_000.0, "{name} is no card of the host");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_spoil_their_own_field_alone() {
+    let bytes = |text: String| {
+        text.replace('\u{e9}', "\u{0}").into_bytes().into_iter().map(|byte| if byte == 0 { 0xe9 } else { byte })
+    };
+    // A virtual machine that was named in Latin-1, a value and a time that a bad disk has changed.
+    let heading = HEADING.replace("web01", "caf\u{e9}").replace("vmhba0", "vmhba\u{e9}");
+    let value = row(5, [0.5, 41.0, 1.0, 2.5, 100.0, 50.0, 71_000.0, 9.0, 120.0]).replace("41.00", "4\u{e9}.00");
+    let time = row(15, [9.0; 9]).replace(":15", ":\u{e9}5");
+    let rows = [value, row(10, [0.5, 42.0, 1.0, 2.5, 100.0, 50.0, 71_000.0, 9.0, 120.0]), time];
+    let file: Vec<u8> = bytes(heading + &rows.concat()).collect();
+    assert!(std::str::from_utf8(&file).is_err());
+    let imported = read(file.as_slice(), &Choice { containing: vec!["caf".to_owned()], shift_ns: 0 }).unwrap();
+    assert_eq!((imported.rows, series(&imported, "cpu.utilization", "").mean), (2, 42.0));
+    assert_eq!(series(&imported, "disk.iops", "").mean, 150.0, "an adapter is one whatever its name");
+    assert_eq!(series(&imported, "esxtop.Group Cpu % Ready", "12:caf\u{fffd}, \"big\"").mean, 2.5);
+    assert_eq!(
+        imported.notes,
+        [
+            "row 2: 1 row of those that have a field that is no number, which is left out",
+            "row 4: 1 row of those that have no time of the form 11/21/2026 06:51:42 and are skipped",
+        ]
+    );
+}
+
 #[test]
 fn other_files_are_refused_with_what_would_be_right() {
     assert!(why("").contains("it is empty; write it with esxtop -b"));

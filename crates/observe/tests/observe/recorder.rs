@@ -39,6 +39,7 @@ fn totals_of_a_large_machine_are_what_its_counters_grew_by() {
     assert_eq!(seen.absent, []);
     assert_eq!(value(whole, "cpu.user"), 512.0 * 0.3, "in seconds");
     assert_eq!(value(whole, "cpu.steal:511"), 0.07);
+    assert_eq!((value(whole, "cpu.guest:0"), value(whole, "cpu.guest")), (0.1, 51.2));
     assert_eq!(value(whole, "cpu.online"), 512.0);
     assert_eq!(value(whole, "kernel.interrupts"), 327_000.0);
     assert_eq!(value(whole, "kernel.context_switches"), 287_000.0);
@@ -69,6 +70,28 @@ fn views_of_a_large_machine_are_what_they_say() {
     assert_eq!((view("disk.iops"), view("disk.latency")), (15.0, 140.0 / 30.0), "10 reads and 5 writes of each of two");
     assert!((view("cpu.steal_share") - 7.0).abs() < 1e-9, "of user, nice, system, idle, iowait, interrupts and steal");
     assert_eq!(view::of_machine("kvm.exits", &seen.whole, 2.0), None, "what was not read has no view");
+}
+
+#[test]
+fn kvm_tells_exits_and_page_tables_of_all_machines_together() {
+    let mut machine = Machine::new(2, 1);
+    let tell = |machine: &Machine, exits: u64, pages: u64| {
+        let file = |name: &str, text: &str| machine.write(&format!("sys/kernel/debug/kvm/{name}"), text);
+        file("exits", &format!("{exits}\n"));
+        file("tlb_flush", &format!("{}\n", exits / 10));
+        file("pages_2m", &format!("{pages}\n"));
+        // What stands there beside: one machine's own, which is in the sums, and what is no number.
+        file("4242-11/exits", "999999\n");
+        file("halt_wait_hist", "3 1 4 1 5\n");
+    };
+    tell(&machine, 1000, 7);
+    let seen = observed(&mut machine, &["kvm"], |machine, _| tell(machine, 5000, 9));
+    assert_eq!(seen.absent, []);
+    let whole = &seen.whole;
+    assert_eq!((value(whole, "kvm.event:exits"), value(whole, "kvm.event:tlb_flush")), (4000.0, 400.0));
+    assert_eq!(value(whole, "kvm.level:pages_2m"), 8.0, "what it stood at, on the average");
+    assert_eq!(whole.len(), 3, "{whole:?}");
+    assert_eq!(view::of_machine("kvm.exits", whole, 2.0), Some(2000.0));
 }
 
 #[test]

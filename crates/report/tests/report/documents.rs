@@ -374,6 +374,28 @@ pub fn scaling() -> Document {
     document
 }
 
+/// One machine divided: native is not, and three guests cannot be.
+pub fn divided() -> Document {
+    let mut document = scaling();
+    document.run.study = "The same machine as one guest or as several".to_owned();
+    document.run.columns = "count".to_owned();
+    document.run.factors = factors(&[("environment", &["native", "microvm"]), ("count", &["1", "2", "3"])]);
+    let native = treatment(&[("environment", "native")]);
+    let guests = |count| treatment(&[("environment", "microvm"), ("count", count)]);
+    document.estimates = vec![estimate("triad", &native, 21_300.0, 90.0)];
+    document.ratios.clear();
+    for (count, share) in [("1", 0.972), ("2", 1.013)] {
+        document.estimates.push(estimate("triad", &guests(count), 21_300.0 * share, 110.0));
+        let mut row = ratio(&guests(count), &native, [share, share - 0.006, share + 0.006]);
+        row.metric = "triad".to_owned();
+        row.contrast = Contrast::Environment;
+        document.ratios.push(row);
+    }
+    let reason = "3 members cannot share 4 ranks evenly".to_owned();
+    document.absent = vec![Absent { treatment: guests("3"), reason }];
+    document
+}
+
 /// Nothing came of it.
 pub fn nothing() -> Document {
     let mut document = empty();
@@ -395,7 +417,11 @@ pub fn stream() -> Document {
 /// Two machines that divide the arrays of STREAM, and one.
 pub fn ensemble() -> Document {
     let mut document = stream();
-    let both = treatment(&[("environment", "microvm"), ("count", "2")]);
+    let native = |levels: &mut Treatment| drop(levels.insert("environment".to_owned(), "native".to_owned()));
+    document.estimates.iter_mut().for_each(|row| native(&mut row.treatment));
+    document.ratios.iter_mut().for_each(|row| [&mut row.treatment, &mut row.relative_to].into_iter().for_each(native));
+    document.run.factors.push(("environment".to_owned(), ["native", "microvm"].map(str::to_owned).to_vec()));
+    let both = treatment(&[("environment", "microvm"), ("count", "2"), ("ranks", "2")]);
     document.estimates.push(EstimateRow { unit: "MB/s".to_owned(), ..estimate("triad", &both, 40_110.0, 150.0) });
     document.estimates.push(EstimateRow { unit: "MB/s".to_owned(), ..estimate("window", &both, 37_050.0, 150.0) });
     for (metric, together, values) in

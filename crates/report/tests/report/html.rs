@@ -58,7 +58,7 @@ fn absent_microvm() {
 #[test]
 fn members_of_an_ensemble_stand_beside_what_they_came_to_together() {
     let page = text(&body(&documents::ensemble()));
-    let said = "Members of microvm with count 2, each alone, and together member 1 member 2 together \
+    let said = "Members of microvm with 2 ranks and count 2, each alone, and together member 1 member 2 together \
                 triad (MB/s); together: sum 20010 ± 100 20100 ± 100 40110 ± 150 \
                 window (MB/s); together: at the same time 19300 ± 100 19400 ± 100 37050 ± 150";
     assert!(page.contains(&said.split_whitespace().collect::<Vec<_>>().join(" ")), "{page}");

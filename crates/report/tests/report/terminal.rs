@@ -1,6 +1,7 @@
 //! The report as a terminal and a pipe show it.
 
 use crate::documents;
+use baremark_model::document::{EstimateRow, MemberEstimate};
 use baremark_model::units::UnixTime;
 use baremark_report::history::{self, HistoryRow};
 use baremark_report::{Color, Style, json, terminal};
@@ -44,6 +45,7 @@ golden! {
     another_factor_than_the_environment: documents::scaling(), STYLE;
     two_published_tables: documents::stream(), STYLE;
     several_workloads: documents::several(), STYLE;
+    native_stands_beside_every_count: documents::divided(), STYLE;
     members_of_an_ensemble: documents::ensemble(), STYLE;
     nothing_was_measured: documents::nothing(), STYLE;
     ascii: documents::undecided(), Style { unicode: false, ..STYLE };
@@ -63,6 +65,23 @@ fn predictions_stand_beside_what_was_measured_and_in_the_place_of_what_was_not()
     let page = baremark_report::html::render(&documents::filled());
     assert!(page.contains("predicted, not measured") && page.contains("0.974 (0.953 to 0.995)"));
     assert!(!terminal::render(&documents::typical(), &STYLE).contains("Predicted"), "nothing to say");
+}
+
+#[test]
+fn many_rows_beside_the_studys_own_are_left_to_other_formats() {
+    let mut document = documents::ensemble();
+    let (own, beside) = (documents::ensemble().estimates, 31);
+    for number in 0..beside {
+        let named = |row: &EstimateRow| EstimateRow { metric: format!("beside_{number}"), ..row.clone() };
+        document.estimates.extend(own.iter().filter(|row| row.metric == "window").map(named));
+        let of = |row: &MemberEstimate| MemberEstimate { metric: format!("beside_{number}"), ..row.clone() };
+        document.members.extend(documents::ensemble().members.iter().filter(|row| row.metric == "window").map(of));
+    }
+    let text = terminal::render(&document, &STYLE);
+    assert!(text.contains("In --html and --csv, 65 rows more: Other metrics; Members of"), "{text}");
+    assert!(!text.contains("beside_7") && text.contains("40110"), "{text}");
+    let page = baremark_report::html::render(&document);
+    assert!(page.contains("beside_7") && page.contains("member 2"), "the page has all of it");
 }
 
 #[test]

@@ -2,13 +2,15 @@
 
 use super::view::View;
 use crate::context::Context;
-use crate::exit::Refusal;
+use crate::exit::{Exit, Refusal};
 use crate::places;
+use baremark_lab::link::LinkError;
 use baremark_lab::spread::{self, Place, SiteEvent, SitesError};
 use baremark_load::document::{Document, SiteRow};
 use baremark_load::load::{Load, Stop};
 use baremark_load::order::Order;
 use baremark_load::record::{Part, SecondPart};
+use baremark_model::site::SiteError;
 use baremark_sys::clock::monotonic_ns;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,9 +27,6 @@ pub(super) fn run(
     let environments = named.iter().map(|text| places::of_site(text, ssh_config)).collect::<Result<Vec<_>, _>>()?;
     let mut members = Vec::new();
     for (at, (environment, name)) in environments.iter().zip(named).enumerate() {
-        environment
-            .probe()
-            .map_err(|why| Refusal { exit: crate::exit::Exit::Missing, message: format!("site {name}: {why}") })?;
         let order = serde_json::to_value(order.of_site(at as u64, named.len() as u64));
         let order = order.map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
         members.push(Place { name: format!("{} ({name})", at + 1), environment: &**environment, order });
@@ -49,7 +48,10 @@ pub(super) fn run(
         }
     });
     let ends = ends.map_err(|why| match why {
-        SitesError::Interrupted => Refusal { exit: crate::exit::Exit::Interrupted, message: why.to_string() },
+        SitesError::Interrupted => Refusal { exit: Exit::Interrupted, message: why.to_string() },
+        SitesError::Site { why: LinkError::Site(SiteError::Missing(_)), .. } => {
+            Refusal { exit: Exit::Missing, message: why.to_string() }
+        }
         SitesError::Site { .. } => Refusal::failure(why),
     })?;
     let mut whole = Part::new(&load.scenario.operation_names());

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// A study of `work` whose emulated guests have the settings `guest`, with a kernel by which they are known.
-fn study(bench: &Bench, work: &str, factors: &str, guest: &str, design: &str) -> String {
+pub fn study(bench: &Bench, work: &str, factors: &str, guest: &str, design: &str) -> String {
     let kernel = bench.path("kernel");
     if !kernel.exists() {
         std::os::unix::fs::symlink(fetched(), &kernel).unwrap();
@@ -28,7 +28,7 @@ fn study(bench: &Bench, work: &str, factors: &str, guest: &str, design: &str) ->
 }
 
 /// The same in a file, where its places can be used.
-fn usable_study(bench: &Bench, work: &str, factors: &str, guest: &str, design: &str) -> Option<String> {
+pub fn usable_study(bench: &Bench, work: &str, factors: &str, guest: &str, design: &str) -> Option<String> {
     let written = bench.write("study.toml", study(bench, work, factors, guest, design));
     let written = written.to_str().unwrap().to_owned();
     usable(bench, &written).then_some(written)
@@ -55,7 +55,8 @@ fn usable(bench: &Bench, study: &str) -> bool {
     missing.is_none()
 }
 
-fn trials<'d>(document: &'d Value, environment: &str) -> Vec<&'d Value> {
+/// The trials of an environment.
+pub fn trials<'d>(document: &'d Value, environment: &str) -> Vec<&'d Value> {
     let of = |trial: &&Value| trial["arms"][0]["treatment"]["environment"] == environment;
     document["trials"].as_array().unwrap().iter().filter(of).collect()
 }
@@ -79,6 +80,9 @@ fn left(bench: &Bench) -> Vec<String> {
     lines.filter(|line| line.contains(folder)).map(|line| line.replace('\0', " ")).collect()
 }
 
+/// The table in which a machine tells its system of NUMA nodes: there where a guest is to know of them, and else not.
+const NODES_TOLD: &str = "/sys/firmware/acpi/tables/SRAT";
+
 /// The same program natively and in a guest that has this machine's files: what it is, what it may write, what it cannot.
 #[test]
 fn a_guest_runs_its_hosts_programs_and_changes_none_of_its_files() {
@@ -88,6 +92,7 @@ fn a_guest_runs_its_hosts_programs_and_changes_none_of_its_files() {
     let script = format!(
         "set -e; . /etc/os-release; echo \"release ${{VERSION_ID:-0}}\"; grep -c . /proc/cpuinfo >/dev/null; \
          if grep -q ' / overlay .*lowerdir=/host' /proc/mounts; then \
+           test ! -e {NODES_TOLD}; \
            echo mark > /usr/{mark}; grep -q mark /usr/{mark}; mkdir -p /tmp/again; \
            if mount -t virtiofs host /tmp/again && touch /tmp/again/usr/{mark}; then echo guest 2; else echo guest 1; fi; \
          else echo guest 0; fi"
@@ -135,7 +140,8 @@ echo nodes $(ls -d /sys/devices/system/node/node* | wc -l)
 echo sectors $(cat /sys/block/vda/size)
 echo disks $(ls -d /sys/block/vd* | wc -l)
 grep -q "\[never\]" /sys/kernel/mm/transparent_hugepage/enabled && echo pages 1
-test -d /sys/module/sch_netem && echo netem 1
+for module in sch_netem md_mod dm_mod xfs; do test -d /sys/module/$module; done && echo modules 1
+test -e NODES_TOLD && echo told 1
 echo from the guest > /dev/vda
 echo from the guest > /dev/vdb
 sync
@@ -154,14 +160,15 @@ fn a_guest_finds_what_the_study_has_set() {
     }
     let device = Loop::over(&under);
     let second = device.as_ref().map_or_else(|| under.to_str().unwrap().to_owned(), |device| device.device.clone());
-    let keys = ["cpus", "sockets", "nodes", "sectors", "disks", "pages", "netem"];
+    let keys = ["cpus", "sockets", "nodes", "sectors", "disks", "pages", "modules", "told"];
+    let look = LOOK.replace("NODES_TOLD", NODES_TOLD);
     let metrics: String = keys.iter().map(metric).collect();
     let work = format!(
-        "[workload]\nkind = \"command\"\ntimeout = \"2 min\"\n[command]\nargv = [\"sh\", \"-c\", '''{LOOK}''']\n{metrics}"
+        "[workload]\nkind = \"command\"\ntimeout = \"2 min\"\n[command]\nargv = [\"sh\", \"-c\", '''{look}''']\n{metrics}"
     );
     let guest = format!(
         "rootfs = \"host\"\nmemory = \"384 MiB\"\nfresh = \"run\"\nvcpus = 2\nsockets = 2\nguest_numa = \"exposed\"\n\
-         guest_pages = \"never\"\nmodules = [\"netem\"]\ndisks = [{file:?}, {second:?}]\ndisk_cache = \"none\"\n\
+         guest_pages = \"never\"\nmodules = [\"netem\", \"md-mod\", \"dm_mod\", \"xfs\"]\ndisks = [{file:?}, {second:?}]\ndisk_cache = \"none\"\n\
          disk_aio = \"native\"\nblock_devices = true\nbacking = \"4k\""
     );
     let factors = "environment = \"qemu\"\nranks = 2";
@@ -175,7 +182,7 @@ fn a_guest_finds_what_the_study_has_set() {
     let nodes = fs::read_to_string("/sys/devices/system/node/has_memory");
     let nodes = nodes.map_or(1, |text| if text.contains([',', '-']) { 2 } else { 1 });
     let found = keys.map(|key| estimate(&document, key, &[]).unwrap());
-    assert_eq!((found[0], found[1], &found[3..]), (2.0, 2.0, &[2048.0, 2.0, 1.0, 1.0][..]), "{keys:?}");
+    assert_eq!((found[0], found[1], &found[3..]), (2.0, 2.0, &[2048.0, 2.0, 1.0, 1.0, 1.0][..]), "{keys:?}");
     assert!(found[2] >= f64::from(nodes), "{found:?}");
     assert!(fs::read(&file).unwrap().starts_with(b"from the guest"));
     if let Some(device) = &device {

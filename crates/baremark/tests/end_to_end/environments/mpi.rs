@@ -1,7 +1,7 @@
 //! Processes that Open MPI launches.
 
 use super::{NEVER, Program, as_lab, cpu, lab, print_times, trial_of, usable, wait_for};
-use crate::bench::signal;
+use crate::bench::{children, signal};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::mpi::{Mpi, Settings};
 use baremark_model::site::Environment;
@@ -48,6 +48,14 @@ fn a_killed_lab_and_a_killed_launcher_leave_no_process() {
     signal(lab.id(), libc::SIGKILL);
     lab.wait().unwrap();
     wait_for(|| program.pids().is_empty().then_some(()));
+    let mut site = Mpi::new(program.path(), settings()).start(&NEVER).unwrap();
+    let mut link = site.link().unwrap();
+    let agent = wait_for(|| program.pids().first().copied());
+    let launcher = children(std::process::id()).into_iter().find(|pid| children(*pid).contains(&agent));
+    signal(launcher.expect("mpirun is a child of ours and the agent's parent"), libc::SIGKILL);
+    assert_eq!(std::io::Read::read(&mut link.from_agent, &mut [0]).unwrap(), 0, "the stream has ended");
+    wait_for(|| program.pids().is_empty().then_some(()));
+    drop(site);
 }
 
 /// No test: what the test above runs as a process of its own.

@@ -1,14 +1,17 @@
 //! Guests in QEMU. They are emulated here whatever the machine has: these tests are of the mechanics.
 
 use super::{NEVER, Program, as_lab, cpu, lab, print_times, trial_of, usable, wait_for};
-use crate::bench::{children, signal};
+use crate::bench::{Bench, children, signal, text};
 use baremark_environments::conformance::{Place, conformance};
-use baremark_environments::qemu::{Accel, Backing, Disks, Net, Port, Qemu, Settings, Topology};
+use baremark_environments::qemu::{Accel, Backing, Disks, Net, Port, Qemu, Root, Settings, Topology};
 use baremark_model::site::Environment;
 use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, write_frame};
+use baremark_sys::affinity::allowed_cpus;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,6 +39,11 @@ pub fn left() -> Vec<String> {
     let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let all = children(std::process::id());
     all.iter().filter(|pid| name(pid).starts_with("qemu")).map(|pid| format!("process {pid}")).collect()
+}
+
+/// The emulator that this process has started.
+fn guest() -> Option<u32> {
+    left().first()?.strip_prefix("process ")?.parse().ok()
 }
 
 #[test]
@@ -87,10 +95,12 @@ fn what_is_set_is_what_the_guest_is_made_of() {
     let disk = program.path().with_file_name("a,disk");
     fs::File::create(&disk).unwrap().set_len(1 << 20).unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let cpus = allowed_cpus().unwrap();
+    let pin = vec![*cpus.last().unwrap(), cpus[0]];
     let settings = Settings {
         vcpus: 2,
         topology: Topology { sockets: Some(2), ..Topology::default() },
-        pin: vec![cpu(), cpu()],
+        pin: pin.clone(),
         backing: Backing::Small,
         guest_numa: true,
         disks: Disks { paths: vec![disk], ..Disks::default() },
@@ -105,17 +115,21 @@ fn what_is_set_is_what_the_guest_is_made_of() {
         return;
     }
     let mut site = qemu.start(&NEVER).unwrap();
-    let guest = children(std::process::id())
-        .into_iter()
-        .find(|&pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("qemu")));
-    let guest = guest.unwrap();
-    let threads = fs::read_dir(format!("/proc/{guest}/task")).unwrap().flatten();
-    let pinned = threads.filter(|thread| {
-        let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
-        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
-        allowed.trim() == cpu().to_string()
-    });
-    assert_eq!(pinned.count(), 2, "both vCPU threads and no other");
+    let guest = guest().unwrap();
+    let mut threads: Vec<u32> = fs::read_dir(format!("/proc/{guest}/task"))
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    // QEMU starts the vCPUs' threads in their order.
+    threads.sort_unstable();
+    let pinned: Vec<usize> = threads
+        .iter()
+        .filter_map(|thread| {
+            let status = fs::read_to_string(format!("/proc/{guest}/task/{thread}/status")).ok()?;
+            status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().parse().ok()
+        })
+        .collect();
+    assert_eq!(pinned, pin, "each vCPU's thread where it was asked to be, and no other");
     drop(std::net::TcpStream::connect(("127.0.0.1", port)).unwrap());
     let mut link = site.link().unwrap();
     let answer = trial_of(&mut link, 1, 1 << 20);
@@ -141,6 +155,120 @@ fn what_is_set_is_what_the_guest_is_made_of() {
     let why = Qemu::new(program.path(), wrong).start(&NEVER).err().unwrap().to_string();
     assert!(why.contains("unable to find CPU model 'NoSuchCPU'"), "{why}");
     assert_eq!(left(), [""; 0]);
+}
+
+/// How QEMU keeps a disk's file open, and by what means it reads and writes it.
+fn disk_of(guest: u32, disk: &Path) -> Option<(bool, &'static str)> {
+    let open: Vec<(PathBuf, PathBuf)> = fs::read_dir(format!("/proc/{guest}/fd"))
+        .ok()?
+        .filter_map(|entry| Some((entry.as_ref().ok()?.path(), fs::read_link(entry.ok()?.path()).ok()?)))
+        .collect();
+    let (descriptor, _) = open.iter().find(|(_, file)| file == disk)?;
+    let info = fs::read_to_string(format!("/proc/{guest}/fdinfo/{}", descriptor.file_name()?.to_str()?)).ok()?;
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    let flags = libc::c_int::from_str_radix(flags.trim(), 8).ok()?;
+    let ring = open.iter().any(|(_, file)| file.to_string_lossy().contains("[io_uring]"));
+    let native = fs::read_to_string(format!("/proc/{guest}/maps")).ok()?.contains("[aio]");
+    let means = match (ring, native) {
+        (true, _) => "io_uring",
+        (_, true) => "native",
+        _ => "threads",
+    };
+    Some((flags & libc::O_DIRECT != 0, means))
+}
+
+#[test]
+fn every_disk_is_read_and_written_as_the_study_says() {
+    let _alone = alone();
+    let program = Program::new();
+    // Where direct I/O is possible, which it is not everywhere that temporary files lie.
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let disk = folder.path().join("disk");
+    fs::File::create(&disk).unwrap().set_len(1 << 20).unwrap();
+    let with = |cache: &str, aio: &str| {
+        let [cache, aio] = [cache, aio].map(str::to_owned);
+        let disks = Disks { paths: vec![disk.clone()], cache, aio, ..Disks::default() };
+        Qemu::new(program.path(), Settings { disks, ..emulated() })
+    };
+    if !usable(&with("", "")) {
+        return;
+    }
+    for (cache, aio, direct) in [
+        ("", "", true),
+        ("none", "native", true),
+        ("none", "io_uring", true),
+        ("writeback", "threads", false),
+        ("writeback", "io_uring", false),
+        ("writethrough", "threads", false),
+        ("directsync", "native", true),
+        ("unsafe", "threads", false),
+    ] {
+        let (qemu, interrupt) = (with(cache, aio), AtomicBool::new(false));
+        let expected = (direct, if aio.is_empty() { "threads" } else { aio });
+        thread::scope(|scope| {
+            let starting = scope.spawn(|| qemu.start(&interrupt).err().map(|why| why.to_string()));
+            // QEMU has its disks long before the guest has booted, for which nobody waits.
+            wait_for(|| {
+                (guest().and_then(|guest| disk_of(guest, &disk)) == Some(expected) || starting.is_finished())
+                    .then_some(())
+            });
+            interrupt.store(true, Ordering::Relaxed);
+            assert_eq!(starting.join().unwrap().as_deref(), Some("interrupted"), "{cache} {aio}");
+        });
+    }
+    for cache in ["writeback", "writethrough", "unsafe"] {
+        let why = with(cache, "native").probe().unwrap_err().to_string();
+        let expected = format!("disk_aio = native does not go with disk_cache = {cache}; write disk_cache = \"none\"");
+        assert!(why.starts_with(&expected), "{why}");
+    }
+    assert_eq!(left(), [""; 0]);
+}
+
+#[test]
+fn a_guest_of_this_machines_files_is_refused_where_they_cannot_be_served() {
+    let program = Program::new();
+    let settings = Settings { root: Root::Host, ..emulated() };
+    if !usable(&Qemu::new(program.path(), settings.clone())) || !crate::bench::root() {
+        return;
+    }
+    let shared = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
+    let enabled = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    if !enabled.contains("[never]") && (shared.contains("[never]") || shared.contains("[deny]")) {
+        let huge = Settings { backing: Backing::Huge, ..settings };
+        let why = Qemu::new(program.path(), huge).probe().unwrap_err().to_string();
+        let expected = "rootfs = host shares the guest's memory, and this machine makes no shared memory of huge pages; \
+                        write advise into ";
+        assert!(why.starts_with(expected), "{why}");
+    }
+    let bench = Bench::new();
+    let study = format!(
+        "[study]\ntitle = \"files\"\n[workload]\nkind = \"random-access\"\ntable = \"1 MiB\"\n[factors]\n\
+         environment = [\"native\", \"qemu\"]\nranks = 1\n[environments.qemu]\nkernel = {:?}\naccel = \"tcg\"\n\
+         rootfs = \"host\"\n[design]\nphase = \"50 ms\"\nbudget = \"1 min\"\n",
+        bench.path("kernel")
+    );
+    // Everything lies where anybody may read it, so that only the user makes a difference.
+    let copied = Command::new("cp").arg("-rL").arg(fetched()).arg(bench.path("kernel")).status().unwrap();
+    assert!(copied.success());
+    fs::copy(env!("CARGO_BIN_EXE_baremark"), bench.path("baremark")).unwrap();
+    fs::set_permissions(bench.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    bench.write("study.toml", study);
+    let said = |command: &mut Command| {
+        let output = command.current_dir(bench.folder.path()).output().unwrap();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        said.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let plan = ["--store", "store.db", "plan", "study.toml"];
+    let nobody = said(Command::new(bench.path("baremark")).args(plan).uid(65534).gid(65534));
+    let expected = "rootfs = host needs the superuser, who alone may make this machine's files read-only for a guest; run it as \
+                    root, or write rootfs = \"program\"";
+    assert!(nobody.contains(expected), "{nobody}");
+    // Where none of the daemons is: something that is no program lies over each.
+    let hide = "for daemon in /usr/libexec/virtiofsd /usr/lib/qemu/virtiofsd /usr/lib/virtiofsd; do \
+                  test ! -e $daemon || mount --bind /dev/null $daemon || exit 1; done; exec ./baremark \"$@\"";
+    let without = said(Command::new("unshare").args(["--mount", "sh", "-c", hide, "sh"]).args(plan));
+    assert!(without.contains("rootfs = host needs virtiofsd, which is none of /usr/libexec/virtiofsd, "), "{without}");
+    assert!(without.contains("; install it (Debian 12: qemu-system-common, later: virtiofsd)"), "{without}");
 }
 
 /// More huge pages than the machine had, until this is dropped.

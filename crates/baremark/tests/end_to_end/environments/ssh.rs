@@ -9,7 +9,7 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A running sshd. The agents' folders are in `temporary`.
@@ -194,6 +194,32 @@ fn what_ssh_refuses_is_said_with_its_own_words_and_never_asked() {
     let missing = refused(Settings { port: Some(nobody), ..server.settings() });
     assert!(missing.contains("Connection refused"), "{missing}");
     assert_ne!(nobody, server.port);
+}
+
+#[test]
+fn a_machine_that_lets_in_and_never_speaks_is_given_up_at_its_limit() {
+    let program = Program::new();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let settings = Settings {
+        destination: "127.0.0.1".to_owned(),
+        port: Some(silent.local_addr().unwrap().port()),
+        config: Some(PathBuf::from("/dev/null")),
+        connect_limit: Some(Duration::from_secs(2)),
+        push_limit: Some(Duration::from_secs(1)),
+        ..Settings::default()
+    };
+    let ssh = Ssh::new(program.path(), settings);
+    let begun = Instant::now();
+    let missing = ssh.probe().unwrap_err().to_string();
+    if missing.contains("install the OpenSSH client") {
+        eprintln!("skipped: no ssh");
+        return;
+    }
+    assert!(missing.starts_with("127.0.0.1 cannot be reached by ssh: ") && missing.contains("timed out"), "{missing}");
+    let why = ssh.start(&NEVER).err().unwrap().to_string();
+    assert!(why.contains("127.0.0.1") && why.contains("timed out"), "{why}");
+    // The limits, and what a busy machine adds; without them ssh would wait for as long as the other side does.
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }
 
 #[test]
