@@ -12,7 +12,7 @@ use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
 use baremark_model::scale::Envelope;
 use baremark_model::units::{Nanos, UnixTime};
-use baremark_store::{LockError, RunId, RunLock, RunRecord, RunState, Store, TrialEntry};
+use baremark_store::{LockError, RunId, RunLock, RunRecord, RunState, Store, StoreError, TrialEntry};
 use baremark_sys::{clock, machine};
 
 /// A run that this process is writing; holds the run's lock.
@@ -148,9 +148,12 @@ pub fn envelope_of(store: &Store, id: &RunId) -> Result<Option<Envelope>, Refusa
     sealed.map(str::parse).transpose().map_err(Refusal::failure)
 }
 
-/// Opens the store for reading; there must be one.
+/// Opens the store for reading; there must be one. A file that is not there, or is something else, was named wrongly.
 pub fn open_existing(context: &Context) -> Result<Store, Refusal> {
-    Store::open_read_only(context.store_path()?).map_err(Refusal::failure)
+    Store::open_read_only(context.store_path()?).map_err(|why| match why {
+        StoreError::Missing(_) | StoreError::NotAStore { .. } => Refusal::bad_input(why),
+        _ => Refusal::failure(why),
+    })
 }
 
 /// The run that the user named, or the latest.

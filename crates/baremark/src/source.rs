@@ -26,6 +26,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "consolidation-guests", text: include_str!("../../../studies/consolidation-guests.toml") },
     Shipped { name: "hpcc", text: include_str!("../../../studies/hpcc.toml") },
     Shipped { name: "lammps-melt", text: include_str!("../../../studies/lammps-melt.toml") },
+    Shipped { name: "gromacs-mpi", text: include_str!("../../../studies/gromacs-mpi.toml") },
     Shipped { name: "gromacs-water", text: include_str!("../../../studies/gromacs-water.toml") },
     Shipped { name: "sysbench-cpu", text: include_str!("../../../studies/sysbench-cpu.toml") },
     Shipped { name: "sysbench-memory", text: include_str!("../../../studies/sysbench-memory.toml") },

@@ -389,7 +389,10 @@ pub(crate) fn words(verdict: &Verdict, delta: Share, contrast: Contrast) -> (Out
                 Reason::NotIndependent => "not independent: neighbouring blocks are correlated",
                 Reason::IndependenceUnproven => "so few blocks cannot exclude that neighbouring ones are correlated",
             };
-            let more = more_blocks.map(|more| format!("; about {more} more blocks")).unwrap_or_default();
+            // Too few say nothing of how wide the interval will be.
+            let about = if *reason == Reason::TooFewBlocks { "at least" } else { "about" };
+            let blocks = if *more_blocks == Some(1) { "block" } else { "blocks" };
+            let more = more_blocks.map(|more| format!("; {about} {more} more {blocks}")).unwrap_or_default();
             (Outcome::Undecided, format!("undecided: {why}{more}"))
         }
     }

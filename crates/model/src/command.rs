@@ -23,6 +23,37 @@ pub const GIVEN: &[(&str, &str)] = &[
     ("seed", "a number that differs from trial to trial and not between runs of one study"),
 ];
 
+/// One side of the most square grid of so many processes, as the placeholders `{KEY_rows}` and `{KEY_columns}` of a count KEY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The shorter one.
+    Rows,
+    /// The longer one.
+    Columns,
+}
+
+impl Side {
+    /// Its end of a placeholder, with what it stands for.
+    pub const ENDINGS: &'static [(Side, &'static str, &'static str)] = &[
+        (
+            Side::Rows,
+            "_rows",
+            "the rows of the most square grid of `{KEY}` processes, as P of P x Q: 1 of a prime number; KEY is ranks or a parameter",
+        ),
+        (Side::Columns, "_columns", "its columns, which are at least as many"),
+    ];
+
+    /// This side of the grid of `count` processes; 0 of none.
+    #[must_use]
+    pub fn of(self, count: u64) -> u64 {
+        let rows = (1..=count.isqrt()).rev().find(|rows| count.is_multiple_of(*rows)).unwrap_or(0);
+        match self {
+            Side::Rows => rows,
+            Side::Columns => count.checked_div(rows).unwrap_or(0),
+        }
+    }
+}
+
 /// Which of several matches of a metric counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -165,14 +196,31 @@ impl Program {
         let files = self.files.values().map(|text| ("files", text));
         let environment = self.environment.values().map(|text| ("environment", text));
         let per = self.metrics.iter().map(|reading| ("metrics", &reading.per));
-        let texts = argv.chain(prepare).chain(beside).chain(files).chain(environment).chain(per);
+        let rules = self.success.present.iter().chain(&self.success.absent).map(|text| ("success", text));
+        let texts = argv.chain(prepare).chain(beside).chain(files).chain(environment).chain(per).chain(rules);
         texts.map(|(key, text)| (key, text.as_str()))
     }
 
     /// Whether `key` is a placeholder of this program.
     #[must_use]
     pub fn has_placeholder(&self, key: &str) -> bool {
-        GIVEN.iter().any(|(given, _)| *given == key) || self.parameters.iter().any(|declared| declared.key == key)
+        GIVEN.iter().any(|(given, _)| *given == key)
+            || self.parameters.iter().any(|declared| declared.key == key)
+            || self.side(key).is_some()
+    }
+
+    /// The count, `ranks` or a parameter, of whose grid a placeholder is a side.
+    #[must_use]
+    pub fn side<'k>(&self, placeholder: &'k str) -> Option<(&'k str, Side)> {
+        if self.parameters.iter().any(|declared| declared.key == placeholder) {
+            return None;
+        }
+        let is_count = |key: &str| {
+            let counts = |declared: &Declared| declared.key == key && matches!(declared.default, Value::Count(_));
+            key == "ranks" || self.parameters.iter().any(counts)
+        };
+        let of = |(side, ending, _): &(Side, &str, &str)| Some((placeholder.strip_suffix(ending)?, *side));
+        Side::ENDINGS.iter().find_map(of).filter(|(key, _)| is_count(key))
     }
 }
 
@@ -267,13 +315,13 @@ pub const SUCCESS: &[Knob] = &[
         key: "present",
         kind: Kind::Words,
         default: Default::Derived("none"),
-        help: "regular expressions that must match",
+        help: "regular expressions that must match; a placeholder in them stands for its text as it is",
     },
     Knob {
         key: "absent",
         kind: Kind::Words,
         default: Default::Derived("none"),
-        help: "regular expressions that must not match",
+        help: "regular expressions that must not match, filled alike",
     },
     Knob {
         key: "from",
@@ -480,6 +528,14 @@ mod tests {
         assert_eq!(filled(foreign).as_deref(), Ok(foreign));
         assert_eq!(filled("{{threads} {threads}{threads}").as_deref(), Ok("{threads} 44"));
         assert_eq!(filled("{thread}"), Err("thread".to_owned()));
+    }
+
+    #[test]
+    fn a_grid_is_as_square_as_its_processes_let_it_be() {
+        let grids: Vec<(u64, u64)> = (0..=9).map(|count| (Side::Rows.of(count), Side::Columns.of(count))).collect();
+        let expected = [(0, 0), (1, 1), (1, 2), (1, 3), (2, 2), (1, 5), (2, 3), (1, 7), (2, 4), (3, 3)];
+        assert_eq!(grids, expected);
+        assert_eq!((Side::Rows.of(72), Side::Columns.of(72)), (8, 9));
     }
 
     #[test]

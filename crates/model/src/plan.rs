@@ -227,7 +227,7 @@ impl Plan {
     }
 }
 
-/// Blocks of a `--quick` run.
+/// Blocks of a `--quick` run, where the study is not content with fewer.
 pub const QUICK_BLOCKS: u64 = 10;
 const QUICK_PHASE: Nanos = Nanos(50_000_000);
 /// The most treatments that a study may have: every one of them is a row of the report.
@@ -304,8 +304,9 @@ impl Resolver<'_> {
         if self.mode.quick {
             design.phase = QUICK_PHASE;
             design.quads = 1;
-            design.least_blocks = QUICK_BLOCKS;
-            design.most_blocks = QUICK_BLOCKS;
+            // What a study of long programs is content with, a look is too.
+            design.least_blocks = design.least_blocks.min(QUICK_BLOCKS);
+            design.most_blocks = design.least_blocks;
         }
         design
     }

@@ -41,7 +41,7 @@ Beside the workload's own parameters and the factors that are held for it:
 ";
 
 const COMMAND: &str = "\
-An external program as the workload `command`. Its texts (`argv`, `prepare`, `beside`, files and environment) may hold
+An external program as the workload `command`. Its texts (`argv`, `prepare`, `beside`, files, environment, `per` and the rules of success) may hold
 placeholders: `{key}` of its own parameters, and those given below. `${key}` is left alone, `{{key}` is a literal `{key}`.
 No shell is involved. Sections below it:
 
@@ -100,6 +100,9 @@ fn command(page: &mut String) -> fmt::Result {
     write!(page, "\n| given placeholder | meaning |\n|---|---|\n")?;
     for (key, meaning) in command::GIVEN {
         writeln!(page, "| `{{{key}}}` | {meaning} |")?;
+    }
+    for (_, ending, meaning) in command::Side::ENDINGS {
+        writeln!(page, "| `{{KEY{ending}}}` | {meaning} |")?;
     }
     section(page, "[command.metrics.NAME]", READING, command::READING)?;
     section(page, "[command.success]", "", command::SUCCESS)?;

@@ -114,7 +114,7 @@ impl ReadyJob for Ready<'_> {
         let task = task(&self.program.argv, self.timeout_ns)?;
         let name = workshop::name(&task);
         let outcome = workshop.run(task)?;
-        self.judge(&name, &outcome, &workshop)?;
+        self.judge(&name, &outcome, &workshop, &texts)?;
         let samples = self.samples(&name, &outcome, &workshop, &texts)?;
         Ok(JobRun { samples, checked: self.checked(&outcome), flags: flags(&outcome) })
     }
@@ -129,19 +129,32 @@ struct Texts<'r> {
 
 impl Texts<'_> {
     fn fill(&self, text: &str) -> Result<String, JobError> {
-        let value = |key: &str| match key {
-            "ranks" => Some(self.of.around.cpus.len().to_string()),
-            "folder" => Some(self.folder.clone()),
-            "port" => Some(self.port.to_string()),
-            "seed" => Some((self.of.around.seed % LARGEST_SEED).to_string()),
-            _ => self.of.arm.parameters.get(key).map(ToString::to_string),
-        };
-        command::fill(text, value).map_err(|key| {
-            JobError::failed(format!(
-                "nothing fills the placeholder {{{key}}}; use the same version of baremark on both sides"
-            ))
-        })
+        command::fill(text, |key| self.value(key)).map_err(|key| unfilled(&key))
     }
+
+    /// A regular expression whose placeholders stand for their texts as they are.
+    fn pattern(&self, regex: &str) -> Result<String, JobError> {
+        command::fill(regex, |key| self.value(key).map(|text| regex_lite::escape(&text))).map_err(|key| unfilled(&key))
+    }
+
+    fn value(&self, key: &str) -> Option<String> {
+        match key {
+            "ranks" => return Some(self.of.around.cpus.len().to_string()),
+            "folder" => return Some(self.folder.clone()),
+            "port" => return Some(self.port.to_string()),
+            "seed" => return Some((self.of.around.seed % LARGEST_SEED).to_string()),
+            _ => {}
+        }
+        match self.of.program.side(key) {
+            Some((count, side)) => self.value(count)?.parse().ok().map(|count| side.of(count).to_string()),
+            None => self.of.arm.parameters.get(key).map(ToString::to_string),
+        }
+    }
+}
+
+fn unfilled(key: &str) -> JobError {
+    let what = format!("nothing fills the placeholder {{{key}}}; use the same version of baremark on both sides");
+    JobError::failed(what)
 }
 
 /// A port that is free now; 0 at a site without a network, whose programs need none.
@@ -152,7 +165,7 @@ fn free_port() -> u16 {
 
 impl Ready<'_> {
     /// Refuses a run that did not succeed by the study's own rules.
-    fn judge(&self, name: &str, outcome: &Outcome, workshop: &Workshop) -> Result<(), JobError> {
+    fn judge(&self, name: &str, outcome: &Outcome, workshop: &Workshop, texts: &Texts<'_>) -> Result<(), JobError> {
         let success = &self.program.success;
         match outcome.end {
             End::Exited { code } if success.exit.iter().any(|&good| i32::try_from(good) == Ok(code)) => {}
@@ -162,12 +175,18 @@ impl Ready<'_> {
             return Ok(());
         }
         let text = self.text(&success.from, outcome, workshop).map_err(|why| failed(name, &why, outcome))?;
-        let matches = |regex: &String| Regex::new(regex).is_ok_and(|regex| regex.is_match(&text));
-        if let Some(regex) = success.present.iter().find(|regex| !matches(regex)) {
-            return Err(failed(name, &format!("'{regex}' must stand in {} and does not", success.from), outcome));
+        let matches = |regex: &str| Regex::new(regex).is_ok_and(|regex| regex.is_match(&text));
+        for rule in &success.present {
+            let regex = texts.pattern(rule)?;
+            if !matches(&regex) {
+                return Err(failed(name, &format!("'{regex}' must stand in {} and does not", success.from), outcome));
+            }
         }
-        if let Some(regex) = success.absent.iter().find(|regex| matches(regex)) {
-            return Err(failed(name, &format!("'{regex}' must not stand in {} and does", success.from), outcome));
+        for rule in &success.absent {
+            let regex = texts.pattern(rule)?;
+            if matches(&regex) {
+                return Err(failed(name, &format!("'{regex}' must not stand in {} and does", success.from), outcome));
+            }
         }
         Ok(())
     }
@@ -262,9 +281,9 @@ fn failed(name: &str, why: &str, outcome: &Outcome) -> JobError {
 /// What a reader should know though the run counts.
 fn flags(outcome: &Outcome) -> Vec<String> {
     let mut flags = Vec::new();
-    for (name, heard) in [("output", &outcome.stdout), ("complaints", &outcome.stderr)] {
+    for (name, heard) in [("stdout", &outcome.stdout), ("stderr", &outcome.stderr)] {
         if heard.cut {
-            flags.push(format!("the program's {name} were longer than the limit, and the middle was not kept"));
+            flags.push(format!("the program's {name} was longer than the limit, and its middle was not kept"));
         }
     }
     if !outcome.left.is_empty() {

@@ -132,6 +132,11 @@ impl ReadyJob for Ready<'_> {
         build.push(format!("-j{jobs}"));
         let built = stage.run(&build)?;
         let made = objects(&stage.path(".")).saturating_sub(before);
+        if made == 0 {
+            let what =
+                format!("{} made no object file; name a tarball of sources that are not built yet", build.join(" "));
+            return Err(JobError::Failed { what, log: last_words(&built) });
+        }
         let artefact = stage::words(self.arm, ARTEFACT.key);
         let outcome = stage.run(&artefact)?;
         let said = format!("{}\n{}", outcome.stdout.text, outcome.stderr.text);

@@ -62,7 +62,7 @@ const fn lower(key: &'static str, unit: &'static str, together: Together, help: 
     Metric { key, unit, better: Better::Lower, together, help }
 }
 
-static METRICS: [Metric; 6] = [
+static METRICS: [Metric; 7] = [
     Metric {
         key: "transactions_per_s",
         unit: "transactions/s",
@@ -71,6 +71,7 @@ static METRICS: [Metric; 6] = [
         help: "transactions of all warehouses / seconds, pauses included",
     },
     lower("pause_p50_ms", "ms", Together::Mean, "stops of the collector inside the measured time, median"),
+    lower("pause_p95_ms", "ms", Together::Most, "the same, 95th percentile; absent below 72 pauses"),
     lower("pause_p99_ms", "ms", Together::Most, "the same, 99th percentile; absent below 368 pauses"),
     lower("pause_longest_ms", "ms", Together::Most, "the longest of them"),
     lower("pause_share", "%", Together::Mean, "share of the measured time that the collector stopped the program"),
@@ -242,17 +243,38 @@ fn samples(said: &Said, pauses: &[f64]) -> Vec<Sample> {
     ];
     if let Some(longest) = sorted.last() {
         samples.push(sample("pause_longest_ms", *longest));
-        samples.push(sample("pause_p50_ms", sorted[sorted.len() / 2]));
+        samples.push(sample("pause_p50_ms", nearest_rank(&sorted, 50)));
     }
-    if sample_floor(0.99, 0.95).is_some_and(|floor| sorted.len() as u64 >= floor) {
-        samples.push(sample("pause_p99_ms", sorted[sorted.len() * 99 / 100]));
+    for (metric, percent) in [("pause_p95_ms", 95_u8), ("pause_p99_ms", 99)] {
+        if sample_floor(f64::from(percent) / 100.0, 0.95).is_some_and(|floor| sorted.len() as u64 >= floor) {
+            samples.push(sample(metric, nearest_rank(&sorted, percent)));
+        }
     }
     samples
+}
+
+/// The least value that so many percent of all are at most; there must be one.
+fn nearest_rank(sorted: &[f64], percent: u8) -> f64 {
+    sorted[(sorted.len() * usize::from(percent)).div_ceil(100) - 1]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentiles_are_told_where_there_are_pauses_enough() {
+        let said = Said { transactions: 10, seconds: 2.0, from_ms: 0, to_ms: 0, huge_bytes: 0, heap_bytes: 1 };
+        let told = |count: u32| {
+            let pauses: Vec<f64> = (1..=count).rev().map(f64::from).collect();
+            let of = |metric: &str| samples(&said, &pauses).into_iter().find(|sample| sample.metric == metric);
+            ["pause_p50_ms", "pause_p95_ms", "pause_p99_ms"].map(|metric| of(metric).map(|sample| sample.value))
+        };
+        assert_eq!(told(0), [None; 3]);
+        assert_eq!(told(71), [Some(36.0), None, None]);
+        assert_eq!(told(100), [Some(50.0), Some(95.0), None]);
+        assert_eq!(told(400), [Some(200.0), Some(380.0), Some(396.0)]);
+    }
 
     #[test]
     fn pauses_are_those_of_the_measured_time() {

@@ -10,7 +10,7 @@
 )]
 
 use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::command::{Beside, Finder, Program, Reading, Success, Take};
+use baremark_model::command::{Beside, Declared, Finder, Program, Reading, Success, Take};
 use baremark_model::descriptor::{Better, Value};
 use baremark_model::job::{Job, JobError, JobRun, Surroundings};
 use baremark_model::machine::Isa;
@@ -141,6 +141,30 @@ fn files_environment_steps_and_placeholders_reach_the_program_and_no_shell_reads
 }
 
 #[test]
+fn rules_and_grids_are_filled_for_each_level() {
+    let mut program = shell("echo grid {processes_rows} x {processes_columns}, {name} of {ranks_rows}");
+    let declared = |key: &str, default: Value| Declared { key: key.to_owned(), default, quick: None };
+    program.parameters = vec![declared("processes", Value::Count(1)), declared("name", Value::Text(String::new()))];
+    program.success.present = vec!["^grid 3 x 5, {name} of 1\n".to_owned()];
+    let levels = |name: &str, program: &Program| {
+        arm(&[
+            ("command", Value::Program(Box::new(program.clone()))),
+            ("processes", Value::Count(15)),
+            ("name", Value::Text(name.to_owned())),
+        ])
+    };
+    // A dot is a dot, and matches nothing else.
+    run_job(&Command, &levels("a.b", &program)).unwrap();
+    program.success.absent = vec!["{name}".to_owned()];
+    let why = run_job(&Command, &levels("a.b", &program)).expect_err("it stands there").to_string();
+    assert!(why.contains(r"'a\.b' must not stand in output and does"), "{why}");
+    program.argv[2] = program.argv[2].replace("{name}", "aXb");
+    run_job(&Command, &levels("a.b", &program)).expect_err("the rule of presence");
+    program.success.present.clear();
+    run_job(&Command, &levels("a.b", &program)).unwrap();
+}
+
+#[test]
 fn it_may_use_its_cpus_alone() {
     let mut program = shell("nproc");
     program.success.present = vec!["^1\n".to_owned()];
@@ -175,7 +199,7 @@ fn a_flood_is_cut_and_told_and_its_end_is_still_read() {
     program.metrics.push(rate("stdout"));
     let run = run(program).unwrap();
     assert_eq!(value(&run, "rate"), 8.0);
-    assert_eq!(run.flags, ["the program's output were longer than the limit, and the middle was not kept"]);
+    assert_eq!(run.flags, ["the program's stdout was longer than the limit, and its middle was not kept"]);
     let mut program = shell("echo rate 4; head -c 30000000 /dev/zero > big; exec head -c 300000 /dev/zero");
     program.metrics.push(rate("big"));
     assert!(failure(program).contains("its file big has more than 65536 bytes"));
@@ -317,15 +341,16 @@ fn project(folder: &Path) -> std::path::PathBuf {
     fs::write(tree.join("Makefile.in"), makefile).unwrap();
     fs::write(tree.join("configure"), "#!/bin/sh\nexec cp Makefile.in Makefile\n").unwrap();
     let tarball = folder.join("project.tar.gz");
-    let packed = std::process::Command::new("tar")
-        .args(["-czf"])
-        .arg(&tarball)
-        .arg("-C")
-        .arg(folder)
-        .arg("project-1.0")
-        .status();
-    assert!(packed.unwrap().success());
+    pack(&tarball, folder, "project-1.0");
     tarball
+}
+
+/// A tarball, compressed as its name says, of what lies below `folder`.
+fn pack(tarball: &Path, folder: &Path, what: &str) {
+    let mut tar = std::process::Command::new("tar");
+    let packed =
+        tar.args(["--create", "--auto-compress", "--file"]).arg(tarball).arg("-C").arg(folder).arg(what).status();
+    assert!(packed.unwrap().success());
 }
 
 #[test]
@@ -352,6 +377,20 @@ fn a_project_is_built_from_a_fresh_tree_and_its_artefact_must_run() {
     parameters[2].1 = words(&["make", "no-such-target"]);
     let why = run_job(&Compile, &arm(&parameters)).expect_err("no such target").to_string();
     assert!(why.contains("make: it ended with exit code 2") && why.contains("no-such-target"), "{why}");
+    let built_already = folder.path().join("built.tar");
+    pack(&built_already, folder.path(), "project-1.0/configure");
+    parameters[1].1 = words(&[]);
+    parameters[2].1 = words(&["echo", "up to date"]);
+    parameters[0].1 = Value::Text(built_already.display().to_string());
+    let why = run_job(&Compile, &arm(&parameters)).expect_err("nothing is compiled").to_string();
+    let expected = "echo up to date -j2 made no object file; name a tarball of sources that are not built yet";
+    assert!(why.starts_with(expected) && why.ends_with("its last words:\n    up to date -j2"), "{why}");
+    parameters[2].1 = words(&["make"]);
+    let why = run_job(&Compile, &arm(&parameters)).expect_err("no Makefile").to_string();
+    assert!(why.contains("make: it ended with exit code 2") && why.contains("no makefile found"), "{why}");
+    fs::write(&built_already, [0x1f, 0x8b, 8, 0, 1, 2, 3]).unwrap();
+    let why = run_job(&Compile, &arm(&parameters)).expect_err("no archive").to_string();
+    assert!(why.starts_with("tar: it ended with exit code 2; its last words:") && why.contains("gzip"), "{why}");
     parameters[0].1 = Value::Text("/no/such/source.tar".to_owned());
     let why = run_job(&Compile, &arm(&parameters)).expect_err("no source").to_string();
     assert!(why.contains("/no/such/source.tar cannot be had at the site"), "{why}");

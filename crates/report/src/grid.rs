@@ -39,7 +39,7 @@ pub(crate) struct GridRow {
 /// One cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cell {
-    /// The study does not ask for it.
+    /// The study does not ask for it, or there is no such value.
     Blank,
     /// This machine cannot run it: the reason's number, from 1.
     Absent(usize),
@@ -256,6 +256,10 @@ impl<'d> Layout<'d> {
                 Some(row) => Cell::Predicted { reason, ratio: predicted_ratio(row) },
                 None => Cell::Absent(reason),
             };
+        }
+        // What other metrics have a value of has none of this one: packets that a stream cannot lose.
+        if document.estimates.iter().any(|row| here(&row.treatment)) {
+            return Cell::Blank;
         }
         let tried = document.trials.iter().any(|trial| trial.arms.iter().any(|arm| here(&arm.treatment)));
         if tried { Cell::Nothing } else { Cell::Blank }

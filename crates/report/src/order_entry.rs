@@ -10,7 +10,7 @@ use crate::published::{Beside, beside};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::Quantity;
-use baremark_model::document::Document;
+use baremark_model::document::{Document, RatioRow};
 use baremark_model::observation::{ObservedRow, THIS_MACHINE};
 use baremark_model::plan::Treatment;
 
@@ -31,6 +31,8 @@ const GUEST: &[(&str, &[&str])] = &[
 ];
 /// Environments that lie on the lab's own machine.
 const HERE: &[&str] = &["native", "microvm", "null", "container", "qemu"];
+/// Those of them that have no system of their own: what a container reads of its kernel is the machine's.
+const NO_GUEST: &[&str] = &["native", "microvm", "null", "container"];
 
 /// Both tables of a run.
 pub(crate) fn tables(document: &Document) -> Vec<Grid> {
@@ -42,9 +44,8 @@ pub(crate) fn tables(document: &Document) -> Vec<Grid> {
     let caption = format!("What the machine did for it{}", processors(document));
     let first = Grid { caption, columns: columns.clone(), rows: host, reasons: Vec::new() };
     let rows = rows(document, &treatments, GUEST, |treatment| {
-        Some(environment(treatment)).filter(|place| !HERE[..3].contains(place))
+        Some(environment(treatment)).filter(|place| !NO_GUEST.contains(place))
     });
-    // Native has no guest: what its own system saw stands beside the guests', as it did in the published study.
     let caption = "What the guest saw".to_owned();
     let keep: Vec<usize> =
         (0..columns.len()).filter(|&column| rows.iter().any(|row| row.cells[column] != Cell::Blank)).collect();
@@ -85,10 +86,23 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
     if inside("microvm") {
         remarks.push("microvm: no guest OS, so that there is nothing to see in the guest.".to_owned());
     }
-    if !treatments(document).iter().any(|treatment| !HERE[..3].contains(&environment(treatment))) {
+    if inside("container") {
+        let remark = "container: its kernel is this machine's, whose figures stand in the machine's table.";
+        remarks.push(remark.to_owned());
+    }
+    if document.ratios.iter().any(is_emulated) {
+        let remark = "An emulated machine exercises the mechanics: its figures are no measure of a virtual machine.";
+        remarks.push(remark.to_owned());
+    }
+    if !treatments(document).iter().any(|treatment| !NO_GUEST.contains(&environment(treatment))) {
         remarks.push("No arm ran in a guest with a system of its own: the guest's table has no column.".to_owned());
     }
     remarks
+}
+
+/// Whether a ratio has no verdict because a side of it was emulated.
+fn is_emulated(row: &RatioRow) -> bool {
+    row.words.starts_with("no verdict: an emulated machine")
 }
 
 fn environment(treatment: &Treatment) -> &str {
@@ -130,7 +144,8 @@ fn throughputs(document: &Document, treatments: &[&Treatment]) -> Vec<GridRow> {
         let cell = |treatment: &&Treatment| {
             let Some(found) = value(treatment) else { return Cell::Blank };
             let ratio = document.ratios.iter().find(|row| row.metric == **metric && row.treatment == **treatment);
-            let kept = ratio.and_then(|row| row.ratio).filter(|_| environment(treatment) != "native");
+            let kept = ratio.filter(|row| !is_emulated(row)).and_then(|row| row.ratio);
+            let kept = kept.filter(|_| environment(treatment) != "native");
             let kept = kept.map_or_else(String::new, |ratio| format!(" ({:.0} %)", 100.0 * ratio));
             Cell::Measured { estimate: format!("{}{kept}", short(found)), ratio: None }
         };

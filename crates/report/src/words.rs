@@ -134,7 +134,10 @@ pub(crate) fn outcome(document: &Document, row: &RatioRow) -> String {
         Outcome::DiffersByLess => format!("differs by less than {delta}"),
         Outcome::Equivalent => format!("equivalent within {delta}"),
         Outcome::Undecided => match row.more_blocks {
-            Some(more) => format!("undecided, about {more} more blocks"),
+            Some(more) => {
+                let about = if row.words.contains("; at least ") { "at least" } else { "about" };
+                format!("undecided, {about} {more} more {}", if more == 1 { "block" } else { "blocks" })
+            }
             None => "undecided".to_owned(),
         },
     }

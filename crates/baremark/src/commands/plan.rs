@@ -5,8 +5,11 @@ use crate::exit::{Exit, Refusal};
 use crate::places;
 use crate::record;
 use crate::source::Source;
+use crate::watch::style;
 use baremark_lab::analysis::Run;
 use baremark_lab::price::{Price, Source as NoiseOf, price};
+use baremark_model::arm::ResolvedArm;
+use baremark_model::command;
 use baremark_model::plan::{Cell, Mode, Plan, Treatment, resolve};
 use baremark_model::problem::Problems;
 use baremark_model::study;
@@ -51,7 +54,7 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
     if plan.pairs.iter().any(|pair| pair.asked) {
         text.push_str(&price.map_or_else(|| unpriced(source, &plan), |price| priced(&source.name, &price, &plan)));
     }
-    Ok((text, Exit::Success))
+    Ok((style().plain(&text), Exit::Success))
 }
 
 /// The latest runs of the plan's workload on this machine, from which its noise can be told.
@@ -77,23 +80,23 @@ fn priors(context: &Context, plan: &Plan) -> Result<Vec<Run>, Refusal> {
     Ok(checks)
 }
 
-/// "+-1 % needs about 34 blocks, 4 min; in 60 s you get +-2.1 %."
+/// "±1 % needs about 34 blocks, 4 min; in 60 s you get ±2.1 %."
 fn priced(study: &str, price: &Price, plan: &Plan) -> String {
     let percent = |share: f64| Share(share);
     let mut text = match (price.blocks_with_confirmation, price.seconds) {
         (Some(blocks), Some(seconds)) => {
-            format!("\n+-{} needs about {blocks} blocks, {}", percent(price.precision), lasts(seconds))
+            format!("\n±{} needs about {blocks} blocks, {}", percent(price.precision), lasts(seconds))
         }
-        _ => format!("\n+-{} is out of reach", percent(price.precision)),
+        _ => format!("\n±{} is out of reach", percent(price.precision)),
     };
     let minute = price.in_a_minute.filter(|_| plan.design.budget != Nanos(60_000_000_000));
     if let Some(minute) = minute {
-        let _ = write!(text, "; in 60 s you get +-{:.1}", percent(minute));
+        let _ = write!(text, "; in 60 s you get ±{:.1}", percent(minute));
     }
     if let (Some(reached), true) =
         (price.in_the_budget, price.seconds.is_none_or(|seconds| seconds > plan.design.budget.seconds()))
     {
-        let _ = write!(text, ";\nthe budget of {} ends at +-{:.1}", plan.design.budget, percent(reached));
+        let _ = write!(text, ";\nthe budget of {} ends at ±{:.1}", plan.design.budget, percent(reached));
     }
     let from = match price.source {
         NoiseOf::SelfCheck => "the self-check",
@@ -116,7 +119,7 @@ fn priced(study: &str, price: &Price, plan: &Plan) -> String {
 
 fn unpriced(source: &Source, plan: &Plan) -> String {
     format!(
-        "\nWhat +-{} costs on this machine is not known: no run of this workload on it is stored.\n\
+        "\nWhat ±{} costs on this machine is not known: no run of this workload on it is stored.\n\
          `baremark run {} --aa` measures the noise, and then this says it.\n",
         plan.design.precision, source.name
     )
@@ -150,20 +153,63 @@ fn describe(plan: &Plan) -> String {
             Cell::Single(_) => writeln!(text, "  {}: {phases} phases", arms[0]),
         };
     }
-    for absent in &plan.absent {
-        let _ = writeln!(text, "  not here: {}: {}", label(&absent.treatment), absent.reason);
-    }
+    text.push_str(&not_here(plan));
+    text.push_str(&lasting(plan));
     let design = &plan.design;
-    let _ = writeln!(
-        text,
-        "\nPhases of {} make a block last at least {}; start, warm-in and\nverification come on top.",
-        design.phase,
-        plan.least_block()
-    );
-    let _ = writeln!(
-        text,
-        "It looks from block {} on, until every ratio is known to +-{} and that is confirmed,\nand ends after {} or {} blocks at the latest. Differences from {} on matter.",
-        design.least_blocks, design.precision, design.budget, design.most_blocks, design.delta
-    );
+    let _ = match plan.pairs.iter().any(|pair| pair.asked) {
+        true => writeln!(
+            text,
+            "It looks from block {} on, until every ratio is known to ±{} and that is confirmed,\nand ends after {} or {} blocks at the latest. Differences from {} on matter.",
+            design.least_blocks, design.precision, design.budget, design.most_blocks, design.delta
+        ),
+        false => writeln!(
+            text,
+            "No ratio is asked for: it ends after {} blocks, or {} at the latest.",
+            design.least_blocks, design.budget
+        ),
+    };
     text
+}
+
+/// What cannot run here, each reason once.
+fn not_here(plan: &Plan) -> String {
+    let mut text = String::new();
+    let mut told: Vec<&str> = Vec::new();
+    for absent in &plan.absent {
+        if told.contains(&absent.reason.as_str()) {
+            continue;
+        }
+        told.push(&absent.reason);
+        let alike: Vec<String> = plan
+            .absent
+            .iter()
+            .filter(|other| other.reason == absent.reason)
+            .map(|other| label(&other.treatment))
+            .collect();
+        let _ = match alike.as_slice() {
+            [one] => writeln!(text, "  not here: {one}: {}", absent.reason),
+            several => writeln!(text, "  not here: {}\n    {}", absent.reason, several.join("\n    ")),
+        };
+    }
+    text
+}
+
+/// How long a block lasts, as far as the plan tells: a program takes as long as it takes.
+fn lasting(plan: &Plan) -> String {
+    let limit_of = |arm: &ResolvedArm| arm.parameters.get(command::TIMEOUT.key).map(ToString::to_string);
+    let mut limits: Vec<Option<String>> = plan.arms.iter().map(|planned| limit_of(&planned.arm)).collect();
+    limits.sort();
+    limits.dedup();
+    if let [Some(limit)] = limits.as_slice() {
+        return format!(
+            "\nA phase is one run of the program, which may take {limit}, its preparation apart. How long a block\nlasts is known after the first.\n"
+        );
+    }
+    let besides =
+        if limits.iter().any(Option::is_some) { ",\nand phases of programs take as long as those do" } else { "" };
+    format!(
+        "\nPhases of {} make a block last at least {}; start, warm-in and\nverification come on top{besides}.\n",
+        plan.design.phase,
+        plan.least_block()
+    )
 }

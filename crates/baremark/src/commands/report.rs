@@ -9,7 +9,7 @@ use crate::predicted;
 use crate::record;
 use baremark_store::{LoadSummary, RunId, Store};
 use std::mem::ManuallyDrop;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// As what the run is shown; as text where nothing is said.
 #[derive(clap::Args)]
@@ -47,8 +47,27 @@ pub enum Rows {
     Series,
 }
 
-/// Shows the named run, or the latest; a page is written to its file, and its name is printed.
+impl Form {
+    /// Refuses what asks for two texts on one standard output.
+    fn check(&self, context: &Context) -> Result<(), Refusal> {
+        let other = match (&self.csv, &self.tables) {
+            (Some(_), _) => "--csv",
+            (_, Some(_)) => "--tables",
+            _ => return Ok(()),
+        };
+        match context.json {
+            true => {
+                Err(Refusal::bad_input(format!("--json and {other} both print to standard output; write one of them")))
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+/// Shows the named run, or the latest. A page is written to its file, and its name is printed; with --json the document is,
+/// from which the page is made.
 pub fn run(context: &Context, named: Option<&str>, form: &Form) -> Result<(String, Exit), Refusal> {
+    form.check(context)?;
     let store = record::open_existing(context)?;
     if let Some(load) = load_meant(&store, named)? {
         return load::record::show(context, &store.read_load(&load).map_err(Refusal::failure)?, form);
@@ -73,9 +92,17 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form) -> Result<(Strin
     let Some(file) = &form.html else {
         return Ok((show(context, &run)?, Exit::Success));
     };
-    let page = baremark_report::html::render(&document()?);
-    std::fs::write(file, page).map_err(|why| Refusal::failure(format!("writing {}: {why}", file.display())))?;
-    Ok((format!("{}\n", file.display()), Exit::Success))
+    let document = document()?;
+    write_page(file, &baremark_report::html::render(&document))?;
+    match context.json {
+        true => Ok((baremark_report::json::render(&document), Exit::Success)),
+        false => Ok((format!("{}\n", file.display()), Exit::Success)),
+    }
+}
+
+/// Writes a report's page.
+pub fn write_page(file: &Path, page: &str) -> Result<(), Refusal> {
+    std::fs::write(file, page).map_err(|why| Refusal::failure(format!("writing {}: {why}", file.display())))
 }
 
 /// The load that is meant: by its name, or because it is the latest of all.

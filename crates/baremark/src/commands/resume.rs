@@ -7,6 +7,8 @@ use crate::record::{self, Record};
 
 /// Goes on with the named run, or with the latest that is unfinished.
 pub fn run(context: &Context, named: Option<&str>) -> Result<(String, Exit), Refusal> {
+    // What is not there has nothing to resume, and nothing is made there.
+    drop(record::open_existing(context)?);
     let store = context.open_store()?;
     let id = record::find_unfinished(&store, named)?;
     let record = Record::take_up(&store, id.clone())?;

@@ -1,6 +1,7 @@
 //! Bad input: a clear error, the right exit code, and nothing run.
 
 use crate::bench::{Bench, SMALL, root, text};
+use std::fs;
 use std::process::Command;
 
 /// The program's error for these arguments; it must refuse with `code` and print no result.
@@ -56,9 +57,25 @@ fn a_study_that_is_not_there_names_what_is() {
     assert!(message.contains("no file and no shipped study 'standrad'; did you mean 'standard'?"), "{message}");
     let message = refusal(&bench, &["run", "."], 2);
     assert!(message.contains("is a folder"), "{message}");
-    let message = refusal(&bench, &["report", "nothing"], 1);
-    assert!(message.contains("baremark.db"), "{message}");
-    refusal(&bench, &["resume"], 2);
+    for reading in
+        [&["report", "nothing"][..], &["report"], &["check", "--against", "a"], &["resume"], &["resume", "a"]]
+    {
+        let message = refusal(&bench, reading, 2);
+        assert!(
+            message.contains("baremark.db does not exist: no run has been stored there yet"),
+            "{reading:?}: {message}"
+        );
+        assert!(!bench.store().exists(), "{reading:?} made a store");
+    }
+    for form in ["--csv", "--tables=d1"] {
+        let message = refusal(&bench, &["report", form, "--json"], 2);
+        assert!(message.contains("both print to standard output; write one of them"), "{form}: {message}");
+    }
+    fs::create_dir_all(bench.store().parent().unwrap()).unwrap();
+    fs::write(bench.store(), "notes").unwrap();
+    let message = refusal(&bench, &["report"], 2);
+    assert!(message.contains("is not a baremark store"), "{message}");
+    let bench = Bench::new();
     refusal(&bench, &["plan"], 2);
 }
 

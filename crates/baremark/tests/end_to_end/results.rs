@@ -113,6 +113,9 @@ fn history_and_report_show_what_was_run() {
     assert!(trials.lines().count() > 20 && trials.contains("\r\n0,"), "{trials}");
     let both = bench.run(&["report", "--csv", "--html", "page.html"]);
     assert_eq!(both.status.code(), Some(2), "{}", text(&both.stderr));
+    let page_and_document = bench.json(&["report", "--html", bench.path("page.html").to_str().unwrap(), "--json"]);
+    assert_eq!(page_and_document, first);
+    assert!(std::fs::read_to_string(bench.path("page.html")).unwrap().contains("a small study"));
     let shown = bench.run(&["report"]);
     assert!(text(&shown.stdout).contains("a small study"), "{}", text(&shown.stdout));
     assert!(text(&shown.stdout).contains(first["run"]["id"].as_str().unwrap()));

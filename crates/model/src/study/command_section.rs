@@ -214,8 +214,13 @@ impl Reader {
             exit.push(0);
         }
         let (present, absent) = (words(known.remove("present")), words(known.remove("absent")));
-        present.iter().for_each(|regex| self.regex("present", line_of(&entries, "present", line), regex));
-        absent.iter().for_each(|regex| self.regex("absent", line_of(&entries, "absent", line), regex));
+        for (name, regexes) in [("present", &present), ("absent", &absent)] {
+            for regex in regexes {
+                // What a placeholder stands for is taken literally.
+                let filled = command::fill(regex, |_| Some("x".to_owned())).unwrap_or_default();
+                self.regex(name, line_of(&entries, name, line), &filled);
+            }
+        }
         let from = text(known.remove("from")).unwrap_or_else(|| "output".to_owned());
         self.is_inside(&from, line_of(&entries, "from", line));
         Success { exit, present, absent, from }
@@ -349,7 +354,7 @@ impl Reader {
         for (key, text) in program.texts() {
             // The text itself is not wanted: every key is noted and filled with nothing.
             let noted = command::fill(text, |name| {
-                used.push(name.to_owned());
+                used.push(program.side(name).map_or(name, |(count, _)| count).to_owned());
                 program.has_placeholder(name).then(String::new)
             });
             if let Err(name) = noted {

@@ -113,6 +113,7 @@ fn mistakes_are_told_with_their_line_and_what_would_be_right() {
     let cases = [
         ("argv = [\"tool\", \"--threads={threads}\", \"{mode}\"]\n", "", "[command] names no program"),
         ("{mode}", "{mod}", "nothing fills the placeholder {mod}; did you mean 'mode'?"),
+        ("{mode}", "{mode_rows}", "nothing fills the placeholder {mode_rows}"),
         ("mode = \"fast\"", "mode = \"fast\"\nother = 3", "parameter 'other' stands nowhere"),
         ("mode = \"fast\"", "mode = 1.5", "mode: 'the default' is a float"),
         ("mode = \"fast\"", "ranks = 2\nmode = \"fast\"", "'ranks' has a meaning of its own"),

@@ -241,6 +241,9 @@ fn quick_takes_the_fewest_blocks_and_the_smaller_size() {
     let text = study(SKETCH, TO_NATIVE);
     let plan = outcome(&text, &machine(), mode).expect("a plan");
     assert_eq!((plan.design.least_blocks, plan.design.most_blocks), (QUICK_BLOCKS, QUICK_BLOCKS));
+    let content = format!("{}\n[design]\nleast_blocks = 4\n", study(SKETCH, TO_NATIVE));
+    let few = outcome(&content, &machine(), mode).expect("a plan");
+    assert_eq!((few.design.least_blocks, few.design.most_blocks), (4, 4), "never more than without --quick");
     assert_eq!(plan.design.quads, 1);
     assert_eq!(plan.least_block(), Nanos(2 * 4 * 50_000_000));
     assert!(plan.arms.iter().all(|arm| arm.arm.parameters["table"] == Value::SizeBytes(Bytes(64 << 20))));

@@ -105,6 +105,40 @@ fn the_tables_say_what_a_run_does_not_have() {
     assert!(text.contains("no guest OS") && !text.contains("0.00"), "absence is never 0: {text}");
 }
 
+/// What a container reads of its kernel is its machine's; what an emulated guest keeps is nothing that a virtual machine does.
+#[test]
+fn the_tables_tell_guests_from_containers_and_emulated_ones() {
+    let place = |name: &str| {
+        let mut document = observed();
+        let treatments = document.estimates.iter_mut().map(|row| &mut row.treatment);
+        let rows = document.observed.as_mut().expect("an observed run").rows.iter_mut();
+        let rows = rows.map(|row| {
+            row.place = row.place.replace("qemu", name);
+            &mut row.treatment
+        });
+        let ratios = document.ratios.iter_mut().map(|row| &mut row.treatment);
+        for treatment in treatments.chain(rows).chain(ratios) {
+            treatment.values_mut().filter(|level| *level == "qemu").for_each(|level| name.clone_into(level));
+        }
+        document
+    };
+    let text = terminal::order_entry(&place("container"), &STYLE);
+    assert!(
+        !text.contains("What the guest saw\n") && text.contains("container: its kernel is this machine's"),
+        "{text}"
+    );
+    let mut emulated = place("qemu");
+    assert!(terminal::order_entry(&emulated, &STYLE).contains("59.5K (90 %)"));
+    for row in &mut emulated.ratios {
+        row.words = "no verdict: an emulated machine exercises the mechanics and is no measure of a cost".to_owned();
+    }
+    let text = terminal::order_entry(&emulated, &STYLE);
+    assert!(
+        text.contains("59.5K") && !text.contains("(90 %)") && text.contains("An emulated machine exercises"),
+        "{text}"
+    );
+}
+
 #[test]
 fn the_page_has_figures_and_everything_by_kind() {
     let page = html::render(&observed());

@@ -1,7 +1,7 @@
 //! Loads in the store: written second by second while they run, shown again by `baremark report`.
 
 use super::{LoadArgs, find_max, page, words};
-use crate::commands::report::Form;
+use crate::commands::report::{Form, write_page};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch;
@@ -77,8 +77,10 @@ pub fn show(context: &Context, stored: &StoredLoad, form: &Form) -> Result<(Stri
     }
     if let Some(file) = &form.html {
         let page = baremark_report::load::html(&page::of(stored)?);
-        std::fs::write(file, page).map_err(|why| Refusal::failure(format!("writing {}: {why}", file.display())))?;
-        return Ok((format!("{}\n", file.display()), Exit::Success));
+        write_page(file, &page)?;
+        if !context.json {
+            return Ok((format!("{}\n", file.display()), Exit::Success));
+        }
     }
     let Some(document) = &stored.document else {
         return Ok((unfinished(context, stored), Exit::Success));
