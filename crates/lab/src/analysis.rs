@@ -317,7 +317,8 @@ fn family(plan: &Plan, trials: &[Finished], members: &[(usize, &str)]) -> Vec<(u
         if let Some((ratio, judged)) = ratio.as_ref().and_then(|ratio| Some((ratio, judged.next()?))) {
             fill(&mut row, ratio, &judged, plan);
             let Pair { numerator, denominator, .. } = plan.pairs[*pair];
-            if plan.arms[numerator].emulated || plan.arms[denominator].emulated {
+            row.emulated = plan.arms[numerator].emulated || plan.arms[denominator].emulated;
+            if row.emulated {
                 row.verdict = Outcome::Undecided;
                 row.words =
                     "no verdict: an emulated machine exercises the mechanics and is no measure of a cost".to_owned();
@@ -346,6 +347,8 @@ fn empty_row(plan: &Plan, pair: usize, metric: &str, blocks: usize, confidence: 
         verdict: Outcome::Undecided,
         words: "undecided: too few blocks".to_owned(),
         more_blocks: None,
+        more_is_least: false,
+        emulated: false,
         independence: "assumed".to_owned(),
         sensitivity: Vec::new(),
     }
@@ -367,8 +370,9 @@ fn fill(row: &mut RatioRow, ratio: &PairedRatio, judged: &Judged, plan: &Plan) {
         row.ratio = median(ratio.units()).map(f64::exp);
     }
     (row.verdict, row.words) = words(&judged.verdict, plan.design.delta, row.contrast);
-    if let Verdict::Undecided { more_blocks, .. } = judged.verdict {
+    if let Verdict::Undecided { more_blocks, reason } = judged.verdict {
         row.more_blocks = more_blocks.map(u64::from);
+        row.more_is_least = reason == Reason::TooFewBlocks;
     }
 }
 

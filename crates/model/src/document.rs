@@ -234,6 +234,12 @@ pub struct RatioRow {
     pub words: String,
     /// When undecided: about how many more blocks it would take, where that can be said.
     pub more_blocks: Option<u64>,
+    /// Whether these are only the fewest with which anything can be said.
+    #[serde(default)]
+    pub more_is_least: bool,
+    /// Whether a side of it ran on an emulated machine, which gives no verdict.
+    #[serde(default)]
+    pub emulated: bool,
     /// Whether successive blocks were shown to be independent: `shown`, `assumed` (too few blocks to tell) or `rejected`.
     pub independence: String,
     /// How sensitive it is: the same ratio by other estimators and from parts of the trials.

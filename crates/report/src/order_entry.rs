@@ -10,7 +10,7 @@ use crate::published::{Beside, beside};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::Quantity;
-use baremark_model::document::{Document, RatioRow};
+use baremark_model::document::Document;
 use baremark_model::observation::{ObservedRow, THIS_MACHINE};
 use baremark_model::plan::Treatment;
 
@@ -90,7 +90,7 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
         let remark = "container: its kernel is this machine's, whose figures stand in the machine's table.";
         remarks.push(remark.to_owned());
     }
-    if document.ratios.iter().any(is_emulated) {
+    if document.ratios.iter().any(|row| row.emulated) {
         let remark = "An emulated machine exercises the mechanics: its figures are no measure of a virtual machine.";
         remarks.push(remark.to_owned());
     }
@@ -98,11 +98,6 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
         remarks.push("No arm ran in a guest with a system of its own: the guest's table has no column.".to_owned());
     }
     remarks
-}
-
-/// Whether a ratio has no verdict because a side of it was emulated.
-fn is_emulated(row: &RatioRow) -> bool {
-    row.words.starts_with("no verdict: an emulated machine")
 }
 
 fn environment(treatment: &Treatment) -> &str {
@@ -144,7 +139,7 @@ fn throughputs(document: &Document, treatments: &[&Treatment]) -> Vec<GridRow> {
         let cell = |treatment: &&Treatment| {
             let Some(found) = value(treatment) else { return Cell::Blank };
             let ratio = document.ratios.iter().find(|row| row.metric == **metric && row.treatment == **treatment);
-            let kept = ratio.filter(|row| !is_emulated(row)).and_then(|row| row.ratio);
+            let kept = ratio.filter(|row| !row.emulated).and_then(|row| row.ratio);
             let kept = kept.filter(|_| environment(treatment) != "native");
             let kept = kept.map_or_else(String::new, |ratio| format!(" ({:.0} %)", 100.0 * ratio));
             Cell::Measured { estimate: format!("{}{kept}", short(found)), ratio: None }

@@ -135,7 +135,7 @@ pub(crate) fn outcome(document: &Document, row: &RatioRow) -> String {
         Outcome::Equivalent => format!("equivalent within {delta}"),
         Outcome::Undecided => match row.more_blocks {
             Some(more) => {
-                let about = if row.words.contains("; at least ") { "at least" } else { "about" };
+                let about = if row.more_is_least { "at least" } else { "about" };
                 format!("undecided, {about} {more} more {}", if more == 1 { "block" } else { "blocks" })
             }
             None => "undecided".to_owned(),

@@ -96,6 +96,8 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
             verdict: Outcome::Undecided,
             words: String::new(),
             more_blocks: None,
+            more_is_least: false,
+            emulated: false,
             independence: String::new(),
             sensitivity: Vec::new(),
         }],

@@ -62,6 +62,8 @@ pub fn ratio(above: &Treatment, below: &Treatment, [ratio, lo, hi]: [f64; 3]) ->
         verdict,
         words: String::new(),
         more_blocks: (verdict == Outcome::Undecided).then_some(34),
+        more_is_least: false,
+        emulated: false,
         independence: "shown".to_owned(),
         sensitivity: Vec::new(),
     }
