@@ -327,6 +327,29 @@ fn reserved_huge_pages_hold_a_guest_and_are_free_after_it() {
     assert_eq!(huge_pages("HugePages_Total"), before);
 }
 
+#[test]
+fn transparent_huge_pages_hold_a_guest_or_it_is_told_how_few_there_were() {
+    const MEGABYTES: u64 = 256;
+    let _alone = alone();
+    let program = Program::new();
+    let qemu =
+        Qemu::new(program.path(), Settings { backing: Backing::Huge, memory_bytes: MEGABYTES << 20, ..emulated() });
+    if !usable(&qemu) {
+        return;
+    }
+    match qemu.start(&NEVER) {
+        Ok(site) => {
+            let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", guest().unwrap())).unwrap();
+            let huge = rollup.lines().find_map(|line| line.strip_prefix("AnonHugePages:")?.trim().strip_suffix(" kB"));
+            assert!(huge.unwrap().parse::<u64>().unwrap() >= (MEGABYTES << 10) / 10 * 9, "{rollup}");
+            drop(site);
+        }
+        // A machine whose memory is in small pieces has not that many: then the guest is none of what was asked for.
+        Err(why) => assert!(why.to_string().contains("of the guest's 256 MiB are in huge pages"), "{why}"),
+    }
+    assert_eq!(left(), [""; 0]);
+}
+
 /// A tap of this machine with an address, until it is dropped.
 struct Tap {
     name: String,
