@@ -35,7 +35,7 @@ fn a_full_disk_stops_the_run_and_keeps_what_was_stored() {
     let program = env!("CARGO_BIN_EXE_baremark");
     // A disk of one MiB of its own, seen by this process tree alone, and what the store looks like once it is full.
     let script = format!(
-        "mount -t tmpfs -o size=1m tmpfs store && {program} --store store/baremark.db run small.toml --aa >out 2>err; \
+        "mount -t tmpfs -o size=400k tmpfs store && {program} --store store/baremark.db run small.toml --aa >out 2>err; \
          echo $? >code; {program} --store store/baremark.db history --json >history; cp store/baremark.db kept.db"
     );
     let status = Command::new("unshare")
