@@ -224,6 +224,25 @@ fn every_disk_is_read_and_written_as_the_study_says() {
     assert_eq!(left(), [""; 0]);
 }
 
+/// QEMU is asked what became of a disk, and a guest with another one would be refused.
+#[test]
+fn a_guest_comes_with_each_way_to_cache_its_disk() {
+    let _alone = alone();
+    let program = Program::new();
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let disk = folder.path().join("disk");
+    fs::File::create(&disk).unwrap().set_len(1 << 20).unwrap();
+    for cache in ["writeback", "writethrough", "directsync", "unsafe"] {
+        let disks = Disks { paths: vec![disk.clone()], cache: cache.to_owned(), ..Disks::default() };
+        let qemu = Qemu::new(program.path(), Settings { disks, memory_bytes: 256 << 20, ..emulated() });
+        if !usable(&qemu) {
+            return;
+        }
+        drop(qemu.start(&NEVER).unwrap_or_else(|why| panic!("{cache}: {why}")));
+    }
+    assert_eq!(left(), [""; 0]);
+}
+
 #[test]
 fn a_guest_of_this_machines_files_is_refused_where_they_cannot_be_served() {
     let program = Program::new();
