@@ -129,7 +129,7 @@ impl Container {
                 Err(why) => return Err(self.cannot_be_asked(&why)),
             }
         }
-        self.bridge_is_there(&failures)?;
+        self.setting_at_fault(&failures)?;
         let why = failures.into_iter().next().map(|(_, why)| why).unwrap_or_default();
         let remedy = format!("see whether `{} run` works at all for this user", self.engine.to_string_lossy());
         Err(Missing { what: format!("containers cannot be started: {why}"), remedy })
@@ -142,19 +142,25 @@ impl Container {
         Missing { what: format!("containers cannot be started: {why}"), remedy }
     }
 
-    /// Says that it is the bridge alone that the engine cannot make, where that is so.
-    fn bridge_is_there(&self, failures: &[(Way, String)]) -> Result<(), Missing> {
-        if self.settings.network != Network::Bridge {
-            return Ok(());
-        }
-        let without = Settings { network: Network::None, ..self.settings.clone() };
-        let Ok(works) = Container::new(self.program.clone(), without).with_engine(&self.engine).way() else {
-            return Ok(());
+    /// Says which of the settings it is that the engine cannot do, where it starts containers without.
+    fn setting_at_fault(&self, failures: &[(Way, String)]) -> Result<(), Missing> {
+        let mut without = self.settings.clone();
+        let (none, remedy) = match (std::mem::take(&mut without.root), self.settings.network) {
+            (Root::Image(name), _) => (format!("none of the image {name}"), "give an image that it has or can fetch"),
+            (Root::Folder(path), _) => {
+                (format!("none of the folder {}", path.display()), "give a folder that holds a system's files")
+            }
+            (Root::Program, Network::Bridge) => {
+                without.network = Network::None;
+                let remedy =
+                    "install what it makes bridges with (Debian: netavark and iptables), or write network = \"host\"";
+                ("none on a bridge".to_owned(), remedy)
+            }
+            (Root::Program, _) => return Ok(()),
         };
+        let works = Container::new(self.program.clone(), without).with_engine(&self.engine).way()?;
         let why = failures.iter().find(|(way, _)| *way == works).map_or("", |(_, why)| why);
-        let remedy = "install what it makes bridges with (Debian: netavark and iptables), or write network = \"host\"";
-        let what = format!("containers can be started here, but none on a bridge: {why}");
-        Err(Missing { what, remedy: remedy.to_owned() })
+        Err(Missing { what: format!("containers can be started here, but {none}: {why}"), remedy: remedy.to_owned() })
     }
 
     fn is_docker(&self) -> bool {

@@ -368,6 +368,11 @@ impl Qemu {
         for (place, (&thread, &cpu)) in threads.iter().zip(&settings.pin).enumerate() {
             pin_thread(thread, cpu).map_err(|why| format!("vCPU {place} cannot be pinned to CPU {cpu}: {why}"))?;
         }
+        for place in 0..settings.disks.paths.len() {
+            if qmp.cache_of(&format!("disk{place}")).map_err(said)? != Some(hardware::caching(&settings.disks)) {
+                return Err(format!("disk {place} of the guest is not cached as disk_cache says"));
+            }
+        }
         hardware::backing_is(settings.backing, settings.memory_bytes, pid)
     }
 

@@ -206,6 +206,18 @@ fn cache(disks: &Disks) -> &str {
     if disks.cache.is_empty() { "none" } else { &disks.cache }
 }
 
+/// What that word says of writes that wait for no flush, of this machine's page cache that is passed by, and of flushes
+/// that are ignored (qemu-system-x86_64(1), `-drive cache=`).
+pub fn caching(disks: &Disks) -> [bool; 3] {
+    match cache(disks) {
+        "writeback" => [true, false, false],
+        "writethrough" => [false, false, false],
+        "directsync" => [false, true, false],
+        "unsafe" => [true, false, true],
+        _ => [true, true, false],
+    }
+}
+
 /// Modules of Debian's kernel that the settings need in the guest.
 pub fn drivers(settings: &Settings) -> Vec<String> {
     let mut names = Vec::new();

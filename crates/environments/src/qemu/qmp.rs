@@ -71,6 +71,17 @@ impl Qmp {
         Ok(threads.into_iter().map(|(_, thread)| thread).collect())
     }
 
+    /// How the disk of that name is cached: whether writes wait for no flush, whether this machine's page cache is passed
+    /// by, and whether flushes are ignored; `None` when it has no such disk.
+    pub fn cache_of(&mut self, disk: &str) -> io::Result<Option<[bool; 3]>> {
+        let answer = self.ask("query-block")?;
+        let found = answer.as_array().into_iter().flatten().find(|one| one["device"] == disk);
+        Ok(found.and_then(|one| {
+            let cache = &one["inserted"]["cache"];
+            Some([cache["writeback"].as_bool()?, cache["direct"].as_bool()?, cache["no-flush"].as_bool()?])
+        }))
+    }
+
     /// Whether KVM runs the guest.
     pub fn kvm(&mut self) -> io::Result<bool> {
         Ok(self.ask("query-kvm")?["enabled"] == true)

@@ -308,6 +308,27 @@ fn an_engine_that_can_make_no_bridge_says_so_and_not_that_it_does_not_work() {
 }
 
 #[test]
+fn an_engine_that_has_no_such_image_or_folder_names_it() {
+    let _alone = ALONE.lock();
+    let program = Program::new();
+    let of = |root| Container::new(program.path(), Settings { root, ..Settings::default() });
+    if !usable(&of(Root::Program)) {
+        return;
+    }
+    // No registry serves this name: nothing is asked of a network.
+    let missing = of(Root::Image("containers-storage:nosuch".to_owned())).probe().unwrap_err().to_string();
+    let expected =
+        "containers can be started here, but none of the image containers-storage:nosuch: exit status: 125: ";
+    assert!(missing.starts_with(expected), "{missing}");
+    assert!(missing.ends_with("; give an image that it has or can fetch"), "{missing}");
+    let missing = of(Root::Folder("/nowhere/root".into())).probe().unwrap_err().to_string();
+    let expected = "containers can be started here, but none of the folder /nowhere/root: exit status: 125: ";
+    assert!(missing.starts_with(expected), "{missing}");
+    assert!(missing.ends_with("; give a folder that holds a system's files"), "{missing}");
+    assert_eq!(left(&program), [""; 0]);
+}
+
+#[test]
 fn more_memory_than_the_limit_ends_the_agent_and_not_the_lab() {
     let _alone = ALONE.lock();
     let program = Program::new();

@@ -224,6 +224,25 @@ fn every_disk_is_read_and_written_as_the_study_says() {
     assert_eq!(left(), [""; 0]);
 }
 
+/// QEMU is asked what became of a disk, and a guest with another one would be refused.
+#[test]
+fn a_guest_comes_with_each_way_to_cache_its_disk() {
+    let _alone = alone();
+    let program = Program::new();
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let disk = folder.path().join("disk");
+    fs::File::create(&disk).unwrap().set_len(1 << 20).unwrap();
+    for cache in ["writeback", "writethrough", "directsync", "unsafe"] {
+        let disks = Disks { paths: vec![disk.clone()], cache: cache.to_owned(), ..Disks::default() };
+        let qemu = Qemu::new(program.path(), Settings { disks, memory_bytes: 256 << 20, ..emulated() });
+        if !usable(&qemu) {
+            return;
+        }
+        drop(qemu.start(&NEVER).unwrap_or_else(|why| panic!("{cache}: {why}")));
+    }
+    assert_eq!(left(), [""; 0]);
+}
+
 #[test]
 fn a_guest_of_this_machines_files_is_refused_where_they_cannot_be_served() {
     let program = Program::new();
@@ -325,6 +344,29 @@ fn reserved_huge_pages_hold_a_guest_and_are_free_after_it() {
     let before = pages.before;
     drop(pages);
     assert_eq!(huge_pages("HugePages_Total"), before);
+}
+
+#[test]
+fn transparent_huge_pages_hold_a_guest_or_it_is_told_how_few_there_were() {
+    const MEGABYTES: u64 = 256;
+    let _alone = alone();
+    let program = Program::new();
+    let qemu =
+        Qemu::new(program.path(), Settings { backing: Backing::Huge, memory_bytes: MEGABYTES << 20, ..emulated() });
+    if !usable(&qemu) {
+        return;
+    }
+    match qemu.start(&NEVER) {
+        Ok(site) => {
+            let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", guest().unwrap())).unwrap();
+            let huge = rollup.lines().find_map(|line| line.strip_prefix("AnonHugePages:")?.trim().strip_suffix(" kB"));
+            assert!(huge.unwrap().parse::<u64>().unwrap() >= (MEGABYTES << 10) / 10 * 9, "{rollup}");
+            drop(site);
+        }
+        // A machine whose memory is in small pieces has not that many: then the guest is none of what was asked for.
+        Err(why) => assert!(why.to_string().contains("of the guest's 256 MiB are in huge pages"), "{why}"),
+    }
+    assert_eq!(left(), [""; 0]);
 }
 
 /// A tap of this machine with an address, until it is dropped.
