@@ -74,7 +74,7 @@ pub(crate) fn estimate(value: f64, lo: Option<f64>, hi: Option<f64>) -> String {
     if value != 0.0 && !(-4..=8).contains(&exponent) {
         let scale = 10_f64.powi(exponent);
         let inner = with_half_width(value / scale, half_width.map(|half| half / scale));
-        return format!("({inner})e{exponent}");
+        return if half_width.is_some() { format!("({inner})e{exponent}") } else { format!("{inner}e{exponent}") };
     }
     with_half_width(value, half_width)
 }
@@ -84,6 +84,8 @@ fn with_half_width(value: f64, half_width: Option<f64>) -> String {
         None => fixed(value, three_digits(value)),
         Some(half) => match decimals(half, Digits::Two) {
             Some(places) => format!("{} ± {}", fixed(value, places), fixed(half, places)),
+            // A count that was the same every time: 2 users, no packet.
+            None if value.fract() == 0.0 => format!("{} ± 0", fixed(value, 0)),
             None => format!("{} ± 0", fixed(value, three_digits(value).max(0) + 3)),
         },
     }
@@ -130,9 +132,10 @@ mod tests {
         assert_eq!(shown(1.0, 0.099_6), "1.00 ± 0.10", "rounded before digits are counted");
         assert_eq!(shown(37.04, 12.0), "37 ± 12");
         assert_eq!(shown(1.234_5e-7, 1.2e-9), "(1.235 ± 0.012)e-7");
-        assert_eq!(shown(3.0, 0.0), "3.00000 ± 0");
+        assert_eq!([shown(3.0, 0.0), shown(0.0, 0.0), shown(3.5, 0.0)], ["3 ± 0", "0 ± 0", "3.50000 ± 0"]);
         assert_eq!(shown(-0.001, 1.0), "0.0 ± 1.0");
         assert_eq!(estimate(0.015_61, None, None), "0.0156");
+        assert_eq!(estimate(3.98e-7, None, None), "3.98e-7");
         assert_eq!(estimate(20473.0, None, Some(1.0)), "20500");
         assert_eq!(estimate(f64::NAN, None, None), "no number");
         assert_eq!(estimate(0.0, None, None), "0.00");

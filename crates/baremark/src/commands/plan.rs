@@ -202,7 +202,7 @@ fn lasting(plan: &Plan) -> String {
     limits.dedup();
     if let [Some(limit)] = limits.as_slice() {
         return format!(
-            "\nA phase is one run of the program, which may take {limit}, its preparation apart. How long a block\nlasts is known after the first.\n"
+            "\nA phase is one run of the program, which may take {limit}, its preparation\napart. How long a block lasts is known after the first.\n"
         );
     }
     let besides =
