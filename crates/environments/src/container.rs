@@ -226,6 +226,8 @@ impl Container {
     /// `podman run` up to the command inside; `folder` is the container's own and names it.
     fn command(&self, folder: &Folder, way: Way) -> Command {
         let mut command = Command::new(&self.engine);
+        // What watches over the container for podman leaves a file where it stands when the memory is used up.
+        command.current_dir(folder.path());
         command.args(["run", "--rm", "--interactive", "--log-driver=none"]);
         if !self.is_docker() {
             command.arg("--http-proxy=false");
@@ -254,7 +256,9 @@ impl Container {
         match &self.settings.root {
             Root::Program if self.is_docker() => command.arg("--").arg(NOTHING),
             Root::Program => command.arg("--rootfs").arg(folder.inner()),
-            Root::Folder(root) => command.arg("--rootfs").arg(root),
+            Root::Folder(root) => {
+                command.arg("--rootfs").arg(std::path::absolute(root).unwrap_or_else(|_| root.clone()))
+            }
             // An empty entry point is written in two ways.
             Root::Image(name) if self.is_docker() => command.arg("--entrypoint=").arg("--").arg(name),
             Root::Image(name) => command.arg("--entrypoint=[]").arg("--").arg(name),

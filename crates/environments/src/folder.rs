@@ -79,6 +79,11 @@ impl Folder {
         self.path.join(INNER)
     }
 
+    /// The whole of it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Its name, which no other site on this machine has.
     pub fn name(&self) -> String {
         self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()

@@ -225,6 +225,8 @@ impl<'p> Look<'p> {
         let bridged = settings.contains("bridge");
         assert!(came.iter().all(|address| (Some(*address) != *known) == bridged), "{settings}: {came:?}");
         assert_eq!(came.is_empty(), expected[5] == 0.0, "{settings}");
+        let mut about = fs::read_dir(bench.folder.path()).unwrap().flatten().map(|entry| entry.file_name());
+        assert!(about.all(|name| name != "oom"), "{settings}: nothing is left where the user stands");
     }
 }
 
