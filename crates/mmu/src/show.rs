@@ -85,13 +85,13 @@ impl Said {
         );
         for part in verdict.spread.iter().filter(|part| part.share >= 0.01) {
             let (share, left) = (100.0 * part.share, 100.0 * part.half_width_left);
-            self.line(&format!("      {:66} {share:4.0} %   +-{left:.1} points", part.name));
+            self.line(&format!("      {:66} {share:4.0} %   ±{left:.1} points", part.name));
         }
         for (name, known) in ["lay in order", "lay in pieces in no order"].iter().zip(&verdict.by_order) {
             if let Some(known) = known {
                 let half = 100.0 * known.half_width();
                 let known = interval(known, 1.0);
-                self.line(&format!("    if it were known that free memory {name}: {known}, +-{half:.1} points"));
+                self.line(&format!("    if it were known that free memory {name}: {known}, ±{half:.1} points"));
             }
         }
     }

@@ -80,7 +80,7 @@ impl RandomAccessVerdict {
                 cell.predicted.contains(cell.published),
             ));
             conditions.push((
-                format!("EPT on, {name}: the interval is +-{:.1} points, 4 at most", 100.0 * half),
+                format!("EPT on, {name}: the interval is ±{:.1} points, 4 at most", 100.0 * half),
                 half <= WIDEST,
             ));
         }

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::source;
 use crate::tracer;
+use crate::watch::style;
 use baremark_mmu::calibration::Calibration;
 use baremark_mmu::histogram::Histogram;
 use baremark_mmu::machine::{self, Machine, MachineError, Range};
@@ -72,7 +73,7 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
             show::validation(Effort { seed: arguments.seed, ..Effort::VALIDATION }).map_err(Refusal::failure)?;
         // A prediction that failed is told in words; the command itself did what was asked.
         let document = serde_json::json!({ "passes": shown.passes, "text": shown.text });
-        return Ok((if context.json { format!("{document:#}\n") } else { shown.text }, Exit::Success));
+        return Ok((if context.json { format!("{document:#}\n") } else { style().plain(&shown.text) }, Exit::Success));
     }
     let (mut machine, outer) = machine_of(arguments.machine.as_deref())?;
     let processor = baremark_sys::machine::this().cpu.model_name.unwrap_or_default();
