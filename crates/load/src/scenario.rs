@@ -118,7 +118,7 @@ pub(crate) struct Follow {
     pub(crate) operations: Vec<usize>,
     /// Ends when these hold after a round.
     pub(crate) until: Vec<Condition>,
-    /// Variables handed to the user after each operation.
+    /// Variables handed to the user after each operation, where they are set.
     pub(crate) tell: Vec<usize>,
     /// Waited after a round.
     pub(crate) pause: Nanos,

@@ -11,21 +11,31 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-/// An application of one auction whose sessions are over for whoever waits for its next bid.
-fn play() -> SocketAddr {
+/// What whoever waits for the next bid is answered.
+#[derive(Clone, Copy, PartialEq)]
+enum Next {
+    /// That the session is over.
+    Over,
+    /// A bid, and the next time that there was none.
+    Now,
+}
+
+/// An application of one auction.
+fn play(next: Next) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            thread::spawn(move || drop(serve(stream)));
+            thread::spawn(move || drop(serve(stream, next)));
         }
     });
     address
 }
 
-fn serve(stream: TcpStream) -> std::io::Result<()> {
+fn serve(stream: TcpStream, next: Next) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut writer = stream;
+    let mut bids = 0;
     loop {
         let (mut first, mut length) = (String::new(), 0);
         if reader.read_line(&mut first)? == 0 {
@@ -49,7 +59,20 @@ fn serve(stream: TcpStream) -> std::io::Result<()> {
             "/api/auctions/3/current" => {
                 (200, r#"{"order":5,"minimum_cents":100,"state":"open","item":{"item_id":9,"image_item":9}}"#)
             }
-            path if path.starts_with("/api/auctions/3/next") => (401, r#"{"error":{"code":"unknown_token"}}"#),
+            path if path.starts_with("/api/auctions/3/next") && next == Next::Over => {
+                (401, r#"{"error":{"code":"unknown_token"}}"#)
+            }
+            path if path.starts_with("/api/auctions/3/next") => {
+                thread::sleep(Duration::from_millis(10));
+                bids += 1;
+                match bids % 2 {
+                    0 => (200, r#"{"order":6,"events":[]}"#),
+                    _ => (
+                        200,
+                        r#"{"order":6,"events":[{"item_id":9,"type":"bid","account_id":8,"minimum_cents":100,"accepted_ns":1}]}"#,
+                    ),
+                }
+            }
             path if path.starts_with("/api/auctions?") => (200, r#"{"total":5,"auctions":[{"auction_id":3}]}"#),
             path if path.ends_with("/items") => (200, r#"{"items":[{"item_id":9,"image_item":9}]}"#),
             path if path.ends_with("/bids") && first.starts_with("POST") => (409, "{}"),
@@ -60,20 +83,39 @@ fn serve(stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
+/// What users did in `lasting` at such an application.
+fn visited(next: Next, lasting: Duration) -> Document {
+    let topology = resolve("it.toml", "load.cycle = '20 ms'", &[]).unwrap_or_else(|why| panic!("{why}"));
+    let scenario = users::scenario(&format!("http://{}", play(next)), "secret").unwrap();
+    let load = users::load(scenario, &topology.load, 20, 1);
+    let mut dial = Dial::start(load.clone()).unwrap();
+    dial.set(20.0).unwrap();
+    let asked = dial.ask(Nanos(lasting.as_nanos().try_into().unwrap()), Nanos(10_000_000_000)).unwrap();
+    thread::sleep(lasting);
+    let part = dial.collect(asked, &AtomicBool::new(false)).unwrap().unwrap();
+    Document::new(&load, &part)
+}
+
+fn succeeded(document: &Document, name: &str) -> u64 {
+    document.operations.iter().find(|row| row.name == name).unwrap().succeeded
+}
+
 /// A logout reaches the server before its answer reaches the user, whose loops may ask in between: an answer like any other,
 /// which ends them. It was counted as a failure of the operation after it, which had no order to go on from.
 #[test]
 fn loops_that_outlive_their_token_by_a_moment_fail_nothing() {
-    let topology = resolve("it.toml", "load.cycle = '20 ms'", &[]).unwrap_or_else(|why| panic!("{why}"));
-    let scenario = users::scenario(&format!("http://{}", play()), "secret").unwrap();
-    let load = users::load(scenario, &topology.load, 5, 1);
-    let mut dial = Dial::start(load.clone()).unwrap();
-    dial.set(5.0).unwrap();
-    let asked = dial.ask(Nanos(2_000_000_000), Nanos(10_000_000_000)).unwrap();
-    thread::sleep(Duration::from_secs(2));
-    let part = dial.collect(asked, &AtomicBool::new(false)).unwrap().unwrap();
-    let document = Document::new(&load, &part);
-    let row = |name: &str| document.operations.iter().find(|row| row.name == name).unwrap();
-    assert!(row("next-bid").succeeded > 0 && row("logout").succeeded > 0, "{:?}", document.operations);
+    let document = visited(Next::Over, Duration::from_secs(2));
+    let of = |name| succeeded(&document, name);
+    assert!(of("next-bid") > 0 && of("logout") > 0, "{:?}", document.operations);
+    assert!(document.failures.is_empty(), "{:?} {:?}", document.failures, document.failure_examples);
+}
+
+/// Between the choice to bid and the bid a user thinks, and hears of more: also that there is nothing to bid for. Whoever has
+/// chosen bids for what was there, and comes too late. It was counted as a failure, for want of an item.
+#[test]
+fn a_user_who_thinks_about_a_bid_does_not_forget_for_what() {
+    let document = visited(Next::Now, Duration::from_secs(3));
+    let of = |name| succeeded(&document, name);
+    assert!(of("next-bid") > 0 && of("place-bid") > 0, "{:?}", document.operations);
     assert!(document.failures.is_empty(), "{:?} {:?}", document.failures, document.failure_examples);
 }

@@ -304,12 +304,14 @@ impl Worker<'_> {
         self.sleep_until(index, at);
     }
 
-    /// Hands a loop's variables to its user.
+    /// Hands a loop's variables to its user. What the loop does not know it does not tell: the user may be thinking about
+    /// what was told before, and would have nothing to act on.
     pub(super) fn tell_user(&mut self, index: u32) {
         let Role::Follow { user, follow, .. } = self.actors[index as usize].role else { return };
         for &variable in &self.scenario.follows[follow].tell {
-            let value = self.actors[index as usize].variables[variable].clone();
-            self.actors[user as usize].variables[variable] = value;
+            if let Some(value) = self.actors[index as usize].variables[variable].clone() {
+                self.actors[user as usize].variables[variable] = Some(value);
+            }
         }
     }
 
