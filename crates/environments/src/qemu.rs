@@ -115,7 +115,7 @@ pub struct Settings {
     pub backing: Backing,
     /// Whether the guest sees this machine's NUMA nodes.
     pub guest_numa: bool,
-    /// How many nodes it then sees, each in one of this machine's, in turn; as many as this machine has when `None`.
+    /// How many nodes it then sees, spread over this machine's; as many as this machine has when `None`.
     pub guest_nodes: Option<usize>,
     /// How KVM translates its addresses.
     pub mmu: Mmu,

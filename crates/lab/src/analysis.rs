@@ -316,8 +316,6 @@ fn family(plan: &Plan, trials: &[Finished], members: &[(usize, &str)]) -> Vec<(u
         let mut row = empty_row(plan, *pair, metric, seen.len(), confidence);
         if let Some((ratio, judged)) = ratio.as_ref().and_then(|ratio| Some((ratio, judged.next()?))) {
             fill(&mut row, ratio, &judged, plan);
-            let Pair { numerator, denominator, .. } = plan.pairs[*pair];
-            row.emulated = plan.arms[numerator].emulated || plan.arms[denominator].emulated;
             if row.emulated {
                 row.verdict = Outcome::Undecided;
                 row.words =
@@ -348,7 +346,7 @@ fn empty_row(plan: &Plan, pair: usize, metric: &str, blocks: usize, confidence: 
         words: "undecided: too few blocks".to_owned(),
         more_blocks: None,
         more_is_least: false,
-        emulated: false,
+        emulated: plan.arms[numerator].emulated || plan.arms[denominator].emulated,
         independence: "assumed".to_owned(),
         sensitivity: Vec::new(),
     }

@@ -85,7 +85,7 @@ impl Source {
         let reason = match why.kind() {
             io::ErrorKind::NotFound => format!("/{name} is not there"),
             io::ErrorKind::PermissionDenied if why.raw_os_error() == Some(EPERM) => {
-                format!("the kernel shows /{name} to nobody (lockdown)")
+                format!("the kernel shows /{name} to nobody")
             }
             io::ErrorKind::PermissionDenied => format!("/{name} may not be read; run as root"),
             _ => format!("reading /{name}: {why}"),
@@ -136,7 +136,7 @@ mod tests {
     fn what_the_kernel_keeps_to_itself_is_told_from_what_root_may_read() {
         let source = Source::new("kvm", "sys/kernel/debug/kvm/exits");
         let of = |number| source.absence(&io::Error::from_raw_os_error(number)).reason;
-        assert_eq!(of(EPERM), "the kernel shows /sys/kernel/debug/kvm/exits to nobody (lockdown)");
+        assert_eq!(of(EPERM), "the kernel shows /sys/kernel/debug/kvm/exits to nobody");
         assert_eq!(of(13), "/sys/kernel/debug/kvm/exits may not be read; run as root");
     }
 }

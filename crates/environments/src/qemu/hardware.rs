@@ -9,9 +9,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the kernel counts its reserved huge pages of 2 MiB.
 /// The least memory of a NUMA node: below it a kernel has no use for one.
 const LEAST_NODE: u64 = 64 << 20;
+/// Where the kernel counts its reserved huge pages of 2 MiB.
 const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
 const HUGE_PAGE: u64 = 2 << 20;
 

@@ -68,7 +68,7 @@ fn predictions_stand_beside_what_was_measured_and_in_the_place_of_what_was_not()
 }
 
 #[test]
-fn many_rows_beside_the_studys_own_are_left_to_other_formats() {
+fn many_rows_beside_the_studys_own_are_left_to_the_page() {
     let mut document = documents::ensemble();
     let (own, beside) = (documents::ensemble().estimates, 31);
     for number in 0..beside {
@@ -78,7 +78,7 @@ fn many_rows_beside_the_studys_own_are_left_to_other_formats() {
         document.members.extend(documents::ensemble().members.iter().filter(|row| row.metric == "window").map(of));
     }
     let text = terminal::render(&document, &STYLE);
-    assert!(text.contains("In --html and --csv, 65 rows more: Other metrics; Members of"), "{text}");
+    assert!(text.contains("--html has 65 rows more: Other metrics; Members of"), "{text}");
     assert!(!text.contains("beside_7") && text.contains("40110"), "{text}");
     let page = baremark_report::html::render(&document);
     assert!(page.contains("beside_7") && page.contains("member 2"), "the page has all of it");
