@@ -6,6 +6,7 @@
 
 use baremark_model::site::{Link, SiteError};
 use baremark_sys::log_tail::LogTail;
+use baremark_sys::offspring;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -164,7 +165,7 @@ fn fork(command: &mut Command) -> io::Result<Child> {
         let (sender, orders) = channel::<Order>();
         thread::spawn(move || {
             for (mut command, back) in orders {
-                let started = command.spawn();
+                let started = offspring::start(&mut command);
                 // Whoever ordered it waits for it.
                 drop(back.send((command, started)));
             }

@@ -470,7 +470,7 @@ impl Cluster {
             .stderr(std::process::Stdio::piped());
         let _held =
             baremark_sys::confine::hold(&mut process, &baremark_sys::confine::Limits::default(), 9).map_err(io)?;
-        let mut child = process.spawn().map_err(io)?;
+        let mut child = baremark_sys::offspring::start(&mut process).map_err(io)?;
         let readers = [child.stdout.take().map(read_all), child.stderr.take().map(read_all)];
         let code = loop {
             if let Some(status) = child.try_wait().map_err(io)? {

@@ -327,13 +327,12 @@ impl Keeper {
         if !task.cpus.is_empty() {
             trying("keeping a program to its CPUs", affinity::restrict_current_thread(&task.cpus))?;
         }
-        let began = Instant::now();
         let started = offspring::spawn(&mut command);
         if !task.cpus.is_empty() {
             trying("using all CPUs again", affinity::restrict_current_thread(&all))?;
         }
-        let mut child = match started {
-            Ok(child) => child,
+        let (mut child, began) = match started {
+            Ok(started) => started,
             Err(why) => return Ok(Err(format!("{program}: {why}"))),
         };
         let ears = [(); 2].map(|()| Arc::new(Mutex::new(Ear::new(task.output_limit_bytes))));

@@ -11,6 +11,7 @@ use crate::recipe::{Ready, Recipe, Reload, Step};
 use crate::service::{Order, Service, ServiceError, Statistics, Upstream};
 use baremark_sys::confine::{self, Held, Limits, MemoryLimit};
 use baremark_sys::log_tail::LogTail;
+use baremark_sys::offspring;
 use baremark_sys::process_tree::{self, Usage};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -104,7 +105,8 @@ impl Instance {
         let said = logged(&mut command).map_err(|why| self.io("making a pipe", why))?;
         let held = confine::hold(&mut command, &self.place.held_here(&self.limits), self.recipe.death_signal)
             .map_err(|why| self.io("setting its limits", why))?;
-        let child = command.spawn().map_err(|why| self.io(&format!("starting {}", step.program.display()), why))?;
+        let child = offspring::start(&mut command)
+            .map_err(|why| self.io(&format!("starting {}", step.program.display()), why))?;
         // The command keeps the pipe's writing ends.
         drop(command);
         let log = LogTail::of(said);
@@ -390,7 +392,7 @@ impl Instance {
         let program = step.program.display().to_string();
         let _held = confine::hold(&mut command, &Limits::default(), libc::SIGKILL)
             .map_err(|why| self.io("setting its limits", why))?;
-        let mut child = command.spawn().map_err(|why| self.io(&format!("starting {program}"), why))?;
+        let mut child = offspring::start(&mut command).map_err(|why| self.io(&format!("starting {program}"), why))?;
         // Held until its end: who tends a program elsewhere takes the end of its input for ours.
         let _input = child.stdin.take();
         let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {

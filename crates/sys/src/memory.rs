@@ -70,6 +70,8 @@ impl Map {
         let start = reservation.open(bytes).map_err(|e| failed(bytes, "mprotect", &e))?;
         let map = Map { reservation, start, bytes, spans, taken: AtomicUsize::new(0), page };
         map.advise()?;
+        // Nobody who is forked meanwhile shares the pages: each would be copied at the next store, while it is measured.
+        map.madvise(0, bytes, libc::MADV_DONTFORK).map_err(|e| failed(bytes, "madvise(MADV_DONTFORK)", &e))?;
         Ok(map)
     }
 
@@ -329,6 +331,7 @@ const MADV_COLLAPSE: i32 = 25;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paging::faults_of_this_thread;
 
     #[test]
     fn spans_are_apart_aligned_zero_and_given_once() {
@@ -361,6 +364,16 @@ mod tests {
     fn small_pages_are_small_and_in_memory() {
         let map = Map::new(&[8 << 20], PageSize::Small, 1).expect("8 MiB");
         assert_eq!(map.backing().expect("smaps").is(PageSize::Small), Ok(()));
+    }
+
+    #[test]
+    fn no_page_is_copied_because_somebody_was_forked() {
+        let map = Map::new(&[8 << 20], PageSize::Small, 1).expect("8 MiB");
+        crate::children::fork_and_wait().expect("a child");
+        let before = faults_of_this_thread().expect("rusage");
+        map.take_words(1 << 20).expect("the span").fill(1);
+        let faults = faults_of_this_thread().expect("rusage") - before;
+        assert!(faults < 8, "{faults} faults on {} pages", (8 << 20) / SMALL);
     }
 
     #[test]

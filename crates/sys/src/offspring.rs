@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// How often processes that were killed are looked for again.
 const GLANCE: Duration = Duration::from_millis(1);
 
+/// How long a program may be open for writing in others' hands.
+const BUSY_LIMIT: Duration = Duration::from_secs(1);
+
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
@@ -41,15 +44,40 @@ pub fn adopt_orphans() -> io::Result<()> {
     }
 }
 
-/// Starts `command` in a process group of its own; the kernel kills it when the calling thread ends.
+/// Starts `command` in a process group of its own; the kernel kills it when the calling thread ends. With it, when the
+/// attempt began that succeeded.
 ///
 /// # Errors
 /// What starting it gives.
-pub fn spawn(command: &mut Command) -> io::Result<Child> {
+pub fn spawn(command: &mut Command) -> io::Result<(Child, Instant)> {
     command.process_group(0);
     // SAFETY: between fork and exec only async-signal-safe functions may run; prctl is one and nothing is allocated.
     unsafe { command.pre_exec(die_with_parent) };
-    command.spawn()
+    attempt(command)
+}
+
+/// Starts `command`, whose program may just have been written by this process or one beside it.
+///
+/// A file that is open for writing cannot be executed, and whatever another thread forks while it is written keeps it open
+/// until it executes something else in its turn. So a program that is busy is tried again, at most a second.
+///
+/// # Errors
+/// What starting it gives.
+pub fn start(command: &mut Command) -> io::Result<Child> {
+    attempt(command).map(|(child, _)| child)
+}
+
+fn attempt(command: &mut Command) -> io::Result<(Child, Instant)> {
+    let first = Instant::now();
+    loop {
+        let began = Instant::now();
+        match command.spawn() {
+            Err(why) if why.kind() == io::ErrorKind::ExecutableFileBusy && first.elapsed() < BUSY_LIMIT => {
+                thread::sleep(GLANCE);
+            }
+            started => return started.map(|child| (child, began)),
+        }
+    }
 }
 
 fn die_with_parent() -> io::Result<()> {
@@ -222,21 +250,50 @@ fn stat(pid: u32) -> Option<(char, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    #[expect(clippy::zombie_processes, reason = "waited for by number")]
     fn a_childs_end_is_told_with_its_time_and_a_slow_one_is_not_waited_for() {
         let soon = || Instant::now() + Duration::from_secs(60);
-        let child = spawn(Command::new("sh").args(["-c", "exit 3"])).expect("sh starts");
+        let child = spawn(Command::new("sh").args(["-c", "exit 3"])).expect("sh starts").0;
         let ended = wait(child.id(), soon()).expect("a child").expect("ends");
         assert_eq!(ended.status.code(), Some(3));
         assert!(ended.peak_rss_bytes > 0);
-        let slow = spawn(Command::new("sleep").arg("600")).expect("sleep starts");
+        let slow = spawn(Command::new("sleep").arg("600")).expect("sleep starts").0;
         assert_eq!(wait(slow.id(), Instant::now() + Duration::from_millis(20)).expect("a child"), None);
         assert!(children_of(std::process::id()).expect("/proc").contains(&slow.id()));
         assert!(children_by_parent(std::process::id()).expect("/proc").contains(&slow.id()));
         kill(slow.id());
         let ended = wait(slow.id(), soon()).expect("a child").expect("was killed");
         assert_eq!(ended.status.signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn a_program_that_is_still_open_for_writing_is_started_once_it_is_closed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("program");
+        fs::write(&path, "#!/bin/sh\nexit 3\n").expect("it is written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("it is ours");
+        let open = || fs::File::options().append(true).open(&path).expect("it is ours");
+        let mut command = Command::new(&path);
+        let held = open();
+        let why = command.spawn().expect_err("it is open for writing");
+        assert_eq!(why.kind(), io::ErrorKind::ExecutableFileBusy);
+        let first = Instant::now();
+        thread::spawn(move || {
+            thread::sleep(Duration::from_millis(200));
+            drop(held);
+        });
+        let (mut child, began) = spawn(&mut command).expect("it is closed soon");
+        assert!(
+            began - first > Duration::from_millis(100),
+            "attempts that failed are not counted: {:?}",
+            began - first
+        );
+        assert_eq!(child.wait().expect("a child").code(), Some(3));
+
+        let _held = open();
+        let why = start(&mut command).expect_err("it stays open");
+        assert_eq!(why.kind(), io::ErrorKind::ExecutableFileBusy);
     }
 }

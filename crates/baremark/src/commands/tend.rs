@@ -44,8 +44,8 @@ pub fn run(command: &[OsString], interrupt: &AtomicBool) -> Result<(String, Exit
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
     let _held = confine::hold(&mut command, &Limits::default(), SIGKILL).map_err(Refusal::failure)?;
-    let mut child =
-        command.spawn().map_err(|why| Refusal::failure(format!("starting {}: {why}", program.to_string_lossy())))?;
+    let mut child = offspring::start(&mut command)
+        .map_err(|why| Refusal::failure(format!("starting {}: {why}", program.to_string_lossy())))?;
     let group = -i32::try_from(child.id()).unwrap_or(i32::MAX);
     let left = Arc::new(AtomicBool::new(false));
     let alone = Arc::clone(&left);

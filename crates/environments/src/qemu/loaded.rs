@@ -43,8 +43,9 @@ fn end_of_segments(program: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_sys::offspring;
     use std::os::unix::fs::PermissionsExt;
-    use std::process::Command;
+    use std::process::{Child, Command, Stdio};
 
     #[test]
     fn a_program_without_its_sections_runs_as_before() {
@@ -54,7 +55,8 @@ mod tests {
         let path = std::env::temp_dir().join(format!("baremark-loaded-{}", std::process::id()));
         std::fs::write(&path, short).expect("it can be written");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).expect("it is ours");
-        let listed = Command::new(&path).arg("--list").output();
+        let mut list = Command::new(&path);
+        let listed = offspring::start(list.arg("--list").stdout(Stdio::piped())).and_then(Child::wait_with_output);
         std::fs::remove_file(&path).expect("it is ours");
         let listed = listed.expect("it runs");
         let said = String::from_utf8_lossy(&listed.stdout).into_owned();

@@ -162,7 +162,9 @@ fn unprivileged(folder: &Path, role: &str, path: &Path) -> Command {
     }
     let program = folder.join("program");
     if !program.exists() {
-        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        // By a process of its own: what another test forks meanwhile would keep it open for writing, when nobody can run it.
+        let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status().unwrap();
+        assert!(copied.success());
         fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
     }
     let mut command = Command::new(program);
