@@ -16,6 +16,7 @@ use baremark_model::plan::{Limits, Plan};
 use baremark_model::scale;
 use baremark_model::site::Environment;
 use baremark_model::study::Study;
+use baremark_model::tables;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,17 +30,23 @@ pub fn program() -> Result<PathBuf, Refusal> {
     std::env::current_exe().map_err(|why| Refusal::failure(format!("asking for this program's file: {why}")))
 }
 
-/// The environment of that name with these settings; `None` where `native` serves it, or none is known by it.
+/// The environment of that name with these settings, which may say that it is like another; `None` where `native` serves it,
+/// or none is known by it.
 pub fn place(name: &str, settings: &Settings, program: PathBuf) -> Result<Option<Box<dyn Environment>>, Refusal> {
-    let place: Box<dyn Environment> = match name {
-        "container" => Box::new(container(settings, program)?),
+    let place: Box<dyn Environment> = match kind(name, settings) {
+        "container" => Box::new(container(name, settings, program)?),
         "ssh" => Box::new(ssh(settings, program)),
-        "qemu" => Box::new(qemu(settings, program)?),
+        "qemu" => Box::new(qemu(name, settings, program)?),
         "slurm" => Box::new(slurm(settings, program)),
         "mpi" => Box::new(mpi(settings, program)),
         _ => return Ok(None),
     };
     Ok(Some(place))
+}
+
+/// Which place it is.
+fn kind<'s>(name: &'s str, settings: &'s Settings) -> &'s str {
+    word(settings, tables::LIKE.key).unwrap_or(name)
 }
 
 /// All environments in which the cells of a plan run, by name. The agents of this machine get the envelope of the run's
@@ -115,7 +122,7 @@ pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Resu
     let peers = peers.filter_map(|text| peer::environment(&text).map(str::to_owned));
     for name in levels("environment").map(ToString::to_string).chain(peers).collect::<BTreeSet<_>>() {
         let settings = study.environments.get(&name).cloned().unwrap_or_default();
-        if name == "ssh" && !settings.contains_key("host") {
+        if kind(&name, &settings) == "ssh" && !settings.contains_key("host") {
             continue;
         }
         let Some(place) = place(&name, &settings, program()?)? else { continue };
@@ -199,7 +206,7 @@ fn mpi(settings: &Settings, program: PathBuf) -> Mpi {
     Mpi::new(program, made)
 }
 
-fn container(settings: &Settings, program: PathBuf) -> Result<Container, Refusal> {
+fn container(name: &str, settings: &Settings, program: PathBuf) -> Result<Container, Refusal> {
     let memory_bytes = match settings.get("memory") {
         Some(Value::SizeBytes(size)) => Some(size.0),
         _ => None,
@@ -211,14 +218,14 @@ fn container(settings: &Settings, program: PathBuf) -> Result<Container, Refusal
     };
     let root = match (word(settings, "image"), word(settings, "rootfs")) {
         (Some(_), Some(_)) => {
-            let what = "[environments.container] has an image and a rootfs; keep one of the two";
+            let what = format!("[environments.{name}] has an image and a rootfs; keep one of the two");
             return Err(Refusal::bad_input(what));
         }
         (Some(image), None) => Root::Image(image.to_owned()),
         (None, Some(folder)) => Root::Folder(PathBuf::from(folder)),
         (None, None) => Root::Program,
     };
-    let cpus = numbers(settings, "container", "cpus")?;
+    let cpus = numbers(settings, name, "cpus")?;
     let cpus = (!cpus.is_empty()).then_some(cpus);
     let engine = word(settings, "engine").unwrap_or("podman");
     let seccomp = if word(settings, "seccomp") == Some("off") { Seccomp::Off } else { Seccomp::On };
@@ -239,7 +246,7 @@ fn ssh(settings: &Settings, program: PathBuf) -> Ssh {
 }
 
 /// `kernel` may name a folder that scripts/fetch-kernel has filled: then its modules give the guest a fast port.
-fn qemu(settings: &Settings, program: PathBuf) -> Result<Qemu, Refusal> {
+fn qemu(name: &str, settings: &Settings, program: PathBuf) -> Result<Qemu, Refusal> {
     let kernel = word(settings, "kernel").map(Path::new);
     let mut made = match kernel {
         Some(folder) if folder.is_dir() => QemuSettings::of_fetched(folder),
@@ -259,7 +266,7 @@ fn qemu(settings: &Settings, program: PathBuf) -> Result<Qemu, Refusal> {
     made.guest_numa = word(settings, "guest_numa") == Some("exposed");
     made.guest_nodes = count(settings, "guest_nodes");
     if made.guest_nodes.is_some() && !made.guest_numa {
-        let what = "[environments.qemu] has guest_nodes and hides them; add guest_numa = \"exposed\"";
+        let what = format!("[environments.{name}] has guest_nodes and hides them; add guest_numa = \"exposed\"");
         return Err(Refusal::bad_input(what));
     }
     made.backing = match word(settings, "backing") {
@@ -293,9 +300,9 @@ fn qemu(settings: &Settings, program: PathBuf) -> Result<Qemu, Refusal> {
         _ => Accel::Auto,
     };
     made.boot_limit = time(settings, "start_limit").unwrap_or(made.boot_limit);
-    made.pin = numbers(settings, "qemu", "pin")?;
+    made.pin = numbers(settings, name, "pin")?;
     made.net = match word(settings, "net") {
-        Some("user") => Net::User(forwards(settings)?),
+        Some("user") => Net::User(forwards(name, settings)?),
         Some("tap") => Net::Tap {
             device: word(settings, "tap").unwrap_or_default().to_owned(),
             vhost: switched(settings, "vhost", true),
@@ -323,12 +330,12 @@ fn numbers(settings: &Settings, place: &str, key: &str) -> Result<Vec<usize>, Re
 }
 
 /// Ports that lead into a guest, as HOST:GUEST.
-fn forwards(settings: &Settings) -> Result<Vec<(u16, u16)>, Refusal> {
+fn forwards(name: &str, settings: &Settings) -> Result<Vec<(u16, u16)>, Refusal> {
     let pair = |text: String| {
         let ports = text.split_once(':').and_then(|(host, guest)| Some((host.parse().ok()?, guest.parse().ok()?)));
         let right = "write ports as \"HOST:GUEST\", such as \"8080:80\"";
         ports.ok_or_else(|| {
-            Refusal::bad_input(format!("forwards in [environments.qemu]: '{text}' is no such pair; {right}"))
+            Refusal::bad_input(format!("forwards in [environments.{name}]: '{text}' is no such pair; {right}"))
         })
     };
     words(settings, "forwards").into_iter().map(pair).collect()

@@ -156,7 +156,7 @@ fn wanted(run: &Run, document: &Document) -> Vec<Wanted> {
 
 /// How a virtual treatment translates: as was found where it ran; else as its level of `mmu` says, nested where it says nothing.
 fn scheme(document: &Document, treatment: &Treatment, arm: Option<&PlannedArm>, base: &PlannedArm) -> Option<Scheme> {
-    let place = treatment.get(ENVIRONMENT)?;
+    let place = document.run.place_of(treatment.get(ENVIRONMENT)?);
     // Of machines that share one no page walk tells.
     let several = treatment.get("count").is_some_and(|count| count != "1");
     if several || (place != "microvm" && place != "qemu") {

@@ -38,6 +38,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "compile-apache", text: include_str!("../../../studies/compile-apache.toml") },
     Shipped { name: "jvm-warehouse", text: include_str!("../../../studies/jvm-warehouse.toml") },
     Shipped { name: "mmu-guests", text: include_str!("../../../studies/mmu-guests.toml") },
+    Shipped { name: "seccomp", text: include_str!("../../../studies/seccomp.toml") },
     Shipped { name: "sessions", text: include_str!("../../../studies/sessions.toml") },
     Shipped { name: "monster-vms", text: include_str!("../../../studies/monster-vms.toml") },
 ];

@@ -7,15 +7,17 @@ use crate::explain;
 use crate::observed;
 use crate::tally::{self, Finished, Observation};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::descriptor::{Better, Descriptor};
+use baremark_model::descriptor::{Better, Descriptor, Value};
 use baremark_model::document::{
-    Document, EstimateRow, FORMAT, FlagRow, LookRow, MemberEstimate, Outcome, RatioRow, RunHead, SensitivityRow,
-    TrialArm, TrialRow,
+    Document, EstimateRow, FORMAT, FlagRow, LookRow, MemberEstimate, Outcome, OwnEnvironment, RatioRow, RunHead,
+    SensitivityRow, TrialArm, TrialRow,
 };
 use baremark_model::imported::Imported;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
 use baremark_model::seam::Sample;
+use baremark_model::study::default_of;
+use baremark_model::tables;
 use baremark_model::units::{Share, UnixTime};
 use baremark_stats::estimate::{mean_interval, median};
 use baremark_stats::halves::drift;
@@ -107,6 +109,7 @@ fn head(run: &Run) -> RunHead {
         columns: run.plan.columns.clone(),
         factors: run.plan.factors.clone(),
         parameters: parameters(&run.plan),
+        environments: own_environments(&run.plan),
         machine: run.machine.clone(),
         version: run.version.clone(),
         design: run.plan.design.clone(),
@@ -115,6 +118,23 @@ fn head(run: &Run) -> RunHead {
         ended: run.ended.map(|time| time.to_string()),
         stop_reason: run.stop_reason.clone(),
     }
+}
+
+/// Places under names of the study's own, and what is set otherwise there than for the place that they are like.
+fn own_environments(plan: &Plan) -> Vec<OwnEnvironment> {
+    let own = |(name, settings): (&String, &BTreeMap<String, Value>)| {
+        let like = tables::kind_of(name, &plan.environments).to_owned();
+        let knobs = tables::place(&like).filter(|_| like != *name)?.settings;
+        let usual = |key: &str| match plan.environments.get(&like) {
+            Some(theirs) => theirs.get(key).cloned(),
+            None => default_of(knobs, key),
+        };
+        let other =
+            settings.iter().filter(|(key, value)| *key != tables::LIKE.key && usual(key).as_ref() != Some(value));
+        let settings = other.map(|(key, value)| (key.clone(), value.to_string())).collect();
+        Some(OwnEnvironment { name: name.clone(), like, settings })
+    };
+    plan.environments.iter().filter_map(own).collect()
 }
 
 /// What all arms have in common and is no factor of the study; of several workloads, what all arms of each have, as

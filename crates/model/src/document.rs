@@ -80,6 +80,9 @@ pub struct RunHead {
     /// What all arms have in common and is no factor: ranks, page, and the workload's parameters, in words.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
+    /// Environments of the study's own names, and what each is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environments: Vec<OwnEnvironment>,
     /// The machine.
     pub machine: MachineFacts,
     /// The version of baremark.
@@ -96,7 +99,24 @@ pub struct RunHead {
     pub stop_reason: Option<String>,
 }
 
+/// A place under a name of the study's own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnEnvironment {
+    /// The name.
+    pub name: String,
+    /// The place that it is.
+    pub like: String,
+    /// What is set otherwise than for the place of that name in this study, or by default where the study has none.
+    pub settings: BTreeMap<String, String>,
+}
+
 impl RunHead {
+    /// Which place the environment `name` is: itself, or what the study says that it is like.
+    #[must_use]
+    pub fn place_of<'n>(&'n self, name: &'n str) -> &'n str {
+        self.environments.iter().find(|own| own.name == name).map_or(name, |own| &own.like)
+    }
+
     /// The headline's metric of what `treatment` runs.
     #[must_use]
     pub fn metric_of(&self, treatment: &Treatment) -> &str {

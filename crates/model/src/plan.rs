@@ -51,6 +51,9 @@ pub struct PlannedArm {
     pub treatment: Treatment,
     /// Where it runs.
     pub environment: String,
+    /// The place that this is like, where the name is the study's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub like: Option<String>,
     /// What the agent is told.
     pub arm: ResolvedArm,
     /// Whether the place is emulated: no ratio with it has a verdict.
@@ -59,10 +62,16 @@ pub struct PlannedArm {
 }
 
 impl PlannedArm {
+    /// Which place it is.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        self.like.as_ref().unwrap_or(&self.environment)
+    }
+
     /// Whether the arm runs in an agent on this machine itself.
     #[must_use]
     pub fn on_this_machine(&self) -> bool {
-        tables::place(&self.environment).is_none_or(|place| place.on_this_machine)
+        tables::place(self.place()).is_none_or(|place| place.on_this_machine)
     }
 }
 
@@ -343,8 +352,8 @@ impl Resolver<'_> {
         let mut kept: Vec<BTreeMap<String, Value>> = Vec::new();
         for mut levels in all {
             let chosen = self.study.chosen(&levels);
-            let environment = environment_of(&levels).to_owned();
-            levels.retain(|key, _| applies(chosen, key) && tables::applies(key, &environment));
+            let kind = tables::kind_of(environment_of(&levels), &self.study.environments).to_owned();
+            levels.retain(|key, _| applies(chosen, key) && tables::applies(key, &kind));
             for (key, held) in &chosen.held {
                 levels.entry(key.clone()).and_modify(|level| level.clone_from(held));
             }
@@ -360,7 +369,8 @@ impl Resolver<'_> {
         let places: Vec<String> = varies("environment")
             .map_or_else(|| vec!["native".to_owned()], |f| f.levels.iter().map(ToString::to_string).collect());
         for factor in tables::MACHINE_FACTORS.iter().filter_map(|key| varies(key)) {
-            if !places.iter().any(|place| tables::applies(&factor.key, place)) {
+            let kind = |name| tables::kind_of(name, &self.study.environments);
+            if !places.iter().any(|place| tables::applies(&factor.key, kind(place))) {
                 let what = format!("'{}' applies to no environment of this study", factor.key);
                 self.report(factor.line, what, "add \"microvm\" to environment, or drop the factor");
             }
@@ -387,7 +397,9 @@ impl Resolver<'_> {
                     .into_iter()
                     .flatten()
                     .any(|place| self.limits.emulated.contains(place));
-                arms.push(PlannedArm { treatment, environment, arm, emulated });
+                let kind = tables::kind_of(&environment, &self.study.environments);
+                let like = (kind != environment).then(|| kind.to_owned());
+                arms.push(PlannedArm { treatment, environment, like, arm, emulated });
             }
         }
         if arms.is_empty() && self.problems.is_empty() {
@@ -409,7 +421,8 @@ impl Resolver<'_> {
             return Some(reason.clone());
         }
         let (ranks, count) = (self.ranks(levels), count_of(levels));
-        if tables::place(environment).is_none_or(|place| place.on_this_machine) {
+        let kind = tables::kind_of(environment, &self.study.environments);
+        if tables::place(kind).is_none_or(|place| place.on_this_machine) {
             let flat = Topology::flat(&self.limits.cpus);
             let here = self.limits.topology.as_ref().unwrap_or(&flat);
             let (placement, memory) = placed(levels);
@@ -420,11 +433,11 @@ impl Resolver<'_> {
         if !ranks.is_multiple_of(count) {
             return Some(format!("a team of {ranks} cannot be divided over {count} machines"));
         }
-        if environment == "container" && ranks / count > self.limits.cpus.len() {
+        if kind == "container" && ranks / count > self.limits.cpus.len() {
             let (each, cpus) = (ranks / count, self.limits.cpus.len());
             return Some(format!("{each} ranks of a container need a CPU each, and this process may use {cpus}"));
         }
-        if count > 1 && !tables::DIVISIBLE.contains(&environment) {
+        if count > 1 && !tables::DIVISIBLE.contains(&kind) {
             let can = tables::DIVISIBLE.join(", ");
             return Some(format!(
                 "several machines of {environment} cannot run in one trial, only of {can}; count = 1 can"
@@ -536,8 +549,10 @@ impl Resolver<'_> {
         let mut all = BTreeMap::new();
         let peers = arms.iter().filter_map(|arm| peer::of_arm(&arm.arm));
         let used: BTreeSet<&str> = arms.iter().map(|arm| arm.environment.as_str()).chain(peers).collect();
-        for place in used.into_iter().filter_map(tables::place).filter(|place| !place.settings.is_empty()) {
-            let mut settings = self.study.environments.get(place.name).cloned().unwrap_or_default();
+        for name in used {
+            let place = tables::place(tables::kind_of(name, &self.study.environments));
+            let Some(place) = place.filter(|place| !place.settings.is_empty()) else { continue };
+            let mut settings = self.study.environments.get(name).cloned().unwrap_or_default();
             for knob in place.settings.iter().filter(|knob| !settings.contains_key(knob.key)).collect::<Vec<_>>() {
                 match knob.default {
                     Default::Typed(text) => {
@@ -545,13 +560,13 @@ impl Resolver<'_> {
                     }
                     Default::Derived(_) => {}
                     Default::Required => {
-                        let what = format!("environment {} needs {}", place.name, knob.key);
-                        let remedy = format!("write {} in [environments.{}]: {}", knob.key, place.name, knob.help);
+                        let what = format!("environment {name} needs {}", knob.key);
+                        let remedy = format!("write {} in [environments.{name}]: {}", knob.key, knob.help);
                         self.report(self.study.line("factors.environment"), what, remedy);
                     }
                 }
             }
-            all.insert(place.name.to_owned(), settings);
+            all.insert(name.to_owned(), settings);
         }
         all
     }

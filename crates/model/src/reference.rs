@@ -25,6 +25,22 @@ const OBSERVE: &str = "\
 What is recorded around the work, at the place where it runs and on the lab's own machine; it never fails a trial. `which` may
 also be a list.
 ";
+const ENVIRONMENTS: &str = "\
+What can be set about a place where the work runs: NAME is that of the place, and the keys are listed below it.
+
+NAME may also be one of your own, which is a further level of the factor `environment`; then `like` says which place it is, and only
+what differs needs to be set. So two guests or containers of different settings stand beside each other in one study, in the same
+blocks:
+
+```toml
+[factors]
+environment = [\"native\", \"container\", \"unfiltered\"]
+
+[environments.unfiltered]
+like = \"container\"
+seccomp = \"off\"
+```
+";
 const RATIO_TO: &str = "\
 `ratio_to` is a table of levels that make a treatment a denominator, such as `{ environment = \"native\" }`; without it no
 ratio is estimated.
@@ -76,7 +92,7 @@ pub fn study_reference(workloads: &[&Descriptor]) -> String {
         let _ = section(&mut page, name, text, knobs);
     }
     let _ = command(&mut page);
-    page.push_str("\n## `[environments.NAME]`\n\nWhat can be set about a place where the work runs.\n");
+    let _ = section(&mut page, "[environments.NAME]", ENVIRONMENTS, &[tables::LIKE]);
     for place in tables::PLACES {
         let _ = one_place(&mut page, place);
     }

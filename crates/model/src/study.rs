@@ -6,6 +6,7 @@ mod observe;
 
 use crate::command;
 use crate::descriptor::{Descriptor, Kind, Knob, Value};
+use crate::knob::Misfit;
 use crate::observer::ObserveSpec;
 use crate::problem::{Problem, Problems, nearest, with_article};
 use crate::published;
@@ -128,6 +129,8 @@ impl Study {
 
 /// The longest study file that is read, in bytes; a longer one is some other file.
 pub const LONGEST_STUDY: usize = 1 << 20;
+/// Of the name of an environment of the study's own: it heads columns.
+const LONGEST_NAME: usize = 32;
 /// The most levels that one factor may have.
 pub const MOST_LEVELS: usize = 256;
 /// Mistakes that are listed; the others are counted.
@@ -142,7 +145,7 @@ const SECTIONS: &[&str] = &["study", "workload", "command", "factors", "environm
 pub fn parse(file: &str, bytes: &[u8], workloads: &[&'static Descriptor]) -> Result<Study, Problems> {
     let refuse = |list| Err(Problems { file: file.to_owned(), list });
     let breaks = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(offset, _)| offset).collect();
-    let mut reader = Reader { breaks, problems: Vec::new() };
+    let mut reader = Reader { breaks, problems: Vec::new(), named: Vec::new() };
     let text = match readable(bytes) {
         Ok(text) => text,
         Err((offset, what, remedy)) => {
@@ -193,6 +196,8 @@ struct Reader {
     /// Where the lines end, as offsets in order.
     breaks: Vec<usize>,
     problems: Vec<Problem>,
+    /// Environments of the study's own, by name.
+    named: Vec<String>,
 }
 
 impl Reader {
@@ -351,27 +356,80 @@ impl Reader {
         values
     }
 
-    /// Reads `[environments.NAME]`: the settings of each place, with the defaults of those that it names.
+    /// Reads `[environments.NAME]`: the settings of each place, and of those that are like one under a name of their own.
     fn environments(&mut self, entries: &[Entry<'_>]) -> BTreeMap<String, BTreeMap<String, Value>> {
-        let mut all = BTreeMap::new();
-        for &(name, line, value) in entries {
-            let Some(place) = tables::place(name) else {
-                self.report(
-                    line,
-                    format!("unknown environment [environments.{name}]"),
-                    nearest(name, tables::ENVIRONMENTS),
-                );
-                continue;
-            };
+        let mut all: BTreeMap<String, BTreeMap<String, Value>> = BTreeMap::new();
+        let (places, own): (Vec<Entry<'_>>, Vec<Entry<'_>>) =
+            entries.iter().partition(|(name, ..)| tables::place(name).is_some());
+        for (name, line, value) in places.into_iter().chain(own) {
             let Some(table) = value.get_ref().as_table() else {
                 let what = format!("'{name}' is {}, no section", with_article(value.get_ref().type_str()));
                 self.report(line, what, format!("write [environments.{name}] and keys below it"));
                 continue;
             };
-            let settings = self.known(&format!("environments.{name}"), place.settings, &self.entries(table));
+            let mut typed = self.entries(table);
+            let section = format!("environments.{name}");
+            if let Some(place) = tables::place(name) {
+                if let Some(at) = typed.iter().position(|(key, ..)| *key == tables::LIKE.key) {
+                    let what = format!("'like' in [environments.{name}], which is a place itself");
+                    self.report(typed.remove(at).1, what, "give the section a name of your own, or take 'like' out");
+                }
+                let settings = self.known(&section, place.settings, &typed);
+                all.insert(name.to_owned(), settings);
+                continue;
+            }
+            // Whatever else is wrong with it, a factor that names it is right.
+            self.named.push(name.to_owned());
+            let Some(like) = self.like(name, line, &mut typed) else { continue };
+            let knobs = tables::place(&like).map_or(&[][..], |place| place.settings);
+            let own = self.known(&section, knobs, &typed);
+            let mut settings = all.get(&like).cloned().unwrap_or_default();
+            settings.extend(own);
+            settings.insert(tables::LIKE.key.to_owned(), Value::Choice(like));
             all.insert(name.to_owned(), settings);
         }
         all
+    }
+
+    /// Takes out which place the environment `name` says that it is like.
+    fn like(&mut self, name: &str, line: usize, typed: &mut Vec<Entry<'_>>) -> Option<String> {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.len() > LONGEST_NAME
+            || !name.starts_with(|c: char| c.is_ascii_alphabetic())
+            || !name.chars().all(is_word)
+        {
+            let what = format!("[environments.{name}] has a name that is no word");
+            let remedy = format!("begin with a letter, and write letters, digits, - and _, at most {LONGEST_NAME}");
+            self.report(line, what, remedy);
+            return None;
+        }
+        let Some(at) = typed.iter().position(|(key, ..)| *key == tables::LIKE.key) else {
+            let what = format!("unknown environment [environments.{name}]");
+            let near = nearest(name, tables::ENVIRONMENTS);
+            self.report(line, what, format!("{near} (a name of your own says what it is, such as like = \"qemu\")"));
+            return None;
+        };
+        let (_, line, value) = typed.remove(at);
+        match tables::LIKE.read(value.get_ref()) {
+            Ok(like) => Some(like.to_string()),
+            Err(misfit) => {
+                self.report(line, misfit.what, misfit.remedy);
+                None
+            }
+        }
+    }
+
+    /// One level of a factor; of the environment also a name of the study's own.
+    fn level(&self, knob: &Knob, typed: &DeValue<'_>) -> Result<Value, Misfit> {
+        match typed.as_str().filter(|_| knob.key == "environment") {
+            Some(name) if self.named.iter().any(|own| own == name) => Ok(Value::Choice(name.to_owned())),
+            Some(name) => knob.read(typed).map_err(|misfit| {
+                let all: Vec<&str> =
+                    self.named.iter().map(String::as_str).chain(tables::ENVIRONMENTS.iter().copied()).collect();
+                Misfit { remedy: nearest(name, &all), ..misfit }
+            }),
+            None => knob.read(typed),
+        }
     }
 
     /// What `[workload]` names: one kind with its parameters beside it, or several kinds with a section each.
@@ -550,7 +608,7 @@ impl Reader {
         }
         let mut levels: Vec<Value> = Vec::new();
         for level in typed {
-            match knob.read(level) {
+            match self.level(knob, level) {
                 Ok(value) if levels.contains(&value) => {
                     let what = format!("factor '{}' has the level {value} twice", knob.key);
                     self.report(line, what, "name each level once");
@@ -676,7 +734,7 @@ impl Reader {
                 self.report(line, what, factor_like(key, factors));
                 continue;
             };
-            match knob.read(value.get_ref()) {
+            match self.level(knob, value.get_ref()) {
                 Err(misfit) => self.report(line, misfit.what, misfit.remedy),
                 Ok(level) if key == "environment" && level == Value::Choice("null".to_owned()) => {
                     let what = "ratio_to names the environment 'null', which runs nothing".to_owned();

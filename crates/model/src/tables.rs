@@ -5,7 +5,7 @@
 
 mod places;
 
-pub use places::{ENVIRONMENTS, PLACES, Place, place};
+pub use places::{ENVIRONMENTS, LIKE, PLACES, Place, kind_of, place};
 
 use crate::descriptor::{Default, Kind, Knob};
 use crate::placement::{MemoryPolicy, Placement};

@@ -40,11 +40,11 @@ pub(crate) fn tables(document: &Document) -> Vec<Grid> {
     let factors = Factors::of(&document.run);
     let columns: Vec<String> = treatments.iter().map(|treatment| factors.name(treatment)).collect();
     let mut host: Vec<GridRow> = throughputs(document, &treatments);
-    host.extend(rows(document, &treatments, HOST, host_of));
+    host.extend(rows(document, &treatments, HOST, |treatment| Some(host_of(document, treatment))));
     let caption = format!("What the machine did for it{}", processors(document));
     let first = Grid { caption, columns: columns.clone(), rows: host, reasons: Vec::new() };
     let rows = rows(document, &treatments, GUEST, |treatment| {
-        Some(environment(treatment)).filter(|place| !NO_GUEST.contains(place))
+        Some(environment(treatment)).filter(|_| !NO_GUEST.contains(&kind(document, treatment)))
     });
     let caption = "What the guest saw".to_owned();
     let keep: Vec<usize> =
@@ -82,7 +82,7 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
     if document.observed.iter().flat_map(|observed| &observed.rows).any(several) {
         remarks.push("Of several guests at once the guest's table shows the mean.".to_owned());
     }
-    let inside = |place: &str| treatments(document).iter().any(|treatment| environment(treatment) == place);
+    let inside = |place: &str| treatments(document).iter().any(|treatment| kind(document, treatment) == place);
     if inside("microvm") {
         remarks.push("microvm: no guest OS, so that there is nothing to see in the guest.".to_owned());
     }
@@ -94,7 +94,7 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
         let remark = "An emulated machine exercises the mechanics: its figures are no measure of a virtual machine.";
         remarks.push(remark.to_owned());
     }
-    if !treatments(document).iter().any(|treatment| !NO_GUEST.contains(&environment(treatment))) {
+    if !treatments(document).iter().any(|treatment| !NO_GUEST.contains(&kind(document, treatment))) {
         remarks.push("No arm ran in a guest with a system of its own: the guest's table has no column.".to_owned());
     }
     remarks
@@ -104,10 +104,14 @@ fn environment(treatment: &Treatment) -> &str {
     treatment.get(ENVIRONMENT).map_or("native", String::as_str)
 }
 
+/// Which place it is that a study may have a name of its own for.
+fn kind<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d str {
+    document.run.place_of(environment(treatment))
+}
+
 /// Where the machine that carries the work was observed.
-fn host_of(treatment: &Treatment) -> Option<&str> {
-    let environment = environment(treatment);
-    Some(if HERE.contains(&environment) { THIS_MACHINE } else { environment })
+fn host_of<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d str {
+    if HERE.contains(&kind(document, treatment)) { THIS_MACHINE } else { environment(treatment) }
 }
 
 /// Treatments that were measured, native ones first.

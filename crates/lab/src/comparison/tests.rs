@@ -27,6 +27,7 @@ fn head(id: &str) -> RunHead {
         columns: "environment".to_owned(),
         factors: Vec::new(),
         parameters: BTreeMap::from([("table".to_owned(), "1 GiB".to_owned()), ("ranks".to_owned(), "2".to_owned())]),
+        environments: Vec::new(),
         machine: MachineFacts::default(),
         version: "1".to_owned(),
         design: Design {

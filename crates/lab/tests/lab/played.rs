@@ -319,6 +319,7 @@ fn arm(environment: &str) -> PlannedArm {
     PlannedArm {
         treatment: Treatment::from([("environment".to_owned(), environment.to_owned())]),
         environment: environment.to_owned(),
+        like: None,
         arm: ResolvedArm { executor, ..ResolvedArm::native(1, PageSize::Small) },
         emulated: false,
     }

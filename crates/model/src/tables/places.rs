@@ -1,7 +1,8 @@
 //! The places of every study: environments, and what `[environments.NAME]` may set about each.
 
 use super::{HOUR, SECOND};
-use crate::descriptor::{Default, Kind, Knob};
+use crate::descriptor::{Default, Kind, Knob, Value};
+use std::collections::BTreeMap;
 
 /// Where a study's work can run, and what can be set about it in `[environments.NAME]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -394,6 +395,23 @@ const MPI: &[Knob] = &[
     },
     FRESH,
 ];
+
+/// The key by which `[environments.NAME]` of a name of one's own says which place it is.
+pub const LIKE: Knob = Knob {
+    key: "like",
+    kind: Kind::Choice(&["container", "qemu", "ssh", "slurm", "mpi"]),
+    default: Default::Required,
+    help: "the place that it is; what is set about that one is set here too, unless it is set otherwise",
+};
+
+/// Which place the environment `name` is: itself, or what it says that it is like. `settings` are those of environments.
+#[must_use]
+pub fn kind_of<'n>(name: &'n str, settings: &'n BTreeMap<String, BTreeMap<String, Value>>) -> &'n str {
+    match settings.get(name).and_then(|own| own.get(LIKE.key)) {
+        Some(Value::Choice(like)) => like,
+        _ => name,
+    }
+}
 
 /// The place of that name.
 #[must_use]

@@ -491,3 +491,38 @@ fn the_names_of_places_are_the_levels_of_the_factor() {
     let names: Vec<&str> = baremark_model::tables::PLACES.iter().map(|place| place.name).collect();
     assert_eq!(names, baremark_model::tables::ENVIRONMENTS);
 }
+
+#[test]
+fn places_of_the_studys_own_names_are_planned_as_what_they_are_like() {
+    let factors = "environment = [\"native\", \"microvm\", \"qemu\", \"tuned\"]\ncount = [1, 2]\nranks = 2";
+    let own = "[environments.qemu]\nmemory = \"1 GiB\"\n[environments.tuned]\nlike = \"qemu\"\nbacking = \"2m\"\n";
+    let text = study(factors, "{ environment = \"qemu\" }") + own;
+    let plan = planned(&text);
+    let tuned: Vec<usize> = (0..plan.arms.len()).filter(|&arm| plan.arms[arm].environment == "tuned").collect();
+    assert_eq!(tuned.len(), 2, "a factor of machines applies to it, as to every guest");
+    for &arm in &tuned {
+        let arm = &plan.arms[arm];
+        assert_eq!((arm.place(), arm.on_this_machine(), arm.arm.executor), ("qemu", false, ExecutorKind::Direct));
+        assert_eq!(plan.environment_of(Cell::Single(tuned[0])), "tuned", "it has sites of its own");
+    }
+    let of = |name: &str, key: &str| plan.environments[name][key].to_string();
+    assert_eq!((of("tuned", "memory"), of("tuned", "backing")), ("1 GiB".to_owned(), "2m".to_owned()));
+    assert_eq!((of("qemu", "backing"), of("tuned", "net")), ("as-is".to_owned(), "none".to_owned()));
+    let beside = |arm: usize, other: &str| {
+        let pair = plan.pairs.iter().find(|pair| pair.numerator == arm).expect("a ratio");
+        assert_eq!((plan.arms[pair.denominator].environment.as_str(), pair.contrast), (other, Contrast::Environment));
+        assert!(!pair.interleaved);
+    };
+    tuned.iter().for_each(|&arm| beside(arm, "qemu"));
+
+    let lost = outcome(&text, &without("tuned"), Mode::default()).expect("the other guest is there");
+    assert!(lost.arms.iter().all(|arm| arm.environment != "tuned"));
+    assert_eq!(lost.absent.len(), 2);
+    let emulated = Limits { emulated: BTreeSet::from(["tuned".to_owned()]), ..machine() };
+    let plan = outcome(&text, &emulated, Mode::default()).expect("a plan");
+    assert!(plan.arms.iter().all(|arm| arm.emulated == (arm.environment == "tuned")));
+
+    let remote = study("environment = [\"native\", \"far\"]", "") + "[environments.far]\nlike = \"ssh\"\n";
+    let problems = refused(&remote);
+    assert!(problems.contains("environment far needs host; write host in [environments.far]"), "{problems}");
+}

@@ -286,3 +286,49 @@ fn a_factor_with_more_levels_than_a_table_can_hold_is_refused() {
         with(&[("page = [\"4k\", \"2m\"]", &format!("lookahead = [{}]\npage = [\"4k\", \"2m\"]", levels.join(", ")))]);
     insta::assert_snapshot!(refusal(text.as_bytes()), @r#"a.toml:10: factor 'lookahead' has 1024 levels; write 256 or fewer"#);
 }
+
+/// `SOUND` with environments of these names, and these sections below it.
+fn places(levels: &str, sections: &str) -> String {
+    with(&[("[\"native\", \"microvm\"]", levels), ("host_backing = [\"2m\"]\n", "")]) + sections
+}
+
+#[test]
+fn a_place_under_another_name_has_what_is_set_for_it_and_what_its_like_has() {
+    let own = "[environments.tuned]\nlike = \"qemu\"\nbacking = \"2m\"\n";
+    let base = "[environments.qemu]\nvcpus = 2\nbacking = \"4k\"\n";
+    for sections in [format!("{own}{base}"), format!("{base}{own}")] {
+        let study = parsed(&places("[\"native\", \"qemu\", \"tuned\"]", &sections)).expect("sound");
+        let word = |word: &str| Value::Choice(word.to_owned());
+        let tuned = &study.environments["tuned"];
+        assert_eq!(
+            (&tuned["like"], &tuned["vcpus"], &tuned["backing"]),
+            (&word("qemu"), &Value::Count(2), &word("2m"))
+        );
+        assert_eq!(study.environments["qemu"]["backing"], word("4k"), "the other keeps its own");
+        let environment = study.factors.iter().find(|factor| factor.key == "environment").expect("a factor");
+        assert_eq!(environment.levels, ["native", "qemu", "tuned"].map(word));
+    }
+}
+
+#[test]
+fn a_name_that_is_no_place_says_what_it_is_like() {
+    let tuned = "[environments.tuned]\nlike = \"qemu\"\n";
+    let cases = [
+        ("[\"native\"]", "[environments.quemu]\nvcpus = 2\n".to_owned()),
+        ("[\"native\"]", "[environments.tuned]\nvcpus = 2\n".to_owned()),
+        ("[\"native\"]", "[environments.tuned]\nlike = \"qmu\"\nvcpus = 0\n".to_owned()),
+        ("[\"native\"]", "[environments.tuned]\nlike = \"native\"\n".to_owned()),
+        ("[\"native\"]", format!("{tuned}seccomp = \"off\"\n")),
+        ("[\"native\"]", "[environments.\"a b\"]\nlike = \"qemu\"\n".to_owned()),
+        ("[\"native\"]", "[environments.qemu]\nlike = \"container\"\n".to_owned()),
+        ("[\"native\"]", "[environments]\ntuned = \"qemu\"\n".to_owned()),
+        ("[\"native\", \"tunned\"]", tuned.to_owned()),
+        ("[\"native\", \"tuned\", \"tuned\"]", tuned.to_owned()),
+    ];
+    let told = cases.iter().fold(String::new(), |mut golden, (levels, sections)| {
+        let told = refusal(places(levels, sections).as_bytes());
+        writeln!(golden, "environment = {levels}  {}\n{told}\n", shown(sections)).expect("a string grows");
+        golden
+    });
+    insta::assert_snapshot!(told);
+}

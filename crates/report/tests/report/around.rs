@@ -1,12 +1,13 @@
 //! What happened around the work, as reports show it.
 
 use crate::documents::{self, arm};
-use baremark_model::document::Document;
+use baremark_model::document::{Document, OwnEnvironment};
 use baremark_model::observation::*;
 use baremark_model::observer::Absence;
 use baremark_model::plan::Treatment;
 use baremark_model::view;
 use baremark_report::{Color, Style, csv, html, import, live, terminal};
+use std::collections::BTreeMap;
 
 const STYLE: Style = Style { width: 80, color: Color::Never, unicode: true };
 
@@ -127,6 +128,15 @@ fn the_tables_tell_guests_from_containers_and_emulated_ones() {
         !text.contains("What the guest saw\n") && text.contains("container: its kernel is this machine's"),
         "{text}"
     );
+    let mut named = place("tuned");
+    let settings = BTreeMap::from([("backing".to_owned(), "2m".to_owned()), ("vcpus".to_owned(), "2".to_owned())]);
+    named.run.environments = vec![OwnEnvironment { name: "tuned".to_owned(), like: "qemu".to_owned(), settings }];
+    let (text, qemu) = (terminal::order_entry(&named, &STYLE), terminal::order_entry(&place("qemu"), &STYLE));
+    let renamed = qemu.replace("qemu ", "tuned").replace("qemu", "tuned");
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(&text), words(&renamed), "a guest under another name is one: {text}");
+    let report = terminal::render(&named, &STYLE);
+    assert!(report.contains("  tuned: qemu with backing = 2m, vcpus = 2."), "{report}");
     let mut emulated = place("qemu");
     assert!(terminal::order_entry(&emulated, &STYLE).contains("59.5K (90 %)"));
     for row in &mut emulated.ratios {

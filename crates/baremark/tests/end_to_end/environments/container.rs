@@ -270,6 +270,72 @@ fn a_container_finds_what_the_study_has_set() {
     }
 }
 
+/// One study has containers of different settings beside each other, each under its name.
+#[test]
+fn containers_of_two_settings_stand_beside_each_other_in_one_study() {
+    let _alone = ALONE.lock();
+    let program = Program::new();
+    if !usable(&Container::new(program.path(), Settings::default())) {
+        return;
+    }
+    let Some(Look { bench, .. }) = Look::new(&program) else { return };
+    let study = format!(
+        "[study]\ntitle = \"two containers\"\n[workload]\nkind = \"command\"\ntimeout = \"1 min\"\n[command]\n\
+         argv = [\"{{folder}}/look\"]\n[command.bring]\nlook = {:?}\n[command.metrics.seccomp]\nunit = \"1\"\n\
+         better = \"higher\"\nregex = 'seccomp (?<value>[0-9]+)'\n[command.metrics.held]\nunit = \"1\"\n\
+         better = \"higher\"\nregex = 'held (?<value>[0-9]+)'\n\
+         [factors]\nenvironment = [\"container\", \"unfiltered\"]\nranks = 1\n\
+         [environments.unfiltered]\nlike = \"container\"\nseccomp = \"off\"\n\
+         [environments.container]\nmemory = \"64 MiB\"\nfresh = \"run\"\n\
+         [design]\nleast_blocks = 4\nmost_blocks = 4\nbudget = \"2 min\"\nphase = \"50 ms\"\n",
+        bench.path("look"),
+    );
+    let document = program.document(&bench, &bench.write("study.toml", study));
+    let rows = document["estimates"].as_array().unwrap();
+    for (place, seccomp) in [("container", 2.0), ("unfiltered", 0.0)] {
+        let of = |metric: &str| {
+            let row = rows.iter().find(|row| row["metric"] == metric && row["treatment"]["environment"] == place);
+            row.and_then(|row| row["estimate"].as_f64())
+        };
+        assert_eq!((of("seccomp"), of("held")), (Some(seccomp), Some(1.0)), "{place}: {document:#}");
+    }
+    let named = serde_json::json!([{ "name": "unfiltered", "like": "container", "settings": { "seccomp": "off" } }]);
+    assert_eq!(document["run"]["environments"], named);
+    let seen = |place: &str| document["observed"]["rows"].to_string().contains(&format!("\"place\":\"{place}\""));
+    assert!(seen("container") && seen("unfiltered"), "each is observed where it is: {}", document["observed"]);
+    assert_eq!(left(&program), [""; 0]);
+}
+
+/// The shipped study of the filter of system calls, shrunk.
+#[test]
+fn the_study_of_the_filter_has_both_containers_beside_native() {
+    let _alone = ALONE.lock();
+    let program = Program::new();
+    if !usable(&Container::new(program.path(), Settings::default())) {
+        return;
+    }
+    let shipped = include_str!("../../../../../studies/seccomp.toml");
+    let shrunk = shipped.replace("budget = \"3 min\"", "budget = \"2 min\"\nleast_blocks = 4\nmost_blocks = 4");
+    assert_ne!(shrunk, shipped);
+    let bench = Bench::new();
+    let document = program.document(&bench, &bench.write("study.toml", shrunk));
+    let estimates = document["estimates"].as_array().unwrap();
+    for workload in ["syscall", "fw", "fma"] {
+        for place in ["native", "container", "unfiltered"] {
+            let of = |row: &&serde_json::Value| {
+                row["treatment"]["workload"] == workload && row["treatment"]["environment"] == place
+            };
+            assert!(
+                estimates.iter().find(of).is_some_and(|row| row["estimate"].as_f64() > Some(0.0)),
+                "{workload} {place}"
+            );
+        }
+    }
+    let why = document["explanations"].to_string();
+    assert!(why.contains("overhead that computing alone does not explain"), "{why}");
+    assert_eq!(left(&program), [""; 0]);
+}
+
 /// Without what the engine makes bridges with, which is a program of somebody else's, other containers still run.
 #[test]
 fn an_engine_that_can_make_no_bridge_says_so_and_not_that_it_does_not_work() {
