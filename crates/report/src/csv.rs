@@ -3,20 +3,26 @@
 use baremark_model::document::{Document, Outcome};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::Treatment;
+use baremark_model::seam::Sample;
 
-/// Estimates and ratios: one line each.
+/// Estimates, those of the members of ensembles, and ratios: one line each. Members count from 1, as on the page.
 #[must_use]
 pub fn results(document: &Document) -> String {
     let factors = factors(document);
     let fixed = ["kind", "metric", "unit"];
-    let rest = ["relative_to", "n", "value", "lo", "hi", "confidence", "verdict"];
+    let rest = ["relative_to", "n", "value", "lo", "hi", "confidence", "verdict", "member"];
     let mut text = line(fixed.into_iter().chain(factors.iter().map(String::as_str)).chain(rest));
+    let none = String::new;
     for row in &document.estimates {
         let head = ["estimate", &row.metric, &row.unit].map(str::to_owned);
-        let interval = if row.lo.is_some() { "0.95".to_owned() } else { String::new() };
-        let n = row.n.to_string();
-        let tail =
-            [String::new(), n, number(Some(row.estimate)), number(row.lo), number(row.hi), interval, String::new()];
+        let [n, value, lo, hi, confidence] = estimated(row.n, row.estimate, [row.lo, row.hi]);
+        let tail = [none(), n, value, lo, hi, confidence, none(), none()];
+        text.push_str(&joined(&head, &levels(&factors, &row.treatment), &tail));
+    }
+    for row in &document.members {
+        let head = ["member", &row.metric, &row.unit].map(str::to_owned);
+        let [n, value, lo, hi, confidence] = estimated(row.n, row.estimate, [row.lo, row.hi]);
+        let tail = [none(), n, value, lo, hi, confidence, none(), (row.member + 1).to_string()];
         text.push_str(&joined(&head, &levels(&factors, &row.treatment), &tail));
     }
     for row in &document.ratios {
@@ -31,18 +37,26 @@ pub fn results(document: &Document) -> String {
             number(row.hi),
             number(Some(row.confidence)),
             outcome(row.verdict).to_owned(),
+            none(),
         ];
         text.push_str(&joined(&head, &levels(&factors, &row.treatment), &tail));
     }
     text
 }
 
-/// Every value of every trial: one line for each trial, arm and metric. Trials that do not count say so and why.
+/// An estimate with its 95 % interval, as fields.
+fn estimated(n: usize, value: f64, [lo, hi]: [Option<f64>; 2]) -> [String; 5] {
+    let confidence = if lo.is_some() { "0.95".to_owned() } else { String::new() };
+    [n.to_string(), number(Some(value)), number(lo), number(hi), confidence]
+}
+
+/// Every value of every trial: one line for each trial, arm, metric and, of an ensemble, member. Trials that do not count
+/// say so and why.
 #[must_use]
 pub fn trials(document: &Document) -> String {
     let factors = factors(document);
     let fixed = ["block", "cell", "status", "arm"];
-    let rest = ["metric", "value", "elapsed_ns", "flags"];
+    let rest = ["metric", "value", "elapsed_ns", "flags", "member"];
     let mut text = line(fixed.into_iter().chain(factors.iter().map(String::as_str)).chain(rest));
     for trial in &document.trials {
         let status = match &trial.status {
@@ -52,11 +66,18 @@ pub fn trials(document: &Document) -> String {
         };
         let (elapsed, flags) = (trial.elapsed_ns.to_string(), trial.flags.join("; "));
         let head = |arm: String| [trial.block.to_string(), trial.cell.to_string(), status.clone(), arm];
-        let none = || [String::new(), String::new(), elapsed.clone(), flags.clone()];
+        let tail = |metric: &str, value: String, member: String| {
+            [metric.to_owned(), value, elapsed.clone(), flags.clone(), member]
+        };
+        let none = || tail("", String::new(), String::new());
         for (index, arm) in trial.arms.iter().enumerate() {
             let levels = levels(&factors, &arm.treatment);
-            for sample in &arm.medians {
-                let tail = [sample.metric.clone(), number(Some(sample.value)), elapsed.clone(), flags.clone()];
+            let together = arm.medians.iter().map(|sample| (sample, String::new()));
+            let alone = (1..).zip(&arm.members).flat_map(|(member, samples): (usize, &Vec<Sample>)| {
+                samples.iter().map(move |sample| (sample, member.to_string()))
+            });
+            for (sample, member) in together.chain(alone) {
+                let tail = tail(&sample.metric, number(Some(sample.value)), member);
                 text.push_str(&joined(&head(index.to_string()), &levels, &tail));
             }
             if arm.medians.is_empty() {

@@ -11,7 +11,7 @@ use baremark_model::document::Document;
 
 pub(crate) const INDENT: usize = 2;
 const GAP: usize = 3;
-/// More rows of what was measured beside what the study asks for are left to the page, which has room for them.
+/// More rows of what was measured beside what the study asks for are left to the formats that have room for them.
 const MOST_MORE: usize = 60;
 
 /// The report of one run.
@@ -177,7 +177,7 @@ impl Page {
         let what = part.more.iter().map(|grid| grid.caption.split(" (").next().unwrap_or_default());
         let what = what.collect::<Vec<_>>().join("; ");
         self.text.push('\n');
-        self.paragraph(Paint::Faint, 0, INDENT, &format!("--html has {rows} rows more: {what}."));
+        self.paragraph(Paint::Faint, 0, INDENT, &format!("--html and --csv have {rows} rows more: {what}."));
     }
 
     fn sentences(&mut self, part: &Found, headlines: &[Headline]) {

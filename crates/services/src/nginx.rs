@@ -5,7 +5,7 @@ use crate::exchange;
 use crate::instance::Instance;
 use crate::recipe::{Ready, Recipe, Reload, Step};
 use crate::service::{Card, Install, Order, Service, ServiceError, Statistics, Tier, Upstream};
-use crate::settings::knob;
+use crate::settings::{Settings, knob};
 use baremark_model::descriptor::{Kind, Knob};
 use std::fmt::Write as _;
 
@@ -59,6 +59,15 @@ fn configuration(order: &Order) -> String {
     let _ = writeln!(text, "worker_processes {};\nworker_rlimit_nofile {};", settings.count("workers"), files(order));
     let _ = writeln!(text, "worker_shutdown_timeout {}ms;", settings.ms("drain"));
     let _ = writeln!(text, "events {{ worker_connections {}; }}", settings.count("connections"));
+    answers(&mut text, settings);
+    upstream(&mut text, order);
+    server(&mut text, order);
+    settings.pass_through(&mut text, "  ");
+    text + "}\n"
+}
+
+/// How any request is taken and handed on.
+fn answers(text: &mut String, settings: &Settings) {
     let _ = writeln!(text, "http {{\n  server_tokens off; default_type application/octet-stream;");
     let log = if settings.on("access_log") { "/dev/stderr" } else { "off" };
     let _ = writeln!(text, "  access_log {log}; sendfile on; tcp_nodelay on;");
@@ -82,6 +91,11 @@ fn configuration(order: &Order) -> String {
             "  proxy_cache_path cache levels=1:2 keys_zone=images:8m max_size={cache} inactive=1d use_temp_path=off;"
         );
     }
+}
+
+/// The servers behind it.
+fn upstream(text: &mut String, order: &Order) {
+    let settings = &order.settings;
     let _ = writeln!(
         text,
         "  upstream behind {{\n    {}",
@@ -94,6 +108,10 @@ fn configuration(order: &Order) -> String {
         let _ = writeln!(text, "    server 127.0.0.1:1 down;");
     }
     let _ = writeln!(text, "    keepalive {};\n  }}", settings.count("keepalive"));
+}
+
+/// Where it listens, and which way each path goes.
+fn server(text: &mut String, order: &Order) {
     let status = "location = /baremark-status { stub_status; allow 127.0.0.1; deny all; }";
     match &order.tls {
         None => {
@@ -115,15 +133,13 @@ fn configuration(order: &Order) -> String {
         text,
         "    location ~ ^/api/auctions/[0-9]+/events$ {{ proxy_pass http://behind; proxy_buffering off; }}"
     );
-    if cache > 0 {
+    if order.settings.bytes("cache") > 0 {
         let _ = writeln!(
             text,
             "    location ~ ^/api/items/[0-9]+/images/ {{ proxy_pass http://behind; proxy_cache images; proxy_cache_valid 200 1d; proxy_cache_lock on; }}"
         );
     }
     let _ = writeln!(text, "    location / {{ proxy_pass http://behind; }}\n  }}");
-    settings.pass_through(&mut text, "  ");
-    text + "}\n"
 }
 
 /// Descriptors that a worker needs: two for each connection, and some.

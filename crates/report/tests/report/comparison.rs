@@ -7,6 +7,7 @@ use baremark_model::comparison::{
 use baremark_model::descriptor::Better;
 use baremark_model::document::Outcome;
 use baremark_model::plan::Treatment;
+use baremark_model::seam::Sample;
 use baremark_model::units::Share;
 use baremark_report::comparison::{render, tally};
 use baremark_report::{Style, csv};
@@ -130,12 +131,33 @@ fn results_as_csv() {
 }
 
 #[test]
+fn members_as_csv_stand_below_what_they_came_to_together() {
+    let mut document = documents::ensemble();
+    document.estimates.retain(|row| row.treatment.get("count").is_some_and(|count| count == "2"));
+    document.ratios.clear();
+    insta::assert_snapshot!("members_as_csv", csv::results(&document).replace("\r\n", "\n"));
+    let sample = |value| Sample { metric: "triad".to_owned(), value };
+    let mut trial = documents::typical().trials.remove(0);
+    trial.arms.truncate(1);
+    trial.arms[0].medians = vec![sample(30.0)];
+    trial.arms[0].members = vec![vec![sample(10.0)], vec![sample(20.0)]];
+    document.trials = vec![trial];
+    let text = csv::trials(&document);
+    let ends: Vec<(&str, &str)> = text
+        .lines()
+        .skip(1)
+        .filter_map(|line| Some((line.split_once(",triad,")?.1.split_once(',')?.0, line.rsplit_once(',')?.1)))
+        .collect();
+    assert_eq!(ends, [("30", ""), ("10", "1"), ("20", "2")], "{text}");
+}
+
+#[test]
 fn trials_as_csv_quote_what_others_wrote() {
     let mut document = documents::flagged();
     document.trials.retain(|trial| trial.block < 1 || trial.cell == 0 && trial.block == 15);
     document.trials[0].flags = vec!["a \"quoted\" flag, with a comma".to_owned(), "line\nbreak".to_owned()];
     let text = csv::trials(&document);
-    assert!(text.contains("\"a \"\"quoted\"\" flag, with a comma; line\nbreak\"\r\n"), "{text}");
+    assert!(text.contains("\"a \"\"quoted\"\" flag, with a comma; line\nbreak\",\r\n"), "{text}");
     let mut failed = documents::nothing();
     failed.trials[0].arms.clear();
     insta::assert_snapshot!(csv::trials(&failed).replace("\r\n", "\n"));

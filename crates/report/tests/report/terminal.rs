@@ -68,7 +68,7 @@ fn predictions_stand_beside_what_was_measured_and_in_the_place_of_what_was_not()
 }
 
 #[test]
-fn many_rows_beside_the_studys_own_are_left_to_the_page() {
+fn many_rows_beside_the_studys_own_are_left_to_other_formats() {
     let mut document = documents::ensemble();
     let (own, beside) = (documents::ensemble().estimates, 31);
     for number in 0..beside {
@@ -78,10 +78,13 @@ fn many_rows_beside_the_studys_own_are_left_to_the_page() {
         document.members.extend(documents::ensemble().members.iter().filter(|row| row.metric == "window").map(of));
     }
     let text = terminal::render(&document, &STYLE);
-    assert!(text.contains("--html has 65 rows more: Other metrics; Members of"), "{text}");
+    assert!(text.contains("--html and --csv have 65 rows more: Other metrics; Members of"), "{text}");
     assert!(!text.contains("beside_7") && text.contains("40110"), "{text}");
     let page = baremark_report::html::render(&document);
     assert!(page.contains("beside_7") && page.contains("member 2"), "the page has all of it");
+    let csv = baremark_report::csv::results(&document);
+    let lines = |kind: &str| csv.lines().filter(|line| line.starts_with(&format!("{kind},beside_7,"))).count();
+    assert_eq!((lines("estimate") > 0, lines("member")), (true, 2), "and so have lines of values: {csv}");
 }
 
 #[test]
