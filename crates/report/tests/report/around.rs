@@ -94,6 +94,37 @@ fn a_short_table_stands_in_the_terminal() {
     insta::assert_snapshot!(&text[from..to]);
 }
 
+/// Of many arms the short table tells what all of them saw, by place; members of one place are left to the page.
+#[test]
+fn a_short_table_of_many_arms_tells_of_places_and_of_no_members() {
+    let mut document = observed();
+    let rows = &mut document.observed.as_mut().expect("an observed run").rows;
+    rows.clear();
+    let guests = ["qemu", "qemu, 1 of 2", "qemu, 2 of 2", "container, 1 of 2"];
+    for place in guests {
+        for page in ["4k", "2m"] {
+            rows.push(row(&arm("qemu", page), place, "cpu.utilization", "", 80.0));
+        }
+    }
+    for place in guests.into_iter().chain([THIS_MACHINE]) {
+        rows.push(row(&Treatment::new(), place, "cpu.utilization", "", 70.0));
+    }
+    let short = |document: &Document| {
+        let text = terminal::render(document, &STYLE);
+        let (from, to) = (text.find("Around the work"), text.find("\nRun\n"));
+        from.zip(to).map(|(from, to)| text[from..to].to_owned()).expect("the table")
+    };
+    let text = short(&document);
+    assert!(text.contains("--html and --csv=observations tell the arms apart"), "{text}");
+    assert!(text.contains("all arms, qemu") && text.contains("all arms, this machine"), "{text}");
+    assert!(!text.contains(" of 2") && !text.contains("80.0"), "{text}");
+    // Where members are all that there is, they are told of.
+    let rows = &mut document.observed.as_mut().expect("an observed run").rows;
+    rows.retain(|row| row.place.contains(" of 2"));
+    let text = short(&document);
+    assert!(text.contains("qemu, 1 of 2") && text.contains("container, 1 of 2"), "{text}");
+}
+
 #[test]
 fn the_two_tables_of_the_published_study() {
     insta::assert_snapshot!(terminal::order_entry(&observed(), &Style { width: 100, ..STYLE }));
