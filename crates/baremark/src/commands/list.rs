@@ -5,6 +5,7 @@ use crate::exit::{Exit, Refusal};
 use crate::places;
 use crate::source::SHIPPED;
 use crate::watch::style;
+use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Knob};
 use baremark_model::published;
 use baremark_model::study;
@@ -139,21 +140,33 @@ fn published(json: bool) -> String {
     tables.map(|(name, of)| format!("{name}\n  {}; {}\n", of.table.title, of.publication.title)).collect()
 }
 
-const SECTIONS: [(&str, &[Knob]); 6] = [
-    ("study", tables::STUDY),
-    ("factors", tables::FACTORS),
-    ("workload.KIND", tables::OF_ONE_WORKLOAD),
-    ("observe", baremark_model::observer::OBSERVE),
-    ("design", tables::DESIGN),
-    ("report", tables::REPORT),
-];
+/// Every section of a study file but that of a workload, with its keys.
+fn sections() -> Vec<(String, &'static [Knob])> {
+    const LIKE: &[Knob] = &[tables::LIKE];
+    let fixed: [(&str, &'static [Knob]); 10] = [
+        ("study", tables::STUDY),
+        ("factors", tables::FACTORS),
+        ("workload.KIND", tables::OF_ONE_WORKLOAD),
+        ("command", command::COMMAND),
+        ("command.metrics.NAME", command::READING),
+        ("command.success", command::SUCCESS),
+        ("command.beside", command::BESIDE),
+        ("observe", baremark_model::observer::OBSERVE),
+        ("design", tables::DESIGN),
+        ("report", tables::REPORT),
+    ];
+    let fixed = fixed.map(|(name, knobs)| (name.to_owned(), knobs));
+    let places = tables::PLACES.iter().filter(|place| !place.settings.is_empty());
+    let places = places.map(|place| (format!("environments.{}", place.name), place.settings));
+    fixed.into_iter().chain(places).chain([("environments.NAME".to_owned(), LIKE)]).collect()
+}
 
 fn keys_json() -> serde_json::Value {
-    let of = |(section, knobs): &(&str, &[Knob])| {
+    let of = |(section, knobs): &(String, &[Knob])| {
         let keys = knobs.iter().map(knob_json).collect::<Vec<_>>();
         json!({ "section": section, "keys": keys })
     };
-    SECTIONS.iter().map(of).collect()
+    sections().iter().map(of).collect()
 }
 
 fn knob_json(knob: &Knob) -> serde_json::Value {
@@ -162,11 +175,12 @@ fn knob_json(knob: &Knob) -> serde_json::Value {
 
 fn keys() -> String {
     let mut text = String::new();
-    for (name, knobs) in SECTIONS {
+    for (name, knobs) in sections() {
         let _ = writeln!(text, "[{name}]");
         knobs.iter().for_each(|knob| text.push_str(&knob_line(knob)));
         text.push('\n');
     }
     text.push_str("[workload] takes kind and the parameters that `baremark list workloads` shows.\n");
+    text.push_str("[environments.NAME] of a name of your own takes like and the keys of the place that it is like.\n");
     text
 }

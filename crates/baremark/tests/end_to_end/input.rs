@@ -86,6 +86,15 @@ fn lists_and_doctor_answer() {
         let output = bench.run(&["list", what]);
         assert!(output.status.success() && output.stdout.len() > 40, "{what}: {}", text(&output.stdout));
     }
+    let keys = bench.json(&["list", "keys", "--json"]);
+    for (section, key) in
+        [("factors", "page"), ("command", "argv"), ("environments.qemu", "vcpus"), ("environments.NAME", "like")]
+    {
+        let own = keys.as_array().unwrap().iter().find(|own| own["section"] == section);
+        let has = own.is_some_and(|own| own["keys"].as_array().unwrap().iter().any(|row| row["key"] == key));
+        assert!(has, "[{section}] {key}: {keys:#}");
+        assert!(text(&bench.run(&["list", "keys"]).stdout).contains(&format!("[{section}]\n")), "{section}");
+    }
     let findings = bench.json(&["doctor", "--json"]);
     assert!(findings["findings"].as_array().unwrap().len() >= 6, "{findings:#}");
     assert!(text(&bench.run(&["doctor"]).stdout).contains("where we stand"));
