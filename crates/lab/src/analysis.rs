@@ -9,14 +9,13 @@ use crate::tally::{self, Finished, Observation};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor, Value};
 use baremark_model::document::{
-    Document, EstimateRow, FORMAT, FlagRow, LookRow, MemberEstimate, Outcome, OwnEnvironment, RatioRow, RunHead,
-    SensitivityRow, TrialArm, TrialRow,
+    Document, EstimateRow, FORMAT, FlagRow, LookRow, MemberEstimate, Outcome, RatioRow, RunHead, SensitivityRow,
+    TrialArm, TrialRow, UsedEnvironment,
 };
 use baremark_model::imported::Imported;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
 use baremark_model::seam::Sample;
-use baremark_model::study::default_of;
 use baremark_model::tables;
 use baremark_model::units::{Share, UnixTime};
 use baremark_stats::estimate::{mean_interval, median};
@@ -109,7 +108,7 @@ fn head(run: &Run) -> RunHead {
         columns: run.plan.columns.clone(),
         factors: run.plan.factors.clone(),
         parameters: parameters(&run.plan),
-        environments: own_environments(&run.plan),
+        environments: environments(&run.plan),
         machine: run.machine.clone(),
         version: run.version.clone(),
         design: run.plan.design.clone(),
@@ -120,21 +119,17 @@ fn head(run: &Run) -> RunHead {
     }
 }
 
-/// Places under names of the study's own, and what is set otherwise there than for the place that they are like.
-fn own_environments(plan: &Plan) -> Vec<OwnEnvironment> {
-    let own = |(name, settings): (&String, &BTreeMap<String, Value>)| {
-        let like = tables::kind_of(name, &plan.environments).to_owned();
-        let knobs = tables::place(&like).filter(|_| like != *name)?.settings;
-        let usual = |key: &str| match plan.environments.get(&like) {
-            Some(theirs) => theirs.get(key).cloned(),
-            None => default_of(knobs, key),
-        };
-        let other =
-            settings.iter().filter(|(key, value)| *key != tables::LIKE.key && usual(key).as_ref() != Some(value));
-        let settings = other.map(|(key, value)| (key.clone(), value.to_string())).collect();
-        Some(OwnEnvironment { name: name.clone(), like, settings })
+/// The places of the plan with all that is set about them.
+fn environments(plan: &Plan) -> Vec<UsedEnvironment> {
+    let used = |(name, settings): (&String, &BTreeMap<String, Value>)| {
+        let own = settings.iter().filter(|(key, _)| *key != tables::LIKE.key);
+        UsedEnvironment {
+            name: name.clone(),
+            place: tables::kind_of(name, &plan.environments).to_owned(),
+            settings: own.map(|(key, value)| (key.clone(), value.to_string())).collect(),
+        }
     };
-    plan.environments.iter().filter_map(own).collect()
+    plan.environments.iter().map(used).collect()
 }
 
 /// What all arms have in common and is no factor of the study; of several workloads, what all arms of each have, as

@@ -80,9 +80,9 @@ pub struct RunHead {
     /// What all arms have in common and is no factor: ranks, page, and the workload's parameters, in words.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
-    /// Environments of the study's own names, and what each is.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub environments: Vec<OwnEnvironment>,
+    /// What was set about the places where arms ran; those of which nothing can be set are left out.
+    #[serde(default)]
+    pub environments: Vec<UsedEnvironment>,
     /// The machine.
     pub machine: MachineFacts,
     /// The version of baremark.
@@ -99,22 +99,36 @@ pub struct RunHead {
     pub stop_reason: Option<String>,
 }
 
-/// A place under a name of the study's own.
+/// What was set about a place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct OwnEnvironment {
-    /// The name.
+pub struct UsedEnvironment {
+    /// The level of the factor `environment`: the place's name, or one of the study's own.
     pub name: String,
-    /// The place that it is.
-    pub like: String,
-    /// What is set otherwise than for the place of that name in this study, or by default where the study has none.
+    /// Which place it is.
+    pub place: String,
+    /// Every setting that had a value, by the study or by default.
     pub settings: BTreeMap<String, String>,
 }
 
 impl RunHead {
+    /// What is set about an environment otherwise than about the place that it is, in this study; of that place itself, and
+    /// where it is not in the study, otherwise than by default.
+    #[must_use]
+    pub fn set_otherwise<'r>(&'r self, of: &'r UsedEnvironment) -> Vec<(&'r str, &'r str)> {
+        let theirs = self.environments.iter().find(|other| other.name == of.place && of.name != of.place);
+        let knobs = crate::tables::place(&of.place).map_or(&[][..], |place| place.settings);
+        let usual = |key: &str| match theirs {
+            Some(theirs) => theirs.settings.get(key).cloned(),
+            None => crate::study::default_of(knobs, key).map(|value| value.to_string()),
+        };
+        let other = of.settings.iter().filter(|(key, value)| usual(key).as_ref() != Some(value));
+        other.map(|(key, value)| (key.as_str(), value.as_str())).collect()
+    }
+
     /// Which place the environment `name` is: itself, or what the study says that it is like.
     #[must_use]
     pub fn place_of<'n>(&'n self, name: &'n str) -> &'n str {
-        self.environments.iter().find(|own| own.name == name).map_or(name, |own| &own.like)
+        self.environments.iter().find(|own| own.name == name).map_or(name, |own| &own.place)
     }
 
     /// The headline's metric of what `treatment` runs.

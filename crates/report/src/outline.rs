@@ -8,7 +8,7 @@ use crate::published::{Beside, beside};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::{Headline, Quantity, Tone, headline, limits_of};
-use baremark_model::document::{Document, ExplanationRow, OwnEnvironment, PredictionRow, RatioRow};
+use baremark_model::document::{Document, ExplanationRow, PredictionRow, RatioRow, RunHead, UsedEnvironment};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Contrast, Treatment};
 use std::collections::BTreeMap;
@@ -207,18 +207,25 @@ fn notes(document: &Document) -> Vec<String> {
     if runs_in("null") {
         notes.push("null: runs nothing; what it shows is the floor of our own timing.".to_owned());
     }
-    notes.extend(document.run.environments.iter().map(own_environment));
+    let own = document.run.environments.iter().filter(|own| own.name != own.place);
+    notes.extend(own.map(|own| own_environment(&document.run, own)));
     notes.extend(intervals(document));
     notes
 }
 
 /// `tuned: qemu with backing = 2m, pin = 0 1.`
-fn own_environment(own: &OwnEnvironment) -> String {
-    let settings: Vec<String> = own.settings.iter().map(|(key, value)| format!("{key} = {}", clean(value))).collect();
+fn own_environment(run: &RunHead, own: &UsedEnvironment) -> String {
+    let settings = settings(run, own);
     match settings.is_empty() {
-        true => format!("{}: {}.", own.name, own.like),
-        false => format!("{}: {} with {}.", own.name, own.like, settings.join(", ")),
+        true => format!("{}: {}.", clean(&own.name), clean(&own.place)),
+        false => format!("{}: {} with {settings}.", clean(&own.name), clean(&own.place)),
     }
+}
+
+/// `backing = 2m, pin = 0 1`: what is set otherwise.
+pub(crate) fn settings(run: &RunHead, of: &UsedEnvironment) -> String {
+    let words = |(key, value): (&str, &str)| format!("{} = {}", clean(key), clean(value));
+    run.set_otherwise(of).into_iter().map(words).collect::<Vec<_>>().join(", ")
 }
 
 fn is_headline(document: &Document, row: &RatioRow) -> bool {

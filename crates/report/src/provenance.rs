@@ -1,7 +1,7 @@
 //! Where the numbers come from, and how to have them again.
 
 use crate::number::count;
-use crate::outline::{blocks, last_width, tally};
+use crate::outline::{blocks, last_width, settings, tally};
 use crate::text::clean;
 use crate::treatment::Factors;
 use baremark_model::document::{Document, RunHead};
@@ -20,6 +20,15 @@ pub(crate) fn lines(document: &Document) -> Vec<(&'static str, String)> {
         run.parameters.iter().map(|(key, value)| format!("{} {}", clean(key), clean(value))).collect();
     if !parameters.is_empty() {
         lines.push(("parameters", parameters.join(", ")));
+    }
+    let places: Vec<String> = run
+        .environments
+        .iter()
+        .filter(|of| of.name == of.place && !run.set_otherwise(of).is_empty())
+        .map(|of| format!("{}: {}", clean(&of.name), settings(run, of)))
+        .collect();
+    if !places.is_empty() {
+        lines.push(("places", places.join("; ")));
     }
     lines.push(("run", format!("{}, {}", clean(&run.id), when(run))));
     let looks = match (document.looks.len() as u64, last_width(document)) {

@@ -57,10 +57,12 @@ fn gathered(documents: &[Document]) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 fn of_run(run: &RunHead) -> BTreeMap<String, String> {
+    let places: BTreeMap<&str, _> = run.environments.iter().map(|of| (of.name.as_str(), &of.settings)).collect();
     let facts = json!({
         "baremark": run.version,
         "design": { "phase": run.design.phase.to_string(), "quads": run.design.quads },
         "mode": run.mode,
+        "environments": places,
         "parameters": run.parameters,
         "machine": run.machine,
     });

@@ -1,6 +1,6 @@
 use super::*;
 use baremark_model::comparison::ObservedComparison;
-use baremark_model::document::{EstimateRow, FORMAT as RESULT, RatioRow, RunHead, TrialArm, TrialRow};
+use baremark_model::document::{EstimateRow, FORMAT as RESULT, RatioRow, RunHead, TrialArm, TrialRow, UsedEnvironment};
 use baremark_model::machine::MachineFacts;
 use baremark_model::observation::ObservedRow;
 use baremark_model::plan::Mode;
@@ -237,7 +237,7 @@ fn what_observers_saw_in_one_run_is_judged_by_its_trials_where_it_was_seen_alike
 
 #[test]
 fn whatever_differs_is_named_unless_it_was_declared() {
-    let base = runs("a", 1.0, 0.9, &[0.0, 0.001, -0.001]);
+    let mut base = runs("a", 1.0, 0.9, &[0.0, 0.001, -0.001]);
     let mut other = runs("b", 1.0, 0.9, &[0.0, 0.001, -0.001]);
     for document in &mut other.documents {
         document.run.machine.kernel.release = Some("9.9".to_owned());
@@ -245,13 +245,24 @@ fn whatever_differs_is_named_unless_it_was_declared() {
         document.run.machine.load_average = Some([9.0; 3]);
         document.run.version = "2".to_owned();
     }
+    for (side, memory) in [(&mut base, "1 GiB"), (&mut other, "2 GiB")] {
+        for document in &mut side.documents {
+            let settings =
+                [("memory", memory), ("fresh", "run")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+            let (name, place) = ("tuned".to_owned(), "qemu".to_owned());
+            document.run.environments.push(UsedEnvironment { name, place, settings: settings.into() });
+        }
+    }
     other.documents[1].run.machine.hostname = Some("elsewhere".to_owned());
     let declared = ["machine.kernel.release".to_owned()];
     let comparison = compare(&base, &other, None, &declared).expect("comparable");
     let facts = |list: &[baremark_model::comparison::Difference]| -> Vec<String> {
         list.iter().map(|of| format!("{}: {} -> {}", of.fact, of.base, of.other)).collect()
     };
-    assert_eq!(facts(&comparison.confounded), ["baremark: 1 -> 2", "machine.hostname: none -> elsewhere | none"]);
+    assert_eq!(
+        facts(&comparison.confounded),
+        ["baremark: 1 -> 2", "environments.tuned.memory: 1 GiB -> 2 GiB", "machine.hostname: none -> elsewhere | none"]
+    );
     assert_eq!(facts(&comparison.declared), ["machine.kernel.release: none -> 9.9"]);
 }
 

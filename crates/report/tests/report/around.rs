@@ -1,13 +1,12 @@
 //! What happened around the work, as reports show it.
 
 use crate::documents::{self, arm};
-use baremark_model::document::{Document, OwnEnvironment};
+use baremark_model::document::{Document, UsedEnvironment};
 use baremark_model::observation::*;
 use baremark_model::observer::Absence;
 use baremark_model::plan::Treatment;
 use baremark_model::view;
 use baremark_report::{Color, Style, csv, html, import, live, terminal};
-use std::collections::BTreeMap;
 
 const STYLE: Style = Style { width: 80, color: Color::Never, unicode: true };
 
@@ -160,14 +159,23 @@ fn the_tables_tell_guests_from_containers_and_emulated_ones() {
         "{text}"
     );
     let mut named = place("tuned");
-    let settings = BTreeMap::from([("backing".to_owned(), "2m".to_owned()), ("vcpus".to_owned(), "2".to_owned())]);
-    named.run.environments = vec![OwnEnvironment { name: "tuned".to_owned(), like: "qemu".to_owned(), settings }];
+    let used = |name: &str, settings: &[(&str, &str)]| {
+        let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        UsedEnvironment { name: name.to_owned(), place: "qemu".to_owned(), settings }
+    };
+    let tuned = used("tuned", &[("accel", "auto"), ("backing", "2m"), ("vcpus", "2")]);
+    named.run.environments = vec![tuned.clone()];
     let (text, qemu) = (terminal::order_entry(&named, &STYLE), terminal::order_entry(&place("qemu"), &STYLE));
     let renamed = qemu.replace("qemu", "tuned");
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(words(&text), words(&renamed), "a guest under another name is one: {text}");
     let report = terminal::render(&named, &STYLE);
-    assert!(report.contains("  tuned: qemu with backing = 2m, vcpus = 2."), "{report}");
+    assert!(report.contains("  tuned: qemu with backing = 2m, vcpus = 2."), "what is no default: {report}");
+    assert!(!report.contains("places "), "{report}");
+    named.run.environments.insert(0, used("qemu", &[("accel", "auto"), ("backing", "as-is"), ("vcpus", "2")]));
+    let report = terminal::render(&named, &STYLE);
+    assert!(report.contains("  tuned: qemu with backing = 2m."), "what differs from the other: {report}");
+    assert!(report.contains("  places      qemu: vcpus = 2\n"), "what the study set: {report}");
     let mut emulated = place("qemu");
     assert!(terminal::order_entry(&emulated, &STYLE).contains("59.5K (90 %)"));
     for row in &mut emulated.ratios {

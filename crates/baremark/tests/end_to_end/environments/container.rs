@@ -299,8 +299,15 @@ fn containers_of_two_settings_stand_beside_each_other_in_one_study() {
         };
         assert_eq!((of("seccomp"), of("held")), (Some(seccomp), Some(1.0)), "{place}: {document:#}");
     }
-    let named = serde_json::json!([{ "name": "unfiltered", "like": "container", "settings": { "seccomp": "off" } }]);
-    assert_eq!(document["run"]["environments"], named);
+    for (row, name, seccomp) in [(0, "container", "on"), (1, "unfiltered", "off")] {
+        let used = &document["run"]["environments"][row];
+        assert_eq!((&used["name"], &used["place"]), (&name.into(), &"container".into()));
+        let settings = (&used["settings"]["seccomp"], &used["settings"]["memory"], &used["settings"]["network"]);
+        assert_eq!(settings, (&seccomp.into(), &"64 MiB".into(), &"none".into()), "{used}");
+    }
+    let report = text(&bench.run(&["report"]).stdout);
+    assert!(report.contains("  unfiltered: container with seccomp = off."), "{report}");
+    assert!(report.contains("  places      container: fresh = run, memory = 64 MiB\n"), "{report}");
     let seen = |place: &str| document["observed"]["rows"].to_string().contains(&format!("\"place\":\"{place}\""));
     assert!(seen("container") && seen("unfiltered"), "each is observed where it is: {}", document["observed"]);
     assert_eq!(left(&program), [""; 0]);
