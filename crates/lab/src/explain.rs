@@ -46,6 +46,7 @@ pub fn explain(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor]) -> V
     for arm in 0..plan.arms.len() {
         rows.extend(compared(plan, trials, workloads, arm));
         rows.extend(larger_pages(plan, trials, workloads, arm));
+        rows.extend(own_settings(plan, trials, workloads, arm));
         rows.extend(faults(plan, trials, arm));
         rows.extend(counted(plan, trials, arm));
         rows.extend(seen.extract_if(.., |(of, _)| *of == arm).map(|(_, row)| row));
@@ -162,6 +163,39 @@ fn larger_pages(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm
         rows.push(row(plan, arm, "speedup by 2m pages", "%", gain, &advice));
     }
     rows
+}
+
+/// What its own settings give an arm over the place that it is like, where the same reference stands below both: that is in
+/// the same trials and cancels.
+fn own_settings(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: usize) -> Option<ExplanationRow> {
+    let like = plan.arms[arm].like.as_ref()?;
+    let mut usual = plan.arms[arm].treatment.clone();
+    usual.insert("environment".to_owned(), like.clone());
+    let base = plan.arms.iter().position(|other| other.treatment == usual)?;
+    if plan.arms[arm].emulated || plan.arms[base].emulated {
+        return None;
+    }
+    let asked =
+        |arm: usize| plan.pairs.iter().position(|pair| pair.numerator == arm && pair.asked && !pair.interleaved);
+    let (own, theirs) = (asked(arm)?, asked(base)?);
+    if plan.pairs[own].denominator != plan.pairs[theirs].denominator {
+        return None;
+    }
+    let own = costs(plan, trials, workloads, own)?;
+    let theirs = costs(plan, trials, workloads, theirs)?;
+    let gain = percent(own.iter().filter_map(|(block, cost)| Some(theirs.get(block)? - cost)))?;
+    let delta = plan.design.delta;
+    let advice = match against(gain, delta) {
+        Ordering::Greater => format!("the settings that differ from {like}'s are worth that"),
+        Ordering::Less if gain.lo > -100.0 * delta.0 => {
+            format!("the settings that differ from {like}'s make less than {delta}")
+        }
+        Ordering::Less if gain.hi < -100.0 * delta.0 => {
+            format!("the settings that differ from {like}'s cost that: keep {like}'s")
+        }
+        _ => String::new(),
+    };
+    Some(row(plan, arm, &format!("speedup over {like} by its own settings"), "%", gain, &advice))
 }
 
 /// The kernel's own page-table work, where the study measures it.

@@ -8,6 +8,7 @@ use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
 use baremark_model::document::Outcome;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::knob::Misfit;
+use baremark_model::plan::{Cell, Pair};
 use baremark_stats::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -236,4 +237,48 @@ fn a_drift_inside_phases_is_flagged_in_words_for_people() {
     let [flag] = &flags[..] else { panic!("{flags:?}") };
     assert_eq!(flag.text, "second halves of phases differ from first by -33.3 %");
     assert_eq!(flag.treatment["environment"], "microvm");
+}
+
+/// Containers of two settings beside native: what the settings give is told block by block, past what both lose.
+#[test]
+fn what_settings_of_its_own_give_a_place_is_told_with_its_interval() {
+    let told = |like: f64, own: f64, emulated: bool| {
+        let mut plan = plan("container");
+        let mut tuned = plan.arms[1].clone();
+        tuned.treatment.insert("environment".to_owned(), "tuned".to_owned());
+        (tuned.environment, tuned.like, tuned.emulated) = ("tuned".to_owned(), Some("container".to_owned()), emulated);
+        plan.arms.push(tuned);
+        plan.pairs.push(Pair { numerator: 2, ..plan.pairs[0] });
+        plan.cells.push(Cell::Single(2));
+        // Blocks differ by far more than the arms do.
+        let values = |of: f64| {
+            let mut trials = 0;
+            Played::new(move |_| {
+                trials += 1;
+                let noise = 1.0 + 0.001 * f64::from(trials % 3);
+                Answer::Values(vec![of * noise * (1.0 + f64::from(trials / 4))])
+            })
+        };
+        let mut memory = Memory::default();
+        let places = vec![("native", values(10.0)), ("container", values(like)), ("tuned", values(own))];
+        conduct(&plan, places, &mut memory, &NEVER).0.unwrap();
+        let document = document(&run(&plan, &memory), &[&WORKLOAD]);
+        let mut rows = document.explanations.into_iter().filter(|row| row.what.contains("own settings"));
+        let row = rows.next();
+        assert!(rows.next().is_none());
+        row.map(|row| {
+            assert_eq!((row.what.as_str(), row.unit.as_str()), ("speedup over container by its own settings", "%"));
+            assert_eq!(row.treatment["environment"], "tuned");
+            assert!(row.lo <= row.value && row.value <= row.hi && row.hi - row.lo < 1.0, "{row:?}");
+            (row.value.round(), row.advice)
+        })
+    };
+    let words = |value: f64, advice: &str| Some((value, advice.to_owned()));
+    assert_eq!(told(8.0, 10.0, false), words(25.0, "the settings that differ from container's are worth that"));
+    assert_eq!(told(8.0, 8.0, false), words(0.0, "the settings that differ from container's make less than 2 %"));
+    assert_eq!(
+        told(10.0, 8.0, false),
+        words(-20.0, "the settings that differ from container's cost that: keep container's")
+    );
+    assert_eq!(told(8.0, 10.0, true), None, "an emulated machine tells nothing");
 }

@@ -340,6 +340,7 @@ fn the_study_of_the_filter_has_both_containers_beside_native() {
     }
     let why = document["explanations"].to_string();
     assert!(why.contains("overhead that computing alone does not explain"), "{why}");
+    assert!(why.contains("speedup over container by its own settings"), "{why}");
     assert_eq!(left(&program), [""; 0]);
 }
 
