@@ -227,7 +227,7 @@ pub(crate) fn places<'t>(plan: &Plan, trials: &'t [Finished], arm: usize) -> Vec
 }
 
 /// The descriptor of what an arm runs; `None` where this version has no such workload.
-fn workload_of<'w>(plan: &Plan, workloads: &[&'w Descriptor], arm: usize) -> Option<&'w Descriptor> {
+pub(crate) fn workload_of<'w>(plan: &Plan, workloads: &[&'w Descriptor], arm: usize) -> Option<&'w Descriptor> {
     workloads.iter().find(|workload| workload.kind == plan.workload_of(arm)).copied()
 }
 

@@ -6,10 +6,10 @@
 //!
 //! Costs are told as the extra time that the same work takes: for a rate of which `r` is kept, `1/r - 1`.
 
-use crate::analysis::{RATE, better, places};
+use crate::analysis::{RATE, better, places, workload_of};
 use crate::around;
 use crate::tally::{self, Finished};
-use baremark_model::arm::{PageSize, ResolvedArm};
+use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::descriptor::{Better, Descriptor};
 use baremark_model::document::ExplanationRow;
 use baremark_model::plan::{Contrast, Pair, Plan};
@@ -91,7 +91,8 @@ fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: us
         let Some(rest) = percent(rest) else { continue };
         rows.push(row(plan, arm, &overhead(""), "%", total, ""));
         rows.push(row(plan, arm, "overhead of computing alone in the same blocks", "%", tax, ""));
-        let advice = beyond_computing(tax, rest, &plan.arms[arm].arm);
+        let bare = workload_of(plan, workloads, arm).is_some_and(|of| of.executors.contains(&ExecutorKind::Microvm));
+        let advice = if bare { beyond_computing(tax, rest, &plan.arms[arm].arm) } else { beside_computing(tax, rest) };
         rows.push(row(plan, arm, "overhead that computing alone does not explain", "%", rest, advice));
     }
     rows
@@ -110,6 +111,20 @@ fn beyond_computing(control: Interval, rest: Interval, arm: &ResolvedArm) -> &'s
             "most of it goes to memory, address translation or waiting: try larger pages first (page, host_backing)"
         }
         (_, true) => "it loses less than computing alone does: the arms' memory probably lies differently",
+        _ => "no overhead is shown beyond that of computing",
+    }
+}
+
+/// The same of work that needs an operating system and asks it for something: what is left may be the system's own.
+fn beside_computing(control: Interval, rest: Interval) -> &'static str {
+    match (rest.lo > 0.0, rest.hi < 0.0) {
+        (true, _) if rest.lo <= control.hi.abs() => {
+            "part of it goes to what the work asks of the system (calls, faults, switches, I/O), to memory or to waiting"
+        }
+        (true, _) => {
+            "most of it goes to what the work asks of the system (calls, faults, switches, I/O), to memory or to waiting"
+        }
+        (_, true) => "it loses less than computing alone does",
         _ => "no overhead is shown beyond that of computing",
     }
 }

@@ -217,6 +217,11 @@ fn the_control_of_the_same_blocks_says_what_computing_alone_loses() {
         assert!(row.lo < cost && cost < row.hi && row.hi - row.lo < 0.8, "{row:?} should hold {cost}");
     }
     assert!(rest.advice.contains("translation"), "{rest:?}");
+    // What needs a system may lose to the system.
+    let asking = Descriptor { executors: &[ExecutorKind::Direct], ..WORKLOAD };
+    let told = baremark_lab::analysis::document(&run(&plan, &memory), &[&asking, &control]).explanations;
+    let rest = told.iter().find(|row| row.what.contains("does not explain")).expect("it is told all the same");
+    assert!(rest.advice.starts_with("most of it goes to what the work asks of the system"), "{rest:?}");
     let [alone] = of("fma").try_into().expect("one row");
     assert!(alone.what.contains("computing alone") && alone.advice.is_empty(), "{alone:?}");
 }
