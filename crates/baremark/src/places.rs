@@ -46,7 +46,7 @@ pub fn place(name: &str, settings: &Settings, program: PathBuf) -> Result<Option
 
 /// Which place it is.
 fn kind<'s>(name: &'s str, settings: &'s Settings) -> &'s str {
-    word(settings, tables::LIKE.key).unwrap_or(name)
+    tables::like(settings).unwrap_or(name)
 }
 
 /// All environments in which the cells of a plan run, by name. The agents of this machine get the envelope of the run's

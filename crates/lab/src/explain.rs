@@ -92,40 +92,30 @@ fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: us
         rows.push(row(plan, arm, &overhead(""), "%", total, ""));
         rows.push(row(plan, arm, "overhead of computing alone in the same blocks", "%", tax, ""));
         let bare = workload_of(plan, workloads, arm).is_some_and(|of| of.executors.contains(&ExecutorKind::Microvm));
-        let advice = if bare { beyond_computing(tax, rest, &plan.arms[arm].arm) } else { beside_computing(tax, rest) };
-        rows.push(row(plan, arm, "overhead that computing alone does not explain", "%", rest, advice));
+        let advice = beyond_computing(tax, rest, &plan.arms[arm].arm, bare);
+        rows.push(row(plan, arm, "overhead that computing alone does not explain", "%", rest, &advice));
     }
     rows
 }
 
-/// What follows from the overhead that the control leaves unexplained: kernels do nothing but compute, use memory and wait for
-/// each other.
-fn beyond_computing(control: Interval, rest: Interval, arm: &ResolvedArm) -> &'static str {
+/// What follows from the overhead that the control leaves unexplained. Work that can run without an operating system does
+/// nothing but compute, use memory and wait for each other; of any other it may be the system's own.
+fn beyond_computing(control: Interval, rest: Interval, arm: &ResolvedArm, bare: bool) -> String {
+    let (to, less) = match bare {
+        true => ("memory, address translation or waiting", ": the arms' memory probably lies differently"),
+        false => ("what the work asks of the system (calls, faults, switches, I/O), to memory or to waiting", ""),
+    };
     let all_large = arm.page == PageSize::Large && arm.host_backing.is_none_or(|page| page == PageSize::Large);
+    let remedy = match (bare, all_large) {
+        (false, _) => "",
+        (true, true) => ", with large pages already: look at placement and NUMA",
+        (true, false) => ": try larger pages first (page, host_backing)",
+    };
     match (rest.lo > 0.0, rest.hi < 0.0) {
-        (true, _) if rest.lo <= control.hi.abs() => "part of it goes to memory, address translation or waiting",
-        (true, _) if all_large => {
-            "most of it goes to memory, address translation or waiting, with large pages already: look at placement and NUMA"
-        }
-        (true, _) => {
-            "most of it goes to memory, address translation or waiting: try larger pages first (page, host_backing)"
-        }
-        (_, true) => "it loses less than computing alone does: the arms' memory probably lies differently",
-        _ => "no overhead is shown beyond that of computing",
-    }
-}
-
-/// The same of work that needs an operating system and asks it for something: what is left may be the system's own.
-fn beside_computing(control: Interval, rest: Interval) -> &'static str {
-    match (rest.lo > 0.0, rest.hi < 0.0) {
-        (true, _) if rest.lo <= control.hi.abs() => {
-            "part of it goes to what the work asks of the system (calls, faults, switches, I/O), to memory or to waiting"
-        }
-        (true, _) => {
-            "most of it goes to what the work asks of the system (calls, faults, switches, I/O), to memory or to waiting"
-        }
-        (_, true) => "it loses less than computing alone does",
-        _ => "no overhead is shown beyond that of computing",
+        (true, _) if rest.lo <= control.hi.abs() => format!("part of it goes to {to}"),
+        (true, _) => format!("most of it goes to {to}{remedy}"),
+        (_, true) => format!("it loses less than computing alone does{less}"),
+        _ => "no overhead is shown beyond that of computing".to_owned(),
     }
 }
 
@@ -200,14 +190,12 @@ fn own_settings(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm
     let theirs = costs(plan, trials, workloads, theirs)?;
     let gain = percent(own.iter().filter_map(|(block, cost)| Some(theirs.get(block)? - cost)))?;
     let delta = plan.design.delta;
-    let advice = match against(gain, delta) {
-        Ordering::Greater => format!("the settings that differ from {like}'s are worth that"),
-        Ordering::Less if gain.lo > -100.0 * delta.0 => {
-            format!("the settings that differ from {like}'s make less than {delta}")
-        }
-        Ordering::Less if gain.hi < -100.0 * delta.0 => {
-            format!("the settings that differ from {like}'s cost that: keep {like}'s")
-        }
+    let matters = 100.0 * delta.0;
+    let what = format!("the settings that differ from {like}'s");
+    let advice = match gain {
+        Interval { lo, .. } if lo > matters => format!("{what} are worth that"),
+        Interval { hi, .. } if hi < -matters => format!("{what} cost that: keep {like}'s"),
+        Interval { lo, hi, .. } if lo > -matters && hi < matters => format!("{what} make less than {delta}"),
         _ => String::new(),
     };
     Some(row(plan, arm, &format!("speedup over {like} by its own settings"), "%", gain, &advice))

@@ -105,6 +105,8 @@ fn unmap(start: usize, bytes: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baremark_sys::children::fork_and_wait;
+    use baremark_sys::paging::faults_of_this_thread;
 
     #[test]
     fn an_aligned_mapping_starts_on_its_boundary_and_can_be_written() {
@@ -113,5 +115,23 @@ mod tests {
         assert_eq!(mapping.end() - mapping.address(), 3 * PAGE);
         // SAFETY: the last byte of a mapping that lives and that only this test knows.
         unsafe { mapping.pointer().as_ptr().add(mapping.bytes() - 1).write(7) };
+    }
+
+    #[test]
+    fn a_store_after_a_fork_faults_no_more_than_one_before() {
+        let mapping = Mapping::aligned(1024 * PAGE, PAGE).expect("address space");
+        mapping.keep_small();
+        let store = || {
+            let before = faults_of_this_thread().expect("rusage");
+            for page in 0..1024 {
+                // SAFETY: a byte of a mapping that lives and that only this test knows.
+                unsafe { mapping.pointer().as_ptr().add(page * PAGE).write_volatile(7) };
+            }
+            faults_of_this_thread().expect("rusage") - before
+        };
+        assert!(store() >= 1024, "each page is touched first");
+        fork_and_wait().expect("a child");
+        let faults = store();
+        assert!(faults < 64, "{faults} faults on 1024 pages");
     }
 }

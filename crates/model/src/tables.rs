@@ -5,7 +5,7 @@
 
 mod places;
 
-pub use places::{ENVIRONMENTS, LIKE, PLACES, Place, kind_of, place};
+pub use places::{ENVIRONMENTS, LIKE, PLACES, Place, kind_of, like, place};
 
 use crate::descriptor::{Default, Kind, Knob};
 use crate::placement::{MemoryPolicy, Placement};
@@ -30,7 +30,8 @@ pub const FACTORS: &[Knob] = &[
         key: "environment",
         kind: Kind::Choice(ENVIRONMENTS),
         default: Default::Typed("native"),
-        help: "where the work runs; microvm is native with the executor microvm, null runs nothing and shows our own floor",
+        help: "where the work runs; microvm is native with the executor microvm, null runs nothing and shows our own floor; \
+               or a name of your own that [environments.NAME] says what it is like",
     },
     Knob {
         key: "page",

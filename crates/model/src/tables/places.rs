@@ -404,13 +404,19 @@ pub const LIKE: Knob = Knob {
     help: "the place that it is; what is set about that one is set here too, unless it is set otherwise",
 };
 
+/// Which place an environment of these settings says that it is like.
+#[must_use]
+pub fn like(settings: &BTreeMap<String, Value>) -> Option<&str> {
+    match settings.get(LIKE.key) {
+        Some(Value::Choice(like)) => Some(like),
+        _ => None,
+    }
+}
+
 /// Which place the environment `name` is: itself, or what it says that it is like. `settings` are those of environments.
 #[must_use]
 pub fn kind_of<'n>(name: &'n str, settings: &'n BTreeMap<String, BTreeMap<String, Value>>) -> &'n str {
-    match settings.get(name).and_then(|own| own.get(LIKE.key)) {
-        Some(Value::Choice(like)) => like,
-        _ => name,
-    }
+    settings.get(name).and_then(like).unwrap_or(name)
 }
 
 /// The place of that name.

@@ -10,7 +10,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{LockResult, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -27,6 +27,12 @@ fn left(program: &Program) -> Vec<String> {
 
 /// One test after the other: each demands that nothing is left.
 static ALONE: Mutex<()> = Mutex::new(());
+
+/// The program, with no other test beside; `None` where no container can be had.
+fn containers() -> Option<(LockResult<MutexGuard<'static, ()>>, Program)> {
+    let (alone, program) = (ALONE.lock(), Program::new());
+    usable(&Container::new(program.path(), Settings::default())).then_some((alone, program))
+}
 
 #[test]
 fn a_container_conforms() {
@@ -239,11 +245,7 @@ pub fn all_and_devices() -> (f64, f64) {
 /// Every setting of a study changes what the container itself finds, and nothing else does.
 #[test]
 fn a_container_finds_what_the_study_has_set() {
-    let _alone = ALONE.lock();
-    let program = Program::new();
-    if !usable(&Container::new(program.path(), Settings::default())) {
-        return;
-    }
+    let Some((_alone, program)) = containers() else { return };
     let Some(look) = Look::new(&program) else { return };
     let root = look.root();
     let image = Image::of(&root, Path::new("podman"));
@@ -273,11 +275,7 @@ fn a_container_finds_what_the_study_has_set() {
 /// One study has containers of different settings beside each other, each under its name.
 #[test]
 fn containers_of_two_settings_stand_beside_each_other_in_one_study() {
-    let _alone = ALONE.lock();
-    let program = Program::new();
-    if !usable(&Container::new(program.path(), Settings::default())) {
-        return;
-    }
+    let Some((_alone, program)) = containers() else { return };
     let Some(Look { bench, .. }) = Look::new(&program) else { return };
     let study = format!(
         "[study]\ntitle = \"two containers\"\n[workload]\nkind = \"command\"\ntimeout = \"1 min\"\n[command]\n\
@@ -316,11 +314,7 @@ fn containers_of_two_settings_stand_beside_each_other_in_one_study() {
 /// The shipped study of the filter of system calls, shrunk.
 #[test]
 fn the_study_of_the_filter_has_both_containers_beside_native() {
-    let _alone = ALONE.lock();
-    let program = Program::new();
-    if !usable(&Container::new(program.path(), Settings::default())) {
-        return;
-    }
+    let Some((_alone, program)) = containers() else { return };
     let shipped = include_str!("../../../../../studies/seccomp.toml");
     let shrunk = shipped.replace("budget = \"3 min\"", "budget = \"2 min\"\nleast_blocks = 4\nmost_blocks = 4");
     assert_ne!(shrunk, shipped);
@@ -347,11 +341,7 @@ fn the_study_of_the_filter_has_both_containers_beside_native() {
 /// Without what the engine makes bridges with, which is a program of somebody else's, other containers still run.
 #[test]
 fn an_engine_that_can_make_no_bridge_says_so_and_not_that_it_does_not_work() {
-    let _alone = ALONE.lock();
-    let program = Program::new();
-    if !usable(&Container::new(program.path(), Settings::default())) {
-        return;
-    }
+    let Some((_alone, program)) = containers() else { return };
     let bench = Bench::new();
     let found = Command::new("which").arg("podman").output().unwrap();
     fs::create_dir(bench.path("only")).unwrap();
@@ -445,11 +435,7 @@ fn traces_of(id: &str) -> Vec<String> {
 
 #[test]
 fn a_killed_lab_leaves_no_container_and_the_next_one_its_folder() {
-    let _alone = ALONE.lock();
-    let program = Program::new();
-    if !usable(&Container::new(program.path(), Settings::default())) {
-        return;
-    }
+    let Some((_alone, program)) = containers() else { return };
     let mut lab = lab("environments::container::a_lab_to_be_killed", &program, &[]);
     let pid = wait_for(|| program.pids().first().copied());
     let container = wait_for(|| id_of(pid));
