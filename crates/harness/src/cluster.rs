@@ -10,11 +10,12 @@ use baremark_services::place::{Native, Place};
 use baremark_services::recipe::Step;
 use baremark_services::service::{Order, Service, ServiceError, Statistics, Tier, Tls, Upstream, program};
 use baremark_sys::confine::Limits;
+use baremark_sys::network::HeldPort;
 use baremark_sys::process_tree::Usage;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -119,6 +120,8 @@ pub struct Cluster {
     leaving: Leaving,
     /// Processor time of instances that are gone, by tier.
     gone_ns: BTreeMap<Tier, u64>,
+    /// What its instances listen on, so that nobody else is given that before they do, or while one is started again.
+    ports: Vec<HeldPort>,
 }
 
 /// What one instance has told and used.
@@ -197,6 +200,7 @@ impl Cluster {
             killed: std::collections::BTreeSet::new(),
             leaving: Leaving::default(),
             gone_ns: BTreeMap::new(),
+            ports: Vec::new(),
         };
         cluster.write_password()?;
         for tier in [Tier::Database, Tier::Bus] {
@@ -237,7 +241,7 @@ impl Cluster {
         *number += 1;
         let name = format!("{}-{number}", tier.label());
         let offset = u16::try_from(*number - 1).unwrap_or(u16::MAX);
-        let port = if plan.port == 0 { free_port()? } else { plan.port.saturating_add(offset) };
+        let port = if plan.port == 0 { self.a_port()? } else { plan.port.saturating_add(offset) };
         let program =
             if plan.service.kind() == "auction" { self.around.program.clone() } else { self.program(plan.service)? };
         let place = self.place(tier, &plan)?;
@@ -259,12 +263,21 @@ impl Cluster {
         Ok(Instance::start(plan.service, order, &plan.limits, place)?)
     }
 
+    /// A port for one of its instances.
+    fn a_port(&mut self) -> Result<u16, ClusterError> {
+        let held = HeldPort::any()
+            .map_err(|source| ClusterError::Io { what: "looking for a free port".to_owned(), source })?;
+        let number = held.number();
+        self.ports.push(held);
+        Ok(number)
+    }
+
     /// What the tier at which users come in needs to serve TLS.
-    fn tls(&self, tier: Tier, address: SocketAddr) -> Result<Option<Tls>, ClusterError> {
+    fn tls(&mut self, tier: Tier, address: SocketAddr) -> Result<Option<Tls>, ClusterError> {
         let front = [Tier::Balancer, Tier::Web].into_iter().find(|tier| self.plan.tiers.contains_key(tier));
         let Some(authority) = self.authority.as_ref().filter(|_| front == Some(tier)) else { return Ok(None) };
         let made = authority.certify(address.ip())?;
-        let plain = SocketAddr::new(address.ip(), free_port()?);
+        let plain = SocketAddr::new(address.ip(), self.a_port()?);
         Ok(Some(Tls { chain: made.chain, key: made.key, plain }))
     }
 
@@ -646,13 +659,6 @@ fn warm(address: SocketAddr) {
         drop(stream.write_all(b"GET / HTTP/1.1\r\nHost: warm\r\nConnection: close\r\n\r\n"));
         drop(stream.read_to_end(&mut Vec::new()));
     }
-}
-
-fn free_port() -> Result<u16, ClusterError> {
-    let found = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    found
-        .map(|address| address.port())
-        .map_err(|source| ClusterError::Io { what: "looking for a free port".to_owned(), source })
 }
 
 /// 128 random bits in hexadecimal.

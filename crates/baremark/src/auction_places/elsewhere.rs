@@ -16,10 +16,11 @@ use baremark_services::place::{Control, Place};
 use baremark_services::recipe::Step;
 use baremark_services::service::{Order, ServiceError};
 use baremark_sys::confine::{Limits, MemoryLimit};
+use baremark_sys::network::HeldPort;
 use baremark_sys::process_tree::{self, Usage};
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -36,9 +37,9 @@ enum Kind {
     Machine {
         host: String,
         /// The port on which the program listens there.
-        port: u16,
+        port: HeldPort,
         /// That on which whoever carries it out does.
-        control: u16,
+        control: HeldPort,
     },
 }
 
@@ -49,9 +50,9 @@ pub struct Elsewhere {
     program: PathBuf,
     limits: Limits,
     /// The port here that leads to whoever carries the instance out.
-    control: u16,
+    control: HeldPort,
     /// Ports that lead here: of this machine, and of the site.
-    offers: Mutex<BTreeMap<u16, u16>>,
+    offers: Mutex<BTreeMap<u16, Option<HeldPort>>>,
 }
 
 impl Elsewhere {
@@ -102,14 +103,14 @@ impl Elsewhere {
 
     /// Ports here that lead there: what listens there on the first is reached here on the second.
     fn reach(&self, address: SocketAddr) -> Vec<(u16, u16)> {
-        let (program, control) = match self.kind {
-            Kind::Guest { .. } => (address.port(), self.control),
-            Kind::Machine { port, control, .. } => (port, control),
+        let (program, control) = match &self.kind {
+            Kind::Guest { .. } => (address.port(), self.control.number()),
+            Kind::Machine { port, control, .. } => (port.number(), control.number()),
         };
-        vec![(program, address.port()), (control, self.control)]
+        vec![(program, address.port()), (control, self.control.number())]
     }
 
-    fn offers(&self) -> std::sync::MutexGuard<'_, BTreeMap<u16, u16>> {
+    fn offers(&self) -> std::sync::MutexGuard<'_, BTreeMap<u16, Option<HeldPort>>> {
         self.offers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -138,7 +139,7 @@ impl Elsewhere {
             attended: Attended {
                 files: vec![(carried::FILE.to_owned(), order.folder.join(carried::FILE))],
                 reach: self.reach(order.address),
-                offer: self.offers().iter().map(|(here, there)| (*here, *there)).collect(),
+                offer: self.offers().iter().map(|(here, there)| (*here, number(there))).collect(),
                 grace_ns: GRACE_NS,
             },
             program: Spawn {
@@ -166,10 +167,10 @@ impl Place for Elsewhere {
     }
 
     fn control(&self) -> Option<Control> {
-        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, self.control));
-        let there = match self.kind {
-            Kind::Guest { .. } => SocketAddr::from((Ipv4Addr::UNSPECIFIED, self.control)),
-            Kind::Machine { control, .. } => SocketAddr::from((Ipv4Addr::LOCALHOST, control)),
+        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, self.control.number()));
+        let there = match &self.kind {
+            Kind::Guest { .. } => SocketAddr::from((Ipv4Addr::UNSPECIFIED, self.control.number())),
+            Kind::Machine { control, .. } => SocketAddr::from((Ipv4Addr::LOCALHOST, control.number())),
         };
         Some(Control { here, there })
     }
@@ -185,10 +186,10 @@ impl Place for Elsewhere {
     }
 
     fn listens(&self, address: SocketAddr) -> SocketAddr {
-        match self.kind {
+        match &self.kind {
             // The guest's card, for its loopback cannot be led to.
             Kind::Guest { .. } => SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())),
-            Kind::Machine { port, .. } => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            Kind::Machine { port, .. } => SocketAddr::from((Ipv4Addr::LOCALHOST, port.number())),
         }
     }
 
@@ -198,8 +199,8 @@ impl Place for Elsewhere {
             Kind::Machine { .. } => {
                 let mut offers = self.offers();
                 // Where no port is free here, the site will say that the forwarding failed.
-                let there = *offers.entry(address.port()).or_insert_with(|| free_port().unwrap_or(0));
-                SocketAddr::from((Ipv4Addr::LOCALHOST, there))
+                let there = offers.entry(address.port()).or_insert_with(|| HeldPort::any().ok());
+                SocketAddr::from((Ipv4Addr::LOCALHOST, number(there)))
             }
         }
     }
@@ -266,10 +267,11 @@ fn checked(name: &str, settings: &Settings, wanted: &Wanted<'_>) -> Result<bool,
     Ok(emulated)
 }
 
-fn a_port() -> Result<u16, String> {
-    free_port().map_err(|why| format!("looking for a free port: {why}"))
+fn a_port() -> Result<HeldPort, String> {
+    HeldPort::any().map_err(|why| format!("looking for a free port: {why}"))
 }
 
-fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+/// 0 where none was left.
+fn number(port: &Option<HeldPort>) -> u16 {
+    port.as_ref().map_or(0, HeldPort::number)
 }

@@ -20,10 +20,11 @@ fn servers_come_and_go_under_users_and_no_request_fails() {
         return;
     }
     let bench = Bench::new();
+    // Servers that take long to start have seconds for it before fewer are wanted again: then none would come.
     let schedule = "elastic.schedule=[{ at = '0 s', app = 2, web = 1 }, { at = '2 s', app = 3 }, { at = '4 s', web = 2 }, \
-                    { at = '7 s', app = 2 }, { at = '10 s', web = 1 }]";
-    let reload = "faults=[{ at = '12 s', tier = 'web', what = 'reload' }]";
-    let set = [FULL, &[schedule, reload, "elastic.capacity=15", "load.duration=16 s"]].concat();
+                    { at = '14 s', app = 2 }, { at = '16 s', web = 1 }]";
+    let reload = "faults=[{ at = '18 s', tier = 'web', what = 'reload' }]";
+    let set = [FULL, &[schedule, reload, "elastic.capacity=15", "load.duration=21 s"]].concat();
     let result = document(&ran(&bench, &set, &[]));
     assert_whole(&result, &["balancer-1", "web-1", "app-1", "app-2", "database-1", "bus-1"]);
     let row = &result["applications"][0];
