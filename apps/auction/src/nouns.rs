@@ -120,7 +120,7 @@ pub(crate) struct Current {
     pub high_cents: Option<i64>,
     pub high_bidder: Option<Id>,
     pub high_bid: Option<Id>,
-    pub minimum_cents: i64,
+    pub minimum_cents: Option<i64>,
     pub closes_ms: i64,
 }
 

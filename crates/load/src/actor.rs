@@ -179,7 +179,8 @@ impl Actor {
                 Change::Add(variable, by) => (*variable, Some(plain_number(self.number_in(*variable) + by))),
                 Change::Draw { variable, from, mean, deviation, limits, decimals } => {
                     let factor = self.rng.truncated_normal(*mean, *deviation, *limits);
-                    (*variable, Some(format!("{:.decimals$}", self.number_in(*from) * factor)))
+                    let known = self.variables[*from].is_some();
+                    (*variable, known.then(|| format!("{:.decimals$}", self.number_in(*from) * factor)))
                 }
             };
             self.variables[variable] = text.map(String::into_boxed_str);
@@ -276,6 +277,19 @@ mod tests {
         assert_eq!(picked(Pick::Count, values()).as_deref(), Some("3"));
         assert_eq!(picked(Pick::Count, Vec::new()).as_deref(), Some("0"));
         assert_eq!(picked(Pick::Random, Vec::new()), None);
+    }
+
+    #[test]
+    fn a_draw_from_what_is_not_known_is_not_known() {
+        let scenario = Scenario::of_url("http://127.0.0.1/").expect("a URL");
+        let mut actor = Actor::new(Role::User, 0, 1, &scenario);
+        let draw = [Change::Draw { variable: 1, from: 0, mean: 2.0, deviation: 0.0, limits: (2.0, 2.0), decimals: 1 }];
+        actor.variables = vec![Some("1.5".into()), None].into();
+        actor.change(&draw);
+        assert_eq!(actor.variables[1].as_deref(), Some("3.0"));
+        actor.variables[0] = None;
+        actor.change(&draw);
+        assert_eq!(actor.variables[1], None, "neither 0 nor what was drawn before");
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub(crate) enum Change {
     Set(usize, Template),
     Unset(usize),
     Add(usize, f64),
-    /// The variable becomes `from` times a draw, rounded to so many decimals.
+    /// The variable becomes `from` times a draw, rounded to so many decimals; unset where `from` is.
     Draw {
         variable: usize,
         from: usize,

@@ -269,7 +269,7 @@ impl Live {
             high_cents,
             high_bidder: item.and_then(|item| item.high_bidder),
             high_bid: item.and_then(|item| item.high_bid),
-            minimum_cents: item.map_or(0, |item| minimum(item.starting_cents, high_cents)),
+            minimum_cents: item.map(|item| minimum(item.starting_cents, high_cents)),
             closes_ms: self.closes_ms,
         }
     }

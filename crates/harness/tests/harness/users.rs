@@ -51,11 +51,16 @@ fn serve(stream: TcpStream, next: Next) -> std::io::Result<()> {
                 break;
             }
         }
-        reader.read_exact(&mut vec![0; length])?;
+        let mut asked = vec![0; length];
+        reader.read_exact(&mut asked)?;
         let path = first.split(' ').nth(1).unwrap();
         let (status, body) = match path {
             "/api/login" => (200, r#"{"token":"t","account_id":7}"#),
             "/api/logout" => (204, ""),
+            // Now and then nothing is up for a moment, so that there is no least bid.
+            "/api/auctions/3/current" if next == Next::Now && bids % 3 == 2 => {
+                (200, r#"{"order":5,"minimum_cents":null,"state":"between","item":null}"#)
+            }
             "/api/auctions/3/current" => {
                 (200, r#"{"order":5,"minimum_cents":100,"state":"open","item":{"item_id":9,"image_item":9}}"#)
             }
@@ -65,8 +70,11 @@ fn serve(stream: TcpStream, next: Next) -> std::io::Result<()> {
             path if path.starts_with("/api/auctions/3/next") => {
                 thread::sleep(Duration::from_millis(10));
                 bids += 1;
-                match bids % 2 {
+                match bids % 3 {
                     0 => (200, r#"{"order":6,"events":[]}"#),
+                    1 => {
+                        (200, r#"{"order":6,"events":[{"item_id":9,"type":"sold","account_id":8,"amount_cents":100}]}"#)
+                    }
                     _ => (
                         200,
                         r#"{"order":6,"events":[{"item_id":9,"type":"bid","account_id":8,"minimum_cents":100,"accepted_ns":1}]}"#,
@@ -75,7 +83,11 @@ fn serve(stream: TcpStream, next: Next) -> std::io::Result<()> {
             }
             path if path.starts_with("/api/auctions?") => (200, r#"{"total":5,"auctions":[{"auction_id":3}]}"#),
             path if path.ends_with("/items") => (200, r#"{"items":[{"item_id":9,"image_item":9}]}"#),
-            path if path.ends_with("/bids") && first.starts_with("POST") => (409, "{}"),
+            path if path.ends_with("/bids") && first.starts_with("POST") => {
+                let bid: serde_json::Value = serde_json::from_slice(&asked).unwrap_or_default();
+                let sensible = |field: &str| bid[field].as_i64().is_some_and(|number| number > 0);
+                (if sensible("item_id") && sensible("amount_cents") { 409 } else { 422 }, "{}")
+            }
             _ => (200, r#"{"image_item":9}"#),
         };
         let head = if status == 204 { String::new() } else { format!("content-length: {}\r\n", body.len()) };
@@ -111,7 +123,7 @@ fn loops_that_outlive_their_token_by_a_moment_fail_nothing() {
 }
 
 /// Between the choice to bid and the bid a user thinks, and hears of more: also that there is nothing to bid for. Whoever has
-/// chosen bids for what was there, and comes too late. It was counted as a failure, for want of an item.
+/// chosen bids for what was there, and comes too late. It was counted as a failure, for want of an item or of an amount.
 #[test]
 fn a_user_who_thinks_about_a_bid_does_not_forget_for_what() {
     let document = visited(Next::Now, Duration::from_secs(3));
