@@ -153,6 +153,7 @@ impl User {
     pub fn current(&self, address: &str, auction: i64) -> (i64, i64) {
         until("an item that is up", || {
             let current = self.get(address, &format!("/api/auctions/{auction}/current")).json();
+            assert_eq!(current["item"].is_null(), current["minimum_cents"].is_null(), "{current}");
             Some((current["item"]["item_id"].as_i64()?, current["minimum_cents"].as_i64()?))
         })
     }
