@@ -160,7 +160,7 @@ impl Default for Settings {
             address: None,
             offloads: true,
             accel: Accel::Auto,
-            boot_limit: Duration::from_secs(60),
+            boot_limit: Duration::from_secs(180),
             test_limit: Duration::from_secs(10),
         }
     }

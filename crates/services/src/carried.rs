@@ -26,6 +26,8 @@ pub const FILE: &str = "carried.json";
 const COMMAND: &str = "carry";
 /// A site must come to be first, and may be emulated.
 const READY_LIMIT: Duration = Duration::from_secs(600);
+/// How much of that the instance may take, once whoever carries it out is there.
+const READY_THERE: Duration = Duration::from_secs(300);
 /// Whether it serves is answered at once; other servers may be waited for.
 const READY_ANSWER: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(120);
@@ -151,7 +153,7 @@ pub fn carry(file: &Path, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> Resul
     }
     order.folder = folder.join(&order.name);
     let mut instance = Instance::start(service, order, &Limits::default(), Box::new(Native))?;
-    instance.wait_ready(stop)?;
+    instance.wait_ready_within(READY_THERE, stop)?;
     let listening = TcpListener::bind(control).and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
     let listener = listening.map_err(|why| instance.io(&format!("listening on {control}"), why))?;
     let mut shown = 0;

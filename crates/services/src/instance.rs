@@ -119,7 +119,15 @@ impl Instance {
     /// # Errors
     /// [`ServiceError::Failed`] when it ends, or is not ready within its limit, or `interrupt` is raised.
     pub fn wait_ready(&mut self, interrupt: &AtomicBool) -> Result<(), ServiceError> {
-        let deadline = Instant::now() + self.recipe.ready_limit;
+        self.wait_ready_within(self.recipe.ready_limit, interrupt)
+    }
+
+    /// The same within another limit.
+    ///
+    /// # Errors
+    /// As [`Instance::wait_ready`].
+    pub fn wait_ready_within(&mut self, limit: Duration, interrupt: &AtomicBool) -> Result<(), ServiceError> {
+        let deadline = Instant::now() + limit;
         loop {
             if !self.is_running() {
                 return Err(self.ended("ended before it was ready"));
@@ -131,7 +139,7 @@ impl Instance {
                 return Err(self.failed("was not ready yet when the run was interrupted"));
             }
             if Instant::now() >= deadline {
-                return Err(self.failed(format!("was not ready within {} s", self.recipe.ready_limit.as_secs())));
+                return Err(self.failed(format!("was not ready within {} s", limit.as_secs())));
             }
             thread::sleep(GLANCE);
         }

@@ -271,8 +271,8 @@ const QEMU: &[Knob] = &[
     Knob {
         key: "start_limit",
         kind: START_LIMIT,
-        default: Default::Typed("60 s"),
-        help: "how long a guest may take to boot until the agent is there; accel = auto gives KVM's test boot a few seconds of its own",
+        default: Default::Typed("180 s"),
+        help: "how long a guest may take to boot until the agent is there, also an emulated one on a busy machine; accel = auto gives KVM's test boot a few seconds of its own",
     },
     FRESH,
 ];
