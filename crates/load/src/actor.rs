@@ -284,7 +284,7 @@ mod tests {
         let scenario = Scenario::of_url("http://127.0.0.1/").expect("a URL");
         let mut actor = Actor::new(Role::User, 0, 1, &scenario);
         let draw = [Change::Draw { variable: 1, from: 0, mean: 2.0, deviation: 0.0, limits: (2.0, 2.0), decimals: 1 }];
-        actor.variables = vec![Some("1.5".into()), None].into();
+        actor.variables = vec![Some("1.5".into()), None];
         actor.change(&draw);
         assert_eq!(actor.variables[1].as_deref(), Some("3.0"));
         actor.variables[0] = None;
