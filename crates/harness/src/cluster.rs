@@ -120,8 +120,9 @@ pub struct Cluster {
     leaving: Leaving,
     /// Processor time of instances that are gone, by tier.
     gone_ns: BTreeMap<Tier, u64>,
-    /// What its instances listen on, so that nobody else is given that before they do, or while one is started again.
-    ports: Vec<HeldPort>,
+    /// What its instances listen on, by their names, so that nobody else is given that before they do, or while one is
+    /// started again.
+    ports: BTreeMap<String, Vec<HeldPort>>,
 }
 
 /// What one instance has told and used.
@@ -200,7 +201,7 @@ impl Cluster {
             killed: std::collections::BTreeSet::new(),
             leaving: Leaving::default(),
             gone_ns: BTreeMap::new(),
-            ports: Vec::new(),
+            ports: BTreeMap::new(),
         };
         cluster.write_password()?;
         for tier in [Tier::Database, Tier::Bus] {
@@ -241,12 +242,13 @@ impl Cluster {
         *number += 1;
         let name = format!("{}-{number}", tier.label());
         let offset = u16::try_from(*number - 1).unwrap_or(u16::MAX);
-        let port = if plan.port == 0 { self.a_port()? } else { plan.port.saturating_add(offset) };
+        let port = if plan.port == 0 { self.a_port(&name)? } else { plan.port.saturating_add(offset) };
         let program =
             if plan.service.kind() == "auction" { self.around.program.clone() } else { self.program(plan.service)? };
         let place = self.place(tier, &plan)?;
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let wiring = if tier == Tier::App { self.server_wiring(address, &*place) } else { Vec::new() };
+        let tls = self.tls(tier, &name, address)?;
         let order = Order {
             folder: self.folder.join(&name),
             name,
@@ -258,26 +260,26 @@ impl Cluster {
             wiring,
             secret: self.secret.clone(),
             owner: None,
-            tls: self.tls(tier, address)?,
+            tls,
         };
         Ok(Instance::start(plan.service, order, &plan.limits, place)?)
     }
 
-    /// A port for one of its instances.
-    fn a_port(&mut self) -> Result<u16, ClusterError> {
+    /// A port for an instance.
+    fn a_port(&mut self, name: &str) -> Result<u16, ClusterError> {
         let held = HeldPort::any()
             .map_err(|source| ClusterError::Io { what: "looking for a free port".to_owned(), source })?;
         let number = held.number();
-        self.ports.push(held);
+        self.ports.entry(name.to_owned()).or_default().push(held);
         Ok(number)
     }
 
     /// What the tier at which users come in needs to serve TLS.
-    fn tls(&mut self, tier: Tier, address: SocketAddr) -> Result<Option<Tls>, ClusterError> {
+    fn tls(&mut self, tier: Tier, name: &str, address: SocketAddr) -> Result<Option<Tls>, ClusterError> {
         let front = [Tier::Balancer, Tier::Web].into_iter().find(|tier| self.plan.tiers.contains_key(tier));
         let Some(authority) = self.authority.as_ref().filter(|_| front == Some(tier)) else { return Ok(None) };
         let made = authority.certify(address.ip())?;
-        let plain = SocketAddr::new(address.ip(), self.a_port()?);
+        let plain = SocketAddr::new(address.ip(), self.a_port(name)?);
         Ok(Some(Tls { chain: made.chain, key: made.key, plain }))
     }
 
@@ -524,6 +526,8 @@ impl Cluster {
         }
         let took = begin.elapsed();
         for instance in leaving {
+            // It listens until it ends, and never again.
+            self.ports.remove(instance.name());
             self.leaving.add(tier, instance, &mut self.gone_ns);
         }
         Ok(took)

@@ -1,8 +1,10 @@
 //! The studies that ship with the program.
 
-use crate::bench::{Bench, kvm, text};
+use crate::bench::{Bench, kvm, signal, text};
+use crate::environments::qemu;
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 #[test]
@@ -66,6 +68,71 @@ fn the_standard_study_gives_the_three_kernels_and_says_why() {
     for part in ["stream:", "random-access:", "hpl:", "fma:", "page-table:", "Published", "Why"] {
         assert!(report.contains(part), "{part} is missing: {report}");
     }
+}
+
+/// Runs a shipped study, with some of its text changed, to the end of its first block: every treatment that is planned was
+/// measured, or is absent with its reason.
+fn one_block(study: &str, changes: &[(&str, &str)]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../studies/{study}.toml"));
+    let text = changes.iter().fold(fs::read_to_string(path).unwrap(), |text, (from, to)| {
+        assert!(text.contains(from), "{study} has no {from}");
+        text.replace(from, to)
+    });
+    let text = text.lines().filter(|line| !line.starts_with("phase = ")).collect::<Vec<_>>().join("\n");
+    let bench = Bench::new();
+    bench.write("study.toml", text.replace("[design]", "[design]\nphase = \"50 ms\""));
+    let plan = bench.json(&["plan", "study.toml", "--json"]);
+    let mut lab = bench.spawn(&["run", "study.toml"]);
+    let mut said = Vec::new();
+    for line in BufReader::new(lab.stderr.take().unwrap()).lines().map_while(Result::ok) {
+        if line.starts_with("block 1 is stored") {
+            signal(lab.id(), libc::SIGINT);
+        }
+        said.push(line);
+    }
+    assert_eq!(lab.wait().unwrap().code(), Some(130), "{study}: {said:#?}");
+    let document = bench.json(&["report", "--json"]);
+    let (estimates, absent) = (rows(&document, "estimates"), rows(&document, "absent"));
+    let ran: Vec<_> = rows(&document, "trials").iter().filter(|trial| trial["status"] == "ok").collect();
+    assert!(!ran.is_empty() && ran.len() == rows(&document, "trials").len(), "{study}: {said:#?}");
+    for arm in rows(&plan, "arms") {
+        let of = |row: &&Value| row["treatment"] == arm["treatment"];
+        let told = |row: &Value| row["reason"].as_str().is_some_and(|why| !why.is_empty());
+        let measured = estimates.iter().filter(of).any(|row| row["estimate"].as_f64().is_some_and(|value| value > 0.0));
+        assert!(measured || absent.iter().filter(of).any(told), "{study}: {arm}: {said:#?}");
+    }
+    // A place that has nothing to show is not there.
+    for place in ["microvm", "container", "qemu"] {
+        let of = |row: &&Value| row["treatment"]["environment"] == place;
+        if let Some(row) = absent.iter().find(of).filter(|_| !estimates.iter().any(|row| of(&row))) {
+            println!("skipped: study {study} in {place}: {}", row["reason"]);
+        }
+    }
+}
+
+const SMALL_STREAM: (&str, &str) = ("kind = \"stream\"", "kind = \"stream\"\narray = \"16 MiB\"\nsmall = true");
+
+#[test]
+fn studies_of_kernels_and_micro_vms_run_to_their_first_block() {
+    if !kvm() {
+        return;
+    }
+    let small = |text| (text, "\"16 MiB\"");
+    one_block("stream", &[SMALL_STREAM]);
+    one_block("star-random-access", &[small("\"256 MiB\"")]);
+    one_block("hpl", &[("n = 3000", "n = 500")]);
+    one_block("mmu-micro", &[(", \"256 MiB\"]", "]")]);
+    one_block("page-walks", &[small("\"512 MiB\""), small("\"256 MiB\"")]);
+    one_block("consolidation", &[SMALL_STREAM]);
+    one_block("monster-vms", &[small("\"256 MiB\"")]);
+}
+
+#[test]
+fn the_study_of_several_guests_and_containers_runs_to_its_first_block() {
+    let _alone = qemu::alone();
+    let kernel = format!("kernel = {:?}\naccel = \"tcg\" #", qemu::fetched());
+    let once = ("fresh = \"block\"", "fresh = \"run\"");
+    one_block("consolidation-guests", &[SMALL_STREAM, ("kernel = ", &kernel), ("\"4 GiB\"", "\"2 GiB\""), once]);
 }
 
 fn rows<'v>(document: &'v Value, key: &str) -> &'v Vec<Value> {
