@@ -34,6 +34,7 @@ soak: install-needs build
 	./scripts/install-needs soak
 	./scripts/fetch-sources
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture programs
+	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture studies_of_kernels
 	./scripts/make-base
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture tiers
 	BAREMARK_SOAK_SECONDS=300 $(CARGO) test --release --locked -p baremark-microvm --test microvm -- --ignored --nocapture soak
