@@ -126,12 +126,12 @@ fn studies_of_kernels_and_micro_vms_run_to_their_first_block() {
         return;
     }
     let small = |text| (text, "\"16 MiB\"");
-    one_block("stream", &[SMALL_STREAM]);
+    one_block("stream", &[]);
     one_block("star-random-access", &[small("\"256 MiB\"")]);
     one_block("hpl", &[("n = 3000", "n = 500")]);
     one_block("mmu-micro", &[(", \"256 MiB\"]", "]")]);
     one_block("page-walks", &[small("\"512 MiB\""), small("\"256 MiB\"")]);
-    one_block("consolidation", &[SMALL_STREAM]);
+    one_block("consolidation", &[]);
     one_block("monster-vms", &[small("\"256 MiB\"")]);
 }
 
