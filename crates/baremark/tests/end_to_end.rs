@@ -27,6 +27,8 @@ mod elsewhere;
 mod environments;
 #[path = "end_to_end/faults.rs"]
 mod faults;
+#[path = "end_to_end/gate.rs"]
+mod gate;
 #[path = "end_to_end/input.rs"]
 mod input;
 #[path = "end_to_end/kills.rs"]

@@ -332,3 +332,48 @@ impl Hub {
         self.channels.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn while_no_item_is_up_there_is_no_least_bid() {
+        let text = || "text".to_owned();
+        let item = Item {
+            item_id: 9,
+            auction_id: Some(3),
+            seller_id: 1,
+            position: 1,
+            name: text(),
+            description: text(),
+            manufacturer: text(),
+            condition: text(),
+            state: "open".to_owned(),
+            starting_cents: 500,
+            high_cents: None,
+            high_bidder: None,
+            bids: 0,
+            images: 1,
+            image_item: 9,
+            high_bid: None,
+        };
+        let counts =
+            Counts { auction_id: 3, after: 0, order: 0, bids: 0, amount_sum_cents: 0, deliveries: 0, missed: 0 };
+        let mut live = Live {
+            order: 1,
+            state: "open",
+            item_id: Some(9),
+            item: Some(item),
+            closes_ms: 0,
+            ring: VecDeque::new(),
+            forgotten: 0,
+            counts,
+        };
+        assert_eq!(live.current(3).minimum_cents, Some(minimum(500, None)));
+        let sold = r#"{"type":"sold","auction_id":3,"order":2,"item_id":9,"closes_ms":1}"#;
+        live.apply(&serde_json::from_str(sold).expect("an event"));
+        let current = live.current(3);
+        assert_eq!((current.state, current.item.is_none(), current.minimum_cents), ("between", true, None));
+    }
+}

@@ -29,7 +29,8 @@ const GRACE_NS: u64 = 60_000_000_000;
 const ORDERS: &str = "orders.json";
 const ACCOUNT: &str = "account.json";
 
-/// What is particular to the kind of place.
+/// What is particular to the kind of place. A port of another machine is one that is held here: its number is most likely free
+/// there too, and it is the same port where ssh leads back to this machine.
 enum Kind {
     Guest {
         emulated: bool,

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
@@ -68,6 +69,22 @@ impl Bench {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {}", text(&output.stdout)))
+    }
+
+    /// Runs the study of this text until its first block is stored, then interrupts it: the report's document, and what the
+    /// run said.
+    pub fn first_block(&self, study: &str) -> (Value, Vec<String>) {
+        self.write("study.toml", study);
+        let mut lab = self.spawn(&["run", "study.toml"]);
+        let mut said = Vec::new();
+        for line in BufReader::new(lab.stderr.take().unwrap()).lines().map_while(Result::ok) {
+            if line.starts_with("block 1 is stored") {
+                signal(lab.id(), libc::SIGINT);
+            }
+            said.push(line);
+        }
+        assert_eq!(lab.wait().unwrap().code(), Some(130), "{said:#?}");
+        (self.json(&["report", "--json"]), said)
     }
 
     /// Starts the program with both outputs piped.

@@ -1,9 +1,8 @@
 //! The shipped studies of external programs, shrunk, with the real programs; and what a run does with bad ones.
 
-use crate::bench::{Bench, signal};
+use crate::bench::Bench;
 use crate::environments::qemu::{alone, fetched};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -315,17 +314,7 @@ fn kernel_micro_benchmarks_run_in_guests_and_containers_over_their_cpus() {
     let changes = [("kernel", &*kernel), ("memory", "\"256 MiB\""), ("fresh", "\"run\""), ("precision", "\"20 %\"")];
     let text = shrunk("mmu-guests", &changes).replace("budget = \"1 s\"", "budget = \"10 min\"\nphase = \"50 ms\"");
     let bench = Bench::new();
-    bench.write("study.toml", text);
-    let mut lab = bench.spawn(&["run", "study.toml"]);
-    let mut said = Vec::new();
-    for line in BufReader::new(lab.stderr.take().unwrap()).lines().map_while(Result::ok) {
-        if line.starts_with("block 1 is stored") {
-            signal(lab.id(), libc::SIGINT);
-        }
-        said.push(line);
-    }
-    assert_eq!(lab.wait().unwrap().code(), Some(130), "{said:#?}");
-    let document = bench.json(&["report", "--json"]);
+    let (document, said) = bench.first_block(&text);
     let absent = document["absent"].as_array().unwrap();
     for row in absent {
         println!("skipped: study mmu-guests: {}", row["reason"].as_str().unwrap_or_default());

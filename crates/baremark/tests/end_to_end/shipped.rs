@@ -1,10 +1,9 @@
 //! The studies that ship with the program.
 
-use crate::bench::{Bench, kvm, signal, text};
+use crate::bench::{Bench, kvm, text};
 use crate::environments::qemu;
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 #[test]
@@ -80,18 +79,8 @@ fn one_block(study: &str, changes: &[(&str, &str)]) {
     });
     let text = text.lines().filter(|line| !line.starts_with("phase = ")).collect::<Vec<_>>().join("\n");
     let bench = Bench::new();
-    bench.write("study.toml", text.replace("[design]", "[design]\nphase = \"50 ms\""));
+    let (document, said) = bench.first_block(&text.replace("[design]", "[design]\nphase = \"50 ms\""));
     let plan = bench.json(&["plan", "study.toml", "--json"]);
-    let mut lab = bench.spawn(&["run", "study.toml"]);
-    let mut said = Vec::new();
-    for line in BufReader::new(lab.stderr.take().unwrap()).lines().map_while(Result::ok) {
-        if line.starts_with("block 1 is stored") {
-            signal(lab.id(), libc::SIGINT);
-        }
-        said.push(line);
-    }
-    assert_eq!(lab.wait().unwrap().code(), Some(130), "{study}: {said:#?}");
-    let document = bench.json(&["report", "--json"]);
     let (estimates, absent) = (rows(&document, "estimates"), rows(&document, "absent"));
     let trials = rows(&document, "trials");
     let count = |status: &str| trials.iter().filter(|trial| trial["status"] == status).count();
