@@ -8,23 +8,21 @@ use crate::ensemble::{self, Ensemble, joint_run};
 use crate::executors::{direct::Direct, null::Null};
 use crate::gate::{self, GateError};
 use crate::progress::Progress;
-use crate::{audit, buffers, buffers::Buffers, job, pace, placing, sealed};
+use crate::{audit, buffers, buffers::Buffers, pace, placing, sealed};
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::command;
-use baremark_model::descriptor::{Metric, Together};
+use baremark_model::descriptor::Metric;
 use baremark_model::job::JobError;
 use baremark_model::placement::Topology;
 use baremark_model::scale::extra;
 use baremark_model::seam::{
-    Body, Executor, Fault, MemoryError, Prepared, RankTime, RunRecord, TickRate, Verification, Work, WorkloadError,
+    Body, Executor, Fault, MemoryError, Prepared, RankTime, RunRecord, TickRate, Verification, Work, Workload,
+    WorkloadError,
 };
 use baremark_model::team::Team;
 use baremark_model::units::Share;
-use baremark_model::wire::{
-    ArmRecord, HalfRecord, LostTime, MemberRecord, PagesSeen, PhaseRecord, TrialResult, TrialSpec,
-};
+use baremark_model::wire::{ArmRecord, HalfRecord, LostTime, MemberRecord, PagesSeen, Series, TrialResult, TrialSpec};
 use baremark_sys::crew::CrewError;
 use baremark_sys::{clock, gaps};
 use std::collections::BTreeMap;
@@ -86,18 +84,17 @@ impl TrialError {
     }
 }
 
-/// Runs a trial; `progress` is told how it comes along.
+/// Runs a trial of a kernel; `progress` hears of each phase.
 ///
 /// # Errors
 /// When it could not be run to its end; what ran but was not as asked comes back as a void result instead.
-pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult, TrialError> {
-    if let Some(job) = baremark_programs::find(&spec.workload) {
-        return job::run(spec, job, progress);
-    }
+pub(crate) fn run(
+    workload: &dyn Workload,
+    spec: &TrialSpec,
+    progress: &mut dyn Progress,
+) -> Result<TrialResult, TrialError> {
     let begun = Instant::now();
     let (rate, _) = clock::tick_rate(CALIBRATION)?;
-    let workload = baremark_workloads::find(&spec.workload)
-        .ok_or_else(|| TrialError::spec(format!("this agent has no workload '{}'", spec.workload)))?;
     let crowds = crowds(spec)?;
     let arms: Vec<&ResolvedArm> = crowds.iter().map(|(arm, _)| *arm).collect();
     let site = placing::site(spec)?;
@@ -141,14 +138,14 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult,
     flags.dedup();
     Ok(TrialResult {
         arms: records,
-        phases,
+        series: phases,
         void,
         flags,
         tick_rate_per_s: rate,
         instruction_set: isa::widest(),
         lost_before,
         lost_after,
-        elapsed_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        elapsed_ns: nanos(begun.elapsed()),
         observations: Vec::new(),
     })
 }
@@ -188,18 +185,6 @@ fn records(
         });
     }
     (records, void, flags)
-}
-
-/// How the members of an ensemble join in each metric of what `spec` runs.
-pub(crate) fn rules(spec: &TrialSpec) -> BTreeMap<String, Together> {
-    let rule = |metric: &Metric| (metric.key.to_owned(), metric.together);
-    if let Some(workload) = baremark_workloads::find(&spec.workload) {
-        return workload.descriptor().metrics.iter().map(rule).collect();
-    }
-    let arm = spec.arms.first().and_then(|arm| arm.members.first()).map(|member| &member.arm);
-    let program = arm.and_then(command::of_arm).map(command::descriptor);
-    let job = program.or_else(|| baremark_programs::find(&spec.workload).map(|job| job.descriptor()));
-    job.map_or(&[][..], |job| job.metrics).iter().map(rule).collect()
 }
 
 /// Each arm and how many of it run together. Members of one process are of one kind: those of several kinds are at sites of
@@ -353,11 +338,14 @@ impl Stage<'_> {
         all
     }
 
-    fn phases(&mut self, reps: u64, progress: &mut dyn Progress) -> Result<Vec<PhaseRecord>, TrialError> {
+    fn phases(&mut self, reps: u64, progress: &mut dyn Progress) -> Result<Vec<Series>, TrialError> {
         let mut phases = Vec::with_capacity(self.spec.schedule.len());
         progress.phases_begin();
+        let began = Instant::now();
         for (position, &arm) in self.spec.schedule.iter().enumerate() {
+            let begin_ns = nanos(began.elapsed());
             let phase = self.phase(position, arm, reps, progress)?;
+            let phase = Series { begin_ns, end_ns: nanos(began.elapsed()), ..phase };
             if phase.samples.is_empty() {
                 self.void.push(format!("arm {arm}: a phase took no time that could be measured"));
             }
@@ -373,7 +361,7 @@ impl Stage<'_> {
         arm: usize,
         reps: u64,
         progress: &mut dyn Progress,
-    ) -> Result<PhaseRecord, TrialError> {
+    ) -> Result<Series, TrialError> {
         let ensemble = &mut self.ensembles[arm];
         let prepared: Vec<&dyn Prepared> = self.of_arm[arm].iter().map(|&map| &*self.preparations[map]).collect();
         let bodies: Vec<&dyn Body> = prepared.iter().map(|prepared| prepared.body()).collect();
@@ -396,7 +384,19 @@ impl Stage<'_> {
         let alone = members.len() < 2;
         let member = |(member, samples)| MemberRecord { member, samples };
         let members = members.into_iter().enumerate().map(member).filter(|_| !alone).collect();
-        Ok(PhaseRecord { position, arm, reps, halves, samples, members })
+        let (begin_ns, end_ns) = (0, 0);
+        Ok(Series {
+            phase: position,
+            arm,
+            begin_ns,
+            end_ns,
+            reps,
+            halves,
+            samples,
+            members,
+            points: Vec::new(),
+            detail: None,
+        })
     }
 
     fn verify(&mut self) -> Vec<Verification> {
@@ -420,6 +420,11 @@ impl Stage<'_> {
         }
         Ok(medians)
     }
+}
+
+/// A duration in nanoseconds, saturating.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Adds a half to what a member did before: each rank's own times added up, the time between the halves left out.

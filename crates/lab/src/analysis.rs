@@ -164,7 +164,7 @@ fn common(plan: &Plan, kind: &str) -> BTreeMap<String, String> {
 fn metrics_of(trial: &Finished) -> Vec<String> {
     let Some(result) = trial.counted() else { return Vec::new() };
     let mut keys: Vec<String> =
-        result.phases.iter().flat_map(|phase| phase.samples.iter().map(|sample| sample.metric.clone())).collect();
+        result.series.iter().flat_map(|phase| phase.samples.iter().map(|sample| sample.metric.clone())).collect();
     keys.sort();
     keys.dedup();
     keys
@@ -173,7 +173,7 @@ fn metrics_of(trial: &Finished) -> Vec<String> {
 /// Of each member of an ensemble alone, the median of every metric over the phases of `arm`.
 fn members(trial: &Finished, arm: usize, metrics: &[String]) -> Vec<Vec<Sample>> {
     let Some(result) = trial.counted() else { return Vec::new() };
-    let phases: Vec<_> = result.phases.iter().filter(|phase| phase.arm == arm).collect();
+    let phases: Vec<_> = result.series.iter().filter(|phase| phase.arm == arm).collect();
     let count = phases.iter().map(|phase| phase.members.len()).max().unwrap_or(0);
     let of_member = |member: usize| {
         let values = |metric: &str| -> Vec<f64> {

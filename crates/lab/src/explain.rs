@@ -264,7 +264,7 @@ fn is_virtual(trial: &Finished, arm: usize) -> bool {
 fn per_second(trial: &Finished, arm: usize, counter: &str) -> Option<f64> {
     let result = trial.counted()?;
     let (mut count, mut seconds) = (0.0, 0.0);
-    for half in result.phases.iter().filter(|phase| phase.arm == arm).flat_map(|phase| &phase.halves) {
+    for half in result.series.iter().filter(|phase| phase.arm == arm).flat_map(|phase| &phase.halves) {
         #[expect(clippy::cast_precision_loss, reason = "counts of one phase")]
         let grown = *half.audit.counters.get(counter)? as f64;
         count += grown;

@@ -11,7 +11,7 @@ use crate::link::{AgentLink, LinkError};
 use baremark_model::ensemble::{Part, by_rules};
 use baremark_model::seam::{Audit, RankTime, Sample, TickRate, Verification};
 use baremark_model::wire::{
-    ArmRecord, FromAgent, HalfRecord, LostTime, MemberRecord, MemberResult, Pass, PhaseRecord, Stretch, TrialResult,
+    ArmRecord, FromAgent, HalfRecord, LostTime, MemberRecord, MemberResult, Pass, Series, Stretch, TrialResult,
     TrialSpec,
 };
 use std::collections::BTreeMap;
@@ -247,7 +247,7 @@ fn join(
     };
     Ok(TrialResult {
         arms: arms.ok_or("arms are missing")?,
-        phases,
+        series: phases,
         void,
         flags,
         tick_rate_per_s: TickRate(1e9),
@@ -261,7 +261,7 @@ fn join(
 
 /// One site's part of one phase.
 struct Member<'r> {
-    phase: &'r PhaseRecord,
+    phase: &'r Series,
     stretches: &'r [Stretch],
     rate: TickRate,
     together: &'r BTreeMap<String, baremark_model::descriptor::Together>,
@@ -270,7 +270,7 @@ struct Member<'r> {
 impl<'r> Member<'r> {
     fn at(result: &'r MemberResult, position: usize) -> Option<Self> {
         Some(Member {
-            phase: result.result.phases.get(position)?,
+            phase: result.result.series.get(position)?,
             stretches: result.stretches.get(position)?,
             rate: result.result.tick_rate_per_s,
             together: &result.together,
@@ -299,7 +299,7 @@ impl<'r> Member<'r> {
     }
 }
 
-fn phase(own: &[Member<'_>], clocks: &[&Vec<Clock>], simultaneity: &mut Simultaneity) -> PhaseRecord {
+fn phase(own: &[Member<'_>], clocks: &[&Vec<Clock>], simultaneity: &mut Simultaneity) -> Series {
     let (mut halves, mut seconds, mut window) = (Vec::new(), vec![0.0; own.len()], 0.0);
     for (half, clocks) in clocks.iter().enumerate() {
         let stretches: Vec<Stretch> =
@@ -322,13 +322,17 @@ fn phase(own: &[Member<'_>], clocks: &[&Vec<Clock>], simultaneity: &mut Simultan
     let samples: Vec<&[Sample]> = own.iter().map(|member| &member.phase.samples[..]).collect();
     let members =
         samples.iter().enumerate().map(|(member, samples)| MemberRecord { member, samples: samples.to_vec() });
-    PhaseRecord {
-        position: own[0].phase.position,
+    Series {
+        phase: own[0].phase.phase,
+        begin_ns: own[0].phase.begin_ns,
+        end_ns: own[0].phase.end_ns,
         arm: own[0].phase.arm,
         reps: own[0].phase.reps,
         halves,
         samples: joined(own, &samples, &seconds, window),
         members: members.collect(),
+        points: Vec::new(),
+        detail: None,
     }
 }
 

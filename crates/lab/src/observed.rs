@@ -156,7 +156,7 @@ impl Table {
         let mut seconds = 0.0;
         let mut grown: BTreeMap<&str, u64> = BTreeMap::new();
         let rate: TickRate = result.tick_rate_per_s;
-        for half in result.phases.iter().filter(|phase| phase.arm == index).flat_map(|phase| &phase.halves) {
+        for half in result.series.iter().filter(|phase| phase.arm == index).flat_map(|phase| &phase.halves) {
             if !half.audit.counters.is_empty() {
                 seconds += rate.span(&half.times).unwrap_or(0.0);
             }

@@ -38,14 +38,14 @@ impl Finished {
     /// The values of `metric` in the phases of `arm`, in the order measured; empty unless the trial counts.
     pub fn phases(&self, arm: usize, metric: &str) -> Vec<f64> {
         let Some(result) = self.counted() else { return Vec::new() };
-        let of_arm = result.phases.iter().filter(|phase| phase.arm == arm);
+        let of_arm = result.series.iter().filter(|phase| phase.arm == arm);
         of_arm.filter_map(|phase| value(&phase.samples, metric)).collect()
     }
 
     /// First and second half of each phase of `arm`.
     pub fn halves(&self, arm: usize, metric: &str) -> Vec<(f64, f64)> {
         let Some(result) = self.counted() else { return Vec::new() };
-        let of_arm = result.phases.iter().filter(|phase| phase.arm == arm);
+        let of_arm = result.series.iter().filter(|phase| phase.arm == arm);
         of_arm
             .filter_map(|phase| match phase.halves.as_slice() {
                 [first, second] => value(&first.samples, metric).zip(value(&second.samples, metric)),

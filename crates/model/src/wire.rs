@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
 /// The version of this protocol; both sides must agree.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The longest frame that is accepted, in bytes: a torn or foreign stream must not make us allocate what it claims.
 pub const LONGEST_FRAME: u32 = 64 << 20;
@@ -233,22 +233,65 @@ pub struct HalfRecord {
     pub samples: Vec<Sample>,
 }
 
-/// One phase: two halves of the same work, run one after the other.
+/// What one arm measured in one phase of a trial, whatever its workload is: a kernel, a program, an HTTP load, an application.
+///
+/// The metrics of the phase are in `samples`. What was measured over shorter stretches, or as a distribution, is in
+/// `points`; what only this kind of workload reports is in `detail`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PhaseRecord {
-    /// Its place in the schedule.
-    pub position: usize,
+pub struct Series {
+    /// Its place in the schedule, from 0. `position` in results of format 1.
+    #[serde(alias = "position")]
+    pub phase: usize,
     /// Which arm ran.
     pub arm: usize,
+    /// When it began, in nanoseconds since the trial's first phase began. 0 in results of format 1.
+    #[serde(default)]
+    pub begin_ns: u64,
+    /// When it ended, likewise.
+    #[serde(default)]
+    pub end_ns: u64,
     /// Repetitions in each half.
     pub reps: u64,
-    /// The two halves.
+    /// The two halves of a kernel's phase; empty for everything else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub halves: Vec<HalfRecord>,
     /// The metrics of the whole phase: of all members together, as [`crate::ensemble::together`] joins them.
     pub samples: Vec<Sample>,
     /// The metrics of each member alone, in order; empty where there is only one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberRecord>,
+    /// Parts of the phase, in order of time: seconds of a load, operations of an application.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<Point>,
+    /// What only this kind of workload reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Detail>,
+}
+
+/// One part of a phase: samples, a distribution, or both.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// What it is a part of: `all` for every operation together, else the operation's or tier's name.
+    pub name: String,
+    /// When it began, in nanoseconds since the phase began.
+    pub begin_ns: u64,
+    /// When it ended, likewise.
+    pub end_ns: u64,
+    /// Values, by metric.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<Sample>,
+    /// A distribution of nanoseconds in HdrHistogram's V2 format, in base64. Histograms of one name merge by addition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<String>,
+}
+
+/// What only one kind of workload reports, as that kind writes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Detail {
+    /// The name and version of its format, such as `baremark-load/1`. Readers of another version ignore it.
+    pub format: String,
+    /// The document.
+    pub document: serde_json::Value,
 }
 
 /// One member of an ensemble over one phase.
@@ -307,8 +350,9 @@ pub struct LostTime {
 pub struct TrialResult {
     /// Per arm of the specification.
     pub arms: Vec<ArmRecord>,
-    /// The phases, in order.
-    pub phases: Vec<PhaseRecord>,
+    /// One for each phase of the schedule, in order. `phases` in results of format 1.
+    #[serde(alias = "phases")]
+    pub series: Vec<Series>,
     /// Reasons for which the trial does not count; empty when it does.
     pub void: Vec<String>,
     /// What a reader should know though the trial counts.

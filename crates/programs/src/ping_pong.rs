@@ -200,7 +200,7 @@ impl ReadyJob for Ready {
             one_way.came,
             one_way.sent
         );
-        Ok(JobRun { samples: self.samples(&trips, &one_way), checked, flags: Vec::new() })
+        Ok(JobRun { samples: self.samples(&trips, &one_way), checked, ..JobRun::default() })
     }
 }
 

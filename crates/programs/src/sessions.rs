@@ -163,7 +163,7 @@ impl ReadyJob for Ready<'_> {
         }
         let checked = format!("{} actions; {} documents opened as they were saved", told.actions, told.opened);
         let flags = told.search.iter().map(|end| format!("the search ended early: {end}")).collect();
-        Ok(JobRun { samples: samples(&told), checked, flags })
+        Ok(JobRun { samples: samples(&told), checked, flags, ..JobRun::default() })
     }
 }
 

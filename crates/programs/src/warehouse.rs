@@ -161,7 +161,7 @@ impl ReadyJob for Ready<'_> {
         let log = stage.read("gc.log")?;
         let pauses = pauses(&log, said.from_ms, said.to_ms);
         let checked = format!("{} transactions; stock and money of every warehouse add up", said.transactions);
-        Ok(JobRun { samples: samples(&said, &pauses), checked, flags: Vec::new() })
+        Ok(JobRun { samples: samples(&said, &pauses), checked, ..JobRun::default() })
     }
 }
 

@@ -184,7 +184,7 @@ fn what_a_machine_costs_is_explained_by_what_was_counted() {
         let result = trial.result.as_mut().unwrap();
         result.arms[1].executor.virtual_machine = true;
         result.arms[1].empty_run_ns = 90_000.0;
-        for half in result.phases.iter_mut().filter(|phase| phase.arm == 1).flat_map(|phase| &mut phase.halves) {
+        for half in result.series.iter_mut().filter(|phase| phase.arm == 1).flat_map(|phase| &mut phase.halves) {
             half.times[0].end_ticks = 500_000_000;
             half.audit.counters = [("exits".to_owned(), 300), ("irq_exits".to_owned(), 125)].into();
         }
@@ -233,7 +233,7 @@ fn a_drift_inside_phases_is_flagged_in_words_for_people() {
     let played = Played::new(|spec| Answer::Values(vec![3.0; spec.arms.len()]));
     conduct(&plan, vec![("native", played)], &mut memory, &NEVER).0.unwrap();
     for trial in &mut memory.trials {
-        let phases = &mut trial.result.as_mut().unwrap().phases;
+        let phases = &mut trial.result.as_mut().unwrap().series;
         for phase in phases.iter_mut().filter(|phase| phase.arm == 1) {
             phase.halves[1].samples[0].value = 2.0;
         }

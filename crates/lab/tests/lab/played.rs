@@ -14,7 +14,7 @@ use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError}
 use baremark_model::study::Design;
 use baremark_model::units::{Nanos, Share, UnixTime};
 use baremark_model::wire::{
-    ArmRecord, FromAgent, HalfRecord, LostTime, MemberResult, PROTOCOL, PagesSeen, PhaseRecord, Stretch, ToAgent,
+    ArmRecord, FromAgent, HalfRecord, LostTime, MemberResult, PROTOCOL, PagesSeen, Series, Stretch, ToAgent,
     TrialResult, TrialSpec, read_frame, write_frame,
 };
 use std::collections::BTreeMap;
@@ -251,7 +251,7 @@ fn member(stream: &mut UnixStream, spec: &TrialSpec, played: &Played, values: &[
     }
     let mut result = result(spec, values);
     for samples in result
-        .phases
+        .series
         .iter_mut()
         .flat_map(|phase| phase.halves.iter_mut().map(|half| &mut half.samples).chain([&mut phase.samples]))
     {
@@ -275,13 +275,17 @@ pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
         audit: Audit::default(),
         samples: samples(arm),
     };
-    let phases = spec.schedule.iter().enumerate().map(|(position, &arm)| PhaseRecord {
-        position,
+    let phases = spec.schedule.iter().enumerate().map(|(phase, &arm)| Series {
+        phase,
+        begin_ns: 0,
+        end_ns: 0,
         arm,
         reps: 1,
         halves: vec![half(arm), half(arm)],
         samples: samples(arm),
         members: Vec::new(),
+        points: Vec::new(),
+        detail: None,
     });
     let arm = ArmRecord {
         executor: ExecutorFacts {
@@ -302,7 +306,7 @@ pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
     };
     TrialResult {
         arms: vec![arm; spec.arms.len()],
-        phases: phases.collect(),
+        series: phases.collect(),
         void: Vec::new(),
         flags: Vec::new(),
         tick_rate_per_s: TickRate(1e9),

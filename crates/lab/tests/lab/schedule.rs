@@ -44,7 +44,7 @@ fn a_stall_in_one_half_does_not_move_the_trials_value() {
     let spec = trial(&plan("microvm"), 0, 0);
     assert_eq!(spec.schedule.len(), 4, "two phases of each arm");
     let mut result = result(&spec, &[2.0, 1.0]);
-    let stalled = result.phases.iter_mut().find(|phase| phase.arm == 0).unwrap();
+    let stalled = result.series.iter_mut().find(|phase| phase.arm == 0).unwrap();
     stalled.halves[1].samples[0].value = 0.5;
     stalled.samples[0].value = 1.25;
     let finished = |result| Finished {
@@ -60,6 +60,6 @@ fn a_stall_in_one_half_does_not_move_the_trials_value() {
     let trial = finished(result);
     assert_eq!(trial.phases(0, "gups").iter().sum::<f64>(), 3.25, "the phases would give 1.625");
     assert_eq!((trial.median(0, "gups"), trial.median(1, "gups")), (Some(2.0), Some(1.0)));
-    jobs.phases.iter_mut().for_each(|phase| phase.halves.clear());
+    jobs.series.iter_mut().for_each(|phase| phase.halves.clear());
     assert_eq!(finished(jobs).median(0, "gups"), Some(1.625), "a job has no halves");
 }

@@ -46,7 +46,7 @@ fn sites_with_clocks_hours_apart_are_set_on_one_clock_and_join_by_rule() {
         assert_eq!(trial.status, TrialStatus::Ok, "{trial:#?}");
         let result = trial.result.as_ref().unwrap();
         assert_eq!(result.flags, ["its sites ran side by side for less than nine tenths of a phase"]);
-        let phase = &result.phases[0];
+        let phase = &result.series[0];
         assert_eq!(value(&phase.samples, "gups"), 20.0, "the sum of rates");
         // 10 for 2 s and 10 for 4 s, of each half, over the 4 s from the first start to the last end.
         for samples in [&phase.samples, &phase.halves[0].samples] {

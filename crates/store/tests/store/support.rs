@@ -7,7 +7,7 @@ use baremark_model::plan::{Cell, Mode, Plan};
 use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use baremark_model::study::Design;
 use baremark_model::units::{Nanos, Share, UnixTime};
-use baremark_model::wire::{ArmRecord, ArmSpec, HalfRecord, LostTime, PagesSeen, PhaseRecord, TrialResult, TrialSpec};
+use baremark_model::wire::{ArmRecord, ArmSpec, HalfRecord, LostTime, PagesSeen, Series, TrialResult, TrialSpec};
 use baremark_store::{RunId, RunRecord, Store, StoreError, TrialEntry};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -94,13 +94,17 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
         audit: Audit::default(),
         samples: vec![sample.clone()],
     };
-    let phase = |position| PhaseRecord {
-        position,
+    let phase = |phase| Series {
+        phase,
+        begin_ns: 0,
+        end_ns: 1000,
         arm: 0,
         reps: 7,
         halves: vec![half.clone(), half.clone()],
         samples: vec![sample.clone()],
         members: Vec::new(),
+        points: Vec::new(),
+        detail: None,
     };
     TrialResult {
         arms: vec![ArmRecord {
@@ -120,7 +124,7 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
             verification: Verification::Passed { detail: "all words".to_owned() },
             empty_run_ns: 812.5,
         }],
-        phases: (0..phases).map(phase).collect(),
+        series: (0..phases).map(phase).collect(),
         void: Vec::new(),
         flags: vec!["a flag".to_owned()],
         tick_rate_per_s: TickRate(2.1e9),
