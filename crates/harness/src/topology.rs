@@ -7,7 +7,7 @@ use crate::elastic::{Change, Elastic, Fault, Policy, Signal, Wrong};
 use crate::layers::{Layer, Reader, Section};
 use baremark_model::descriptor::Value;
 use baremark_model::maximum::{Plan, Samples};
-use baremark_model::problem::{Problems, nearest};
+use baremark_model::problem::{Problem, Problems, nearest};
 use baremark_model::tables::PLACES;
 use baremark_services::service::{Service, Tier};
 use baremark_services::settings::Settings;
@@ -184,10 +184,39 @@ pub fn resolve(file: &str, text: &str, levels: &[String]) -> Result<Topology, Pr
     topology.ok_or_else(|| Problems { file: file.to_owned(), list: Vec::new() })
 }
 
+/// Keys of the application as a whole: at the top of a study's `[topology]`, in a section of that name of a topology file.
+const HEAD: &[&str] = &["title", "seed", "max_users", "history", "argon2", "images", "tls"];
+
+fn head<'l>(reader: &mut Reader, root: &Section<'l>) -> Section<'l> {
+    let own = reader.section(root, "topology");
+    reader.known(&own, HEAD);
+    root.clone().over(&own)
+}
+
+/// Whether `key` can be a key of a study's `[topology]`, such as `app.on`.
+#[must_use]
+pub fn has_key(key: &str) -> bool {
+    let top = key.split('.').next().unwrap_or_default();
+    let section = ROOT.contains(&top) && !["study", "instances"].contains(&top);
+    (section && key.contains('.')) || HEAD.contains(&key)
+}
+
+/// Every mistake in the `[topology]` of a study.
+#[must_use]
+pub fn check_study(file: &str, text: &str) -> Vec<Problem> {
+    let check = || -> Result<(), Problems> {
+        let (defaults, own) = (Layer::parse(DEFAULTS_FILE, DEFAULTS)?, Layer::parse(file, text)?);
+        let mut reader = Reader::default();
+        let section = reader.section(&Section::root(&[&own]), "topology");
+        read(&mut reader, &section.over(&Section::root(&[&defaults])));
+        reader.finish()
+    };
+    check().map_or_else(|problems| problems.list, |()| Vec::new())
+}
+
 fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
-    reader.known(root, ROOT);
-    let head = reader.section(root, "topology");
-    reader.known(&head, &["title", "seed", "max_users", "history", "argon2", "images", "tls"]);
+    reader.known(root, &[ROOT, HEAD].concat());
+    let head = head(reader, root);
     let title = reader.text(&head, "title").unwrap_or_default();
     let seed = reader.count(&head, "seed", (0, u64::MAX >> 1)).unwrap_or(1);
     let load = demand(reader, root);
@@ -245,7 +274,7 @@ fn settings_of_unused(reader: &mut Reader, root: &Section<'_>, applications: &[A
 }
 
 fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Application> {
-    let head = reader.section(root, "topology");
+    let head = head(reader, root);
     let elastic = elastic(reader, root);
     let mut tiers = BTreeMap::new();
     let mut words: BTreeMap<Tier, String> = BTreeMap::new();
@@ -476,7 +505,7 @@ fn check_fit(
 /// Whether tiers in guests and on other machines can do what is asked of them.
 fn check_far(reader: &mut Reader, root: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>, elastic: &Elastic) {
     let far = |tier: Tier| tiers.get(&tier).filter(|plan| plan.on.is_far());
-    let head = reader.section(root, "topology");
+    let head = head(reader, root);
     if let Some(plan) = far(Tier::App) {
         if !tiers.contains_key(&Tier::Database) {
             let what = format!("app servers on {} and a database that is a file of this machine", plan.on);

@@ -29,5 +29,6 @@ mod told;
 pub mod transport;
 pub mod url;
 mod worker;
+pub mod workload;
 
 pub use epoll::raise_descriptor_limit;

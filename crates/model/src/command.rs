@@ -439,6 +439,7 @@ pub static BARE: Descriptor = Descriptor {
     metrics: &BARE_METRICS,
     footprint: None,
     executors: &[ExecutorKind::Direct],
+    section: None,
     quick: &[],
     check,
 };

@@ -541,6 +541,11 @@ impl Resolver<'_> {
                 values.insert(knob.key.to_owned(), value);
             }
         }
+        if let Some(section) = workload.section {
+            let own = chosen.parameters.iter().filter(|(key, _)| workload.parameter(key).is_none());
+            let varied = levels.iter().filter(|(key, _)| (section.has)(key) && workload.parameter(key).is_none());
+            values.extend(own.chain(varied).map(|(key, value)| (key.clone(), value.clone())));
+        }
         values
     }
 
@@ -667,6 +672,7 @@ fn applies(chosen: &Chosen, key: &str) -> bool {
     key == tables::WORKLOAD
         || tables::FACTORS.iter().any(|knob| knob.key == key)
         || chosen.descriptor.parameter(key).is_some()
+        || chosen.descriptor.section.is_some_and(|section| (section.has)(key))
 }
 
 fn executor_of(environment: &str) -> ExecutorKind {

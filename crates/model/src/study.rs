@@ -19,6 +19,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 mod command_section;
+mod own_section;
+
+pub(crate) use own_section::literal;
 
 /// A factor and the levels that the study gives it, in the order typed.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,6 +86,12 @@ pub struct Chosen {
 }
 
 impl Chosen {
+    /// The workload's own section, where the study sets `key` in it.
+    fn sets_in_section(&self, key: &str) -> Option<&'static str> {
+        let name = self.descriptor.section?.name;
+        self.parameters.contains_key(&format!("{name}.{key}")).then_some(name)
+    }
+
     /// The key of its headline's metric.
     #[must_use]
     pub fn metric(&self) -> &str {
@@ -145,7 +154,8 @@ const SECTIONS: &[&str] = &["study", "workload", "command", "factors", "environm
 pub fn parse(file: &str, bytes: &[u8], workloads: &[&'static Descriptor]) -> Result<Study, Problems> {
     let refuse = |list| Err(Problems { file: file.to_owned(), list });
     let breaks = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(offset, _)| offset).collect();
-    let mut reader = Reader { breaks, problems: Vec::new(), named: Vec::new() };
+    let mut reader =
+        Reader { breaks, problems: Vec::new(), named: Vec::new(), file: file.to_owned(), text: String::new() };
     let text = match readable(bytes) {
         Ok(text) => text,
         Err((offset, what, remedy)) => {
@@ -156,6 +166,7 @@ pub fn parse(file: &str, bytes: &[u8], workloads: &[&'static Descriptor]) -> Res
         Ok(document) => document,
         Err(why) => return refuse(vec![reader.no_toml(text, &why)]),
     };
+    text.clone_into(&mut reader.text);
     let study = reader.study(document.get_ref(), workloads);
     match study {
         Some(study) if reader.problems.is_empty() => Ok(study),
@@ -198,6 +209,10 @@ struct Reader {
     problems: Vec<Problem>,
     /// Environments of the study's own, by name.
     named: Vec<String>,
+    /// The file's name.
+    file: String,
+    /// The whole text.
+    text: String,
 }
 
 impl Reader {
@@ -222,7 +237,7 @@ impl Reader {
     }
 
     fn study<'t>(&mut self, document: &'t DeTable<'t>, workloads: &[&'static Descriptor]) -> Option<Study> {
-        let sections = self.sections(document);
+        let sections = self.sections(document, workloads);
         let take = |name: &str| sections.get(name).map_or(&[][..], |(_, entries)| entries.as_slice());
         let line_of_section = |name: &str| sections.get(name).map_or(0, |(line, _)| *line);
 
@@ -239,6 +254,8 @@ impl Reader {
         let program = self.program(sections.get("command"))?;
         let known = with_program(workloads, program.as_ref());
         let mut workloads = self.workloads(take("workload"), line_of_section("workload"), &known)?;
+        self.sections_of_others(&workloads, &known, &sections);
+        self.own_section(&mut workloads, &sections);
         self.place_program(program, line_of_section("command"), &mut workloads)?;
         let given = [take("workload"), take("factors")].concat();
         let several = workloads.len() > 1;
@@ -315,11 +332,17 @@ impl Reader {
     }
 
     /// The sections with their lines and entries; what is no section becomes a problem.
-    fn sections<'t>(&mut self, document: &'t DeTable<'t>) -> BTreeMap<&'t str, (usize, Vec<Entry<'t>>)> {
+    fn sections<'t>(
+        &mut self,
+        document: &'t DeTable<'t>,
+        workloads: &[&'static Descriptor],
+    ) -> BTreeMap<&'t str, (usize, Vec<Entry<'t>>)> {
+        let own = workloads.iter().filter_map(|workload| Some(workload.section?.name));
+        let names: Vec<&str> = SECTIONS.iter().copied().chain(own).collect();
         let mut sections = BTreeMap::new();
         for (name, line, value) in self.entries(document) {
-            if !SECTIONS.contains(&name) {
-                self.report(line, format!("unknown section [{name}]"), nearest(name, SECTIONS));
+            if !names.contains(&name) {
+                self.report(line, format!("unknown section [{name}]"), nearest(name, &names));
                 continue;
             }
             match value.get_ref().as_table() {
@@ -569,7 +592,8 @@ impl Reader {
             factors.push(Factor { key: tables::WORKLOAD.to_owned(), levels, line: line_in(section, "kind") });
         }
         for &(key, line, value) in entries {
-            let Some(knob) = knobs.iter().find(|knob| knob.key == key) else {
+            let Some(knob) = knobs.iter().find(|knob| knob.key == key).copied().or_else(|| own_knob(workloads, key))
+            else {
                 self.report(line, format!("unknown factor '{key}'"), place_of(key, &keys));
                 continue;
             };
@@ -577,6 +601,10 @@ impl Reader {
                 let what = format!("'{key}' is not the same thing in all of these workloads");
                 self.report(line, what, "set it in each [workload.KIND], or make a study of each workload");
                 continue;
+            }
+            if let Some(section) = workloads.iter().find_map(|chosen| chosen.sets_in_section(key)) {
+                let what = format!("'{key}' is set in [{section}] and varied in [factors]");
+                self.report(line, what, "keep one of the two");
             }
             if let Some(chosen) = workloads.iter().find(|chosen| chosen.parameters.contains_key(key)) {
                 let what = match workloads.len() {
@@ -729,6 +757,7 @@ impl Reader {
         let mut wanted = BTreeMap::new();
         for (key, line, value) in self.entries(table) {
             let knob = knobs_of(workloads).into_iter().find(|knob| knob.key == key);
+            let knob = knob.or_else(|| own_knob(workloads, key));
             let (Some(knob), Some(factor)) = (knob, factors.iter().find(|factor| factor.key == key)) else {
                 let what = format!("ratio_to names '{key}', which is no factor of this study");
                 self.report(line, what, factor_like(key, factors));
@@ -761,6 +790,11 @@ fn line_in(entries: &[Entry<'_>], key: &str) -> usize {
 fn knobs_of(workloads: &[Chosen]) -> Vec<&'static Knob> {
     let own = workloads.iter().flat_map(|chosen| chosen.descriptor.parameters);
     tables::FACTORS.iter().chain(own).collect()
+}
+
+/// The knob of `key` in the own section of one of these workloads.
+fn own_knob(workloads: &[Chosen], key: &str) -> Option<&'static Knob> {
+    workloads.iter().find_map(|chosen| own_section::knob(&chosen.descriptor.section?, key))
 }
 
 /// The workloads that a study can name, with its own program in place of the unknown one.

@@ -74,6 +74,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     footprint: None,
     executors: &[ExecutorKind::Direct],
+    section: None,
     quick: &[],
     check,
 };

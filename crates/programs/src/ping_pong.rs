@@ -91,6 +91,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     footprint: None,
     executors: &[ExecutorKind::Direct],
+    section: None,
     quick: &[],
     check: |arm| Settings::of(arm).map(drop),
 };

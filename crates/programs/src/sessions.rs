@@ -98,6 +98,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     footprint: None,
     executors: &[ExecutorKind::Direct],
+    section: None,
     quick: &[("each", "16 MiB"), ("pace", "50 ms"), ("time", "1 s")],
     check: |_| Ok(()),
 };

@@ -86,6 +86,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     footprint: Some(Footprint { key: "heap", bytes: |arm| size_of(arm, "heap") }),
     executors: &[ExecutorKind::Direct],
+    section: None,
     quick: &[("heap", "256 MiB"), ("warm", "1 s"), ("time", "2 s")],
     check: |_| Ok(()),
 };

@@ -28,6 +28,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     }],
     footprint: None,
     executors: EVERYWHERE,
+    section: None,
     quick: &[],
     check: |arm| chosen_isa(arm).map(drop).map_err(misfit),
 };

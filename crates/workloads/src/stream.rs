@@ -132,6 +132,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     footprint: Some(Footprint { key: "array", bytes: |arm| spans_together(&Stream, arm) }),
     executors: EVERYWHERE,
+    section: None,
     quick: &[],
     check: |arm| array_bytes(arm).and_then(|_| plan(arm)).map(drop).map_err(misfit),
 };

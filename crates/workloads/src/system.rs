@@ -109,6 +109,7 @@ const fn descriptor(
         metrics,
         footprint: None,
         executors: &[ExecutorKind::Direct],
+        section: None,
         quick: &[],
         check: |arm| match arm.parameters.get("processes") {
             Some(_) => processes(arm, &PARKED).map(drop).map_err(misfit),

@@ -21,6 +21,7 @@ pub static WORKLOAD: Descriptor = Descriptor {
     metrics: &[Metric { key: "gups", unit: "GUP/s", better: Better::Higher, together: Together::Sum, help: "played" }],
     footprint: None,
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm],
+    section: None,
     quick: &[],
     check: sound,
 };

@@ -76,6 +76,7 @@ pub static RANDOM_ACCESS: Descriptor = Descriptor {
     ],
     footprint: Some(Footprint { key: "table", bytes: |arm| size_of(arm, "table") }),
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
+    section: None,
     quick: &[("table", "64 MiB")],
     check: power_of_two,
 };
@@ -95,6 +96,7 @@ pub static COMMAND: Descriptor = Descriptor {
     }],
     footprint: None,
     executors: &[ExecutorKind::Direct],
+    section: None,
     quick: &[],
     check: |_| Ok(()),
 };
