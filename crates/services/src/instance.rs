@@ -9,6 +9,7 @@ use crate::exchange;
 use crate::place::Place;
 use crate::recipe::{Ready, Recipe, Reload, Step};
 use crate::service::{Order, Service, ServiceError, Statistics, Upstream};
+use baremark_sys::acl;
 use baremark_sys::confine::{self, Held, Limits, MemoryLimit};
 use baremark_sys::log_tail::LogTail;
 use baremark_sys::offspring;
@@ -366,8 +367,16 @@ impl Instance {
         let mut builder = fs::DirBuilder::new();
         builder.mode(0o700);
         let make = |path: PathBuf| builder.create(&path).and_then(|()| self.own(&path));
+        self.let_owner_through()?;
         make(self.folder().to_owned())?;
         self.recipe.folders.iter().try_for_each(|name| make(self.folder().join(name)))
+    }
+
+    /// Its folder is its owner's and lies in folders that are private to us: its owner alone may pass through those.
+    fn let_owner_through(&self) -> io::Result<()> {
+        let Some((user, _)) = self.order.owner else { return Ok(()) };
+        let around = self.folder().ancestors().skip(1);
+        private(around).into_iter().try_for_each(|folder| acl::allow_search(folder, user))
     }
 
     fn port_is_free(&self) -> Result<(), ServiceError> {
@@ -466,6 +475,16 @@ impl Drop for Instance {
     }
 }
 
+/// What this program has made of these folders, each in the next: up to one that bears its name, and others that do.
+fn private<'f>(folders: impl Iterator<Item = &'f Path>) -> Vec<&'f Path> {
+    let named =
+        |folder: &Path| folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"baremark-"));
+    let folders: Vec<&Path> = folders.collect();
+    let first = folders.iter().position(|folder| named(folder)).unwrap_or(folders.len());
+    let more = folders[first..].iter().take_while(|folder| named(folder)).count();
+    if more == 0 { Vec::new() } else { folders[..first + more].to_vec() }
+}
+
 /// One pipe for what the program says, in whichever way. Its input is a pipe that ends when we do.
 fn logged(command: &mut Command) -> io::Result<io::PipeReader> {
     let (said, writer) = io::pipe()?;
@@ -476,4 +495,22 @@ fn logged(command: &mut Command) -> io::Result<io::PipeReader> {
 /// A line without the secret that it may show.
 fn without(line: &str, secret: &str) -> String {
     if secret.is_empty() { line.to_owned() } else { line.replace(secret, "***") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::private;
+    use std::path::Path;
+
+    #[test]
+    fn folders_of_others_are_left_as_they_are() {
+        let of =
+            |path: &'static str| private(Path::new(path).ancestors()).into_iter().map(|one| one.to_str()).collect();
+        let found: Vec<_> = of("/root/baremark-src/tmp/baremark-services-1-0/main");
+        let folder = "/root/baremark-src/tmp/baremark-services-1-0";
+        assert_eq!(found, [Some("/root/baremark-src/tmp/baremark-services-1-0/main"), Some(folder)]);
+        let found: Vec<_> = of("/tmp/baremark-files-1/baremark-files-2");
+        assert_eq!(found, [Some("/tmp/baremark-files-1/baremark-files-2"), Some("/tmp/baremark-files-1")]);
+        assert_eq!(of("/root/somewhere/else"), Vec::<Option<&str>>::new());
+    }
 }

@@ -4,6 +4,7 @@
 //! what an experiment is.
 #![expect(unsafe_code, reason = "system calls and the time-stamp counter")]
 
+pub mod acl;
 pub mod affinity;
 pub mod children;
 pub mod clock;
@@ -21,6 +22,7 @@ pub mod numa;
 pub mod offspring;
 pub mod paging;
 pub mod perf;
+pub mod private_folder;
 pub mod process;
 pub mod process_tree;
 pub mod pseudo;
