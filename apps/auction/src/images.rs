@@ -6,7 +6,9 @@ use crate::nouns::Id;
 use crate::store::pictures;
 use bytes::Bytes;
 use std::collections::HashMap;
-use std::io;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use zune_jpeg::JpegDecoder;
@@ -127,14 +129,15 @@ fn file(folder: &Path, item: Id, number: i64, size: Size) -> PathBuf {
     folder.join((item / 1000).to_string()).join(format!("{item}-{number}-{}.jpg", size.name()))
 }
 
-/// Writes one file, whole or not at all.
+/// Writes one file, whole or not at all; its user alone can read it.
 pub(crate) fn write(folder: &Path, item: Id, number: i64, size: Size, jpeg: &[u8]) -> io::Result<()> {
     let path = file(folder, item, number, size);
     if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
     }
     let partial = path.with_extension("part");
-    std::fs::write(&partial, jpeg)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+    file.write_all(jpeg)?;
     std::fs::rename(partial, path)
 }
 

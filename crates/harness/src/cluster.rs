@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -183,11 +183,10 @@ impl Cluster {
     ) -> Result<Cluster, ClusterError> {
         Cluster::check(&plan)?;
         let folder = around.folder.join(&plan.name);
-        fs::create_dir(&folder)
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&folder)
             .map_err(|source| ClusterError::Io { what: format!("making {}", folder.display()), source })?;
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
-        fs::set_permissions(&folder, open)
-            .map_err(|source| ClusterError::Io { what: "opening the folder".to_owned(), source })?;
         let secret = random_word().map_err(|source| ClusterError::Io { what: "making a secret".to_owned(), source })?;
         let authority = plan.tls.then(Authority::new).transpose()?;
         let mut cluster = Cluster {

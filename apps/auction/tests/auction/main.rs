@@ -14,6 +14,7 @@ mod figures;
 mod http;
 mod input;
 mod interface;
+mod privacy;
 mod process;
 mod sales;
 mod services;

@@ -253,6 +253,17 @@ fn runs(bench: &Bench) -> Vec<String> {
     listed.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
+/// Nobody else gets at what a run keeps, its password above all; its databases run as somebody else all the same.
+fn assert_private(bench: &Bench) {
+    let mode = |path: &Path| std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+    let run = bench.path("runs").join(&runs(bench)[0]);
+    for path in [run.clone(), run.join("main"), run.join("main/password")] {
+        let mode = mode(&path) & 0o777;
+        assert_eq!(mode & 0o066, 0, "{}: {mode:o}", path.display());
+        assert_eq!(mode & 0o007, 0, "others pass through {}: {mode:o}", path.display());
+    }
+}
+
 #[test]
 fn an_interrupt_ends_with_what_there_is_and_leaves_nothing() {
     let bench = Bench::new();
@@ -260,6 +271,7 @@ fn an_interrupt_ends_with_what_there_is_and_leaves_nothing() {
     let set: Vec<&str> = set.iter().map(String::as_str).collect();
     let (child, servers) = under_way(&bench, &set);
     assert!(servers.len() >= tiers, "{servers:?}");
+    assert_private(&bench);
     if let Some(port) = set.iter().find_map(|text| text.strip_prefix("balancer.port=")) {
         an_untrusting_client_is_refused(&bench, port);
     }
