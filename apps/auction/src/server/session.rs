@@ -6,10 +6,11 @@ use crate::duration::{millis, now_ms};
 use crate::nouns::Id;
 use crate::password;
 use crate::store::accounts;
+use crate::workers::Workers;
 use axum::http::{HeaderMap, header};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -116,7 +117,7 @@ pub(crate) async fn close(app: &App, caller: Caller) -> Result<(), Refusal> {
 
 /// Threads that check passwords, each in memory of its own, and how many logins may wait for them.
 pub(crate) struct Hashing {
-    jobs: mpsc::Sender<Job>,
+    workers: Workers<Job>,
     places: Semaphore,
 }
 
@@ -130,29 +131,20 @@ impl Hashing {
     /// # Errors
     /// No thread can be started.
     pub(crate) fn new(threads: usize, waiting: usize) -> std::io::Result<Self> {
-        let (jobs, queue) = mpsc::channel::<Job>();
-        let queue = Arc::new(Mutex::new(queue));
-        for _ in 0..threads {
-            let queue = Arc::clone(&queue);
-            std::thread::Builder::new().name("passwords".to_owned()).spawn(move || {
-                let mut checker = password::Checker::default();
-                let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                while let Ok(Job { password, hash, reply }) = next() {
-                    // Whoever has gone meanwhile is not worth the work.
-                    if !reply.is_closed() {
-                        let _ = reply.send(checker.matches(&password, &hash));
-                    }
-                }
-            })?;
-        }
-        Ok(Hashing { jobs, places: Semaphore::new(waiting) })
+        let check = |checker: &mut password::Checker, Job { password, hash, reply }: Job| {
+            // Whoever has gone meanwhile is not worth the work.
+            if !reply.is_closed() {
+                let _ = reply.send(checker.matches(&password, &hash));
+            }
+        };
+        Ok(Hashing { workers: Workers::start("passwords", threads, check)?, places: Semaphore::new(waiting) })
     }
 
     async fn check(&self, password: String, hash: String) -> Result<bool, Refusal> {
         let _place = self.places.try_acquire().map_err(|_full| Refusal::busy("logins"))?;
         let (reply, answer) = oneshot::channel();
         let job = Job { password, hash, reply };
-        self.jobs.send(job).map_err(|_ended| Refusal::unavailable("passwords are not checked any more"))?;
+        self.workers.give(job).map_err(|_ended| Refusal::unavailable("passwords are not checked any more"))?;
         Ok(answer.await.unwrap_or(false))
     }
 }

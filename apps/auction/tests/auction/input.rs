@@ -117,7 +117,7 @@ fn requests_are_refused(site: &Site, at: &str) {
     let item = user.post(at, "/api/items", &item).json()["item_id"].as_i64().unwrap();
     let answer = upload(&user, at, &format!("/api/items/{item}/images"), &vec![0; 3 << 20]);
     assert_eq!((answer.status, answer.code().as_str()), (413, "too_large"));
-    let answer = upload(&user, at, "/api/items/1/images", &[0; 10]);
+    let answer = upload(&user, at, &format!("/api/items/{item}/images"), &[0; 10]);
     assert_eq!(answer.status, 422);
 }
 

@@ -18,6 +18,7 @@ mod privacy;
 mod process;
 mod sales;
 mod services;
+mod uploads;
 
 use std::ffi::OsString;
 use std::io::Read;
