@@ -11,9 +11,10 @@ use crate::recipe::{Ready, Recipe, Reload, Step};
 use crate::service::{Order, Service, ServiceError, Statistics, Upstream};
 use baremark_sys::acl;
 use baremark_sys::confine::{self, Held, Limits, MemoryLimit};
+use baremark_sys::family::Family;
 use baremark_sys::log_tail::LogTail;
 use baremark_sys::offspring;
-use baremark_sys::process_tree::{self, Usage};
+use baremark_sys::process_tree::Usage;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -29,6 +30,8 @@ use std::time::{Duration, Instant};
 const GLANCE: Duration = Duration::from_millis(10);
 /// How long a command of preparation may take.
 const STEP_LIMIT: Duration = Duration::from_secs(300);
+/// How long its processes may take to be gone once they are killed.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
 /// How long the log of a dead program may stay open in somebody else's hands.
 const LOG_LIMIT: Duration = Duration::from_secs(2);
 
@@ -47,6 +50,7 @@ pub struct Instance {
 
 struct Running {
     child: Child,
+    program: PathBuf,
     log: LogTail,
     held: Held,
     /// What it had used when it was last seen alive.
@@ -111,7 +115,7 @@ impl Instance {
         // The command keeps the pipe's writing ends.
         drop(command);
         let log = LogTail::of(said);
-        self.running = Some(Running { child, log, held, seen: Usage::default() });
+        self.running = Some(Running { child, program: step.program, log, held, seen: Usage::default() });
         Ok(())
     }
 
@@ -197,11 +201,8 @@ impl Instance {
         self.note_usage();
         let Some(mut running) = self.running.take() else { return };
         let root = running.child.id();
-        let members = process_tree::pids(root).unwrap_or_default();
-        drop(confine::send(-root.cast_signed(), libc::SIGKILL));
-        for pid in members {
-            drop(confine::send(pid.cast_signed(), libc::SIGKILL));
-        }
+        // What cannot be killed within the limit hangs in the kernel; nobody could do more.
+        drop(Family::of(root, &running.program, &self.order.folder).kill(KILL_LIMIT));
         drop(running.child.wait());
         running.log.finish(LOG_LIMIT);
         self.spent_ns += running.seen.cpu_ns;

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod confine;
 pub mod cpu_time;
 pub mod crew;
+pub mod family;
 pub mod gaps;
 pub mod guest;
 pub mod log_tail;
