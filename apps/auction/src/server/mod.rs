@@ -5,6 +5,7 @@ mod api;
 mod auctioneer;
 mod bus;
 mod extract;
+mod failed_logins;
 mod follow;
 mod hub;
 mod keeper;

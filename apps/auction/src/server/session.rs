@@ -1,6 +1,7 @@
 //! Tokens: random, stored as hashes only, remembered for a moment so that not every request asks the database.
 
 use super::App;
+use super::failed_logins::FailedLogins;
 use super::refusal::Refusal;
 use crate::duration::{millis, now_ms};
 use crate::nouns::Id;
@@ -97,7 +98,8 @@ pub(crate) async fn open(app: &Arc<App>, username: &str, given: String) -> Resul
         // As much work for a name that nobody has, so that time does not tell names.
         None => (None, app.some_hash.clone()),
     };
-    let checked = app.hashing.check(given, hash).await?;
+    let guess = Guess { username: hash_of(username), password: given, hash, known: account.is_some() };
+    let checked = app.hashing.check(guess).await?;
     let (true, Some(account)) = (checked, account) else { return Err(Refusal::wrong_password()) };
     let token = password::hex(&password::random::<32>().map_err(|why| Refusal::unavailable(&why))?);
     let hash = hash_of(&token);
@@ -119,32 +121,62 @@ pub(crate) async fn close(app: &App, caller: Caller) -> Result<(), Refusal> {
 pub(crate) struct Hashing {
     workers: Workers<Job>,
     places: Semaphore,
+    failed: Arc<FailedLogins>,
+}
+
+/// A password that somebody has given.
+struct Guess {
+    /// The digest of the name.
+    username: Hash,
+    password: String,
+    hash: String,
+    /// Whether somebody has that name.
+    known: bool,
 }
 
 struct Job {
-    password: String,
-    hash: String,
-    reply: oneshot::Sender<bool>,
+    guess: Guess,
+    failed: Arc<FailedLogins>,
+    reply: oneshot::Sender<Result<bool, Refusal>>,
+}
+
+impl Job {
+    fn work(checker: &mut password::Checker, Job { guess, failed, reply }: Job) {
+        // Whoever has gone meanwhile is not worth the work.
+        if reply.is_closed() {
+            return;
+        }
+        // Here, where each is checked: of many guesses at once all have come before the first has failed.
+        if !failed.allows(&guess.username) {
+            let _ = reply.send(Err(Refusal::failed_logins()));
+            return;
+        }
+        let right = checker.matches(&guess.password, &guess.hash) && guess.known;
+        if !right {
+            failed.note(guess.username);
+        }
+        let _ = reply.send(Ok(right));
+    }
 }
 
 impl Hashing {
     /// # Errors
     /// No thread can be started.
     pub(crate) fn new(threads: usize, waiting: usize) -> std::io::Result<Self> {
-        let check = |checker: &mut password::Checker, Job { password, hash, reply }: Job| {
-            // Whoever has gone meanwhile is not worth the work.
-            if !reply.is_closed() {
-                let _ = reply.send(checker.matches(&password, &hash));
-            }
-        };
-        Ok(Hashing { workers: Workers::start("passwords", threads, check)?, places: Semaphore::new(waiting) })
+        let workers = Workers::start("passwords", threads, Job::work)?;
+        Ok(Hashing { workers, places: Semaphore::new(waiting), failed: Arc::default() })
     }
 
-    async fn check(&self, password: String, hash: String) -> Result<bool, Refusal> {
+    /// Whether the password is right.
+    async fn check(&self, guess: Guess) -> Result<bool, Refusal> {
+        if !self.failed.allows(&guess.username) {
+            return Err(Refusal::failed_logins());
+        }
         let _place = self.places.try_acquire().map_err(|_full| Refusal::busy("logins"))?;
         let (reply, answer) = oneshot::channel();
-        let job = Job { password, hash, reply };
-        self.workers.give(job).map_err(|_ended| Refusal::unavailable("passwords are not checked any more"))?;
-        Ok(answer.await.unwrap_or(false))
+        let job = Job { guess, failed: Arc::clone(&self.failed), reply };
+        let ended = || Refusal::unavailable("passwords are not checked any more");
+        self.workers.give(job).map_err(|_ended| ended())?;
+        answer.await.unwrap_or_else(|_ended| Err(ended()))
     }
 }
