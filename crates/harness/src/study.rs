@@ -175,10 +175,12 @@ pub fn conduct(
             (ground.watch)(&Event::Step(format!("block {} of {}: {}", block + 1, study.blocks, arm.name)));
             match run(topology, ground) {
                 Ok(result) => runs.push(RunRow { arm: arm.name.clone(), block, result }),
-                Err(RunError::Cluster(why @ (ClusterError::Missing(_) | ClusterError::Place { .. }))) => {
+                Err(_) if ground.interrupt.load(Ordering::Relaxed) => {}
+                Err(RunError::Cluster(
+                    why @ (ClusterError::Missing(_) | ClusterError::Cpus(_) | ClusterError::Place { .. }),
+                )) => {
                     absent[at] = Some(why.to_string());
                 }
-                Err(RunError::Cluster(ClusterError::Interrupted)) => {}
                 Err(why) => return Err(why),
             }
         }

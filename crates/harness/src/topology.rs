@@ -6,6 +6,7 @@
 use crate::elastic::{Change, Elastic, Fault, Policy, Signal, Wrong};
 use crate::layers::{Layer, Reader, Section};
 use baremark_model::descriptor::Value;
+use baremark_model::image;
 use baremark_model::maximum::{Plan, Samples};
 use baremark_model::problem::{Problems, nearest};
 use baremark_model::tables::PLACES;
@@ -274,7 +275,7 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
         name: name.to_owned(),
         max_users: max_users?,
         history: reader.share(&head, "history"),
-        argon2: reader.text(&head, "argon2")?,
+        argon2: argon2(reader, &head)?,
         images: images(reader, &head),
         tls: tls(reader, &head, &tiers),
         tiers,
@@ -317,6 +318,29 @@ fn tls(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>
         reader.wrong(head, "tls", "TLS without a server that ends it", "add a balancer or a web server");
     }
     tls
+}
+
+/// The most memory of Argon2id in KiB (RFC 9106 recommends up to that), and the most that its passes may go over in all.
+const ARGON2_KIB: u64 = 2 << 20;
+const ARGON2_KIB_IN_ALL: u64 = 8 << 20;
+
+/// What checking a password costs: KiB and passes.
+fn argon2(reader: &mut Reader, head: &Section<'_>) -> Option<String> {
+    let text = reader.text(head, "argon2")?;
+    let cost = || {
+        let (memory, passes) = text.split_once(',')?;
+        Some((memory.trim().parse::<u64>().ok()?, passes.trim().parse::<u64>().ok()?))
+    };
+    let possible = cost().is_some_and(|(memory, passes)| {
+        (8..=ARGON2_KIB).contains(&memory) && passes > 0 && passes <= ARGON2_KIB_IN_ALL / memory
+    });
+    if !possible {
+        let remedy = format!(
+            "write KiB of memory and passes, such as 19456,2: 8 to {ARGON2_KIB} KiB, times passes at most {ARGON2_KIB_IN_ALL}"
+        );
+        reader.wrong(head, "argon2", format!("argon2: '{text}' is not a possible cost"), remedy);
+    }
+    Some(text)
 }
 
 fn images(reader: &mut Reader, head: &Section<'_>) -> String {
@@ -407,6 +431,10 @@ fn tier_plan(
 fn on(reader: &mut Reader, section: &Section<'_>) -> On {
     let word = reader.text(section, "on").unwrap_or_default();
     let image = reader.text(section, "image").filter(|image| !image.is_empty());
+    if let Some(Err(why)) = image.as_deref().map(image::check) {
+        let (what, remedy) = why.split_once("; ").unwrap_or((&why, "give another image"));
+        reader.wrong(section, "image", what, remedy);
+    }
     match word.as_str() {
         "native" => On::Native,
         "container" => On::Container(image),
