@@ -113,7 +113,7 @@ pub struct RunRow {
 pub fn read(file: &str, text: &str, above: &[String]) -> Result<Option<Study>, Problems> {
     let defaults = Layer::parse("the defaults", DEFAULTS)?;
     let own = Layer::parse(file, text)?;
-    let levels: Vec<Layer<'_>> = above.iter().map(|level| Layer::parse(level, level)).collect::<Result<_, _>>()?;
+    let levels: Vec<Layer<'_>> = above.iter().map(|level| Layer::level(level)).collect::<Result<_, _>>()?;
     let mut layers: Vec<&Layer<'_>> = levels.iter().collect();
     layers.extend([&own, &defaults]);
     let root = Section::root(&layers);

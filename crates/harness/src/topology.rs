@@ -175,7 +175,7 @@ const ROOT: &[&str] = &[
 pub fn resolve(file: &str, text: &str, levels: &[String]) -> Result<Topology, Problems> {
     let defaults = Layer::parse(DEFAULTS_FILE, DEFAULTS)?;
     let own = Layer::parse(file, text)?;
-    let levels: Vec<Layer<'_>> = levels.iter().map(|level| Layer::parse(level, level)).collect::<Result<_, _>>()?;
+    let levels: Vec<Layer<'_>> = levels.iter().map(|level| Layer::level(level)).collect::<Result<_, _>>()?;
     let mut layers: Vec<&Layer<'_>> = levels.iter().collect();
     layers.push(&own);
     layers.push(&defaults);
@@ -315,7 +315,12 @@ fn fault(reader: &mut Reader, entry: &Section<'_>, tiers: &BTreeMap<Tier, TierPl
 fn tls(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>) -> bool {
     let tls = reader.switch(head, "tls");
     if tls && ![Tier::Balancer, Tier::Web].iter().any(|tier| tiers.contains_key(tier)) {
-        reader.wrong(head, "tls", "TLS without a server that ends it", "add a balancer or a web server");
+        reader.wrong(
+            head,
+            "tls",
+            "TLS without a server that ends it",
+            "add a balancer or a web server: --set web.service=nginx",
+        );
     }
     tls
 }
@@ -466,7 +471,7 @@ fn check_fit(
             &app,
             "count",
             format!("{apps} app servers on one SQLite file"),
-            "choose postgres or mariadb as the database",
+            "choose postgres or mariadb as the database: --set database.service=postgres",
         );
     }
     if bus == "process" && apps > 1 {
@@ -474,11 +479,16 @@ fn check_fit(
             &buses,
             "service",
             format!("the bus 'process' for {apps} app servers"),
-            "choose postgres, redis or auto",
+            "choose postgres, redis or auto: --set bus.service=auto",
         );
     }
     if bus == "postgres" && database != "postgres" {
-        reader.wrong(&buses, "service", format!("the bus 'postgres' with the database {database}"), "choose redis");
+        reader.wrong(
+            &buses,
+            "service",
+            format!("the bus 'postgres' with the database {database}"),
+            "choose redis: --set bus.service=redis",
+        );
     }
     let front = tiers.contains_key(&Tier::Balancer);
     let webs = tiers.get(&Tier::Web).map_or(0, |plan| plan.count).max(elastic.most(Tier::Web));
@@ -487,7 +497,7 @@ fn check_fit(
             &app,
             "count",
             format!("{apps} app servers and nothing that spreads requests over them"),
-            "add a balancer or a web server",
+            "add a web server or a balancer: --set web.service=nginx, or balancer.service = \"haproxy\" in the file",
         );
     }
     if webs > 1 && !front {
@@ -496,7 +506,7 @@ fn check_fit(
             &web,
             "count",
             format!("{webs} web servers and nothing that spreads requests over them"),
-            "add a balancer",
+            "add a balancer: --set balancer.service=haproxy",
         );
     }
 }
@@ -509,7 +519,12 @@ fn check_far(reader: &mut Reader, root: &Section<'_>, tiers: &BTreeMap<Tier, Tie
         if !tiers.contains_key(&Tier::Database) {
             let what = format!("app servers on {} and a database that is a file of this machine", plan.on);
             let app = reader.section(root, "app");
-            reader.wrong(&app, "on", what, "choose postgres or mariadb as the database");
+            reader.wrong(
+                &app,
+                "on",
+                what,
+                "choose postgres or mariadb as the database: --set database.service=postgres",
+            );
         }
         if reader.text(&head, "images").as_deref() == Some("files") {
             let what = format!("images in files of this machine and app servers on {}", plan.on);

@@ -25,7 +25,7 @@ pub struct RunArgs {
     /// A first answer in under two minutes: little data, short windows, one trial
     #[arg(long)]
     quick: bool,
-    /// Set a key over the file, such as app.count=2 or database.service=postgres; may be given again
+    /// Set a key over the file, such as database.service=postgres or web.service=nginx; may be given again
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Write the report as one HTML page

@@ -1,7 +1,7 @@
 //! From a file and the defaults to a plan, and every mistake with its line.
 
 use baremark_harness::cluster::{Cluster, ClusterError};
-use baremark_harness::topology::{On, Topology, resolve};
+use baremark_harness::topology::{On, QUICK, Topology, resolve};
 use baremark_model::maximum::Samples;
 use baremark_services::service::Tier;
 
@@ -161,6 +161,26 @@ fn what_cannot_be_is_refused_with_its_line_and_what_would_be_right() {
             assert!(said.contains(phrase), "{text}\nis refused with\n{said}\nand not with\n{phrase}");
         }
     }
+}
+
+#[test]
+fn a_setting_over_the_file_is_named_without_a_line_and_the_remedy_with_its_key() {
+    let over = |levels: &[&str]| {
+        let levels: Vec<String> = levels.iter().map(|level| (*level).to_owned()).collect();
+        resolve("it.toml", "", &levels).map_or_else(|why| why.to_string(), |_| "taken".to_owned())
+    };
+    assert_eq!(
+        over(&["app.count = 2", "database.service = 'postgres'"]),
+        "'app.count = 2': 2 app servers and nothing that spreads requests over them; add a web server or a balancer: \
+         --set web.service=nginx, or balancer.service = \"haproxy\" in the file"
+    );
+    assert_eq!(over(&["app.count = 2", "database.service = 'postgres'", "web.service = 'nginx'"]), "taken");
+    let sqlite =
+        "2 app servers on one SQLite file; choose postgres or mariadb as the database: --set database.service=postgres";
+    assert_eq!(over(&["app.count = 2", "web.service = 'nginx'"]), format!("'app.count = 2': {sqlite}"));
+    assert!(over(&["app.count = = 2"]).starts_with("'app.count = = 2': "), "{}", over(&["app.count = = 2"]));
+    let quick = QUICK.replace("argon2 = \"64,1\"", "argon2 = \"64\"");
+    assert!(over(&[&quick]).starts_with("the settings of --quick:5: argon2: "), "{}", over(&[&quick]));
 }
 
 #[test]
