@@ -27,6 +27,14 @@ pub struct Form {
     pub tables: Option<Tables>,
 }
 
+/// What is done about damage to the store.
+#[derive(clap::Args)]
+pub struct Damage {
+    /// Leave damaged trials out instead of refusing the run; the report names them
+    #[arg(long)]
+    pub without_damaged: bool,
+}
+
 /// Published studies whose tables can be filled from any run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Tables {
@@ -66,14 +74,16 @@ impl Form {
 
 /// Shows the named run, or the latest. A page is written to its file, and its name is printed; with --json the document is,
 /// from which the page is made.
-pub fn run(context: &Context, named: Option<&str>, form: &Form) -> Result<(String, Exit), Refusal> {
+pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage) -> Result<(String, Exit), Refusal> {
     form.check(context)?;
     let store = record::open_existing(context)?;
     if let Some(load) = load_meant(&store, named)? {
         return load::record::show(context, &store.read_load(&load).map_err(Refusal::failure)?, form);
     }
     // Never dropped: the program ends with this report, and freeing a run of a million values one by one takes a tenth of it.
-    let run = ManuallyDrop::new(record::load(&store, &record::find(&store, named)?)?);
+    let id = record::find(&store, named)?;
+    let load = if damage.without_damaged { record::load_without_damaged } else { record::load };
+    let run = ManuallyDrop::new(load(&store, &id)?);
     let document = || Ok(predicted::document(&run, &descriptors_of(&run)?, calibrate::of_run(context, &run).as_ref()));
     if let Some(rows) = form.csv {
         let document = document()?;
