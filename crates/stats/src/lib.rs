@@ -38,27 +38,39 @@
     reason = "numerical code: counts are converted to f64 and back, and exact comparison with 0 is meant"
 )]
 
+pub mod changes;
+pub mod components;
 pub mod estimate;
 pub mod family;
+pub mod gate;
 pub mod halves;
+pub mod interim;
 mod interval;
+pub mod location;
+pub mod long_run;
 pub mod multinomial;
+pub mod multiplicity;
+pub mod outcome;
 pub mod percentile;
+pub mod permutation;
+pub mod precision;
 pub mod pricing;
+pub mod quads;
 mod ratio;
 pub mod rng;
+pub mod runs;
 pub mod search;
 pub mod serial;
 pub mod shape;
 pub mod special;
 pub mod stopping;
 pub mod unpaired;
-pub mod variance;
 pub mod verdict;
-pub mod warmup;
+mod walsh;
 
 pub use family::{Family, Judged, judge};
 pub use interval::{Estimator, Interval};
+pub use location::Estimate;
 pub use ratio::{PairedRatio, SMALLEST_STUDY, block_log_ratio};
 pub use rng::Rng;
 pub use serial::Independence;
