@@ -11,6 +11,7 @@ pub mod executors;
 pub mod gate;
 pub mod guest;
 pub mod progress;
+pub mod runner;
 pub mod serve;
 pub mod spawned;
 pub mod trial;

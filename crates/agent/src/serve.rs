@@ -1,9 +1,10 @@
 //! The agent's side of the wire: greet, run what is asked for, leave when the other side is gone.
 
 use crate::gate::{self, Gate};
+use crate::load;
 use crate::progress::Told;
+use crate::runner::Runners;
 use crate::spawned::{Errands, SpawnError};
-use crate::{load, trial};
 use baremark_model::wire::{FromAgent, MemberResult, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame};
 use baremark_observe::watch::Watch;
 use std::io::{Read, Write};
@@ -17,8 +18,10 @@ use std::time::Duration;
 pub const CAPABILITIES: &[&str] = &["run-trial", "run-member", "observe", "load", "put-file", "spawn"];
 
 /// What an agent is told by whoever made it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Means<'m> {
+    /// The kinds of workloads that it can run.
+    pub runners: Runners,
     /// Set while a trial is running, for whoever watches for the lab's end meanwhile.
     pub busy: &'m AtomicBool,
     /// The program that tends what the lab spawns; see [`Errands::new`].
@@ -48,7 +51,7 @@ pub fn serve(input: &mut (impl Read + Send), output: &mut impl Write, means: Mea
 fn answer(
     heard: &Receiver<Result<ToAgent, WireError>>,
     output: &mut impl Write,
-    Means { busy, tender }: Means<'_>,
+    Means { runners, busy, tender }: Means<'_>,
 ) -> Result<(), WireError> {
     let mut at_work = AtWork { load: None, beside: None, errands: Errands::new(tender.map(Path::to_owned)) };
     loop {
@@ -59,8 +62,8 @@ fn answer(
                     return Err(WireError::Version { theirs: protocol });
                 }
             }
-            Ok(ToAgent::RunTrial(spec)) => trial_of(&spec, None, output, busy)?,
-            Ok(ToAgent::RunMember(spec)) => trial_of(&spec, Some(Gate::new(heard)), output, busy)?,
+            Ok(ToAgent::RunTrial(spec)) => trial_of(&runners, &spec, None, output, busy)?,
+            Ok(ToAgent::RunMember(spec)) => trial_of(&runners, &spec, Some(Gate::new(heard)), output, busy)?,
             // The trial that it was for has failed here.
             Ok(ToAgent::Pass(_)) => {}
             Ok(ToAgent::StartLoad { begin_ns }) => match at_work.load.take() {
@@ -78,6 +81,7 @@ fn answer(
 
 /// Runs a trial, as one of several sites where there is a gate, and tells what came of it.
 fn trial_of(
+    runners: &Runners,
     spec: &TrialSpec,
     gate: Option<Gate<'_>>,
     output: &mut impl Write,
@@ -86,7 +90,7 @@ fn trial_of(
     busy.store(true, Ordering::Release);
     let watch = spec.observe.as_ref().map(Watch::start);
     let mut told = Told { output, of: spec.schedule.len(), watch, gate };
-    let result = trial::run(spec, &mut told);
+    let result = runners.run(spec, &mut told);
     let Told { output, watch, gate, .. } = told;
     let observation = watch.map(Watch::stop);
     let answer = match result {
@@ -96,7 +100,7 @@ fn trial_of(
             match gate {
                 None => FromAgent::TrialDone(Box::new(result)),
                 Some(gate) => {
-                    let (stretches, together) = (gate.stretches, trial::rules(spec));
+                    let (stretches, together) = (gate.stretches, runners.together(spec));
                     FromAgent::MemberDone(Box::new(MemberResult { result, stretches, together }))
                 }
             }

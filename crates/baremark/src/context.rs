@@ -44,8 +44,7 @@ impl Context {
 
 /// The descriptors of every workload that this program has.
 pub fn descriptors() -> Vec<&'static Descriptor> {
-    let workloads = baremark_workloads::all().iter().map(|workload| workload.descriptor());
-    workloads.chain(baremark_programs::all().iter().map(|job| job.descriptor())).collect()
+    crate::kinds::RUNNERS.descriptors()
 }
 
 /// The descriptors of the workloads that a stored run names.

@@ -11,6 +11,7 @@ mod calibrate;
 mod commands;
 mod context;
 mod exit;
+mod kinds;
 mod places;
 mod predicted;
 mod record;

@@ -79,7 +79,7 @@ pub(crate) fn window(
     demand: &Demand,
     users: u64,
     ground: &mut Ground<'_>,
-) -> Result<LoadRow, RunError> {
+) -> Result<(LoadRow, Part), RunError> {
     let curve = curve(demand, users)?;
     let highest = whole(curve.highest().max(users as f64));
     let mut load = loaded.load().map_err(RunError::Load)?;
@@ -118,7 +118,7 @@ pub(crate) fn window(
     let timeline = Timeline { series, adaptations, supply, used, generator_ns };
     let row = row(&document, &reading, &qos, demand, cluster, timeline, &shared, highest as f64);
     loaded.put(running);
-    Ok(row)
+    Ok((row, part))
 }
 
 /// What the watcher has seen.

@@ -439,6 +439,8 @@ pub static BARE: Descriptor = Descriptor {
     metrics: &BARE_METRICS,
     footprint: None,
     executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
     quick: &[],
     check,
 };

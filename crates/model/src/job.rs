@@ -7,6 +7,7 @@
 use crate::arm::ResolvedArm;
 use crate::descriptor::Descriptor;
 use crate::seam::{Sample, WorkloadError};
+use crate::wire::{Detail, Point};
 use std::path::Path;
 use std::time::Duration;
 
@@ -32,6 +33,10 @@ pub struct JobRun {
     pub checked: String,
     /// What a reader should know though the run counts.
     pub flags: Vec<String>,
+    /// Parts of the run: seconds, operations.
+    pub points: Vec<Point>,
+    /// What only this job reports.
+    pub detail: Option<Detail>,
 }
 
 /// Why a job gave no result.

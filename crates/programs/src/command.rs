@@ -116,7 +116,7 @@ impl ReadyJob for Ready<'_> {
         let outcome = workshop.run(task)?;
         self.judge(&name, &outcome, &workshop, &texts)?;
         let samples = self.samples(&name, &outcome, &workshop, &texts)?;
-        Ok(JobRun { samples, checked: self.checked(&outcome), flags: flags(&outcome) })
+        Ok(JobRun { samples, checked: self.checked(&outcome), flags: flags(&outcome), ..JobRun::default() })
     }
 }
 

@@ -74,6 +74,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     footprint: None,
     executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
     quick: &[],
     check,
 };
@@ -150,7 +152,7 @@ impl ReadyJob for Ready<'_> {
         let rate = made as f64 / (built.wall_ns as f64 / 1e9);
         samples.push(Sample { metric: "files_per_s".to_owned(), value: rate });
         let checked = format!("{made} object files with {jobs} jobs; {} runs and says so", artefact.join(" "));
-        Ok(JobRun { samples, checked, flags: Vec::new() })
+        Ok(JobRun { samples, checked, ..JobRun::default() })
     }
 }
 

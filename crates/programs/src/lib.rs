@@ -26,7 +26,8 @@ pub fn all() -> &'static [&'static dyn Job] {
     ALL
 }
 
-static ALL: &[&dyn Job] =
+/// The same as a constant, for lists of lists.
+pub const ALL: &[&dyn Job] =
     &[&command::Command, &compile::Compile, &warehouse::JvmWarehouse, &sessions::Sessions, &ping_pong::PingPong];
 
 /// The job of this kind.

@@ -35,7 +35,7 @@ pub fn run(announce: bool) -> Result<Exit, Refusal> {
     }
     let busy = Arc::new(AtomicBool::new(false));
     leave_with_the_lab(Arc::clone(&busy))?;
-    let means = Means { busy: &busy, tender: Some(Path::new("/proc/self/exe")) };
+    let means = Means { runners: crate::kinds::RUNNERS, busy: &busy, tender: Some(Path::new("/proc/self/exe")) };
     serve(&mut stdin(), &mut *frames, means).map_err(Refusal::failure)?;
     Ok(Exit::Success)
 }
