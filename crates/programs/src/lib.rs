@@ -13,6 +13,7 @@ pub mod heard;
 pub mod keeper;
 pub mod ping_pong;
 pub mod reading;
+pub mod runs;
 pub mod sessions;
 pub mod stage;
 pub mod warehouse;

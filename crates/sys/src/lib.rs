@@ -12,6 +12,7 @@ pub mod cpu_time;
 pub mod crew;
 pub mod gaps;
 pub mod guest;
+pub mod launch;
 pub mod log_tail;
 pub mod machine;
 pub mod memory;

@@ -181,6 +181,7 @@ fn keys() -> String {
         text.push('\n');
     }
     text.push_str("[workload] takes kind and the parameters that `baremark list workloads` shows.\n");
+    text.push_str("[commands.NAME] takes the keys of [command]; NAME is a level of the factor command.\n");
     text.push_str("[environments.NAME] of a name of your own takes like and the keys of the place that it is like.\n");
     text
 }
