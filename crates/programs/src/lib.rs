@@ -15,6 +15,7 @@ pub mod ping_pong;
 pub mod reading;
 pub mod runs;
 pub mod sessions;
+pub mod setup;
 pub mod stage;
 pub mod warehouse;
 pub mod workshop;
