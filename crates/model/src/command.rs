@@ -102,6 +102,30 @@ pub enum Finder {
     Json(String),
 }
 
+impl Finder {
+    /// A regular expression in which the first group is the number, unless one is named `value`; `None` where it has no group.
+    #[must_use]
+    pub fn with_group(pattern: &str) -> Option<Self> {
+        if pattern.contains("(?<value>") || pattern.contains("(?P<value>") {
+            return Some(Finder::Regex(pattern.to_owned()));
+        }
+        let (mut escaped, mut in_class) = (false, false);
+        for (at, c) in pattern.char_indices() {
+            match c {
+                _ if escaped => escaped = false,
+                '\\' => escaped = true,
+                '[' => in_class = true,
+                ']' => in_class = false,
+                '(' if !in_class && !pattern[at + 1..].starts_with('?') => {
+                    return Some(Finder::Regex(format!("{}(?<value>{}", &pattern[..at], &pattern[at + 1..])));
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
 /// One metric of a program: its row of the descriptor, and where its value is found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
@@ -349,6 +373,19 @@ pub fn fill(text: &str, mut value: impl FnMut(&str) -> Option<String>) -> Result
     }
     filled.push_str(rest);
     Ok(filled)
+}
+
+/// `text` so that [`fill`] gives it back, but for the placeholders of `keys`.
+#[must_use]
+pub fn escape(text: &str, keys: &[&str]) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        if c == '{' && placeholder(&text[at..]).is_some_and(|key| !keys.contains(&key) || text[..at].ends_with('{')) {
+            escaped.push('{');
+        }
+        escaped.push(c);
+    }
+    escaped
 }
 
 /// The key of the placeholder with which `text` begins.
@@ -710,6 +747,26 @@ mod tests {
         assert_eq!(filled(foreign).as_deref(), Ok(foreign));
         assert_eq!(filled("{{threads} {threads}{threads}").as_deref(), Ok("{threads} 44"));
         assert_eq!(filled("{thread}"), Err("thread".to_owned()));
+    }
+
+    #[test]
+    fn what_is_escaped_is_filled_as_it_was() {
+        for text in ["{other}", "{{threads}", "${other} x {", "{{{other}}", "{print} {print $1}", "plain"] {
+            assert_eq!(filled(&escape(text, &["threads"])).as_deref(), Ok(text), "{text}");
+        }
+        assert_eq!(filled(&escape("-t {threads} {other}", &["threads"])).as_deref(), Ok("-t 4 {other}"));
+    }
+
+    #[test]
+    fn a_pattern_gets_the_name_of_its_group() {
+        let found = |pattern: &str| match Finder::with_group(pattern) {
+            Some(Finder::Regex(regex)) => Some(regex),
+            _ => None,
+        };
+        assert_eq!(found("rate: ([0-9.]+)").as_deref(), Some("rate: (?<value>[0-9.]+)"));
+        assert_eq!(found(r"\((?:a|b) [(] (\d+)").as_deref(), Some(r"\((?:a|b) [(] (?<value>\d+)"));
+        assert_eq!(found("(?<value>x)").as_deref(), Some("(?<value>x)"));
+        assert_eq!(found("[0-9]+"), None);
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
     let steps = Steps::of(&run.plan)?;
     steps.set_up()?;
     let environments = places::of_plan(&run.plan, record.envelope()?)?;
-    let mut watch = Watch::new(&run.plan, context.json);
+    let mut watch = Watch::new(&run.plan, context);
     let ending = Conductor {
         plan: &run.plan,
         run: &run.id,
