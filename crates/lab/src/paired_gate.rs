@@ -42,6 +42,11 @@ pub fn gate(row: &RatioRow, better: Better, margin: f64) -> Gate {
     let Some((ratio, (lo, hi))) = known else {
         return Gate { answer: Answer::Undecided, power: None, blocks: None };
     };
+    // Too few blocks answer nothing, however short their interval is.
+    if row.more_is_least {
+        let blocks = row.more_blocks.map(|more| row.blocks as u64 + more);
+        return Gate { answer: Answer::Undecided, power: None, blocks };
+    }
     let margin = margin.ln_1p();
     let (loss, least, most) = match better {
         Better::Lower => (ratio.ln(), lo.ln(), hi.ln()),
@@ -109,6 +114,8 @@ mod tests {
         assert_eq!(answer(0.90, 0.01, Better::Lower), Answer::Passed);
         assert_eq!(answer(0.90, 0.01, Better::Higher), Answer::Failed);
         assert_eq!(answer(1.10, 0.01, Better::Higher), Answer::Passed);
+        let few = RatioRow { more_is_least: true, more_blocks: Some(6), ..row(1.5, 0.01, 4) };
+        assert_eq!(gate(&few, Better::Lower, 0.05), Gate { answer: Answer::Undecided, power: None, blocks: Some(10) });
         let nothing = RatioRow { lo: None, hi: None, ..row(1.0, 0.01, 2) };
         assert_eq!(gate(&nothing, Better::Lower, 0.05), Gate { answer: Answer::Undecided, power: None, blocks: None });
     }

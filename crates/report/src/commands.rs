@@ -167,14 +167,17 @@ fn outcome(document: &Document, row: &RatioRow, pair: &str) -> String {
     let (least, most) = if lo > 1.0 { (lo - 1.0, hi - 1.0) } else { (1.0 - hi, 1.0 - lo) };
     let places = number::decimals(50.0 * (most - least), Digits::Plain).unwrap_or(1).clamp(0, 4);
     let range = format!("{} - {} %", fixed(100.0 * least, places), fixed(100.0 * most, places));
-    match (unit, lo > 1.0, better) {
+    let open = row.verdict == Outcome::Undecided;
+    let but = if open { format!(" ({})", clean(&row.words)) } else { String::new() };
+    let says = match (unit, lo > 1.0, better) {
         ("s", true, _) => format!("{above} takes {range} longer"),
         ("s", false, _) => format!("{above} takes {range} less time"),
         (_, true, Better::Higher) => format!("{above} is better by {range}"),
         (_, true, Better::Lower) => format!("{above} is worse by {range}"),
         (_, false, Better::Higher) => format!("{above} is worse by {range}"),
         (_, false, Better::Lower) => format!("{above} is better by {range}"),
-    }
+    };
+    says + &but
 }
 
 /// The part of CPU time, user or system, that makes up most of a difference in wall time.

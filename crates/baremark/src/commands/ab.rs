@@ -113,6 +113,9 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
     let (run, exit) = run::measure(context, record)?;
     let descriptors = context::descriptors_of(&run)?;
     let document = predicted::document(&run, &descriptors, calibrate::of_run(context, &run).as_ref());
+    if exit == Exit::Failure && arguments.ignore_exit.is_none() {
+        crate::watch::say("a command that ends with another exit code than 0 is not counted; --ignore-exit counts it");
+    }
     if let Some(path) = &arguments.export_markdown {
         let table = report::markdown(&document, &study.commands);
         std::fs::write(path, table)
