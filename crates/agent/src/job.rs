@@ -64,7 +64,7 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
             end_ns: end_ns.saturating_sub(first),
             members: Vec::new(),
             reps: 1,
-            halves: Vec::new(),
+            runs: Vec::new(),
             samples: run.samples,
             points: run.points,
             detail: run.detail,
@@ -123,6 +123,7 @@ fn record(arm: &ResolvedArm, cpus: &[usize], detail: String) -> ArmRecord {
         pages_after: PagesSeen::default(),
         placed: Placed { cpus: cpus.to_vec(), ..Placed::default() },
         counters: BTreeMap::new(),
+        grown: BTreeMap::new(),
         verification: Verification::Passed { detail },
         empty_run_ns: 0.0,
     }

@@ -11,6 +11,7 @@ use baremark_environments::slurm::{Launcher, Settings as SlurmSettings, Slurm};
 use baremark_environments::ssh::{Settings as SshSettings, Ssh};
 use baremark_model::command;
 use baremark_model::descriptor::Value;
+use baremark_model::image;
 use baremark_model::peer;
 use baremark_model::plan::{Limits, Plan};
 use baremark_model::scale;
@@ -221,7 +222,10 @@ fn container(name: &str, settings: &Settings, program: PathBuf) -> Result<Contai
             let what = format!("[environments.{name}] has an image and a rootfs; keep one of the two");
             return Err(Refusal::bad_input(what));
         }
-        (Some(image), None) => Root::Image(image.to_owned()),
+        (Some(name_of), None) => {
+            image::check(name_of).map_err(|why| Refusal::bad_input(format!("[environments.{name}] image: {why}")))?;
+            Root::Image(name_of.to_owned())
+        }
         (None, Some(folder)) => Root::Folder(PathBuf::from(folder)),
         (None, None) => Root::Program,
     };

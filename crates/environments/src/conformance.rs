@@ -167,6 +167,8 @@ fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
         schedule: vec![0; phases],
         allocation_order: vec![0],
         phase_ns: 20_000_000,
+        reps: None,
+        most_ns: None,
         watchdog_ns: 60_000_000_000,
         cpus: vec![place.cpu],
         seed: 1,

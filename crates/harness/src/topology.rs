@@ -6,6 +6,7 @@
 use crate::elastic::{Change, Elastic, Fault, Policy, Signal, Wrong};
 use crate::layers::{Layer, Reader, Section};
 use baremark_model::descriptor::Value;
+use baremark_model::image;
 use baremark_model::maximum::{Plan, Samples};
 use baremark_model::problem::{Problem, Problems, nearest};
 use baremark_model::tables::PLACES;
@@ -174,7 +175,7 @@ const ROOT: &[&str] = &[
 pub fn resolve(file: &str, text: &str, levels: &[String]) -> Result<Topology, Problems> {
     let defaults = Layer::parse(DEFAULTS_FILE, DEFAULTS)?;
     let own = Layer::parse(file, text)?;
-    let levels: Vec<Layer<'_>> = levels.iter().map(|level| Layer::parse(level, level)).collect::<Result<_, _>>()?;
+    let levels: Vec<Layer<'_>> = levels.iter().map(|level| Layer::level(level)).collect::<Result<_, _>>()?;
     let mut layers: Vec<&Layer<'_>> = levels.iter().collect();
     layers.push(&own);
     layers.push(&defaults);
@@ -303,7 +304,7 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
         name: name.to_owned(),
         max_users: max_users?,
         history: reader.share(&head, "history"),
-        argon2: reader.text(&head, "argon2")?,
+        argon2: argon2(reader, &head)?,
         images: images(reader, &head),
         tls: tls(reader, &head, &tiers),
         tiers,
@@ -343,9 +344,37 @@ fn fault(reader: &mut Reader, entry: &Section<'_>, tiers: &BTreeMap<Tier, TierPl
 fn tls(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>) -> bool {
     let tls = reader.switch(head, "tls");
     if tls && ![Tier::Balancer, Tier::Web].iter().any(|tier| tiers.contains_key(tier)) {
-        reader.wrong(head, "tls", "TLS without a server that ends it", "add a balancer or a web server");
+        reader.wrong(
+            head,
+            "tls",
+            "TLS without a server that ends it",
+            "add a balancer or a web server: --set web.service=nginx",
+        );
     }
     tls
+}
+
+/// The most memory of Argon2id in KiB (RFC 9106 recommends up to that), and the most that its passes may go over in all.
+const ARGON2_KIB: u64 = 2 << 20;
+const ARGON2_KIB_IN_ALL: u64 = 8 << 20;
+
+/// What checking a password costs: KiB and passes.
+fn argon2(reader: &mut Reader, head: &Section<'_>) -> Option<String> {
+    let text = reader.text(head, "argon2")?;
+    let cost = || {
+        let (memory, passes) = text.split_once(',')?;
+        Some((memory.trim().parse::<u64>().ok()?, passes.trim().parse::<u64>().ok()?))
+    };
+    let possible = cost().is_some_and(|(memory, passes)| {
+        (8..=ARGON2_KIB).contains(&memory) && passes > 0 && passes <= ARGON2_KIB_IN_ALL / memory
+    });
+    if !possible {
+        let remedy = format!(
+            "write KiB of memory and passes, such as 19456,2: 8 to {ARGON2_KIB} KiB, times passes at most {ARGON2_KIB_IN_ALL}"
+        );
+        reader.wrong(head, "argon2", format!("argon2: '{text}' is not a possible cost"), remedy);
+    }
+    Some(text)
 }
 
 fn images(reader: &mut Reader, head: &Section<'_>) -> String {
@@ -436,6 +465,10 @@ fn tier_plan(
 fn on(reader: &mut Reader, section: &Section<'_>) -> On {
     let word = reader.text(section, "on").unwrap_or_default();
     let image = reader.text(section, "image").filter(|image| !image.is_empty());
+    if let Some(Err(why)) = image.as_deref().map(image::check) {
+        let (what, remedy) = why.split_once("; ").unwrap_or((&why, "give another image"));
+        reader.wrong(section, "image", what, remedy);
+    }
     match word.as_str() {
         "native" => On::Native,
         "container" => On::Container(image),
@@ -467,7 +500,7 @@ fn check_fit(
             &app,
             "count",
             format!("{apps} app servers on one SQLite file"),
-            "choose postgres or mariadb as the database",
+            "choose postgres or mariadb as the database: --set database.service=postgres",
         );
     }
     if bus == "process" && apps > 1 {
@@ -475,11 +508,16 @@ fn check_fit(
             &buses,
             "service",
             format!("the bus 'process' for {apps} app servers"),
-            "choose postgres, redis or auto",
+            "choose postgres, redis or auto: --set bus.service=auto",
         );
     }
     if bus == "postgres" && database != "postgres" {
-        reader.wrong(&buses, "service", format!("the bus 'postgres' with the database {database}"), "choose redis");
+        reader.wrong(
+            &buses,
+            "service",
+            format!("the bus 'postgres' with the database {database}"),
+            "choose redis: --set bus.service=redis",
+        );
     }
     let front = tiers.contains_key(&Tier::Balancer);
     let webs = tiers.get(&Tier::Web).map_or(0, |plan| plan.count).max(elastic.most(Tier::Web));
@@ -488,7 +526,7 @@ fn check_fit(
             &app,
             "count",
             format!("{apps} app servers and nothing that spreads requests over them"),
-            "add a balancer or a web server",
+            "add a web server or a balancer: --set web.service=nginx, or balancer.service = \"haproxy\" in the file",
         );
     }
     if webs > 1 && !front {
@@ -497,7 +535,7 @@ fn check_fit(
             &web,
             "count",
             format!("{webs} web servers and nothing that spreads requests over them"),
-            "add a balancer",
+            "add a balancer: --set balancer.service=haproxy",
         );
     }
 }
@@ -510,7 +548,12 @@ fn check_far(reader: &mut Reader, root: &Section<'_>, tiers: &BTreeMap<Tier, Tie
         if !tiers.contains_key(&Tier::Database) {
             let what = format!("app servers on {} and a database that is a file of this machine", plan.on);
             let app = reader.section(root, "app");
-            reader.wrong(&app, "on", what, "choose postgres or mariadb as the database");
+            reader.wrong(
+                &app,
+                "on",
+                what,
+                "choose postgres or mariadb as the database: --set database.service=postgres",
+            );
         }
         if reader.text(&head, "images").as_deref() == Some("files") {
             let what = format!("images in files of this machine and app servers on {}", plan.on);

@@ -97,6 +97,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     footprint: None,
     executors: &[ExecutorKind::Direct],
     section: Some(OwnSection { name: SECTION, has: topology::has_key, check: topology::check_study }),
+    short_phases: false,
     quick: &[("users", "40"), ("duration", "3 s"), ("warm_up", "2 s"), ("size", "quick")],
     check: |arm| resolve(arm).map(drop),
 };

@@ -169,7 +169,7 @@ impl<'c> Conductor<'c> {
 
     /// Runs one trial, in a fresh agent unless the study keeps them; `None` when the user interrupted it.
     fn trial(&mut self, block: u64, cell: usize, state: &mut State<'c>) -> Option<Finished> {
-        let spec = schedule::trial(self.plan, block, cell);
+        let spec = TrialSpec { reps: state.reps(cell), ..schedule::trial(self.plan, block, cell) };
         let arms = self.plan.arms_of(self.plan.cells[cell]);
         let treatments = arms.iter().map(|&arm| self.plan.arms[arm].treatment.clone()).collect();
         (self.watch)(&Event::TrialStarted { block, cell, treatments });
@@ -342,6 +342,12 @@ impl State<'_> {
     fn blocks(&self, cells: usize) -> u64 {
         let count = |cell: usize| self.trials.iter().filter(|trial| trial.cell == cell).count() as u64;
         (0..cells).filter(|&cell| !self.given_up[cell]).map(count).min().unwrap_or(0)
+    }
+
+    /// The repetitions that the first trial of `cell` that counts has found; all others of the cell have the same.
+    fn reps(&self, cell: usize) -> Option<u64> {
+        let first = self.trials.iter().filter(|trial| trial.cell == cell).find_map(Finished::counted)?;
+        first.series.first().filter(|phase| !phase.runs.is_empty()).map(|phase| phase.reps)
     }
 
     /// The place of the next trial among all of the run.

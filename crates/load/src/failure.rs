@@ -39,11 +39,13 @@ pub enum Failure {
     StreamReset,
     /// The server does not speak HTTP/2.
     NoHttp2,
+    /// The server sent control frames or interim answers without end, or answered without reading.
+    Flood,
 }
 
 impl Failure {
     /// Every kind, in the order of the counts.
-    pub const ALL: [Failure; 16] = [
+    pub const ALL: [Failure; 17] = [
         Failure::Refused,
         Failure::Unreachable,
         Failure::Reset,
@@ -60,6 +62,7 @@ impl Failure {
         Failure::Socket,
         Failure::StreamReset,
         Failure::NoHttp2,
+        Failure::Flood,
     ];
 
     /// The key under which it is counted.
@@ -82,6 +85,7 @@ impl Failure {
             Failure::Socket => "socket",
             Failure::StreamReset => "stream-reset",
             Failure::NoHttp2 => "no-http2",
+            Failure::Flood => "flood",
         }
     }
 

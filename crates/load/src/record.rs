@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The name and version of the format of a [`Part`].
-pub const PART_FORMAT: &str = "baremark-load-part/2";
+pub const PART_FORMAT: &str = "baremark-load-part/3";
 
 /// Everything that one site has measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

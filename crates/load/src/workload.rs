@@ -139,6 +139,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     footprint: None,
     executors: &[ExecutorKind::Direct],
     section: None,
+    short_phases: false,
     quick: &[("duration", "1 s"), ("warm_up", "200 ms")],
     check: |arm| Settings::of(arm).map(drop),
 };

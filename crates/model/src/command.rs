@@ -657,6 +657,7 @@ pub static BARE: Descriptor = Descriptor {
     footprint: None,
     executors: &[ExecutorKind::Direct],
     section: None,
+    short_phases: false,
     quick: &[],
     check,
 };

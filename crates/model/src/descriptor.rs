@@ -234,6 +234,8 @@ pub struct Descriptor {
     pub executors: &'static [ExecutorKind],
     /// The section of the study file that it reads itself; `None` for most.
     pub section: Option<OwnSection>,
+    /// Whether the work can be cut into phases of a few milliseconds: loops that an executor enters, not whole programs.
+    pub short_phases: bool,
     /// Parameters that `--quick` sets smaller, as typed: key and value.
     pub quick: &'static [(&'static str, &'static str)],
     /// Refuses a combination of parameters and ranks that each alone would pass.

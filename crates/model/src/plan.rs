@@ -239,6 +239,7 @@ impl Plan {
 /// Blocks of a `--quick` run, where the study is not content with fewer.
 pub const QUICK_BLOCKS: u64 = 10;
 const QUICK_PHASE: Nanos = Nanos(50_000_000);
+const QUICK_QUADS: u64 = 10;
 /// The most treatments that a study may have: every one of them is a row of the report.
 pub const MOST_TREATMENTS: usize = 4096;
 
@@ -311,8 +312,13 @@ impl Resolver<'_> {
     fn design(&self) -> Design {
         let mut design = self.study.design.clone();
         if self.mode.quick {
-            design.phase = QUICK_PHASE;
-            design.quads = 1;
+            let short = self.study.workloads.iter().all(|chosen| chosen.descriptor.short_phases);
+            if short {
+                design.quads = design.quads.min(QUICK_QUADS);
+            } else {
+                design.phase = design.phase.min(QUICK_PHASE);
+                design.quads = 1;
+            }
             // What a study of long programs is content with, a look is too.
             design.least_blocks = design.least_blocks.min(QUICK_BLOCKS);
             design.most_blocks = design.least_blocks;

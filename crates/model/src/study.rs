@@ -47,13 +47,13 @@ pub struct Design {
     /// The least duration of a phase.
     #[serde(rename = "phase_ns")]
     pub phase: Nanos,
-    /// Interleavings in a trial.
+    /// Quads in a trial, each ABBA or BAAB.
     pub quads: u64,
     /// Blocks before the first look.
     pub least_blocks: u64,
     /// Blocks at which the study ends.
     pub most_blocks: u64,
-    /// Seed of every random order.
+    /// Seed of every random order; 0 in a study that leaves it to the run.
     pub seed: u64,
 }
 
@@ -256,8 +256,7 @@ impl Reader {
             self.report(line_of_section("study"), "the study has no title".to_owned(), remedy);
         }
         self.published(head.get("published"), take("study"));
-        let design = self.known("design", tables::DESIGN, take("design"));
-        let design = self.design(&design, take("design"));
+        let typed_design = self.known("design", tables::DESIGN, take("design"));
         let environments = self.environments(take("environments"));
         let observe = self.observe(take("observe"));
         let program = self.program(&sections)?;
@@ -267,6 +266,8 @@ impl Reader {
         self.own_section(&mut workloads, &sections);
         let line = line_of_section(command::KIND).max(line_of_section(command::NAMED));
         self.place_program(program, line, take("factors"), &mut workloads)?;
+        let short = workloads.iter().all(|chosen| chosen.descriptor.short_phases);
+        let design = self.design(&typed_design, take("design"), short);
         let given = [take("workload"), take("factors")].concat();
         let several = workloads.len() > 1;
         workloads.iter().for_each(|chosen| self.required(chosen, &given, line_of_section("workload"), several));
@@ -697,7 +698,8 @@ impl Reader {
         (!levels.is_empty()).then_some(levels)
     }
 
-    fn design(&mut self, typed: &BTreeMap<String, Value>, entries: &[Entry<'_>]) -> Design {
+    /// The design as typed; `short` says that every workload can be cut into short phases.
+    fn design(&mut self, typed: &BTreeMap<String, Value>, entries: &[Entry<'_>], short: bool) -> Design {
         let value = |key: &str| typed.get(key).cloned().or_else(|| default_of(tables::DESIGN, key));
         let share = |key: &str| match value(key) {
             Some(Value::Share(share)) => Some(share),
@@ -716,8 +718,8 @@ impl Reader {
             precision,
             delta: share("delta").unwrap_or(Share(2.0 * precision.0)),
             budget: time("budget"),
-            phase: time("phase"),
-            quads: count("quads"),
+            phase: if typed.contains_key("phase") { time("phase") } else { usual_phases(short).0 },
+            quads: if typed.contains_key("quads") { count("quads") } else { usual_phases(short).1 },
             least_blocks: count("least_blocks"),
             most_blocks: count("most_blocks"),
             seed: count("seed"),
@@ -828,6 +830,11 @@ impl Reader {
         }
         wanted
     }
+}
+
+/// Duration of a phase and quads of a trial where the study does not set them: many short phases, or few long ones.
+fn usual_phases(short: bool) -> (Nanos, u64) {
+    if short { (Nanos(5_000_000), 20) } else { (Nanos(100_000_000), 1) }
 }
 
 /// The line of `key` among `entries`; 0 where it is not.

@@ -182,6 +182,14 @@ pub struct TrialSpec {
     pub allocation_order: Vec<usize>,
     /// The least duration of a phase.
     pub phase_ns: u64,
+    /// Repetitions of a kernel's body in each phase; `None` to find as many as make a phase long enough. Trials of one cell
+    /// all have the same, so that a comparison is of the same work throughout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reps: Option<u64>,
+    /// After so long no further quad of phases is begun, so that work which cannot be cut does not make a trial long; `None`
+    /// to run the whole schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_ns: Option<u64>,
     /// The longest that one run of a body may take before it is stopped.
     pub watchdog_ns: u64,
     /// The CPUs for the ranks, in order; empty where the agent shall take those that it may use.
@@ -216,20 +224,21 @@ pub struct Stretch {
 pub struct MemberResult {
     /// Its own trial.
     pub result: TrialResult,
-    /// For each phase: its halves, or the one run of a job.
+    /// For each phase: its run. Two, the halves, in results of format 1.
     pub stretches: Vec<Vec<Stretch>>,
     /// How the members join in each metric.
     pub together: BTreeMap<String, Together>,
 }
 
-/// Half of a phase: one run of the body.
+/// One run of a kernel's body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HalfRecord {
+pub struct BodyRun {
     /// When each rank was inside; the ranks of an ensemble's members are numbered through.
     pub times: Vec<RankTime>,
     /// What was counted meanwhile.
     pub audit: Audit,
-    /// The metrics of this half alone.
+    /// The metrics of this run alone, where a phase has several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
 }
 
@@ -250,11 +259,11 @@ pub struct Series {
     /// When it ended, likewise.
     #[serde(default)]
     pub end_ns: u64,
-    /// Repetitions in each half.
+    /// Repetitions in each run of the body.
     pub reps: u64,
-    /// The two halves of a kernel's phase; empty for everything else.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub halves: Vec<HalfRecord>,
+    /// The runs of a kernel's body, one a phase; two `halves` in results of format 1. Empty for everything else.
+    #[serde(default, alias = "halves", skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<BodyRun>,
     /// The metrics of the whole phase: of all members together, as [`crate::ensemble::together`] joins them.
     pub samples: Vec<Sample>,
     /// The metrics of each member alone, in order; empty where there is only one.
@@ -323,6 +332,9 @@ pub struct ArmRecord {
     pub pages_after: PagesSeen,
     /// The hypervisor's counters after the warm-in: how the machine mapped the memory.
     pub counters: BTreeMap<String, u64>,
+    /// By how much the hypervisor's counters grew inside the timed regions of all phases together.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub grown: BTreeMap<String, u64>,
     /// Where its ranks and pages were.
     #[serde(default)]
     pub placed: Placed,

@@ -75,6 +75,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     footprint: None,
     executors: &[ExecutorKind::Direct],
     section: None,
+    short_phases: false,
     quick: &[],
     check,
 };

@@ -92,6 +92,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     footprint: None,
     executors: &[ExecutorKind::Direct],
     section: None,
+    short_phases: false,
     quick: &[],
     check: |arm| Settings::of(arm).map(drop),
 };

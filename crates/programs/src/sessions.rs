@@ -99,6 +99,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     footprint: None,
     executors: &[ExecutorKind::Direct],
     section: None,
+    short_phases: false,
     quick: &[("each", "16 MiB"), ("pace", "50 ms"), ("time", "1 s")],
     check: |_| Ok(()),
 };

@@ -87,6 +87,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     footprint: Some(Footprint { key: "heap", bytes: |arm| size_of(arm, "heap") }),
     executors: &[ExecutorKind::Direct],
     section: None,
+    short_phases: false,
     quick: &[("heap", "256 MiB"), ("warm", "1 s"), ("time", "2 s")],
     check: |_| Ok(()),
 };

@@ -45,6 +45,7 @@ mod interval;
 pub mod multinomial;
 pub mod percentile;
 pub mod pricing;
+pub mod quads;
 mod ratio;
 pub mod rng;
 pub mod search;

@@ -207,7 +207,7 @@ fn compact(mut result: TrialResult) -> TrialResult {
     for phase in &mut result.series {
         phase.samples.shrink_to_fit();
         phase.members.iter_mut().for_each(|member| member.samples.shrink_to_fit());
-        for half in &mut phase.halves {
+        for half in &mut phase.runs {
             half.samples.shrink_to_fit();
             half.times.shrink_to_fit();
             refill(&mut half.audit.counters);

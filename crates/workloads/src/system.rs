@@ -110,6 +110,7 @@ const fn descriptor(
         footprint: None,
         executors: &[ExecutorKind::Direct],
         section: None,
+        short_phases: true,
         quick: &[],
         check: |arm| match arm.parameters.get("processes") {
             Some(_) => processes(arm, &PARKED).map(drop).map_err(misfit),

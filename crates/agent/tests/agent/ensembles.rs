@@ -36,6 +36,8 @@ pub fn spec(arms: &[(u32, ResolvedArm)]) -> TrialSpec {
         schedule: (0..arms.len()).chain((0..arms.len()).rev()).collect(),
         allocation_order: (0..arms.len()).collect(),
         phase_ns: 50_000_000,
+        reps: None,
+        most_ns: None,
         watchdog_ns: 60_000_000_000,
         observe: None,
         cpus: Vec::new(),
@@ -85,7 +87,7 @@ fn members_share_work_window_and_verdict(executor: ExecutorKind) {
         assert!(phase.members.is_empty(), "one member is the common case");
     }
     for phase in result.series.iter().filter(|phase| phase.arm == 1) {
-        for half in &phase.halves {
+        for half in &phase.runs {
             let ranks: Vec<usize> = half.times.iter().map(|time| time.rank).collect();
             assert_eq!(ranks, [0, 1], "numbered through");
         }
@@ -114,7 +116,7 @@ fn two_microvms_share_work_window_and_verdict() {
 fn two_null_members_meet_too() {
     let Some(spec) = whole_and_halves(ExecutorKind::Null) else { return };
     let result = run(&spec).unwrap();
-    assert!(result.series.iter().all(|phase| phase.halves.iter().all(|half| half.times.len() == 2)));
+    assert!(result.series.iter().all(|phase| phase.runs.iter().all(|half| half.times.len() == 2)));
 }
 
 #[test]

@@ -245,8 +245,8 @@ fn quick_takes_the_fewest_blocks_and_the_smaller_size() {
     let content = format!("{}\n[design]\nleast_blocks = 4\n", study(SKETCH, TO_NATIVE));
     let few = outcome(&content, &machine(), mode).expect("a plan");
     assert_eq!((few.design.least_blocks, few.design.most_blocks), (4, 4), "never more than without --quick");
-    assert_eq!(plan.design.quads, 1);
-    assert_eq!(plan.least_block(), Nanos(2 * 4 * 50_000_000));
+    assert_eq!(plan.design.quads, 10);
+    assert_eq!(plan.least_block(), Nanos(2 * 40 * 5_000_000));
     assert!(plan.arms.iter().all(|arm| arm.arm.parameters["table"] == Value::SizeBytes(Bytes(64 << 20))));
 
     let small = outcome(&text.replace("1 GiB", "2 MiB"), &machine(), mode).expect("a plan");

@@ -6,8 +6,8 @@ use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Ver
 use baremark_model::spawned::{LONGEST_PIECE, PutFile};
 use baremark_model::units::{Bytes, Nanos, Share};
 use baremark_model::wire::{
-    ArmRecord, ArmSpec, Detail, FromAgent, HalfRecord, LONGEST_FRAME, LostTime, Member, MemberResult, PROTOCOL,
-    PagesSeen, Pass, Point, Series, Stretch, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
+    ArmRecord, ArmSpec, BodyRun, Detail, FromAgent, LONGEST_FRAME, LostTime, Member, MemberResult, PROTOCOL, PagesSeen,
+    Pass, Point, Series, Stretch, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
 };
 use proptest::prelude::*;
 use serde::Serialize;
@@ -68,6 +68,8 @@ fn spec() -> TrialSpec {
         schedule: vec![0, 1, 1, 0],
         allocation_order: vec![1, 0],
         phase_ns: 100_000_000,
+        reps: None,
+        most_ns: None,
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 2],
         seed: u64::MAX,
@@ -75,8 +77,8 @@ fn spec() -> TrialSpec {
     }
 }
 
-fn half(value: f64) -> HalfRecord {
-    HalfRecord {
+fn half(value: f64) -> BodyRun {
+    BodyRun {
         times: vec![RankTime { rank: 0, start_ticks: 1, end_ticks: u64::MAX }],
         audit: Audit {
             ranks_inside: 2,
@@ -104,6 +106,7 @@ fn result() -> TrialResult {
             pages_before: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30 },
             pages_after: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 0 },
             counters: BTreeMap::from([("pages_2m".to_owned(), 512)]),
+            grown: BTreeMap::new(),
             placed: baremark_model::placement::Placed {
                 cpus: vec![0, 2],
                 pages_by_node: vec![baremark_model::placement::NodePages { node: 8, pages: 4096 }],
@@ -118,7 +121,7 @@ fn result() -> TrialResult {
             end_ns: 1010,
             arm: 0,
             reps: 7,
-            halves: vec![half(0.1), half(0.30000000000000004)],
+            runs: vec![half(0.1), half(0.30000000000000004)],
             samples: vec![Sample { metric: "gups".to_owned(), value: 0.2 }],
             members: Vec::new(),
             points: vec![Point {
@@ -452,7 +455,7 @@ proptest! {
         let mut result = result();
         result.arms[0].empty_run_ns = empty_run_ns;
         result.series[0].samples = samples.into_iter().map(|(metric, value)| Sample { metric, value }).collect();
-        result.series[0].halves[0].times[0] = RankTime { rank: 1, start_ticks: ticks.0, end_ticks: ticks.1 };
+        result.series[0].runs[0].times[0] = RankTime { rank: 1, start_ticks: ticks.0, end_ticks: ticks.1 };
         let message = FromAgent::TrialDone(Box::new(result));
         prop_assert_eq!(read(&framed(std::slice::from_ref(&message))).expect("read"), message);
     }

@@ -211,7 +211,7 @@ fn design(text: &mut String, arguments: &Arguments) {
     line(text, "precision", &toml(&precision.to_string()));
     line(text, "delta", &toml(&delta.to_string()));
     line(text, "budget", &toml(&arguments.budget.to_string()));
-    text.push_str("quads = 1\nmost_blocks = 10000\n");
+    text.push_str("phase = \"100 ms\"\nquads = 1\nmost_blocks = 10000\n");
 }
 
 fn report(text: &mut String, arguments: &Arguments, commands: &[Command], parameters: &BTreeMap<String, Vec<String>>) {

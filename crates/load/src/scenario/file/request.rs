@@ -2,7 +2,8 @@
 
 use super::table::list_in;
 use super::{LONGEST_BODY, METHODS, REQUEST, Reader, Table, Value};
-use crate::scenario::{Delay, Extract, JsonPath, Pick, Piece, Request, Since, Source, Stream};
+use crate::json::JsonPath;
+use crate::scenario::{Delay, Extract, Pick, Piece, Request, Since, Source, Stream};
 use crate::template::{Escape, Template};
 use baremark_model::problem::nearest;
 use baremark_model::units::Bytes;
@@ -311,7 +312,7 @@ impl Reader<'_> {
         if found.is_none() {
             self.wrong(table.line, format!("unit = '{unit}' is not known"), "write s, ms, us or ns since 1970");
         }
-        let path = path.unwrap_or(JsonPath(Vec::new()));
+        let path = path.unwrap_or_default();
         let since = match self.text(table, "since") {
             Some(("told", _)) => Since::Told,
             Some((other, line)) => {
