@@ -41,6 +41,7 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         let around = Surroundings { keeper: Path::new(KEEPER), cpus, seed: spec.seed, phase, interrupt: &interrupt };
         ready.push(job.prepare(arm, around)?);
     }
+    ready.iter_mut().try_for_each(|job| job.warm_up())?;
     let lost_before = look_for_lost_time(rate);
     // Sites of an ensemble agree on repetitions, which a job has not.
     progress.gate(1)?;

@@ -18,6 +18,8 @@ pub struct Context {
     pub store: Option<PathBuf>,
     /// Whether standard output carries one JSON document instead of text.
     pub json: bool,
+    /// Whether progress is not shown.
+    pub quiet: bool,
     /// Set by SIGINT and SIGTERM.
     pub interrupt: Arc<AtomicBool>,
 }

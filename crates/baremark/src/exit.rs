@@ -29,8 +29,9 @@ Exit codes:
   1    failed: full disk, broken store, agent that cannot start
   2    bad input: command line, study file, name of a run
   3    nothing of the study can run on this machine
-  4    check: worse than the baseline by more than matters; auction check: something that must hold does not
-  5    check: nothing is known to be worse, and not everything can be told yet
+  4    check: worse than the baseline by more than matters; ab --fail-above: worse by more; auction check: something that must
+       hold does not
+  5    check, ab --fail-above: nothing is known to be worse, and not everything can be told yet
   130  interrupted; finished trials are stored, `baremark resume` goes on";
 }
 

@@ -13,6 +13,8 @@
     reason = "a test crate"
 )]
 
+#[path = "end_to_end/ab.rs"]
+mod ab;
 #[path = "end_to_end/around.rs"]
 mod around;
 #[path = "end_to_end/arrows.rs"]

@@ -4,7 +4,7 @@
 //! on with just the trials that an undisturbed one would have had.
 
 use baremark_model::arm::ResolvedArm;
-use baremark_model::command::TIMEOUT;
+use baremark_model::command::{self, TIMEOUT};
 use baremark_model::descriptor::Value;
 use baremark_model::plan::{Cell, Plan};
 use baremark_model::wire::{ArmSpec, Member, TrialSpec};
@@ -39,7 +39,7 @@ pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
         arms: arms
             .iter()
             .map(|&arm| {
-                let arm = plan.arms[arm].arm.clone();
+                let arm = warmed_up(plan, arm, block);
                 ArmSpec { members: vec![Member { count: u32::try_from(arm.parts).unwrap_or(u32::MAX), arm }] }
             })
             .collect(),
@@ -54,6 +54,19 @@ pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
         seed: rng.next_u64(),
         observe: (!plan.observe.which.is_empty()).then(|| plan.observe.clone()),
     }
+}
+
+/// The arm as it runs in `block`. A program that has run on this machine is warm in every later block; other places may be new in
+/// each.
+fn warmed_up(plan: &Plan, arm: usize, block: u64) -> ResolvedArm {
+    let mut resolved = plan.arms[arm].arm.clone();
+    if block > 0
+        && plan.arms[arm].on_this_machine()
+        && let Some(Value::Program(program)) = resolved.parameters.get_mut(command::KIND)
+    {
+        program.warmup = 0;
+    }
+    resolved
 }
 
 /// The arms of so many quads, phase by phase. An odd quad is of either order.
@@ -83,7 +96,10 @@ fn watchdog_ns(phase_ns: u64, arm: &ResolvedArm) -> u64 {
     const LEAST: u64 = 10_000_000_000;
     let phase = phase_ns.saturating_mul(20).saturating_add(LEAST);
     match arm.parameters.get(TIMEOUT.key) {
-        Some(Value::TimeNs(timeout)) => timeout.0.saturating_mul(2).saturating_add(phase),
+        Some(Value::TimeNs(timeout)) => {
+            let runs = 2 + command::of_arm(arm).map_or(0, |program| program.warmup);
+            timeout.0.saturating_mul(runs).saturating_add(phase)
+        }
         _ => phase,
     }
 }

@@ -96,7 +96,8 @@ impl fmt::Display for Value {
             Value::Page(page) => page.fmt(f),
             Value::Switch(on) => on.fmt(f),
             Value::Words(words) => words.join(" ").fmt(f),
-            Value::Program(program) => f.write_str(&program.argv.join(" ")),
+            Value::Program(program) if program.name.is_empty() => f.write_str(&program.argv.join(" ")),
+            Value::Program(program) => f.write_str(&program.name),
             Value::Literal(text) => match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
                 Some(inner) if !inner.contains(['"', '\\']) => f.write_str(inner),
                 _ => f.write_str(text),

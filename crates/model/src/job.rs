@@ -101,6 +101,14 @@ pub trait Job: Sync {
 
 /// A job that can be run. Dropping it leaves no process and no file behind.
 pub trait ReadyJob {
+    /// Does what is to be done before the first of its runs in a trial, unmeasured; most jobs need nothing.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    fn warm_up(&mut self) -> Result<(), JobError> {
+        Ok(())
+    }
+
     /// Runs it once, from the same state each time.
     ///
     /// # Errors

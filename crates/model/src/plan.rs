@@ -471,13 +471,23 @@ impl Resolver<'_> {
         None
     }
 
-    /// Why one of several workloads cannot run in an environment in which others can. A study of that workload alone is
-    /// refused instead: nobody wants a table that could never have a value.
+    /// Why a workload cannot run in an environment in which others can, or it can in others. A study that could have no value at
+    /// all is refused instead.
     fn lacks_executor(&self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<String> {
         let workload = self.study.chosen(levels).descriptor;
-        let lacks = self.study.workloads.len() > 1 && !workload.executors.contains(&executor_of(environment));
-        lacks.then(|| {
-            format!("workload '{}' needs an operating system of its own, which {environment} is none", workload.kind)
+        let runs_in = |environment: &str| workload.executors.contains(&executor_of(environment));
+        let places = self.study.factors.iter().filter(|factor| factor.key == "environment").flat_map(|of| &of.levels);
+        let elsewhere = places.map(ToString::to_string).any(|place| runs_in(&place));
+        if runs_in(environment) || !(self.study.workloads.len() > 1 || elsewhere) {
+            return None;
+        }
+        Some(match executor_of(environment) {
+            ExecutorKind::Null => {
+                format!("workload '{}' cannot be replaced by nothing, which null runs", workload.kind)
+            }
+            _ => {
+                format!("workload '{}' requires an operating system; {environment} has no guest kernel", workload.kind)
+            }
         })
     }
 

@@ -145,7 +145,8 @@ pub const MOST_LEVELS: usize = 256;
 /// Mistakes that are listed; the others are counted.
 const MOST_PROBLEMS: usize = 100;
 
-const SECTIONS: &[&str] = &["study", "workload", "command", "factors", "environments", "observe", "design", "report"];
+const SECTIONS: &[&str] =
+    &["study", "workload", command::KIND, command::NAMED, "factors", "environments", "observe", "design", "report"];
 
 /// Parses a study file. `file` is its name in messages, `workloads` are those that this program has.
 ///
@@ -154,8 +155,14 @@ const SECTIONS: &[&str] = &["study", "workload", "command", "factors", "environm
 pub fn parse(file: &str, bytes: &[u8], workloads: &[&'static Descriptor]) -> Result<Study, Problems> {
     let refuse = |list| Err(Problems { file: file.to_owned(), list });
     let breaks = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(offset, _)| offset).collect();
-    let mut reader =
-        Reader { breaks, problems: Vec::new(), named: Vec::new(), file: file.to_owned(), text: String::new() };
+    let mut reader = Reader {
+        breaks,
+        problems: Vec::new(),
+        named: Vec::new(),
+        programs: Vec::new(),
+        file: file.to_owned(),
+        text: String::new(),
+    };
     let text = match readable(bytes) {
         Ok(text) => text,
         Err((offset, what, remedy)) => {
@@ -209,6 +216,8 @@ struct Reader {
     problems: Vec<Problem>,
     /// Environments of the study's own, by name.
     named: Vec<String>,
+    /// Programs that have a name.
+    programs: Vec<command::Program>,
     /// The file's name.
     file: String,
     /// The whole text.
@@ -250,12 +259,13 @@ impl Reader {
         let typed_design = self.known("design", tables::DESIGN, take("design"));
         let environments = self.environments(take("environments"));
         let observe = self.observe(take("observe"));
-        let program = self.program(sections.get("command"))?;
+        let program = self.program(&sections)?;
         let known = with_program(workloads, program.as_ref());
         let mut workloads = self.workloads(take("workload"), line_of_section("workload"), &known)?;
         self.sections_of_others(&workloads, &known, &sections);
         self.own_section(&mut workloads, &sections);
-        self.place_program(program, line_of_section("command"), &mut workloads)?;
+        let line = line_of_section(command::KIND).max(line_of_section(command::NAMED));
+        self.place_program(program, line, take("factors"), &mut workloads)?;
         let short = workloads.iter().all(|chosen| chosen.descriptor.short_phases);
         let design = self.design(&typed_design, take("design"), short);
         let given = [take("workload"), take("factors")].concat();
@@ -295,16 +305,38 @@ impl Reader {
         })
     }
 
-    /// The program of `[command]`: `Some(None)` where there is no such section, `None` after a mistake in it.
-    fn program(&mut self, section: Option<&(usize, Vec<Entry<'_>>)>) -> Option<Option<command::Program>> {
-        section.map_or(Some(None), |(line, entries)| self.command(*line, entries).map(Some))
+    /// The program of `[command]`: `Some(None)` where there is none, `None` after a mistake in it. Those of `[commands]` are kept.
+    fn program(&mut self, sections: &BTreeMap<&str, (usize, Vec<Entry<'_>>)>) -> Option<Option<command::Program>> {
+        let (one, named) = (sections.get(command::KIND), sections.get(command::NAMED));
+        if one.is_none() && named.is_none() {
+            return Some(None);
+        }
+        let (line, entries) = one.map_or((0, &[][..]), |(line, entries)| (*line, entries.as_slice()));
+        let (program, programs) = self.commands((line, entries), named)?;
+        self.programs = programs;
+        Some(Some(program))
     }
 
-    /// Hands the program to the workload that it is.
-    fn place_program(&mut self, program: Option<command::Program>, line: usize, chosen: &mut [Chosen]) -> Option<()> {
+    /// Hands the program to the workload that it is. Programs that have a name are levels of a factor.
+    fn place_program(
+        &mut self,
+        program: Option<command::Program>,
+        line: usize,
+        factors: &[Entry<'_>],
+        chosen: &mut [Chosen],
+    ) -> Option<()> {
         let commands = chosen.iter_mut().find(|chosen| chosen.descriptor.kind == command::KIND);
         match (commands, program) {
             (None, None) => Some(()),
+            (Some(_), Some(_)) if !self.programs.is_empty() => {
+                let varied = factors.iter().any(|(key, ..)| *key == command::KIND);
+                if !varied {
+                    let names: Vec<String> = self.programs.iter().map(|of| format!("\"{}\"", of.name)).collect();
+                    let remedy = format!("write command = [{}] in [factors]", names.join(", "));
+                    self.report(line, "the study does not say which of its [commands] it runs".to_owned(), remedy);
+                }
+                varied.then_some(())
+            }
             (Some(chosen), Some(program)) => {
                 chosen.parameters.insert(command::KIND.to_owned(), Value::Program(Box::new(program)));
                 Some(())
@@ -316,7 +348,8 @@ impl Reader {
             }
             (Some(_), None) => Some(()),
             (None, Some(_)) => {
-                let what = "[command] stands in a study whose workload is none".to_owned();
+                let section = if self.programs.is_empty() { command::KIND } else { command::NAMED };
+                let what = format!("[{section}] stands in a study whose workload is none");
                 self.report(line, what, "write kind = \"command\" in [workload], or drop the section");
                 None
             }
@@ -443,8 +476,11 @@ impl Reader {
         }
     }
 
-    /// One level of a factor; of the environment also a name of the study's own.
+    /// One level of a factor; of the environment also a name of the study's own, of the command the program of that name.
     fn level(&self, knob: &Knob, typed: &DeValue<'_>) -> Result<Value, Misfit> {
+        if knob.key == command::KIND {
+            return self.named_program(knob, typed);
+        }
         match typed.as_str().filter(|_| knob.key == "environment") {
             Some(name) if self.named.iter().any(|own| own == name) => Ok(Value::Choice(name.to_owned())),
             Some(name) => knob.read(typed).map_err(|misfit| {
@@ -454,6 +490,19 @@ impl Reader {
             }),
             None => knob.read(typed),
         }
+    }
+
+    fn named_program(&self, knob: &Knob, typed: &DeValue<'_>) -> Result<Value, Misfit> {
+        let name = knob.read(typed)?.to_string();
+        if let Some(program) = self.programs.iter().find(|program| program.name == name) {
+            return Ok(Value::Program(Box::new(program.clone())));
+        }
+        let names: Vec<&str> = self.programs.iter().map(|program| program.name.as_str()).collect();
+        let remedy = match names.as_slice() {
+            [] => format!("describe it in a section [commands.{name}] with argv = [\"program\", \"argument\"]"),
+            _ => nearest(&name, &names),
+        };
+        Err(Misfit { what: format!("command = '{name}' is not known"), remedy })
     }
 
     /// What `[workload]` names: one kind with its parameters beside it, or several kinds with a section each.

@@ -14,6 +14,7 @@ pub mod crew;
 pub mod family;
 pub mod gaps;
 pub mod guest;
+pub mod launch;
 pub mod log_tail;
 pub mod machine;
 pub mod memory;

@@ -32,6 +32,27 @@ fn quads_are_abba_or_baab_about_equally_often() {
 }
 
 #[test]
+fn a_program_warms_up_once_on_this_machine_and_in_every_trial_elsewhere() {
+    use baremark_model::command::{self, Program};
+    use baremark_model::descriptor::Value;
+    let warmups = |environment: &str| {
+        let mut plan = plan(environment);
+        for planned in &mut plan.arms {
+            let program = Program { argv: vec!["true".to_owned()], warmup: 3, ..Program::default() };
+            planned.arm.parameters.insert(command::KIND.to_owned(), Value::Program(Box::new(program)));
+        }
+        let of_block = |block: u64| -> Vec<u64> {
+            let of_cell = |cell| trial(&plan, block, cell).arms.into_iter().map(|arm| arm.members[0].arm.clone());
+            let arms = (0..plan.cells.len()).flat_map(of_cell);
+            arms.map(|arm| command::of_arm(&arm).expect("a program").warmup).collect()
+        };
+        [of_block(0), of_block(1)]
+    };
+    assert_eq!(warmups("microvm"), [vec![3, 3], vec![0, 0]]);
+    assert_eq!(warmups("container"), [vec![3, 3], vec![0, 3]], "native and the container");
+}
+
+#[test]
 fn the_cells_of_a_block_run_in_every_order() {
     let plan = plan("container");
     let orders: Vec<Vec<usize>> = (0..50).map(|block| order(&plan, block)).collect();

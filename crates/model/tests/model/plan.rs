@@ -329,7 +329,7 @@ fn what_lies_in_the_study_is_refused() {
         golden += &format!("{}\n{}\n\n", factors.replace('\n', "; "), refused(&text));
     }
     golden += &format!("table = \"3 GiB\" in [workload]\n{}\n\n", refused(&study("", "").replace("1 GiB", "3 GiB")));
-    let command = "[study]\ntitle = \"t\"\n[workload]\nkind = \"command\"\nprogram = \"true\"\n[factors]\nenvironment = [\"native\", \"microvm\"]\n";
+    let command = "[study]\ntitle = \"t\"\n[workload]\nkind = \"command\"\nprogram = \"true\"\n[factors]\nenvironment = \"microvm\"\n";
     golden += &format!("command in a microvm\n{}\n\n", refused(command));
     let wide = "page = [\"4k\", \"2m\"]\nlookahead = [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]\npause = [\"1 ns\",\"2 ns\",\"3 ns\",\"4 ns\",\"5 ns\",\"6 ns\",\"7 ns\",\"8 ns\"]\nstream = [1,2,3,4,5,6,7,8]\nskew = [\"1 %\",\"2 %\",\"3 %\",\"4 %\"]";
     golden += &format!("8192 treatments\n{}\n\n", refused(&study(wide, "")));
