@@ -5,7 +5,7 @@
 
 use baremark_model::descriptor::Better;
 use baremark_model::document::RatioRow;
-use baremark_stats::special::{normal_cdf, normal_quantile};
+use baremark_stats::special::{normal_quantile, normal_sf};
 
 /// More blocks than these are not named: nobody will wait for them.
 const MOST_BLOCKS: f64 = 10_000.0;
@@ -59,7 +59,7 @@ pub fn gate(row: &RatioRow, better: Better, margin: f64) -> Gate {
         () if most < margin => Answer::Passed,
         () => Answer::Undecided,
     };
-    let power = if error > 0.0 { normal_cdf(margin / error - wide) } else { 1.0 };
+    let power = if error > 0.0 { normal_sf(-(margin / error - wide)) } else { 1.0 };
     let blocks =
         if answer == Answer::Undecided { needed(row, (most - least) / 2.0, (loss - margin).abs()) } else { None };
     Gate { answer, power: Some(power), blocks }

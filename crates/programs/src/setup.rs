@@ -11,6 +11,8 @@ use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
 use baremark_model::job::{JobError, Surroundings};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What is kept of each stream of a step.
@@ -45,7 +47,9 @@ pub fn steps(arms: &[&ResolvedArm], when: When) -> Result<Vec<Step>, JobError> {
             continue;
         }
         let cpus: Vec<usize> = (0..arm.ranks).collect();
-        let around = Surroundings { keeper: Path::new(""), cpus: &cpus, seed: 0, phase: Duration::ZERO };
+        let interrupt = Arc::new(AtomicBool::new(false));
+        let around =
+            Surroundings { keeper: Path::new(""), cpus: &cpus, seed: 0, phase: Duration::ZERO, interrupt: &interrupt };
         let folder = std::env::temp_dir();
         let texts = Texts::new(arm, program, around, folder.to_string_lossy().into_owned());
         let directory = texts.fill(&program.directory)?;
