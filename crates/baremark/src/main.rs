@@ -167,7 +167,7 @@ enum Command {
         #[arg(long, value_name = "FOLDER")]
         to: Option<PathBuf>,
     },
-    /// Send requests to a server, by connections, a rate or users, and say what became of them
+    /// Generate HTTP load, measure latency and check limits
     Load(Box<load::LoadArgs>),
     /// Be the other end of the workload ping-pong, at another site
     Echo(echo::EchoArgs),

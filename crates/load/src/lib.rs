@@ -7,6 +7,7 @@
 
 mod actor;
 pub mod arrival;
+pub mod bounded_file;
 pub mod dial;
 pub mod document;
 mod epoll;
@@ -18,6 +19,7 @@ mod http1;
 mod http2;
 mod json;
 pub mod latency;
+pub mod limits;
 pub mod load;
 pub mod order;
 pub mod profile;

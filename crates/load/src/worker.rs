@@ -485,6 +485,10 @@ impl<'e> Worker<'e> {
                 actor.state = State::Idle;
                 self.flying -= 1;
                 self.part.counts.unsent += 1;
+                // A caller that waits for a connection all the time has begun nothing: no moment was intended.
+                if actor.role == Role::Closed {
+                    self.part.operations[actor.operation].intended -= 1;
+                }
             }
         }
         while self.flying > 0 && self.now < until && !self.engine.interrupt.load(Ordering::Relaxed) {

@@ -209,6 +209,7 @@ impl Settings {
                 false => Protocol::Http1,
             },
             timeout_ns: time("request_timeout"),
+            grace_ns: None,
             seed: 1,
             trust: if switch("insecure") { Trust::Anything } else { Trust::System },
             sources: Vec::new(),

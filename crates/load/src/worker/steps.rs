@@ -95,6 +95,7 @@ impl Worker<'_> {
             actor.take_cookies(request.origin);
         }
         if !request.expects(status) {
+            *self.part.failed_statuses.entry(status).or_default() += 1;
             return self.fail(index, Failure::Status, false);
         }
         // An answer without content has nothing to take: the variables keep what they hold.
