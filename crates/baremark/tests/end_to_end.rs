@@ -55,3 +55,5 @@ mod shipped;
 mod sites;
 #[path = "end_to_end/tiers.rs"]
 mod tiers;
+#[path = "end_to_end/workloads.rs"]
+mod workloads;

@@ -45,7 +45,7 @@ const fn knob(key: &'static str, kind: Kind, default: &'static str, help: &'stat
 
 static PARAMETERS: [Knob; 6] = [
     knob("users", Kind::Count { min: 1, max: 10_000_000 }, "100", "simulated users, at work from the warm-up on"),
-    knob(DURATION, Kind::Time { min: SECOND, max: 24 * 3600 * SECOND }, "20 s", "measured time of a phase"),
+    knob(DURATION, Kind::Time { min: SECOND / 10, max: 24 * 3600 * SECOND }, "20 s", "measured time of a phase"),
     knob(WARM_UP, Kind::Time { min: 0, max: 3600 * SECOND }, "6 s", "time under users before it, not measured"),
     knob(
         "size",

@@ -230,7 +230,7 @@ pub fn served(bench: &Bench, mut command: Command) -> (Child, Vec<u32>) {
 }
 
 /// The processes below `pid`, their children included.
-fn offspring(pid: u32) -> Vec<u32> {
+pub fn offspring(pid: u32) -> Vec<u32> {
     let own = children(pid);
     let below = own.iter().flat_map(|child| offspring(*child)).collect::<Vec<_>>();
     [own, below].concat()
