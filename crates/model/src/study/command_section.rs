@@ -130,17 +130,14 @@ impl Reader {
             Some(_) => program.stdout = Stdout::Keep,
             None => {}
         }
-        match head.remove("repeat") {
-            Some(Value::Switch(on)) => program.repeat = on,
-            _ => {}
+        if let Some(Value::Switch(on)) = head.remove("repeat") {
+            program.repeat = on;
         }
-        match head.remove("warmup") {
-            Some(Value::Count(runs)) => program.warmup = runs,
-            _ => {}
+        if let Some(Value::Count(runs)) = head.remove("warmup") {
+            program.warmup = runs;
         }
-        match head.remove("output_limit") {
-            Some(Value::SizeBytes(size)) => program.output_limit_bytes = size.0,
-            _ => {}
+        if let Some(Value::SizeBytes(size)) = head.remove("output_limit") {
+            program.output_limit_bytes = size.0;
         }
         let line = line_of(&flat, "directory", 0);
         self.is_absolute(&program.directory, line);
