@@ -18,7 +18,7 @@ pub struct Context {
     pub store: Option<PathBuf>,
     /// Whether standard output carries one JSON document instead of text.
     pub json: bool,
-    /// Set by SIGINT and SIGTERM.
+    /// Set by SIGINT, SIGTERM and SIGHUP.
     pub interrupt: Arc<AtomicBool>,
 }
 
