@@ -20,7 +20,7 @@ pub struct Context {
     pub json: bool,
     /// Whether progress is not shown.
     pub quiet: bool,
-    /// Set by SIGINT and SIGTERM.
+    /// Set by SIGINT, SIGTERM and SIGHUP.
     pub interrupt: Arc<AtomicBool>,
 }
 

@@ -238,8 +238,8 @@ fn main() -> Exit {
     let cli = Cli::parse();
     match dispatch(cli) {
         Ok((text, exit)) => match io::stdout().write_all(text.as_bytes()) {
-            // A reader that has seen enough, such as `head`, is no failure.
-            Err(why) if why.kind() != io::ErrorKind::BrokenPipe => {
+            // A reader that has seen enough, such as `head`, is no failure; a terminal that hung up interrupted the run.
+            Err(why) if why.kind() != io::ErrorKind::BrokenPipe && exit != Exit::Interrupted => {
                 watch::say(format_args!("error: writing the output: {why}"));
                 Exit::Failure
             }
@@ -250,6 +250,22 @@ fn main() -> Exit {
             exit
         }
     }
+}
+
+/// A flag that is set when the user wants an end, or the terminal has hung up.
+fn on_signals() -> io::Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let interrupt = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // The first asks the run to stop cleanly; a second one, while it is stopping, ends the program at once.
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&interrupt))?;
+        signal_hook::flag::register(signal, Arc::clone(&interrupt))?;
+    }
+    // Whoever started this with `nohup` wants it to go on. A hang-up may come twice, from the kernel and from the shell.
+    if !baremark_sys::process::ignores(SIGHUP) {
+        signal_hook::flag::register(SIGHUP, Arc::clone(&interrupt))?;
+    }
+    Ok(interrupt)
 }
 
 fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
@@ -276,13 +292,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Auction { action }) => return Ok((String::new(), auction::run(action))),
         command => command,
     };
-    let interrupt = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The first asks the run to stop cleanly; a second one, while it is stopping, ends the program at once.
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&interrupt))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupt)))
-            .map_err(|why| Refusal::failure(format!("catching signals: {why}")))?;
-    }
+    let interrupt = on_signals().map_err(|why| Refusal::failure(format!("catching signals: {why}")))?;
     let context = Context { store: cli.common.store, json: cli.common.json, quiet: cli.common.quiet, interrupt };
     let mode = |args: ModeArgs| baremark_model::plan::Mode { quick: args.quick, self_check: args.aa };
     match command {

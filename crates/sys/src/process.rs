@@ -29,6 +29,15 @@ pub fn die_with_parent(parent_pid: u32) -> io::Result<()> {
     }
 }
 
+/// Whether this process ignores a signal, as `nohup` has its program ignore SIGHUP. `false` where that cannot be read.
+#[must_use]
+pub fn ignores(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    let bit = u32::try_from(signal - 1).ok().and_then(|bit| 1_u64.checked_shl(bit));
+    mask.zip(bit).is_some_and(|(mask, bit)| mask & bit != 0)
+}
+
 /// Waits until whoever writes to this process's standard input is gone: the pipe has no writer any more, or the other end
 /// of the socket has closed. What was written before may still be unread. A file or a terminal never ends this wait.
 ///

@@ -2,8 +2,11 @@
 
 use crate::bench::{Bench, SMALL, children, lives, signal, text};
 use baremark_stats::Rng;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::process::Child;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -115,6 +118,87 @@ fn an_interrupt_stops_cleanly_and_the_run_can_be_resumed_to_its_end() {
     assert!(document["run"]["ended"].is_string(), "{document:#}");
     let output = bench.run(&["resume"]);
     assert_eq!(output.status.code(), Some(2), "a finished run is not resumed");
+}
+
+/// The lock files beside the store.
+fn lock_files(bench: &Bench) -> Vec<String> {
+    let names = std::fs::read_dir(bench.path("store")).unwrap().map(|entry| entry.unwrap().file_name());
+    names.map(|name| name.into_string().unwrap()).filter(|name| name.ends_with(".lock")).collect()
+}
+
+#[test]
+fn a_hang_up_stops_a_run_as_an_interrupt_does() {
+    let bench = bench();
+    let mut child = bench.spawn(LONG);
+    let (_, mut rest) = after_trials(&mut child, 2);
+    let agents = children(child.id());
+    // The kernel and the shell may both say that the terminal is gone.
+    signal(child.id(), libc::SIGHUP);
+    signal(child.id(), libc::SIGHUP);
+    let (mut report, mut log) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut report).unwrap();
+    rest.read_to_string(&mut log).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{log}");
+    assert!(report.contains("a small study") && report.contains("Stopped: interrupted by the user"), "{report}");
+    wait_until("the agent is gone", || agents.iter().all(|&agent| !lives(agent)));
+    assert_eq!(lock_files(&bench), [""; 0]);
+    assert_eq!(bench.json(&["history", "--json"])["runs"][0]["state"], "interrupted");
+}
+
+#[test]
+fn a_terminal_that_hangs_up_stops_a_run_as_an_interrupt_does() {
+    let bench = bench();
+    let (mut master, mut slave) = (0, 0);
+    let none = std::ptr::null_mut();
+    // SAFETY: openpty writes two descriptors, and is given nothing else.
+    assert_eq!(unsafe { libc::openpty(&raw mut master, &raw mut slave, none, none.cast(), none.cast()) }, 0);
+    // SAFETY: fcntl changes a flag of a descriptor of ours: the child must not hold its own terminal open.
+    assert_eq!(unsafe { libc::fcntl(master, libc::F_SETFD, libc::FD_CLOEXEC) }, 0);
+    // SAFETY: both are open and nobody else's.
+    let (master, slave) = unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
+    let mut command = bench.command(LONG);
+    let stream = || Stdio::from(slave.try_clone().unwrap());
+    command.stdin(stream()).stdout(stream()).stderr(stream());
+    // SAFETY: setsid and ioctl are async-signal-safe and touch no memory.
+    unsafe {
+        command.pre_exec(|| match libc::setsid() >= 0 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0 {
+            true => Ok(()),
+            false => Err(std::io::Error::last_os_error()),
+        })
+    };
+    let mut child = command.spawn().unwrap();
+    drop((command, slave));
+    let mut terminal = File::from(master);
+    let mut shown = Vec::new();
+    let mut chunk = [0; 4096];
+    while !String::from_utf8_lossy(&shown).contains("block 3,") {
+        let count = terminal.read(&mut chunk).unwrap();
+        shown.extend_from_slice(&chunk[..count]);
+    }
+    let agents = children(child.id());
+    drop(terminal);
+    assert_eq!(child.wait().unwrap().code(), Some(130), "nothing can be printed, and that is no failure");
+    wait_until("the agent is gone", || agents.iter().all(|&agent| !lives(agent)));
+    assert_eq!(lock_files(&bench), [""; 0]);
+    let run = &bench.json(&["history", "--json"])["runs"][0];
+    assert!(run["state"] == "interrupted" && run["trials"].as_u64() >= Some(2), "{run:#}");
+}
+
+#[test]
+fn a_program_started_with_nohup_goes_on_when_the_terminal_hangs_up() {
+    let bench = Bench::new();
+    bench.write(STUDY, SMALL);
+    let mut command = Command::new("nohup");
+    command.arg(env!("CARGO_BIN_EXE_baremark")).arg("--store").arg(bench.store()).args(["run", STUDY, "--quick"]);
+    command.current_dir(bench.folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let (mut log, mut rest) = after_trials(&mut child, 1);
+    signal(child.id(), libc::SIGHUP);
+    let mut report = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut report).unwrap();
+    rest.read_to_string(&mut log).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{log}");
+    assert_eq!(bench.json(&["history", "--json"])["runs"][0]["state"], "finished");
 }
 
 #[test]
