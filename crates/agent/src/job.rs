@@ -7,13 +7,14 @@ use crate::progress::Progress;
 use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time, nanos};
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::job::{Job, Surroundings};
+use baremark_model::job::{Job, JobError, Surroundings};
 use baremark_model::placement::Placed;
 use baremark_model::seam::{ExecutorFacts, Verification};
 use baremark_model::wire::{ArmRecord, PagesSeen, Series, Stretch, TrialResult, TrialSpec};
 use baremark_sys::clock;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,13 +31,15 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
     let arms = one_of_each(spec)?;
     let site = placing::site(spec)?;
     let cpus = arms.iter().map(|arm| placing::cpus(&site, arm, 1)).collect::<Result<Vec<_>, _>>()?;
+    let interrupt = progress.interrupt();
     let mut ready = Vec::new();
     for (arm, cpus) in arms.iter().zip(&cpus) {
         if arm.executor != ExecutorKind::Direct {
             return Err(TrialError::spec(format!("the executor {} runs no programs", arm.executor)));
         }
         let phase = Duration::from_nanos(spec.phase_ns);
-        ready.push(job.prepare(arm, Surroundings { keeper: Path::new(KEEPER), cpus, seed: spec.seed, phase })?);
+        let around = Surroundings { keeper: Path::new(KEEPER), cpus, seed: spec.seed, phase, interrupt: &interrupt };
+        ready.push(job.prepare(arm, around)?);
     }
     let lost_before = look_for_lost_time(rate);
     // Sites of an ensemble agree on repetitions, which a job has not.
@@ -49,6 +52,9 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
     for (position, &arm) in spec.schedule.iter().enumerate() {
         if let Some(pass) = progress.gate(1)? {
             sleep_until(pass.begin_ns);
+        }
+        if interrupt.load(Ordering::Acquire) {
+            return Err(JobError::Interrupted.into());
         }
         let begin_ns = clock::monotonic_ns();
         let mut run = ready[arm].run()?;

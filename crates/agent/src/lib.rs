@@ -10,6 +10,7 @@ pub mod ensemble;
 pub mod executors;
 pub mod gate;
 pub mod guest;
+pub mod interrupt;
 pub mod progress;
 pub mod runner;
 pub mod serve;

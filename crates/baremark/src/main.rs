@@ -103,6 +103,8 @@ enum Command {
         run: Option<String>,
         #[command(flatten)]
         form: report::Form,
+        #[command(flatten)]
+        damage: report::Damage,
     },
     /// Compare two sides: runs with runs, or two levels of one run
     ///
@@ -285,7 +287,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::List { what }) => list::run(what, context.json),
         Some(Command::Doctor) => doctor::run(context.json),
         Some(Command::History) => history::run(&context),
-        Some(Command::Report { run, form }) => report::run(&context, run.as_deref(), &form),
+        Some(Command::Report { run, form, damage }) => report::run(&context, run.as_deref(), &form, &damage),
         Some(Command::Compare { base, other, args }) => compare::run(&context, &base, &other, &args),
         Some(Command::Check { against, run, args }) => check::run(&context, &against, run.as_deref(), &args),
         Some(Command::VerifyScale { study: _, quick: _, run: Some(run) }) => verify_scale::again(&context, &run),

@@ -9,6 +9,7 @@ use baremark_environments::qemu::{
 };
 use baremark_environments::slurm::{Launcher, Settings as SlurmSettings, Slurm};
 use baremark_environments::ssh::{Settings as SshSettings, Ssh};
+use baremark_harness::workload::{self, Found};
 use baremark_model::command;
 use baremark_model::descriptor::Value;
 use baremark_model::image;
@@ -137,6 +138,24 @@ pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Resu
         }
     }
     Ok(())
+}
+
+/// What planning must know of what the tiers of applications need on this machine; whether anything is missing or emulated.
+pub fn limit_tiers(plan: &Plan, limits: &mut Limits, interrupt: &AtomicBool) -> bool {
+    let Ok(program) = program() else { return false };
+    let mut limited = false;
+    let here = plan.arms.iter().enumerate().filter(|(_, arm)| arm.on_this_machine());
+    for (_, arm) in here.filter(|(index, _)| plan.workload_of(*index) == workload::KIND) {
+        for (name, found) in workload::look_for(&arm.arm, crate::auction_places::make, &program, interrupt) {
+            limited |= found != Found::Here;
+            match found {
+                Found::Here => {}
+                Found::Emulated => drop(limits.emulated.insert(name)),
+                Found::Absent(why) => drop(limits.absent.insert(name, why)),
+            }
+        }
+    }
+    limited
 }
 
 /// Whether a place can be used with its defaults: `None` where that cannot be said without settings.

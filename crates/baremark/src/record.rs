@@ -3,16 +3,16 @@
 use crate::context::Context;
 use crate::exit::Refusal;
 use crate::source::Source;
-use crate::watch::say;
 use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{Ending, Journal};
-use baremark_lab::tally::Finished;
+use baremark_lab::tally::{Finished, complete_blocks};
 use baremark_model::document::LookRow;
+use baremark_model::event::TrialStatus;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
 use baremark_model::scale::Envelope;
 use baremark_model::units::{Nanos, UnixTime};
-use baremark_store::{LockError, RunId, RunLock, RunRecord, RunState, Store, StoreError, TrialEntry};
+use baremark_store::{LockError, RunId, RunLock, RunRecord, RunState, Store, StoreError, StoredRun, TrialEntry};
 use baremark_sys::{clock, machine};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -21,6 +21,9 @@ pub struct Record<'s> {
     store: &'s Store,
     id: RunId,
     next_seq: u64,
+    cells: usize,
+    /// Block, cell, and whether it counts, of every trial.
+    trials: Vec<(u64, usize, bool)>,
     _lock: RunLock,
 }
 
@@ -40,7 +43,7 @@ impl<'s> Record<'s> {
             started,
         };
         store.create_run(&record).map_err(Refusal::failure)?;
-        Ok(Record { store, id, next_seq: 0, _lock: lock })
+        Ok(Record { store, id, next_seq: 0, cells: plan.cells.len(), trials: Vec::new(), _lock: lock })
     }
 
     /// Takes up a run that nobody holds.
@@ -49,8 +52,16 @@ impl<'s> Record<'s> {
             LockError::Live { .. } => Refusal::bad_input(why),
             other => Refusal::failure(other),
         })?;
-        let next_seq = store.load(&id).map_err(Refusal::failure)?.next_seq();
-        Ok(Record { store, id, next_seq, _lock: lock })
+        // Before anything of it is read: documents of another format may not be readable.
+        store.may_be_resumed(&id).map_err(|why| match why {
+            StoreError::Format { .. } => Refusal::bad_input(why),
+            other => Refusal::failure(other),
+        })?;
+        let stored = store.load_intact(&id).map_err(Refusal::failure)?;
+        store.reopen(&id).map_err(Refusal::failure)?;
+        let trials = stored.trials.iter().map(|trial| (trial.block, trial.cell, trial.status == TrialStatus::Ok));
+        let (next_seq, cells, trials) = (stored.next_seq(), stored.plan.cells.len(), trials.collect());
+        Ok(Record { store, id, next_seq, cells, trials, _lock: lock })
     }
 
     /// The run's name.
@@ -68,27 +79,31 @@ impl<'s> Record<'s> {
         envelope_of(self.store, &self.id)
     }
 
-    /// Writes down how the run ended; one that was interrupted or failed has not ended and can be resumed.
+    /// Writes down how the run ended; one that was interrupted or failed can be resumed.
     pub fn close(&self, ending: &Ending) -> Result<(), Refusal> {
-        match ending {
-            Ending::Complete(reason) => self.store.finish(&self.id, now(), reason).map_err(Refusal::failure),
-            Ending::Interrupted | Ending::Failed(_) => Ok(()),
-        }
+        let (id, words) = (&self.id, ending.words());
+        let written = match ending {
+            Ending::Complete(_) => self.store.finish(id, now(), &words),
+            Ending::Interrupted => self.store.interrupt(id, &words),
+            Ending::Failed(_) => self.store.fail_run(id, now(), &words),
+        };
+        written.map_err(Refusal::failure)
     }
 }
 
 impl Journal for Record<'_> {
     fn trial(&mut self, trial: &Finished) -> Result<(), String> {
+        self.trials.push((trial.block, trial.cell, trial.status == TrialStatus::Ok));
         let entry = TrialEntry {
             block: trial.block,
             cell: trial.cell,
-            // Not the trial's own place: a torn row, which is not read back, has one too.
             seq: self.next_seq,
             spec: &trial.spec,
             status: &trial.status,
             result: trial.result.as_ref(),
             started: UnixTime(clock::unix_time_ns().saturating_sub(trial.elapsed_ns)),
             elapsed: Nanos(trial.elapsed_ns),
+            blocks_complete: complete_blocks(self.cells, self.trials.iter().copied()),
         };
         self.store.add_trial(&self.id, &entry).map_err(|why| why.to_string())?;
         self.next_seq += 1;
@@ -114,11 +129,28 @@ fn now() -> UnixTime {
     UnixTime(clock::unix_time_ns())
 }
 
-/// A run as the analysis wants it. Trials whose rows are torn are named on standard error and left out.
+/// A run as the analysis wants it; one of which anything is damaged is refused.
 pub fn load(store: &Store, id: &RunId) -> Result<Run, Refusal> {
-    let stored = store.load(id).map_err(Refusal::failure)?;
-    for torn in &stored.torn {
-        say(format_args!("warning: trial {} of run {id} cannot be read and is left out: {}", torn.seq, torn.why));
+    let remedy = format!("; `baremark report {id} --without-damaged` shows what is left");
+    let stored = store.load_intact(id).map_err(|why| match why {
+        StoreError::Damaged { .. } => Refusal::failure(format!("{why}{remedy}")),
+        other => Refusal::failure(other),
+    })?;
+    Ok(of_stored(stored))
+}
+
+/// The same without what is damaged, which is named in the run's flags.
+pub fn load_without_damaged(store: &Store, id: &RunId) -> Result<Run, Refusal> {
+    store.load(id).map(of_stored).map_err(Refusal::failure)
+}
+
+fn of_stored(stored: StoredRun) -> Run {
+    let damaged = stored.all_damage().into_iter();
+    let mut notes: Vec<(String, usize)> =
+        damaged.map(|(what, why)| (format!("damaged and left out: {what} {why}"), 0)).collect();
+    if stored.unverified > 0 {
+        let text = "stored by a version without checksums: damage to them would not be noticed".to_owned();
+        notes.push((text, usize::try_from(stored.unverified).unwrap_or(usize::MAX)));
     }
     let trials = stored.trials.into_iter().map(|trial| Finished {
         block: trial.block,
@@ -129,7 +161,7 @@ pub fn load(store: &Store, id: &RunId) -> Result<Run, Refusal> {
         result: trial.result,
         elapsed_ns: trial.elapsed.0,
     });
-    Ok(Run {
+    Run {
         id: stored.id.to_string(),
         file: stored.study_file,
         plan: stored.plan,
@@ -141,7 +173,8 @@ pub fn load(store: &Store, id: &RunId) -> Result<Run, Refusal> {
         trials: trials.collect(),
         looks: stored.looks,
         imported: stored.imported,
-    })
+        notes,
+    }
 }
 
 /// How the line of a study's text begins that holds the envelope: to a study's reader it is a comment.

@@ -54,7 +54,7 @@ pub(crate) fn loaded<'c>(
     seed: u64,
     ground: &Ground<'_>,
 ) -> Result<Loaded<'c>, RunError> {
-    let highest = whole(curve(demand, users)?.highest().max(users as f64));
+    let highest = highest(demand, users)?;
     let most = users::most_with_connections(highest);
     if most < highest {
         return Err(RunError::Load(format!(
@@ -119,6 +119,14 @@ pub(crate) fn window(
     let row = row(&document, &reading, &qos, demand, cluster, timeline, &shared, highest as f64);
     loaded.put(running);
     Ok((row, part))
+}
+
+/// The most users that a demand brings at once.
+///
+/// # Errors
+/// When its profile cannot be read.
+pub(crate) fn highest(demand: &Demand, users: u64) -> Result<u64, RunError> {
+    Ok(whole(curve(demand, users)?.highest().max(users as f64)))
 }
 
 /// What the watcher has seen.

@@ -123,6 +123,18 @@ impl Reader {
         Err(Problems { file, list })
     }
 
+    /// Everything that was wrong, each mistake with its file.
+    #[must_use]
+    pub fn into_problems(self) -> Vec<(String, Problem)> {
+        let mut all = Vec::new();
+        for problem in self.problems {
+            if !all.contains(&problem) {
+                all.push(problem);
+            }
+        }
+        all
+    }
+
     /// Notes a mistake at a key, or at the section where the key is not there.
     pub fn wrong(&mut self, section: &Section<'_>, key: &str, what: impl Into<String>, remedy: impl Into<String>) {
         let place = section.value(key).map(|(layer, value)| (layer, layer.line(value.span().start)));

@@ -173,6 +173,24 @@ const ROOT: &[&str] = &[
 /// # Errors
 /// Every mistake, with its line and what would be right.
 pub fn resolve(file: &str, text: &str, levels: &[String]) -> Result<Topology, Problems> {
+    let (topology, reader) = resolved(file, text, levels)?;
+    reader.finish()?;
+    topology.ok_or_else(|| Problems { file: file.to_owned(), list: Vec::new() })
+}
+
+/// The same for a caller that knows where each level comes from.
+///
+/// # Errors
+/// Every mistake of every layer, with `file` or the text of its level.
+pub fn resolve_levels(file: &str, text: &str, levels: &[String]) -> Result<Topology, Vec<(String, Problem)>> {
+    let named =
+        |Problems { file, list }| list.into_iter().map(|problem| (String::clone(&file), problem)).collect::<Vec<_>>();
+    let (topology, reader) = resolved(file, text, levels).map_err(named)?;
+    let problems = reader.into_problems();
+    topology.filter(|_| problems.is_empty()).ok_or(problems)
+}
+
+fn resolved(file: &str, text: &str, levels: &[String]) -> Result<(Option<Topology>, Reader), Problems> {
     let defaults = Layer::parse(DEFAULTS_FILE, DEFAULTS)?;
     let own = Layer::parse(file, text)?;
     let levels: Vec<Layer<'_>> = levels.iter().map(|level| Layer::level(level)).collect::<Result<_, _>>()?;
@@ -181,8 +199,7 @@ pub fn resolve(file: &str, text: &str, levels: &[String]) -> Result<Topology, Pr
     layers.push(&defaults);
     let mut reader = Reader::default();
     let topology = read(&mut reader, &Section::root(&layers));
-    reader.finish()?;
-    topology.ok_or_else(|| Problems { file: file.to_owned(), list: Vec::new() })
+    Ok((topology, reader))
 }
 
 /// Keys of the application as a whole: at the top of a study's `[topology]`, in a section of that name of a topology file.

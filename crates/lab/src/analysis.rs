@@ -58,6 +58,8 @@ pub struct Run {
     pub looks: Vec<LookRow>,
     /// What other programs observed meanwhile.
     pub imported: Vec<Imported>,
+    /// What a reader must know of how it was stored, each with the number of trials that it concerns; 0 for the run.
+    pub notes: Vec<(String, usize)>,
 }
 
 /// The document of a run.
@@ -116,6 +118,7 @@ fn head(run: &Run) -> RunHead {
         started: run.started.to_string(),
         ended: run.ended.map(|time| time.to_string()),
         stop_reason: run.stop_reason.clone(),
+        blocks: Some(tally::blocks_of(&run.plan, &run.trials)),
     }
 }
 
@@ -526,6 +529,7 @@ fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagR
     for flag in run.trials.iter().filter_map(Finished::counted).flat_map(|result| &result.flags) {
         *notes.entry(flag).or_default() += 1;
     }
+    notes.extend(run.notes.iter().map(|(text, trials)| (text.as_str(), *trials)));
     for (text, trials) in notes {
         raise(&Treatment::new(), text.to_owned(), trials);
     }

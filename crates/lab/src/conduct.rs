@@ -10,7 +10,7 @@ use crate::link::{AgentLink, LinkError};
 use crate::members;
 use crate::schedule;
 use crate::sites::{Sites, Wanted};
-use crate::tally::{self, Finished};
+use crate::tally::{self, Finished, PATIENCE};
 use baremark_model::document::LookRow;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::observation::THIS_MACHINE;
@@ -23,9 +23,6 @@ use baremark_stats::{Decision, Independence, Look, PairedRatio, StopReason, Stop
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// Trials of one cell that may fail or be void in a row before it is given up.
-const PATIENCE: usize = 3;
 
 /// The environment that is the lab's own machine.
 const NATIVE: &str = "native";
@@ -113,14 +110,14 @@ impl<'c> Conductor<'c> {
             run: self.run.to_owned(),
             title: self.plan.title.clone(),
             trials_per_block: cells,
-            blocks_done: state.blocks(cells),
+            blocks_done: tally::blocks_of(self.plan, &state.trials),
         });
         let began = Instant::now();
         let ending = self.blocks(&mut state);
         if let Ok(ending) = &ending {
             (self.watch)(&Event::Stopped {
                 reason: ending.words(),
-                blocks: state.blocks(cells),
+                blocks: tally::blocks_of(self.plan, &state.trials),
                 elapsed_ns: nanos(began.elapsed()),
             });
         }
@@ -271,7 +268,7 @@ impl<'c> Conductor<'c> {
             asked.filter_map(|pair| PairedRatio::new(&tally::log_ratios(self.plan, &state.trials, pair))).collect();
         let widths = ratios.iter().map(|ratio| ratio.stopping_half_width(0.95).unwrap_or(f64::INFINITY));
         let half_width = if ratios.is_empty() { f64::INFINITY } else { widths.fold(0.0, f64::max) };
-        let blocks = state.blocks(self.plan.cells.len());
+        let blocks = tally::blocks_of(self.plan, &state.trials);
         let look = Look {
             blocks: u32::try_from(blocks).unwrap_or(u32::MAX),
             half_width,
@@ -298,7 +295,7 @@ impl<'c> Conductor<'c> {
     fn rule(&self, state: &State) -> StoppingRule {
         let design = &self.plan.design;
         let most = u32::try_from(design.most_blocks).unwrap_or(u32::MAX);
-        let blocks = state.blocks(self.plan.cells.len());
+        let blocks = tally::blocks_of(self.plan, &state.trials);
         let affordable = match u32::try_from(blocks) {
             Ok(blocks) if blocks > 0 && !state.spent.is_zero() => {
                 let fit = f64::from(blocks) * design.budget.seconds() / state.spent.as_secs_f64();
@@ -338,12 +335,6 @@ impl Ending {
 }
 
 impl State<'_> {
-    /// Blocks of which every cell that is not given up has its trial.
-    fn blocks(&self, cells: usize) -> u64 {
-        let count = |cell: usize| self.trials.iter().filter(|trial| trial.cell == cell).count() as u64;
-        (0..cells).filter(|&cell| !self.given_up[cell]).map(count).min().unwrap_or(0)
-    }
-
     /// The repetitions that the first trial of `cell` that counts has found; all others of the cell have the same.
     fn reps(&self, cell: usize) -> Option<u64> {
         let first = self.trials.iter().filter(|trial| trial.cell == cell).find_map(Finished::counted)?;

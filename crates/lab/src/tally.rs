@@ -7,6 +7,36 @@ use baremark_model::wire::{Series, TrialResult, TrialSpec};
 use baremark_stats::quads;
 use std::collections::BTreeMap;
 
+/// Trials of one cell that may fail or be void in a row before it is given up.
+pub(crate) const PATIENCE: usize = 3;
+
+/// Blocks that are complete: those in which every one of the `cells` has its trial, but for cells that had been given up by
+/// then. `trials` are blocks and cells, each with whether it counts. Log, report and history all show this number.
+#[must_use]
+pub fn complete_blocks(cells: usize, trials: impl IntoIterator<Item = (u64, usize, bool)>) -> u64 {
+    let mut by_block: BTreeMap<u64, BTreeMap<usize, bool>> = BTreeMap::new();
+    for (block, cell, counts) in trials {
+        by_block.entry(block).or_default().insert(cell, counts);
+    }
+    let mut setbacks = vec![0; cells];
+    let mut complete = 0;
+    for block in by_block.values() {
+        let has = |cell: usize| block.contains_key(&cell) || setbacks[cell] >= PATIENCE;
+        complete += u64::from((0..cells).all(has));
+        for (&cell, &counts) in block.iter().filter(|(cell, _)| **cell < cells) {
+            setbacks[cell] = if counts { 0 } else { setbacks[cell] + 1 };
+        }
+    }
+    complete
+}
+
+/// The blocks of a run that are complete.
+#[must_use]
+pub fn blocks_of(plan: &Plan, trials: &[Finished]) -> u64 {
+    let done = |trial: &Finished| (trial.block, trial.cell, trial.status == TrialStatus::Ok);
+    complete_blocks(plan.cells.len(), trials.iter().map(done))
+}
+
 /// A trial as the store gives it back.
 #[derive(Clone, Debug)]
 pub struct Finished {
@@ -192,4 +222,23 @@ fn place_of(plan: &Plan, arm: usize) -> Option<(usize, usize)> {
 /// The log ratios of `pair`, one for each block in which both arms count, in order of blocks.
 pub(crate) fn log_ratios(plan: &Plan, trials: &[Finished], pair: usize) -> Vec<f64> {
     observations(plan, trials, pair).iter().map(|observation| observation.log_ratio).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_counted_alike_whatever_ended_a_run() {
+        let counts = |cells, trials: &[(u64, usize, bool)]| complete_blocks(cells, trials.iter().copied());
+        assert_eq!(counts(2, &[]), 0);
+        assert_eq!(counts(2, &[(0, 1, true), (0, 0, true), (1, 0, true)]), 1, "the budget ended the second block");
+        assert_eq!(counts(1, &[(0, 0, false), (1, 0, false)]), 2, "void trials are measured, too");
+        // Cell 1 failed three times and was given up; cell 0 went on.
+        let mut trials: Vec<(u64, usize, bool)> = (0..10).map(|block| (block, 0, true)).collect();
+        trials.extend((0..3).map(|block| (block, 1, false)));
+        assert_eq!(counts(2, &trials), 10);
+        trials.pop();
+        assert_eq!(counts(2, &trials), 2, "it was not given up yet");
+    }
 }

@@ -5,15 +5,16 @@
 
 use crate::arrival::Arrival;
 use crate::document::{Document, FORMAT, Verdict};
+use crate::failure::Failure;
 use crate::latency::{Latencies, Summary, base64};
 use crate::load::{Drive, Engine, Load, Pin, Pool, Protocol, Stop};
 use crate::order::Order;
 use crate::profile::Profile;
-use crate::record::Part;
+use crate::record::{Part, SecondPart};
 use crate::scenario::Scenario;
 use crate::transport::Trust;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::command::TIMEOUT;
+use baremark_model::command::{self, DURATION, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 /// The kind as typed in a study.
 pub const KIND: &str = "load";
@@ -73,13 +75,13 @@ static PARAMETERS: [Knob; 17] = [
     ),
     knob("threads", Kind::Count { min: 1, max: 1024 }, Default::Typed("1"), "event loops of the generator"),
     knob(
-        "duration",
+        DURATION,
         Kind::Time { min: SECOND / 10, max: 24 * 3600 * SECOND },
         Default::Typed("5 s"),
         "measured time of a phase",
     ),
     knob(
-        "warm_up",
+        WARM_UP,
         Kind::Time { min: 0, max: 3600 * SECOND },
         Default::Typed("1 s"),
         "time under load before it, not measured",
@@ -176,8 +178,7 @@ impl Settings {
             return Err(misfit("neither url nor scenario is set", "write url = \"http://127.0.0.1:8080/\""));
         }
         if let (Some(url), None) = (&url, &scenario) {
-            Scenario::of_url(url)
-                .map_err(|why| misfit(format!("url = '{url}': {why}"), "write such as \"http://127.0.0.1:8080/\""))?;
+            Scenario::of_url(url).map_err(|why| with_remedy("url", &why))?;
         }
         let drive = match (text("rate"), text("users")) {
             (Some(_), Some(_)) => return Err(misfit("rate and users are both set", "keep one of them")),
@@ -199,7 +200,7 @@ impl Settings {
             cycle_ns: None,
             drive,
             points: None,
-            stop: Stop::After(time("duration")),
+            stop: Stop::After(time(DURATION)),
             threads,
             connections: count("connections").unwrap_or(most).max(threads),
             pool: if switch("shared") { Pool::Shared } else { Pool::Own },
@@ -218,12 +219,20 @@ impl Settings {
             Some(Value::Share(Share(share))) => *share,
             _ => 0.01,
         };
-        Ok(Settings { order, scenario, warm_up: time("warm_up"), error_limit })
+        command::fits_timeout(arm)?;
+        Ok(Settings { order, scenario, warm_up: time(WARM_UP), error_limit })
     }
 }
 
 fn misfit(what: impl Into<String>, remedy: impl Into<String>) -> Misfit {
     Misfit { what: what.into(), remedy: remedy.into() }
+}
+
+/// A refusal of the parameter `key` that may have a remedy of its own after a semicolon.
+fn with_remedy(key: &str, why: &impl ToString) -> Misfit {
+    let why = why.to_string();
+    let (what, remedy) = why.split_once("; ").unwrap_or((&why, "write such as \"http://127.0.0.1:8080/\""));
+    misfit(format!("{key}: {what}"), remedy)
 }
 
 fn arrival(word: Option<String>) -> Arrival {
@@ -246,6 +255,10 @@ impl Job for HttpLoad {
         &DESCRIPTOR
     }
 
+    fn heeds_interrupt(&self) -> bool {
+        true
+    }
+
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let Settings { mut order, scenario, warm_up, error_limit } = Settings::of(arm).map_err(JobError::failed)?;
         if let Some(path) = scenario {
@@ -258,7 +271,7 @@ impl Job for HttpLoad {
         order.seed = around.seed;
         order.pin = Pin::On(around.cpus.to_vec());
         let load = order.load().map_err(JobError::failed)?;
-        Ok(Box::new(Ready { load, warm_up, error_limit }))
+        Ok(Box::new(Ready { load, warm_up, error_limit, interrupt: Arc::clone(around.interrupt) }))
     }
 }
 
@@ -267,21 +280,25 @@ struct Ready {
     load: Load,
     warm_up: Nanos,
     error_limit: f64,
+    interrupt: Arc<AtomicBool>,
 }
 
 impl Ready {
     fn once(&self, stop: Stop) -> Result<Part, JobError> {
         let load = Load { stop, ..self.load.clone() };
-        let engine = Engine::new(load, Arc::new(AtomicBool::new(false))).map_err(JobError::failed)?;
-        engine.run(&mut |_| ()).map_err(JobError::failed)
+        let engine = Engine::new(load, Arc::clone(&self.interrupt)).map_err(JobError::failed)?;
+        let part = engine.run(&mut |_| ()).map_err(JobError::failed)?;
+        if part.interrupted { Err(JobError::Interrupted) } else { Ok(part) }
     }
 }
 
 impl ReadyJob for Ready {
     fn run(&mut self) -> Result<JobRun, JobError> {
+        let begun = Instant::now();
         if self.warm_up.0 > 0 {
             self.once(Stop::After(self.warm_up))?;
         }
+        let begin_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let part = self.once(self.load.stop)?;
         let document = Document::new(&self.load, &part);
         let failed: u64 = document.failures.values().sum();
@@ -301,24 +318,41 @@ impl ReadyJob for Ready {
             samples: samples(&document, share),
             checked: format!("{succeeded} operations succeeded"),
             flags,
-            points: points(&part),
+            points: points(&part, begin_ns),
             detail: detail(document),
         })
     }
 }
 
-/// More failures than the limit, by kind, with the first in words.
+/// More failures than the limit, by kind, with what is known of the cause.
 fn too_many_failures(document: &Document, failed: u64, all: u64) -> JobError {
-    let mut kinds: Vec<String> = document
-        .statuses
-        .iter()
-        .filter(|(status, _)| **status >= 400)
-        .map(|(status, count)| format!("{count} responses were HTTP {status}"))
-        .collect();
-    let others = document.failures.iter().filter(|(kind, _)| *kind != "status");
-    kinds.extend(others.map(|(kind, count)| format!("{count} {kind}")));
-    let log = document.failure_examples.clone();
-    JobError::Failed { what: format!("{failed} of {all} operations failed: {}", kinds.join(", ")), log }
+    if all == 0 {
+        return JobError::failed(format!("no operation ended within {:.1} s", document.elapsed_s));
+    }
+    let statuses = document.statuses.iter().filter(|(status, _)| **status >= 400);
+    let mut kinds: Vec<String> =
+        statuses.map(|(status, count)| format!("{count} responses were HTTP {status}")).collect();
+    let others = Failure::ALL.into_iter().filter(|kind| *kind != Failure::Status);
+    kinds.extend(others.filter_map(|kind| {
+        let count = document.failures.get(kind.label())?;
+        Some(format!("{count} {}", describe(kind)))
+    }));
+    JobError::failed(format!("{failed} of {all} operations failed: {}", kinds.join(", ")))
+}
+
+fn describe(kind: Failure) -> String {
+    match kind {
+        Failure::Refused => "connections refused (no server listens at that address and port)".to_owned(),
+        Failure::Unreachable => "addresses unreachable".to_owned(),
+        Failure::Reset => "connections reset by the server".to_owned(),
+        Failure::ClosedEarly => "connections closed by the server before the response ended".to_owned(),
+        Failure::Timeout => "timeouts".to_owned(),
+        Failure::Tls => "TLS failures (set insecure = true for a certificate that cannot be verified)".to_owned(),
+        other => match other.remedy() {
+            Some(remedy) => format!("{} ({remedy})", other.label()),
+            None => other.label().to_owned(),
+        },
+    }
 }
 
 fn samples(document: &Document, failed: f64) -> Vec<Sample> {
@@ -345,36 +379,57 @@ fn samples(document: &Document, failed: f64) -> Vec<Sample> {
     samples
 }
 
-/// Each second with its distribution, then each operation over the whole phase.
-pub fn points(part: &Part) -> Vec<Point> {
-    let seconds = part.seconds.iter().enumerate().map(|(at, second)| Point {
-        name: "all".to_owned(),
-        begin_ns: at as u64 * SECOND,
-        end_ns: ((at + 1) as u64 * SECOND).min(part.elapsed_ns.max(at as u64 * SECOND)),
-        samples: vec![
-            Sample { metric: "requests_per_s".to_owned(), value: second.answered as f64 },
-            Sample { metric: "failed".to_owned(), value: second.failed as f64 },
-        ],
-        histogram: second
-            .histogram()
-            .ok()
-            .filter(|latencies| latencies.count() > 0)
-            .map(|latencies| histogram(&latencies)),
+/// The most parts of time that a phase has; those of a longer phase are longer than a second.
+const MOST_PARTS: usize = 3600;
+
+/// Each second with its distribution, then each operation over the whole measured time, which began `begin_ns` after the phase.
+pub fn points(part: &Part, begin_ns: u64) -> Vec<Point> {
+    let each = part.seconds.len().div_ceil(MOST_PARTS).max(1);
+    let times = part.seconds.chunks(each).enumerate().map(|(at, seconds)| {
+        let from = (at * each) as u64 * SECOND;
+        let to = (from + each as u64 * SECOND).min(part.elapsed_ns).max(from);
+        let mut sum = SecondPart::default();
+        for second in seconds {
+            // A histogram of this process's own is not torn.
+            let _ = sum.merge(second);
+        }
+        let length_s = (to - from) as f64 / SECOND as f64;
+        let rate = (length_s > 0.0).then(|| sample("requests_per_s", sum.answered as f64 / length_s));
+        let counts = rate.into_iter().chain([sample(FAILED_OPERATIONS, sum.failed as f64)]);
+        point("all", (begin_ns + from, begin_ns + to), counts, &sum.histogram().unwrap_or_default())
     });
     let operations = part.operations.iter().map(|operation| {
         let latencies = if operation.corrected.count() > 0 { &operation.corrected } else { &operation.raw };
-        Point {
-            name: operation.name.clone(),
-            begin_ns: 0,
-            end_ns: part.elapsed_ns,
-            samples: vec![
-                Sample { metric: "succeeded".to_owned(), value: operation.raw.count() as f64 },
-                Sample { metric: "failed".to_owned(), value: operation.failed() as f64 },
-            ],
-            histogram: (latencies.count() > 0).then(|| histogram(latencies)),
-        }
+        let counts =
+            [sample("succeeded", operation.raw.count() as f64), sample(FAILED_OPERATIONS, operation.failed() as f64)];
+        point(&operation.name, (begin_ns, begin_ns + part.elapsed_ns), counts.into_iter(), latencies)
     });
-    seconds.chain(operations).collect()
+    times.chain(operations).collect()
+}
+
+/// The number of operations that failed, in a part of a phase.
+pub const FAILED_OPERATIONS: &str = "failed_operations";
+
+fn sample(metric: &str, value: f64) -> Sample {
+    Sample { metric: metric.to_owned(), value }
+}
+
+fn point(
+    name: &str,
+    (begin_ns, end_ns): (u64, u64),
+    counts: impl Iterator<Item = Sample>,
+    latencies: &Latencies,
+) -> Point {
+    let percentiles = [("latency_p50_ms", 0.5), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)];
+    let percentiles =
+        percentiles.into_iter().filter_map(|(metric, p)| Some(sample(metric, latencies.percentile(p)? as f64 / 1e6)));
+    Point {
+        name: name.to_owned(),
+        begin_ns,
+        end_ns,
+        samples: counts.chain(percentiles).collect(),
+        histogram: (latencies.count() > 0).then(|| histogram(latencies)),
+    }
 }
 
 /// As a point carries it.

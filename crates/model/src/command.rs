@@ -8,6 +8,7 @@ use crate::arm::{ExecutorKind, ResolvedArm};
 use crate::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use crate::knob::Misfit;
 use crate::machine::Isa;
+use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -274,6 +275,35 @@ pub const TIMEOUT: Knob = Knob {
     default: Default::Typed("10 min"),
     help: "how long one run of the program may take, its preparation apart, before it is ended with all that it started",
 };
+
+/// By these parameters workloads that choose it say how long a phase is measured, and how long it runs before that.
+pub const DURATION: &str = "duration";
+/// See [`DURATION`].
+pub const WARM_UP: &str = "warm_up";
+
+/// How long a phase of an arm lasts, where its workload says so by [`DURATION`] and [`WARM_UP`].
+#[must_use]
+pub fn phase_time(arm: &ResolvedArm) -> Option<Nanos> {
+    let time = |key: &str| match arm.parameters.get(key) {
+        Some(Value::TimeNs(time)) => Some(time.0),
+        _ => None,
+    };
+    Some(Nanos(time(DURATION)?.saturating_add(time(WARM_UP).unwrap_or(0))))
+}
+
+/// Refuses a phase that its [`TIMEOUT`] would cut short.
+///
+/// # Errors
+/// What would be right.
+pub fn fits_timeout(arm: &ResolvedArm) -> Result<(), Misfit> {
+    match (phase_time(arm), arm.parameters.get(TIMEOUT.key)) {
+        (Some(phase), Some(Value::TimeNs(timeout))) if phase.0 >= timeout.0 => {
+            let what = format!("{DURATION} and {WARM_UP} are {phase} together, and the timeout is {timeout}");
+            Err(Misfit { what, remedy: format!("write a shorter {DURATION}, or a longer {}", TIMEOUT.key) })
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Keys of `[command]` that take one value.
 pub const COMMAND: &[Knob] = &[

@@ -212,6 +212,14 @@ pub struct OwnSection {
     pub has: fn(&str) -> bool,
     /// Checks the section of a study: the file's name, its text. Returns every mistake with its line.
     pub check: fn(&str, &str) -> Vec<Problem>,
+    /// Checks an arm: the section with the levels of factors over it, and the workload's own parameters. Returns every mistake
+    /// with the parameter at fault.
+    pub check_arm: fn(&ResolvedArm) -> Vec<(String, Misfit)>,
+    /// What an arm needs of this machine beside its own environment, such as the places of an application's tiers. An arm is absent
+    /// where [`Limits::absent`](crate::plan::Limits::absent) has one of these names, and emulated likewise.
+    pub needs: fn(&ResolvedArm) -> Vec<String>,
+    /// One sentence for people: what the section describes and where its keys are listed.
+    pub help: &'static str,
 }
 
 /// What a workload is, to everybody who never runs it.

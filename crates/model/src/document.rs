@@ -97,6 +97,10 @@ pub struct RunHead {
     pub ended: Option<String>,
     /// Why it ended; `null` while it has not.
     pub stop_reason: Option<String>,
+    /// Blocks that are complete: every cell has its trial, but for cells that had been given up; `null` in documents of
+    /// versions that did not say.
+    #[serde(default)]
+    pub blocks: Option<u64>,
 }
 
 /// What was set about a place.

@@ -9,6 +9,8 @@ use crate::descriptor::Descriptor;
 use crate::seam::{Sample, WorkloadError};
 use crate::wire::{Detail, Point};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What a job finds at its site.
@@ -22,6 +24,8 @@ pub struct Surroundings<'s> {
     pub seed: u64,
     /// How long a job lasts that can choose.
     pub phase: Duration,
+    /// Set when nobody wants the result any more; see [`Job::heeds_interrupt`].
+    pub interrupt: &'s Arc<AtomicBool>,
 }
 
 /// One run of a job.
@@ -61,6 +65,9 @@ pub enum JobError {
         /// The last lines that it wrote, oldest first.
         log: Vec<String>,
     },
+    /// It was told to end before it had a result.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 impl JobError {
@@ -78,6 +85,12 @@ fn said(log: &[String]) -> String {
 pub trait Job: Sync {
     /// Its parameters, metrics and needs.
     fn descriptor(&self) -> &'static Descriptor;
+
+    /// Whether its preparation and its runs end soon after [`Surroundings::interrupt`] is set, with
+    /// [`JobError::Interrupted`]. Such a job is given time to remove what it has made; any other ends with its agent's process.
+    fn heeds_interrupt(&self) -> bool {
+        false
+    }
 
     /// Looks whether it can run at this site and makes ready what all its runs share.
     ///

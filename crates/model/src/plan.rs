@@ -5,6 +5,7 @@
 //! hole in it is honest, a table without the row is not.
 
 use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
+use crate::command;
 use crate::descriptor::{Default, Descriptor, Knob, Value};
 use crate::observer::ObserveSpec;
 use crate::peer;
@@ -66,6 +67,12 @@ impl PlannedArm {
     #[must_use]
     pub fn place(&self) -> &str {
         self.like.as_ref().unwrap_or(&self.environment)
+    }
+
+    /// How long one of its phases lasts at least: its workload's own time, else that of the design.
+    #[must_use]
+    pub fn phase(&self, design: &Design) -> Nanos {
+        command::phase_time(&self.arm).unwrap_or(design.phase)
     }
 
     /// Whether the arm runs in an agent on this machine itself.
@@ -231,8 +238,13 @@ impl Plan {
     /// The least time that one block takes: its phases alone, without start, warm-in and verification.
     #[must_use]
     pub fn least_block(&self) -> Nanos {
-        let phases: u64 = self.cells.iter().map(|&cell| self.phases_of(cell)).sum();
-        Nanos(phases.saturating_mul(self.design.phase.0))
+        let trial = |cell: Cell| {
+            let arms = self.arms_of(cell);
+            let each = self.phases_of(cell) / arms.len() as u64;
+            let phases = arms.iter().map(|&arm| self.arms[arm].phase(&self.design).0.saturating_mul(each));
+            phases.fold(0, u64::saturating_add)
+        };
+        Nanos(self.cells.iter().map(|&cell| trial(cell)).fold(0, u64::saturating_add))
     }
 }
 
@@ -394,15 +406,12 @@ impl Resolver<'_> {
                 continue;
             }
             if let Some(arm) = self.arm(&levels, &environment) {
-                let peer = peer::of_arm(&arm);
-                if let Some(reason) = peer.and_then(|peer| self.limits.absent.get(peer)) {
+                let needs = self.needs(&levels, &arm, &environment);
+                if let Some(reason) = needs.iter().find_map(|name| self.limits.absent.get(name)) {
                     self.absent.push(Absent { treatment, reason: reason.clone() });
                     continue;
                 }
-                let emulated = [Some(environment.as_str()), peer]
-                    .into_iter()
-                    .flatten()
-                    .any(|place| self.limits.emulated.contains(place));
+                let emulated = needs.iter().chain([&environment]).any(|place| self.limits.emulated.contains(place));
                 let kind = tables::kind_of(&environment, &self.study.environments);
                 let like = (kind != environment).then(|| kind.to_owned());
                 arms.push(PlannedArm { treatment, environment, like, arm, emulated });
@@ -419,6 +428,16 @@ impl Resolver<'_> {
             );
         }
         arms
+    }
+
+    /// What an arm needs beside its own environment: the place of its other end, and what its workload's own section names. Of an
+    /// application that runs elsewhere the latter is that site's matter.
+    fn needs(&self, levels: &BTreeMap<String, Value>, arm: &ResolvedArm, environment: &str) -> Vec<String> {
+        let peer = peer::of_arm(arm).map(str::to_owned);
+        let kind = tables::kind_of(environment, &self.study.environments);
+        let here = tables::place(kind).is_none_or(|place| place.on_this_machine);
+        let section = self.study.chosen(levels).descriptor.section.filter(|_| here);
+        peer.into_iter().chain(section.map_or_else(Vec::new, |section| (section.needs)(arm))).collect()
     }
 
     /// Why this machine cannot run a treatment, with the remedy.
@@ -501,11 +520,20 @@ impl Resolver<'_> {
             memory: placed(levels).1,
             parameters: self.parameters(chosen, levels),
         };
+        let mut sound = true;
         if let Err(misfit) = (workload.check)(&arm) {
+            sound = false;
             self.report(self.line_of_misfit(workload.kind, &misfit.what), misfit.what, misfit.remedy);
-            return None;
         }
-        Some(arm)
+        for (key, misfit) in workload.section.map_or_else(Vec::new, |section| (section.check_arm)(&arm)) {
+            let line = match self.line_of_parameter(workload.kind, &key) {
+                0 => self.study.line("workload.kind"),
+                line => line,
+            };
+            sound = false;
+            self.report(line, misfit.what, misfit.remedy);
+        }
+        sound.then_some(arm)
     }
 
     /// The ranks of all machines together.
@@ -523,9 +551,11 @@ impl Resolver<'_> {
         lines.into_iter().find(|line| *line > 0).unwrap_or_else(|| self.study.line("workload.kind"))
     }
 
-    /// Where a parameter of the workload `kind` is varied or set; 0 where it is not.
+    /// Where a parameter of the workload `kind` is varied or set; 0 where it is not. Of a key of the workload's own section it is
+    /// the line of the nearest table or key that holds it.
     fn line_of_parameter(&self, kind: &str, key: &str) -> usize {
-        let places = [format!("factors.{key}"), format!("workload.{kind}.{key}"), format!("workload.{key}")];
+        let mut places = vec![format!("factors.{key}"), format!("workload.{kind}.{key}"), format!("workload.{key}")];
+        places.extend(key.match_indices('.').map(|(at, _)| key[..at].to_owned()).chain([key.to_owned()]).rev());
         places.iter().map(|place| self.study.line(place)).find(|line| *line > 0).unwrap_or(0)
     }
 
@@ -608,7 +638,8 @@ impl Resolver<'_> {
         }
         let is_base = |arm: &PlannedArm| wanted.iter().all(|(key, label)| arm.treatment.get(key) == Some(label));
         let is_absent = self.absent.iter().any(|a| wanted.iter().all(|(k, label)| a.treatment.get(k) == Some(label)));
-        if !arms.iter().any(is_base) && !is_absent {
+        // Where arms are missing because of their own mistakes, nothing is known of the others.
+        if !arms.iter().any(is_base) && !is_absent && self.problems.is_empty() {
             let named: Vec<String> = wanted.iter().map(|(key, label)| format!("{key} = {label}")).collect();
             let what = format!("ratio_to matches no treatment of this study: none has {}", named.join(" and "));
             let remedy = format!(

@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -100,7 +101,8 @@ fn arm(parameters: &[(&str, Value)]) -> ResolvedArm {
 fn run_job(job: &dyn Job, arm: &ResolvedArm) -> Result<JobRun, JobError> {
     let cpus = baremark_sys::affinity::allowed_cpus().unwrap();
     let phase = Duration::from_millis(400);
-    let around = Surroundings { keeper: Path::new(KEEPER), cpus: &cpus[..1], seed: 7, phase };
+    let interrupt = Arc::default();
+    let around = Surroundings { keeper: Path::new(KEEPER), cpus: &cpus[..1], seed: 7, phase, interrupt: &interrupt };
     job.prepare(arm, around)?.run()
 }
 

@@ -120,9 +120,10 @@ fn to_stand_beside(document: &Document) -> Option<Beside> {
     document.run.published.as_deref().filter(|_| measured).and_then(beside)
 }
 
-/// Blocks that the run has.
+/// Blocks of the run that are complete; in documents that do not say, those that were begun.
 pub(crate) fn blocks(document: &Document) -> u64 {
-    document.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0)
+    let begun = || document.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
+    document.run.blocks.unwrap_or_else(begun)
 }
 
 /// The headline's metric, then the others as they come.
@@ -148,8 +149,15 @@ fn cautions(document: &Document) -> Vec<String> {
     if run.mode.quick {
         cautions.push("This is a look, not a measurement: --quick ran the fewest blocks and the smallest sizes.");
     }
+    let resumed;
     if run.ended.is_none() {
-        cautions.push("This run has not ended; what follows may change.");
+        cautions.push(match &run.stop_reason {
+            None => "This run has not ended; what follows may change.",
+            Some(why) => {
+                resumed = format!("Stopped: {}; `baremark resume {}` goes on.", clean(why), clean(&run.id));
+                &resumed
+            }
+        });
     }
     if run.mode.self_check {
         cautions.push(

@@ -84,6 +84,30 @@ pub enum StoreError {
     /// A row of this name is there already.
     #[error("{0} is stored already; a place in the record is given once")]
     Duplicate(String),
+    /// Something was changed after it was stored.
+    #[error("{what}: {why}; {path} was damaged after this was written: restore it from a copy", path = path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What of it, such as `run 20261121-0405-3fa9, trial block 3 cell 1`.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A run of another version.
+    #[error("run {run} has format {found}, this baremark {does} format {known}; {remedy}")]
+    Format {
+        /// The run.
+        run: RunId,
+        /// Its format.
+        found: i64,
+        /// `reads up to` or `writes`.
+        does: &'static str,
+        /// The format that is known here.
+        known: i64,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// A stored text cannot be read.
     #[error("run {run}: its {what} cannot be read ({why}); delete the run, or restore the file")]
     Garbled {

@@ -4,14 +4,20 @@
 //! are the JSON that the load engine and the search write: a later version can read what it knows of them.
 
 use crate::error::StoreError;
-use crate::lock;
-use crate::record::RunState;
+use crate::heads::{self, Head};
+use crate::read::{Rows, moment, state_of};
+use crate::record::{FORMAT, RunState};
 use crate::run_id::RunId;
-use crate::store::Store;
+use crate::store::{Store, json, put_document, whole};
+use crate::{lock, rows};
 use baremark_model::machine::MachineFacts;
 use baremark_model::units::UnixTime;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Connection, params};
 use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The part of a load that is its result.
+const RESULT: &str = "result";
 
 /// A load that begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,80 +78,74 @@ impl Store {
     /// # Errors
     /// When one of that name is there, or the file cannot be written.
     pub fn create_load(&self, record: &LoadRecord) -> Result<(), StoreError> {
-        let machine = text("the machine's facts", &record.machine)?;
-        let inserted = self.connection.execute(
-            "INSERT INTO load (id, kind, title, asked, machine, version, started_ns) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            params![
-                record.id.as_str(),
-                record.kind,
-                record.title,
-                record.asked.to_string(),
-                machine,
-                record.version,
-                signed(record.started),
-            ],
-        );
-        inserted.map(drop).map_err(|why| self.fail("begin a load", why))
+        let documents =
+            [("asked", record.asked.to_string()), ("machine", json("the machine's facts", &record.machine)?)];
+        let head = Head {
+            format: FORMAT,
+            kind: record.kind.clone(),
+            title: record.title.clone(),
+            version: record.version.clone(),
+            started_ns: whole(record.started.0),
+            ..Head::empty(record.id.clone())
+        };
+        self.create(head, &documents)
     }
 
     /// Stores one second, or one window, of a load.
     ///
     /// # Errors
-    /// When the load is unknown or the file cannot be written.
+    /// When the load is unknown or damaged, or the file cannot be written.
     pub fn add_load_second(&self, load: &RunId, row: &Value) -> Result<(), StoreError> {
-        let inserted = self.connection.execute(
-            "INSERT INTO load_second (load, seq, row) VALUES (?1, (SELECT count(*) FROM load_second WHERE load = ?1), ?2)",
-            params![load.as_str(), row.to_string()],
-        );
-        inserted.map(drop).map_err(|why| self.fail("add to the load", why))
+        let row = row.to_string();
+        self.append(load, format!("a second of load {load}"), |connection, head| {
+            let checksum = rows::second(load, head.seconds, &row);
+            connection.execute(
+                "INSERT INTO second (run, seq, row, checksum) VALUES (?1, ?2, ?3, ?4)",
+                params![load.as_str(), head.seconds, row, checksum],
+            )?;
+            head.seconds += 1;
+            Ok(checksum)
+        })
     }
 
     /// Ends a load with its result.
     ///
     /// # Errors
-    /// When the load is unknown or the file cannot be written.
+    /// When the load is unknown or damaged, or the file cannot be written.
     pub fn finish_load(&self, load: &RunId, ended: UnixTime, reason: &str, document: &Value) -> Result<(), StoreError> {
-        let changed = self.connection.execute(
-            "UPDATE load SET ended_ns = ?2, stop_reason = ?3, document = ?4 WHERE id = ?1",
-            params![load.as_str(), signed(ended), reason, document.to_string()],
-        );
-        match changed.map_err(|why| self.fail("end the load", why))? {
-            0 => Err(self.no_such(load)),
-            _ => Ok(()),
-        }
+        let document = document.to_string();
+        self.append(load, format!("the result of load {load}"), |connection, head| {
+            let outcome = if reason == heads::INTERRUPTED { heads::INTERRUPTED } else { heads::COMPLETE };
+            head.end(outcome, Some(whole(ended.0)), reason);
+            put_document(connection, load, RESULT, &document)
+        })
     }
 
     /// All loads, the latest first. A store of an earlier version has none.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the file cannot be read, or anything in the list is damaged.
     pub fn loads(&self) -> Result<Vec<LoadSummary>, StoreError> {
-        let fail = |why| self.fail("list the loads", why);
-        let there: i64 = self
-            .connection
-            .query_row("SELECT count(*) FROM sqlite_schema WHERE name = 'load'", (), |row| row.get(0))
-            .map_err(fail)?;
-        if there == 0 {
-            return Ok(Vec::new());
-        }
-        let sql =
-            "SELECT id, kind, title, started_ns, ended_ns, stop_reason FROM load ORDER BY started_ns DESC, id DESC";
-        let mut select = self.connection.prepare(sql).map_err(fail)?;
-        let rows = select.query_map((), |row| self.load_summary(row)).map_err(fail)?;
-        rows.collect::<rusqlite::Result<Vec<_>>>().map_err(fail)
+        self.list()?.intact().map(|list| list.loads)
     }
 
     /// The load that is meant by `name`: its whole name, the beginning of it, or its last part; `None` when none is.
     ///
     /// # Errors
-    /// When more than one may be meant, or the file cannot be read.
+    /// When more than one may be meant, the file cannot be read, or, unless `name` is a whole one, anything in the list is
+    /// damaged.
     pub fn find_load(&self, name: &str) -> Result<Option<RunId>, StoreError> {
-        let ids: Vec<RunId> = self.loads()?.into_iter().map(|load| load.id).collect();
-        if let Some(whole) = ids.iter().find(|id| id.as_str() == name) {
-            return Ok(Some(whole.clone()));
+        let list = self.list()?;
+        if let Some(whole) = list.loads.iter().find(|load| load.id.as_str() == name) {
+            return Ok(Some(whole.id.clone()));
         }
-        let meant = |id: &&RunId| !name.is_empty() && (id.as_str().starts_with(name) || id.tail() == name);
-        let found: Vec<&RunId> = ids.iter().filter(meant).collect();
+        // A whole name of a run is meant for that, whatever else is damaged.
+        if list.runs.iter().any(|run| run.id.as_str() == name) {
+            return Ok(None);
+        }
+        let loads = list.intact()?.loads;
+        let meant = |id: &RunId| !name.is_empty() && (id.as_str().starts_with(name) || id.tail() == name);
+        let found: Vec<&RunId> = loads.iter().map(|load| &load.id).filter(|id| meant(id)).collect();
         match found[..] {
             [] => Ok(None),
             [one] => Ok(Some(one.clone())),
@@ -159,62 +159,54 @@ impl Store {
     /// A load with everything that was stored of it.
     ///
     /// # Errors
-    /// When it is unknown or cannot be read.
+    /// When it is unknown, damaged, or cannot be read.
     pub fn read_load(&self, load: &RunId) -> Result<StoredLoad, StoreError> {
-        let fail = |why| self.fail("read the load", why);
-        let sql = "SELECT id, kind, title, started_ns, ended_ns, stop_reason, machine, version, document
-                   FROM load WHERE id = ?1";
-        let read = |row: &Row<'_>| {
-            let texts: (String, String, Option<String>) = (row.get(6)?, row.get(7)?, row.get(8)?);
-            Ok((self.load_summary(row)?, texts))
-        };
-        let found = self.connection.query_row(sql, [load.as_str()], read).optional().map_err(fail)?;
-        let Some((summary, (machine, version, document))) = found else { return Err(self.no_such(load)) };
+        let snapshot = self.connection.unchecked_transaction().map_err(|why| self.fail("read the load", why))?;
+        let head = self.head(&snapshot, load)?;
+        let mut tally = Rows::default();
+        let mut document = |part| self.document(&snapshot, load, part, &mut tally);
         let garbled =
             |what| move |why: serde_json::Error| StoreError::Garbled { run: load.clone(), what, why: why.to_string() };
-        let mut select =
-            self.connection.prepare("SELECT row FROM load_second WHERE load = ?1 ORDER BY seq").map_err(fail)?;
-        let rows = select.query_map([load.as_str()], |row| row.get::<_, String>(0)).map_err(fail)?;
-        // A row that cannot be read does not hide the others.
-        let seconds = rows.filter_map(|row| serde_json::from_str(&row.ok()?).ok()).collect();
+        let (_asked, machine, result) = (document("asked")?, document("machine")?, document(RESULT)?);
+        let machine =
+            machine.ok_or_else(|| self.damaged(format!("load {load}, its machine"), "it is not there".into()))?;
+        let seconds = seconds(&snapshot, load, &mut tally)
+            .map_err(|why| self.damaged(format!("load {load}, its seconds"), why.to_string()))?;
+        if let Some(why) = tally.verdict(&head).into_iter().next().filter(|_| self.sealed) {
+            return Err(self.damaged(format!("load {load}"), why));
+        }
         Ok(StoredLoad {
-            summary,
             machine: serde_json::from_str(&machine).map_err(garbled("machine"))?,
-            version,
-            document: document.map(|text| serde_json::from_str(&text)).transpose().map_err(garbled("result"))?,
+            version: head.version.clone(),
+            document: result.map(|text| serde_json::from_str(&text)).transpose().map_err(garbled("result"))?,
             seconds,
-        })
-    }
-
-    fn load_summary(&self, row: &Row<'_>) -> rusqlite::Result<LoadSummary> {
-        let text: String = row.get(0)?;
-        let broken = |why| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(why));
-        let id: RunId = text.parse().map_err(broken)?;
-        let time =
-            |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.map(|ns| UnixTime(ns.unsigned_abs())));
-        let ended = time(4)?;
-        let state = match ended {
-            _ if lock::is_held(&self.path, &id) => RunState::Live,
-            Some(_) => RunState::Finished,
-            None => RunState::Killed,
-        };
-        Ok(LoadSummary {
-            id,
-            kind: row.get(1)?,
-            title: row.get(2)?,
-            started: time(3)?.unwrap_or_default(),
-            ended,
-            stop_reason: row.get(5)?,
-            state,
+            summary: summary(head, &lock::held(&self.path)),
         })
     }
 }
 
-fn text(what: &str, value: &impl serde::Serialize) -> Result<String, StoreError> {
-    let unwritable = |why: serde_json::Error| StoreError::Unwritable { what: what.to_owned(), why: why.to_string() };
-    serde_json::to_string(value).map_err(unwritable)
+/// What was stored of a load while it ran. A row that is as it was written and cannot be read does not hide the others.
+fn seconds(snapshot: &Connection, load: &RunId, tally: &mut Rows) -> rusqlite::Result<Vec<Value>> {
+    let mut select = snapshot.prepare("SELECT seq, row, checksum FROM second WHERE run = ?1 ORDER BY seq")?;
+    let mut rows = select.query([load.as_str()])?;
+    let mut seconds = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (seq, text): (i64, String) = (row.get(0)?, row.get(1)?);
+        tally.seconds += 1;
+        tally.note("second", seq, row.get(2)?, rows::second(load, seq, &text));
+        seconds.extend(serde_json::from_str::<Value>(&text));
+    }
+    Ok(seconds)
 }
 
-fn signed(time: UnixTime) -> i64 {
-    i64::try_from(time.0).unwrap_or(i64::MAX)
+pub(crate) fn summary(head: Head, live: &BTreeSet<String>) -> LoadSummary {
+    LoadSummary {
+        state: state_of(&head, live),
+        id: head.id,
+        kind: head.kind,
+        title: head.title,
+        started: moment(head.started_ns),
+        ended: head.ended_ns.map(moment),
+        stop_reason: head.stop_reason,
+    }
 }

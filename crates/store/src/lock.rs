@@ -6,6 +6,7 @@
 
 use crate::error::LockError;
 use crate::run_id::RunId;
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -65,12 +66,22 @@ pub(crate) fn take(store: &Path, run: &RunId) -> Result<RunLock, LockError> {
     Err(LockError::Live { run: run.clone(), pid: signed(&path) })
 }
 
-/// Whether a living process holds the lock of `run`. Makes no file.
-pub(crate) fn is_held(store: &Path, run: &RunId) -> bool {
-    match File::open(path_of(store, run)) {
+/// The names of the runs whose locks living processes hold. Makes no file.
+pub(crate) fn held(store: &Path) -> BTreeSet<String> {
+    let is_held = |path: &Path| match File::open(path) {
         Ok(file) => matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),
         Err(_) => false,
-    }
+    };
+    files(store).into_iter().filter(|(_, path)| is_held(path)).map(|(run, _)| run).collect()
+}
+
+/// The lock files beside the store, with the names of their runs.
+fn files(store: &Path) -> Vec<(String, PathBuf)> {
+    let folder = store.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Some(name) = store.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
+    let run_of = |file: &str| Some(file.strip_prefix(name)?.strip_prefix('-')?.strip_suffix(".lock")?.to_owned());
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some((run_of(entry.file_name().to_str()?)?, entry.path()))).collect()
 }
 
 /// Whether `file` is what stands at `path`.

@@ -1,104 +1,126 @@
 //! Reading runs back.
 
+use crate::checksum::compare;
 use crate::error::StoreError;
-use crate::lock;
-use crate::record::{RunState, RunSummary, StoredRun, StoredTrial, Torn};
+use crate::heads::{self, Head};
+use crate::record::{FORMAT, Listing, RunState, RunSummary, StoredRun, StoredTrial, Torn};
+use crate::rows;
 use crate::run_id::RunId;
 use crate::store::Store;
+use crate::{loads, lock};
 use baremark_model::document::LookRow;
 use baremark_model::imported::Imported;
 use baremark_model::units::{Nanos, UnixTime};
 use baremark_model::wire::TrialResult;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Store {
-    /// A run with everything that was stored of it. A trial that cannot be read does not hide the others: it is in
-    /// [`StoredRun::torn`].
+    /// A run with everything that was stored of it. A trial that is damaged does not hide the others: it is in
+    /// [`StoredRun::torn`]; that rows are missing is in [`StoredRun::damage`].
     ///
     /// # Errors
-    /// When the run is unknown, its plan cannot be read, or the file is damaged.
+    /// When the run is unknown, or of a newer version, or its plan is damaged or cannot be read, or the file is damaged.
     pub fn load(&self, run: &RunId) -> Result<StoredRun, StoreError> {
-        let fail = |why| self.fail("read the run", why);
-        let snapshot = self.connection.unchecked_transaction().map_err(fail)?;
-        let mut stored = self.head(&snapshot, run)?;
-        let mut select = snapshot
-            .prepare(
-                "SELECT block, cell, seq, spec, status, result, started_ns, elapsed_ns
-                 FROM trial WHERE run = ?1 ORDER BY seq",
-            )
-            .map_err(fail)?;
-        let mut rows = select.query([run.as_str()]).map_err(fail)?;
-        while let Some(row) = rows.next().map_err(fail)? {
-            match trial(row).map_err(fail)? {
-                Ok(trial) => stored.trials.push(trial),
-                Err(torn) => stored.torn.push(torn),
-            }
+        let snapshot = self.connection.unchecked_transaction().map_err(|why| self.fail("read the run", why))?;
+        let head = self.head(&snapshot, run)?;
+        let mut tally = Rows::default();
+        let mut stored = self.stored(&snapshot, &head, &mut tally)?;
+        // What SQLite cannot read of one run is that run's damage, and no other's.
+        let fail = |what: &str, why: rusqlite::Error| match self.fail("read the run", why) {
+            StoreError::Corrupt { what: why, .. } => self.damaged(format!("run {run}, its {what}"), why),
+            StoreError::Sqlite { why, .. } => self.damaged(format!("run {run}, its {what}"), why.to_string()),
+            other => other,
+        };
+        trials(&snapshot, &mut stored, &mut tally).map_err(|why| fail("trials", why))?;
+        stored.looks = looks(&snapshot, run, &mut tally).map_err(|why| fail("looks", why))?;
+        stored.imported = imported(&snapshot, run, &mut tally).map_err(|why| fail("imports", why))?;
+        stored.unverified = tally.trials_without;
+        if self.sealed {
+            stored.damage = tally.verdict(&head);
         }
-        stored.looks = looks(&snapshot, run).map_err(fail)?;
-        stored.imported = imported(&snapshot, run).map_err(fail)?;
         Ok(stored)
+    }
+
+    /// A run with everything that was stored of it, of which nothing is damaged.
+    ///
+    /// # Errors
+    /// As [`Store::load`], and the first thing that is damaged, with how much else is.
+    pub fn load_intact(&self, run: &RunId) -> Result<StoredRun, StoreError> {
+        let stored = self.load(run)?;
+        let damage = stored.all_damage();
+        let Some((what, why)) = damage.first() else { return Ok(stored) };
+        let what = if what.is_empty() { format!("run {run}") } else { format!("run {run}, {what}") };
+        let more = if damage.len() > 1 { format!(", and {} more", damage.len() - 1) } else { String::new() };
+        Err(self.damaged(what, format!("{why}{more}")))
     }
 
     /// A run without its trials and looks: its plan, its machine, when and by what.
     ///
     /// # Errors
-    /// When the run is unknown, its plan cannot be read, or the file is damaged.
+    /// When the run is unknown, its plan is damaged or cannot be read, or the file is damaged.
     pub fn load_head(&self, run: &RunId) -> Result<StoredRun, StoreError> {
-        self.head(&self.connection, run)
+        let head = self.head(&self.connection, run)?;
+        self.stored(&self.connection, &head, &mut Rows::default())
     }
 
-    /// All runs, the latest first.
+    /// All runs of studies, the latest first.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or a run is damaged.
+    pub fn runs(&self) -> Result<Vec<RunSummary>, StoreError> {
+        let list = self.list()?;
+        list.intact().map(|list| list.runs)
+    }
+
+    /// All runs and loads, the latest first, and what is damaged among them.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn runs(&self) -> Result<Vec<RunSummary>, StoreError> {
-        let fail = |why| self.fail("list the runs", why);
-        let mut select = self
-            .connection
-            .prepare(
-                "SELECT id, title, study_file, started_ns, ended_ns, stop_reason,
-                        (SELECT count(*) FROM trial WHERE run = run.id),
-                        (SELECT count(*) FROM (SELECT 1 FROM trial WHERE run = run.id
-                                               GROUP BY block HAVING count(DISTINCT cell) >= run.cells))
-                 FROM run ORDER BY started_ns DESC, id DESC",
-            )
-            .map_err(fail)?;
-        let rows = select.query_map((), |row| self.summary(row)).map_err(fail)?;
-        rows.collect::<rusqlite::Result<Vec<_>>>().map_err(fail)
+    pub fn list(&self) -> Result<Listing, StoreError> {
+        let all = heads::all(&self.connection, self.sealed).map_err(|why| self.fail("list the runs", why))?;
+        let live = lock::held(&self.path);
+        let (runs, loads) = all.heads.into_iter().partition::<Vec<Head>, _>(|head| head.kind == heads::STUDY);
+        let what = |id: Option<RunId>| id.map_or_else(|| "the list of runs".to_owned(), |id| format!("run {id}"));
+        Ok(Listing {
+            runs: runs.into_iter().map(|head| summary(head, &live)).collect(),
+            loads: loads.into_iter().map(|head| loads::summary(head, &live)).collect(),
+            damaged: all.damaged.into_iter().map(|(id, why)| self.damaged(what(id), why)).collect(),
+        })
     }
 
     /// The latest run.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the file cannot be read, or a run is damaged.
     pub fn latest(&self) -> Result<Option<RunSummary>, StoreError> {
         Ok(self.runs()?.into_iter().next())
     }
 
-    /// The latest run that has not ended and on which nobody works: the one to resume.
+    /// The latest run that has not come to its end and on which nobody works: the one to resume.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// When the file cannot be read, or a run is damaged.
     pub fn latest_unfinished(&self) -> Result<Option<RunSummary>, StoreError> {
-        Ok(self.runs()?.into_iter().find(|run| run.state == RunState::Killed))
+        Ok(self.runs()?.into_iter().find(|run| run.state.can_be_resumed()))
     }
 
     /// The run that is meant by `name`: its whole name, the beginning of it, or its last part.
     ///
     /// # Errors
-    /// When no run or more than one may be meant.
+    /// When no run or more than one may be meant, or, unless `name` is a whole one, when any run is damaged.
     pub fn resolve(&self, name: &str) -> Result<RunId, StoreError> {
-        let ids = self.ids()?;
-        let pick = |meant: &dyn Fn(&RunId) -> bool| ids.iter().filter(|id| meant(id)).cloned().collect::<Vec<_>>();
-        let mut found = pick(&|id| id.as_str() == name);
-        if found.is_empty() && !name.is_empty() {
-            found = pick(&|id| id.as_str().starts_with(name) || id.tail() == name);
+        let list = self.list()?;
+        if let Some(run) = list.runs.iter().find(|run| run.id.as_str() == name) {
+            return Ok(run.id.clone());
         }
-        match found.len() {
-            1 => Ok(found.remove(0)),
-            0 => Err(StoreError::unknown(name, &ids.iter().map(RunId::as_str).collect::<Vec<_>>())),
+        let runs = list.intact()?.runs;
+        let meant = |id: &RunId| !name.is_empty() && (id.as_str().starts_with(name) || id.tail() == name);
+        let found: Vec<&RunId> = runs.iter().map(|run| &run.id).filter(|id| meant(id)).collect();
+        match found[..] {
+            [one] => Ok(one.clone()),
+            [] => Err(StoreError::unknown(name, &runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>())),
             _ => {
                 let candidates = found.iter().map(ToString::to_string).collect();
                 Err(StoreError::Ambiguous { name: name.to_owned(), candidates })
@@ -107,81 +129,188 @@ impl Store {
     }
 
     pub(crate) fn no_such(&self, run: &RunId) -> StoreError {
-        match self.ids() {
-            Ok(ids) => StoreError::unknown(run.as_str(), &ids.iter().map(RunId::as_str).collect::<Vec<_>>()),
+        match self.runs() {
+            Ok(runs) => StoreError::unknown(run.as_str(), &runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>()),
             Err(why) => why,
         }
     }
 
-    /// All names, the latest first.
-    fn ids(&self) -> Result<Vec<RunId>, StoreError> {
-        let fail = |why| self.fail("list the runs", why);
-        let mut select =
-            self.connection.prepare("SELECT id FROM run ORDER BY started_ns DESC, id DESC").map_err(fail)?;
-        let rows = select.query_map((), |row| id_of(row, 0)).map_err(fail)?;
-        rows.collect::<rusqlite::Result<Vec<_>>>().map_err(fail)
+    /// The head of a run or load, as it was written.
+    pub(crate) fn head(&self, connection: &Connection, run: &RunId) -> Result<Head, StoreError> {
+        let found = heads::one(connection, run).map_err(|why| self.fail("read the run", why))?;
+        let head = found.ok_or_else(|| self.no_such(run))?.verified(self.sealed);
+        let head = head.map_err(|why| self.damaged(format!("run {run}"), why))?;
+        if head.format > FORMAT {
+            let remedy = "use the newer baremark";
+            let (run, found) = (run.clone(), head.format);
+            return Err(StoreError::Format { run, found, does: "reads up to", known: FORMAT, remedy });
+        }
+        Ok(head)
     }
 
-    fn head(&self, snapshot: &Connection, run: &RunId) -> Result<StoredRun, StoreError> {
-        let sql = "SELECT plan, machine, study_file, study_text, version, started_ns, ended_ns, stop_reason
-                   FROM run WHERE id = ?1";
-        let read = |row: &Row<'_>| {
-            let texts: [String; 5] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
-            Ok((texts, time(row, 5)?.unwrap_or_default(), time(row, 6)?, row.get(7)?))
+    pub(crate) fn damaged(&self, what: String, why: String) -> StoreError {
+        StoreError::Damaged { path: self.path.clone(), what, why }
+    }
+
+    /// A document of a run; `None` where it has none of that name.
+    pub(crate) fn document(
+        &self,
+        connection: &Connection,
+        owner: &RunId,
+        part: &'static str,
+        tally: &mut Rows,
+    ) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT text, checksum FROM document WHERE owner = ?1 AND part = ?2";
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let found: Option<(String, Option<i64>)> =
+            connection
+                .query_row(sql, [owner.as_str(), part], read)
+                .optional()
+                .map_err(|why| self.damaged(format!("run {owner}, its {part}"), why.to_string()))?;
+        let Some((text, stored)) = found else { return Ok(None) };
+        let checked = tally.take(stored, rows::document(owner, part, &text));
+        checked.map_err(|why| self.damaged(format!("run {owner}, its {part}"), why))?;
+        Ok(Some(text))
+    }
+
+    /// A run without its trials; its documents must be there and as they were written.
+    fn stored(&self, connection: &Connection, head: &Head, tally: &mut Rows) -> Result<StoredRun, StoreError> {
+        let mut text = |part| {
+            let found = self.document(connection, &head.id, part, tally)?;
+            found.ok_or_else(|| self.damaged(format!("run {}, its {part}", head.id), "it is not there".to_owned()))
         };
-        let found = snapshot.query_row(sql, [run.as_str()], read).optional();
-        let Some((texts, started, ended, stop_reason)) = found.map_err(|why| self.fail("read the run", why))? else {
-            return Err(self.no_such(run));
-        };
-        let [plan, machine, study_file, study_text, version] = texts;
-        let garbled = |what, why| StoreError::Garbled { run: run.clone(), what, why };
+        let (study_text, plan, machine) = (text("study")?, text("plan")?, text("machine")?);
+        let garbled = |what, why| StoreError::Garbled { run: head.id.clone(), what, why };
         Ok(StoredRun {
-            id: run.clone(),
+            id: head.id.clone(),
             plan: part(&plan).map_err(|why| garbled("plan", why))?,
             machine: part(&machine).map_err(|why| garbled("machine", why))?,
-            study_file,
+            study_file: head.study_file.clone(),
             study_text,
-            version,
-            started,
-            ended,
-            stop_reason,
+            version: head.version.clone(),
+            started: moment(head.started_ns),
+            format: head.format,
+            ended: head.ended_ns.map(moment),
+            stop_reason: head.stop_reason.clone(),
             trials: Vec::new(),
             torn: Vec::new(),
+            damage: Vec::new(),
+            unverified: 0,
             looks: Vec::new(),
             imported: Vec::new(),
         })
     }
+}
 
-    fn summary(&self, row: &Row<'_>) -> rusqlite::Result<RunSummary> {
-        let id = id_of(row, 0)?;
-        let ended = time(row, 4)?;
-        let state = if lock::is_held(&self.path, &id) {
-            RunState::Live
-        } else if ended.is_some() {
-            RunState::Finished
-        } else {
-            RunState::Killed
-        };
-        Ok(RunSummary {
-            id,
-            title: row.get(1)?,
-            study_file: row.get(2)?,
-            started: time(row, 3)?.unwrap_or_default(),
-            ended,
-            stop_reason: row.get(5)?,
-            trials: count(row, 6)?,
-            blocks: count(row, 7)?,
-            state,
-        })
+/// The rows of a run as they are read, to be held against what its head says of them.
+#[derive(Default)]
+pub(crate) struct Rows {
+    trials: i64,
+    looks: i64,
+    imports: i64,
+    pub(crate) seconds: i64,
+    trials_without: u64,
+    without: i64,
+    contents: u32,
+    damaged: bool,
+    /// The damaged rows, but for trials.
+    noted: Vec<String>,
+}
+
+impl Rows {
+    /// Counts a row; its checksum must match, where it has one.
+    pub(crate) fn take(&mut self, stored: Option<i64>, computed: u32) -> Result<(), String> {
+        match stored {
+            Some(_) => self.contents = self.contents.wrapping_add(computed),
+            None => self.without += 1,
+        }
+        let compared = compare(stored, computed);
+        self.damaged |= compared.is_err();
+        compared
+    }
+
+    /// Counts a row of which there are many, and notes when its checksum does not match.
+    pub(crate) fn note(&mut self, what: &str, seq: i64, stored: Option<i64>, computed: u32) {
+        if let Err(why) = self.take(stored, computed) {
+            self.noted.push(format!("{what} {seq}: {why}"));
+        }
+    }
+
+    /// What is not as the head says that it should be.
+    pub(crate) fn verdict(self, head: &Head) -> Vec<String> {
+        let there =
+            |what: &str, found: i64, of: i64| (found != of).then(|| format!("{found} of {of} {what} are there"));
+        let missing = [
+            there("trials", self.trials, head.trials),
+            there("looks", self.looks, head.looks),
+            there("imports", self.imports, head.imports),
+            there("seconds", self.seconds, head.seconds),
+        ];
+        let mut damage: Vec<String> = self.noted.into_iter().chain(missing.into_iter().flatten()).collect();
+        let alike = self.contents == head.contents && self.without == head.unverified;
+        if damage.is_empty() && !self.damaged && !alike {
+            damage.push("its rows are not those that were written".to_owned());
+        }
+        damage
     }
 }
 
-fn trial(row: &Row<'_>) -> rusqlite::Result<Result<StoredTrial, Torn>> {
-    let (block, seq) = (count(row, 0)?, count(row, 2)?);
-    let cell = usize::try_from(count(row, 1)?).unwrap_or(usize::MAX);
+fn summary(head: Head, live: &BTreeSet<String>) -> RunSummary {
+    RunSummary {
+        state: state_of(&head, live),
+        title: head.title,
+        study_file: head.study_file,
+        started: moment(head.started_ns),
+        ended: head.ended_ns.map(moment),
+        stop_reason: head.stop_reason,
+        trials: head.trials.unsigned_abs(),
+        blocks: head.blocks.unsigned_abs(),
+        id: head.id,
+    }
+}
+
+/// The state of a run or load, of which those in `live` are held by a process.
+pub(crate) fn state_of(head: &Head, live: &BTreeSet<String>) -> RunState {
+    match head.outcome.as_deref() {
+        _ if live.contains(head.id.as_str()) => RunState::Live,
+        None => RunState::Killed,
+        Some(heads::INTERRUPTED) => RunState::Interrupted,
+        Some(heads::FAILED) => RunState::Failed,
+        Some(_) => RunState::Finished,
+    }
+}
+
+pub(crate) fn moment(ns: i64) -> UnixTime {
+    UnixTime(ns.unsigned_abs())
+}
+
+/// Reads the trials of a run; those that are damaged are set apart.
+fn trials(snapshot: &Connection, stored: &mut StoredRun, tally: &mut Rows) -> rusqlite::Result<()> {
+    let mut select = snapshot.prepare(
+        "SELECT block, cell, seq, spec, status, result, started_ns, elapsed_ns, checksum
+         FROM trial WHERE run = ?1 ORDER BY seq",
+    )?;
+    let mut rows = select.query([stored.id.as_str()])?;
+    while let Some(row) = rows.next()? {
+        tally.trials += 1;
+        match trial(&stored.id, row, tally)? {
+            Ok(trial) => stored.trials.push(trial),
+            Err(torn) => stored.torn.push(torn),
+        }
+    }
+    Ok(())
+}
+
+fn trial(run: &RunId, row: &Row<'_>, tally: &mut Rows) -> rusqlite::Result<Result<StoredTrial, Torn>> {
+    let numbers: [i64; 5] = [row.get(2)?, row.get(0)?, row.get(1)?, row.get(6)?, row.get(7)?];
     let (spec, status, result) = (text(row, 3)?, text(row, 4)?, row.get_ref(5)?.as_str_or_null()?);
-    let (started, elapsed) = (time(row, 6)?.unwrap_or_default(), Nanos(count(row, 7)?));
+    let stored: Option<i64> = row.get(8)?;
+    tally.trials_without += u64::from(stored.is_none());
+    let checked = tally.take(stored, rows::trial(run, numbers, [status, spec], result));
+    let [seq, block, cell, started, elapsed] = numbers.map(i64::unsigned_abs);
+    let cell = usize::try_from(cell).unwrap_or(usize::MAX);
     let parts = || {
+        checked?;
         Ok(StoredTrial {
             block,
             cell,
@@ -189,8 +318,8 @@ fn trial(row: &Row<'_>) -> rusqlite::Result<Result<StoredTrial, Torn>> {
             spec: part(spec).map_err(|why| format!("specification: {why}"))?,
             status: part(status).map_err(|why| format!("status: {why}"))?,
             result: result.map(part).transpose().map_err(|why| format!("result: {why}"))?.map(compact),
-            started,
-            elapsed,
+            started: UnixTime(started),
+            elapsed: Nanos(elapsed),
         })
     };
     Ok(parts().map_err(|why: String| Torn { block, cell, seq, why }))
@@ -226,47 +355,37 @@ fn refill<T>(map: &mut BTreeMap<String, T>) {
     *map = std::mem::take(map).into_iter().collect();
 }
 
-fn looks(snapshot: &Connection, run: &RunId) -> rusqlite::Result<Vec<LookRow>> {
-    let mut select =
-        snapshot.prepare("SELECT blocks, half_width, independent, decision FROM look WHERE run = ?1 ORDER BY seq")?;
-    let rows = select.query_map([run.as_str()], |row| {
-        Ok(LookRow { blocks: count(row, 0)?, half_width: row.get(1)?, independent: row.get(2)?, decision: row.get(3)? })
-    })?;
-    rows.collect()
+fn looks(snapshot: &Connection, run: &RunId, tally: &mut Rows) -> rusqlite::Result<Vec<LookRow>> {
+    let mut select = snapshot.prepare(
+        "SELECT seq, blocks, half_width, independent, decision, checksum FROM look WHERE run = ?1 ORDER BY seq",
+    )?;
+    let mut rows = select.query([run.as_str()])?;
+    let mut looks = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (seq, blocks, independent): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(3)?);
+        let (half_width, decision): (Option<f64>, String) = (row.get(2)?, row.get(4)?);
+        tally.looks += 1;
+        tally.note("look", seq, row.get(5)?, rows::look(run, [seq, blocks, independent], half_width, &decision));
+        looks.push(LookRow { blocks: blocks.unsigned_abs(), half_width, independent: independent != 0, decision });
+    }
+    Ok(looks)
 }
 
-/// What was imported; nothing of a file that an earlier version wrote and that is only read. What cannot be read any more is
-/// left out: it can be imported again.
-fn imported(snapshot: &Connection, run: &RunId) -> rusqlite::Result<Vec<Imported>> {
-    let sql = "SELECT count(*) FROM sqlite_schema WHERE name = 'imported'";
-    if snapshot.query_row(sql, (), |row| row.get::<_, i64>(0))? == 0 {
-        return Ok(Vec::new());
+/// What was imported. What is as it was written and cannot be read any more is left out: it can be imported again.
+fn imported(snapshot: &Connection, run: &RunId, tally: &mut Rows) -> rusqlite::Result<Vec<Imported>> {
+    let mut select =
+        snapshot.prepare("SELECT seq, program, data, checksum FROM imported WHERE run = ?1 ORDER BY seq")?;
+    let mut rows = select.query([run.as_str()])?;
+    let mut imported = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (seq, program, data): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        tally.imports += 1;
+        tally.note("import", seq, row.get(3)?, rows::imported(run, seq, &program, &data));
+        imported.extend(part(&data).ok());
     }
-    let mut select = snapshot.prepare("SELECT data FROM imported WHERE run = ?1 ORDER BY seq")?;
-    let texts = select.query_map([run.as_str()], |row| row.get::<_, String>(0))?;
-    let texts = texts.collect::<rusqlite::Result<Vec<_>>>()?;
-    Ok(texts.iter().filter_map(|text| part(text).ok()).collect())
+    Ok(imported)
 }
 
 fn part<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|why| why.to_string())
-}
-
-fn id_of(row: &Row<'_>, column: usize) -> rusqlite::Result<RunId> {
-    let text: String = row.get(column)?;
-    let id = text.parse::<RunId>();
-    id.map_err(|why| rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(why)))
-}
-
-/// A count or a time: SQLite's numbers are signed, ours are not.
-fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
-    let number: i64 = row.get(column)?;
-    u64::try_from(number).or(Err(rusqlite::Error::IntegralValueOutOfRange(column, number)))
-}
-
-fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<UnixTime>> {
-    match row.get::<_, Option<i64>>(column)? {
-        None => Ok(None),
-        Some(_) => count(row, column).map(|nanoseconds| Some(UnixTime(nanoseconds))),
-    }
 }

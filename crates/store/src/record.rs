@@ -1,5 +1,7 @@
 //! What is stored, as the rest of the program sees it.
 
+use crate::error::StoreError;
+use crate::loads::LoadSummary;
 use crate::run_id::RunId;
 use baremark_model::document::LookRow;
 use baremark_model::event::TrialStatus;
@@ -8,6 +10,10 @@ use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
 use baremark_model::units::{Nanos, UnixTime};
 use baremark_model::wire::{TrialResult, TrialSpec};
+
+/// The format of a run's documents (plan, specification and result of a trial) that this version writes. To be raised when one
+/// of them changes such that a run begun before cannot be gone on with: such a run is shown and compared, not resumed.
+pub const FORMAT: i64 = 2;
 
 /// Everything that is known of a run when it begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +55,8 @@ pub struct TrialEntry<'t> {
     pub started: UnixTime,
     /// How long it took, start of the agent included.
     pub elapsed: Nanos,
+    /// Blocks of the run that are complete, with this trial.
+    pub blocks_complete: u64,
 }
 
 /// A trial as it was stored.
@@ -72,7 +80,7 @@ pub struct StoredTrial {
     pub elapsed: Nanos,
 }
 
-/// A trial whose row is there and cannot be read: the file was changed by hand, or by a fault of the disk.
+/// A trial whose row is there and is damaged: the file was changed by hand, or by a fault of the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torn {
     /// Its block, from 0.
@@ -81,8 +89,16 @@ pub struct Torn {
     pub cell: usize,
     /// Its place in the run, from 0.
     pub seq: u64,
-    /// Which part cannot be read, and why.
+    /// That its checksum does not match, or which part cannot be read and why.
     pub why: String,
+}
+
+impl Torn {
+    /// Which trial it is, such as `trial block 3 cell 1`: its block, from 0, and its cell in the plan.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("trial block {} cell {}", self.block, self.cell)
+    }
 }
 
 /// A run with everything that was stored of it.
@@ -102,14 +118,20 @@ pub struct StoredRun {
     pub version: String,
     /// When it began.
     pub started: UnixTime,
+    /// The format of its documents.
+    pub format: i64,
     /// When it ended; `None` while it has not.
     pub ended: Option<UnixTime>,
     /// Why it ended; `None` while it has not.
     pub stop_reason: Option<String>,
     /// The trials in the order in which they ran.
     pub trials: Vec<StoredTrial>,
-    /// The trials that cannot be read; to be shown beside every number of this run.
+    /// The trials that are damaged, which are not among the others.
     pub torn: Vec<Torn>,
+    /// What else is damaged: trials, looks or imports that are missing.
+    pub damage: Vec<String>,
+    /// Trials that an earlier version stored, without a checksum.
+    pub unverified: u64,
     /// The looks at the estimates, in order.
     pub looks: Vec<LookRow>,
     /// What other programs observed meanwhile, as imported.
@@ -117,6 +139,13 @@ pub struct StoredRun {
 }
 
 impl StoredRun {
+    /// Everything that is damaged: what, where it has a name, and what is wrong with it.
+    #[must_use]
+    pub fn all_damage(&self) -> Vec<(String, String)> {
+        let torn = self.torn.iter().map(|torn| (torn.place(), torn.why.clone()));
+        torn.chain(self.damage.iter().map(|why| (String::new(), why.clone()))).collect()
+    }
+
     /// The place in the run of the next trial.
     #[must_use]
     pub fn next_seq(&self) -> u64 {
@@ -130,8 +159,12 @@ impl StoredRun {
 pub enum RunState {
     /// A living process holds its lock.
     Live,
-    /// It has not ended and nobody works on it; it can be resumed.
+    /// The process that worked on it is gone without a word; it can be resumed.
     Killed,
+    /// The user stopped it; it can be resumed.
+    Interrupted,
+    /// Nothing could be measured; it can be resumed when the cause is gone.
+    Failed,
     /// It ended.
     Finished,
 }
@@ -143,8 +176,16 @@ impl RunState {
         match self {
             RunState::Live => "live",
             RunState::Killed => "killed",
+            RunState::Interrupted => "interrupted",
+            RunState::Failed => "failed",
             RunState::Finished => "finished",
         }
+    }
+
+    /// Whether `resume` goes on with such a run.
+    #[must_use]
+    pub fn can_be_resumed(self) -> bool {
+        matches!(self, RunState::Killed | RunState::Interrupted | RunState::Failed)
     }
 }
 
@@ -169,4 +210,28 @@ pub struct RunSummary {
     pub blocks: u64,
     /// Whether it goes on.
     pub state: RunState,
+}
+
+/// All runs and loads, the latest first.
+#[derive(Debug)]
+pub struct Listing {
+    /// The runs of studies.
+    pub runs: Vec<RunSummary>,
+    /// The loads.
+    pub loads: Vec<LoadSummary>,
+    /// What is damaged: runs that are not among the others, or the list itself.
+    pub damaged: Vec<StoreError>,
+}
+
+impl Listing {
+    /// The list, if nothing of it is damaged.
+    ///
+    /// # Errors
+    /// The first thing that is damaged.
+    pub fn intact(self) -> Result<Listing, StoreError> {
+        match self.damaged.into_iter().next() {
+            Some(why) => Err(why),
+            None => Ok(Listing { damaged: Vec::new(), ..self }),
+        }
+    }
 }

@@ -1,14 +1,16 @@
 //! Opening the file and writing to it.
 
 use crate::error::{LockError, StoreError};
+use crate::heads::{self, Head};
 use crate::lock::{self, RunLock};
-use crate::record::{RunRecord, TrialEntry};
+use crate::record::{FORMAT, RunRecord, TrialEntry};
+use crate::rows;
 use crate::run_id::RunId;
 use crate::schema;
 use baremark_model::document::LookRow;
 use baremark_model::imported::Imported;
 use baremark_model::units::UnixTime;
-use rusqlite::{Connection, ErrorCode, OpenFlags, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -26,6 +28,8 @@ const DRAWS: u32 = 8;
 pub struct Store {
     pub(crate) connection: Connection,
     pub(crate) path: PathBuf,
+    /// Whether its rows have checksums: those of a file of an earlier schema that is only read have none.
+    pub(crate) sealed: bool,
 }
 
 impl Store {
@@ -48,7 +52,7 @@ impl Store {
         schema::migrate(&mut connection, path)?;
         let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
         connection.execute_batch(settings).map_err(fail)?;
-        let store = Store { connection, path: path.to_owned() };
+        let store = Store { connection, path: path.to_owned(), sealed: true };
         store.check_writable()?;
         store.check_intact()?;
         Ok(store)
@@ -73,10 +77,12 @@ impl Store {
             }
             opened => opened?,
         };
-        let store = Store { connection, path: path.to_owned() };
-        if schema::check(&store.connection, path)? == 0 {
+        let version = schema::check(&connection, path)?;
+        if version == 0 {
             return Err(StoreError::Missing(path.to_owned()));
         }
+        let sealed = schema::present(&connection, path, version)?;
+        let store = Store { connection, path: path.to_owned(), sealed };
         store.check_intact()?;
         Ok(store)
     }
@@ -92,38 +98,48 @@ impl Store {
     /// # Errors
     /// When a run of that name is there, or the file cannot be written.
     pub fn create_run(&self, record: &RunRecord) -> Result<RunId, StoreError> {
-        let plan = json("the plan", &record.plan)?;
-        let machine = json("the machine's facts", &record.machine)?;
-        let insert = |id: &RunId| {
-            self.connection.execute(
-                "INSERT INTO run (id, title, study_file, study_text, plan, cells, machine, version, started_ns)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-                params![
-                    id.as_str(),
-                    record.plan.title,
-                    record.study_file,
-                    record.study_text,
-                    plan,
-                    whole(record.plan.cells.len()),
-                    machine,
-                    record.version,
-                    whole(record.started.0),
-                ],
-            )
-        };
+        let documents = [
+            ("study", record.study_text.clone()),
+            ("plan", json("the plan", &record.plan)?),
+            ("machine", json("the machine's facts", &record.machine)?),
+        ];
         for _ in 0..DRAWS {
             let id = record.id.clone().unwrap_or_else(|| RunId::generate(record.started));
-            match insert(&id) {
-                Ok(_) => return Ok(id),
-                Err(why) if why.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-                    if record.id.is_some() {
-                        return Err(StoreError::Duplicate(format!("run {id}")));
-                    }
-                }
-                Err(why) => return Err(self.fail("begin a run", why)),
+            let head = Head {
+                id: id.clone(),
+                format: FORMAT,
+                kind: heads::STUDY.to_owned(),
+                title: record.plan.title.clone(),
+                study_file: record.study_file.clone(),
+                version: record.version.clone(),
+                cells: whole(record.plan.cells.len()),
+                started_ns: whole(record.started.0),
+                ..Head::empty(id.clone())
+            };
+            match self.create(head, &documents) {
+                Err(StoreError::Duplicate(_)) if record.id.is_none() => {}
+                created => return created.map(|()| id),
             }
         }
         Err(StoreError::Duplicate(format!("{DRAWS} names drawn for a run at {}", record.started)))
+    }
+
+    /// Stores a new head with its documents.
+    pub(crate) fn create(&self, mut head: Head, documents: &[(&str, String)]) -> Result<(), StoreError> {
+        let id = head.id.clone();
+        let mut store = || {
+            let change = self.change()?;
+            for (part, text) in documents {
+                head.add(put_document(&change, &id, part, text)?);
+            }
+            head.insert(&change)?;
+            change.commit()
+        };
+        let stored: rusqlite::Result<()> = store();
+        stored.map_err(|why| match why.sqlite_error_code() {
+            Some(ErrorCode::ConstraintViolation) => StoreError::Duplicate(format!("run {id}")),
+            _ => self.fail("begin a run", why),
+        })
     }
 
     /// Takes the lock of `run`; the run is live until the lock is dropped or the process dies. The run need not exist
@@ -138,71 +154,107 @@ impl Store {
     /// Stores a trial. When this returns, the trial is on the disk.
     ///
     /// # Errors
-    /// When its place is taken, the run is unknown, a value in it cannot be read back (NaN, infinity), or the file
-    /// cannot be written; then nothing of it is stored.
+    /// When its place is taken, the run is unknown or damaged, a value in it cannot be read back (NaN, infinity), or the
+    /// file cannot be written; then nothing of it is stored.
     pub fn add_trial(&self, run: &RunId, trial: &TrialEntry<'_>) -> Result<(), StoreError> {
         let what = format!("trial {} of run {run}", trial.seq);
         let (spec, status) = (json(&what, trial.spec)?, json(&what, trial.status)?);
         let result = trial.result.map(|result| json(&what, result)).transpose()?;
-        let inserted = self.connection.execute(
-            "INSERT INTO trial (run, seq, block, cell, started_ns, elapsed_ns, status, spec, result)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            params![
-                run.as_str(),
+        self.append(run, what, |connection, head| {
+            let numbers = [
                 whole(trial.seq),
                 whole(trial.block),
                 whole(trial.cell),
                 whole(trial.started.0),
                 whole(trial.elapsed.0),
-                status,
-                spec,
-                result,
-            ],
-        );
-        self.inserted(run, what, inserted)
+            ];
+            let checksum = rows::trial(run, numbers, [&status, &spec], result.as_deref());
+            let [seq, block, cell, started, elapsed] = numbers;
+            connection.execute(
+                "INSERT INTO trial (run, seq, block, cell, started_ns, elapsed_ns, status, spec, result, checksum)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                params![run.as_str(), seq, block, cell, started, elapsed, status, spec, result, checksum],
+            )?;
+            head.trials += 1;
+            head.blocks = whole(trial.blocks_complete);
+            Ok(checksum)
+        })
     }
 
     /// Stores one look at the estimates.
     ///
     /// # Errors
-    /// When the run is unknown or the file cannot be written.
+    /// When the run is unknown or damaged, or the file cannot be written.
     pub fn add_look(&self, run: &RunId, look: &LookRow) -> Result<(), StoreError> {
-        let inserted = self.connection.execute(
-            "INSERT INTO look (run, seq, blocks, half_width, independent, decision)
-             VALUES (?1, (SELECT count(*) FROM look WHERE run = ?1), ?2, ?3, ?4, ?5)",
-            params![run.as_str(), whole(look.blocks), look.half_width, look.independent, look.decision],
-        );
-        self.inserted(run, format!("a look of run {run}"), inserted)
+        self.append(run, format!("a look of run {run}"), |connection, head| {
+            let (blocks, independent) = (whole(look.blocks), i64::from(look.independent));
+            let checksum = rows::look(run, [head.looks, blocks, independent], look.half_width, &look.decision);
+            connection.execute(
+                "INSERT INTO look (run, seq, blocks, half_width, independent, decision, checksum)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                params![run.as_str(), head.looks, blocks, look.half_width, independent, look.decision, checksum],
+            )?;
+            head.looks += 1;
+            Ok(checksum)
+        })
     }
 
     /// Stores what another program observed during a run.
     ///
     /// # Errors
-    /// When the run is unknown or the file cannot be written.
+    /// When the run is unknown or damaged, or the file cannot be written.
     pub fn add_imported(&self, run: &RunId, imported: &Imported) -> Result<(), StoreError> {
         let what = format!("what {} observed during run {run}", imported.program);
         let data = json(&what, imported)?;
-        let inserted = self.connection.execute(
-            "INSERT INTO imported (run, seq, program, data)
-             VALUES (?1, (SELECT count(*) FROM imported WHERE run = ?1), ?2, ?3)",
-            params![run.as_str(), imported.program, data],
-        );
-        self.inserted(run, what, inserted)
+        self.append(run, what, |connection, head| {
+            let checksum = rows::imported(run, head.imports, &imported.program, &data);
+            connection.execute(
+                "INSERT INTO imported (run, seq, program, data, checksum) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![run.as_str(), head.imports, imported.program, data, checksum],
+            )?;
+            head.imports += 1;
+            Ok(checksum)
+        })
     }
 
     /// Ends a run. A run that is resumed later ends again, and the last end counts.
     ///
     /// # Errors
-    /// When the run is unknown or the file cannot be written.
+    /// When the run is unknown or damaged, or the file cannot be written.
     pub fn finish(&self, run: &RunId, ended: UnixTime, stop_reason: &str) -> Result<(), StoreError> {
-        let changed = self.connection.execute(
-            "UPDATE run SET ended_ns = ?2, stop_reason = ?3 WHERE id = ?1",
-            params![run.as_str(), whole(ended.0), stop_reason],
-        );
-        match changed.map_err(|why| self.fail("end the run", why))? {
-            0 => Err(self.no_such(run)),
-            _ => Ok(()),
-        }
+        self.amend(run, |head| head.end(heads::COMPLETE, Some(whole(ended.0)), stop_reason))
+    }
+
+    /// Notes that the user stopped a run, which has not come to its end and can be resumed.
+    ///
+    /// # Errors
+    /// When the run is unknown or damaged, or the file cannot be written.
+    pub fn interrupt(&self, run: &RunId, stop_reason: &str) -> Result<(), StoreError> {
+        self.amend(run, |head| head.end(heads::INTERRUPTED, None, stop_reason))
+    }
+
+    /// Ends a run in which nothing could be measured; it can be resumed when the cause is gone.
+    ///
+    /// # Errors
+    /// When the run is unknown or damaged, or the file cannot be written.
+    pub fn fail_run(&self, run: &RunId, ended: UnixTime, stop_reason: &str) -> Result<(), StoreError> {
+        self.amend(run, |head| head.end(heads::FAILED, Some(whole(ended.0)), stop_reason))
+    }
+
+    /// Whether this version may add to a run.
+    ///
+    /// # Errors
+    /// When it is unknown or damaged, or of another format than this version writes.
+    pub fn may_be_resumed(&self, run: &RunId) -> Result<(), StoreError> {
+        self.writable(&self.connection, run).map(drop)
+    }
+
+    /// Notes that a run goes on.
+    ///
+    /// # Errors
+    /// When it is unknown or damaged, of another format than this version writes, or the file cannot be written.
+    pub fn reopen(&self, run: &RunId) -> Result<(), StoreError> {
+        self.amend(run, |head| (head.outcome, head.ended_ns, head.stop_reason) = (None, None, None))
     }
 
     /// Deletes a run with everything that was stored of it.
@@ -211,24 +263,58 @@ impl Store {
     /// When it is live or unknown, or the file cannot be written.
     pub fn delete(&self, run: &RunId) -> Result<(), StoreError> {
         let _held = self.lock(run)?;
-        let changed = self.connection.execute("DELETE FROM run WHERE id = ?1", [run.as_str()]);
-        match changed.map_err(|why| self.fail("delete the run", why))? {
-            0 => Err(self.no_such(run)),
-            _ => Ok(()),
+        let fail = |why| self.fail("delete the run", why);
+        let change = self.change().map_err(fail)?;
+        let Some(found) = heads::one(&change, run).map_err(fail)? else { return Err(self.no_such(run)) };
+        change.execute("DELETE FROM document WHERE owner = ?1", [run.as_str()]).map_err(fail)?;
+        found.head.delete(&change).and_then(|()| change.commit()).map_err(fail)
+    }
+
+    /// Adds a row to a run: `insert` stores it, counts it in the head, and gives its checksum. All of it is stored, or
+    /// nothing.
+    pub(crate) fn append(
+        &self,
+        run: &RunId,
+        what: String,
+        insert: impl FnOnce(&Connection, &mut Head) -> rusqlite::Result<u32>,
+    ) -> Result<(), StoreError> {
+        let fail = |why: rusqlite::Error| match why.sqlite_error().map(|failure| failure.extended_code) {
+            Some(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE) => StoreError::Duplicate(what.clone()),
+            _ => self.fail("add to the run", why),
+        };
+        let change = self.change().map_err(fail)?;
+        let mut head = self.writable(&change, run)?;
+        let checksum = insert(&change, &mut head).map_err(fail)?;
+        head.add(checksum);
+        head.update(&change).and_then(|()| change.commit()).map_err(fail)
+    }
+
+    /// Changes a head.
+    pub(crate) fn amend(&self, run: &RunId, alter: impl FnOnce(&mut Head)) -> Result<(), StoreError> {
+        let fail = |why| self.fail("end the run", why);
+        let change = self.change().map_err(fail)?;
+        let mut head = self.writable(&change, run)?;
+        alter(&mut head);
+        head.update(&change).and_then(|()| change.commit()).map_err(fail)
+    }
+
+    /// The head of a run to which this version may add.
+    fn writable(&self, connection: &Connection, run: &RunId) -> Result<Head, StoreError> {
+        let head = self.head(connection, run)?;
+        if head.format != FORMAT {
+            let remedy = "it can be shown and compared; to measure, begin a new run";
+            let (run, found) = (run.clone(), head.format);
+            return Err(StoreError::Format { run, found, does: "writes", known: FORMAT, remedy });
         }
+        Ok(head)
+    }
+
+    fn change(&self) -> rusqlite::Result<Transaction<'_>> {
+        Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
     }
 
     pub(crate) fn fail(&self, what: &'static str, why: rusqlite::Error) -> StoreError {
         StoreError::sqlite(&self.path, what, why)
-    }
-
-    fn inserted(&self, run: &RunId, what: String, inserted: rusqlite::Result<usize>) -> Result<(), StoreError> {
-        let Err(why) = inserted else { return Ok(()) };
-        match why.sqlite_error().map(|failure| failure.extended_code) {
-            Some(rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY) => Err(self.no_such(run)),
-            Some(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE) => Err(StoreError::Duplicate(what)),
-            _ => Err(self.fail("add to the run", why)),
-        }
     }
 
     /// A store that is opened for writing and cannot be written is told so now, not after the first trial.
@@ -248,7 +334,7 @@ impl Store {
         let fail = |why| self.fail("check the store", why);
         let pages: i64 = self.connection.query_row("PRAGMA page_count", (), |row| row.get(0)).map_err(fail)?;
         let sound: String =
-            self.connection.query_row("PRAGMA integrity_check(run)", (), |row| row.get(0)).map_err(fail)?;
+            self.connection.query_row("PRAGMA main.integrity_check(run)", (), |row| row.get(0)).map_err(fail)?;
         if sound != "ok" || pages == 0 {
             return Err(StoreError::Corrupt { path: self.path.clone(), what: sound });
         }
@@ -307,17 +393,71 @@ fn escaped(path: &Path) -> String {
     })
 }
 
+/// Stores a text that belongs to a run; its checksum.
+pub(crate) fn put_document(connection: &Connection, owner: &RunId, part: &str, text: &str) -> rusqlite::Result<u32> {
+    let checksum = rows::document(owner, part, text);
+    connection.execute(
+        "INSERT INTO document (owner, part, text, checksum) VALUES (?1, ?2, ?3, ?4)",
+        params![owner.as_str(), part, text, checksum],
+    )?;
+    Ok(checksum)
+}
+
 /// A count as SQLite holds it. What is counted here (trials, nanoseconds since 1970) stays below 2^63.
-fn whole(count: impl TryInto<i64>) -> i64 {
+pub(crate) fn whole(count: impl TryInto<i64>) -> i64 {
     count.try_into().unwrap_or(i64::MAX)
 }
 
 /// `value` as JSON that reads back: JSON has no NaN and no infinity, and what cannot be read later is refused now.
-fn json<T: Serialize + DeserializeOwned>(what: &str, value: &T) -> Result<String, StoreError> {
+pub(crate) fn json<T: Serialize + DeserializeOwned>(what: &str, value: &T) -> Result<String, StoreError> {
     let written = serde_json::to_string(value);
     let read = written.and_then(|text| serde_json::from_str::<T>(&text).map(|_| text));
     read.map_err(|why| StoreError::Unwritable {
         what: what.to_owned(),
         why: format!("{why} (NaN and infinity have no JSON)"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_model::machine::MachineFacts;
+    use serde_json::json;
+
+    #[test]
+    fn a_run_of_another_format_is_refused_with_both() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::open(folder.path().join("db")).expect("opens");
+        let id = "a".parse::<RunId>().expect("a name");
+        let load = crate::LoadRecord {
+            id: id.clone(),
+            kind: "baremark-load/1".to_owned(),
+            title: String::new(),
+            asked: json!({}),
+            machine: MachineFacts::default(),
+            version: String::new(),
+            started: UnixTime(1),
+        };
+        store.create_load(&load).expect("stored");
+        store.may_be_resumed(&id).expect("its own format");
+        let said = |format| {
+            let mut head = heads::one(&store.connection, &id).expect("read").expect("there").head;
+            head.format = format;
+            store.connection.execute("DELETE FROM run", ()).expect("deleted");
+            store.connection.execute("UPDATE tally SET runs = 0", ()).expect("counted");
+            head.insert(&store.connection).expect("stored");
+            let why = store.may_be_resumed(&id).expect_err("another format");
+            (why.to_string(), store.read_load(&id).is_ok())
+        };
+        let older = format!(
+            "run a has format {}, this baremark writes format {FORMAT}; it can be shown and compared; to measure, begin a new run",
+            FORMAT - 1
+        );
+        assert_eq!(said(FORMAT - 1), (older, true));
+        let newer = format!(
+            "run a has format {}, this baremark reads up to format {FORMAT}; use the newer baremark",
+            FORMAT + 1
+        );
+        assert_eq!(said(FORMAT + 1), (newer, false));
+    }
 }

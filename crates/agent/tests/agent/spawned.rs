@@ -1,5 +1,6 @@
 //! Programs that a lab starts at a site, over the wire.
 
+use baremark_agent::interrupt::Interrupt;
 use baremark_agent::runner::Runners;
 use baremark_agent::serve::{Means, serve};
 use baremark_model::spawned::{PutFile, Spawn, SpawnLimits, Spawned};
@@ -7,7 +8,6 @@ use baremark_model::wire::{FromAgent, ToAgent, read_frame, write_frame};
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -75,7 +75,7 @@ fn files_and_programs_come_and_nothing_of_them_stays() {
         serve(
             &mut agent,
             &mut output,
-            Means { runners: Runners::default(), busy: &AtomicBool::new(false), tender: None },
+            Means { runners: Runners::default(), interrupt: &Interrupt::default(), tender: None },
         )
     });
     let mut talk = Talk(lab);

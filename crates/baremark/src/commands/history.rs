@@ -3,16 +3,18 @@
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record;
+use crate::watch::say;
 use baremark_report::history::{self, HistoryRow};
 use baremark_store::{LoadSummary, RunSummary};
 use serde_json::json;
 
-/// The runs as a table or as JSON. A store that is not there yet has no runs.
+/// The runs as a table or as JSON. A store that is not there yet has no runs. Runs that are damaged are named on standard
+/// error, and the exit code says that the list is not complete.
 pub fn run(context: &Context) -> Result<(String, Exit), Refusal> {
-    let (runs, loads) = match context.store_path()?.exists() {
+    let (runs, loads, damaged) = match context.store_path()?.exists() {
         true => {
-            let store = record::open_existing(context)?;
-            (store.runs().map_err(Refusal::failure)?, store.loads().map_err(Refusal::failure)?)
+            let list = record::open_existing(context)?.list().map_err(Refusal::failure)?;
+            (list.runs, list.loads, list.damaged)
         }
         false => Default::default(),
     };
@@ -27,7 +29,8 @@ pub fn run(context: &Context) -> Result<(String, Exit), Refusal> {
         ),
         false => table(&runs, &loads),
     };
-    Ok((text, Exit::Success))
+    damaged.iter().for_each(|why| say(format_args!("error: {why}")));
+    Ok((text, if damaged.is_empty() { Exit::Success } else { Exit::Failure }))
 }
 
 fn row(run: &RunSummary) -> serde_json::Value {

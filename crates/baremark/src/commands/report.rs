@@ -7,6 +7,8 @@ use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::predicted;
 use crate::record;
+use baremark_lab::tally::Finished;
+use baremark_model::wire::Series;
 use baremark_store::{LoadSummary, RunId, Store};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -18,13 +20,21 @@ pub struct Form {
     /// Write the report as one HTML page that needs nothing else
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Print comma-separated values: estimates and ratios, or with --csv=trials every value of every trial, with
-    /// --csv=observations and --csv=series what was observed around the work
+    /// Print comma-separated values: estimates and ratios, or with --csv=trials every value of every trial and of the parts of
+    /// its phases, with --csv=observations and --csv=series what was observed around the work
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "results")]
     pub csv: Option<Rows>,
     /// Print the tables of a published study, filled from this run
     #[arg(long, value_name = "STUDY")]
     pub tables: Option<Tables>,
+}
+
+/// What is done about damage to the store.
+#[derive(clap::Args)]
+pub struct Damage {
+    /// Leave damaged trials out instead of refusing the run; the report names them
+    #[arg(long)]
+    pub without_damaged: bool,
 }
 
 /// Published studies whose tables can be filled from any run.
@@ -66,20 +76,28 @@ impl Form {
 
 /// Shows the named run, or the latest. A page is written to its file, and its name is printed; with --json the document is,
 /// from which the page is made.
-pub fn run(context: &Context, named: Option<&str>, form: &Form) -> Result<(String, Exit), Refusal> {
+pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage) -> Result<(String, Exit), Refusal> {
     form.check(context)?;
     let store = record::open_existing(context)?;
     if let Some(load) = load_meant(&store, named)? {
         return load::record::show(context, &store.read_load(&load).map_err(Refusal::failure)?, form);
     }
     // Never dropped: the program ends with this report, and freeing a run of a million values one by one takes a tenth of it.
-    let run = ManuallyDrop::new(record::load(&store, &record::find(&store, named)?)?);
+    let id = record::find(&store, named)?;
+    let load = if damage.without_damaged { record::load_without_damaged } else { record::load };
+    let run = ManuallyDrop::new(load(&store, &id)?);
     let document = || Ok(predicted::document(&run, &descriptors_of(&run)?, calibrate::of_run(context, &run).as_ref()));
     if let Some(rows) = form.csv {
         let document = document()?;
         let text = match rows {
             Rows::Results => baremark_report::csv::results(&document),
-            Rows::Trials => baremark_report::csv::trials(&document),
+            Rows::Trials => {
+                fn series_of(trial: &Finished) -> &[Series] {
+                    trial.result.as_ref().map_or(&[], |result| &result.series)
+                }
+                let series: Vec<&[Series]> = run.trials.iter().map(series_of).collect();
+                baremark_report::csv::trials_with_series(&document, &series)
+            }
             Rows::Observations => baremark_report::csv::observations(&document),
             Rows::Series => baremark_report::csv::series(&document),
         };

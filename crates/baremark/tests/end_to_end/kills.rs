@@ -107,6 +107,10 @@ fn an_interrupt_stops_cleanly_and_the_run_can_be_resumed_to_its_end() {
     assert_eq!(status.code(), Some(130), "{log}");
     assert!(log.contains("baremark resume"), "{log}");
     wait_until("the agent is gone", || agents.iter().all(|&agent| !lives(agent)));
+    let run = &bench.json(&["history", "--json"])["runs"][0];
+    assert_eq!((&run["state"], &run["ended"]), (&"interrupted".into(), &serde_json::Value::Null), "{run:#}");
+    let report = text(&bench.run(&["report"]).stdout);
+    assert!(report.contains("Stopped: interrupted by the user; `baremark resume "), "{report}");
     let document = bench.json(&["resume", "--json"]);
     assert!(document["run"]["ended"].is_string(), "{document:#}");
     let output = bench.run(&["resume"]);

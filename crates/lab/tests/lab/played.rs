@@ -445,5 +445,6 @@ pub fn run(plan: &Plan, memory: &Memory) -> Run {
         trials: memory.trials.clone(),
         looks: memory.looks.clone(),
         imported: Vec::new(),
+        notes: Vec::new(),
     }
 }

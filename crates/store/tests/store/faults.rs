@@ -12,16 +12,6 @@ use std::time::Duration;
 
 const KILLS: u64 = 30;
 
-/// A small generator, so that the moments of the kills can be had again.
-struct Moments(u64);
-
-impl Moments {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
-
 #[test]
 fn a_kill_at_any_moment_loses_no_trial_that_was_acknowledged() {
     let folder = tempfile::tempdir().unwrap();

@@ -18,6 +18,16 @@ fn record(id: &str) -> LoadRecord {
     }
 }
 
+/// A load with two seconds and a result.
+pub fn fill(path: &std::path::Path, id: &str) {
+    let store = Store::open(path).unwrap();
+    let load = record(id);
+    store.create_load(&load).unwrap();
+    store.add_load_second(&load.id, &json!({ "at_s": 0, "answered": 5 })).unwrap();
+    store.add_load_second(&load.id, &json!({ "at_s": 1, "answered": 7 })).unwrap();
+    store.finish_load(&load.id, UnixTime(STARTED.0 + 9), "complete", &json!({ "format": "x" })).unwrap();
+}
+
 #[test]
 fn a_load_is_live_then_killed_or_finished() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@
 
 mod damaged;
 mod faults;
+mod golden;
 mod loads;
 mod locks;
 mod record;

@@ -24,6 +24,7 @@ fn a_run_reads_back_as_it_was_written() {
         result: None,
         started: UnixTime(STARTED.0 + 9),
         elapsed: Nanos(77),
+        blocks_complete: 1,
     };
     store.add_trial(&id, &entry).unwrap();
     store.add_look(&id, &look(1, None)).unwrap();
@@ -94,6 +95,7 @@ fn what_cannot_be_read_back_is_refused_and_leaves_nothing() {
         result: Some(&bad),
         started: STARTED,
         elapsed: Nanos(1),
+        blocks_complete: 0,
     };
     let why = store.add_trial(&id, &entry).unwrap_err();
     assert!(matches!(&why, StoreError::Unwritable { what, .. } if *what == format!("trial 0 of run {id}")), "{why}");

@@ -19,6 +19,16 @@ pub const STARTED: UnixTime = UnixTime(1_763_696_157_000_000_000);
 
 static SKIPPED: AtomicUsize = AtomicUsize::new(0);
 
+/// A small generator, so that what is drawn can be had again.
+pub struct Moments(pub u64);
+
+impl Moments {
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
 /// Says that `test` could not run here. Not by a macro: those are captured, and a skip must be seen.
 pub fn skip(test: &str, why: &str) {
     let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
@@ -153,6 +163,7 @@ pub fn add(store: &Store, run: &RunId, seq: u64, phases: usize) -> Result<(), St
             result: Some(&result),
             started: UnixTime(STARTED.0 + seq),
             elapsed: Nanos(5),
+            blocks_complete: seq.div_ceil(2),
         },
     )
 }
