@@ -99,7 +99,7 @@ fn bad_blocks_do_not_move_it() {
 #[test]
 fn too_few_or_unusable_blocks_have_no_estimate() {
     assert_eq!(SMALLEST, 4);
-    assert_eq!([centre(&[1.0]), centre(&[1.0, 4.0]), centre(&[1.0, 2.0, 9.0])], [Some(1.0), Some(2.5), Some(2.75)]);
+    assert_eq!([centre(&[1.0]), centre(&[1.0, 4.0]), centre(&[1.0, 2.0, 9.0])], [Some(1.0), Some(2.5), Some(3.5)]);
     assert_eq!([centre(&[]), centre(&[1.0, f64::NAN])], [None, None]);
     assert_eq!(Estimate::of(&[1.0, 2.0, 3.0]), None);
     assert_eq!(Estimate::of(&[1.0, 2.0, 3.0, f64::NAN]), None);
