@@ -98,7 +98,7 @@ fn cells(document: &Document, treatment: &Treatment, commands: &[(String, String
     let name = treatment.get("command");
     let command = commands.iter().find(|(of, _)| name.is_none_or(|name| name == of));
     let of = |metric: &str| document.estimates.iter().find(|row| row.metric == metric && row.treatment == *treatment);
-    let value = of(&document.run.metric).map(|row| measured(row)).unwrap_or_default();
+    let value = of(&document.run.metric).map(measured).unwrap_or_default();
     let cpu = of(CPU.key).map(|row| format!("CPU {}", brief(row.estimate))).unwrap_or_default();
     let memory = of(PEAK_MEMORY.key).map(|row| {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of bytes")]
