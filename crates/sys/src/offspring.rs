@@ -255,6 +255,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
+    #[expect(clippy::zombie_processes, reason = "`wait` of this module reaps them by number")]
     fn a_childs_end_is_told_with_its_time_and_a_slow_one_is_not_waited_for() {
         let soon = || Instant::now() + Duration::from_secs(60);
         let child = start(Command::new("sh").args(["-c", "exit 3"])).expect("sh starts");

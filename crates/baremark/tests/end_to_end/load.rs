@@ -294,7 +294,7 @@ fn only_regular_files_are_read() {
     let pipe = bench.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let pipe = pipe.to_str().unwrap();
-    bench.write("upload.toml", &format!("[operations.a]\n[[operations.a.requests]]\npost = \"/\"\nmultipart = {{ name = \"a\", file = \"{pipe}\" }}\n"));
+    bench.write("upload.toml", format!("[operations.a]\n[[operations.a.requests]]\npost = \"/\"\nmultipart = {{ name = \"a\", file = \"{pipe}\" }}\n"));
     for file in ["/dev/zero", pipe, "/"] {
         for option in ["--scenario", "--trace", "--replay", "--ca"] {
             let begun = Instant::now();
