@@ -13,7 +13,8 @@ pub enum Exit {
     BadInput,
     /// 3: something that the study needs is not on this machine, and nothing of the study could run.
     Missing,
-    /// 4: `check` found something worse than the baseline, by more than the difference that matters.
+    /// 4: `check` found something worse than the baseline, by more than the difference that matters; or what must hold of an
+    /// application does not.
     Regression,
     /// 5: `check` found nothing worse, but cannot tell of everything yet.
     Undecided,
@@ -29,7 +30,8 @@ Exit codes:
   1    failed: full disk, broken store, agent that cannot start
   2    bad input: command line, study file, name of a run
   3    nothing of the study can run on this machine
-  4    check: worse than the baseline by more than matters; auction check: something that must hold does not
+  4    check: worse than the baseline by more than matters; auction check: something that must hold does not;
+       auction run: no number of users was seen to keep every limit
   5    check: nothing is known to be worse, and not everything can be told yet
   130  interrupted; finished trials are stored, `baremark resume` goes on";
 }
