@@ -14,7 +14,8 @@ pub enum Exit {
     BadInput,
     /// 3: something that the study needs is not on this machine, and nothing of the study could run.
     Missing,
-    /// 4: `check` found something worse than the baseline, by more than the difference that matters, or a load exceeded a limit.
+    /// 4: `check` found something worse than the baseline, by more than the difference that matters; a load exceeded a limit; or
+    /// what must hold of an application does not.
     Regression,
     /// 5: `check` found nothing worse, but cannot tell of everything yet, or a load was too short for a limit.
     Undecided,
@@ -31,7 +32,8 @@ Exit codes:
   2    bad input: command line, study file, name of a run
   3    nothing of the study can run on this machine
   4    check: worse than the baseline by more than matters; ab --fail-above: worse by more; load: a limit is
-       exceeded; auction check: something that must hold does not
+       exceeded; auction check: something that must hold does not; auction run: no number of users was seen to
+       keep every limit
   5    check, ab --fail-above: nothing is known to be worse, and not everything can be told yet; load: too few
        samples for a limit
   130  interrupted; finished trials are stored, `baremark resume` goes on";

@@ -2,10 +2,12 @@
 //!
 //! The agent is rank 0 of the job: its streams are mpirun's own. The other ranks leave at
 //! once; their slots are there for what the agent starts. mpirun is asked to end before it is killed, for only so does it
-//! end what it has launched on other machines.
+//! end what it has launched on other machines. What Open MPI keeps in files here while it runs is in a folder of the site's, which
+//! goes with it, for mpirun leaves that behind when it is killed.
 
 use crate::announced::agent_in;
 use crate::child::{self, Piped};
+use crate::folder::Folder;
 use crate::patience::receive;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
 use std::io;
@@ -20,6 +22,10 @@ use std::time::{Duration, Instant};
 const PROBE_LIMIT: Duration = Duration::from_secs(30);
 /// How long mpirun may take to end its job once it is asked to.
 const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// Variables that say where mpirun itself keeps its sessions: of Open MPI up to 4, and from 5 on (PRRTE). Daemons on other
+/// machines keep theirs where they do.
+const SESSION_BASES: [&str; 2] = ["OMPI_MCA_orte_local_tmpdir_base", "PRTE_MCA_prte_local_tmpdir_base"];
 
 /// How jobs are launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +60,12 @@ impl Mpi {
         Mpi { program, settings, probed: OnceLock::new() }
     }
 
-    /// `mpirun` up to the program. Binding is left to the agent, which pins its own threads.
-    fn command(&self, ranks: usize) -> Command {
+    /// `mpirun` up to the program, its session in `folder`. Binding is left to the agent, which pins its own threads.
+    fn command(&self, ranks: usize, folder: &Folder) -> Command {
         let mut command = Command::new("mpirun");
+        if !self.has_its_own_folder() {
+            command.envs(SESSION_BASES.map(|variable| (variable, folder.inner())));
+        }
         command.args(["-np", &ranks.to_string(), "--stdin", "0", "--bind-to", "none"]);
         if let Some(hosts) = &self.settings.hosts {
             command.arg("--hostfile").arg(hosts);
@@ -65,11 +74,21 @@ impl Mpi {
         command
     }
 
+    /// Whether the user has said where sessions are; Open MPI refuses to be told twice.
+    fn has_its_own_folder(&self) -> bool {
+        let told = |text: &str| text.contains("tmpdir_base");
+        let mut variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        self.settings.arguments.iter().any(|argument| told(argument))
+            || variables.any(|name| (name.starts_with("OMPI_MCA_") || name.starts_with("PRTE_MCA_")) && told(&name))
+    }
+
     fn try_out(&self) -> Result<(), Missing> {
-        let ran = child::run(self.command(1).arg("--version"), PROBE_LIMIT).map_err(|why| Missing {
-            what: format!("Open MPI cannot be used: {why}"),
-            remedy: "install it (openmpi-bin on Debian)".to_owned(),
-        })?;
+        let ran = Folder::create("mpi")
+            .and_then(|folder| child::run(self.command(1, &folder).arg("--version"), PROBE_LIMIT))
+            .map_err(|why| Missing {
+                what: format!("Open MPI cannot be used: {why}"),
+                remedy: "install it (openmpi-bin on Debian)".to_owned(),
+            })?;
         if ran.well() {
             return Ok(());
         }
@@ -97,7 +116,9 @@ impl Environment for Mpi {
 
     fn start(&self, interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
         self.probe()?;
-        let mut mpirun = Piped::launch(self.command(self.settings.ranks).args(["agent", "--announce"]))?;
+        drop(Folder::orphans("mpi"));
+        let folder = Folder::create("mpi")?;
+        let mut mpirun = Piped::launch(self.command(self.settings.ranks, &folder).args(["agent", "--announce"]))?;
         let Some((from, to_agent)) = mpirun.streams() else {
             let source = io::Error::from(io::ErrorKind::NotConnected);
             return Err(SiteError::Io { what: "piping to mpirun".to_owned(), source });
@@ -107,7 +128,7 @@ impl Environment for Mpi {
         let what = match heard {
             Ok(Ok(from_agent)) => {
                 let link = Some(Link { from_agent, to_agent: Box::new(to_agent) });
-                return Ok(Box::new(MpiSite { mpirun, link }));
+                return Ok(Box::new(MpiSite { mpirun, link, _folder: folder }));
             }
             Ok(Err(RecvTimeoutError::Disconnected)) => "mpirun ended before its agent was there".to_owned(),
             Ok(Err(RecvTimeoutError::Timeout)) => {
@@ -126,6 +147,8 @@ impl Environment for Mpi {
 struct MpiSite {
     mpirun: Piped,
     link: Option<Link>,
+    /// Dropped last, when mpirun is gone.
+    _folder: Folder,
 }
 
 impl Site for MpiSite {

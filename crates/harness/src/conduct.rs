@@ -359,10 +359,13 @@ const FRESH: &str = "fresh-trials";
 const WITHIN: &str = "within-run";
 const BRACKET: &str = "bracket";
 
-/// The most users of one application: those that were seen to keep every limit, within what the search and the attempts say;
-/// where every attempt broke one, no more than the fewest that did.
+/// The most users of one application: those that were seen to keep every limit, within what the search and the attempts say.
+/// `None` where every attempt broke one: what the search found has been refuted.
 fn most(row: &ApplicationRow) -> Option<Users> {
     let found = row.search.as_ref()?.maximum?;
+    if row.no_level_verified() {
+        return None;
+    }
     let basis = match found.basis {
         Basis::FreshTrials => FRESH,
         Basis::WithinRun => WITHIN,
@@ -370,7 +373,7 @@ fn most(row: &ApplicationRow) -> Option<Users> {
     };
     let kept = row.attempts.iter().filter(|attempt| attempt.kept).map(|attempt| attempt.users).reduce(f64::max);
     let broke = row.attempts.iter().filter(|attempt| !attempt.kept).map(|attempt| attempt.users).reduce(f64::min);
-    let most = kept.or(broke).unwrap_or(found.level);
+    let most = kept.unwrap_or(found.level);
     // What was seen to be kept, or to break, lies within or bounds.
     let low = found.low.map(|low| low.min(most).max(0.0));
     let high = broke.or(found.high).map(|high| high.max(most));
@@ -430,9 +433,47 @@ mod tests {
         assert_eq!(ends(&second), Some((850.0, Some(850.0), Some(950.0), true)), "what broke bounds it from above");
         let unseen = row(low, high, &[]);
         assert_eq!(ends(&unseen), Some((1000.0, low, high, false)));
-        let none = row(low, high, &[(950.0, false), (700.0, false)]);
-        let (found, from, to, verified) = ends(&none).expect("a maximum");
-        assert!(!verified && from.expect("a bound") <= 700.0, "{found}: {from:?} to {to:?}");
+        let none = row(low, high, &[(950.0, false), (850.0, false), (700.0, false)]);
+        assert_eq!((ends(&none), none.no_level_verified()), (None, true), "what was found has been refuted");
+        assert!(total(&[first, none]).is_none(), "nor is there a sum");
+        assert!(!unseen.no_level_verified() && !second.no_level_verified());
+    }
+
+    #[test]
+    fn a_refuted_search_says_that_no_level_was_verified_and_no_number() {
+        let of = |applications: Vec<ApplicationRow>| Document {
+            format: FORMAT.to_owned(),
+            title: "auction".to_owned(),
+            seed: 1,
+            valid: true,
+            void: Vec::new(),
+            remarks: Vec::new(),
+            users: total(&applications),
+            applications,
+            elapsed_s: 1.0,
+            budget_s: None,
+            cpus: 2,
+        };
+        let refuted = of(vec![row(Some(970.0), Some(1030.0), &[(950.0, false), (850.0, false), (700.0, false)])]);
+        assert_eq!(
+            crate::words::headline(&refuted),
+            "auction: no level verified: 950, 850, 700 users broke limits when they were kept for longer; the search had found 1000"
+        );
+        assert!(refuted.no_level_verified() && refuted.users.is_none());
+        let mut passes = row(None, None, &[(1900.0, false)]);
+        let search = passes.search.as_mut().expect("a search");
+        (search.ended, search.maximum) = (Ended::PassesAll, None);
+        let passes = of(vec![passes]);
+        let said = crate::words::headline(&passes);
+        assert!(said.starts_with("auction: no level verified: 1900 users broke limits"), "{said}");
+        let mut fails = row(None, None, &[]);
+        let search = fails.search.as_mut().expect("a search");
+        (search.ended, search.maximum) = (Ended::FailsAll, None);
+        assert!(of(vec![fails]).no_level_verified(), "the search has looked at the lowest");
+        let kept = of(vec![row(Some(970.0), Some(1030.0), &[(950.0, false), (850.0, true)])]);
+        assert!(
+            !kept.no_level_verified() && crate::words::headline(&kept).contains("at most 850 users keep the limits")
+        );
     }
 
     #[test]

@@ -29,7 +29,8 @@ pub struct Document {
     pub void: Vec<String>,
     /// What to know beside the numbers.
     pub remarks: Vec<String>,
-    /// The most users of all applications together, with the sum of the intervals' ends; absent for a fixed load.
+    /// The most users of all applications together, with the sum of the intervals' ends; absent for a fixed load, and where no
+    /// level was verified although it was looked.
     pub users: Option<Users>,
     /// One for each application.
     pub applications: Vec<ApplicationRow>,
@@ -42,10 +43,30 @@ pub struct Document {
     pub cpus: usize,
 }
 
+impl Document {
+    /// Whether users were searched and no number of them was seen to keep every limit, although it was looked: the lowest level
+    /// of the search breaks one already, or all that were kept for a while did.
+    #[must_use]
+    pub fn no_level_verified(&self) -> bool {
+        self.applications.iter().any(ApplicationRow::no_level_verified)
+    }
+}
+
+impl ApplicationRow {
+    /// [`Document::no_level_verified`] of one application.
+    #[must_use]
+    pub fn no_level_verified(&self) -> bool {
+        let Some(search) = &self.search else { return false };
+        let refuted = !self.attempts.is_empty() && self.attempts.iter().all(|attempt| !attempt.kept);
+        search.ended == maximum::Ended::FailsAll || refuted
+    }
+}
+
 /// A number of users with its interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Users {
-    /// The most: where it is verified, the most that were seen to keep every limit; else where a search puts the maximum.
+    /// The most: where it is verified, the most that were seen to keep every limit; else where a search puts the maximum, for want
+    /// of time to verify it.
     pub most: f64,
     /// Whether so many users were kept for a while, all together, and kept every limit.
     #[serde(default)]

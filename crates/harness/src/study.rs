@@ -283,6 +283,9 @@ pub fn describe(document: &StudyDocument) -> String {
         }
     }
     for run in &document.runs {
+        if run.result.no_level_verified() {
+            let _ = writeln!(text, "no level verified: {} in block {}", run.arm, run.block + 1);
+        }
         for why in &run.result.void {
             let _ = writeln!(text, "void: {} in block {}: {why}", run.arm, run.block + 1);
         }

@@ -46,21 +46,23 @@ pub fn headline(document: &Document) -> String {
             "bracket" => "between what kept the limits and what broke them in one search",
             _ => "within one search: fresh trials are not in it",
         };
-        let seen = if users.verified { "seen to keep every limit" } else { "NOT VERIFIED" };
+        let seen = if users.verified { "seen to keep every limit" } else { "no level verified: no time was left" };
         return format!("{title}: at most {:.0} users keep the limits{interval}, {basis}; {seen}", users.most);
     }
     let searches: Vec<&maximum::Document> =
         document.applications.iter().filter_map(|row| row.search.as_ref()).collect();
+    if let Some(refuted) = refuted(document) {
+        return format!("{title}: {refuted}");
+    }
     if let Some(search) = searches.first() {
         let highest = search.knee.iter().map(|row| row.level).fold(0.0, f64::max);
         let lowest = search.knee.iter().map(|row| row.level).fold(f64::INFINITY, f64::min);
         return match search.ended {
             Ended::PassesAll => {
-                let tried: Vec<_> = document.applications.iter().flat_map(|row| &row.attempts).collect();
-                let seen = match tried.iter().find(|attempt| attempt.kept) {
+                let mut tried = document.applications.iter().flat_map(|row| &row.attempts);
+                let seen = match tried.find(|attempt| attempt.kept) {
                     Some(attempt) => format!("seen for {:.0} of them", attempt.users),
-                    None if tried.is_empty() => "NOT VERIFIED".to_owned(),
-                    None => "but kept for longer they BREAK some".to_owned(),
+                    None => "no level verified: no time was left".to_owned(),
                 };
                 format!("{title}: at least {highest:.0} users keep every limit; the search went no higher; {seen}")
             }
@@ -77,6 +79,21 @@ pub fn headline(document: &Document) -> String {
     let users: f64 = loads.iter().map(|load| load.users).sum();
     let kept = loads.iter().all(|load| load.kept);
     format!("{title}: {users:.0} users {} every limit", if kept { "keep" } else { "DO NOT keep" })
+}
+
+/// What is said where every level that was kept for a while broke a limit: which they were, and where the search was.
+fn refuted(document: &Document) -> Option<String> {
+    let row = document.applications.iter().find(|row| row.no_level_verified() && !row.attempts.is_empty())?;
+    let of = if document.applications.len() > 1 { format!("of {}, ", row.name) } else { String::new() };
+    let tried: Vec<String> = row.attempts.iter().map(|attempt| format!("{:.0}", attempt.users)).collect();
+    let search = match row.search.as_ref().and_then(|search| search.maximum) {
+        Some(maximum) => format!("; the search had found {:.0}", maximum.level),
+        None => String::new(),
+    };
+    Some(format!(
+        "no level verified: {of}{} users broke limits when they were kept for longer{search}",
+        tried.join(", ")
+    ))
 }
 
 fn application(row: &ApplicationRow, named: bool) -> String {
@@ -107,7 +124,7 @@ fn application(row: &ApplicationRow, named: bool) -> String {
         } else {
             format!("{} limits broken", attempt.broken.len())
         };
-        let _ = writeln!(text, "verified at {:.0} users for {:.0} s: {said}", attempt.users, attempt.elapsed_s);
+        let _ = writeln!(text, "verification at {:.0} users for {:.0} s: {said}", attempt.users, attempt.elapsed_s);
     }
     if let Some(load) = &row.load {
         loaded(&mut text, load);

@@ -95,6 +95,12 @@ impl Latencies {
         shares.iter().filter_map(|&share| Some((share, self.percentile(share)?))).collect()
     }
 
+    /// The same as counts by value.
+    #[must_use]
+    pub fn counts(&self) -> baremark_model::histogram::Histogram {
+        self.0.iter_recorded().map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value())).collect()
+    }
+
     /// `HdrHistogram`'s V2 format, uncompressed.
     #[must_use]
     pub fn to_v2(&self) -> Vec<u8> {

@@ -150,6 +150,7 @@ pub fn reading(window: &Part, qos: &Qos) -> Reading {
         p50_ns: all.percentile(0.5),
         p95_ns: all.percentile(0.95),
         p99_ns: all.percentile(0.99),
+        latencies: all.counts(),
         utilization: BTreeMap::new(),
         generator_cpu_share: busiest,
         send_lag_p99_ns: window.send_lag.percentile(0.99),
@@ -246,6 +247,7 @@ mod tests {
             reading(&window, &Qos { limits: vec!["failures<1%".parse().expect("a limit")], mix: BTreeMap::new() });
         assert_eq!(reading.achieved_per_s.to_bits(), 100.0_f64.to_bits());
         assert!(reading.p50_ns.expect("a hundred samples") < 3_000_000, "{:?}", reading.p50_ns);
+        assert_eq!((reading.latencies.count(), reading.latencies.value_at(0.5)), (100, reading.p50_ns));
         // Among what ended, where limits of the mix look, they are all the same.
         assert_eq!(reading.ended["next-event"], 1000);
     }

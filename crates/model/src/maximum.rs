@@ -166,7 +166,8 @@ pub struct Limiting {
     pub share: f64,
 }
 
-/// One level of the knee curve; latencies, shares and rates are medians over its windows.
+/// One level of the knee curve; every figure is of all its windows together: rates and shares over their whole time,
+/// percentiles from their merged histogram.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KneeRow {
     /// The level asked for.

@@ -4,6 +4,7 @@
 //! `utilization.cpu<80%`. Whoever applies load counts against the limits; whoever searches for a maximum judges the counts.
 //! Neither needs to know the other.
 
+use crate::histogram::Histogram;
 use crate::units::{Nanos, Share};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -194,6 +195,9 @@ pub struct Reading {
     pub p95_ns: Option<u64>,
     /// Its 99th percentile.
     pub p99_ns: Option<u64>,
+    /// All of those latencies, so that windows can be judged together; not written down.
+    #[serde(skip)]
+    pub latencies: Histogram,
     /// Shares of resources used, by name: `cpu` is this machine, others as their reader calls them.
     pub utilization: BTreeMap<String, f64>,
     /// Processor share of the generator's busiest thread.

@@ -6,7 +6,7 @@ use crate::places;
 use baremark_harness::cluster::ClusterError;
 use baremark_harness::conduct::{Event, Ground, RunError, run as conduct};
 use baremark_harness::document::Document;
-use baremark_harness::study::{self, Study};
+use baremark_harness::study::{self, ArmRow, Study, StudyDocument};
 use baremark_harness::topology::{QUICK, resolve};
 use baremark_harness::words;
 use baremark_lab::search::Step;
@@ -88,10 +88,12 @@ fn keep_page(path: Option<&Path>, page: impl FnOnce() -> String) -> Result<(), R
 fn exit(context: &Context, document: &Document) -> Exit {
     if context.interrupt.load(Ordering::Relaxed) {
         Exit::Interrupted
-    } else if document.valid {
-        Exit::Success
-    } else {
+    } else if !document.valid {
         Exit::Failure
+    } else if document.no_level_verified() {
+        Exit::Regression
+    } else {
+        Exit::Success
     }
 }
 
@@ -114,10 +116,17 @@ fn compare(
     let exit = match () {
         () if context.interrupt.load(Ordering::Relaxed) => Exit::Interrupted,
         () if document.runs.is_empty() => Exit::Missing,
-        () if valid => Exit::Success,
-        () => Exit::Failure,
+        () if !valid => Exit::Failure,
+        () if document.arms.iter().any(|arm| nothing_verified(&document, arm)) => Exit::Regression,
+        () => Exit::Success,
     };
     Ok((text, exit))
+}
+
+/// Whether an arm has no value because no level of it was verified in any block.
+fn nothing_verified(document: &StudyDocument, arm: &ArmRow) -> bool {
+    let mut runs = document.runs.iter().filter(|run| run.arm == arm.name).peekable();
+    runs.peek().is_some() && runs.all(|run| run.result.no_level_verified())
 }
 
 /// A file, or a shipped study by its name.

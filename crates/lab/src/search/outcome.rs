@@ -2,9 +2,11 @@
 
 use super::Walked;
 use super::judge;
+use baremark_model::histogram::Histogram;
 use baremark_model::maximum::{Basis, Document, Ended, FORMAT, KneeRow, Limiting, Maximum, Plan, Said, Trial, Window};
 use baremark_model::qos::{Bound, Qos};
-use baremark_stats::estimate::{mean, median};
+use baremark_stats::estimate::mean;
+use baremark_stats::percentile::sample_floor;
 use baremark_stats::search::{
     self, Approach, Capacity, Level, LevelVerdict, MeanLimit, Operation, capacity, capacity_isotonic, capacity_of_mean,
     hysteresis, judge_limits, over_trials,
@@ -30,7 +32,7 @@ pub(super) fn document(title: &str, factor: &str, qos: &Qos, plan: Plan, trials:
                 maximum: one.as_ref().map(|(maximum, _)| *maximum),
                 limiting: one.map(|(_, at)| qos.limits[at].to_string()),
                 hysteresis: remembered(trial, qos),
-                windows: trial.windows.clone(),
+                windows: trial.windows.iter().map(without_histogram).collect(),
             }
         })
         .collect();
@@ -50,6 +52,13 @@ pub(super) fn document(title: &str, factor: &str, qos: &Qos, plan: Plan, trials:
         knee,
         trials: rows,
     }
+}
+
+/// A window as it is written down.
+fn without_histogram(window: &Window) -> Window {
+    let mut written = window.clone();
+    written.reading.latencies = Histogram::default();
+    written
 }
 
 fn overall(levels: &[f64], trials: &[Trial], plan: &Plan) -> Option<Maximum> {
@@ -236,33 +245,44 @@ fn shown(trials: &[Walked], qos: &Qos, plan: &Plan) -> Option<f64> {
     shown
 }
 
+/// One row of all windows of a level, by one rule: what there was in all of them over their whole time.
 fn row(group: &[Window], qos: &Qos, plan: &Plan) -> KneeRow {
-    let of = |pick: fn(&Window) -> Option<f64>| median(&group.iter().filter_map(pick).collect::<Vec<_>>());
-    let ns = |pick: fn(&Window) -> Option<u64>| {
-        let values: Vec<f64> = group.iter().filter_map(pick).map(|ns| ns as f64).collect();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a median of u64")]
-        median(&values).map(|ns| ns as u64)
+    let over_time = |of: &dyn Fn(&Window) -> Option<f64>| {
+        weighted(group.iter().filter_map(|one| Some((of(one)?, one.reading.elapsed_s))))
     };
     let utilization = resource_names(group, None).into_iter().filter_map(|name| {
-        let values: Vec<f64> =
-            group.iter().filter_map(|window| window.reading.utilization.get(&name).copied()).collect();
-        Some((name, median(&values)?))
+        let share = over_time(&|window| window.reading.utilization.get(&name).copied())?;
+        Some((name, share))
     });
     let failed: u64 = group.iter().map(|window| window.reading.failed).sum();
     let asked: f64 = group.iter().map(|window| window.reading.asked_per_s * window.reading.elapsed_s).sum();
+    let latencies = Histogram::merged(group.iter().map(|window| &window.reading.latencies));
+    let percentile = |p: f64| {
+        let enough = sample_floor(p, PERCENTILE_CONFIDENCE).is_some_and(|floor| latencies.count() >= floor);
+        latencies.value_at(p).filter(|_| enough)
+    };
     KneeRow {
-        level: mean(&group.iter().map(|window| window.level).collect::<Vec<_>>()).unwrap_or(0.0),
+        level: over_time(&|window| Some(window.level)).unwrap_or(0.0),
         windows: group.len(),
         verdict: verdict(group, qos, 1.0 - plan.confidence).to_owned(),
-        achieved_per_s: of(|window| Some(window.reading.achieved_per_s)).unwrap_or(0.0),
+        achieved_per_s: over_time(&|window| Some(window.reading.achieved_per_s)).unwrap_or(0.0),
         failed_share: if asked > 0.0 { failed as f64 / asked } else { 0.0 },
-        p50_ns: ns(|window| window.reading.p50_ns),
-        p95_ns: ns(|window| window.reading.p95_ns),
-        p99_ns: ns(|window| window.reading.p99_ns),
+        p50_ns: percentile(0.5),
+        p95_ns: percentile(0.95),
+        p99_ns: percentile(0.99),
         utilization: utilization.collect(),
-        generator_cpu_share: of(|window| window.reading.generator_cpu_share),
+        generator_cpu_share: over_time(&|window| window.reading.generator_cpu_share),
     }
 }
+
+/// The mean of values that held for so many seconds each; `None` without any.
+fn weighted(values: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
+    let (sum, seconds) = values.fold((0.0, 0.0), |(sum, all), (value, seconds)| (sum + value * seconds, all + seconds));
+    (seconds > 0.0).then(|| sum / seconds)
+}
+
+/// Confidence at which not even the largest latency bounds a percentile that is left out.
+const PERCENTILE_CONFIDENCE: f64 = 0.95;
 
 /// What all windows at a level say: one-sided limits of every share and mean, with Holm's correction.
 fn verdict(windows: &[Window], qos: &Qos, alpha: f64) -> &'static str {

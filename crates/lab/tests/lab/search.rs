@@ -1,7 +1,8 @@
 //! The search for a maximum, conducted on queues whose capacity is known and on systems that misbehave, all in simulated time.
 
 use baremark_lab::search::{Search, SearchError, Step, UnderLoad};
-use baremark_model::maximum::{Basis, Document, Ended, Plan, Said, Samples};
+use baremark_model::histogram::Histogram;
+use baremark_model::maximum::{Basis, Document, Ended, Plan, Said, Samples, Window};
 use baremark_model::qos::{Bound, Broken, Qos, Reading};
 use baremark_model::units::Nanos;
 use baremark_stats::Rng;
@@ -98,6 +99,7 @@ impl UnderLoad for Queue {
             achieved_per_s: rate,
             broken: broken.collect(),
             ended: BTreeMap::from([("login".to_owned(), logins), ("page".to_owned(), stays.len() as u64 - logins)]),
+            latencies: stays.iter().map(|(stay, _)| (nanos(*stay), 1)).collect(),
             utilization: BTreeMap::from([("cpu".to_owned(), rate * self.cpu_s)]),
             generator_limit: busy.then(|| "the generator's thread was busy for 99 % of the time".to_owned()),
             ..Reading::default()
@@ -109,6 +111,12 @@ impl UnderLoad for Queue {
         self.drained = true;
         Ok(())
     }
+}
+
+/// To the millisecond, as a recorder has buckets.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+fn nanos(seconds: f64) -> u64 {
+    (seconds * 1e3) as u64 * 1_000_000
 }
 
 fn qos(limits: &[&str]) -> Qos {
@@ -175,6 +183,75 @@ fn the_knee_is_measured_and_levels_are_shown() {
     // As it is stored and sent.
     let text = serde_json::to_string(&document).unwrap();
     assert_eq!(serde_json::from_str::<Document>(&text).unwrap(), document);
+}
+
+/// A system whose windows differ as those of an overloaded one do: many operations and quick, or few and slow, of which some
+/// never end. Nobody could judge a 99th percentile by the few.
+struct Uneven {
+    level: f64,
+    windows: usize,
+}
+
+impl UnderLoad for Uneven {
+    fn start(&mut self, _trial: usize) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn set(&mut self, level: f64, _settle: Nanos) -> Result<(), String> {
+        self.level = level;
+        Ok(())
+    }
+
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
+        self.windows += 1;
+        let slow = self.windows.is_multiple_of(2);
+        let (done, failed, ns) = if slow { (40, 10, 3_000_000_000) } else { (1000, 0, 5_000_000) };
+        let bad = if slow { 50 } else { 0 };
+        let latencies: Histogram = [(ns, done)].into_iter().collect();
+        Ok(Reading {
+            elapsed_s: lasting.seconds(),
+            asked_per_s: (done + failed) as f64 / lasting.seconds(),
+            achieved_per_s: done as f64 / lasting.seconds(),
+            broken: qos.limits.iter().map(|_| Some(Broken { bad, all: done + failed })).collect(),
+            failed,
+            p50_ns: Some(ns),
+            p95_ns: (!slow).then_some(ns),
+            p99_ns: (!slow).then_some(ns),
+            latencies,
+            utilization: BTreeMap::from([("cpu".to_owned(), if slow { 1.0 } else { 0.2 })]),
+            ..Reading::default()
+        })
+    }
+
+    fn drain(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// A row used to show a median of 3 s beside a 99th percentile of 5 ms, and fewer operations than had been answered.
+#[test]
+fn a_row_is_of_all_its_windows_together() {
+    let (limits, interrupt) = (qos(&["p50<4s"]), AtomicBool::new(false));
+    // All windows at one level, none too few.
+    let plan = Plan { windows_per_visit: 2, trials: 1, ..Plan::between(99.0, 100.0) };
+    let (document, _) = of(&limits, plan, &interrupt, &mut |_| {}).run(&mut Uneven { level: 0.0, windows: 0 }).unwrap();
+    let windows: Vec<_> = document.trials.iter().flat_map(|trial| &trial.windows).collect();
+    assert!(windows.len() > 8, "{}", windows.len());
+    for row in &document.knee {
+        assert!(row.p50_ns <= row.p95_ns && row.p95_ns <= row.p99_ns, "{row:?}");
+        let here = |window: &&&Window| (window.level / row.level - 1.0).abs() <= plan.finest;
+        let of = |value: fn(&Window) -> f64| windows.iter().filter(here).map(|window| value(window)).sum::<f64>();
+        let seconds = of(|window| window.reading.elapsed_s);
+        let rate = of(|window| window.reading.achieved_per_s * window.reading.elapsed_s) / seconds;
+        let failed = of(|window| window.reading.failed as f64)
+            / of(|window| window.reading.asked_per_s * window.reading.elapsed_s);
+        let cpu = of(|window| window.reading.utilization["cpu"] * window.reading.elapsed_s) / seconds;
+        let found =
+            [row.achieved_per_s / rate, (1.0 + row.failed_share) / (1.0 + failed), row.utilization["cpu"] / cpu];
+        assert!(found.iter().all(|ratio| (ratio - 1.0).abs() < 1e-9), "{found:?} of {row:?}");
+    }
+    let together = document.knee.iter().find(|row| row.windows > 2).unwrap();
+    assert_eq!((together.p50_ns, together.p99_ns), (Some(5_000_000), Some(3_000_000_000)), "{together:?}");
 }
 
 /// What limits is what is found: an operation's own percentile, a ceiling, or the generator.

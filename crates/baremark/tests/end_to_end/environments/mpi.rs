@@ -1,6 +1,6 @@
 //! Processes that Open MPI launches.
 
-use super::{NEVER, Program, as_lab, cpu, lab, print_times, trial_of, usable, wait_for};
+use super::{NEVER, PLAYED, Program, as_lab, cpu, lab, print_times, trial_of, usable, wait_for};
 use crate::bench::{children, signal};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::mpi::{Mpi, Settings};
@@ -55,6 +55,43 @@ fn a_killed_lab_and_a_killed_launcher_leave_no_process() {
     signal(launcher.expect("mpirun is a child of ours and the agent's parent"), libc::SIGKILL);
     assert_eq!(std::io::Read::read(&mut link.from_agent, &mut [0]).unwrap(), 0, "the stream has ended");
     wait_for(|| program.pids().is_empty().then_some(()));
+    drop(site);
+}
+
+/// Open MPI's own files, in a temporary folder that nobody else uses.
+#[test]
+fn what_open_mpi_keeps_goes_with_its_site_or_with_the_next_one() {
+    let program = Program::new();
+    if !usable(&Mpi::new(program.path(), settings())) {
+        return;
+    }
+    let temporary = tempfile::TempDir::new().unwrap();
+    let play = |test: &str| lab(&format!("environments::mpi::{test}"), &program, &[("TMPDIR", temporary.path())]);
+    let left = || {
+        let entries = std::fs::read_dir(temporary.path()).unwrap().flatten();
+        entries.map(|entry| entry.file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    assert!(play("a_lab_whose_launcher_is_killed").wait().unwrap().success());
+    assert_eq!(left(), [""; 0], "mpirun was killed");
+    let mut killed = play("a_lab_to_be_killed");
+    wait_for(|| program.pids().first().copied());
+    signal(killed.id(), libc::SIGKILL);
+    killed.wait().unwrap();
+    wait_for(|| program.pids().is_empty().then_some(()));
+    assert!(left().iter().all(|name| name.starts_with("baremark-mpi-")), "{:?}", left());
+    assert!(play("a_lab_whose_launcher_is_killed").wait().unwrap().success());
+    assert_eq!(left(), [""; 0], "the next one removes what a killed lab has left");
+}
+
+/// No test: what the test above runs as a process of its own.
+#[test]
+#[ignore = "run by another test"]
+fn a_lab_whose_launcher_is_killed() {
+    let Some(program) = std::env::var_os(PLAYED) else { return };
+    let mut site = Mpi::new(program.into(), settings()).start(&NEVER).unwrap();
+    let mut link = site.link().unwrap();
+    children(std::process::id()).into_iter().for_each(|launcher| signal(launcher, libc::SIGKILL));
+    assert_eq!(std::io::Read::read(&mut link.from_agent, &mut [0]).unwrap(), 0, "the stream has ended");
     drop(site);
 }
 

@@ -1,0 +1,69 @@
+//! Latencies counted by value: what windows of load must hand on so that several of them have percentiles together.
+//!
+//! Neither a mean nor a median of the windows' own percentiles is a percentile of anything. Counts are added, which is exact
+//! where all come from recorders with the same buckets.
+
+/// Counts of latencies in ns, ascending; each stands for the bucket of a recorder that ends with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram(Vec<(u64, u64)>);
+
+impl FromIterator<(u64, u64)> for Histogram {
+    /// From latencies in ns and how often each was seen, in any order.
+    fn from_iter<T: IntoIterator<Item = (u64, u64)>>(counts: T) -> Histogram {
+        let mut counts: Vec<(u64, u64)> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
+        counts.sort_unstable();
+        counts.dedup_by(|next, before| {
+            let same = next.0 == before.0;
+            before.1 += if same { next.1 } else { 0 };
+            same
+        });
+        Histogram(counts)
+    }
+}
+
+impl Histogram {
+    /// All of these together.
+    #[must_use]
+    pub fn merged<'h>(all: impl IntoIterator<Item = &'h Histogram>) -> Histogram {
+        all.into_iter().flat_map(|one| one.0.iter().copied()).collect()
+    }
+
+    /// How many latencies.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The smallest latency in ns with at least the share `p` (0 to 1) of all at or below it (nearest rank); `None` when empty.
+    /// Whether there are enough for that percentile is the caller's to judge.
+    #[must_use]
+    pub fn value_at(&self, p: f64) -> Option<u64> {
+        let mut left = (p * self.count() as f64 - 1e-9).ceil().max(1.0);
+        for (value, count) in &self.0 {
+            left -= *count as f64;
+            if left <= 0.0 {
+                return Some(*value);
+            }
+        }
+        self.0.last().map(|(value, _)| *value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Histogram;
+
+    #[test]
+    fn percentiles_are_of_all_counts_together() {
+        let slow: Histogram = [(900, 6), (800, 4)].into_iter().collect();
+        let fast: Histogram = [(5, 45), (6, 0), (5, 45)].into_iter().collect();
+        let all = Histogram::merged([&slow, &fast]);
+        assert_eq!((slow.count(), fast.count(), all.count()), (10, 90, 100));
+        let of = |share: f64| all.value_at(share);
+        assert_eq!(
+            [of(0.0), of(0.5), of(0.9), of(0.91), of(0.94), of(0.95), of(1.0)],
+            [5, 5, 5, 800, 800, 900, 900].map(Some)
+        );
+        assert_eq!(Histogram::default().value_at(0.5), None);
+    }
+}
