@@ -1,36 +1,18 @@
 //! Reads scenario files: TOML in, a [`Scenario`] that holds together or every mistake with its line out.
 //!
-//! ```toml
-//! [scenario]
-//! title = "a shop"
-//! base = "http://127.0.0.1:8080"     # or given on the command line
-//! start = "home"
-//! cycle = "5 s"                      # mean; cycle_deviation = "25 %", cycle_most = "50 %"
-//! cookies = true
-//!
-//! [variables]
-//! name = "user{user}"
-//!
-//! [operations.home]
-//! limit = "2 s"
-//! next = "browse"
-//! [[operations.home.requests]]
-//! get = "/"
-//! extract = [{ into = "item", json = "items[*].id", pick = "random" }]
-//!
-//! [choices]
-//! browse = [{ to = "buy", chance = "10 %", when = [{ variable = "item", is_set = true }] }, { to = "home", weight = 3 }]
-//! ```
-//!
-//! Places `{variable}`, `{user}`, `{serial}`, `{random}` and `{each}` stand in paths, headers, bodies and values.
+//! The format is described in `docs/load-scenario.md`, which is made from the table of keys that this parser reads.
 
+mod keys;
 mod request;
 mod table;
+
+pub use keys::reference;
 
 use super::{Candidate, Change, Condition, Cycle, Follow, Next, Operation, Scenario, Test};
 use crate::url;
 use baremark_model::problem::{Problem, Problems, nearest};
 use baremark_model::units::{Nanos, Share};
+use keys::{CANDIDATE, CONDITION, DRAW, FOLLOW, OPERATION, SCENARIO, TABLES};
 use std::path::Path;
 use table::list_in;
 use toml::Spanned;
@@ -107,42 +89,13 @@ struct Reader<'f> {
 
 type Value<'t> = &'t Spanned<DeValue<'t>>;
 
-const METHODS: [&str; 7] = ["get", "post", "put", "delete", "patch", "head", "options"];
-const REQUEST: &[&str] = &[
-    "get",
-    "post",
-    "put",
-    "delete",
-    "patch",
-    "head",
-    "options",
-    "origin",
-    "headers",
-    "bearer",
-    "body",
-    "content_type",
-    "form",
-    "json",
-    "multipart",
-    "expect",
-    "extract",
-    "events",
-    "events_for",
-    "delay",
-    "tells",
-    "timeout",
-    "each",
-    "at_most",
-];
-
 impl Reader<'_> {
     fn scenario(&mut self, root: &Table<'_>, base: Option<&str>) -> Option<Scenario> {
-        self.known(*root, &["scenario", "origins", "variables", "operations", "choices", "follows"]);
+        self.known_names(*root, &TABLES);
         let head = self.table(*root, "scenario", "[scenario]");
         let empty = DeTable::new();
         let head = head.unwrap_or(Table { entries: &empty, line: 0, what: "[scenario]" });
-        let keys = ["title", "base", "start", "cycle", "cycle_deviation", "cycle_most", "cookies"];
-        self.known(head, &keys);
+        self.known(head, &SCENARIO);
         self.origins(*root, head, base);
         let operations = self.named(*root, "operations");
         let choices = self.named(*root, "choices");
@@ -202,13 +155,13 @@ impl Reader<'_> {
         let typed = self.text(head, "base");
         match base.map(|text| (text, 0)).or(typed) {
             Some((text, line)) => self.origin("base", text, line),
-            None => self.wrong(head.line, "the scenario goes nowhere", "add base = \"http://...\" or name a URL"),
+            None => self.wrong(head.line, "the scenario has no server", "add base = \"http://...\" or name a URL"),
         }
         for (name, value) in self.named(root, "origins") {
             let line = self.line(value);
             match value.get_ref() {
                 DeValue::String(text) => self.origin(&name, text, line),
-                _ => self.wrong(line, format!("the origin '{name}' is no text"), "write NAME = \"http://...\""),
+                _ => self.wrong(line, format!("the origin '{name}' must be a string"), "write NAME = \"http://...\""),
             }
         }
     }
@@ -254,27 +207,13 @@ impl Reader<'_> {
         let deviation: Share = self.read(head, "cycle_deviation").unwrap_or(Share(0.25));
         let most: Share = self.read(head, "cycle_most").unwrap_or(Share(0.5));
         if mean.0 == 0 || most.0 > 1.0 {
-            self.wrong(head.line, "the cycle cannot be kept", "write a cycle above 0 and cycle_most of at most 100 %");
+            self.wrong(head.line, "invalid cycle", "write a cycle above 0 and cycle_most of at most 100 %");
         }
         Some(Cycle { mean, deviation: deviation.0, most: most.0 })
     }
 
     fn operation(&mut self, name: &str, table: Table<'_>, at: usize, start: usize) -> Operation {
-        let keys = [
-            "weight",
-            "limit",
-            "think",
-            "next",
-            "on_failure",
-            "requests",
-            "set",
-            "unset",
-            "add",
-            "draw",
-            "begin",
-            "end",
-        ];
-        self.known(table, &keys);
+        self.known(table, &OPERATION);
         let requests = self.tables(table, "requests", "the request");
         if requests.is_empty() {
             self.wrong(table.line, format!("operation '{name}' has no requests"), "add [[operations.NAME.requests]]");
@@ -335,7 +274,7 @@ impl Reader<'_> {
         }
         for (name, value) in self.named(table, "draw") {
             let Some(draw) = self.as_table(value, "the draw") else { continue };
-            self.known(draw, &["from", "mean", "deviation", "least", "most", "decimals"]);
+            self.known(draw, &DRAW);
             let limits =
                 (self.number(draw, "least").unwrap_or(f64::MIN), self.number(draw, "most").unwrap_or(f64::MAX));
             changes.push(Change::Draw {
@@ -354,9 +293,9 @@ impl Reader<'_> {
         let mut candidates = Vec::new();
         for value in list_in(value) {
             let Some(table) = self.as_table(value, "the candidate") else { continue };
-            self.known(table, &["to", "chance", "weight", "when"]);
+            self.known(table, &CANDIDATE);
             let Some((to, line)) = self.text(table, "to") else {
-                self.wrong(table.line, "a candidate leads nowhere", "add to = \"OPERATION\"");
+                self.wrong(table.line, "a candidate has no target", "add to = \"OPERATION\"");
                 continue;
             };
             let to = self.next(to, line);
@@ -373,7 +312,7 @@ impl Reader<'_> {
     fn conditions(&mut self, parent: Table<'_>, key: &str) -> Vec<Condition> {
         let mut conditions = Vec::new();
         for table in self.tables(parent, key, "the condition") {
-            self.known(table, &["variable", "is", "is_not", "below", "at_least", "is_set"]);
+            self.known(table, &CONDITION);
             let variable = self.named_variable(table, "variable");
             let before = conditions.len();
             if let Some((text, line)) = self.text(table, "is") {
@@ -392,14 +331,14 @@ impl Reader<'_> {
                 conditions.push(Condition { variable, test: if set { Test::Set } else { Test::Unset } });
             }
             if conditions.len() == before {
-                self.wrong(table.line, "a condition tests nothing", "add is, is_not, below, at_least or is_set");
+                self.wrong(table.line, "a condition has no test", "add is, is_not, below, at_least or is_set");
             }
         }
         conditions
     }
 
     fn follow(&mut self, table: Table<'_>) -> Follow {
-        self.known(table, &["operations", "until", "tell", "pause"]);
+        self.known(table, &FOLLOW);
         let named = self.texts(table, "operations");
         if named.is_empty() {
             self.wrong(table.line, "a follow has no operations", "add operations = [\"NAME\"]");
@@ -463,15 +402,15 @@ mod tests {
     fn mistakes_are_told_with_their_line_and_a_remedy() {
         for (from, to, told) in [
             ("start = \"home\"", "start = \"hom\"", "no operation is 'hom'; did you mean 'home'?"),
-            ("limit = \"2 s\"", "limit = 2", "'limit' is no text"),
+            ("limit = \"2 s\"", "limit = 2", "'limit' must be a string"),
             ("limit = \"2 s\"", "limti = \"2 s\"", "has no 'limti'; did you mean 'limit'?"),
             ("{token}", "{tokem}", "no variable is 'tokem'"),
             ("pick = \"random\"", "pick = \"rand\"", "pick = 'rand' is not known"),
-            ("items[*].id", "items[*.id", "is no path"),
-            ("get = \"/\"", "get = \"/\"\npost = \"/\"", "not exactly one method"),
+            ("items[*].id", "items[*.id", "invalid JSON path"),
+            ("get = \"/\"", "get = \"/\"\npost = \"/\"", "needs exactly one method"),
             ("next = \"rest\"", "next = \"resr\"", "no operation or choice is 'resr'; did you mean 'rest'?"),
             ("{ to = \"item\" }", "{ to = \"rest\" }", "leads back to itself"),
-            ("below = 2", "below = \"2\"", "'below' is no number"),
+            ("below = 2", "below = \"2\"", "'below' must be a number"),
         ] {
             assert!(SHOP.contains(from), "the specimen has {from}");
             let why = read(&SHOP.replacen(from, to, 1)).expect_err(told);

@@ -165,9 +165,9 @@ pub(super) fn latency_from(document: &Document) -> &'static str {
 
 /// Percentiles in one unit, those that are known.
 pub(super) fn percentiles(all: &Summary) -> Vec<String> {
-    let (unit, size) = match all.p99_ns.or(all.p50_ns).unwrap_or(all.max_ns) {
-        1_000_000_000.. => ("s", 1e9),
-        1_000_000.. => ("ms", 1e6),
+    let (unit, size) = match (all.p50_ns, all.max_ns) {
+        (Some(1_000_000_000..), _) => ("s", 1e9),
+        (_, 1_000_000..) => ("ms", 1e6),
         _ => ("us", 1e3),
     };
     let known = [("p50", all.p50_ns), ("p90", all.p90_ns), ("p99", all.p99_ns), ("p99.9", all.p999_ns)];

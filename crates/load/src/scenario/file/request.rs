@@ -1,7 +1,8 @@
 //! Requests of a scenario file: what is sent, what is expected, and what is taken from the answer.
 
+use super::keys::{DELAY, EXTRACT, METHODS, PART, REQUEST};
 use super::table::list_in;
-use super::{LONGEST_BODY_MIB, METHODS, REQUEST, Reader, Table, Value};
+use super::{LONGEST_BODY_MIB, Reader, Table, Value};
 use crate::bounded_file;
 use crate::json::JsonPath;
 use crate::scenario::{Delay, Extract, Pick, Piece, Request, Since, Source, Stream};
@@ -16,10 +17,10 @@ use toml::de::DeValue;
 
 impl Reader<'_> {
     pub(super) fn request(&mut self, table: Table<'_>) -> Request {
-        self.known(table, REQUEST);
+        self.known(table, &REQUEST);
         let methods: Vec<&str> = METHODS.into_iter().filter(|method| table.entries.contains_key(*method)).collect();
         let [method] = methods[..] else {
-            self.wrong(table.line, "a request has not exactly one method", "write such as get = \"/path\"");
+            self.wrong(table.line, "a request needs exactly one method", "write such as get = \"/path\"");
             return Request::new(0, "GET", Template::default());
         };
         let (path, line) = self.text(table, method).unwrap_or(("/", table.line));
@@ -65,7 +66,7 @@ impl Reader<'_> {
                 if name.get_ref().is_empty() || !name.get_ref().bytes().all(token) {
                     self.wrong(
                         line,
-                        format!("'{}' is no name of a header", name.get_ref()),
+                        format!("invalid header name '{}'", name.get_ref()),
                         "write such as accept = \"text/html\"",
                     );
                 }
@@ -89,7 +90,11 @@ impl Reader<'_> {
             let line = self.line(value);
             match status {
                 Some(status) => statuses.push(status),
-                None => self.wrong(line, "'expect' holds what is no status", "write such as expect = [200, 404]"),
+                None => self.wrong(
+                    line,
+                    "'expect' must be a status or a list of statuses",
+                    "write such as expect = [200, 404]",
+                ),
             }
         }
         statuses
@@ -103,7 +108,7 @@ impl Reader<'_> {
         if kinds.len() > 1 {
             self.wrong(
                 table.line,
-                format!("a request has {} bodies", kinds.len()),
+                format!("a request can have one body, not {}", kinds.len()),
                 "keep one of body, form, json, multipart",
             );
         }
@@ -127,9 +132,11 @@ impl Reader<'_> {
                             let value = self.template(text, line).escaped(Escape::Form);
                             pieces.push(Piece::Text(value, Escape::Form));
                         }
-                        _ => {
-                            self.wrong(line, format!("the field '{name}' is no text"), "write text in quotation marks")
-                        }
+                        _ => self.wrong(
+                            line,
+                            format!("the field '{name}' must be a string"),
+                            "write text in quotation marks",
+                        ),
                     }
                 }
                 "application/x-www-form-urlencoded"
@@ -196,7 +203,7 @@ impl Reader<'_> {
     pub(super) fn multipart(&mut self, table: Table<'_>, pieces: &mut Vec<Piece>) {
         const BOUNDARY: &str = "baremark-7f3b9c1e5a2d4860";
         for part in self.tables(table, "multipart", "the part") {
-            self.known(part, &["name", "text", "file", "size", "filename", "content_type"]);
+            self.known(part, &PART);
             let (name, line) = self.text(part, "name").unwrap_or(("", part.line));
             if name.is_empty() || name.contains(['"', '\r', '\n']) {
                 self.wrong(line, "a part has no name", "add name = \"FIELD\"");
@@ -242,26 +249,26 @@ impl Reader<'_> {
     }
 
     pub(super) fn extract(&mut self, table: Table<'_>) -> Extract {
-        self.known(table, &["into", "json", "regex", "header", "pick", "optional"]);
+        self.known(table, &EXTRACT);
         let variable = self.named_variable(table, "into");
         let json = self.text(table, "json").map(|(text, line)| (JsonPath::parse(text), text, line));
         let source = if let Some((path, text, line)) = json {
             if path.is_none() {
-                self.wrong(line, format!("'{text}' is no path"), "write such as items[*].id or user.name");
+                self.wrong(line, format!("invalid JSON path '{text}'"), "write such as items[*].id or user.name");
             }
             path.map(Source::Json)
         } else if let Some((text, line)) = self.text(table, "regex") {
             match Regex::new(text) {
                 Ok(regex) => Some(Source::Regex(regex)),
                 Err(why) => {
-                    self.wrong(line, format!("'{text}' is no regular expression: {why}"), "mend it");
+                    self.wrong(line, format!("invalid regular expression '{text}': {why}"), "fix it");
                     None
                 }
             }
         } else if let Some((text, _)) = self.text(table, "header") {
             Some(Source::Header(text.to_owned()))
         } else {
-            self.wrong(table.line, "an extract looks nowhere", "add json, regex or header");
+            self.wrong(table.line, "an extract has no source", "add json, regex or header");
             None
         };
         let picks = [
@@ -294,13 +301,13 @@ impl Reader<'_> {
         let (text, line) = self.text(table, "tells")?;
         let path = JsonPath::parse(text).filter(|_| !text.is_empty());
         if path.is_none() {
-            self.wrong(line, format!("'{text}' leads to no value"), "write such as tells = \"bid_id\"");
+            self.wrong(line, format!("invalid JSON path '{text}'"), "write such as tells = \"bid_id\"");
         }
         path
     }
 
     pub(super) fn delay(&mut self, table: Table<'_>) -> Delay {
-        self.known(table, &["json", "unit", "since", "limit"]);
+        self.known(table, &DELAY);
         let (text, line) = self.text(table, "json").unwrap_or(("", table.line));
         let path = JsonPath::parse(text).filter(|_| !text.is_empty());
         if path.is_none() {

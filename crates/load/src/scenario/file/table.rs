@@ -1,5 +1,6 @@
 //! Values of a scenario file as a reader wants them: text, numbers, tables and names, and what is wrong with them.
 
+use super::keys::Section;
 use super::{Reader, Table, Value};
 use crate::template::Template;
 use baremark_model::problem::{Problem, nearest};
@@ -15,7 +16,13 @@ impl Reader<'_> {
         self.problems.push(Problem::new(line, what, remedy));
     }
 
-    pub(super) fn known(&mut self, table: Table<'_>, keys: &[&str]) {
+    /// Refuses keys that the table of this section has not.
+    pub(super) fn known(&mut self, table: Table<'_>, section: &Section) {
+        let names: Vec<&str> = section.keys.iter().map(|key| key.name).collect();
+        self.known_names(table, &names);
+    }
+
+    pub(super) fn known_names(&mut self, table: Table<'_>, keys: &[&str]) {
         for (key, value) in table.entries {
             let key = key.get_ref();
             if !keys.contains(&key.as_ref()) {
@@ -31,7 +38,7 @@ impl Reader<'_> {
         if let DeValue::String(text) = value.get_ref() {
             return Some((text.as_ref(), line));
         }
-        self.wrong(line, format!("'{key}' is no text"), "write text in quotation marks");
+        self.wrong(line, format!("'{key}' must be a string"), "write text in quotation marks");
         None
     }
 
@@ -60,7 +67,7 @@ impl Reader<'_> {
         };
         let number = number.filter(|number| number.is_finite());
         if number.is_none() {
-            self.wrong(line, format!("'{key}' is no number"), "write a number without quotation marks");
+            self.wrong(line, format!("'{key}' must be a number"), "write a number without quotation marks");
         }
         number
     }
@@ -82,7 +89,7 @@ impl Reader<'_> {
             return Some(*on);
         }
         let line = self.line(value);
-        self.wrong(line, format!("'{key}' is neither true nor false"), "write true or false");
+        self.wrong(line, format!("'{key}' must be true or false"), "write true or false");
         None
     }
 
@@ -96,7 +103,7 @@ impl Reader<'_> {
         if let DeValue::Table(entries) = value.get_ref() {
             return Some(Table { entries, line, what });
         }
-        self.wrong(line, format!("{what} is no table"), "write { key = value }");
+        self.wrong(line, format!("{what} must be a table"), "write { key = value }");
         None
     }
 
@@ -119,7 +126,11 @@ impl Reader<'_> {
             let line = self.line(value);
             match value.get_ref() {
                 DeValue::String(text) => texts.push((text.as_ref(), line)),
-                _ => self.wrong(line, format!("'{key}' holds what is no text"), "write text in quotation marks"),
+                _ => self.wrong(
+                    line,
+                    format!("'{key}' must be a string or a list of strings"),
+                    "write text in quotation marks",
+                ),
             }
         }
         texts
@@ -195,7 +206,7 @@ impl Reader<'_> {
                 DeValue::String(text) => text.to_string(),
                 DeValue::Integer(number) => number.as_str().to_owned(),
                 _ => {
-                    self.wrong(line, format!("'{name}' is no text"), "write text in quotation marks");
+                    self.wrong(line, format!("'{name}' must be a string"), "write text in quotation marks");
                     continue;
                 }
             };
