@@ -4,11 +4,15 @@ use crate::database::{Database, Fault};
 use crate::generate::picture::{Pictures, Size, encode_rows};
 use crate::nouns::Id;
 use crate::store::pictures;
+use crate::workers::Workers;
 use bytes::Bytes;
 use std::collections::HashMap;
-use std::io;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use tokio::sync::{Semaphore, oneshot};
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
@@ -16,8 +20,14 @@ use zune_jpeg::zune_core::options::DecoderOptions;
 
 /// Uploads that the memory keeps, at most; then it takes no more.
 const MEMORY_UPLOADS: usize = 256;
-/// Pixels a side that an upload may have.
-const SIDE: u16 = 4096;
+/// Pixels a side that an upload may have, and in all: a decoder takes nine bytes for each pixel of a progressive JPEG.
+const SIDE: usize = 4096;
+const PIXELS: usize = 8 << 20;
+/// Scans that an upload may have. A progressive JPEG of a camera has about ten; each costs a pass over the whole picture.
+const SCANS: usize = 100;
+/// Uploads that are in memory at once, and of these such that are decoded.
+const UPLOADS: usize = 64;
+const DECODES: usize = 2;
 
 /// Where images are to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,11 +66,43 @@ pub(crate) struct Images {
     pub pictures: Pictures,
     database: Arc<dyn Database>,
     uploads: RwLock<HashMap<(Id, i64), [Bytes; 3]>>,
+    /// Turns of uploads, to be taken before their bodies are read.
+    pub turns: Semaphore,
+    decoders: Workers<Upload>,
+}
+
+/// A JPEG to be decoded.
+struct Upload {
+    jpeg: Vec<u8>,
+    reply: oneshot::Sender<Result<[Vec<u8>; 3], String>>,
 }
 
 impl Images {
-    pub(crate) fn new(place: Place, seed: u64, database: Arc<dyn Database>) -> Self {
-        Images { place, pictures: Pictures::new(seed), database, uploads: RwLock::default() }
+    /// # Errors
+    /// No thread can be started.
+    pub(crate) fn new(place: Place, seed: u64, database: Arc<dyn Database>) -> io::Result<Self> {
+        let decode = |_: &mut (), Upload { jpeg, reply }: Upload| {
+            // Whoever has gone meanwhile is not worth the work.
+            if !reply.is_closed() {
+                let _ = reply.send(resize(jpeg));
+            }
+        };
+        Ok(Images {
+            place,
+            pictures: Pictures::new(seed),
+            database,
+            uploads: RwLock::default(),
+            turns: Semaphore::new(UPLOADS),
+            decoders: Workers::start("decoder", DECODES, decode)?,
+        })
+    }
+
+    /// The three sizes of an uploaded JPEG, once it is its turn to be decoded; or why it is no picture that this site takes.
+    pub(crate) async fn resize(&self, jpeg: Vec<u8>) -> Result<Result<[Vec<u8>; 3], String>, Fault> {
+        let gone = || Fault::Unavailable("images are not decoded any more".to_owned());
+        let (reply, answer) = oneshot::channel();
+        self.decoders.give(Upload { jpeg, reply }).map_err(|_ended| gone())?;
+        answer.await.map_err(|_ended| gone())
     }
 
     /// One size of one image.
@@ -127,14 +169,15 @@ fn file(folder: &Path, item: Id, number: i64, size: Size) -> PathBuf {
     folder.join((item / 1000).to_string()).join(format!("{item}-{number}-{}.jpg", size.name()))
 }
 
-/// Writes one file, whole or not at all.
+/// Writes one file, whole or not at all; its user alone can read it.
 pub(crate) fn write(folder: &Path, item: Id, number: i64, size: Size, jpeg: &[u8]) -> io::Result<()> {
     let path = file(folder, item, number, size);
     if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
     }
     let partial = path.with_extension("part");
-    std::fs::write(&partial, jpeg)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+    file.write_all(jpeg)?;
     std::fs::rename(partial, path)
 }
 
@@ -142,22 +185,34 @@ pub(crate) fn write(folder: &Path, item: Id, number: i64, size: Size, jpeg: &[u8
 ///
 /// # Errors
 /// Why it is no picture that this site takes.
-pub(crate) fn resize(jpeg: Vec<u8>) -> Result<[Vec<u8>; 3], String> {
-    let side = usize::from(SIDE);
+fn resize(jpeg: Vec<u8>) -> Result<[Vec<u8>; 3], String> {
     let options = DecoderOptions::default()
-        .set_max_width(side)
-        .set_max_height(side)
+        .set_max_width(SIDE)
+        .set_max_height(SIDE)
         .set_strict_mode(true)
         .jpeg_set_out_colorspace(ColorSpace::RGB);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(&jpeg), options);
-    let pixels = decoder.decode().map_err(|why| format!("no JPEG that can be read: {why:?}"))?;
+    decoder.decode_headers().map_err(|why| unreadable(&why))?;
     let (width, height) = decoder.dimensions().ok_or("no JPEG that can be read: it has no size")?;
+    if width * height > PIXELS {
+        return Err(format!("{width} x {height} pixels; at most {PIXELS} in all and {SIDE} a side"));
+    }
+    if jpeg.windows(2).filter(|pair| *pair == START_OF_SCAN).count() > SCANS {
+        return Err(format!("a JPEG of more than {SCANS} scans; save it as a baseline JPEG"));
+    }
+    let pixels = decoder.decode().map_err(|why| unreadable(&why))?;
     let small = |size: Size| {
         let (w, h) = size.pixels();
         let scaled = scale(&pixels, (width, height), (usize::from(w), usize::from(h)));
         encode_rows(&scaled, (w, h), 85).map_err(|why| why.to_string())
     };
     Ok([small(Size::Thumbnail)?, small(Size::Preview)?, jpeg])
+}
+
+const START_OF_SCAN: [u8; 2] = [0xff, 0xda];
+
+fn unreadable(why: &impl std::fmt::Debug) -> String {
+    format!("no JPEG that can be read: {why:?}")
 }
 
 /// Box filter: each new pixel is the mean of those it covers, at least one. Three bytes a pixel.
@@ -183,7 +238,7 @@ fn scale(pixels: &[u8], (width, height): (usize, usize), (w, h): (usize, usize))
 
 #[cfg(test)]
 mod tests {
-    use super::resize;
+    use super::{SCANS, START_OF_SCAN, resize};
     use crate::generate::picture::{Pictures, Size};
 
     #[test]
@@ -205,5 +260,16 @@ mod tests {
         let mut cut = Pictures::new(1).jpeg(1, 0, Size::Full);
         cut.truncate(100);
         assert!(resize(cut).is_err());
+    }
+
+    #[test]
+    fn a_jpeg_that_takes_long_to_decode_is_refused() {
+        let full = Pictures::new(1).jpeg(1, 0, Size::Full);
+        let scan = full.windows(2).position(|pair| pair == START_OF_SCAN).unwrap();
+        let mut scans = full[..scan].to_vec();
+        (0..=SCANS).for_each(|_| scans.extend_from_slice(&full[scan..full.len() - 2]));
+        scans.extend_from_slice(&full[full.len() - 2..]);
+        let why = resize(scans).unwrap_err();
+        assert!(why.contains("more than 100 scans"), "{why}");
     }
 }

@@ -20,6 +20,7 @@ mod password;
 mod reset;
 mod server;
 mod store;
+mod workers;
 
 use std::ffi::OsString;
 use std::io::Write;

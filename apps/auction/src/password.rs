@@ -3,6 +3,10 @@
 use argon2::password_hash::phc::{Output, PasswordHash};
 use argon2::{Algorithm, Argon2, Block, Params, PasswordHasher, Version};
 
+/// The most memory (RFC 9106 recommends up to that), and the most that all passes may go over.
+const MOST_KIB: u32 = 2 << 20;
+const MOST_KIB_IN_ALL: u64 = 8 << 20;
+
 /// What one hash costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cost {
@@ -20,6 +24,11 @@ impl Cost {
         let (memory, passes) = text.split_once(',').ok_or_else(wrong)?;
         let number = |text: &str| text.trim().parse().map_err(|why| format!("{}: {why}", wrong()));
         let cost = Cost { memory_kib: number(memory)?, passes: number(passes)? };
+        if cost.memory_kib > MOST_KIB || u64::from(cost.memory_kib) * u64::from(cost.passes) > MOST_KIB_IN_ALL {
+            return Err(format!(
+                "`{text}` costs too much; write at most {MOST_KIB} KiB, times passes at most {MOST_KIB_IN_ALL}"
+            ));
+        }
         cost.params().map(|_| cost)
     }
 
@@ -104,5 +113,9 @@ mod tests {
         assert!(!checker.matches("correct horse", "no hash"));
         assert!(Cost::parse("19456").unwrap_err().contains("19456,2"));
         assert!(Cost::parse("1,1").is_err());
+        assert!(Cost::parse("2097152,4").is_ok());
+        for absurd in ["2097153,1", "2097152,5", "4294967295,4294967295", "8,4294967295"] {
+            assert!(Cost::parse(absurd).unwrap_err().contains("costs too much"), "{absurd}");
+        }
     }
 }

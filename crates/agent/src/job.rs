@@ -4,63 +4,76 @@
 
 use crate::placing;
 use crate::progress::Progress;
-use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time};
+use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time, nanos};
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::job::{Job, Surroundings};
+use baremark_model::job::{Job, JobError, Surroundings};
 use baremark_model::placement::Placed;
 use baremark_model::seam::{ExecutorFacts, Verification};
-use baremark_model::wire::{ArmRecord, PagesSeen, PhaseRecord, Stretch, TrialResult, TrialSpec};
+use baremark_model::wire::{ArmRecord, PagesSeen, Series, Stretch, TrialResult, TrialSpec};
 use baremark_sys::clock;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// This program, which keeps the programs of a job.
 const KEEPER: &str = "/proc/self/exe";
 
-/// Runs a trial of a job; `progress` is told how it comes along.
+/// Runs a trial of a job; `progress` hears of each phase.
 ///
 /// # Errors
 /// When it could not be run to its end.
-pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) -> Result<TrialResult, TrialError> {
+pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) -> Result<TrialResult, TrialError> {
     let begun = Instant::now();
     let (rate, _) = clock::tick_rate(CALIBRATION)?;
     let arms = one_of_each(spec)?;
     let site = placing::site(spec)?;
     let cpus = arms.iter().map(|arm| placing::cpus(&site, arm, 1)).collect::<Result<Vec<_>, _>>()?;
+    let interrupt = progress.interrupt();
     let mut ready = Vec::new();
     for (arm, cpus) in arms.iter().zip(&cpus) {
         if arm.executor != ExecutorKind::Direct {
             return Err(TrialError::spec(format!("the executor {} runs no programs", arm.executor)));
         }
         let phase = Duration::from_nanos(spec.phase_ns);
-        ready.push(job.prepare(arm, Surroundings { keeper: Path::new(KEEPER), cpus, seed: spec.seed, phase })?);
+        let around = Surroundings { keeper: Path::new(KEEPER), cpus, seed: spec.seed, phase, interrupt: &interrupt };
+        ready.push(job.prepare(arm, around)?);
     }
+    ready.iter_mut().try_for_each(|job| job.warm_up())?;
     let lost_before = look_for_lost_time(rate);
     // Sites of an ensemble agree on repetitions, which a job has not.
     progress.gate(1)?;
     progress.phases_begin();
-    let mut phases = Vec::with_capacity(spec.schedule.len());
+    let first = clock::monotonic_ns();
+    let mut series = Vec::with_capacity(spec.schedule.len());
     let mut checked = vec![String::new(); arms.len()];
     let mut flags = Vec::new();
     for (position, &arm) in spec.schedule.iter().enumerate() {
         if let Some(pass) = progress.gate(1)? {
             sleep_until(pass.begin_ns);
         }
+        if interrupt.load(Ordering::Acquire) {
+            return Err(JobError::Interrupted.into());
+        }
         let begin_ns = clock::monotonic_ns();
         let mut run = ready[arm].run()?;
-        progress.timed(position, Stretch { begin_ns, end_ns: clock::monotonic_ns() });
+        let end_ns = clock::monotonic_ns();
+        progress.timed(position, Stretch { begin_ns, end_ns });
         // A value that is no number is no value; JSON could not carry it either.
         run.samples.retain(|sample| sample.value.is_finite());
-        phases.push(PhaseRecord {
-            position,
+        series.push(Series {
+            phase: position,
             arm,
+            begin_ns: begin_ns.saturating_sub(first),
+            end_ns: end_ns.saturating_sub(first),
             members: Vec::new(),
             reps: 1,
-            halves: Vec::new(),
+            runs: Vec::new(),
             samples: run.samples,
+            points: run.points,
+            detail: run.detail,
         });
         checked[arm] = run.checked;
         flags.extend(run.flags);
@@ -72,14 +85,14 @@ pub fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) -> Resu
     let records = arms.iter().zip(&cpus).zip(checked);
     Ok(TrialResult {
         arms: records.map(|((arm, cpus), detail)| record(arm, cpus, detail)).collect(),
-        phases,
+        series,
         void: Vec::new(),
         flags,
         tick_rate_per_s: rate,
         instruction_set: isa::widest(),
         lost_before,
         lost_after,
-        elapsed_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        elapsed_ns: nanos(begun.elapsed()),
         observations: Vec::new(),
     })
 }
@@ -116,6 +129,7 @@ fn record(arm: &ResolvedArm, cpus: &[usize], detail: String) -> ArmRecord {
         pages_after: PagesSeen::default(),
         placed: Placed { cpus: cpus.to_vec(), ..Placed::default() },
         counters: BTreeMap::new(),
+        grown: BTreeMap::new(),
         verification: Verification::Passed { detail },
         empty_run_ns: 0.0,
     }

@@ -4,6 +4,8 @@ use crate::gate::{Gate, GateError};
 use baremark_model::wire::{FromAgent, Pass, Stretch, write_frame};
 use baremark_observe::watch::Watch;
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Someone who is told how a trial comes along. A closure of (position, arm) hears of finished phases alone.
 pub trait Progress {
@@ -12,6 +14,11 @@ pub trait Progress {
 
     /// The phase at `position` of the schedule is over, in which `arm` ran.
     fn phase_done(&mut self, position: usize, arm: usize);
+
+    /// Set when nobody wants the trial's result any more.
+    fn interrupt(&self) -> Arc<AtomicBool> {
+        Arc::default()
+    }
 
     /// Waits for the other sites of an ensemble; `None` where there are no others. `reps` are the repetitions wanted next.
     ///
@@ -42,6 +49,7 @@ pub(crate) struct Told<'o, W> {
     pub watch: Option<Watch>,
     /// Where this site waits for others; `None` for a trial that is run alone.
     pub gate: Option<Gate<'o>>,
+    pub interrupt: Arc<AtomicBool>,
 }
 
 impl<W: Write> Progress for Told<'_, W> {
@@ -57,6 +65,10 @@ impl<W: Write> Progress for Told<'_, W> {
         }
         // A lab that no longer listens is noticed at the next read; the trial's own time is not its.
         drop(write_frame(self.output, &FromAgent::Phase { position, of: self.of, arm }));
+    }
+
+    fn interrupt(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.interrupt)
     }
 
     fn gate(&mut self, reps: u64) -> Result<Option<Pass>, GateError> {

@@ -1,14 +1,15 @@
 //! The agent's side of the wire: greet, run what is asked for, leave when the other side is gone.
 
 use crate::gate::{self, Gate};
+use crate::interrupt::Interrupt;
+use crate::load;
 use crate::progress::Told;
+use crate::runner::Runners;
 use crate::spawned::{Errands, SpawnError};
-use crate::{load, trial};
 use baremark_model::wire::{FromAgent, MemberResult, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame};
 use baremark_observe::watch::Watch;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
@@ -17,15 +18,18 @@ use std::time::Duration;
 pub const CAPABILITIES: &[&str] = &["run-trial", "run-member", "observe", "load", "put-file", "spawn"];
 
 /// What an agent is told by whoever made it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Means<'m> {
-    /// Set while a trial is running, for whoever watches for the lab's end meanwhile.
-    pub busy: &'m AtomicBool,
+    /// The kinds of workloads that it can run.
+    pub runners: Runners,
+    /// Raised when the lab says goodbye or is gone; shared with whoever watches for its end.
+    pub interrupt: &'m Interrupt,
     /// The program that tends what the lab spawns; see [`Errands::new`].
     pub tender: Option<&'m Path>,
 }
 
-/// Serves one lab until it says goodbye or is gone. A thread of its own reads, so that a load can be stopped while it runs.
+/// Serves one lab until it says goodbye or is gone. A thread of its own reads, so that a load or a job can be stopped while it
+/// runs.
 ///
 /// # Errors
 /// When the stream is torn or the other side is not a lab of this protocol.
@@ -36,6 +40,9 @@ pub fn serve(input: &mut (impl Read + Send), output: &mut impl Write, means: Mea
             loop {
                 let frame = read_frame(input);
                 let last = matches!(frame, Ok(ToAgent::Goodbye) | Err(_));
+                if last {
+                    means.interrupt.raise();
+                }
                 if sender.send(frame).is_err() || last {
                     return;
                 }
@@ -48,7 +55,7 @@ pub fn serve(input: &mut (impl Read + Send), output: &mut impl Write, means: Mea
 fn answer(
     heard: &Receiver<Result<ToAgent, WireError>>,
     output: &mut impl Write,
-    Means { busy, tender }: Means<'_>,
+    Means { runners, interrupt, tender }: Means<'_>,
 ) -> Result<(), WireError> {
     let mut at_work = AtWork { load: None, beside: None, errands: Errands::new(tender.map(Path::to_owned)) };
     loop {
@@ -59,8 +66,8 @@ fn answer(
                     return Err(WireError::Version { theirs: protocol });
                 }
             }
-            Ok(ToAgent::RunTrial(spec)) => trial_of(&spec, None, output, busy)?,
-            Ok(ToAgent::RunMember(spec)) => trial_of(&spec, Some(Gate::new(heard)), output, busy)?,
+            Ok(ToAgent::RunTrial(spec)) => trial_of(&runners, &spec, None, output, interrupt)?,
+            Ok(ToAgent::RunMember(spec)) => trial_of(&runners, &spec, Some(Gate::new(heard)), output, interrupt)?,
             // The trial that it was for has failed here.
             Ok(ToAgent::Pass(_)) => {}
             Ok(ToAgent::StartLoad { begin_ns }) => match at_work.load.take() {
@@ -78,15 +85,16 @@ fn answer(
 
 /// Runs a trial, as one of several sites where there is a gate, and tells what came of it.
 fn trial_of(
+    runners: &Runners,
     spec: &TrialSpec,
     gate: Option<Gate<'_>>,
     output: &mut impl Write,
-    busy: &AtomicBool,
+    interrupt: &Interrupt,
 ) -> Result<(), WireError> {
-    busy.store(true, Ordering::Release);
+    interrupt.trial_begins(runners.find(&spec.workload).is_some_and(|runner| runner.heeds_interrupt()));
     let watch = spec.observe.as_ref().map(Watch::start);
-    let mut told = Told { output, of: spec.schedule.len(), watch, gate };
-    let result = trial::run(spec, &mut told);
+    let mut told = Told { output, of: spec.schedule.len(), watch, gate, interrupt: interrupt.flag() };
+    let result = runners.run(spec, &mut told);
     let Told { output, watch, gate, .. } = told;
     let observation = watch.map(Watch::stop);
     let answer = match result {
@@ -96,14 +104,14 @@ fn trial_of(
             match gate {
                 None => FromAgent::TrialDone(Box::new(result)),
                 Some(gate) => {
-                    let (stretches, together) = (gate.stretches, trial::rules(spec));
+                    let (stretches, together) = (gate.stretches, runners.together(spec));
                     FromAgent::MemberDone(Box::new(MemberResult { result, stretches, together }))
                 }
             }
         }
     };
     write_frame(output, &answer)?;
-    busy.store(false, Ordering::Release);
+    interrupt.trial_ends();
     Ok(())
 }
 

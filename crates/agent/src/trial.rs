@@ -1,30 +1,28 @@
 //! One trial: prepare, warm, run the schedule, verify, tell.
 //!
-//! Both arms of a pair run in this one process, phase by phase in the order that the lab drew. Before every phase its own
-//! executor runs the body untimed, so that caches and translation buffers hold that executor's entries; then the phase
-//! runs as two halves, which are compared later.
+//! Both arms of a pair run in this one process, phase by phase in the order that the lab drew. Phases are short, so that the
+//! arms alternate faster than the noise of a machine changes; a phase is one entry into its executor, and the clock is
+//! read inside. No warm-in precedes it: what the first pass after a switch costs was within 0.3 % of a warm one.
 
 use crate::ensemble::{self, Ensemble, joint_run};
 use crate::executors::{direct::Direct, null::Null};
 use crate::gate::{self, GateError};
 use crate::progress::Progress;
-use crate::{audit, buffers, buffers::Buffers, job, pace, placing, sealed};
+use crate::{audit, buffers, buffers::Buffers, pace, placing, sealed};
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::command;
-use baremark_model::descriptor::{Metric, Together};
+use baremark_model::descriptor::Metric;
 use baremark_model::job::JobError;
 use baremark_model::placement::Topology;
 use baremark_model::scale::extra;
 use baremark_model::seam::{
-    Body, Executor, Fault, MemoryError, Prepared, RankTime, RunRecord, TickRate, Verification, Work, WorkloadError,
+    Body, Executor, Fault, MemoryError, Prepared, RankTime, RunRecord, TickRate, Verification, Work, Workload,
+    WorkloadError,
 };
 use baremark_model::team::Team;
 use baremark_model::units::Share;
-use baremark_model::wire::{
-    ArmRecord, HalfRecord, LostTime, MemberRecord, PagesSeen, PhaseRecord, TrialResult, TrialSpec,
-};
+use baremark_model::wire::{ArmRecord, BodyRun, LostTime, MemberRecord, PagesSeen, Series, TrialResult, TrialSpec};
 use baremark_sys::crew::CrewError;
 use baremark_sys::{clock, gaps};
 use std::collections::BTreeMap;
@@ -36,8 +34,10 @@ const LOST_TIME_LOOK: Duration = Duration::from_millis(10);
 pub(crate) const CALIBRATION: Duration = Duration::from_millis(50);
 /// Entries whose median gives the cost of an empty run.
 const EMPTY_RUNS: usize = 9;
-/// The warm-in before a phase, as a share of the phase.
-const WARM_IN_SHARE: u64 = 4;
+/// Phases of a quad: ABBA or BAAB.
+const QUAD: usize = 4;
+/// Untimed runs of each arm before the first phase, where the repetitions are known.
+const WARM_RUNS: usize = 2;
 
 /// Why a trial could not be run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -86,18 +86,17 @@ impl TrialError {
     }
 }
 
-/// Runs a trial; `progress` is told how it comes along.
+/// Runs a trial of a kernel; `progress` hears of each phase.
 ///
 /// # Errors
 /// When it could not be run to its end; what ran but was not as asked comes back as a void result instead.
-pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult, TrialError> {
-    if let Some(job) = baremark_programs::find(&spec.workload) {
-        return job::run(spec, job, progress);
-    }
+pub(crate) fn run(
+    workload: &dyn Workload,
+    spec: &TrialSpec,
+    progress: &mut dyn Progress,
+) -> Result<TrialResult, TrialError> {
     let begun = Instant::now();
     let (rate, _) = clock::tick_rate(CALIBRATION)?;
-    let workload = baremark_workloads::find(&spec.workload)
-        .ok_or_else(|| TrialError::spec(format!("this agent has no workload '{}'", spec.workload)))?;
     let crowds = crowds(spec)?;
     let arms: Vec<&ResolvedArm> = crowds.iter().map(|(arm, _)| *arm).collect();
     let site = placing::site(spec)?;
@@ -119,8 +118,17 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult,
 
     let lost_before = look_for_lost_time(rate);
     let rows = workload.descriptor().metrics;
-    let mut stage =
-        Stage { spec, rate, rows, ensembles, preparations, of_arm: &memory.of_arm, costs, void: Vec::new() };
+    let mut stage = Stage {
+        spec,
+        rate,
+        rows,
+        ensembles,
+        preparations,
+        of_arm: &memory.of_arm,
+        costs,
+        grown: vec![BTreeMap::new(); arms.len()],
+        void: Vec::new(),
+    };
     let mut reps = sealed::whole(stage.reps()?, &arms);
     if let Some(pass) = progress.gate(reps)? {
         reps = pass.reps;
@@ -130,10 +138,10 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult,
     let lost_after = look_for_lost_time(rate);
     let verifications = stage.verify();
     let empty = stage.empty_runs()?;
-    let Stage { ensembles, mut void, preparations, .. } = stage;
+    let Stage { ensembles, mut void, preparations, grown, .. } = stage;
     drop(preparations);
     let pages = [pages_before, inspect(&memory, &arms)];
-    let found = Found { pages, counters, verifications, empty };
+    let found = Found { pages, counters, grown, verifications, empty };
     let (records, more, mut flags) = records(&arms, &ensembles, &memory, (&site, &cpus), &found);
     void.extend(more);
     void.sort();
@@ -141,14 +149,14 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult,
     flags.dedup();
     Ok(TrialResult {
         arms: records,
-        phases,
+        series: phases,
         void,
         flags,
         tick_rate_per_s: rate,
         instruction_set: isa::widest(),
         lost_before,
         lost_after,
-        elapsed_ns: u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        elapsed_ns: nanos(begun.elapsed()),
         observations: Vec::new(),
     })
 }
@@ -158,6 +166,7 @@ pub fn run(spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult,
 struct Found {
     pages: [Vec<Vec<Inspection>>; 2],
     counters: Vec<BTreeMap<String, u64>>,
+    grown: Vec<BTreeMap<String, u64>>,
     empty: Vec<f64>,
     verifications: Vec<Verification>,
 }
@@ -182,24 +191,13 @@ fn records(
             pages_before: all_pages(before),
             pages_after: all_pages(after),
             counters: found.counters[index].clone(),
+            grown: found.grown[index].clone(),
             placed,
             verification: verified(&found.verifications, &memory.of_arm[index]),
             empty_run_ns: found.empty[index],
         });
     }
     (records, void, flags)
-}
-
-/// How the members of an ensemble join in each metric of what `spec` runs.
-pub(crate) fn rules(spec: &TrialSpec) -> BTreeMap<String, Together> {
-    let rule = |metric: &Metric| (metric.key.to_owned(), metric.together);
-    if let Some(workload) = baremark_workloads::find(&spec.workload) {
-        return workload.descriptor().metrics.iter().map(rule).collect();
-    }
-    let arm = spec.arms.first().and_then(|arm| arm.members.first()).map(|member| &member.arm);
-    let program = arm.and_then(command::of_arm).map(command::descriptor);
-    let job = program.or_else(|| baremark_programs::find(&spec.workload).map(|job| job.descriptor()));
-    job.map_or(&[][..], |job| job.metrics).iter().map(rule).collect()
 }
 
 /// Each arm and how many of it run together. Members of one process are of one kind: those of several kinds are at sites of
@@ -325,16 +323,27 @@ struct Stage<'t> {
     of_arm: &'t [Vec<usize>],
     /// Of each arm: the share of repetitions that are run and not counted.
     costs: Vec<Share>,
+    /// Of each arm: growth of the hypervisor's counters inside the timed regions so far.
+    grown: Vec<BTreeMap<String, u64>>,
     void: Vec<String>,
 }
 
 impl Stage<'_> {
-    /// Repetitions of half a phase, the same for every arm, so that all do the same work.
+    /// Repetitions of a phase, the same for every arm, so that all do the same work. Every arm has run by then.
     fn reps(&mut self) -> Result<u64, Fault> {
         let mut most = 1;
         for (arm, ensemble) in self.ensembles.iter_mut().enumerate() {
             let bodies: Vec<&dyn Body> = self.of_arm[arm].iter().map(|&map| self.preparations[map].body()).collect();
-            most = most.max(pace::reps_for(ensemble, &bodies, self.spec.phase_ns / 2, self.rate)?);
+            let found = match self.spec.reps {
+                Some(reps) => {
+                    for _ in 0..WARM_RUNS {
+                        ensemble.run_each(&bodies, reps)?;
+                    }
+                    reps
+                }
+                None => pace::reps_for(ensemble, &bodies, self.spec.phase_ns, self.rate)?,
+            };
+            most = most.max(found);
         }
         Ok(most)
     }
@@ -353,11 +362,17 @@ impl Stage<'_> {
         all
     }
 
-    fn phases(&mut self, reps: u64, progress: &mut dyn Progress) -> Result<Vec<PhaseRecord>, TrialError> {
+    fn phases(&mut self, reps: u64, progress: &mut dyn Progress) -> Result<Vec<Series>, TrialError> {
         let mut phases = Vec::with_capacity(self.spec.schedule.len());
         progress.phases_begin();
+        let began = Instant::now();
         for (position, &arm) in self.spec.schedule.iter().enumerate() {
+            let begin_ns = nanos(began.elapsed());
+            if position > 0 && position % QUAD == 0 && self.spec.most_ns.is_some_and(|most| begin_ns >= most) {
+                break;
+            }
             let phase = self.phase(position, arm, reps, progress)?;
+            let phase = Series { begin_ns, end_ns: nanos(began.elapsed()), ..phase };
             if phase.samples.is_empty() {
                 self.void.push(format!("arm {arm}: a phase took no time that could be measured"));
             }
@@ -373,30 +388,34 @@ impl Stage<'_> {
         arm: usize,
         reps: u64,
         progress: &mut dyn Progress,
-    ) -> Result<PhaseRecord, TrialError> {
+    ) -> Result<Series, TrialError> {
         let ensemble = &mut self.ensembles[arm];
         let prepared: Vec<&dyn Prepared> = self.of_arm[arm].iter().map(|&map| &*self.preparations[map]).collect();
         let bodies: Vec<&dyn Body> = prepared.iter().map(|prepared| prepared.body()).collect();
-        ensemble.run_each(&bodies, (2 * reps / WARM_IN_SHARE).max(1))?;
-        let mut halves = Vec::with_capacity(2);
-        let mut own: Vec<Vec<RankTime>> = vec![Vec::new(); ensemble.count()];
-        for _ in 0..2 {
-            let begin = progress.gate(reps)?.map_or(0, |pass| gate::tick_of(pass.begin_ns, self.rate));
-            let runs = ensemble.run_each_from(begin, &bodies, reps + extra(reps, self.costs[arm]))?;
-            let joint = joint_run(&runs);
-            progress.timed(position, gate::stretch_of(&joint.times, self.rate));
-            self.void.extend(ensemble.unclean(&runs).into_iter().map(|why| format!("arm {arm}: {why}")));
-            let times: Vec<Vec<RankTime>> = runs.iter().map(|run| run.times.clone()).collect();
-            let (samples, _) = ensemble.metrics(self.rows, &prepared, reps, &times, self.rate);
-            own.iter_mut().zip(times).for_each(|(sum, times)| join(sum, times));
-            let RunRecord { times, audit } = joint;
-            halves.push(HalfRecord { times, audit, samples });
-        }
-        let (samples, members) = ensemble.metrics(self.rows, &prepared, 2 * reps, &own, self.rate);
+        let begin = progress.gate(reps)?.map_or(0, |pass| gate::tick_of(pass.begin_ns, self.rate));
+        let runs = ensemble.run_each_from(begin, &bodies, reps + extra(reps, self.costs[arm]))?;
+        let RunRecord { times, mut audit } = joint_run(&runs);
+        progress.timed(position, gate::stretch_of(&times, self.rate));
+        self.void.extend(ensemble.unclean(&runs).into_iter().map(|why| format!("arm {arm}: {why}")));
+        ensemble::add(&mut self.grown[arm], std::mem::take(&mut audit.counters));
+        let own: Vec<Vec<RankTime>> = runs.into_iter().map(|run| run.times).collect();
+        let (samples, members) = ensemble.metrics(self.rows, &prepared, reps, &own, self.rate);
         let alone = members.len() < 2;
         let member = |(member, samples)| MemberRecord { member, samples };
         let members = members.into_iter().enumerate().map(member).filter(|_| !alone).collect();
-        Ok(PhaseRecord { position, arm, reps, halves, samples, members })
+        let (begin_ns, end_ns) = (0, 0);
+        Ok(Series {
+            phase: position,
+            arm,
+            begin_ns,
+            end_ns,
+            reps,
+            runs: vec![BodyRun { times, audit, samples: Vec::new() }],
+            samples,
+            members,
+            points: Vec::new(),
+            detail: None,
+        })
     }
 
     fn verify(&mut self) -> Vec<Verification> {
@@ -422,15 +441,9 @@ impl Stage<'_> {
     }
 }
 
-/// Adds a half to what a member did before: each rank's own times added up, the time between the halves left out.
-fn join(sum: &mut Vec<RankTime>, half: Vec<RankTime>) {
-    if sum.is_empty() {
-        *sum = half;
-        return;
-    }
-    for (sum, time) in sum.iter_mut().zip(half) {
-        sum.end_ticks += time.end_ticks.saturating_sub(time.start_ticks);
-    }
+/// A duration in nanoseconds, saturating.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A body without work: what remains is the executor's own cost.

@@ -18,6 +18,8 @@ pub struct Context {
     pub store: Option<PathBuf>,
     /// Whether standard output carries one JSON document instead of text.
     pub json: bool,
+    /// Whether progress is not shown.
+    pub quiet: bool,
     /// Set by SIGINT, SIGTERM and SIGHUP.
     pub interrupt: Arc<AtomicBool>,
 }
@@ -44,8 +46,7 @@ impl Context {
 
 /// The descriptors of every workload that this program has.
 pub fn descriptors() -> Vec<&'static Descriptor> {
-    let workloads = baremark_workloads::all().iter().map(|workload| workload.descriptor());
-    workloads.chain(baremark_programs::all().iter().map(|job| job.descriptor())).collect()
+    crate::kinds::RUNNERS.descriptors()
 }
 
 /// The descriptors of the workloads that a stored run names.

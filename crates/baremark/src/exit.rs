@@ -7,15 +7,16 @@ use std::process::{ExitCode, Termination};
 pub enum Exit {
     /// 0: what was asked was done. A run that ends undecided has been run and succeeds.
     Success,
-    /// 1: something failed that should not have: a full disk, a broken store, an agent that cannot start.
+    /// 1: something failed that should not have: a full disk, a broken store, an agent that cannot start, more of a load's
+    /// operations than the error limit allows.
     Failure,
     /// 2: the input is wrong: a command line, a study file, the name of a run.
     BadInput,
     /// 3: something that the study needs is not on this machine, and nothing of the study could run.
     Missing,
-    /// 4: `check` found something worse than the baseline, by more than the difference that matters.
+    /// 4: `check` found something worse than the baseline, by more than the difference that matters, or a load exceeded a limit.
     Regression,
-    /// 5: `check` found nothing worse, but cannot tell of everything yet.
+    /// 5: `check` found nothing worse, but cannot tell of everything yet, or a load was too short for a limit.
     Undecided,
     /// 130: interrupted; what was finished is stored and the run can be resumed.
     Interrupted,
@@ -26,11 +27,13 @@ impl Exit {
     pub const TABLE: &str = "\
 Exit codes:
   0    done (a run that ends undecided is done, too)
-  1    failed: full disk, broken store, agent that cannot start
+  1    failed: full disk, broken store, agent that cannot start; load: failures above the error limit
   2    bad input: command line, study file, name of a run
   3    nothing of the study can run on this machine
-  4    check: worse than the baseline by more than matters; auction check: something that must hold does not
-  5    check: nothing is known to be worse, and not everything can be told yet
+  4    check: worse than the baseline by more than matters; ab --fail-above: worse by more; load: a limit is
+       exceeded; auction check: something that must hold does not
+  5    check, ab --fail-above: nothing is known to be worse, and not everything can be told yet; load: too few
+       samples for a limit
   130  interrupted; finished trials are stored, `baremark resume` goes on";
 }
 

@@ -11,6 +11,7 @@ mod calibrate;
 mod commands;
 mod context;
 mod exit;
+mod kinds;
 mod places;
 mod predicted;
 mod record;
@@ -21,8 +22,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    agent, at, auction, auction_run, carry, check, compare, completions, desktop, doctor, echo, history, import, keep,
-    list, load, man, plan, predict, report, resume, run, tend, top, verify_scale,
+    ab, agent, at, auction, auction_run, carry, check, compare, completions, desktop, doctor, echo, history, import,
+    keep, list, load, man, plan, predict, report, resume, run, tend, top, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -52,6 +53,9 @@ struct Common {
     /// Print one JSON document to standard output instead of text
     #[arg(long, global = true)]
     json: bool,
+    /// Show no progress; warnings and errors are shown
+    #[arg(long, global = true)]
+    quiet: bool,
 }
 
 #[derive(Args, Clone, Copy)]
@@ -73,6 +77,11 @@ enum Command {
         #[command(flatten)]
         mode: ModeArgs,
     },
+    /// Compare commands by interleaved runs
+    #[command(after_help = ab::EXAMPLES)]
+    Ab(Box<ab::Arguments>),
+    /// Print a complete study of two programs, to be changed and run
+    Init,
     /// Go on with a run that was interrupted or killed
     Resume {
         /// The run; a unique beginning will do [default: the latest unfinished one]
@@ -89,8 +98,8 @@ enum Command {
     Predict(predict::Arguments),
     /// List what there is to choose from
     List {
-        /// What to list
-        what: list::What,
+        /// What to list [default: the names of everything]
+        what: Option<list::What>,
     },
     /// Say whether this machine is fit to measure, what is noisy and what to change
     Doctor,
@@ -158,7 +167,7 @@ enum Command {
         #[arg(long, value_name = "FOLDER")]
         to: Option<PathBuf>,
     },
-    /// Send requests to a server, by connections, a rate or users, and say what became of them
+    /// Generate HTTP load, measure latency and check limits
     Load(Box<load::LoadArgs>),
     /// Be the other end of the workload ping-pong, at another site
     Echo(echo::EchoArgs),
@@ -291,11 +300,13 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         command => command,
     };
     let interrupt = on_signals().map_err(|why| Refusal::failure(format!("catching signals: {why}")))?;
-    let context = Context { store: cli.common.store, json: cli.common.json, interrupt };
+    let context = Context { store: cli.common.store, json: cli.common.json, quiet: cli.common.quiet, interrupt };
     let mode = |args: ModeArgs| baremark_model::plan::Mode { quick: args.quick, self_check: args.aa };
     match command {
         None => run::run(&context, &source::shipped(&source::SHIPPED[0]), mode(ModeArgs { quick: false, aa: false })),
         Some(Command::Run { study, mode: args }) => run::run(&context, &source::find(&study)?, mode(args)),
+        Some(Command::Ab(arguments)) => ab::run(&context, &arguments),
+        Some(Command::Init) => Ok((source::EXAMPLE.to_owned(), Exit::Success)),
         Some(Command::Resume { run }) => resume::run(&context, run.as_deref()),
         Some(Command::Plan { study, mode: args }) => plan::run(&context, &source::find(&study)?, mode(args)),
         Some(Command::Predict(arguments)) => predict::run(&context, &arguments),

@@ -9,8 +9,10 @@ use baremark_environments::qemu::{
 };
 use baremark_environments::slurm::{Launcher, Settings as SlurmSettings, Slurm};
 use baremark_environments::ssh::{Settings as SshSettings, Ssh};
+use baremark_harness::workload::{self, Found};
 use baremark_model::command;
 use baremark_model::descriptor::Value;
+use baremark_model::image;
 use baremark_model::peer;
 use baremark_model::plan::{Limits, Plan};
 use baremark_model::scale;
@@ -138,6 +140,24 @@ pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Resu
     Ok(())
 }
 
+/// What planning must know of what the tiers of applications need on this machine; whether anything is missing or emulated.
+pub fn limit_tiers(plan: &Plan, limits: &mut Limits, interrupt: &AtomicBool) -> bool {
+    let Ok(program) = program() else { return false };
+    let mut limited = false;
+    let here = plan.arms.iter().enumerate().filter(|(_, arm)| arm.on_this_machine());
+    for (_, arm) in here.filter(|(index, _)| plan.workload_of(*index) == workload::KIND) {
+        for (name, found) in workload::look_for(&arm.arm, crate::auction_places::make, &program, interrupt) {
+            limited |= found != Found::Here;
+            match found {
+                Found::Here => {}
+                Found::Emulated => drop(limits.emulated.insert(name)),
+                Found::Absent(why) => drop(limits.absent.insert(name, why)),
+            }
+        }
+    }
+    limited
+}
+
 /// Whether a place can be used with its defaults: `None` where that cannot be said without settings.
 pub fn probe(name: &str) -> Result<Option<Result<(), String>>, Refusal> {
     let found = if name == "ssh" { None } else { place(name, &Settings::new(), program()?)? };
@@ -221,7 +241,10 @@ fn container(name: &str, settings: &Settings, program: PathBuf) -> Result<Contai
             let what = format!("[environments.{name}] has an image and a rootfs; keep one of the two");
             return Err(Refusal::bad_input(what));
         }
-        (Some(image), None) => Root::Image(image.to_owned()),
+        (Some(name_of), None) => {
+            image::check(name_of).map_err(|why| Refusal::bad_input(format!("[environments.{name}] image: {why}")))?;
+            Root::Image(name_of.to_owned())
+        }
         (None, Some(folder)) => Root::Folder(PathBuf::from(folder)),
         (None, None) => Root::Program,
     };

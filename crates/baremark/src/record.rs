@@ -14,6 +14,7 @@ use baremark_model::scale::Envelope;
 use baremark_model::units::{Nanos, UnixTime};
 use baremark_store::{LockError, RunId, RunLock, RunRecord, RunState, Store, StoreError, StoredRun, TrialEntry};
 use baremark_sys::{clock, machine};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// A run that this process is writing; holds the run's lock.
 pub struct Record<'s> {
@@ -36,7 +37,7 @@ impl<'s> Record<'s> {
             id: Some(id.clone()),
             study_file: source.name.clone(),
             study_text: String::from_utf8_lossy(&source.bytes).into_owned(),
-            plan: plan.clone(),
+            plan: seeded(plan),
             machine: machine::this(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started,
@@ -112,6 +113,16 @@ impl Journal for Record<'_> {
     fn look(&mut self, look: &LookRow) -> Result<(), String> {
         self.store.add_look(&self.id, look).map_err(|why| why.to_string())
     }
+}
+
+/// The plan with a seed of its own where the study leaves it to the run.
+fn seeded(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    if plan.design.seed == 0 {
+        // The system's randomness; small enough to be typed as a whole number of TOML.
+        plan.design.seed = (RandomState::new().build_hasher().finish() >> 16).max(1);
+    }
+    plan
 }
 
 fn now() -> UnixTime {

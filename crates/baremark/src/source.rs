@@ -47,6 +47,9 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "monster-vms", text: include_str!("../../../studies/monster-vms.toml") },
 ];
 
+/// A complete study of one's own programs, which `baremark init` prints.
+pub const EXAMPLE: &str = include_str!("../../../docs/example-command.toml");
+
 /// A study's text, and the name by which messages call it.
 pub struct Source {
     /// The file as the user named it, or the shipped study's name.

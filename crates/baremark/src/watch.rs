@@ -1,6 +1,7 @@
 //! Progress, for whoever watches: one live line on a terminal, plain lines in a pipe. Always on standard error, so that
 //! standard output carries the result alone.
 
+use crate::context::Context;
 use baremark_model::event::Event;
 use baremark_model::plan::Plan;
 use baremark_model::units::Nanos;
@@ -21,11 +22,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// For a run of `plan`; with `json`, a pipe hears nothing.
-    pub fn new(plan: &Plan, json: bool) -> Self {
-        let live = live();
+    /// For a run of `plan`, as the user wants it shown; with JSON on standard output, a pipe hears nothing.
+    pub fn new(plan: &Plan, context: &Context) -> Self {
+        let live = live() && !context.quiet;
         let (progress, lines) = (Progress::new(&plan.design), Lines::default());
-        Watch { progress, lines, began: Instant::now(), live, quiet: json && !live }
+        Watch { progress, lines, began: Instant::now(), live, quiet: context.quiet || (context.json && !live) }
     }
 
     /// Shows an event. A terminal or pipe that is gone ends nothing: the run is in the store.

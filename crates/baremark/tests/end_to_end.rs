@@ -13,6 +13,8 @@
     reason = "a test crate"
 )]
 
+#[path = "end_to_end/ab.rs"]
+mod ab;
 #[path = "end_to_end/around.rs"]
 mod around;
 #[path = "end_to_end/arrows.rs"]
@@ -53,3 +55,5 @@ mod shipped;
 mod sites;
 #[path = "end_to_end/tiers.rs"]
 mod tiers;
+#[path = "end_to_end/workloads.rs"]
+mod workloads;

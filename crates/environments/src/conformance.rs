@@ -62,11 +62,11 @@ fn a_trial_runs_and_two_sites_do_not_disturb_each_other(
     let mut second = Talk::start(environment, place)?;
     demand(first.site.link().is_none(), || "its streams can be taken twice".to_owned())?;
     let null = first.trial(&spec(place, ExecutorKind::Null, 4))?;
-    demand(null.phases.len() == 4, || format!("{} of 4 empty phases came back", null.phases.len()))?;
+    demand(null.series.len() == 4, || format!("{} of 4 empty phases came back", null.series.len()))?;
     second.site.kill();
     let direct = first.trial(&spec(place, ExecutorKind::Direct, 4))?;
-    demand(direct.phases.len() == 4, || format!("{} of 4 phases came back", direct.phases.len()))?;
-    let value = direct.phases[0].samples.iter().find(|sample| sample.metric == "update_ns").map(|sample| sample.value);
+    demand(direct.series.len() == 4, || format!("{} of 4 phases came back", direct.series.len()))?;
+    let value = direct.series[0].samples.iter().find(|sample| sample.metric == "update_ns").map(|sample| sample.value);
     demand(value.is_some_and(|value| value > 0.0), || format!("an update took {value:?} ns"))?;
     first.send(&ToAgent::Goodbye)?;
     match first.receive(END) {
@@ -79,7 +79,7 @@ fn long_frames_pass_both_ways(environment: &dyn Environment, place: &Place<'_>) 
     let mut talk = Talk::start(environment, place)?;
     talk.greet("v".repeat(LONG_FRAME))?;
     let long = talk.trial(&TrialSpec { phase_ns: 2000, ..spec(place, ExecutorKind::Null, MANY_PHASES) })?;
-    demand(long.phases.len() == MANY_PHASES, || format!("{} of {MANY_PHASES} phases came back", long.phases.len()))
+    demand(long.series.len() == MANY_PHASES, || format!("{} of {MANY_PHASES} phases came back", long.series.len()))
 }
 
 fn a_kill_ends_a_trial(environment: &dyn Environment, place: &Place<'_>) -> Result<(), String> {
@@ -167,6 +167,8 @@ fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
         schedule: vec![0; phases],
         allocation_order: vec![0],
         phase_ns: 20_000_000,
+        reps: None,
+        most_ns: None,
         watchdog_ns: 60_000_000_000,
         cpus: vec![place.cpu],
         seed: 1,

@@ -8,6 +8,7 @@
 
 use crate::child::{self, Piped, Ran};
 use crate::folder::Folder;
+use baremark_model::image;
 use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError, loopback};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -120,6 +121,7 @@ impl Container {
 
     fn find_way(&self) -> Result<Way, Missing> {
         self.program_can_be_mounted()?;
+        self.image_can_be_named()?;
         self.docker_has_a_root()?;
         let mut failures: Vec<(Way, String)> = Vec::new();
         for way in WAYS {
@@ -212,6 +214,15 @@ impl Container {
             return Err(Missing { what, remedy: "move the program to a path without commas and quotes".to_owned() });
         }
         Ok(())
+    }
+
+    /// An engine could take another name for an option.
+    fn image_can_be_named(&self) -> Result<(), Missing> {
+        let Root::Image(name) = &self.settings.root else { return Ok(()) };
+        image::check(name).map_err(|why| {
+            let (what, remedy) = why.split_once("; ").unwrap_or((&why, "give another image"));
+            Missing { what: what.to_owned(), remedy: remedy.to_owned() }
+        })
     }
 
     fn try_way(&self, way: Way) -> Result<Ran, SiteError> {

@@ -4,24 +4,16 @@
 //! died with it, and whoever starts a site of the same kind next removes them with what else they stand for.
 
 use baremark_model::site::SiteError;
-use std::fs::{self, DirBuilder, File};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use baremark_sys::private_folder::PrivateFolder;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The file in a folder that its owner holds locked.
-const LOCK: &str = "lock";
 /// The folder in a folder that is the site's own.
 const INNER: &str = "site";
 
-static NEXT: AtomicU64 = AtomicU64::new(0);
-
 /// A folder that only this user can enter; removed with all that is in it.
-pub struct Folder {
-    path: PathBuf,
-    _lock: File,
-}
+pub struct Folder(PrivateFolder);
 
 impl Folder {
     /// A new one, for a site of this kind.
@@ -31,68 +23,32 @@ impl Folder {
 
     /// A new one in `parent`, for a site of this kind.
     pub fn create_in(parent: &Path, kind: &str) -> Result<Self, SiteError> {
-        let lab = std::process::id();
-        loop {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = parent.join(format!("{}{lab}-{number}", prefix(kind)));
-            match Folder::make(&path, &path.with_extension("new")) {
-                Ok(lock) => return Ok(Folder { path, _lock: lock }),
-                // Left by an earlier process that had our number: the next name.
-                Err(why) if matches!(why.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty) => {}
-                Err(source) => return Err(SiteError::Io { what: format!("creating {}", path.display()), source }),
-            }
-        }
-    }
-
-    /// Makes it under another name and locks it before anybody can take it for an orphan.
-    fn make(path: &Path, new: &Path) -> io::Result<File> {
-        DirBuilder::new().mode(0o700).create(new)?;
-        let lock = File::create(new.join(LOCK))?;
-        lock.lock()?;
-        DirBuilder::new().mode(0o700).create(new.join(INNER))?;
-        fs::rename(new, path).inspect_err(|_| drop(fs::remove_dir_all(new)))?;
-        Ok(lock)
+        let made = PrivateFolder::create(parent, &prefix(kind)).map(Folder).and_then(|folder| {
+            DirBuilder::new().mode(0o700).create(folder.inner())?;
+            Ok(folder)
+        });
+        let what = || format!("creating a folder in {}", parent.display());
+        made.map_err(|source| SiteError::Io { what: what(), source })
     }
 
     /// Folders of this kind and user whose owner is gone. They are removed when they are dropped.
     pub fn orphans(kind: &str) -> Vec<Folder> {
-        let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return Vec::new() };
-        let own = fs::metadata("/proc/self").map(|meta| meta.uid()).ok();
-        let orphaned = |path: PathBuf| -> Option<Folder> {
-            let name = path.file_name()?.to_str()?.strip_prefix(&prefix(kind))?;
-            let meta = fs::symlink_metadata(&path).ok()?;
-            if !meta.is_dir()
-                || Some(meta.uid()) != own
-                || !name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
-            {
-                return None;
-            }
-            let lock = File::open(path.join(LOCK)).ok()?;
-            lock.try_lock().ok()?;
-            Some(Folder { path, _lock: lock })
-        };
-        entries.flatten().filter_map(|entry| orphaned(entry.path())).collect()
+        PrivateFolder::orphans(&std::env::temp_dir(), &prefix(kind)).into_iter().map(Folder).collect()
     }
 
     /// The folder that is the site's.
     pub fn inner(&self) -> PathBuf {
-        self.path.join(INNER)
+        self.path().join(INNER)
     }
 
     /// The whole of it.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 
     /// Its name, which no other site on this machine has.
     pub fn name(&self) -> String {
-        self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.path));
+        self.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 }
 
@@ -103,20 +59,32 @@ fn prefix(kind: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_folder_is_private_and_goes_and_only_the_dead_leave_orphans() {
         let folder = Folder::create("test").expect("a folder");
-        assert_eq!(fs::metadata(&folder.path).expect("it is there").mode() & 0o777, 0o700);
+        let mode = fs::metadata(folder.path()).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
         fs::write(folder.inner().join("file"), "x").expect("it can be written");
-        let dead = std::env::temp_dir().join(format!("baremark-test-{}-999999", std::process::id()));
-        fs::create_dir(&dead).expect("a folder of an owner that is gone");
-        fs::write(dead.join(LOCK), "").expect("with a lock that nobody holds");
+        let dead = [true, false].map(|lock| {
+            let name = format!("baremark-test-{}-99999{}", std::process::id(), u8::from(lock));
+            let dead = std::env::temp_dir().join(name);
+            fs::create_dir(&dead).expect("a folder of an owner that is gone");
+            fs::write(dead.join("file"), "").expect("with a file");
+            if lock {
+                fs::write(dead.join("lock"), "").expect("and a lock that nobody holds");
+            }
+            dead
+        });
         let orphans = Folder::orphans("test");
-        assert_eq!(orphans.iter().map(|folder| folder.path.as_path()).collect::<Vec<_>>(), [dead.as_path()]);
+        let mut found: Vec<&Path> = orphans.iter().map(Folder::path).collect();
+        found.sort_unstable();
+        assert_eq!(found, [dead[1].as_path(), dead[0].as_path()]);
         drop(orphans);
-        assert!(!dead.exists() && folder.path.exists());
-        let path = folder.path.clone();
+        assert!(dead.iter().all(|path| !path.exists()) && folder.path().exists());
+        let path = folder.path().to_owned();
         drop(folder);
         assert!(!path.exists());
     }

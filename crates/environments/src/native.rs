@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// The native environment: starts `program agent`.
 pub struct Native {
@@ -58,6 +59,10 @@ struct NativeSite(Piped);
 impl Site for NativeSite {
     fn link(&mut self) -> Option<Link> {
         self.0.link()
+    }
+
+    fn leave(&mut self, limit: Duration) {
+        self.0.ends_within(limit);
     }
 
     fn kill(&mut self) {

@@ -219,6 +219,10 @@ impl Site for SshSite {
         self.client.link()
     }
 
+    fn leave(&mut self, limit: Duration) {
+        self.client.ends_within(limit);
+    }
+
     fn kill(&mut self) {
         if self.gone {
             return;

@@ -9,14 +9,16 @@ use baremark_services::instance::Instance;
 use baremark_services::place::{Native, Place};
 use baremark_services::recipe::Step;
 use baremark_services::service::{Order, Service, ServiceError, Statistics, Tier, Tls, Upstream, program};
+use baremark_sys::affinity;
 use baremark_sys::confine::Limits;
 use baremark_sys::network::HeldPort;
 use baremark_sys::process_tree::Usage;
-use std::collections::BTreeMap;
+use baremark_sys::topology;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -88,6 +90,9 @@ pub enum ClusterError {
         /// The last that it said.
         said: String,
     },
+    /// CPUs that are not there, or that this process may not use.
+    #[error("{}", .0.join("\n"))]
+    Cpus(Vec<String>),
     /// A file.
     #[error("{what}: {source}")]
     Io {
@@ -115,7 +120,7 @@ pub struct Cluster {
     instances: BTreeMap<Tier, Vec<Instance>>,
     numbers: BTreeMap<Tier, u32>,
     /// Instances that were killed on purpose.
-    killed: std::collections::BTreeSet<String>,
+    killed: BTreeSet<String>,
     /// Instances that finish what they have begun.
     leaving: Leaving,
     /// Processor time of instances that are gone, by tier.
@@ -156,10 +161,10 @@ pub struct Checked {
 }
 
 impl Cluster {
-    /// Checks that every program is there, before anything is started.
+    /// Checks that every program is there and that the CPUs can be used, before anything is started.
     ///
     /// # Errors
-    /// All that is missing, each with the command that installs it.
+    /// All that is missing, each with the command that installs it; CPUs that cannot be used.
     pub fn check(plan: &Application) -> Result<(), ClusterError> {
         let own = |tier: &TierPlan| tier.service.kind() == "auction" || !matches!(tier.on, On::Native);
         let missing: Vec<String> = plan
@@ -168,7 +173,17 @@ impl Cluster {
             .filter(|tier| !own(tier))
             .filter_map(|tier| program(tier.service).err().map(|why| why.to_string()))
             .collect();
-        if missing.is_empty() { Ok(()) } else { Err(ClusterError::Missing(missing)) }
+        if !missing.is_empty() {
+            return Err(ClusterError::Missing(missing));
+        }
+        let allowed = affinity::allowed_cpus()
+            .map_err(|source| ClusterError::Io { what: "asking which CPUs may be used".to_owned(), source })?
+            .into_iter()
+            .collect();
+        let mut wrong: Vec<String> =
+            plan.tiers.iter().filter_map(|(tier, it)| unusable(tier.label(), it, &allowed)).collect();
+        wrong.extend(unknown("load", &plan.load.cpus, &allowed));
+        if wrong.is_empty() { Ok(()) } else { Err(ClusterError::Cpus(wrong)) }
     }
 
     /// Starts the tiers that keep state and loads the data; then everything that serves it. `say` is told each step.
@@ -183,11 +198,10 @@ impl Cluster {
     ) -> Result<Cluster, ClusterError> {
         Cluster::check(&plan)?;
         let folder = around.folder.join(&plan.name);
-        fs::create_dir(&folder)
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&folder)
             .map_err(|source| ClusterError::Io { what: format!("making {}", folder.display()), source })?;
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o711);
-        fs::set_permissions(&folder, open)
-            .map_err(|source| ClusterError::Io { what: "opening the folder".to_owned(), source })?;
         let secret = random_word().map_err(|source| ClusterError::Io { what: "making a secret".to_owned(), source })?;
         let authority = plan.tls.then(Authority::new).transpose()?;
         let mut cluster = Cluster {
@@ -198,7 +212,7 @@ impl Cluster {
             secret,
             instances: BTreeMap::new(),
             numbers: BTreeMap::new(),
-            killed: std::collections::BTreeSet::new(),
+            killed: BTreeSet::new(),
             leaving: Leaving::default(),
             gone_ns: BTreeMap::new(),
             ports: BTreeMap::new(),
@@ -635,6 +649,26 @@ impl Cluster {
             }
         }
     }
+}
+
+/// What is wrong with the CPUs of a tier. Those of guests are counted only, those of other machines known there alone; an engine
+/// may give a container CPUs that this process may not use.
+fn unusable(tier: &str, plan: &TierPlan, allowed: &BTreeSet<usize>) -> Option<String> {
+    let cpus = &plan.limits.cpus;
+    match plan.on {
+        On::Native => unknown(tier, cpus, allowed),
+        On::Container(_) => {
+            let online = topology::read(Path::new("/"), cpus).cpus.into_iter().map(|cpu| cpu.cpu);
+            unknown(tier, cpus, &online.chain(allowed.iter().copied()).collect())
+        }
+        On::Qemu | On::Ssh(_) => None,
+    }
+}
+
+fn unknown(section: &str, cpus: &[usize], usable: &BTreeSet<usize>) -> Option<String> {
+    let wrong = cpus.iter().find(|cpu| !usable.contains(cpu))?;
+    let usable: Vec<String> = usable.iter().map(usize::to_string).collect();
+    Some(format!("{section}.cpus: no CPU {wrong} can be used here; choose from {}", usable.join(", ")))
 }
 
 fn failed(command: &'static str, code: Option<i32>, said: &str) -> ClusterError {

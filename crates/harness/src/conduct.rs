@@ -197,7 +197,7 @@ fn keep(
         }
     }
     for ((loaded, demand), row) in all.iter_mut().zip(demands).zip(rows) {
-        row.load = Some(fixed::window(loaded, demand, users(demand), ground)?);
+        row.load = Some(fixed::window(loaded, demand, users(demand), ground)?.0);
     }
     Ok(())
 }
@@ -289,7 +289,7 @@ fn finish(cluster: &mut Cluster, row: &mut ApplicationRow, ground: &mut Ground<'
     cluster.stop();
 }
 
-fn instance(told: Told) -> InstanceRow {
+pub(crate) fn instance(told: Told) -> InstanceRow {
     let (statistics, silent) = match told.statistics {
         Ok(statistics) => (statistics, None),
         Err(why) => (BTreeMap::new(), Some(why)),
@@ -309,7 +309,7 @@ fn instance(told: Told) -> InstanceRow {
     }
 }
 
-fn described(plan: &Application) -> ApplicationRow {
+pub(crate) fn described(plan: &Application) -> ApplicationRow {
     let tiers = plan.tiers.iter().map(|(tier, plan)| {
         let row = TierRow {
             service: plan.service.kind().to_owned(),

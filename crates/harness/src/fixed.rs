@@ -54,7 +54,7 @@ pub(crate) fn loaded<'c>(
     seed: u64,
     ground: &Ground<'_>,
 ) -> Result<Loaded<'c>, RunError> {
-    let highest = whole(curve(demand, users)?.highest().max(users as f64));
+    let highest = highest(demand, users)?;
     let most = users::most_with_connections(highest);
     if most < highest {
         return Err(RunError::Load(format!(
@@ -79,7 +79,7 @@ pub(crate) fn window(
     demand: &Demand,
     users: u64,
     ground: &mut Ground<'_>,
-) -> Result<LoadRow, RunError> {
+) -> Result<(LoadRow, Part), RunError> {
     let curve = curve(demand, users)?;
     let highest = whole(curve.highest().max(users as f64));
     let mut load = loaded.load().map_err(RunError::Load)?;
@@ -118,7 +118,15 @@ pub(crate) fn window(
     let timeline = Timeline { series, adaptations, supply, used, generator_ns };
     let row = row(&document, &reading, &qos, demand, cluster, timeline, &shared, highest as f64);
     loaded.put(running);
-    Ok(row)
+    Ok((row, part))
+}
+
+/// The most users that a demand brings at once.
+///
+/// # Errors
+/// When its profile cannot be read.
+pub(crate) fn highest(demand: &Demand, users: u64) -> Result<u64, RunError> {
+    Ok(whole(curve(demand, users)?.highest().max(users as f64)))
 }
 
 /// What the watcher has seen.

@@ -12,9 +12,11 @@ use toml::de::{DeTable, DeValue};
 
 /// One text of settings.
 pub struct Layer<'t> {
-    file: &'t str,
+    /// Its name in messages.
+    file: String,
     table: Spanned<DeTable<'t>>,
-    breaks: Vec<usize>,
+    /// Where its lines end; one of a single line has none that messages could name.
+    breaks: Option<Vec<usize>>,
 }
 
 impl<'t> Layer<'t> {
@@ -22,23 +24,42 @@ impl<'t> Layer<'t> {
     ///
     /// # Errors
     /// The place where it is no TOML.
-    pub fn parse(file: &'t str, text: &'t str) -> Result<Layer<'t>, Problems> {
-        let breaks: Vec<usize> =
-            text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
+    pub fn parse(file: &str, text: &'t str) -> Result<Layer<'t>, Problems> {
+        let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
+        Layer::read(file.to_owned(), text, Some(breaks))
+    }
+
+    /// Parses what lies over a file: a single setting, which is its own name in messages, or those of `--quick`.
+    ///
+    /// # Errors
+    /// As [`Layer::parse`].
+    pub fn level(text: &'t str) -> Result<Layer<'t>, Problems> {
+        if text.trim_end().contains('\n') {
+            return Layer::parse("the settings of --quick", text);
+        }
+        Layer::read(format!("'{}'", text.trim_end()), text, None)
+    }
+
+    fn read(file: String, text: &'t str, breaks: Option<Vec<usize>>) -> Result<Layer<'t>, Problems> {
         match DeTable::parse(text) {
             Ok(table) => Ok(Layer { file, table, breaks }),
             Err(why) => {
-                let line = why.span().map_or(1, |span| breaks.partition_point(|&end| end < span.start) + 1);
+                let line = line(breaks.as_deref(), why.span().map_or(0, |span| span.start));
                 let list =
                     vec![Problem::new(line, why.message().to_owned(), "write key = value, text in quotation marks")];
-                Err(Problems { file: file.to_owned(), list })
+                Err(Problems { file, list })
             }
         }
     }
 
     fn line(&self, at: usize) -> usize {
-        self.breaks.partition_point(|&end| end < at) + 1
+        line(self.breaks.as_deref(), at)
     }
+}
+
+/// The number of a line, from 1; 0 where there is a single one.
+fn line(breaks: Option<&[usize]>, at: usize) -> usize {
+    breaks.map_or(0, |breaks| breaks.partition_point(|&end| end < at) + 1)
 }
 
 /// A table as the layers have it, the first that says something counting.
@@ -102,12 +123,24 @@ impl Reader {
         Err(Problems { file, list })
     }
 
+    /// Everything that was wrong, each mistake with its file.
+    #[must_use]
+    pub fn into_problems(self) -> Vec<(String, Problem)> {
+        let mut all = Vec::new();
+        for problem in self.problems {
+            if !all.contains(&problem) {
+                all.push(problem);
+            }
+        }
+        all
+    }
+
     /// Notes a mistake at a key, or at the section where the key is not there.
     pub fn wrong(&mut self, section: &Section<'_>, key: &str, what: impl Into<String>, remedy: impl Into<String>) {
         let place = section.value(key).map(|(layer, value)| (layer, layer.line(value.span().start)));
         let (file, line) = place.map_or_else(
-            || (section.parts.first().map_or("", |(layer, _)| layer.file), 0),
-            |(layer, line)| (layer.file, line),
+            || (section.parts.first().map_or("", |(layer, _)| layer.file.as_str()), 0),
+            |(layer, line)| (layer.file.as_str(), line),
         );
         self.problems.push((file.to_owned(), Problem::new(line, what, remedy)));
     }
@@ -124,7 +157,7 @@ impl Reader {
                         format!("'{key}' is no table"),
                         format!("write [{key}]"),
                     );
-                    self.problems.push((layer.file.to_owned(), problem));
+                    self.problems.push((layer.file.clone(), problem));
                 }
                 None => {}
             }
@@ -147,7 +180,7 @@ impl Reader {
                         format!("{} has no '{}'", section.name, key.get_ref()),
                         nearest(key.get_ref(), keys),
                     );
-                    self.problems.push((layer.file.to_owned(), problem));
+                    self.problems.push((layer.file.clone(), problem));
                 }
             }
         }
@@ -303,7 +336,7 @@ impl Reader {
             for (layer, table) in section.parts.iter().rev() {
                 let line = |at: usize| layer.line(at);
                 let problems = settings.read(table, service.knobs(), &section.name, &line);
-                self.problems.extend(problems.into_iter().map(|problem| (layer.file.to_owned(), problem)));
+                self.problems.extend(problems.into_iter().map(|problem| (layer.file.clone(), problem)));
             }
         }
         for knob in service.knobs().iter().filter(|knob| !settings.has(knob.key)) {

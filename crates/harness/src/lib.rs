@@ -24,3 +24,4 @@ pub mod under_load;
 pub mod users;
 mod verify;
 pub mod words;
+pub mod workload;

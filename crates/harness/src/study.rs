@@ -113,7 +113,7 @@ pub struct RunRow {
 pub fn read(file: &str, text: &str, above: &[String]) -> Result<Option<Study>, Problems> {
     let defaults = Layer::parse("the defaults", DEFAULTS)?;
     let own = Layer::parse(file, text)?;
-    let levels: Vec<Layer<'_>> = above.iter().map(|level| Layer::parse(level, level)).collect::<Result<_, _>>()?;
+    let levels: Vec<Layer<'_>> = above.iter().map(|level| Layer::level(level)).collect::<Result<_, _>>()?;
     let mut layers: Vec<&Layer<'_>> = levels.iter().collect();
     layers.extend([&own, &defaults]);
     let root = Section::root(&layers);
@@ -175,10 +175,12 @@ pub fn conduct(
             (ground.watch)(&Event::Step(format!("block {} of {}: {}", block + 1, study.blocks, arm.name)));
             match run(topology, ground) {
                 Ok(result) => runs.push(RunRow { arm: arm.name.clone(), block, result }),
-                Err(RunError::Cluster(why @ (ClusterError::Missing(_) | ClusterError::Place { .. }))) => {
+                Err(_) if ground.interrupt.load(Ordering::Relaxed) => {}
+                Err(RunError::Cluster(
+                    why @ (ClusterError::Missing(_) | ClusterError::Cpus(_) | ClusterError::Place { .. }),
+                )) => {
                     absent[at] = Some(why.to_string());
                 }
-                Err(RunError::Cluster(ClusterError::Interrupted)) => {}
                 Err(why) => return Err(why),
             }
         }

@@ -6,8 +6,9 @@
 use crate::elastic::{Change, Elastic, Fault, Policy, Signal, Wrong};
 use crate::layers::{Layer, Reader, Section};
 use baremark_model::descriptor::Value;
+use baremark_model::image;
 use baremark_model::maximum::{Plan, Samples};
-use baremark_model::problem::{Problems, nearest};
+use baremark_model::problem::{Problem, Problems, nearest};
 use baremark_model::tables::PLACES;
 use baremark_services::service::{Service, Tier};
 use baremark_services::settings::Settings;
@@ -172,22 +173,68 @@ const ROOT: &[&str] = &[
 /// # Errors
 /// Every mistake, with its line and what would be right.
 pub fn resolve(file: &str, text: &str, levels: &[String]) -> Result<Topology, Problems> {
+    let (topology, reader) = resolved(file, text, levels)?;
+    reader.finish()?;
+    topology.ok_or_else(|| Problems { file: file.to_owned(), list: Vec::new() })
+}
+
+/// The same for a caller that knows where each level comes from.
+///
+/// # Errors
+/// Every mistake of every layer, with `file` or the text of its level.
+pub fn resolve_levels(file: &str, text: &str, levels: &[String]) -> Result<Topology, Vec<(String, Problem)>> {
+    let named =
+        |Problems { file, list }| list.into_iter().map(|problem| (String::clone(&file), problem)).collect::<Vec<_>>();
+    let (topology, reader) = resolved(file, text, levels).map_err(named)?;
+    let problems = reader.into_problems();
+    topology.filter(|_| problems.is_empty()).ok_or(problems)
+}
+
+fn resolved(file: &str, text: &str, levels: &[String]) -> Result<(Option<Topology>, Reader), Problems> {
     let defaults = Layer::parse(DEFAULTS_FILE, DEFAULTS)?;
     let own = Layer::parse(file, text)?;
-    let levels: Vec<Layer<'_>> = levels.iter().map(|level| Layer::parse(level, level)).collect::<Result<_, _>>()?;
+    let levels: Vec<Layer<'_>> = levels.iter().map(|level| Layer::level(level)).collect::<Result<_, _>>()?;
     let mut layers: Vec<&Layer<'_>> = levels.iter().collect();
     layers.push(&own);
     layers.push(&defaults);
     let mut reader = Reader::default();
     let topology = read(&mut reader, &Section::root(&layers));
-    reader.finish()?;
-    topology.ok_or_else(|| Problems { file: file.to_owned(), list: Vec::new() })
+    Ok((topology, reader))
+}
+
+/// Keys of the application as a whole: at the top of a study's `[topology]`, in a section of that name of a topology file.
+const HEAD: &[&str] = &["title", "seed", "max_users", "history", "argon2", "images", "tls"];
+
+fn head<'l>(reader: &mut Reader, root: &Section<'l>) -> Section<'l> {
+    let own = reader.section(root, "topology");
+    reader.known(&own, HEAD);
+    root.clone().over(&own)
+}
+
+/// Whether `key` can be a key of a study's `[topology]`, such as `app.on`.
+#[must_use]
+pub fn has_key(key: &str) -> bool {
+    let top = key.split('.').next().unwrap_or_default();
+    let section = ROOT.contains(&top) && !["study", "instances"].contains(&top);
+    (section && key.contains('.')) || HEAD.contains(&key)
+}
+
+/// Every mistake in the `[topology]` of a study.
+#[must_use]
+pub fn check_study(file: &str, text: &str) -> Vec<Problem> {
+    let check = || -> Result<(), Problems> {
+        let (defaults, own) = (Layer::parse(DEFAULTS_FILE, DEFAULTS)?, Layer::parse(file, text)?);
+        let mut reader = Reader::default();
+        let section = reader.section(&Section::root(&[&own]), "topology");
+        read(&mut reader, &section.over(&Section::root(&[&defaults])));
+        reader.finish()
+    };
+    check().map_or_else(|problems| problems.list, |()| Vec::new())
 }
 
 fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
-    reader.known(root, ROOT);
-    let head = reader.section(root, "topology");
-    reader.known(&head, &["title", "seed", "max_users", "history", "argon2", "images", "tls"]);
+    reader.known(root, &[ROOT, HEAD].concat());
+    let head = head(reader, root);
     let title = reader.text(&head, "title").unwrap_or_default();
     let seed = reader.count(&head, "seed", (0, u64::MAX >> 1)).unwrap_or(1);
     let load = demand(reader, root);
@@ -245,7 +292,7 @@ fn settings_of_unused(reader: &mut Reader, root: &Section<'_>, applications: &[A
 }
 
 fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Application> {
-    let head = reader.section(root, "topology");
+    let head = head(reader, root);
     let elastic = elastic(reader, root);
     let mut tiers = BTreeMap::new();
     let mut words: BTreeMap<Tier, String> = BTreeMap::new();
@@ -274,7 +321,7 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
         name: name.to_owned(),
         max_users: max_users?,
         history: reader.share(&head, "history"),
-        argon2: reader.text(&head, "argon2")?,
+        argon2: argon2(reader, &head)?,
         images: images(reader, &head),
         tls: tls(reader, &head, &tiers),
         tiers,
@@ -314,9 +361,37 @@ fn fault(reader: &mut Reader, entry: &Section<'_>, tiers: &BTreeMap<Tier, TierPl
 fn tls(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>) -> bool {
     let tls = reader.switch(head, "tls");
     if tls && ![Tier::Balancer, Tier::Web].iter().any(|tier| tiers.contains_key(tier)) {
-        reader.wrong(head, "tls", "TLS without a server that ends it", "add a balancer or a web server");
+        reader.wrong(
+            head,
+            "tls",
+            "TLS without a server that ends it",
+            "add a balancer or a web server: --set web.service=nginx",
+        );
     }
     tls
+}
+
+/// The most memory of Argon2id in KiB (RFC 9106 recommends up to that), and the most that its passes may go over in all.
+const ARGON2_KIB: u64 = 2 << 20;
+const ARGON2_KIB_IN_ALL: u64 = 8 << 20;
+
+/// What checking a password costs: KiB and passes.
+fn argon2(reader: &mut Reader, head: &Section<'_>) -> Option<String> {
+    let text = reader.text(head, "argon2")?;
+    let cost = || {
+        let (memory, passes) = text.split_once(',')?;
+        Some((memory.trim().parse::<u64>().ok()?, passes.trim().parse::<u64>().ok()?))
+    };
+    let possible = cost().is_some_and(|(memory, passes)| {
+        (8..=ARGON2_KIB).contains(&memory) && passes > 0 && passes <= ARGON2_KIB_IN_ALL / memory
+    });
+    if !possible {
+        let remedy = format!(
+            "write KiB of memory and passes, such as 19456,2: 8 to {ARGON2_KIB} KiB, times passes at most {ARGON2_KIB_IN_ALL}"
+        );
+        reader.wrong(head, "argon2", format!("argon2: '{text}' is not a possible cost"), remedy);
+    }
+    Some(text)
 }
 
 fn images(reader: &mut Reader, head: &Section<'_>) -> String {
@@ -407,6 +482,10 @@ fn tier_plan(
 fn on(reader: &mut Reader, section: &Section<'_>) -> On {
     let word = reader.text(section, "on").unwrap_or_default();
     let image = reader.text(section, "image").filter(|image| !image.is_empty());
+    if let Some(Err(why)) = image.as_deref().map(image::check) {
+        let (what, remedy) = why.split_once("; ").unwrap_or((&why, "give another image"));
+        reader.wrong(section, "image", what, remedy);
+    }
     match word.as_str() {
         "native" => On::Native,
         "container" => On::Container(image),
@@ -438,7 +517,7 @@ fn check_fit(
             &app,
             "count",
             format!("{apps} app servers on one SQLite file"),
-            "choose postgres or mariadb as the database",
+            "choose postgres or mariadb as the database: --set database.service=postgres",
         );
     }
     if bus == "process" && apps > 1 {
@@ -446,11 +525,16 @@ fn check_fit(
             &buses,
             "service",
             format!("the bus 'process' for {apps} app servers"),
-            "choose postgres, redis or auto",
+            "choose postgres, redis or auto: --set bus.service=auto",
         );
     }
     if bus == "postgres" && database != "postgres" {
-        reader.wrong(&buses, "service", format!("the bus 'postgres' with the database {database}"), "choose redis");
+        reader.wrong(
+            &buses,
+            "service",
+            format!("the bus 'postgres' with the database {database}"),
+            "choose redis: --set bus.service=redis",
+        );
     }
     let front = tiers.contains_key(&Tier::Balancer);
     let webs = tiers.get(&Tier::Web).map_or(0, |plan| plan.count).max(elastic.most(Tier::Web));
@@ -459,7 +543,7 @@ fn check_fit(
             &app,
             "count",
             format!("{apps} app servers and nothing that spreads requests over them"),
-            "add a balancer or a web server",
+            "add a web server or a balancer: --set web.service=nginx, or balancer.service = \"haproxy\" in the file",
         );
     }
     if webs > 1 && !front {
@@ -468,7 +552,7 @@ fn check_fit(
             &web,
             "count",
             format!("{webs} web servers and nothing that spreads requests over them"),
-            "add a balancer",
+            "add a balancer: --set balancer.service=haproxy",
         );
     }
 }
@@ -476,12 +560,17 @@ fn check_fit(
 /// Whether tiers in guests and on other machines can do what is asked of them.
 fn check_far(reader: &mut Reader, root: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>, elastic: &Elastic) {
     let far = |tier: Tier| tiers.get(&tier).filter(|plan| plan.on.is_far());
-    let head = reader.section(root, "topology");
+    let head = head(reader, root);
     if let Some(plan) = far(Tier::App) {
         if !tiers.contains_key(&Tier::Database) {
             let what = format!("app servers on {} and a database that is a file of this machine", plan.on);
             let app = reader.section(root, "app");
-            reader.wrong(&app, "on", what, "choose postgres or mariadb as the database");
+            reader.wrong(
+                &app,
+                "on",
+                what,
+                "choose postgres or mariadb as the database: --set database.service=postgres",
+            );
         }
         if reader.text(&head, "images").as_deref() == Some("files") {
             let what = format!("images in files of this machine and app servers on {}", plan.on);

@@ -13,6 +13,8 @@ const USERS: &str = include_str!("users.toml");
 
 /// Operations that run beside the user, for each auction that is attended.
 pub const BESIDE: [&str; 2] = ["current-item", "next-bid"];
+/// The operation that bids.
+pub const BID: &str = "place-bid";
 /// The operation whose answers show pushed bids.
 pub const PUSHED: &str = "next-bid";
 /// The longest limit of an operation that a user waits for.

@@ -50,7 +50,7 @@ pub(crate) fn verify(
                     .push(format!("no time was left to keep {} users and see that they keep every limit", counts[at]));
                 return Ok(());
             };
-            match fixed::window(loaded, &demand, counts[at], ground) {
+            match fixed::window(loaded, &demand, counts[at], ground).map(|(row, _)| row) {
                 Ok(load) => {
                     let broken = load.broken.clone();
                     let attempt = Attempt { users: load.users, elapsed_s: load.elapsed_s, kept: load.kept, broken };

@@ -167,7 +167,7 @@ fn common(plan: &Plan, kind: &str) -> BTreeMap<String, String> {
 fn metrics_of(trial: &Finished) -> Vec<String> {
     let Some(result) = trial.counted() else { return Vec::new() };
     let mut keys: Vec<String> =
-        result.phases.iter().flat_map(|phase| phase.samples.iter().map(|sample| sample.metric.clone())).collect();
+        result.series.iter().flat_map(|phase| phase.samples.iter().map(|sample| sample.metric.clone())).collect();
     keys.sort();
     keys.dedup();
     keys
@@ -176,7 +176,7 @@ fn metrics_of(trial: &Finished) -> Vec<String> {
 /// Of each member of an ensemble alone, the median of every metric over the phases of `arm`.
 fn members(trial: &Finished, arm: usize, metrics: &[String]) -> Vec<Vec<Sample>> {
     let Some(result) = trial.counted() else { return Vec::new() };
-    let phases: Vec<_> = result.phases.iter().filter(|phase| phase.arm == arm).collect();
+    let phases: Vec<_> = result.series.iter().filter(|phase| phase.arm == arm).collect();
     let count = phases.iter().map(|phase| phase.members.len()).max().unwrap_or(0);
     let of_member = |member: usize| {
         let values = |metric: &str| -> Vec<f64> {
@@ -198,7 +198,7 @@ fn trial_row(plan: &Plan, trial: &Finished) -> TrialRow {
         medians: metrics
             .iter()
             .filter_map(|metric| {
-                let value = trial.median(index, metric)?;
+                let value = trial.value(index, metric)?;
                 Some(Sample { metric: metric.clone(), value })
             })
             .collect(),
@@ -248,7 +248,7 @@ fn estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<EstimateRow> {
             metrics.iter().map(|metric| (metric.key, metric.unit, metric.better)).collect();
         keys.extend([EMPTY_REGION, FRAME_ROUND_TRIP].map(|key| (key, "ns", Better::Lower)));
         for (key, unit, better) in keys {
-            let values: Vec<f64> = places.iter().filter_map(|(trial, index)| trial.median(*index, key)).collect();
+            let values: Vec<f64> = places.iter().filter_map(|(trial, index)| trial.value(*index, key)).collect();
             let Some(estimate) = baremark_stats::estimate::mean(&values) else { continue };
             let interval = mean_interval(&values, 1.0 - RATE);
             rows.push(EstimateRow {
@@ -518,10 +518,11 @@ fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagR
     for (arm, planned) in run.plan.arms.iter().enumerate() {
         let places = places(&run.plan, &run.trials, arm);
         let halves: Vec<(f64, f64)> =
-            places.iter().flat_map(|(trial, index)| trial.halves(*index, run.plan.metric_of(arm))).collect();
+            places.iter().filter_map(|(trial, index)| trial.halves(*index, run.plan.metric_of(arm))).collect();
         if let Some(drift) = drift(&halves, DRIFT_TOLERANCE).filter(|drift| drift.flagged) {
             let share = Share(drift.change.centre.exp_m1());
-            raise(&planned.treatment, format!("second halves of phases differ from first by {share:.1}"), places.len());
+            let text = format!("the second halves of trials differ from the first by {share:.1}");
+            raise(&planned.treatment, text, places.len());
         }
     }
     let mut notes: BTreeMap<&str, usize> = BTreeMap::new();

@@ -166,7 +166,7 @@ impl<'c> Conductor<'c> {
 
     /// Runs one trial, in a fresh agent unless the study keeps them; `None` when the user interrupted it.
     fn trial(&mut self, block: u64, cell: usize, state: &mut State<'c>) -> Option<Finished> {
-        let spec = schedule::trial(self.plan, block, cell);
+        let spec = TrialSpec { reps: state.reps(cell), ..schedule::trial(self.plan, block, cell) };
         let arms = self.plan.arms_of(self.plan.cells[cell]);
         let treatments = arms.iter().map(|&arm| self.plan.arms[arm].treatment.clone()).collect();
         (self.watch)(&Event::TrialStarted { block, cell, treatments });
@@ -335,6 +335,12 @@ impl Ending {
 }
 
 impl State<'_> {
+    /// The repetitions that the first trial of `cell` that counts has found; all others of the cell have the same.
+    fn reps(&self, cell: usize) -> Option<u64> {
+        let first = self.trials.iter().filter(|trial| trial.cell == cell).find_map(Finished::counted)?;
+        first.series.first().filter(|phase| !phase.runs.is_empty()).map(|phase| phase.reps)
+    }
+
     /// The place of the next trial among all of the run.
     fn next_place(&self) -> u64 {
         self.trials.iter().map(|trial| trial.place + 1).max().unwrap_or(0)
@@ -360,7 +366,7 @@ fn floor(agent: &mut AgentLink<'_>, result: &mut TrialResult) -> Result<(), Link
     }
     #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a round trip")]
     let value = agent.round_trip_ns()? as f64;
-    for phase in result.phases.iter_mut().filter(|phase| empty.get(phase.arm) == Some(&true)) {
+    for phase in result.series.iter_mut().filter(|phase| empty.get(phase.arm) == Some(&true)) {
         phase.samples.push(Sample { metric: FRAME_ROUND_TRIP.to_owned(), value });
     }
     Ok(())

@@ -208,7 +208,7 @@ fn faults(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> {
     }
     let at = places(plan, trials, arm);
     let of = |&(metric, what): &(&str, &str)| {
-        let values: Vec<f64> = at.iter().filter_map(|(trial, index)| trial.median(*index, metric)).collect();
+        let values: Vec<f64> = at.iter().filter_map(|(trial, index)| trial.value(*index, metric)).collect();
         let interval = mean_interval(&values, 1.0 - RATE)?;
         Some(row(plan, arm, what, "ns", interval, ""))
     };
@@ -259,17 +259,12 @@ fn is_virtual(trial: &Finished, arm: usize) -> bool {
     trial.counted().and_then(|result| result.arms.get(arm)).is_some_and(|record| record.executor.virtual_machine)
 }
 
-/// The growth of the hypervisor's counter over the timed halves of `arm`, for each second of each rank; `None` where it
+/// The growth of the hypervisor's counter inside the timed regions of `arm`, for each second of each rank; `None` where it
 /// was not counted.
 fn per_second(trial: &Finished, arm: usize, counter: &str) -> Option<f64> {
-    let result = trial.counted()?;
-    let (mut count, mut seconds) = (0.0, 0.0);
-    for half in result.phases.iter().filter(|phase| phase.arm == arm).flat_map(|phase| &phase.halves) {
-        #[expect(clippy::cast_precision_loss, reason = "counts of one phase")]
-        let grown = *half.audit.counters.get(counter)? as f64;
-        count += grown;
-        seconds += half.times.iter().map(|time| result.tick_rate_per_s.own(time)).sum::<f64>();
-    }
+    let (grown, seconds) = trial.grown(arm)?;
+    #[expect(clippy::cast_precision_loss, reason = "counts of one trial")]
+    let count = *grown.get(counter)? as f64;
     (seconds > 0.0).then(|| count / seconds)
 }
 

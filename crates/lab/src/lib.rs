@@ -20,6 +20,7 @@ pub mod link;
 mod members;
 mod observed;
 pub mod overhead;
+pub mod paired_gate;
 pub mod price;
 pub mod scale;
 pub mod schedule;

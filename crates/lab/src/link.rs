@@ -19,6 +19,9 @@ const GLANCE: Duration = Duration::from_millis(20);
 /// How long an agent may take to greet.
 const GREETING: Duration = Duration::from_secs(30);
 
+/// How long an agent that is told to leave in the middle of a trial may take: a job stops its servers and removes its files.
+const LEAVING: Duration = Duration::from_secs(20);
+
 /// How often a clock is read.
 const CLOCK_READINGS: usize = 10;
 
@@ -86,10 +89,13 @@ impl LinkError {
 /// An agent at its site, greeted and ready.
 pub struct AgentLink<'i> {
     pub(crate) site: Box<dyn Site>,
-    to_agent: Box<dyn Write + Send>,
+    /// `None` once nothing more will be said.
+    to_agent: Option<Box<dyn Write + Send>>,
     frames: Receiver<Result<FromAgent, WireError>>,
     interrupt: &'i AtomicBool,
     capabilities: Vec<String>,
+    /// A trial was begun there, and nothing has come of it yet.
+    in_a_trial: bool,
     pub(crate) errands: Errands,
 }
 
@@ -124,10 +130,11 @@ impl<'i> AgentLink<'i> {
         });
         let mut agent = AgentLink {
             site,
-            to_agent: link.to_agent,
+            to_agent: Some(link.to_agent),
             frames,
             interrupt,
             capabilities: Vec::new(),
+            in_a_trial: false,
             errands: Errands::default(),
         };
         agent.greet()?;
@@ -155,6 +162,7 @@ impl<'i> AgentLink<'i> {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<TrialResult, LinkError> {
         self.send(&ToAgent::RunTrial(Box::new(spec.clone())))?;
+        self.in_a_trial = true;
         let deadline = Instant::now() + limit;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -173,6 +181,7 @@ impl<'i> AgentLink<'i> {
             let what = "it cannot run a trial together with others; use this version of baremark there".to_owned();
             return Err(LinkError::OutOfTurn(what));
         }
+        self.in_a_trial = true;
         self.send(&ToAgent::RunMember(Box::new(spec.clone())))
     }
 
@@ -261,7 +270,7 @@ impl<'i> AgentLink<'i> {
             return Err(LinkError::Interrupted);
         }
         match self.frames.try_recv() {
-            Ok(Ok(frame)) => Ok(Some(frame)),
+            Ok(Ok(frame)) => Ok(Some(self.seen(frame))),
             Ok(Err(why)) => Err(self.lost(why)),
             Err(TryRecvError::Disconnected) => Err(self.lost(WireError::Closed)),
             Err(TryRecvError::Empty) => Ok(None),
@@ -269,7 +278,8 @@ impl<'i> AgentLink<'i> {
     }
 
     pub(crate) fn send(&mut self, message: &ToAgent) -> Result<(), LinkError> {
-        write_frame(&mut self.to_agent, message).map_err(|why| self.lost(why))
+        let sent = self.to_agent.as_mut().map_or(Err(WireError::Closed), |stream| write_frame(stream, message));
+        sent.map_err(|why| self.lost(why))
     }
 
     pub(crate) fn receive(&mut self, what: &'static str, limit: Duration) -> Result<FromAgent, LinkError> {
@@ -283,7 +293,7 @@ impl<'i> AgentLink<'i> {
                 return Err(LinkError::Interrupted);
             }
             match self.frames.recv_timeout(GLANCE) {
-                Ok(Ok(frame)) => return Ok(frame),
+                Ok(Ok(frame)) => return Ok(self.seen(frame)),
                 Ok(Err(why)) => return Err(self.lost(why)),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.lost(WireError::Closed)),
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => {
@@ -292,6 +302,13 @@ impl<'i> AgentLink<'i> {
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
+    }
+
+    fn seen(&mut self, frame: FromAgent) -> FromAgent {
+        if matches!(frame, FromAgent::TrialDone(_) | FromAgent::MemberDone(_) | FromAgent::Failed { .. }) {
+            self.in_a_trial = false;
+        }
+        frame
     }
 
     fn lost(&mut self, why: WireError) -> LinkError {
@@ -308,7 +325,12 @@ impl<'i> AgentLink<'i> {
 
 impl Drop for AgentLink<'_> {
     fn drop(&mut self) {
+        let Some(mut stream) = self.to_agent.take() else { return };
         // A goodbye is courtesy: the site is killed when it is dropped, whether or not this arrives.
-        drop(write_frame(&mut self.to_agent, &ToAgent::Goodbye));
+        drop(write_frame(&mut stream, &ToAgent::Goodbye));
+        drop(stream);
+        if self.in_a_trial {
+            self.site.leave(LEAVING);
+        }
     }
 }

@@ -11,8 +11,7 @@ use crate::link::{AgentLink, LinkError};
 use baremark_model::ensemble::{Part, by_rules};
 use baremark_model::seam::{Audit, RankTime, Sample, TickRate, Verification};
 use baremark_model::wire::{
-    ArmRecord, FromAgent, HalfRecord, LostTime, MemberRecord, MemberResult, Pass, PhaseRecord, Stretch, TrialResult,
-    TrialSpec,
+    ArmRecord, BodyRun, FromAgent, LostTime, MemberRecord, MemberResult, Pass, Series, Stretch, TrialResult, TrialSpec,
 };
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -219,7 +218,7 @@ fn join(
         let stretches = own[0].stretches.len();
         let clocks: Vec<&Vec<Clock>> = passages.by_ref().take(stretches).collect();
         let fits = |member: &Member<'_>| {
-            member.stretches.len() == stretches && [0, stretches].contains(&member.phase.halves.len())
+            member.stretches.len() == stretches && [0, stretches].contains(&member.phase.runs.len())
         };
         if clocks.len() != stretches || !own.iter().all(fits) {
             return Err("the sites did not pass the gate equally often".to_owned());
@@ -247,7 +246,7 @@ fn join(
     };
     Ok(TrialResult {
         arms: arms.ok_or("arms are missing")?,
-        phases,
+        series: phases,
         void,
         flags,
         tick_rate_per_s: TickRate(1e9),
@@ -261,7 +260,7 @@ fn join(
 
 /// One site's part of one phase.
 struct Member<'r> {
-    phase: &'r PhaseRecord,
+    phase: &'r Series,
     stretches: &'r [Stretch],
     rate: TickRate,
     together: &'r BTreeMap<String, baremark_model::descriptor::Together>,
@@ -270,7 +269,7 @@ struct Member<'r> {
 impl<'r> Member<'r> {
     fn at(result: &'r MemberResult, position: usize) -> Option<Self> {
         Some(Member {
-            phase: result.result.phases.get(position)?,
+            phase: result.result.series.get(position)?,
             stretches: result.stretches.get(position)?,
             rate: result.result.tick_rate_per_s,
             together: &result.together,
@@ -287,7 +286,7 @@ impl<'r> Member<'r> {
     /// When each rank was inside, in nanoseconds of the lab's clock.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds of a stretch")]
     fn times(&self, half: usize, begin_ns: u64) -> Vec<RankTime> {
-        let times = self.phase.halves.get(half).map_or(&[][..], |half| &half.times);
+        let times = self.phase.runs.get(half).map_or(&[][..], |half| &half.times);
         let first = times.iter().map(|time| time.start_ticks).min().unwrap_or(0);
         let at = |tick: u64| begin_ns + (self.rate.seconds(tick.saturating_sub(first)) * 1e9) as u64;
         let on_labs = |time: &RankTime| RankTime {
@@ -299,8 +298,8 @@ impl<'r> Member<'r> {
     }
 }
 
-fn phase(own: &[Member<'_>], clocks: &[&Vec<Clock>], simultaneity: &mut Simultaneity) -> PhaseRecord {
-    let (mut halves, mut seconds, mut window) = (Vec::new(), vec![0.0; own.len()], 0.0);
+fn phase(own: &[Member<'_>], clocks: &[&Vec<Clock>], simultaneity: &mut Simultaneity) -> Series {
+    let (mut runs, mut seconds, mut window) = (Vec::new(), vec![0.0; own.len()], 0.0);
     for (half, clocks) in clocks.iter().enumerate() {
         let stretches: Vec<Stretch> =
             own.iter().zip(*clocks).map(|(member, &clock)| member.stretch(half, clock)).collect();
@@ -310,11 +309,11 @@ fn phase(own: &[Member<'_>], clocks: &[&Vec<Clock>], simultaneity: &mut Simultan
         let together = seconds_of(window_ns(&stretches));
         window += together;
         seconds.iter_mut().zip(&lengths).for_each(|(sum, more)| *sum += more);
-        if own.iter().all(|member| half < member.phase.halves.len()) {
-            let samples: Vec<&[Sample]> = own.iter().map(|member| &member.phase.halves[half].samples[..]).collect();
-            halves.push(HalfRecord {
+        if own.iter().all(|member| half < member.phase.runs.len()) {
+            let samples: Vec<&[Sample]> = own.iter().map(|member| &member.phase.runs[half].samples[..]).collect();
+            runs.push(BodyRun {
                 times: numbered(own.iter().zip(&stretches).map(|(member, one)| member.times(half, one.begin_ns))),
-                audit: audit(own.iter().map(|member| &member.phase.halves[half].audit)),
+                audit: audit(own.iter().map(|member| &member.phase.runs[half].audit)),
                 samples: joined(own, &samples, &lengths, together),
             });
         }
@@ -322,13 +321,17 @@ fn phase(own: &[Member<'_>], clocks: &[&Vec<Clock>], simultaneity: &mut Simultan
     let samples: Vec<&[Sample]> = own.iter().map(|member| &member.phase.samples[..]).collect();
     let members =
         samples.iter().enumerate().map(|(member, samples)| MemberRecord { member, samples: samples.to_vec() });
-    PhaseRecord {
-        position: own[0].phase.position,
+    Series {
+        phase: own[0].phase.phase,
+        begin_ns: own[0].phase.begin_ns,
+        end_ns: own[0].phase.end_ns,
         arm: own[0].phase.arm,
         reps: own[0].phase.reps,
-        halves,
+        runs,
         samples: joined(own, &samples, &seconds, window),
         members: members.collect(),
+        points: Vec::new(),
+        detail: None,
     }
 }
 
@@ -381,6 +384,7 @@ fn record(results: &[MemberResult], arm: usize, simultaneity: Simultaneity) -> O
             sum.huge_bytes += more.huge_bytes;
         }
         add(&mut joint.counters, &other.counters);
+        add(&mut joint.grown, &other.grown);
         joint.placed.cpus.extend(&other.placed.cpus);
         joint.placed.pages_local += other.placed.pages_local;
         other.placed.pages_by_node.iter().for_each(|on| joint.placed.add(on.node, on.pages));

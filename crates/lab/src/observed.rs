@@ -153,14 +153,15 @@ impl Table {
 
     /// What KVM counted of the arm's own microVM: growth inside what is timed, and how it mapped the memory.
     fn counts_of_machine(&mut self, result: &TrialResult, index: usize) {
-        let mut seconds = 0.0;
-        let mut grown: BTreeMap<&str, u64> = BTreeMap::new();
         let rate: TickRate = result.tick_rate_per_s;
-        for half in result.phases.iter().filter(|phase| phase.arm == index).flat_map(|phase| &phase.halves) {
-            if !half.audit.counters.is_empty() {
-                seconds += rate.span(&half.times).unwrap_or(0.0);
-            }
-            for (name, count) in &half.audit.counters {
+        let of_arm = result.arms.get(index).map(|arm| &arm.grown);
+        let mut grown: BTreeMap<&str, u64> =
+            of_arm.into_iter().flatten().map(|(name, count)| (name.as_str(), *count)).collect();
+        let mut seconds = 0.0;
+        for run in result.series.iter().filter(|phase| phase.arm == index).flat_map(|phase| &phase.runs) {
+            seconds += rate.span(&run.times).unwrap_or(0.0);
+            // In results of format 1 each run has its own counts.
+            for (name, count) in &run.audit.counters {
                 *grown.entry(name).or_default() += count;
             }
         }

@@ -110,7 +110,7 @@ pub fn open(run: &Run, native_means: &str, found: Vec<Recovered>, envelope: &Env
 fn injected(run: &Run, pair: usize, asked: Share) -> f64 {
     let trials = run.trials.iter().filter(|trial| run.plan.cells[trial.cell] == Cell::Pair(pair));
     let mut logs = Vec::new();
-    for phase in trials.filter_map(|trial| trial.counted()).flat_map(|result| &result.phases) {
+    for phase in trials.filter_map(|trial| trial.counted()).flat_map(|result| &result.series) {
         if phase.arm == 1 && phase.reps > 0 {
             #[expect(clippy::cast_precision_loss, reason = "repetitions are far from 2^53")]
             logs.push((extra(phase.reps, asked) as f64 / phase.reps as f64).ln_1p());

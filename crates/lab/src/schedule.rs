@@ -4,7 +4,7 @@
 //! on with just the trials that an undisturbed one would have had.
 
 use baremark_model::arm::ResolvedArm;
-use baremark_model::command::TIMEOUT;
+use baremark_model::command::{self, TIMEOUT};
 use baremark_model::descriptor::Value;
 use baremark_model::plan::{Cell, Plan};
 use baremark_model::wire::{ArmSpec, Member, TrialSpec};
@@ -20,21 +20,18 @@ pub fn order(plan: &Plan, block: u64) -> Vec<usize> {
 
 /// The trial of `cell` in `block`.
 ///
-/// A pair is interleaved as ABBA or BAAB, drawn for each quad: within four phases both orders balance a linear drift. An
-/// arm alone runs as many phases as it would have in a pair.
+/// A pair is interleaved as quads of ABBA or BAAB, as many of the one as of the other, in random order: within four phases
+/// both orders balance a linear drift, and over a trial neither arm follows the other more often. An arm alone runs as
+/// many phases as it would have in a pair.
 #[must_use]
 pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
     let place = block.wrapping_mul(plan.cells.len() as u64).wrapping_add(cell as u64);
     let mut rng = Rng::stream(plan.design.seed, 2 * place + 1);
     let arms = plan.arms_of(plan.cells[cell]);
-    let mut schedule = Vec::new();
-    for _ in 0..plan.design.quads {
-        match plan.cells[cell] {
-            Cell::Pair(_) if rng.below(2) == 0 => schedule.extend([0, 1, 1, 0]),
-            Cell::Pair(_) => schedule.extend([1, 0, 0, 1]),
-            Cell::Single(_) => schedule.extend([0, 0]),
-        }
-    }
+    let schedule = match plan.cells[cell] {
+        Cell::Pair(_) => quads(plan.design.quads, &mut rng),
+        Cell::Single(_) => vec![0; usize::try_from(2 * plan.design.quads).unwrap_or(usize::MAX)],
+    };
     let mut allocation_order: Vec<usize> = (0..arms.len()).collect();
     rng.shuffle(&mut allocation_order);
     TrialSpec {
@@ -42,13 +39,15 @@ pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
         arms: arms
             .iter()
             .map(|&arm| {
-                let arm = plan.arms[arm].arm.clone();
+                let arm = warmed_up(plan, arm, block);
                 ArmSpec { members: vec![Member { count: u32::try_from(arm.parts).unwrap_or(u32::MAX), arm }] }
             })
             .collect(),
         schedule,
         allocation_order,
         phase_ns: plan.design.phase.0,
+        reps: None,
+        most_ns: most_ns(plan, cell),
         watchdog_ns: arms.iter().map(|&arm| watchdog_ns(plan.design.phase.0, &plan.arms[arm].arm)).max().unwrap_or(0),
         // Elsewhere the agent takes the CPUs that it finds.
         cpus: if plan.environment_of(plan.cells[cell]) == "native" { plan.cpus.clone() } else { Vec::new() },
@@ -57,13 +56,50 @@ pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
     }
 }
 
+/// The arm as it runs in `block`. A program that has run on this machine is warm in every later block; other places may be new in
+/// each.
+fn warmed_up(plan: &Plan, arm: usize, block: u64) -> ResolvedArm {
+    let mut resolved = plan.arms[arm].arm.clone();
+    if block > 0
+        && plan.arms[arm].on_this_machine()
+        && let Some(Value::Program(program)) = resolved.parameters.get_mut(command::KIND)
+    {
+        program.warmup = 0;
+    }
+    resolved
+}
+
+/// The arms of so many quads, phase by phase. An odd quad is of either order.
+fn quads(count: u64, rng: &mut Rng) -> Vec<usize> {
+    let mut forward = false;
+    let order = |quad: u64| {
+        // Of two quads one is of either order, so that a schedule that is cut short is balanced too.
+        forward = if quad.is_multiple_of(2) { rng.below(2) == 0 } else { !forward };
+        if forward { [0, 1, 1, 0] } else { [1, 0, 0, 1] }
+    };
+    (0..count).flat_map(order).collect()
+}
+
+/// For how long a trial of short phases begins further quads: where one repetition takes longer than a phase should, the
+/// trial has fewer of them. Sites of an ensemble, which must agree, and programs run the whole schedule.
+fn most_ns(plan: &Plan, cell: usize) -> Option<u64> {
+    const LEAST: u64 = 1_000_000_000;
+    let cell = plan.cells[cell];
+    let arm = &plan.arms[plan.arms_of(cell)[0]];
+    let cut = plan.design.quads > 1 && arm.on_this_machine();
+    cut.then(|| plan.design.phase.0.saturating_mul(2 * plan.phases_of(cell)).max(LEAST))
+}
+
 /// A run that takes this much longer than a phase is not slow, it hangs. A program has its own time-out, at which the agent
 /// ends it, and may have been prepared for as long before.
 fn watchdog_ns(phase_ns: u64, arm: &ResolvedArm) -> u64 {
     const LEAST: u64 = 10_000_000_000;
     let phase = phase_ns.saturating_mul(20).saturating_add(LEAST);
     match arm.parameters.get(TIMEOUT.key) {
-        Some(Value::TimeNs(timeout)) => timeout.0.saturating_mul(2).saturating_add(phase),
+        Some(Value::TimeNs(timeout)) => {
+            let runs = 2 + command::of_arm(arm).map_or(0, |program| program.warmup);
+            timeout.0.saturating_mul(runs).saturating_add(phase)
+        }
         _ => phase,
     }
 }

@@ -3,8 +3,8 @@
 
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Cell, Pair, Plan};
-use baremark_model::wire::{TrialResult, TrialSpec};
-use baremark_stats::estimate::median;
+use baremark_model::wire::{Series, TrialResult, TrialSpec};
+use baremark_stats::quads;
 use std::collections::BTreeMap;
 
 /// Trials of one cell that may fail or be void in a row before it is given up.
@@ -68,28 +68,57 @@ impl Finished {
     /// The values of `metric` in the phases of `arm`, in the order measured; empty unless the trial counts.
     pub fn phases(&self, arm: usize, metric: &str) -> Vec<f64> {
         let Some(result) = self.counted() else { return Vec::new() };
-        let of_arm = result.phases.iter().filter(|phase| phase.arm == arm);
+        let of_arm = result.series.iter().filter(|phase| phase.arm == arm);
         of_arm.filter_map(|phase| value(&phase.samples, metric)).collect()
     }
 
-    /// First and second half of each phase of `arm`.
-    pub fn halves(&self, arm: usize, metric: &str) -> Vec<(f64, f64)> {
-        let Some(result) = self.counted() else { return Vec::new() };
-        let of_arm = result.phases.iter().filter(|phase| phase.arm == arm);
-        of_arm
-            .filter_map(|phase| match phase.halves.as_slice() {
-                [first, second] => value(&first.samples, metric).zip(value(&second.samples, metric)),
-                _ => None,
-            })
-            .collect()
+    /// The trial's value of `metric` for `arm`: the exponential of the trimmed mean over the logarithms of its phases, as the
+    /// ratio's; where a value is not positive, the same of the values. `None` unless the trial counts.
+    pub fn value(&self, arm: usize, metric: &str) -> Option<f64> {
+        let phases = self.phases(arm, metric);
+        if phases.iter().all(|value| *value > 0.0) {
+            let logs: Vec<f64> = phases.iter().map(|value| value.ln()).collect();
+            return quads::summary(&logs).map(f64::exp);
+        }
+        quads::summary(&phases)
     }
 
-    /// The trial's value of `metric` for `arm`: the median over the halves of its phases, or over the phases where they were
-    /// not run as halves. With two phases an arm a median over phases would be their mean, which one stall of a few
-    /// milliseconds, somebody else's, moves at will; one half of four it does not. `None` unless the trial counts.
-    pub fn median(&self, arm: usize, metric: &str) -> Option<f64> {
-        let halves: Vec<f64> = self.halves(arm, metric).into_iter().flat_map(<[f64; 2]>::from).collect();
-        if halves.is_empty() { median(&self.phases(arm, metric)) } else { median(&halves) }
+    /// The values of the first and of the second half of the phases of `arm`; `None` below ten phases.
+    pub fn halves(&self, arm: usize, metric: &str) -> Option<(f64, f64)> {
+        let phases = self.phases(arm, metric);
+        let (first, second) = phases.split_at(phases.len() / 2);
+        (phases.len() >= 10).then_some(())?;
+        quads::summary(first).zip(quads::summary(second))
+    }
+
+    /// ln(`above` / `below`) of each quad, in the order measured: of four phases in which each arm ran twice. Empty unless the
+    /// trial counts and its arms were interleaved.
+    pub fn quads(&self, below: usize, above: usize, metric: &str) -> Vec<f64> {
+        let Some(result) = self.counted() else { return Vec::new() };
+        let of_arm = |quad: &[Series], arm: usize| -> Vec<f64> {
+            quad.iter().filter(|phase| phase.arm == arm).filter_map(|phase| value(&phase.samples, metric)).collect()
+        };
+        let log_ratio = |quad: &[Series]| {
+            let (below, above) = (of_arm(quad, below), of_arm(quad, above));
+            (below.len() == 2 && above.len() == 2).then(|| quads::log_ratio(&below, &above)).flatten()
+        };
+        result.series.chunks_exact(4).filter_map(log_ratio).collect()
+    }
+
+    /// By how much each of the hypervisor's counters grew inside the timed regions of `arm`, and how long its ranks were in
+    /// them, in seconds of all ranks together. `None` unless the trial counts.
+    pub fn grown(&self, arm: usize) -> Option<(BTreeMap<String, u64>, f64)> {
+        let result = self.counted()?;
+        let mut grown = result.arms.get(arm)?.grown.clone();
+        let mut seconds = 0.0;
+        for run in result.series.iter().filter(|phase| phase.arm == arm).flat_map(|phase| &phase.runs) {
+            // In results of format 1 each run has its own counts.
+            for (name, count) in &run.audit.counters {
+                *grown.entry(name.clone()).or_default() += count;
+            }
+            seconds += run.times.iter().map(|time| result.tick_rate_per_s.own(time)).sum::<f64>();
+        }
+        Some((grown, seconds))
     }
 
     /// Whether this trial was measured before `other`, as the plan orders the trials of a block.
@@ -141,8 +170,14 @@ pub(crate) fn observations_of<'t>(
     metric: &str,
 ) -> Vec<Observation<'t>> {
     let of = |[below, above]: [Side<'t>; 2]| {
-        let (under, over) = (below.trial.median(below.arm, metric)?, above.trial.median(above.arm, metric)?);
-        let log_ratio = (under > 0.0 && over > 0.0).then(|| (over / under).ln())?;
+        let quads = match std::ptr::eq(below.trial, above.trial) {
+            true => below.trial.quads(below.arm, above.arm, metric),
+            false => Vec::new(),
+        };
+        let log_ratio = quads::summary(&quads).or_else(|| {
+            let (under, over) = (below.trial.value(below.arm, metric)?, above.trial.value(above.arm, metric)?);
+            (under > 0.0 && over > 0.0).then(|| (over / under).ln())
+        })?;
         Some(Observation { below: below.trial, above: above.trial, log_ratio })
     };
     sides(plan, trials, pair).into_iter().filter_map(of).collect()

@@ -1,8 +1,9 @@
 //! Who makes requests: a connection's endless caller, an arrival of an open loop, a user, or a loop beside one.
 
+use crate::extract::header_values;
 use crate::heard::Heard;
 use crate::rng::Rng;
-use crate::scenario::{Candidate, Change, Condition, Cookie, Extract, Next, Pick, Scenario, Source, Test};
+use crate::scenario::{Candidate, Change, Condition, Cookie, Extract, Next, Scenario, Test};
 use crate::template::Values;
 
 /// No index.
@@ -193,22 +194,8 @@ impl Actor {
 
     /// Takes the values that a scenario wants from `body` and the head; `false` when one is missing.
     pub(crate) fn extract(&mut self, wanted: &[Extract], body: &[u8]) -> bool {
-        let mut json: Option<Option<serde_json::Value>> = None;
         for extract in wanted {
-            let values = match &extract.source {
-                Source::Json(path) => {
-                    let document = json.get_or_insert_with(|| serde_json::from_slice(body).ok());
-                    document.as_ref().map(|document| path.values(document)).unwrap_or_default()
-                }
-                Source::Regex(regex) => {
-                    let text = String::from_utf8_lossy(body);
-                    let group = usize::from(regex.captures_len() > 1);
-                    let all = regex.captures_iter(&text).filter_map(|found| found.get(group));
-                    all.map(|found| found.as_str().to_owned()).collect()
-                }
-                Source::Header(name) => header_values(&self.heard.head, name),
-            };
-            let picked = pick(extract.pick, values, &mut self.rng);
+            let picked = extract.value(&self.heard.head, body, &mut self.rng);
             if picked.is_none() && !extract.optional {
                 return false;
             }
@@ -241,43 +228,9 @@ fn plain_number(value: f64) -> String {
     format!("{value}")
 }
 
-fn pick(pick: Pick, mut values: Vec<String>, rng: &mut Rng) -> Option<String> {
-    match pick {
-        Pick::Count => Some(values.len().to_string()),
-        _ if values.is_empty() => None,
-        Pick::First => Some(values.swap_remove(0)),
-        Pick::Last => values.pop(),
-        Pick::Random => {
-            let index = rng.below(values.len());
-            Some(values.swap_remove(index))
-        }
-        Pick::All => Some(values.join("\n")),
-    }
-}
-
-/// The values of a header in a head that has been parsed once already.
-pub(crate) fn header_values(head: &[u8], name: &str) -> Vec<String> {
-    let text = String::from_utf8_lossy(head);
-    let lines = text.lines().skip(1).filter_map(|line| line.split_once(':'));
-    lines.filter(|(key, _)| key.trim().eq_ignore_ascii_case(name)).map(|(_, value)| value.trim().to_owned()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn values_are_picked() {
-        let mut rng = Rng::stream(1, 1);
-        let values = || vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
-        let mut picked = |how, values| pick(how, values, &mut rng);
-        assert_eq!(picked(Pick::First, values()).as_deref(), Some("a"));
-        assert_eq!(picked(Pick::Last, values()).as_deref(), Some("c"));
-        assert_eq!(picked(Pick::All, values()).as_deref(), Some("a\nb\nc"));
-        assert_eq!(picked(Pick::Count, values()).as_deref(), Some("3"));
-        assert_eq!(picked(Pick::Count, Vec::new()).as_deref(), Some("0"));
-        assert_eq!(picked(Pick::Random, Vec::new()), None);
-    }
 
     #[test]
     fn a_draw_from_what_is_not_known_is_not_known() {

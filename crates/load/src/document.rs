@@ -5,6 +5,7 @@
 
 use crate::failure::Failure;
 use crate::latency::{Latencies, Summary};
+use crate::limits::LimitRow;
 use crate::load::{Drive, Load, Pool, Protocol, Stop};
 use crate::record::{Counts, Part, SecondPart};
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,15 @@ pub struct Document {
     pub failure_examples: Vec<String>,
     /// Answers by status.
     pub statuses: BTreeMap<u16, u64>,
+    /// Answers whose status was none of those expected, by status.
+    #[serde(default)]
+    pub failed_statuses: BTreeMap<u16, u64>,
+    /// The share of operations that may fail; `null` where nobody set one.
+    #[serde(default)]
+    pub error_limit_share: Option<f64>,
+    /// What must be kept, and whether it was.
+    #[serde(default)]
+    pub limits: Vec<LimitRow>,
     /// Raw counts.
     pub counts: Counts,
     /// The generator's own behaviour.
@@ -221,7 +231,9 @@ pub struct SecondRow {
 const BUSY_SHARE: f64 = 0.7;
 /// A thread this busy has no more to give.
 const FULL_SHARE: f64 = 0.95;
-/// A send lag whose p99 is longer is the generator's failure.
+/// Below this a load is too short to judge how busy its threads were.
+const LEAST_JUDGED_NS: u64 = 100_000_000;
+/// A send lag whose p99 is longer is the generator's failure; with too few samples for a p99, its median.
 const MOST_LAG_NS: u64 = 1_000_000;
 
 impl Document {
@@ -263,6 +275,9 @@ impl Document {
             failures,
             failure_examples: part.examples.clone(),
             statuses: part.statuses.clone(),
+            failed_statuses: part.failed_statuses.clone(),
+            error_limit_share: None,
+            limits: Vec::new(),
             counts: part.counts,
             generator: Generator::new(load, part),
             series: part.seconds.iter().enumerate().map(|(at, second)| SecondRow::new(at as u64, second)).collect(),
@@ -272,6 +287,30 @@ impl Document {
 }
 
 impl Document {
+    /// Operations that ended well, and all that ended.
+    #[must_use]
+    pub fn succeeded(&self) -> (u64, u64) {
+        let sum = |count: fn(&OperationRow) -> u64| self.operations.iter().map(count).sum::<u64>();
+        let succeeded = sum(|row| row.succeeded);
+        (succeeded, succeeded + sum(|row| row.failed))
+    }
+
+    /// The share of operations that failed among those that ended; `None` when none has.
+    #[must_use]
+    pub fn failed_share(&self) -> Option<f64> {
+        let (succeeded, all) = self.succeeded();
+        (all > 0).then(|| (all - succeeded) as f64 / all as f64)
+    }
+
+    /// Whether more failed than the error limit allows; without one, whether everything did.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.failed_share().is_some_and(|share| match self.error_limit_share {
+            Some(limit) => share > limit,
+            None => share >= 1.0,
+        })
+    }
+
     /// Says from which sites it came, and that one was lost where that is so.
     #[must_use]
     pub fn from_sites(mut self, sites: Vec<SiteRow>) -> Document {
@@ -349,45 +388,61 @@ impl Generator {
             .collect();
         let busiest = threads.iter().fold(0.0, |most: f64, thread| most.max(thread.cpu_share));
         let send_lag = part.send_lag.summary();
-        let lag = send_lag.as_ref().map(|lag| lag.p99_ns.unwrap_or(lag.max_ns));
+        let (share, lag) = match &send_lag {
+            Some(lag) if lag.p99_ns.is_some() => ("1 %", lag.p99_ns),
+            Some(lag) => ("half", lag.p50_ns),
+            None => ("", None),
+        };
         let late = lag.is_some_and(|lag| lag > MOST_LAG_NS);
+        // Beside latencies ten times as long, being late is not what they show.
+        let shown = lag.is_some_and(|lag| lag.saturating_mul(10) > longest(part).unwrap_or(0));
+        // In a moment a thread is busy with its own beginning.
+        let judged = part.elapsed_ns >= LEAST_JUDGED_NS;
         let mut reasons = Vec::new();
-        if busiest >= BUSY_SHARE {
-            reasons.push(format!("a thread of the generator was busy for {:.0} % of the time", busiest * 100.0));
+        if judged && busiest >= BUSY_SHARE {
+            let busy = busiest * 100.0;
+            reasons.push(format!("a generator thread was busy {busy:.0} % of the time; add --threads or --site"));
         }
         if let Some(lag) = lag.filter(|_| late) {
-            reasons.push(format!("it began 1 % of the operations over {:.1} ms late", lag as f64 / 1e6));
+            reasons.push(format!("{share} of the operations started more than {:.1} ms late", lag as f64 / 1e6));
         }
         let own = |kind: Failure| part.operations.iter().map(|one| one.failures[kind as usize]).sum::<u64>();
         let starved = own(Failure::PortsExhausted) + own(Failure::DescriptorsExhausted);
         if starved > 0 {
             let kind =
                 if own(Failure::PortsExhausted) > 0 { Failure::PortsExhausted } else { Failure::DescriptorsExhausted };
-            reasons.push(format!("{starved} operations failed for want of its own: {}", kind.label()));
+            reasons.push(format!("{starved} operations failed: generator ran out of resources ({})", kind.label()));
             reasons.extend(kind.remedy().map(str::to_owned));
         }
         if part.counts.waited > 0 && load.drive != Drive::Closed {
             let waited = part.counts.waited;
+            let connections = load.connections;
             reasons.push(format!(
-                "{waited} operations waited for one of {} connections, in their latency",
-                load.connections
+                "{waited} operations waited for one of {connections} connections; their latency includes the wait"
             ));
         }
         if part.counts.unsent > 0 {
-            reasons
-                .push(format!("{} operations never got a connection: percentiles lack the worst", part.counts.unsent));
+            let unsent = part.counts.unsent;
+            reasons.push(format!("{unsent} operations never got a connection; the percentiles do not include them"));
         }
         // A closed loop that keeps a fast server busy uses its core up; the server may be the limit all the same.
-        let full = busiest >= FULL_SHARE;
-        let verdict = if full || late || starved > 0 {
+        let full = judged && busiest >= FULL_SHARE;
+        let verdict = if full || (late && shown) || starved > 0 {
             Verdict::WasTheLimit
-        } else if busiest >= BUSY_SHARE {
+        } else if late || (judged && busiest >= BUSY_SHARE) {
             Verdict::Busy
         } else {
             Verdict::KeptUp
         };
         Generator { verdict, reasons, send_lag, busiest_cpu_share: busiest, threads }
     }
+}
+
+/// The 99th percentile of latencies from the intended start, or what is known below it.
+fn longest(part: &Part) -> Option<u64> {
+    let mut all = Latencies::default();
+    part.operations.iter().for_each(|one| all.merge(&one.corrected));
+    all.percentile(0.99).or(all.percentile(0.5))
 }
 
 impl SecondRow {
@@ -402,5 +457,55 @@ impl SecondRow {
             received_bytes: second.received_bytes,
             latency: second.histogram().ok().and_then(|latencies| latencies.summary()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrival::Arrival;
+    use crate::profile::Profile;
+    use crate::record::ThreadPart;
+    use crate::scenario::Scenario;
+    use baremark_model::units::Nanos;
+
+    /// The generator's part in a load of 5 s: so many starts so late, with latencies so long, on a thread so busy.
+    fn generator((starts, lag_ns): (u64, u64), latency_ns: u64, (busy, wall_ns): (f64, u64)) -> Generator {
+        let scenario = Scenario::of_url("http://127.0.0.1/").expect("a URL");
+        let drive = Drive::Open { arrival: Arrival::Constant, profile: Profile::steady(5.0) };
+        let load = Load::new(scenario, drive, Stop::After(Nanos(5_000_000_000)));
+        let mut part = Part::new(&["request".to_owned()]);
+        for _ in 0..starts {
+            part.send_lag.record(lag_ns);
+            part.operations[0].corrected.record(latency_ns);
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a test")]
+        part.threads.push(ThreadPart { cpu: None, cpu_ns: (busy * wall_ns as f64) as u64, wall_ns });
+        part.elapsed_ns = wall_ns;
+        Generator::new(&load, &part)
+    }
+
+    #[test]
+    fn the_generator_was_the_limit_only_where_that_is_known() {
+        const S: u64 = 1_000_000_000;
+        const MS: u64 = 1_000_000;
+        let verdict = |starts, latency, busy| generator(starts, latency, busy).verdict;
+        assert_eq!(verdict((10_000, 50_000), MS, (0.1, 5 * S)), Verdict::KeptUp);
+        // Five starts that a busy machine made late say nothing.
+        assert_eq!(verdict((5, 3 * MS), MS, (0.0, S)), Verdict::KeptUp);
+        assert_eq!(verdict((100, 3 * MS), MS, (0.0, S)), Verdict::WasTheLimit);
+        assert_eq!(verdict((10_000, 3 * MS), 4 * MS, (0.1, 5 * S)), Verdict::WasTheLimit);
+        // Late, but by little beside what the server takes.
+        assert_eq!(verdict((10_000, 3 * MS), 50 * MS, (0.1, 5 * S)), Verdict::Busy);
+        assert_eq!(verdict((10_000, 50_000), MS, (0.8, 5 * S)), Verdict::Busy);
+        assert_eq!(verdict((10_000, 50_000), MS, (0.99, 5 * S)), Verdict::WasTheLimit);
+        // Five requests take a moment, in which a thread does nothing else.
+        assert_eq!(verdict((5, 50_000), MS, (0.99, 2 * MS)), Verdict::KeptUp);
+        let late = generator((10_000, 3 * MS), MS, (0.99, 5 * S)).reasons.join("; ");
+        assert_eq!(
+            late,
+            "a generator thread was busy 99 % of the time; add --threads or --site; \
+             1 % of the operations started more than 3.0 ms late"
+        );
     }
 }

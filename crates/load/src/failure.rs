@@ -39,11 +39,13 @@ pub enum Failure {
     StreamReset,
     /// The server does not speak HTTP/2.
     NoHttp2,
+    /// The server sent control frames or interim answers without end, or answered without reading.
+    Flood,
 }
 
 impl Failure {
     /// Every kind, in the order of the counts.
-    pub const ALL: [Failure; 16] = [
+    pub const ALL: [Failure; 17] = [
         Failure::Refused,
         Failure::Unreachable,
         Failure::Reset,
@@ -60,6 +62,7 @@ impl Failure {
         Failure::Socket,
         Failure::StreamReset,
         Failure::NoHttp2,
+        Failure::Flood,
     ];
 
     /// The key under which it is counted.
@@ -82,22 +85,56 @@ impl Failure {
             Failure::Socket => "socket",
             Failure::StreamReset => "stream-reset",
             Failure::NoHttp2 => "no-http2",
+            Failure::Flood => "flood",
         }
     }
 
-    /// What to do about it, where that is not the server's business.
+    /// The kind with this key.
+    #[must_use]
+    pub fn of_label(label: &str) -> Option<Failure> {
+        Failure::ALL.into_iter().find(|kind| kind.label() == label)
+    }
+
+    /// What so many failures of this kind are called.
+    #[must_use]
+    pub fn noun(self, count: u64) -> &'static str {
+        let (one, many) = match self {
+            Failure::Refused => ("connection refused", "connections refused"),
+            Failure::Unreachable => ("unreachable address", "unreachable addresses"),
+            Failure::Reset => ("connection reset", "connections reset"),
+            Failure::ClosedEarly => ("connection closed early", "connections closed early"),
+            Failure::Timeout => ("timeout", "timeouts"),
+            Failure::Malformed => ("malformed response", "malformed responses"),
+            Failure::HeadTooLarge => ("response header too large", "response headers too large"),
+            Failure::Oversized => ("response body too large", "response bodies too large"),
+            Failure::Status => ("unexpected status", "unexpected statuses"),
+            Failure::Tls => ("TLS error", "TLS errors"),
+            Failure::NotFound => ("response without an expected value", "responses without an expected value"),
+            Failure::PortsExhausted => {
+                ("connection without a free local port", "connections without a free local port")
+            }
+            Failure::DescriptorsExhausted => {
+                ("connection beyond the open file limit", "connections beyond the open file limit")
+            }
+            Failure::Socket => ("socket error", "socket errors"),
+            Failure::StreamReset => ("stream reset", "streams reset"),
+            Failure::NoHttp2 => ("server without HTTP/2", "servers without HTTP/2"),
+            Failure::Flood => ("flood of control frames", "floods of control frames"),
+        };
+        if count == 1 { one } else { many }
+    }
+
+    /// What to do about it, where something can be done on this side.
     #[must_use]
     pub fn remedy(self) -> Option<&'static str> {
         match self {
-            Failure::PortsExhausted => Some(
-                "come from several addresses (--source), keep connections alive, or widen net.ipv4.ip_local_port_range",
-            ),
-            Failure::DescriptorsExhausted => {
-                Some("raise the limit on open files (ulimit -n), or use fewer connections")
+            Failure::PortsExhausted => {
+                Some("add source addresses (--source), keep connections alive, or widen net.ipv4.ip_local_port_range")
             }
-            Failure::Tls => Some("name the authority's certificate (--ca FILE), or check none (--insecure)"),
-            Failure::NoHttp2 => Some("leave --http2 away, or ask a server that speaks it"),
-            Failure::Refused => Some("is the server started, and is the port right?"),
+            Failure::DescriptorsExhausted => Some("raise the open file limit (ulimit -n), or use fewer connections"),
+            Failure::Tls => Some("trust the server's certificate (--ca FILE), or skip verification (--insecure)"),
+            Failure::NoHttp2 => Some("leave out --http2, or use a server that supports HTTP/2"),
+            Failure::Refused => Some("start the server, or check host and port"),
             _ => None,
         }
     }
@@ -112,5 +149,21 @@ impl Failure {
             Some(libc::ETIMEDOUT) => Failure::Timeout,
             _ => Failure::Socket,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_kind_has_a_place_a_key_and_a_name_of_its_own() {
+        for (at, kind) in Failure::ALL.into_iter().enumerate() {
+            assert_eq!((kind as usize, Failure::of_label(kind.label())), (at, Some(kind)));
+        }
+        let nouns: BTreeSet<&str> = Failure::ALL.into_iter().flat_map(|kind| [kind.noun(1), kind.noun(2)]).collect();
+        assert_eq!(nouns.len(), 2 * Failure::ALL.len());
+        assert_eq!(Failure::of_label("no such kind"), None);
     }
 }

@@ -1,6 +1,7 @@
 //! What is heard of an answer: its status, its size, and as much of it as the scenario wants to look at.
 
 use crate::failure::Failure;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How much of a body is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +29,7 @@ pub(crate) struct Heard {
     /// The body, when kept.
     pub(crate) body: Vec<u8>,
     pub(crate) events: Events,
+    pub(crate) room: Room,
 }
 
 impl Heard {
@@ -43,6 +45,17 @@ impl Heard {
         }
         self.keep = Keep::Count;
         self.keep_head = false;
+        self.release();
+    }
+
+    /// Gives back what a large answer took beyond what every answer may keep.
+    #[inline]
+    pub(crate) fn release(&mut self) {
+        if self.room.0 > 0 {
+            self.body = Vec::new();
+            self.events = Events::default();
+            self.room.ask_for(0).unwrap_or_default();
+        }
     }
 
     /// Takes a part of the body.
@@ -52,10 +65,14 @@ impl Heard {
         match self.keep {
             Keep::Count if self.body_bytes <= MOST_COUNTED => Ok(()),
             Keep::Body if self.body_bytes <= MOST_KEPT => {
+                self.room.ask_for(self.body.len() + part.len())?;
                 self.body.extend_from_slice(part);
                 Ok(())
             }
-            Keep::Events => self.events.take(part),
+            Keep::Events => {
+                self.events.take(part)?;
+                self.room.ask_for(self.events.line.len() + self.events.data.len())
+            }
             Keep::Count | Keep::Body => Err(Failure::Oversized),
         }
     }
@@ -67,6 +84,45 @@ pub(crate) const MOST_COUNTED: u64 = 16 << 30;
 pub(crate) const MOST_KEPT: u64 = 16 << 20;
 /// The most bytes of one event.
 const MOST_EVENT: usize = 1 << 20;
+
+/// What every answer may keep whatever the others do.
+const ALWAYS_KEPT: usize = 256 << 10;
+/// What all answers of this process that come at a time may keep beyond that.
+const MOST_KEPT_TOGETHER: usize = 64 << 20;
+/// What they keep beyond that.
+static KEPT_TOGETHER: AtomicUsize = AtomicUsize::new(0);
+
+/// The part of [`MOST_KEPT_TOGETHER`] that one answer has.
+#[derive(Debug, Default)]
+pub(crate) struct Room(usize);
+
+impl Room {
+    /// Room for an answer of this size; refused when the others have taken it.
+    #[inline]
+    fn ask_for(&mut self, size: usize) -> Result<(), Failure> {
+        let wanted = size.saturating_sub(ALWAYS_KEPT);
+        if wanted == self.0 { Ok(()) } else { self.change(wanted) }
+    }
+
+    fn change(&mut self, wanted: usize) -> Result<(), Failure> {
+        let had = self.0;
+        let taken = KEPT_TOGETHER.try_update(Ordering::Relaxed, Ordering::Relaxed, |all| {
+            let all = all - had + wanted;
+            (wanted <= had || all <= MOST_KEPT_TOGETHER).then_some(all)
+        });
+        if taken.is_err() {
+            return Err(Failure::Oversized);
+        }
+        self.0 = wanted;
+        Ok(())
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        KEPT_TOGETHER.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
 
 /// A stream of server-sent events (WHATWG HTML, 9.2.6): only `data` is of interest here.
 #[derive(Debug, Default)]
@@ -132,6 +188,30 @@ mod tests {
             let ready: Vec<&[u8]> = events.ready.iter().map(Vec::as_slice).collect();
             assert_eq!(ready, [&b"{\"amount\":\n7}"[..], b"", b"end"], "in parts of {size}");
         }
+    }
+
+    /// Whatever else is kept in this process: every answer has room for a page, and all of them together for no more than
+    /// the bound.
+    #[test]
+    fn large_bodies_share_a_bound() {
+        let body = || Heard { keep: Keep::Body, ..Heard::default() };
+        let mut many: Vec<Heard> = (0..12).map(|_| body()).collect();
+        let part = vec![b'x'; 1 << 20];
+        let outcomes: Vec<_> = many.iter_mut().map(|heard| (0..16).try_for_each(|_| heard.body(&part))).collect();
+        assert!(outcomes.contains(&Ok(())) && outcomes.contains(&Err(Failure::Oversized)), "{outcomes:?}");
+        let kept: usize = many.iter().map(|heard| heard.body.len()).sum();
+        assert!(kept <= MOST_KEPT_TOGETHER + many.len() * ALWAYS_KEPT, "{kept}");
+        assert_eq!(body().body(&part[..ALWAYS_KEPT]), Ok(()), "a page has room");
+        // What has been looked at makes room.
+        many.iter_mut().for_each(Heard::release);
+        assert_eq!(
+            (0..16).try_for_each(|_| many[11].body(&part)),
+            Err(Failure::Oversized),
+            "of this answer it is too late"
+        );
+        many[11].reset();
+        many[11].keep = Keep::Body;
+        assert_eq!((0..16).try_for_each(|_| many[11].body(&part)), Ok(()));
     }
 
     #[test]

@@ -101,25 +101,29 @@ pub(crate) struct Reader {
     phase: Phase,
     after: After,
     carry: Vec<u8>,
+    /// Interim answers before the current one.
+    interim: u16,
 }
 
 /// The longest head, in bytes.
 pub(crate) const LONGEST_HEAD: usize = 64 << 10;
 /// The most header lines.
 const MOST_HEADERS: usize = 128;
+/// The most interim answers before an answer.
+const MOST_INTERIM: u16 = 100;
 /// The longest line of a chunk's size or of a trailer.
 const LONGEST_LINE: u16 = 4096;
 
 impl Default for Reader {
     fn default() -> Reader {
-        Reader { phase: Phase::Head, after: After::Alive, carry: Vec::new() }
+        Reader { phase: Phase::Head, after: After::Alive, carry: Vec::new(), interim: 0 }
     }
 }
 
 impl Reader {
     /// Whether no byte of an answer has been read.
     pub(crate) fn is_fresh(&self) -> bool {
-        self.phase == Phase::Head && self.carry.is_empty()
+        self.phase == Phase::Head && self.carry.is_empty() && self.interim == 0
     }
 
     /// Takes a piece; `known` is what any reader has learnt.
@@ -133,7 +137,8 @@ impl Reader {
                     at += taken;
                     match next {
                         // An interim answer: the real one follows.
-                        None => {}
+                        None if self.interim < MOST_INTERIM => self.interim += 1,
+                        None => return Err(Failure::Flood),
                         Some(Phase::Body(0)) => return Ok(self.done(at)),
                         Some(phase) => self.phase = phase,
                     }
@@ -172,6 +177,7 @@ impl Reader {
 
     fn done(&mut self, at: usize) -> Fed {
         self.phase = Phase::Head;
+        self.interim = 0;
         Fed::Done(at, self.after)
     }
 
@@ -446,6 +452,11 @@ mod tests {
                 assert_eq!(answers(&endless, size), Err(Failure::HeadTooLarge));
             }
         }
+        let interim = b"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(usize::from(MOST_INTERIM) + 1);
+        for size in [1, 700, 1 << 20] {
+            assert_eq!(answers(&interim, size), Err(Failure::Flood));
+        }
+        assert_eq!(answers(&[&interim[28..], b"HTTP/1.1 204 Done\r\n\r\n"].concat(), 99).map(|all| all.len()), Ok(1));
     }
 
     proptest! {

@@ -3,12 +3,13 @@
 //! Own framing on the same event loop as HTTP/1.1, rather than a library: those are futures on a runtime, which the loop does
 //! not have, and what a load generator needs of the protocol is small. It sends requests and understands whatever a server may
 //! answer; it pushes back on nothing (windows are wide), takes no pushes, and keeps no state in the server's header table.
-//! What breaks the protocol ends the connection as malformed; a stream that the server resets fails alone.
+//! What breaks the protocol ends the connection as malformed; a stream that the server resets fails alone. What a server can
+//! make this side queue is bounded: frames that bring no answer further use up a credit, replies to them wait until the server
+//! reads, and bodies are queued no faster than it takes them. Beyond that the connection is lost as a flood.
 
 use crate::failure::Failure;
 use crate::heard::{Heard, Keep};
 use crate::hpack;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A request's header block.
@@ -42,6 +43,7 @@ pub(crate) enum Event {
 /// One connection's state.
 #[derive(Debug)]
 pub(crate) struct Session {
+    /// The beginning of a frame that has not come whole; at most one frame.
     inbox: Vec<u8>,
     decoder: hpack::Decoder,
     streams: Vec<Stream>,
@@ -63,7 +65,17 @@ pub(crate) struct Session {
     said: Said,
     /// What we keep in the other side's header table.
     taught: Taught,
-    /// To be sent.
+    /// Frames that the server may still send without bringing an answer further.
+    control_credit: u32,
+    /// Control frames of ours that wait until the server reads.
+    replies: Vec<u8>,
+    /// How many bytes of `replies` the server's own frames have caused.
+    reply_bytes: usize,
+    /// Bytes of the header frames of all streams under way.
+    header_bytes: usize,
+    /// Streams whose body has not been sent whole.
+    bodies: usize,
+    /// To be sent now.
     pub(crate) out: Vec<u8>,
 }
 
@@ -95,8 +107,10 @@ struct Stream {
     answered: bool,
     window: i64,
     eaten: u64,
-    /// What the windows have not let through.
-    unsent: VecDeque<u8>,
+    /// Bytes of its header frames.
+    header_bytes: usize,
+    /// Its body and how much of it has been sent, until all has.
+    body: Option<(Arc<[u8]>, usize)>,
 }
 
 const DATA: u8 = 0;
@@ -130,6 +144,19 @@ const LONGEST_BLOCK: usize = 64 << 10;
 const MOST_CONTINUATIONS: u32 = 32;
 /// The largest window (RFC 9113, 6.9.1).
 const LARGEST_WINDOW: i64 = (1 << 31) - 1;
+/// Frames that a server may send without bringing an answer further, from one complete answer to the next: SETTINGS, PING,
+/// PRIORITY, WINDOW_UPDATE, empty DATA, interim answers, frames for streams that are over, and unknown ones.
+const MOST_CONTROL_FRAMES: u32 = 10_000;
+/// How many more for each DATA frame of ours: servers widen the windows of stream and connection as they read.
+const CONTROL_FRAMES_PER_DATA: u32 = 4;
+/// Settings in one frame that count as one frame.
+const SETTINGS_PER_FRAME: usize = 8;
+/// Bytes of replies that may wait for a server to read them.
+const MOST_REPLY_BYTES: usize = 64 << 10;
+/// Bytes of bodies queued ahead of what the kernel takes.
+const MOST_AHEAD: usize = 256 << 10;
+/// Bytes queued for streams that have ended, at most: then the server answers, or makes us cancel, without reading.
+const MOST_ABANDONED: usize = 1 << 20;
 /// Streams until the server says how many it takes.
 const FIRST_STREAMS: usize = 100;
 
@@ -153,6 +180,11 @@ impl Session {
             leaving: false,
             said: Said::default(),
             taught: Taught::Nothing,
+            control_credit: MOST_CONTROL_FRAMES,
+            replies: Vec::new(),
+            reply_bytes: 0,
+            header_bytes: 0,
+            bodies: 0,
             out: PREFACE.to_vec(),
         };
         // No pushes, wide windows.
@@ -173,7 +205,7 @@ impl Session {
 
     /// Nothing is under way, and nothing more can be.
     pub(crate) fn is_over(&self) -> bool {
-        self.streams.is_empty() && (self.leaving || self.next >= (1 << 31) - 2)
+        self.streams.is_empty() && (self.leaving || self.most_streams == 0 || self.next >= (1 << 31) - 2)
     }
 
     /// Streams under way.
@@ -191,8 +223,10 @@ impl Session {
         self.streams.iter().map(|stream| (stream.actor, stream.answered)).collect()
     }
 
-    /// Begins a stream with a header block and a body, empty for none.
-    pub(crate) fn request(&mut self, actor: u32, block: Block<'_>, body: &[u8]) {
+    /// Begins a stream with a header block and a body; an empty one is none.
+    pub(crate) fn request(&mut self, actor: u32, block: Block<'_>, body: Option<Arc<[u8]>>) {
+        let body = body.filter(|body| !body.is_empty());
+        let before = self.out.len();
         let id = self.next;
         self.next += 2;
         let (mut lead, mut rest) = self.written(block);
@@ -201,7 +235,7 @@ impl Session {
             let (part, after) = rest.split_at(rest.len().min(self.most_frame - lead.len()));
             rest = after;
             let mut flags = if rest.is_empty() { END_HEADERS } else { 0 };
-            if kind == HEADERS && body.is_empty() {
+            if kind == HEADERS && body.is_none() {
                 flags |= END_STREAM;
             }
             head(lead.len() + part.len(), kind, flags, id, &mut self.out);
@@ -212,11 +246,11 @@ impl Session {
             }
             (kind, lead) = (CONTINUATION, &[]);
         }
-        let unsent: VecDeque<u8> = body.iter().copied().collect();
-        self.streams.push(Stream { id, actor, answered: false, window: self.initial_window, eaten: 0, unsent });
-        if !body.is_empty() {
-            self.push_bodies();
-        }
+        let header_bytes = self.out.len() - before;
+        self.header_bytes += header_bytes;
+        self.bodies += usize::from(body.is_some());
+        let (window, body) = (self.initial_window, body.map(|body| (body, 0)));
+        self.streams.push(Stream { id, actor, answered: false, window, eaten: 0, header_bytes, body });
     }
 
     /// What is sent of a header block: what has to be said of the table before it, and the block for the table as it is.
@@ -239,27 +273,77 @@ impl Session {
     /// Ends an actor's stream though its answer may go on.
     pub(crate) fn cancel(&mut self, actor: u32) {
         if let Some(at) = self.streams.iter().position(|stream| stream.actor == actor) {
-            let stream = self.streams.swap_remove(at);
-            frame(RST_STREAM, 0, stream.id, &CANCEL.to_be_bytes(), &mut self.out);
+            let stream = self.remove(at);
+            frame(RST_STREAM, 0, stream.id, &CANCEL.to_be_bytes(), &mut self.replies);
         }
     }
 
-    /// Sends of bodies what the windows let through.
-    fn push_bodies(&mut self) {
+    fn remove(&mut self, at: usize) -> Stream {
+        let stream = self.streams.swap_remove(at);
+        self.header_bytes -= stream.header_bytes;
+        self.bodies -= usize::from(stream.body.is_some());
+        stream
+    }
+
+    /// Moves to `out` what can be sent while `backlog` bytes of earlier output wait for the kernel: bodies as far as the
+    /// windows let them through, and replies once the server reads.
+    #[inline]
+    pub(crate) fn fill(&mut self, backlog: usize) {
+        if self.bodies > 0 {
+            self.push_bodies(backlog);
+        }
+        // After the requests: a stream is not reset before it has begun.
+        if !self.replies.is_empty() && backlog < MOST_AHEAD {
+            self.out.append(&mut self.replies);
+            self.reply_bytes = 0;
+        }
+    }
+
+    fn push_bodies(&mut self, backlog: usize) {
         for stream in &mut self.streams {
-            while !stream.unsent.is_empty() {
+            let Some((body, sent)) = &mut stream.body else { continue };
+            while *sent < body.len() {
+                if backlog + self.out.len() >= MOST_AHEAD {
+                    return;
+                }
                 let room = stream.window.min(self.window).clamp(0, LARGEST_WINDOW);
-                let size = stream.unsent.len().min(self.most_frame).min(usize::try_from(room).unwrap_or(0));
+                let rest = &body[*sent..];
+                let size = rest.len().min(self.most_frame).min(usize::try_from(room).unwrap_or(0));
                 if size == 0 {
                     break;
                 }
-                let part: Vec<u8> = stream.unsent.drain(..size).collect();
-                let flags = if stream.unsent.is_empty() { END_STREAM } else { 0 };
-                frame(DATA, flags, stream.id, &part, &mut self.out);
-                stream.window -= part.len() as i64;
-                self.window -= part.len() as i64;
+                let flags = if size == rest.len() { END_STREAM } else { 0 };
+                frame(DATA, flags, stream.id, &rest[..size], &mut self.out);
+                *sent += size;
+                stream.window -= size as i64;
+                self.window -= size as i64;
+                self.control_credit = self.control_credit.saturating_add(CONTROL_FRAMES_PER_DATA);
+            }
+            if *sent == body.len() {
+                stream.body = None;
+                self.bodies -= 1;
             }
         }
+    }
+
+    /// Whether more waits to be sent, with `backlog` bytes that the kernel has not taken, than the streams under way
+    /// account for: the server does not read what it answers or makes us cancel.
+    pub(crate) fn is_abandoned(&self, backlog: usize) -> bool {
+        backlog + self.out.len() + self.replies.len() > self.header_bytes + MOST_AHEAD + MOST_ABANDONED
+    }
+
+    /// A frame that brings no answer further has come.
+    fn spend(&mut self, frames: u32) -> Result<(), Failure> {
+        self.control_credit = self.control_credit.checked_sub(frames).ok_or(Failure::Flood)?;
+        Ok(())
+    }
+
+    /// Queues a control frame that one of the server's has caused.
+    fn reply(&mut self, kind: u8, flags: u8, id: u32, payload: &[u8]) -> Result<(), Failure> {
+        let before = self.replies.len();
+        frame(kind, flags, id, payload, &mut self.replies);
+        self.reply_bytes += self.replies.len() - before;
+        if self.reply_bytes > MOST_REPLY_BYTES { Err(Failure::Flood) } else { Ok(()) }
     }
 
     /// Takes bytes; what has become of streams goes to `events`.
@@ -270,17 +354,49 @@ impl Session {
         events: &mut Vec<Event>,
     ) -> Result<(), Failure> {
         // A frame that arrives whole is read where it lies.
-        let mut carried = std::mem::take(&mut self.inbox);
-        if carried.is_empty() {
-            let taken = self.frames(input, listeners, events)?;
-            carried.extend_from_slice(&input[taken..]);
-        } else {
-            carried.extend_from_slice(input);
-            let taken = self.frames(&carried, listeners, events)?;
-            carried.drain(..taken);
+        let mut rest = input;
+        if !self.inbox.is_empty() {
+            let mut carried = std::mem::take(&mut self.inbox);
+            if self.complete(&mut carried, &mut rest)? {
+                self.frames(&carried, listeners, events)?;
+                carried.clear();
+            }
+            self.inbox = carried;
         }
-        self.inbox = carried;
+        let taken = self.frames(rest, listeners, events)?;
+        self.inbox.extend_from_slice(&rest[taken..]);
         Ok(())
+    }
+
+    /// Moves what a frame lacks from `rest` to the end of its beginning; whether it is whole then.
+    fn complete(&self, frame: &mut Vec<u8>, rest: &mut &[u8]) -> Result<bool, Failure> {
+        loop {
+            let wanted = match frame.first_chunk::<9>() {
+                Some(head) => 9 + self.length(head)?,
+                None => 9,
+            };
+            if frame.len() >= wanted && frame.len() >= 9 {
+                return Ok(true);
+            }
+            let (part, after) = rest.split_at(rest.len().min(wanted - frame.len()));
+            if part.is_empty() {
+                return Ok(false);
+            }
+            frame.extend_from_slice(part);
+            *rest = after;
+        }
+    }
+
+    /// The length of a frame's payload by its head.
+    fn length(&self, head: &[u8; 9]) -> Result<usize, Failure> {
+        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        if !self.settled && head.starts_with(b"HTTP/1.") {
+            return Err(Failure::NoHttp2);
+        }
+        if length > LONGEST_FRAME || (!self.settled && head[3] != SETTINGS) {
+            return Err(Failure::Malformed);
+        }
+        Ok(length)
     }
 
     /// All whole frames; how many bytes they were.
@@ -292,14 +408,8 @@ impl Session {
     ) -> Result<usize, Failure> {
         let mut at = 0;
         while let Some((head, rest)) = input[at..].split_first_chunk::<9>() {
-            let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+            let length = self.length(head)?;
             let id = u32::from_be_bytes([head[5] & 0x7f, head[6], head[7], head[8]]);
-            if !self.settled && head.starts_with(b"HTTP/1.") {
-                return Err(Failure::NoHttp2);
-            }
-            if length > LONGEST_FRAME || (!self.settled && head[3] != SETTINGS) {
-                return Err(Failure::Malformed);
-            }
             let Some(payload) = rest.get(..length) else { break };
             self.take(head[3], head[4], id, payload, listeners, events)?;
             at += 9 + length;
@@ -345,20 +455,18 @@ impl Session {
             RST_STREAM => self.reset(id, word(payload)?, events),
             SETTINGS => self.settings(flags, id, payload),
             PING if id == 0 && payload.len() == 8 => {
-                if flags & ACK == 0 {
-                    frame(PING, ACK, 0, payload, &mut self.out);
-                }
-                Ok(())
+                self.spend(1)?;
+                if flags & ACK == 0 { self.reply(PING, ACK, 0, payload) } else { Ok(()) }
             }
             GOAWAY if id == 0 && payload.len() >= 8 => {
                 self.leave(word(&payload[..4])? & 0x7fff_ffff, events);
-                Ok(())
+                self.spend(1)
             }
             WINDOW_UPDATE => self.widen(id, word(payload)?, events),
-            PRIORITY if payload.len() == 5 && id != 0 => Ok(()),
+            PRIORITY if payload.len() == 5 && id != 0 => self.spend(1),
             PUSH_PROMISE | PING | GOAWAY | PRIORITY => Err(Failure::Malformed),
             // Unknown kinds are passed over (RFC 9113, 4.1).
-            _ => Ok(()),
+            _ => self.spend(1),
         }
     }
 
@@ -384,22 +492,27 @@ impl Session {
         // Padding and what comes for a stream that has ended take room as well (RFC 9113, 6.9.1).
         self.eaten += payload.len() as u64;
         if self.eaten >= u64::from(CONNECTION_WINDOW / 2) {
-            let eaten = u32::try_from(self.eaten).unwrap_or(u32::MAX >> 1);
-            frame(WINDOW_UPDATE, 0, 0, &eaten.to_be_bytes(), &mut self.out);
-            self.eaten = 0;
+            let eaten = u32::try_from(std::mem::take(&mut self.eaten)).unwrap_or(u32::MAX >> 1);
+            self.reply(WINDOW_UPDATE, 0, 0, &eaten.to_be_bytes())?;
         }
-        let Some(at) = self.known(id)? else { return Ok(()) };
+        let ends = flags & END_STREAM != 0;
+        let known = self.known(id)?;
+        if part.is_empty() && !(ends && known.is_some()) {
+            self.spend(1)?;
+        }
+        let Some(at) = known else { return Ok(()) };
+        if !part.is_empty() && self.control_credit < MOST_CONTROL_FRAMES {
+            self.control_credit += 1;
+        }
         let stream = &mut self.streams[at];
         let actor = stream.actor;
         if !stream.answered {
             return Err(Failure::Malformed);
         }
         stream.eaten += payload.len() as u64;
-        let ends = flags & END_STREAM != 0;
         if stream.eaten >= u64::from(STREAM_WINDOW / 2) && !ends {
-            let eaten = u32::try_from(stream.eaten).unwrap_or(u32::MAX >> 1);
-            frame(WINDOW_UPDATE, 0, id, &eaten.to_be_bytes(), &mut self.out);
-            stream.eaten = 0;
+            let eaten = u32::try_from(std::mem::take(&mut stream.eaten)).unwrap_or(u32::MAX >> 1);
+            self.reply(WINDOW_UPDATE, 0, id, &eaten.to_be_bytes())?;
         }
         let heard = listeners.heard(actor);
         if let Err(why) = heard.body(part) {
@@ -417,9 +530,10 @@ impl Session {
 
     /// An answer is complete. A request whose body it did not wait for needs no more of it (RFC 9113, 8.1).
     fn done(&mut self, at: usize, events: &mut Vec<Event>) {
-        let stream = self.streams.swap_remove(at);
-        if !stream.unsent.is_empty() {
-            frame(RST_STREAM, 0, stream.id, &CANCEL.to_be_bytes(), &mut self.out);
+        let stream = self.remove(at);
+        self.control_credit = self.control_credit.max(MOST_CONTROL_FRAMES);
+        if stream.body.is_some() {
+            frame(RST_STREAM, 0, stream.id, &CANCEL.to_be_bytes(), &mut self.replies);
         }
         events.push(Event::Done(stream.actor));
     }
@@ -465,7 +579,7 @@ impl Session {
         if keep || !self.decoder.repeats(block) {
             self.said = said(&mut self.decoder, block, keep.then_some(&mut lines))?;
         }
-        let Some(at) = at else { return Ok(()) };
+        let Some(at) = at else { return self.spend(1) };
         let stream = &mut self.streams[at];
         let actor = stream.actor;
         let Said { status, sound } = self.said;
@@ -481,7 +595,7 @@ impl Session {
             (false, Some(status)) => status,
         };
         match status {
-            100..200 if status != 101 && !ends => return Ok(()),
+            100..200 if status != 101 && !ends => return self.spend(1),
             200..=999 => {}
             _ => return self.break_off(at, events),
         }
@@ -500,15 +614,15 @@ impl Session {
 
     /// A malformed answer fails its stream alone (RFC 9113, 8.1.1).
     fn break_off(&mut self, at: usize, events: &mut Vec<Event>) -> Result<(), Failure> {
-        let stream = self.streams.swap_remove(at);
-        frame(RST_STREAM, 0, stream.id, &1_u32.to_be_bytes(), &mut self.out);
+        let stream = self.remove(at);
+        frame(RST_STREAM, 0, stream.id, &1_u32.to_be_bytes(), &mut self.replies);
         events.push(Event::Failed(stream.actor, Failure::Malformed));
         Ok(())
     }
 
     fn reset(&mut self, id: u32, code: u32, events: &mut Vec<Event>) -> Result<(), Failure> {
-        let Some(at) = self.known(id)? else { return Ok(()) };
-        let stream = self.streams.swap_remove(at);
+        let Some(at) = self.known(id)? else { return self.spend(1) };
+        let stream = self.remove(at);
         events.push(match code {
             REFUSED_STREAM if !stream.answered => Event::Unprocessed(stream.actor),
             HTTP_1_1_REQUIRED => Event::Failed(stream.actor, Failure::NoHttp2),
@@ -521,11 +635,13 @@ impl Session {
         if id != 0 || !payload.len().is_multiple_of(6) || (flags & ACK != 0 && !payload.is_empty()) {
             return Err(Failure::Malformed);
         }
+        let settings = payload.chunks_exact(6);
+        self.spend(1 + u32::try_from(settings.len() / SETTINGS_PER_FRAME).unwrap_or(u32::MAX))?;
         if flags & ACK != 0 {
             return if self.settled { Ok(()) } else { Err(Failure::Malformed) };
         }
         self.settled = true;
-        for setting in payload.chunks_exact(6) {
+        for setting in settings {
             let value = word(&setting[2..])?;
             match u16::from_be_bytes([setting[0], setting[1]]) {
                 // A smaller table than the usual one: we do without.
@@ -552,12 +668,11 @@ impl Session {
                 _ => {}
             }
         }
-        frame(SETTINGS, ACK, 0, &[], &mut self.out);
-        self.push_bodies();
-        Ok(())
+        self.reply(SETTINGS, ACK, 0, &[])
     }
 
     fn widen(&mut self, id: u32, by: u32, events: &mut Vec<Event>) -> Result<(), Failure> {
+        self.spend(1)?;
         let by = i64::from(by & 0x7fff_ffff);
         if id == 0 {
             self.window += by;
@@ -570,20 +685,19 @@ impl Session {
                 return self.break_off(at, events);
             }
         }
-        self.push_bodies();
         Ok(())
     }
 
     /// The server leaves: what it has not looked at can be asked elsewhere, the rest it still answers.
     fn leave(&mut self, last: u32, events: &mut Vec<Event>) {
         self.leaving = true;
-        self.streams.retain(|stream| {
-            let unprocessed = stream.id > last;
-            if unprocessed {
+        // From the end: what takes a removed one's place has been looked at.
+        for at in (0..self.streams.len()).rev() {
+            if self.streams[at].id > last {
+                let stream = self.remove(at);
                 events.push(Event::Unprocessed(stream.actor));
             }
-            !unprocessed
-        });
+        }
     }
 }
 
@@ -687,11 +801,12 @@ mod tests {
     /// A session with requests of two actors, fed in pieces.
     fn fed(stream: &[u8], size: usize) -> (Result<(), Failure>, Vec<Event>, Table, Session) {
         let (mut session, mut table, mut events) = (Session::new(100), table(2), Vec::new());
-        session.request(0, Block::Once(&block(&[(":method", "GET")])), &[]);
-        session.request(1, Block::Once(&block(&[(":method", "POST")])), b"body");
+        session.request(0, Block::Once(&block(&[(":method", "GET")])), None);
+        session.request(1, Block::Once(&block(&[(":method", "POST")])), Some(Arc::from(&b"body"[..])));
         let mut outcome = Ok(());
         for piece in stream.chunks(size.max(1)) {
             outcome = outcome.and_then(|()| session.feed(piece, &mut table, &mut events));
+            session.fill(0);
         }
         (outcome, events, table, session)
     }
@@ -790,8 +905,9 @@ mod tests {
     fn bodies_keep_to_the_windows() {
         let (mut session, mut table, mut events) = (Session::new(100), table(1), Vec::new());
         let body = vec![b'x'; 200_000];
-        session.request(0, Block::Once(&block(&[(":method", "POST")])), &body);
+        session.request(0, Block::Once(&block(&[(":method", "POST")])), Some(body.into()));
         let sent = |session: &mut Session| {
+            session.fill(0);
             let out = std::mem::take(&mut session.out);
             out.iter().filter(|byte| **byte == b'x').count()
         };
@@ -813,6 +929,124 @@ mod tests {
         assert_eq!(events, [Event::Done(0)]);
     }
 
+    /// A session with one request, and what becomes of it when the server sends `list`.
+    fn after(list: &[(u8, u8, u32, &[u8])]) -> Result<(), Failure> {
+        let settings: (u8, u8, u32, &[u8]) = (SETTINGS, 0, 0, &[]);
+        fed(&frames(&[&[settings], list].concat()), 1 << 20).0
+    }
+
+    #[test]
+    fn frames_that_bring_no_answer_further_are_a_flood() {
+        let ok = block(&[(":status", "200")]);
+        let (hint, one) = (block(&[(":status", "103")]), 1_u32.to_be_bytes());
+        let head: (u8, u8, u32, &[u8]) = (HEADERS, END_HEADERS, 1, &ok);
+        let kinds: [(u8, u8, u32, &[u8]); 10] = [
+            (SETTINGS, 0, 0, &[]),
+            (SETTINGS, ACK, 0, &[]),
+            (PING, 0, 0, b"12345678"),
+            (PING, ACK, 0, b"12345678"),
+            (PRIORITY, 0, 5, b"12345"),
+            (WINDOW_UPDATE, 0, 0, &one),
+            (99, 0, 0, b"unknown"),
+            (HEADERS, END_HEADERS, 3, &hint),
+            (DATA, 0, 1, &[]),
+            (DATA, PADDED, 1, b"\x03\0\0\0"),
+        ];
+        for kind in kinds {
+            let flood = [vec![head], vec![kind; MOST_CONTROL_FRAMES as usize + 1]].concat();
+            assert_eq!(after(&flood), Err(Failure::Flood), "kind {}", kind.0);
+            // Where nobody has to answer, as many as an answer may need are no flood.
+            if !matches!(kind.0, SETTINGS | PING) {
+                assert_eq!(after(&flood[..flood.len() / 2]), Ok(()), "kind {}", kind.0);
+            }
+        }
+        // Of a stream that is over.
+        let over: (u8, u8, u32, &[u8]) = (HEADERS, END_HEADERS | END_STREAM, 1, &ok);
+        for kind in [(RST_STREAM, 0, 1, &one[..]), (DATA, 0, 1, &[]), over] {
+            let flood = [vec![over], vec![kind; MOST_CONTROL_FRAMES as usize + 1]].concat();
+            assert_eq!(after(&flood), Err(Failure::Flood), "kind {}", kind.0);
+        }
+    }
+
+    /// A server that asks for replies and reads none is one whose replies do not pile up.
+    #[test]
+    fn replies_wait_until_the_server_reads_and_are_bounded() {
+        let (mut session, mut table, mut events) = (Session::new(100), table(1), Vec::new());
+        session.fill(0);
+        session.out.clear();
+        let settings = frames(&[(SETTINGS, 0, 0, &[])]);
+        let mut queued = 0;
+        let mut outcome = Ok(());
+        while outcome.is_ok() {
+            queued += 1;
+            outcome = session.feed(&settings, &mut table, &mut events);
+            session.fill(MOST_AHEAD);
+            assert!(session.out.is_empty() && session.replies.len() <= MOST_REPLY_BYTES + 9);
+        }
+        assert_eq!((outcome, queued), (Err(Failure::Flood), MOST_REPLY_BYTES / 9 + 1));
+    }
+
+    /// A credit that is used up is earned again by answers, and uploads come with widened windows.
+    #[test]
+    fn answers_and_uploads_earn_control_frames() {
+        let (mut session, mut table, mut events) = (Session::new(100), table(2), Vec::new());
+        let get = block(&[(":method", "GET")]);
+        let (ok, one) = (block(&[(":status", "200")]), 1_u32.to_be_bytes());
+        let many = vec![(WINDOW_UPDATE, 0, 0, &one[..]); MOST_CONTROL_FRAMES as usize - 10];
+        session.feed(&frames(&[(SETTINGS, 0, 0, &[])]), &mut table, &mut events).expect("sound");
+        for id in [1, 3, 5] {
+            session.request(0, Block::Once(&get), None);
+            let answer = [(HEADERS, END_HEADERS | END_STREAM, id, &ok[..])];
+            session.feed(&frames(&[&many[..], &answer].concat()), &mut table, &mut events).expect("no flood");
+        }
+        session.request(1, Block::Once(&get), Some(vec![0; 60_000].into()));
+        session.fill(0);
+        let granted = session.control_credit;
+        assert_eq!(granted, MOST_CONTROL_FRAMES + 4 * CONTROL_FRAMES_PER_DATA, "60,000 bytes are four frames");
+    }
+
+    /// What is queued for streams that have ended is bounded too: a server that answers without reading is one.
+    #[test]
+    fn a_server_that_answers_and_reads_nothing_is_abandoned() {
+        let (mut session, mut table, mut events) = (Session::new(100), table(1), Vec::new());
+        let (get, ok) = (vec![0; 10_000], block(&[(":status", "200")]));
+        session.feed(&frames(&[(SETTINGS, 0, 0, &[])]), &mut table, &mut events).expect("sound");
+        let mut backlog = 0;
+        let mut answered = 0;
+        while !session.is_abandoned(backlog) {
+            session.request(0, Block::Once(&get), None);
+            session.fill(backlog);
+            backlog += std::mem::take(&mut session.out).len();
+            let answer = frames(&[(HEADERS, END_HEADERS | END_STREAM, 1 + 2 * answered, &ok)]);
+            session.feed(&answer, &mut table, &mut events).expect("sound");
+            answered += 1;
+        }
+        assert!((120..140).contains(&answered), "{answered} requests of 10 kB");
+        // As much of requests that are under way is none of that.
+        let mut session = Session::new(1000);
+        (0..500).for_each(|_| session.request(0, Block::Once(&get), None));
+        let waiting = std::mem::take(&mut session.out).len();
+        assert!(waiting > 4_000_000 && !session.is_abandoned(waiting));
+    }
+
+    /// Of a body no more is queued than a bound, whatever the windows allow.
+    #[test]
+    fn bodies_wait_for_the_kernel_where_windows_do_not_end() {
+        let (mut session, mut table, mut events) = (Session::new(100), table(1), Vec::new());
+        session.request(0, Block::Once(&block(&[(":method", "POST")])), Some(vec![0; 8 << 20].into()));
+        let wide = 0x3fff_ffff_u32.to_be_bytes();
+        let list = [(SETTINGS, 0, 0, &[][..]), (WINDOW_UPDATE, 0, 0, &wide), (WINDOW_UPDATE, 0, 1, &wide)];
+        session.feed(&frames(&list), &mut table, &mut events).expect("sound");
+        session.fill(0);
+        assert!((MOST_AHEAD..MOST_AHEAD + 2 * LONGEST_FRAME).contains(&session.out.len()), "{}", session.out.len());
+        let before = session.out.len();
+        session.fill(0);
+        assert_eq!(session.out.len(), before);
+        session.out.clear();
+        session.fill(MOST_AHEAD / 2);
+        assert!((MOST_AHEAD / 2..MOST_AHEAD).contains(&session.out.len()), "{}", session.out.len());
+    }
+
     /// The first request that is the same for all is taught on a connection and named from then on; a server that takes its
     /// table away is told once that we know, and gets the whole again.
     #[test]
@@ -822,7 +1056,7 @@ mod tests {
         let mut session = Session::new(100);
         let sent = |session: &mut Session, fixed: &Arc<hpack::Fixed>| {
             session.out.clear();
-            session.request(0, Block::Fixed(fixed), &[]);
+            session.request(0, Block::Fixed(fixed), None);
             session.out[9..].to_vec()
         };
         let (first, again) = one.taught.clone().expect("small");

@@ -7,15 +7,19 @@
 
 mod actor;
 pub mod arrival;
+pub mod bounded_file;
 pub mod dial;
 pub mod document;
 mod epoll;
+mod extract;
 pub mod failure;
 mod heard;
 mod hpack;
 mod http1;
 mod http2;
+mod json;
 pub mod latency;
+pub mod limits;
 pub mod load;
 pub mod order;
 pub mod profile;
@@ -29,5 +33,6 @@ mod told;
 pub mod transport;
 pub mod url;
 mod worker;
+pub mod workload;
 
 pub use epoll::raise_descriptor_limit;

@@ -40,6 +40,9 @@ pub struct Order {
     pub protocol: Protocol,
     /// After this a request has failed.
     pub timeout_ns: Nanos,
+    /// How long what is under way at the end may still take; the default of [`Load::new`] where nothing is said.
+    #[serde(default)]
+    pub grace_ns: Option<Nanos>,
     /// Of everything drawn.
     pub seed: u64,
     /// Whose certificates are accepted.
@@ -87,6 +90,7 @@ impl Order {
         load.pool = self.pool;
         load.protocol = self.protocol;
         load.timeout = self.timeout_ns;
+        load.grace = self.grace_ns.unwrap_or(load.grace);
         load.seed = self.seed;
         load.trust = self.trust;
         load.sources = self.sources;

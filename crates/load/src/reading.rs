@@ -158,16 +158,26 @@ pub fn reading(window: &Part, qos: &Qos) -> Reading {
 }
 
 /// From the intended start where every success has one.
-fn latencies(operation: &OperationPart) -> &Latencies {
+pub(crate) fn latencies(operation: &OperationPart) -> &Latencies {
     let corrected = operation.corrected.count() >= operation.raw.count();
     if corrected { &operation.corrected } else { &operation.raw }
 }
 
-fn overdue(operation: &OperationPart) -> u64 {
+/// Operations meant to start that have not ended.
+pub(crate) fn overdue(operation: &OperationPart) -> u64 {
     operation.intended.saturating_sub(operation.raw.count() + operation.failed())
 }
 
 fn broken(window: &Part, limit: &Limit) -> Option<Broken> {
+    limit.allowed()?;
+    let sum = counted(window, limit);
+    let unsent =
+        if limit.operation.is_none() && !matches!(limit.bound, Bound::Delay { .. }) { window.counts.unsent } else { 0 };
+    Some(Broken { bad: sum.bad + unsent, all: sum.all + unsent })
+}
+
+/// How many of the operations that a limit is for broke it; what was meant to start and has not ended is among them.
+pub(crate) fn counted(window: &Part, limit: &Limit) -> Broken {
     let mut sum = Broken::default();
     for operation in &window.operations {
         if limit.operation.as_ref().is_some_and(|name| *name != operation.name) {
@@ -179,23 +189,21 @@ fn broken(window: &Part, limit: &Limit) -> Option<Broken> {
             Bound::Latency { within, .. } => (lost + latencies(operation).count_above(within.0), lost + done),
             Bound::Delay { within, .. } => (operation.delay.count_above(within.0), operation.delay.count()),
             Bound::Failures { .. } => (lost, lost + done),
-            Bound::Mix { .. } | Bound::Utilization { .. } => return None,
+            Bound::Mix { .. } | Bound::Utilization { .. } => (0, 0),
         };
         sum.bad += bad;
         sum.all += all;
     }
-    let unsent =
-        if limit.operation.is_none() && !matches!(limit.bound, Bound::Delay { .. }) { window.counts.unsent } else { 0 };
-    Some(Broken { bad: sum.bad + unsent, all: sum.all + unsent })
+    sum
 }
 
 fn generator_limit(window: &Part, busiest: Option<f64>) -> Option<String> {
     if let Some(busiest) = busiest.filter(|share| *share >= FULL_SHARE) {
-        return Some(format!("the generator: a thread of it was busy for {:.0} % of the time", 100.0 * busiest));
+        return Some(format!("generator: a thread was busy {:.0} % of the time", 100.0 * busiest));
     }
     let own = [Failure::PortsExhausted, Failure::DescriptorsExhausted];
     let starved = own.into_iter().find(|kind| window.operations.iter().any(|one| one.failures[*kind as usize] > 0));
-    starved.map(|kind| format!("the generator: {}", kind.label()))
+    starved.map(|kind| format!("generator: out of resources ({})", kind.label()))
 }
 
 #[cfg(test)]

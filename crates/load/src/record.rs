@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The name and version of the format of a [`Part`].
-pub const PART_FORMAT: &str = "baremark-load-part/2";
+pub const PART_FORMAT: &str = "baremark-load-part/3";
 
 /// Everything that one site has measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ pub struct Part {
     pub threads: Vec<ThreadPart>,
     /// Statuses of all answers.
     pub statuses: BTreeMap<u16, u64>,
+    /// Those of answers whose status was none of those expected.
+    pub failed_statuses: BTreeMap<u16, u64>,
     /// What became of connections and requests.
     pub counts: Counts,
     /// The first failures in words, at most [`MOST_EXAMPLES`].
@@ -180,6 +182,9 @@ impl Part {
         for (status, count) in &other.statuses {
             *self.statuses.entry(*status).or_default() += count;
         }
+        for (status, count) in &other.failed_statuses {
+            *self.failed_statuses.entry(*status).or_default() += count;
+        }
         self.counts.add(&other.counts);
         self.examples.extend(other.examples.iter().cloned());
         self.examples.dedup();
@@ -265,6 +270,7 @@ mod tests {
         part.counts.answered = latencies.len() as u64;
         part.seconds.push(SecondPart { answered: 1, latencies: second.to_v2(), ..SecondPart::default() });
         part.statuses.insert(200, latencies.len() as u64);
+        part.failed_statuses.insert(503, lost);
         part
     }
 

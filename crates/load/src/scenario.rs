@@ -6,6 +6,7 @@
 pub mod file;
 
 use crate::hpack;
+use crate::json::JsonPath;
 use crate::template::{Escape, Template, Values};
 use crate::url::Origin;
 use baremark_model::units::Nanos;
@@ -209,61 +210,6 @@ pub(crate) enum Since {
     Clock(f64),
     /// The sending of the request whose answer told of the same value.
     Told,
-}
-
-/// `a.b[0].c`, `items[*].id`: keys, indices and all of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct JsonPath(Vec<Hop>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Hop {
-    Key(String),
-    Index(usize),
-    Every,
-}
-
-impl JsonPath {
-    pub(crate) fn parse(text: &str) -> Option<JsonPath> {
-        let mut hops = Vec::new();
-        let text = text.strip_prefix("$.").or_else(|| text.strip_prefix('$')).unwrap_or(text);
-        for word in text.split('.').filter(|_| !text.is_empty()) {
-            let (key, mut rest) = word.split_at(word.find('[').unwrap_or(word.len()));
-            if key.is_empty() && rest.is_empty() {
-                return None;
-            }
-            if !key.is_empty() {
-                hops.push(Hop::Key(key.to_owned()));
-            }
-            while !rest.is_empty() {
-                let (index, after) = rest.strip_prefix('[')?.split_once(']')?;
-                hops.push(if index == "*" { Hop::Every } else { Hop::Index(index.parse().ok()?) });
-                rest = after;
-            }
-        }
-        Some(JsonPath(hops))
-    }
-
-    /// Every value that the path leads to, as text.
-    pub(crate) fn values(&self, document: &serde_json::Value) -> Vec<String> {
-        let mut at = vec![document];
-        for hop in &self.0 {
-            at = at
-                .into_iter()
-                .flat_map(|value| match hop {
-                    Hop::Key(key) => value.get(key).map(|value| vec![value]).unwrap_or_default(),
-                    Hop::Index(index) => value.get(index).map(|value| vec![value]).unwrap_or_default(),
-                    Hop::Every => value.as_array().map(|list| list.iter().collect()).unwrap_or_default(),
-                })
-                .collect();
-        }
-        at.into_iter()
-            .filter_map(|value| match value {
-                serde_json::Value::Null => None,
-                serde_json::Value::String(text) => Some(text.clone()),
-                other => Some(other.to_string()),
-            })
-            .collect()
-    }
 }
 
 impl Scenario {
@@ -498,20 +444,6 @@ pub(crate) fn write_cookies(cookies: &[Cookie], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn json_paths_lead_to_values() {
-        let document =
-            serde_json::json!({"items": [{"id": 1, "name": "a"}, {"id": 2}], "deep": {"er": [[7]]}, "no": null});
-        let values = |path: &str| JsonPath::parse(path).expect(path).values(&document);
-        assert_eq!(values("items[*].id"), ["1", "2"]);
-        assert_eq!(values("$.items[0].name"), ["a"]);
-        assert_eq!(values("deep.er[0][0]"), ["7"]);
-        assert!(values("no").is_empty() && values("items[9].id").is_empty() && values("x.y").is_empty());
-        for wrong in ["a..b", "a[", "a[x]", "a[0]b", "."] {
-            assert_eq!(JsonPath::parse(wrong), None, "{wrong}");
-        }
-    }
 
     #[test]
     fn a_url_becomes_one_fixed_request() {

@@ -84,19 +84,20 @@ fn session(stream: &[u8], size: usize, keep_head: bool) -> Outcome {
     let mut table = Table((0..3).map(|_| Heard { keep_head, ..fresh() }).collect());
     let mut block = Vec::new();
     hpack::encode(b":method", b"GET", &mut block);
-    session.request(0, Block::Once(&block), &[]);
-    session.request(1, Block::Once(&block), &[7; 70_000]);
-    session.request(2, Block::Once(&block), &[]);
+    session.request(0, Block::Once(&block), None);
+    session.request(1, Block::Once(&block), Some(vec![7; 70_000].into()));
+    session.request(2, Block::Once(&block), None);
     let mut events = Vec::new();
     let mut outcome = Ok(());
     for piece in stream.chunks(size.max(1)) {
         outcome = outcome.and_then(|()| session.feed(piece, &mut table, &mut events));
     }
+    session.fill(0);
     let ended = |event: &&Event| !matches!(event, Event::Data(_));
     assert!(events.iter().filter(ended).count() <= 3, "each stream ends once: {events:?}");
     assert!(session.out.len() <= 80_000 + 4 * stream.len(), "{} bytes to answer {}", session.out.len(), stream.len());
     table.0.iter().for_each(bounded);
-    let heard = table.0.into_iter().map(|heard| (heard.status, heard.body)).collect();
+    let heard = table.0.iter_mut().map(|heard| (heard.status, std::mem::take(&mut heard.body))).collect();
     (outcome, events, heard)
 }
 

@@ -19,6 +19,8 @@ struct Known {
     values: HashMap<Box<str>, Value>,
     /// In the order of their arrival, to forget them.
     order: VecDeque<(u64, Box<str>)>,
+    /// About the bytes that all of them take.
+    bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -30,8 +32,12 @@ struct Value {
 
 /// A value is forgotten after this.
 const KEPT_NS: u64 = 60_000_000_000;
-/// At most so many are kept, whatever servers answer.
-const MOST: usize = 1 << 20;
+/// At most about so many bytes are kept, whatever servers answer: some 500,000 identifiers.
+const MOST_BYTES: usize = 96 << 20;
+/// What a value takes beside its text, of which there are two.
+const ENTRY: usize = 192;
+/// What it takes to note that it was heard early.
+const EARLY: usize = 16;
 
 impl Told {
     /// An answer that came at `now` tells of `value`, to a request sent at `sent`. Returns the delays of those who had heard
@@ -48,24 +54,32 @@ impl Told {
     pub(crate) fn hear(&self, value: &str, now: u64, operation: usize) -> Option<u64> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = known.entry(value, now);
-        if entry.sent.is_none() {
+        let sent = entry.sent;
+        if sent.is_none() {
             entry.early.push((now, operation));
+            known.bytes += EARLY;
         }
-        entry.sent.map(|sent| now.saturating_sub(sent))
+        sent.map(|sent| now.saturating_sub(sent))
     }
 }
 
 impl Known {
     fn entry(&mut self, value: &str, now: u64) -> &mut Value {
-        while self.order.front().is_some_and(|(at, _)| at + KEPT_NS < now) || self.order.len() > MOST {
+        while self.order.front().is_some_and(|(at, _)| at + KEPT_NS < now) || self.bytes > MOST_BYTES {
             let Some((_, old)) = self.order.pop_front() else { break };
-            self.values.remove(&old);
+            let early = self.values.remove(&old).map_or(0, |value| value.early.len());
+            self.bytes = self.bytes.saturating_sub(weight(&old) + EARLY * early);
         }
         if !self.values.contains_key(value) {
             self.order.push_back((now, value.into()));
+            self.bytes += weight(value);
         }
         self.values.entry(value.into()).or_default()
     }
+}
+
+fn weight(value: &str) -> usize {
+    2 * value.len() + ENTRY
 }
 
 #[cfg(test)]
@@ -79,6 +93,21 @@ mod tests {
         assert_eq!(told.tell("7", 100, 200), [(50, 3)], "the early one counts when the answer comes");
         assert_eq!(told.hear("7", 260, 3), Some(160));
         assert_eq!(told.hear("8", 260, 3), None);
+    }
+
+    /// Servers may make up as many values as they like, long ones and ones that nobody tells.
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let told = Told::default();
+        let long = "x".repeat(1000);
+        for value in 0..100_000 {
+            told.hear(&format!("{long}{value}"), 1, 0);
+            told.hear("the same", 1, 0);
+        }
+        let known = told.known.lock().expect("no panic");
+        let text: usize = known.values.keys().map(|value| 2 * value.len()).sum();
+        assert!(known.bytes <= MOST_BYTES + weight(&long) && text < MOST_BYTES && known.values.len() > 20_000);
+        assert_eq!(known.values.len(), known.order.len());
     }
 
     #[test]

@@ -154,7 +154,7 @@ pub(crate) struct Transport {
 
 /// What a read brought.
 pub(crate) enum Received {
-    /// So many bytes; whether the kernel may have more.
+    /// So many bytes, none when TLS had something to say for itself; whether the kernel may have more.
     Bytes(usize, More),
     /// Nothing now.
     Blocked,
@@ -196,6 +196,12 @@ impl Transport {
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
         !self.unsent.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Bytes that wait to be sent; what TLS keeps for itself is bounded and not among them.
+    #[inline]
+    pub(crate) fn backlog(&self) -> usize {
+        self.unsent.len()
     }
 
     /// Keeps bytes to be sent by the next [`Transport::flush`].
@@ -280,29 +286,27 @@ impl Transport {
         if let Some(then) = self.then {
             return then.map(|()| Received::Ended);
         }
-        loop {
-            let count = match (&self.stream).read(wire) {
-                Ok(0) if self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) => return Err(Failure::Tls),
-                // Without TLS's own goodbye too: HTTP's framing says whether something is missing.
-                Ok(0) => return Ok(Received::Ended),
-                Ok(count) => count,
-                Err(why) => return blocked(&why),
-            };
-            let more = if count == wire.len() { More::Maybe } else { More::No };
-            match self.decrypt(&wire[..count], into) {
-                // A handshake's messages alone: the end may lie behind them.
-                Ok(Decrypted { plain: 0, over: false }) => {}
-                Ok(Decrypted { plain: 0, over: true }) => return Ok(Received::Ended),
-                Ok(Decrypted { plain, over: false }) => return Ok(Received::Bytes(plain, more)),
-                Ok(Decrypted { plain, over: true }) => {
-                    self.then = Some(Ok(()));
-                    return Ok(Received::Bytes(plain, More::Maybe));
-                }
-                Err((0, why)) => return Err(why),
-                Err((plain, why)) => {
-                    self.then = Some(Err(why));
-                    return Ok(Received::Bytes(plain, More::Maybe));
-                }
+        let count = match (&self.stream).read(wire) {
+            Ok(0) if self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) => return Err(Failure::Tls),
+            // Without TLS's own goodbye too: HTTP's framing says whether something is missing.
+            Ok(0) => return Ok(Received::Ended),
+            Ok(count) => count,
+            Err(why) => return blocked(&why),
+        };
+        let more = if count == wire.len() { More::Maybe } else { More::No };
+        match self.decrypt(&wire[..count], into) {
+            // A handshake's messages alone: the end may lie behind them.
+            Ok(Decrypted { plain: 0, over: false }) => Ok(Received::Bytes(0, More::Maybe)),
+            Ok(Decrypted { plain: 0, over: true }) => Ok(Received::Ended),
+            Ok(Decrypted { plain, over: false }) => Ok(Received::Bytes(plain, more)),
+            Ok(Decrypted { plain, over: true }) => {
+                self.then = Some(Ok(()));
+                Ok(Received::Bytes(plain, More::Maybe))
+            }
+            Err((0, why)) => Err(why),
+            Err((plain, why)) => {
+                self.then = Some(Err(why));
+                Ok(Received::Bytes(plain, More::Maybe))
             }
         }
     }

@@ -48,6 +48,8 @@ struct Connection {
     session: Option<Box<Session>>,
     /// In HTTP/2: it is among the idle, though it may be carrying requests.
     listed: bool,
+    /// It is among those that have more to read.
+    pending_read: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,6 +107,10 @@ pub(crate) struct Worker<'e> {
     /// The connection whose frames are being read: what is written to it meanwhile goes out afterwards, at once.
     reading: u32,
     events: Vec<Event>,
+    /// Connections with more to read than was read in their turn, with their generation and whether they have ended.
+    pending_reads: VecDeque<(u32, u32, bool)>,
+    /// Events of the last wait: the next to be looked at, and how many there are.
+    batch: (usize, usize),
     window: Option<Box<Window>>,
 }
 
@@ -187,6 +193,8 @@ impl<'e> Worker<'e> {
             }),
             reading: NONE,
             events: Vec::new(),
+            pending_reads: VecDeque::new(),
+            batch: (0, 0),
             window: None,
         })
     }
@@ -204,7 +212,7 @@ impl<'e> Worker<'e> {
         while !self.ending {
             self.dispatch();
             self.check_end();
-            self.wait(self.next_look.min(self.end))?;
+            self.wait(self.next_look.min(self.end), self.end)?;
         }
         let wall_ns = self.now.max(1);
         let cpu_ns = epoll::thread_cpu_ns() - cpu_before;
@@ -426,16 +434,23 @@ impl<'e> Worker<'e> {
         self.begin_next(index, intended);
     }
 
-    fn wait(&mut self, until: u64) -> std::io::Result<()> {
-        let timer = self.timers.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
-        let until = until.min(timer).min(self.next_start).min(self.second_end);
+    /// Waits until `until` at the latest and serves what is ready, until `cutoff`: the rest is served by the next call.
+    fn wait(&mut self, until: u64, cutoff: u64) -> std::io::Result<()> {
         self.look_at_clock();
-        let count = self.epoll.wait(until.saturating_sub(self.now))?;
-        self.look_at_clock();
-        for event in 0..count {
+        if self.batch.0 == self.batch.1 {
+            let timer = self.timers.peek().map_or(u64::MAX, |Reverse((at, ..))| *at);
+            let until = until.min(timer).min(self.next_start).min(self.second_end);
+            let until = if self.pending_reads.is_empty() { until } else { 0 };
+            self.batch = (0, self.epoll.wait(until.saturating_sub(self.now))?);
+            self.look_at_clock();
+            self.read_pending(cutoff);
+        }
+        while self.batch.0 < self.batch.1 && self.now < cutoff {
             if self.is_due() {
                 self.dispatch();
             }
+            let event = self.batch.0;
+            self.batch.0 += 1;
             let ready = self.epoll.ready(event);
             #[expect(clippy::cast_possible_truncation, reason = "the token is two halves of 32 bits")]
             let (connection, generation) = (ready.token as u32, (ready.token >> 32) as u32);
@@ -455,6 +470,8 @@ impl<'e> Worker<'e> {
             }
             while !self.queue.is_empty() && self.serve_queue() {}
         }
+        // Deadlines free connections as well.
+        while !self.queue.is_empty() && self.serve_queue() {}
         Ok(())
     }
 
@@ -468,6 +485,10 @@ impl<'e> Worker<'e> {
                 actor.state = State::Idle;
                 self.flying -= 1;
                 self.part.counts.unsent += 1;
+                // A caller that waits for a connection all the time has begun nothing: no moment was intended.
+                if actor.role == Role::Closed {
+                    self.part.operations[actor.operation].intended -= 1;
+                }
             }
         }
         while self.flying > 0 && self.now < until && !self.engine.interrupt.load(Ordering::Relaxed) {
@@ -475,7 +496,7 @@ impl<'e> Worker<'e> {
             let pause = (self.now + LOOK_NS).min(until);
             self.next_start = u64::MAX;
             self.second_end = u64::MAX;
-            self.wait(pause)?;
+            self.wait(pause, until)?;
         }
         self.part.counts.unfinished += self.flying as u64;
         Ok(())

@@ -2,18 +2,25 @@
 //!
 //! The study defines the parameters and the metrics, so the descriptor of such a workload is made from the study instead
 //! of standing in this program. An arm carries the whole description among its parameters; its texts hold placeholders,
-//! which the agent fills in at the site. No text ever passes through a shell.
+//! which the agent fills in at the site. No text ever passes through a shell. Where a study compares programs, each has a
+//! name in `[commands]`, and the names are the levels of the factor `command`.
 
 use crate::arm::{ExecutorKind, ResolvedArm};
 use crate::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use crate::knob::Misfit;
 use crate::machine::Isa;
+use crate::units::Nanos;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// The workload's kind, the study's section, and the key under which an arm carries the program.
+/// The workload's kind, the study's section, the factor whose levels are programs, and the key under which an arm carries its
+/// program.
 pub const KIND: &str = "command";
+/// The section of a study's programs by name.
+pub const NAMED: &str = "commands";
+/// What [`Program::inherit`] names to pass on every environment variable.
+pub const EVERY_VARIABLE: &str = "*";
 
 /// Placeholders that every program has beside its own parameters.
 pub const GIVEN: &[(&str, &str)] = &[
@@ -96,6 +103,30 @@ pub enum Finder {
     Json(String),
 }
 
+impl Finder {
+    /// A regular expression in which the first group is the number, unless one is named `value`; `None` where it has no group.
+    #[must_use]
+    pub fn with_group(pattern: &str) -> Option<Self> {
+        if pattern.contains("(?<value>") || pattern.contains("(?P<value>") {
+            return Some(Finder::Regex(pattern.to_owned()));
+        }
+        let (mut escaped, mut in_class) = (false, false);
+        for (at, c) in pattern.char_indices() {
+            match c {
+                _ if escaped => escaped = false,
+                '\\' => escaped = true,
+                '[' => in_class = true,
+                ']' => in_class = false,
+                '(' if !in_class && !pattern[at + 1..].starts_with('?') => {
+                    return Some(Finder::Regex(format!("{}(?<value>{}", &pattern[..at], &pattern[at + 1..])));
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
 /// One metric of a program: its row of the descriptor, and where its value is found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
@@ -124,7 +155,7 @@ pub struct Reading {
 /// When a run of a program counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Success {
-    /// Exit codes that mean success.
+    /// Exit codes that mean success; empty for any.
     pub exit: Vec<u64>,
     /// Regular expressions that must match in `from`.
     pub present: Vec<String>,
@@ -132,6 +163,34 @@ pub struct Success {
     pub absent: Vec<String>,
     /// Where they are looked for: `output` (both streams), `stdout`, `stderr`, or a file in the folder.
     pub from: String,
+}
+
+impl std::default::Default for Success {
+    fn default() -> Self {
+        Success { exit: vec![0], present: Vec::new(), absent: Vec::new(), from: "output".to_owned() }
+    }
+}
+
+/// What becomes of a program's standard output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stdout {
+    /// It is read, and as much as the limit allows is kept.
+    #[default]
+    Keep,
+    /// It is `/dev/null`.
+    Drop,
+}
+
+impl Stdout {
+    /// The words of a study, in the order of the variants.
+    pub const WORDS: &'static [&'static str] = &["keep", "drop"];
+
+    /// Whether it is read.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        *self == Stdout::Keep
+    }
 }
 
 /// A program that runs beside the measured one, such as the server that it talks to.
@@ -157,10 +216,34 @@ pub struct Declared {
 /// An external program as a study describes it. Texts hold placeholders.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Program {
+    /// Its name, where the study has several; empty where it has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// Programs that are run before it in the same folder, not measured.
+    /// Programs that are run on the lab's machine before the first trial of a run, not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub setup: Vec<Vec<String>>,
+    /// Programs that are run before every run of it in the same folder, not measured.
     pub prepare: Vec<Vec<String>>,
+    /// Programs that are run on the lab's machine after the last trial of a run, not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cleanup: Vec<Vec<String>>,
+    /// Its working folder at the site, absolute; empty for its private folder.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub directory: String,
+    /// The file that it reads as standard input, from its working folder; empty for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stdin: String,
+    /// What becomes of its standard output.
+    #[serde(default, skip_serializing_if = "Stdout::is_kept")]
+    pub stdout: Stdout,
+    /// Runs before the first one that is measured: at a site of this machine in the first block, elsewhere in every trial.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warmup: u64,
+    /// Whether it is run again and again as long as a phase lasts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeat: bool,
     /// A program that runs meanwhile.
     pub beside: Option<Beside>,
     /// Files that are put into the folder, by name: their text.
@@ -187,17 +270,54 @@ pub struct Program {
     pub parameters: Vec<Declared>,
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl std::default::Default for Program {
+    fn default() -> Self {
+        Program {
+            name: String::new(),
+            argv: Vec::new(),
+            setup: Vec::new(),
+            prepare: Vec::new(),
+            cleanup: Vec::new(),
+            directory: String::new(),
+            stdin: String::new(),
+            stdout: Stdout::Keep,
+            warmup: 0,
+            repeat: false,
+            beside: None,
+            files: BTreeMap::new(),
+            bring: BTreeMap::new(),
+            environment: BTreeMap::new(),
+            inherit: Vec::new(),
+            needs: BTreeMap::new(),
+            instruction_set: None,
+            output_limit_bytes: 1 << 20,
+            success: Success::default(),
+            metrics: Vec::new(),
+            parameters: Vec::new(),
+        }
+    }
+}
+
 impl Program {
     /// Every text that may hold placeholders, with the key of `[command]` under which it stands.
     pub fn texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let argv = self.argv.iter().map(|text| ("argv", text));
+        let setup = self.setup.iter().flatten().map(|text| ("setup", text));
         let prepare = self.prepare.iter().flatten().map(|text| ("prepare", text));
+        let cleanup = self.cleanup.iter().flatten().map(|text| ("cleanup", text));
+        let places = [("directory", &self.directory), ("stdin", &self.stdin)];
         let beside = self.beside.iter().flat_map(|beside| &beside.argv).map(|text| ("beside", text));
         let files = self.files.values().map(|text| ("files", text));
         let environment = self.environment.values().map(|text| ("environment", text));
         let per = self.metrics.iter().map(|reading| ("metrics", &reading.per));
         let rules = self.success.present.iter().chain(&self.success.absent).map(|text| ("success", text));
-        let texts = argv.chain(prepare).chain(beside).chain(files).chain(environment).chain(per).chain(rules);
+        let steps = setup.chain(prepare).chain(cleanup);
+        let texts =
+            argv.chain(steps).chain(places).chain(beside).chain(files).chain(environment).chain(per).chain(rules);
         texts.map(|(key, text)| (key, text.as_str()))
     }
 
@@ -256,6 +376,19 @@ pub fn fill(text: &str, mut value: impl FnMut(&str) -> Option<String>) -> Result
     Ok(filled)
 }
 
+/// `text` so that [`fill`] gives it back, but for the placeholders of `keys`.
+#[must_use]
+pub fn escape(text: &str, keys: &[&str]) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        if c == '{' && placeholder(&text[at..]).is_some_and(|key| !keys.contains(&key) || text[..at].ends_with('{')) {
+            escaped.push('{');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
 /// The key of the placeholder with which `text` begins.
 fn placeholder(text: &str) -> Option<&str> {
     let inner = text.strip_prefix('{')?;
@@ -275,6 +408,35 @@ pub const TIMEOUT: Knob = Knob {
     help: "how long one run of the program may take, its preparation apart, before it is ended with all that it started",
 };
 
+/// By these parameters workloads that choose it say how long a phase is measured, and how long it runs before that.
+pub const DURATION: &str = "duration";
+/// See [`DURATION`].
+pub const WARM_UP: &str = "warm_up";
+
+/// How long a phase of an arm lasts, where its workload says so by [`DURATION`] and [`WARM_UP`].
+#[must_use]
+pub fn phase_time(arm: &ResolvedArm) -> Option<Nanos> {
+    let time = |key: &str| match arm.parameters.get(key) {
+        Some(Value::TimeNs(time)) => Some(time.0),
+        _ => None,
+    };
+    Some(Nanos(time(DURATION)?.saturating_add(time(WARM_UP).unwrap_or(0))))
+}
+
+/// Refuses a phase that its [`TIMEOUT`] would cut short.
+///
+/// # Errors
+/// What would be right.
+pub fn fits_timeout(arm: &ResolvedArm) -> Result<(), Misfit> {
+    match (phase_time(arm), arm.parameters.get(TIMEOUT.key)) {
+        (Some(phase), Some(Value::TimeNs(timeout))) if phase.0 >= timeout.0 => {
+            let what = format!("{DURATION} and {WARM_UP} are {phase} together, and the timeout is {timeout}");
+            Err(Misfit { what, remedy: format!("write a shorter {DURATION}, or a longer {}", TIMEOUT.key) })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Keys of `[command]` that take one value.
 pub const COMMAND: &[Knob] = &[
     Knob {
@@ -282,6 +444,38 @@ pub const COMMAND: &[Knob] = &[
         kind: Kind::Words,
         default: Default::Required,
         help: "the program and its arguments, each a text of its own; no shell is involved",
+    },
+    Knob {
+        key: "directory",
+        kind: Kind::Text,
+        default: Default::Derived("a private folder"),
+        help: "the folder in which it and its preparation run, an absolute path at the site; {folder} is private all the same",
+    },
+    Knob {
+        key: "stdin",
+        kind: Kind::Text,
+        default: Default::Derived("nothing"),
+        help: "the file that it reads as standard input, from the folder in which it runs",
+    },
+    Knob {
+        key: "stdout",
+        kind: Kind::Choice(Stdout::WORDS),
+        default: Default::Typed("keep"),
+        help: "keep: its standard output is read through a pipe and kept up to output_limit; drop: it is /dev/null",
+    },
+    Knob {
+        key: "repeat",
+        kind: Kind::Switch,
+        default: Default::Typed("false"),
+        help: "whether a phase runs it again and again until the phase has lasted long enough, in one private folder; runs \
+               that end in the first quarter of a phase are a warm-up, and a metric is the mean of the others, from five \
+               on without the largest and the smallest fifth",
+    },
+    Knob {
+        key: "warmup",
+        kind: Kind::Count { min: 0, max: 10_000 },
+        default: Default::Typed("0"),
+        help: "runs before the first one that is measured: once on this machine itself, in every trial elsewhere",
     },
     Knob {
         key: "output_limit",
@@ -293,7 +487,7 @@ pub const COMMAND: &[Knob] = &[
         key: "inherit",
         kind: Kind::Words,
         default: Default::Derived("none"),
-        help: "environment variables that are passed on; PATH is always, and HOME is the folder",
+        help: "environment variables that are passed on; PATH is always, and HOME is the folder; [\"*\"] for all as they are",
     },
     Knob {
         key: "instruction_set",
@@ -309,7 +503,7 @@ pub const SUCCESS: &[Knob] = &[
         key: "exit",
         kind: Kind::Count { min: 0, max: 255 },
         default: Default::Typed("0"),
-        help: "the exit code that means success, or a list of them",
+        help: "the exit code that means success, or a list of them; an empty list for any",
     },
     Knob {
         key: "present",
@@ -420,15 +614,68 @@ pub const CPU: Metric = Metric {
     together: Together::Sum,
     help: "processor time, user and system, of the program and of all that it waited for",
 };
+/// Processor time of the measured program in user mode.
+pub const USER: Metric = Metric {
+    key: "user_s",
+    unit: "s",
+    better: Better::Lower,
+    together: Together::Sum,
+    help: "processor time in user mode, of the program and of all that it waited for",
+};
+/// Processor time of the measured program in the kernel.
+pub const SYSTEM: Metric = Metric {
+    key: "system_s",
+    unit: "s",
+    better: Better::Lower,
+    together: Together::Sum,
+    help: "processor time in the kernel, of the program and of all that it waited for",
+};
+/// Memory of the measured program.
+pub const PEAK_MEMORY: Metric = Metric {
+    key: "peak_memory_bytes",
+    unit: "B",
+    better: Better::Lower,
+    together: Together::Sum,
+    help: "the largest resident set of the program or of one that it waited for; not known below some 3 MiB, from which the \
+           kernel counts on",
+};
+/// Context switches of the measured program.
+pub const CONTEXT_SWITCHES: Metric = Metric {
+    key: "context_switches",
+    unit: "1",
+    better: Better::Lower,
+    together: Together::Sum,
+    help: "context switches, voluntary or not, of the program and of all that it waited for",
+};
+/// Page faults of the measured program.
+pub const PAGE_FAULTS: Metric = Metric {
+    key: "page_faults",
+    unit: "1",
+    better: Better::Lower,
+    together: Together::Sum,
+    help: "page faults, with or without a disk, of the program and of all that it waited for",
+};
+/// Page faults of the measured program that read from a disk.
+pub const MAJOR_FAULTS: Metric = Metric {
+    key: "major_faults",
+    unit: "1",
+    better: Better::Lower,
+    together: Together::Sum,
+    help: "page faults that read from a disk, of the program and of all that it waited for",
+};
+
+/// The metrics that every program has.
+pub const USUAL: [Metric; 8] = [WALL, CPU, USER, SYSTEM, PEAK_MEMORY, CONTEXT_SWITCHES, PAGE_FAULTS, MAJOR_FAULTS];
 
 const PROGRAM: Knob = Knob {
     key: KIND,
     kind: Kind::Text,
     default: Default::Derived("the section [command]"),
-    help: "the program, which is described in the section [command]",
+    help: "the program, which is described in the section [command]; as a factor, names of programs that are described in \
+           [commands.NAME]",
 };
 
-static BARE_METRICS: [Metric; 2] = [WALL, CPU];
+static BARE_METRICS: [Metric; 8] = USUAL;
 
 /// The workload as far as it is known without a study.
 pub static BARE: Descriptor = Descriptor {
@@ -439,6 +686,8 @@ pub static BARE: Descriptor = Descriptor {
     metrics: &BARE_METRICS,
     footprint: None,
     executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
     quick: &[],
     check,
 };
@@ -457,7 +706,8 @@ fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
         Some(_) => Ok(()),
         None => Err(Misfit {
             what: "'command' names no program".to_owned(),
-            remedy: "describe it in a section [command] with argv = [\"program\", \"argument\"]".to_owned(),
+            remedy: "describe it in a section [command] with argv = [\"program\", \"argument\"], or several in [commands.NAME]"
+                .to_owned(),
         }),
     }
 }
@@ -528,6 +778,26 @@ mod tests {
         assert_eq!(filled(foreign).as_deref(), Ok(foreign));
         assert_eq!(filled("{{threads} {threads}{threads}").as_deref(), Ok("{threads} 44"));
         assert_eq!(filled("{thread}"), Err("thread".to_owned()));
+    }
+
+    #[test]
+    fn what_is_escaped_is_filled_as_it_was() {
+        for text in ["{other}", "{{threads}", "${other} x {", "{{{other}}", "{print} {print $1}", "plain"] {
+            assert_eq!(filled(&escape(text, &["threads"])).as_deref(), Ok(text), "{text}");
+        }
+        assert_eq!(filled(&escape("-t {threads} {other}", &["threads"])).as_deref(), Ok("-t 4 {other}"));
+    }
+
+    #[test]
+    fn a_pattern_gets_the_name_of_its_group() {
+        let found = |pattern: &str| match Finder::with_group(pattern) {
+            Some(Finder::Regex(regex)) => Some(regex),
+            _ => None,
+        };
+        assert_eq!(found("rate: ([0-9.]+)").as_deref(), Some("rate: (?<value>[0-9.]+)"));
+        assert_eq!(found(r"\((?:a|b) [(] (\d+)").as_deref(), Some(r"\((?:a|b) [(] (?<value>\d+)"));
+        assert_eq!(found("(?<value>x)").as_deref(), Some("(?<value>x)"));
+        assert_eq!(found("[0-9]+"), None);
     }
 
     #[test]

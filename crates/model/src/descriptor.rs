@@ -6,6 +6,7 @@
 use crate::arm::{ExecutorKind, PageSize, ResolvedArm};
 use crate::command::Program;
 use crate::knob::Misfit;
+use crate::problem::Problem;
 use crate::units::{Bytes, Nanos, Share};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,8 @@ pub enum Kind {
     Switch,
     /// A list of words, each handed on as it is.
     Words,
+    /// Any value of TOML: that of a key of a workload's own section, which the workload checks.
+    Literal,
 }
 
 /// A value as a study gives it, checked against its knob's kind.
@@ -78,6 +81,8 @@ pub enum Value {
     Words(Vec<String>),
     /// An external program, as its study describes it.
     Program(Box<Program>),
+    /// A value of a workload's own section, as TOML writes it.
+    Literal(String),
 }
 
 impl fmt::Display for Value {
@@ -91,7 +96,12 @@ impl fmt::Display for Value {
             Value::Page(page) => page.fmt(f),
             Value::Switch(on) => on.fmt(f),
             Value::Words(words) => words.join(" ").fmt(f),
-            Value::Program(program) => f.write_str(&program.argv.join(" ")),
+            Value::Program(program) if program.name.is_empty() => f.write_str(&program.argv.join(" ")),
+            Value::Program(program) => f.write_str(&program.name),
+            Value::Literal(text) => match text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+                Some(inner) if !inner.contains(['"', '\\']) => f.write_str(inner),
+                _ => f.write_str(text),
+            },
         }
     }
 }
@@ -191,6 +201,28 @@ pub fn size_of(arm: &ResolvedArm, key: &str) -> Option<u64> {
     }
 }
 
+/// A section of a study file that a workload reads itself, such as the topology of an application.
+///
+/// Every key below it becomes a parameter of the workload under its dotted path (`topology.database.service`). It can be
+/// varied in `[factors]` under the path inside the section (`database.service`), which then is the parameter's name.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnSection {
+    /// The section's name.
+    pub name: &'static str,
+    /// Whether a path inside it, such as `database.service`, can be a factor.
+    pub has: fn(&str) -> bool,
+    /// Checks the section of a study: the file's name, its text. Returns every mistake with its line.
+    pub check: fn(&str, &str) -> Vec<Problem>,
+    /// Checks an arm: the section with the levels of factors over it, and the workload's own parameters. Returns every mistake
+    /// with the parameter at fault.
+    pub check_arm: fn(&ResolvedArm) -> Vec<(String, Misfit)>,
+    /// What an arm needs of this machine beside its own environment, such as the places of an application's tiers. An arm is absent
+    /// where [`Limits::absent`](crate::plan::Limits::absent) has one of these names, and emulated likewise.
+    pub needs: fn(&ResolvedArm) -> Vec<String>,
+    /// One sentence for people: what the section describes and where its keys are listed.
+    pub help: &'static str,
+}
+
 /// What a workload is, to everybody who never runs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor {
@@ -208,6 +240,10 @@ pub struct Descriptor {
     pub footprint: Option<Footprint>,
     /// The executors that can run it.
     pub executors: &'static [ExecutorKind],
+    /// The section of the study file that it reads itself; `None` for most.
+    pub section: Option<OwnSection>,
+    /// Whether the work can be cut into phases of a few milliseconds: loops that an executor enters, not whole programs.
+    pub short_phases: bool,
     /// Parameters that `--quick` sets smaller, as typed: key and value.
     pub quick: &'static [(&'static str, &'static str)],
     /// Refuses a combination of parameters and ranks that each alone would pass.

@@ -7,7 +7,10 @@
 use crate::arm::ResolvedArm;
 use crate::descriptor::Descriptor;
 use crate::seam::{Sample, WorkloadError};
+use crate::wire::{Detail, Point};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What a job finds at its site.
@@ -21,6 +24,8 @@ pub struct Surroundings<'s> {
     pub seed: u64,
     /// How long a job lasts that can choose.
     pub phase: Duration,
+    /// Set when nobody wants the result any more; see [`Job::heeds_interrupt`].
+    pub interrupt: &'s Arc<AtomicBool>,
 }
 
 /// One run of a job.
@@ -32,6 +37,10 @@ pub struct JobRun {
     pub checked: String,
     /// What a reader should know though the run counts.
     pub flags: Vec<String>,
+    /// Parts of the run: seconds, operations.
+    pub points: Vec<Point>,
+    /// What only this job reports.
+    pub detail: Option<Detail>,
 }
 
 /// Why a job gave no result.
@@ -56,6 +65,9 @@ pub enum JobError {
         /// The last lines that it wrote, oldest first.
         log: Vec<String>,
     },
+    /// It was told to end before it had a result.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 impl JobError {
@@ -74,6 +86,12 @@ pub trait Job: Sync {
     /// Its parameters, metrics and needs.
     fn descriptor(&self) -> &'static Descriptor;
 
+    /// Whether its preparation and its runs end soon after [`Surroundings::interrupt`] is set, with
+    /// [`JobError::Interrupted`]. Such a job is given time to remove what it has made; any other ends with its agent's process.
+    fn heeds_interrupt(&self) -> bool {
+        false
+    }
+
     /// Looks whether it can run at this site and makes ready what all its runs share.
     ///
     /// # Errors
@@ -83,6 +101,14 @@ pub trait Job: Sync {
 
 /// A job that can be run. Dropping it leaves no process and no file behind.
 pub trait ReadyJob {
+    /// Does what is to be done before the first of its runs in a trial, unmeasured; most jobs need nothing.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    fn warm_up(&mut self) -> Result<(), JobError> {
+        Ok(())
+    }
+
     /// Runs it once, from the same state each time.
     ///
     /// # Errors

@@ -26,6 +26,7 @@ impl Knob {
             (Kind::Count { .. }, DeValue::Integer(number)) => self.count(number),
             (Kind::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
             (Kind::Words, DeValue::Array(words)) => self.words(words),
+            (Kind::Literal, other) => Ok(Value::Literal(crate::study::literal(other))),
             (Kind::Count { .. } | Kind::Switch | Kind::Words, other) => Err(self.wrong_type(other.type_str())),
             (_, DeValue::String(text)) => self.read_text(text),
             (_, other) => Err(self.wrong_type(other.type_str())),
@@ -64,6 +65,7 @@ impl Knob {
                 None => Err(self.unknown_word(text, &["4k", "2m"])),
             },
             Kind::Text => Ok(Value::Text(text.to_owned())),
+            Kind::Literal => Ok(Value::Literal(text.to_owned())),
             Kind::Words => Ok(Value::Words(text.split_whitespace().map(str::to_owned).collect())),
             Kind::Switch => text.parse().map(Value::Switch).or(Err(self.unknown_word(text, &["true", "false"]))),
         }
@@ -90,6 +92,7 @@ impl Knob {
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
             Kind::Page => "a page size, \"4k\" or \"2m\"".to_owned(),
             Kind::Text => "text in quotation marks".to_owned(),
+            Kind::Literal => "a value of TOML".to_owned(),
             Kind::Switch => "true or false".to_owned(),
             Kind::Words => "a list of texts, such as [\"one\", \"two\"]".to_owned(),
         }

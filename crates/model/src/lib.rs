@@ -15,6 +15,7 @@ pub mod descriptor;
 pub mod document;
 pub mod ensemble;
 pub mod event;
+pub mod image;
 pub mod imported;
 pub mod job;
 pub mod knob;

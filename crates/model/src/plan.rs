@@ -5,6 +5,7 @@
 //! hole in it is honest, a table without the row is not.
 
 use crate::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
+use crate::command;
 use crate::descriptor::{Default, Descriptor, Knob, Value};
 use crate::observer::ObserveSpec;
 use crate::peer;
@@ -66,6 +67,12 @@ impl PlannedArm {
     #[must_use]
     pub fn place(&self) -> &str {
         self.like.as_ref().unwrap_or(&self.environment)
+    }
+
+    /// How long one of its phases lasts at least: its workload's own time, else that of the design.
+    #[must_use]
+    pub fn phase(&self, design: &Design) -> Nanos {
+        command::phase_time(&self.arm).unwrap_or(design.phase)
     }
 
     /// Whether the arm runs in an agent on this machine itself.
@@ -231,14 +238,20 @@ impl Plan {
     /// The least time that one block takes: its phases alone, without start, warm-in and verification.
     #[must_use]
     pub fn least_block(&self) -> Nanos {
-        let phases: u64 = self.cells.iter().map(|&cell| self.phases_of(cell)).sum();
-        Nanos(phases.saturating_mul(self.design.phase.0))
+        let trial = |cell: Cell| {
+            let arms = self.arms_of(cell);
+            let each = self.phases_of(cell) / arms.len() as u64;
+            let phases = arms.iter().map(|&arm| self.arms[arm].phase(&self.design).0.saturating_mul(each));
+            phases.fold(0, u64::saturating_add)
+        };
+        Nanos(self.cells.iter().map(|&cell| trial(cell)).fold(0, u64::saturating_add))
     }
 }
 
 /// Blocks of a `--quick` run, where the study is not content with fewer.
 pub const QUICK_BLOCKS: u64 = 10;
 const QUICK_PHASE: Nanos = Nanos(50_000_000);
+const QUICK_QUADS: u64 = 10;
 /// The most treatments that a study may have: every one of them is a row of the report.
 pub const MOST_TREATMENTS: usize = 4096;
 
@@ -311,8 +324,13 @@ impl Resolver<'_> {
     fn design(&self) -> Design {
         let mut design = self.study.design.clone();
         if self.mode.quick {
-            design.phase = QUICK_PHASE;
-            design.quads = 1;
+            let short = self.study.workloads.iter().all(|chosen| chosen.descriptor.short_phases);
+            if short {
+                design.quads = design.quads.min(QUICK_QUADS);
+            } else {
+                design.phase = design.phase.min(QUICK_PHASE);
+                design.quads = 1;
+            }
             // What a study of long programs is content with, a look is too.
             design.least_blocks = design.least_blocks.min(QUICK_BLOCKS);
             design.most_blocks = design.least_blocks;
@@ -388,15 +406,12 @@ impl Resolver<'_> {
                 continue;
             }
             if let Some(arm) = self.arm(&levels, &environment) {
-                let peer = peer::of_arm(&arm);
-                if let Some(reason) = peer.and_then(|peer| self.limits.absent.get(peer)) {
+                let needs = self.needs(&levels, &arm, &environment);
+                if let Some(reason) = needs.iter().find_map(|name| self.limits.absent.get(name)) {
                     self.absent.push(Absent { treatment, reason: reason.clone() });
                     continue;
                 }
-                let emulated = [Some(environment.as_str()), peer]
-                    .into_iter()
-                    .flatten()
-                    .any(|place| self.limits.emulated.contains(place));
+                let emulated = needs.iter().chain([&environment]).any(|place| self.limits.emulated.contains(place));
                 let kind = tables::kind_of(&environment, &self.study.environments);
                 let like = (kind != environment).then(|| kind.to_owned());
                 arms.push(PlannedArm { treatment, environment, like, arm, emulated });
@@ -413,6 +428,16 @@ impl Resolver<'_> {
             );
         }
         arms
+    }
+
+    /// What an arm needs beside its own environment: the place of its other end, and what its workload's own section names. Of an
+    /// application that runs elsewhere the latter is that site's matter.
+    fn needs(&self, levels: &BTreeMap<String, Value>, arm: &ResolvedArm, environment: &str) -> Vec<String> {
+        let peer = peer::of_arm(arm).map(str::to_owned);
+        let kind = tables::kind_of(environment, &self.study.environments);
+        let here = tables::place(kind).is_none_or(|place| place.on_this_machine);
+        let section = self.study.chosen(levels).descriptor.section.filter(|_| here);
+        peer.into_iter().chain(section.map_or_else(Vec::new, |section| (section.needs)(arm))).collect()
     }
 
     /// Why this machine cannot run a treatment, with the remedy.
@@ -446,13 +471,23 @@ impl Resolver<'_> {
         None
     }
 
-    /// Why one of several workloads cannot run in an environment in which others can. A study of that workload alone is
-    /// refused instead: nobody wants a table that could never have a value.
+    /// Why a workload cannot run in an environment in which others can, or it can in others. A study that could have no value at
+    /// all is refused instead.
     fn lacks_executor(&self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<String> {
         let workload = self.study.chosen(levels).descriptor;
-        let lacks = self.study.workloads.len() > 1 && !workload.executors.contains(&executor_of(environment));
-        lacks.then(|| {
-            format!("workload '{}' needs an operating system of its own, which {environment} is none", workload.kind)
+        let runs_in = |environment: &str| workload.executors.contains(&executor_of(environment));
+        let places = self.study.factors.iter().filter(|factor| factor.key == "environment").flat_map(|of| &of.levels);
+        let elsewhere = places.map(ToString::to_string).any(|place| runs_in(&place));
+        if runs_in(environment) || !(self.study.workloads.len() > 1 || elsewhere) {
+            return None;
+        }
+        Some(match executor_of(environment) {
+            ExecutorKind::Null => {
+                format!("workload '{}' cannot be replaced by nothing, which null runs", workload.kind)
+            }
+            _ => {
+                format!("workload '{}' requires an operating system; {environment} has no guest kernel", workload.kind)
+            }
         })
     }
 
@@ -495,11 +530,20 @@ impl Resolver<'_> {
             memory: placed(levels).1,
             parameters: self.parameters(chosen, levels),
         };
+        let mut sound = true;
         if let Err(misfit) = (workload.check)(&arm) {
+            sound = false;
             self.report(self.line_of_misfit(workload.kind, &misfit.what), misfit.what, misfit.remedy);
-            return None;
         }
-        Some(arm)
+        for (key, misfit) in workload.section.map_or_else(Vec::new, |section| (section.check_arm)(&arm)) {
+            let line = match self.line_of_parameter(workload.kind, &key) {
+                0 => self.study.line("workload.kind"),
+                line => line,
+            };
+            sound = false;
+            self.report(line, misfit.what, misfit.remedy);
+        }
+        sound.then_some(arm)
     }
 
     /// The ranks of all machines together.
@@ -517,9 +561,11 @@ impl Resolver<'_> {
         lines.into_iter().find(|line| *line > 0).unwrap_or_else(|| self.study.line("workload.kind"))
     }
 
-    /// Where a parameter of the workload `kind` is varied or set; 0 where it is not.
+    /// Where a parameter of the workload `kind` is varied or set; 0 where it is not. Of a key of the workload's own section it is
+    /// the line of the nearest table or key that holds it.
     fn line_of_parameter(&self, kind: &str, key: &str) -> usize {
-        let places = [format!("factors.{key}"), format!("workload.{kind}.{key}"), format!("workload.{key}")];
+        let mut places = vec![format!("factors.{key}"), format!("workload.{kind}.{key}"), format!("workload.{key}")];
+        places.extend(key.match_indices('.').map(|(at, _)| key[..at].to_owned()).chain([key.to_owned()]).rev());
         places.iter().map(|place| self.study.line(place)).find(|line| *line > 0).unwrap_or(0)
     }
 
@@ -540,6 +586,11 @@ impl Resolver<'_> {
             if let Some(value) = levels.get(knob.key).cloned().or(usual) {
                 values.insert(knob.key.to_owned(), value);
             }
+        }
+        if let Some(section) = workload.section {
+            let own = chosen.parameters.iter().filter(|(key, _)| workload.parameter(key).is_none());
+            let varied = levels.iter().filter(|(key, _)| (section.has)(key) && workload.parameter(key).is_none());
+            values.extend(own.chain(varied).map(|(key, value)| (key.clone(), value.clone())));
         }
         values
     }
@@ -597,7 +648,8 @@ impl Resolver<'_> {
         }
         let is_base = |arm: &PlannedArm| wanted.iter().all(|(key, label)| arm.treatment.get(key) == Some(label));
         let is_absent = self.absent.iter().any(|a| wanted.iter().all(|(k, label)| a.treatment.get(k) == Some(label)));
-        if !arms.iter().any(is_base) && !is_absent {
+        // Where arms are missing because of their own mistakes, nothing is known of the others.
+        if !arms.iter().any(is_base) && !is_absent && self.problems.is_empty() {
             let named: Vec<String> = wanted.iter().map(|(key, label)| format!("{key} = {label}")).collect();
             let what = format!("ratio_to matches no treatment of this study: none has {}", named.join(" and "));
             let remedy = format!(
@@ -667,6 +719,7 @@ fn applies(chosen: &Chosen, key: &str) -> bool {
     key == tables::WORKLOAD
         || tables::FACTORS.iter().any(|knob| knob.key == key)
         || chosen.descriptor.parameter(key).is_some()
+        || chosen.descriptor.section.is_some_and(|section| (section.has)(key))
 }
 
 fn executor_of(environment: &str) -> ExecutorKind {

@@ -57,20 +57,43 @@ Beside the workload's own parameters and the factors that are held for it:
 ";
 
 const COMMAND: &str = "\
-An external program as the workload `command`. Its texts (`argv`, `prepare`, `beside`, files, environment, `per` and the rules of success) may hold
-placeholders: `{key}` of its own parameters, and those given below. `${key}` is left alone, `{{key}` is a literal `{key}`.
-No shell is involved. Sections below it:
+An external program as the workload `command`. Its texts (`argv`, `setup`, `prepare`, `cleanup`, `directory`, `stdin`, `beside`, files,
+environment, `per` and the rules of success) may hold placeholders: `{key}` of its own parameters, and those given below. `${key}` is
+left alone, `{{key}` is a literal `{key}`. No shell is involved. `baremark init` prints a complete example. Sections and lists below it:
 
 - `[command.parameters]`: `key = default`, a whole number, `true`, `false` or a text; may be varied in `[factors]`.
 - `[command.quick]`: what `--quick` takes for a parameter, where that is less.
-- `prepare`: a list of programs with their arguments that are run before, unmeasured, in the same fresh folder.
+- `prepare`: a list of programs with their arguments that are run before every run, unmeasured, in the same folder.
+- `setup`: such a list, run on the lab's own machine before the first trial of a run, and once more when the run is resumed. Programs
+  that are the same for several treatments are run once.
+- `cleanup`: such a list, run on the lab's own machine after the last trial of a run, also of one that is interrupted.
 - `[command.files]`: `name = text`, put into the folder before every run.
 - `[command.bring]`: `name = path`, files of this machine, programs included, that are brought to the site and put into the folder before every run; argv names them as `{folder}/name`.
 - `[command.environment]`: `NAME = text`, environment variables.
 - `[command.needs]`: `program = \"Debian package\"`, programs without which the site is refused.
 ";
+const COMMANDS: &str = "\
+Several external programs, compared with each other: NAME is a level of the factor `command`. Each section takes the keys, sections and
+lists of `[command]` but for parameters, quick, success, reading and metrics, which all programs share; what it does not say is as in
+`[command]`, and files and variables are added to those.
+
+```toml
+[factors]
+command = [\"old\", \"new\"]
+
+[commands.old]
+argv = [\"./old\", \"in.dat\"]
+
+[commands.new]
+argv = [\"./new\", \"in.dat\"]
+
+[report]
+columns = \"command\"
+ratio_to = { command = \"old\" }
+```
+";
 const READING: &str = "\
-One metric, the headline's first. Every program also has `wall_s` and `cpu_s`. `[command.reading]` gives defaults for the
+One metric, the headline's first. Every program also has those of the workload `command` (below). `[command.reading]` gives defaults for the
 keys from `from` on.
 ";
 
@@ -122,7 +145,8 @@ fn command(page: &mut String) -> fmt::Result {
     }
     section(page, "[command.metrics.NAME]", READING, command::READING)?;
     section(page, "[command.success]", "", command::SUCCESS)?;
-    section(page, "[command.beside]", "", command::BESIDE)
+    section(page, "[command.beside]", "", command::BESIDE)?;
+    section(page, "[commands.NAME]", COMMANDS, &[])
 }
 
 fn one_place(page: &mut String, place: &tables::Place) -> fmt::Result {

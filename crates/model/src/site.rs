@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Something that an environment needs and that is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +59,12 @@ pub struct Link {
 pub trait Site: Send {
     /// The agent's streams; they can be taken once.
     fn link(&mut self) -> Option<Link>;
+
+    /// Waits until the agent has left by itself, at most `limit`: its input has ended in the middle of a trial. For sites that do
+    /// not take with them whatever a job has started and written there; by default nothing is waited for.
+    fn leave(&mut self, limit: Duration) {
+        let _ = limit;
+    }
 
     /// Ends the agent now, whatever it is doing, and waits until it is gone.
     fn kill(&mut self);

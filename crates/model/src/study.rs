@@ -19,6 +19,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 mod command_section;
+mod own_section;
+
+pub(crate) use own_section::literal;
 
 /// A factor and the levels that the study gives it, in the order typed.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,13 +47,13 @@ pub struct Design {
     /// The least duration of a phase.
     #[serde(rename = "phase_ns")]
     pub phase: Nanos,
-    /// Interleavings in a trial.
+    /// Quads in a trial, each ABBA or BAAB.
     pub quads: u64,
     /// Blocks before the first look.
     pub least_blocks: u64,
     /// Blocks at which the study ends.
     pub most_blocks: u64,
-    /// Seed of every random order.
+    /// Seed of every random order; 0 in a study that leaves it to the run.
     pub seed: u64,
 }
 
@@ -83,6 +86,12 @@ pub struct Chosen {
 }
 
 impl Chosen {
+    /// The workload's own section, where the study sets `key` in it.
+    fn sets_in_section(&self, key: &str) -> Option<&'static str> {
+        let name = self.descriptor.section?.name;
+        self.parameters.contains_key(&format!("{name}.{key}")).then_some(name)
+    }
+
     /// The key of its headline's metric.
     #[must_use]
     pub fn metric(&self) -> &str {
@@ -136,7 +145,8 @@ pub const MOST_LEVELS: usize = 256;
 /// Mistakes that are listed; the others are counted.
 const MOST_PROBLEMS: usize = 100;
 
-const SECTIONS: &[&str] = &["study", "workload", "command", "factors", "environments", "observe", "design", "report"];
+const SECTIONS: &[&str] =
+    &["study", "workload", command::KIND, command::NAMED, "factors", "environments", "observe", "design", "report"];
 
 /// Parses a study file. `file` is its name in messages, `workloads` are those that this program has.
 ///
@@ -145,7 +155,14 @@ const SECTIONS: &[&str] = &["study", "workload", "command", "factors", "environm
 pub fn parse(file: &str, bytes: &[u8], workloads: &[&'static Descriptor]) -> Result<Study, Problems> {
     let refuse = |list| Err(Problems { file: file.to_owned(), list });
     let breaks = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(offset, _)| offset).collect();
-    let mut reader = Reader { breaks, problems: Vec::new(), named: Vec::new() };
+    let mut reader = Reader {
+        breaks,
+        problems: Vec::new(),
+        named: Vec::new(),
+        programs: Vec::new(),
+        file: file.to_owned(),
+        text: String::new(),
+    };
     let text = match readable(bytes) {
         Ok(text) => text,
         Err((offset, what, remedy)) => {
@@ -156,6 +173,7 @@ pub fn parse(file: &str, bytes: &[u8], workloads: &[&'static Descriptor]) -> Res
         Ok(document) => document,
         Err(why) => return refuse(vec![reader.no_toml(text, &why)]),
     };
+    text.clone_into(&mut reader.text);
     let study = reader.study(document.get_ref(), workloads);
     match study {
         Some(study) if reader.problems.is_empty() => Ok(study),
@@ -198,6 +216,12 @@ struct Reader {
     problems: Vec<Problem>,
     /// Environments of the study's own, by name.
     named: Vec<String>,
+    /// Programs that have a name.
+    programs: Vec<command::Program>,
+    /// The file's name.
+    file: String,
+    /// The whole text.
+    text: String,
 }
 
 impl Reader {
@@ -222,7 +246,7 @@ impl Reader {
     }
 
     fn study<'t>(&mut self, document: &'t DeTable<'t>, workloads: &[&'static Descriptor]) -> Option<Study> {
-        let sections = self.sections(document);
+        let sections = self.sections(document, workloads);
         let take = |name: &str| sections.get(name).map_or(&[][..], |(_, entries)| entries.as_slice());
         let line_of_section = |name: &str| sections.get(name).map_or(0, |(line, _)| *line);
 
@@ -232,14 +256,18 @@ impl Reader {
             self.report(line_of_section("study"), "the study has no title".to_owned(), remedy);
         }
         self.published(head.get("published"), take("study"));
-        let design = self.known("design", tables::DESIGN, take("design"));
-        let design = self.design(&design, take("design"));
+        let typed_design = self.known("design", tables::DESIGN, take("design"));
         let environments = self.environments(take("environments"));
         let observe = self.observe(take("observe"));
-        let program = self.program(sections.get("command"))?;
+        let program = self.program(&sections)?;
         let known = with_program(workloads, program.as_ref());
         let mut workloads = self.workloads(take("workload"), line_of_section("workload"), &known)?;
-        self.place_program(program, line_of_section("command"), &mut workloads)?;
+        self.sections_of_others(&workloads, &known, &sections);
+        self.own_section(&mut workloads, &sections);
+        let line = line_of_section(command::KIND).max(line_of_section(command::NAMED));
+        self.place_program(program, line, take("factors"), &mut workloads)?;
+        let short = workloads.iter().all(|chosen| chosen.descriptor.short_phases);
+        let design = self.design(&typed_design, take("design"), short);
         let given = [take("workload"), take("factors")].concat();
         let several = workloads.len() > 1;
         workloads.iter().for_each(|chosen| self.required(chosen, &given, line_of_section("workload"), several));
@@ -277,16 +305,38 @@ impl Reader {
         })
     }
 
-    /// The program of `[command]`: `Some(None)` where there is no such section, `None` after a mistake in it.
-    fn program(&mut self, section: Option<&(usize, Vec<Entry<'_>>)>) -> Option<Option<command::Program>> {
-        section.map_or(Some(None), |(line, entries)| self.command(*line, entries).map(Some))
+    /// The program of `[command]`: `Some(None)` where there is none, `None` after a mistake in it. Those of `[commands]` are kept.
+    fn program(&mut self, sections: &BTreeMap<&str, (usize, Vec<Entry<'_>>)>) -> Option<Option<command::Program>> {
+        let (one, named) = (sections.get(command::KIND), sections.get(command::NAMED));
+        if one.is_none() && named.is_none() {
+            return Some(None);
+        }
+        let (line, entries) = one.map_or((0, &[][..]), |(line, entries)| (*line, entries.as_slice()));
+        let (program, programs) = self.commands((line, entries), named)?;
+        self.programs = programs;
+        Some(Some(program))
     }
 
-    /// Hands the program to the workload that it is.
-    fn place_program(&mut self, program: Option<command::Program>, line: usize, chosen: &mut [Chosen]) -> Option<()> {
+    /// Hands the program to the workload that it is. Programs that have a name are levels of a factor.
+    fn place_program(
+        &mut self,
+        program: Option<command::Program>,
+        line: usize,
+        factors: &[Entry<'_>],
+        chosen: &mut [Chosen],
+    ) -> Option<()> {
         let commands = chosen.iter_mut().find(|chosen| chosen.descriptor.kind == command::KIND);
         match (commands, program) {
             (None, None) => Some(()),
+            (Some(_), Some(_)) if !self.programs.is_empty() => {
+                let varied = factors.iter().any(|(key, ..)| *key == command::KIND);
+                if !varied {
+                    let names: Vec<String> = self.programs.iter().map(|of| format!("\"{}\"", of.name)).collect();
+                    let remedy = format!("write command = [{}] in [factors]", names.join(", "));
+                    self.report(line, "the study does not say which of its [commands] it runs".to_owned(), remedy);
+                }
+                varied.then_some(())
+            }
             (Some(chosen), Some(program)) => {
                 chosen.parameters.insert(command::KIND.to_owned(), Value::Program(Box::new(program)));
                 Some(())
@@ -298,7 +348,8 @@ impl Reader {
             }
             (Some(_), None) => Some(()),
             (None, Some(_)) => {
-                let what = "[command] stands in a study whose workload is none".to_owned();
+                let section = if self.programs.is_empty() { command::KIND } else { command::NAMED };
+                let what = format!("[{section}] stands in a study whose workload is none");
                 self.report(line, what, "write kind = \"command\" in [workload], or drop the section");
                 None
             }
@@ -315,11 +366,17 @@ impl Reader {
     }
 
     /// The sections with their lines and entries; what is no section becomes a problem.
-    fn sections<'t>(&mut self, document: &'t DeTable<'t>) -> BTreeMap<&'t str, (usize, Vec<Entry<'t>>)> {
+    fn sections<'t>(
+        &mut self,
+        document: &'t DeTable<'t>,
+        workloads: &[&'static Descriptor],
+    ) -> BTreeMap<&'t str, (usize, Vec<Entry<'t>>)> {
+        let own = workloads.iter().filter_map(|workload| Some(workload.section?.name));
+        let names: Vec<&str> = SECTIONS.iter().copied().chain(own).collect();
         let mut sections = BTreeMap::new();
         for (name, line, value) in self.entries(document) {
-            if !SECTIONS.contains(&name) {
-                self.report(line, format!("unknown section [{name}]"), nearest(name, SECTIONS));
+            if !names.contains(&name) {
+                self.report(line, format!("unknown section [{name}]"), nearest(name, &names));
                 continue;
             }
             match value.get_ref().as_table() {
@@ -419,8 +476,11 @@ impl Reader {
         }
     }
 
-    /// One level of a factor; of the environment also a name of the study's own.
+    /// One level of a factor; of the environment also a name of the study's own, of the command the program of that name.
     fn level(&self, knob: &Knob, typed: &DeValue<'_>) -> Result<Value, Misfit> {
+        if knob.key == command::KIND {
+            return self.named_program(knob, typed);
+        }
         match typed.as_str().filter(|_| knob.key == "environment") {
             Some(name) if self.named.iter().any(|own| own == name) => Ok(Value::Choice(name.to_owned())),
             Some(name) => knob.read(typed).map_err(|misfit| {
@@ -430,6 +490,19 @@ impl Reader {
             }),
             None => knob.read(typed),
         }
+    }
+
+    fn named_program(&self, knob: &Knob, typed: &DeValue<'_>) -> Result<Value, Misfit> {
+        let name = knob.read(typed)?.to_string();
+        if let Some(program) = self.programs.iter().find(|program| program.name == name) {
+            return Ok(Value::Program(Box::new(program.clone())));
+        }
+        let names: Vec<&str> = self.programs.iter().map(|program| program.name.as_str()).collect();
+        let remedy = match names.as_slice() {
+            [] => format!("describe it in a section [commands.{name}] with argv = [\"program\", \"argument\"]"),
+            _ => nearest(&name, &names),
+        };
+        Err(Misfit { what: format!("command = '{name}' is not known"), remedy })
     }
 
     /// What `[workload]` names: one kind with its parameters beside it, or several kinds with a section each.
@@ -569,7 +642,8 @@ impl Reader {
             factors.push(Factor { key: tables::WORKLOAD.to_owned(), levels, line: line_in(section, "kind") });
         }
         for &(key, line, value) in entries {
-            let Some(knob) = knobs.iter().find(|knob| knob.key == key) else {
+            let Some(knob) = knobs.iter().find(|knob| knob.key == key).copied().or_else(|| own_knob(workloads, key))
+            else {
                 self.report(line, format!("unknown factor '{key}'"), place_of(key, &keys));
                 continue;
             };
@@ -577,6 +651,10 @@ impl Reader {
                 let what = format!("'{key}' is not the same thing in all of these workloads");
                 self.report(line, what, "set it in each [workload.KIND], or make a study of each workload");
                 continue;
+            }
+            if let Some(section) = workloads.iter().find_map(|chosen| chosen.sets_in_section(key)) {
+                let what = format!("'{key}' is set in [{section}] and varied in [factors]");
+                self.report(line, what, "keep one of the two");
             }
             if let Some(chosen) = workloads.iter().find(|chosen| chosen.parameters.contains_key(key)) {
                 let what = match workloads.len() {
@@ -620,7 +698,8 @@ impl Reader {
         (!levels.is_empty()).then_some(levels)
     }
 
-    fn design(&mut self, typed: &BTreeMap<String, Value>, entries: &[Entry<'_>]) -> Design {
+    /// The design as typed; `short` says that every workload can be cut into short phases.
+    fn design(&mut self, typed: &BTreeMap<String, Value>, entries: &[Entry<'_>], short: bool) -> Design {
         let value = |key: &str| typed.get(key).cloned().or_else(|| default_of(tables::DESIGN, key));
         let share = |key: &str| match value(key) {
             Some(Value::Share(share)) => Some(share),
@@ -639,8 +718,8 @@ impl Reader {
             precision,
             delta: share("delta").unwrap_or(Share(2.0 * precision.0)),
             budget: time("budget"),
-            phase: time("phase"),
-            quads: count("quads"),
+            phase: if typed.contains_key("phase") { time("phase") } else { usual_phases(short).0 },
+            quads: if typed.contains_key("quads") { count("quads") } else { usual_phases(short).1 },
             least_blocks: count("least_blocks"),
             most_blocks: count("most_blocks"),
             seed: count("seed"),
@@ -729,6 +808,7 @@ impl Reader {
         let mut wanted = BTreeMap::new();
         for (key, line, value) in self.entries(table) {
             let knob = knobs_of(workloads).into_iter().find(|knob| knob.key == key);
+            let knob = knob.or_else(|| own_knob(workloads, key));
             let (Some(knob), Some(factor)) = (knob, factors.iter().find(|factor| factor.key == key)) else {
                 let what = format!("ratio_to names '{key}', which is no factor of this study");
                 self.report(line, what, factor_like(key, factors));
@@ -752,6 +832,11 @@ impl Reader {
     }
 }
 
+/// Duration of a phase and quads of a trial where the study does not set them: many short phases, or few long ones.
+fn usual_phases(short: bool) -> (Nanos, u64) {
+    if short { (Nanos(5_000_000), 20) } else { (Nanos(100_000_000), 1) }
+}
+
 /// The line of `key` among `entries`; 0 where it is not.
 fn line_in(entries: &[Entry<'_>], key: &str) -> usize {
     entries.iter().find(|(name, ..)| *name == key).map_or(0, |(_, line, _)| *line)
@@ -761,6 +846,11 @@ fn line_in(entries: &[Entry<'_>], key: &str) -> usize {
 fn knobs_of(workloads: &[Chosen]) -> Vec<&'static Knob> {
     let own = workloads.iter().flat_map(|chosen| chosen.descriptor.parameters);
     tables::FACTORS.iter().chain(own).collect()
+}
+
+/// The knob of `key` in the own section of one of these workloads.
+fn own_knob(workloads: &[Chosen], key: &str) -> Option<&'static Knob> {
+    workloads.iter().find_map(|chosen| own_section::knob(&chosen.descriptor.section?, key))
 }
 
 /// The workloads that a study can name, with its own program in place of the unknown one.

@@ -143,15 +143,15 @@ pub const DESIGN: &[Knob] = &[
     },
     Knob {
         key: "phase",
-        kind: Kind::Time { min: 50_000_000, max: 600 * SECOND },
-        default: Default::Typed("100 ms"),
-        help: "how long one phase of one arm lasts at least; under 50 ms interrupts weigh too much",
+        kind: Kind::Time { min: 1_000_000, max: 600 * SECOND },
+        default: Default::Derived("5 ms for kernels, 100 ms for programs"),
+        help: "least duration of one phase of one arm; short phases that alternate quickly cancel the machine's noise",
     },
     Knob {
         key: "quads",
-        kind: Kind::Count { min: 1, max: 64 },
-        default: Default::Typed("1"),
-        help: "how often a trial interleaves its two arms as ABBA or BAAB, the order drawn at random",
+        kind: Kind::Count { min: 1, max: 1000 },
+        default: Default::Derived("20 for kernels, 1 for programs"),
+        help: "quads in a trial: each interleaves its two arms as ABBA or BAAB, equally often, in random order",
     },
     Knob {
         key: "least_blocks",
@@ -168,7 +168,7 @@ pub const DESIGN: &[Knob] = &[
     Knob {
         key: "seed",
         kind: Kind::Count { min: 0, max: u64::MAX },
-        default: Default::Typed("1"),
+        default: Default::Derived("drawn for each run and recorded"),
         help: "the seed of every random order in the study",
     },
 ];

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
 /// The version of this protocol; both sides must agree.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The longest frame that is accepted, in bytes: a torn or foreign stream must not make us allocate what it claims.
 pub const LONGEST_FRAME: u32 = 64 << 20;
@@ -182,6 +182,14 @@ pub struct TrialSpec {
     pub allocation_order: Vec<usize>,
     /// The least duration of a phase.
     pub phase_ns: u64,
+    /// Repetitions of a kernel's body in each phase; `None` to find as many as make a phase long enough. Trials of one cell
+    /// all have the same, so that a comparison is of the same work throughout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reps: Option<u64>,
+    /// After so long no further quad of phases is begun, so that work which cannot be cut does not make a trial long; `None`
+    /// to run the whole schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_ns: Option<u64>,
     /// The longest that one run of a body may take before it is stopped.
     pub watchdog_ns: u64,
     /// The CPUs for the ranks, in order; empty where the agent shall take those that it may use.
@@ -216,39 +224,83 @@ pub struct Stretch {
 pub struct MemberResult {
     /// Its own trial.
     pub result: TrialResult,
-    /// For each phase: its halves, or the one run of a job.
+    /// For each phase: its run. Two, the halves, in results of format 1.
     pub stretches: Vec<Vec<Stretch>>,
     /// How the members join in each metric.
     pub together: BTreeMap<String, Together>,
 }
 
-/// Half of a phase: one run of the body.
+/// One run of a kernel's body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HalfRecord {
+pub struct BodyRun {
     /// When each rank was inside; the ranks of an ensemble's members are numbered through.
     pub times: Vec<RankTime>,
     /// What was counted meanwhile.
     pub audit: Audit,
-    /// The metrics of this half alone.
+    /// The metrics of this run alone, where a phase has several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
 }
 
-/// One phase: two halves of the same work, run one after the other.
+/// What one arm measured in one phase of a trial, whatever its workload is: a kernel, a program, an HTTP load, an application.
+///
+/// The metrics of the phase are in `samples`. What was measured over shorter stretches, or as a distribution, is in
+/// `points`; what only this kind of workload reports is in `detail`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PhaseRecord {
-    /// Its place in the schedule.
-    pub position: usize,
+pub struct Series {
+    /// Its place in the schedule, from 0. `position` in results of format 1.
+    #[serde(alias = "position")]
+    pub phase: usize,
     /// Which arm ran.
     pub arm: usize,
-    /// Repetitions in each half.
+    /// When it began, in nanoseconds since the trial's first phase began. 0 in results of format 1.
+    #[serde(default)]
+    pub begin_ns: u64,
+    /// When it ended, likewise.
+    #[serde(default)]
+    pub end_ns: u64,
+    /// Repetitions in each run of the body.
     pub reps: u64,
-    /// The two halves.
-    pub halves: Vec<HalfRecord>,
+    /// The runs of a kernel's body, one a phase; two `halves` in results of format 1. Empty for everything else.
+    #[serde(default, alias = "halves", skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<BodyRun>,
     /// The metrics of the whole phase: of all members together, as [`crate::ensemble::together`] joins them.
     pub samples: Vec<Sample>,
     /// The metrics of each member alone, in order; empty where there is only one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberRecord>,
+    /// Parts of the phase, in order of time: seconds of a load, operations of an application.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<Point>,
+    /// What only this kind of workload reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Detail>,
+}
+
+/// One part of a phase: samples, a distribution, or both.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// What it is a part of: `all` for every operation together, else the operation's or tier's name.
+    pub name: String,
+    /// When it began, in nanoseconds since the phase began.
+    pub begin_ns: u64,
+    /// When it ended, likewise.
+    pub end_ns: u64,
+    /// Values, by metric.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<Sample>,
+    /// A distribution of nanoseconds in HdrHistogram's V2 format, in base64. Histograms of one name merge by addition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<String>,
+}
+
+/// What only one kind of workload reports, as that kind writes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Detail {
+    /// The name and version of its format, such as `baremark-load/1`. Readers of another version ignore it.
+    pub format: String,
+    /// The document.
+    pub document: serde_json::Value,
 }
 
 /// One member of an ensemble over one phase.
@@ -280,6 +332,9 @@ pub struct ArmRecord {
     pub pages_after: PagesSeen,
     /// The hypervisor's counters after the warm-in: how the machine mapped the memory.
     pub counters: BTreeMap<String, u64>,
+    /// By how much the hypervisor's counters grew inside the timed regions of all phases together.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub grown: BTreeMap<String, u64>,
     /// Where its ranks and pages were.
     #[serde(default)]
     pub placed: Placed,
@@ -307,8 +362,9 @@ pub struct LostTime {
 pub struct TrialResult {
     /// Per arm of the specification.
     pub arms: Vec<ArmRecord>,
-    /// The phases, in order.
-    pub phases: Vec<PhaseRecord>,
+    /// One for each phase of the schedule, in order. `phases` in results of format 1.
+    #[serde(alias = "phases")]
+    pub series: Vec<Series>,
     /// Reasons for which the trial does not count; empty when it does.
     pub void: Vec<String>,
     /// What a reader should know though the trial counts.

@@ -1,16 +1,18 @@
 //! `command`: any external program, as its study describes it.
 //!
 //! Every run has a fresh folder: files are put, what prepares it runs unmeasured, what runs beside it becomes ready, then
-//! the program is timed. A run that does not succeed by the study's own rules, or lacks a metric, is no result.
+//! the program is timed. A run that does not succeed by the study's own rules, or lacks a metric, is no result. A program that
+//! is repeated has one folder for all its runs in a trial, and a phase of it is as many runs as fit.
 
-use crate::keeper::{End, Outcome, Task, find_program};
+use crate::keeper::{End, Outcome, Stdout, Task, find_program};
 use crate::reading;
+use crate::runs;
 use crate::stage::timeout_ns;
 use crate::workshop::{self, Workshop, badly_ended, ended_well, in_words, last_words};
 use baremark_kernels::isa;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{self, Program, Reading};
-use baremark_model::descriptor::Descriptor;
+use baremark_model::descriptor::{Descriptor, Metric};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::{Sample, WorkloadError};
 use regex_lite::Regex;
@@ -18,9 +20,14 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::time::Instant;
 
 /// How long what runs beside a program may take to become ready.
 const READY_LIMIT_NS: u64 = 60_000_000_000;
+
+/// The warm-up of a phase of a program that is repeated, as a share of the phase.
+const WARM_UP_SHARE: u32 = 4;
 
 /// What every program takes for a seed: it fits into 31 bits.
 const LARGEST_SEED: u64 = (1 << 31) - 1;
@@ -43,7 +50,7 @@ impl Job for Command {
         let program =
             command::of_arm(arm).ok_or_else(|| refused("(not set)", "describe it in the section [command]"))?;
         needs(program)?;
-        Ok(Box::new(Ready { program, arm, around, timeout_ns: timeout_ns(arm) }))
+        Ok(Box::new(Ready { program, arm, around, timeout_ns: timeout_ns(arm), kept: None }))
     }
 }
 
@@ -79,57 +86,152 @@ struct Ready<'s> {
     arm: &'s ResolvedArm,
     around: Surroundings<'s>,
     timeout_ns: u64,
+    /// Where a program that is repeated runs.
+    kept: Option<Opened<'s>>,
+}
+
+/// A folder in which the program can be run, with all that it finds there.
+struct Opened<'s> {
+    workshop: Workshop,
+    texts: Texts<'s>,
+    environment: BTreeMap<String, String>,
 }
 
 impl ReadyJob for Ready<'_> {
+    fn warm_up(&mut self) -> Result<(), JobError> {
+        (0..self.program.warmup).try_for_each(|_| self.once().map(drop))
+    }
+
     fn run(&mut self) -> Result<JobRun, JobError> {
+        if !self.program.repeat {
+            return self.once();
+        }
+        let warm_up = self.around.phase / WARM_UP_SHARE;
+        let begun = Instant::now();
+        let mut counted = Vec::new();
+        loop {
+            let run = self.once()?;
+            let elapsed = begun.elapsed();
+            if elapsed > warm_up {
+                counted.push(run);
+            }
+            if elapsed >= self.around.phase + warm_up {
+                return Ok(runs::joined(counted));
+            }
+        }
+    }
+}
+
+impl<'s> Ready<'s> {
+    fn open(&self) -> Result<Opened<'s>, JobError> {
+        let program = self.program;
         let mut workshop = Workshop::open(self.around.keeper)?;
-        let texts = Texts { of: self, folder: workshop.folder().to_string_lossy().into_owned(), port: free_port() };
-        for (name, text) in &self.program.files {
+        let texts = Texts::new(self.arm, program, self.around, workshop.folder().to_string_lossy().into_owned());
+        for (name, text) in &program.files {
             workshop.put(name, texts.fill(text)?.as_bytes())?;
         }
-        for (name, brought) in &self.program.bring {
+        for (name, brought) in &program.bring {
             workshop.put_copy(name, brought)?;
         }
-        let set = self.program.environment.iter().map(|(name, text)| Ok((name.clone(), texts.fill(text)?)));
-        let set = set.collect::<Result<BTreeMap<_, _>, JobError>>()?;
-        let environment = workshop::environment(workshop.folder(), &self.program.inherit, set);
-        let task = |argv: &[String], timeout_ns| {
-            Ok::<Task, JobError>(Task {
-                argv: argv.iter().map(|text| texts.fill(text)).collect::<Result<_, _>>()?,
-                environment: environment.clone(),
-                timeout_ns,
-                output_limit_bytes: self.program.output_limit_bytes,
-                cpus: self.around.cpus.to_vec(),
-            })
-        };
+        let environment = texts.environment()?;
+        if let Some(beside) = &program.beside {
+            // What prepares the program may prepare what runs beside it.
+            self.prepare(&mut workshop, &texts, &environment)?;
+            let task = self.task(&beside.argv, READY_LIMIT_NS, &texts, &environment)?;
+            workshop.run_beside(task, &beside.ready)?;
+        }
+        Ok(Opened { workshop, texts, environment })
+    }
+
+    fn task(
+        &self,
+        argv: &[String],
+        timeout_ns: u64,
+        texts: &Texts<'_>,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Task, JobError> {
+        let directory = texts.fill(&self.program.directory)?;
+        Ok(Task {
+            argv: argv.iter().map(|text| texts.fill(text)).collect::<Result<_, _>>()?,
+            environment: environment.clone(),
+            timeout_ns,
+            output_limit_bytes: self.program.output_limit_bytes,
+            cpus: self.around.cpus.to_vec(),
+            directory: (!directory.is_empty()).then(|| PathBuf::from(directory)),
+            ..Task::default()
+        })
+    }
+
+    fn prepare(
+        &self,
+        workshop: &mut Workshop,
+        texts: &Texts<'_>,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<(), JobError> {
         for argv in &self.program.prepare {
-            let task = task(argv, self.timeout_ns)?;
+            let task = self.task(argv, self.timeout_ns, texts, environment)?;
             let name = format!("{}, which prepares the program", workshop::name(&task));
             ended_well(&name, self.timeout_ns, workshop.run(task)?)?;
         }
-        if let Some(beside) = &self.program.beside {
-            workshop.run_beside(task(&beside.argv, READY_LIMIT_NS)?, &beside.ready)?;
+        Ok(())
+    }
+
+    /// One run, prepared, timed and judged.
+    fn once(&mut self) -> Result<JobRun, JobError> {
+        let (mut opened, fresh) = match self.kept.take() {
+            Some(opened) => (opened, false),
+            None => (self.open()?, true),
+        };
+        let Opened { workshop, texts, environment } = &mut opened;
+        // A program with another beside it was prepared before that one started.
+        if self.program.beside.is_none() || !fresh {
+            self.prepare(workshop, texts, environment)?;
         }
-        let task = task(&self.program.argv, self.timeout_ns)?;
+        let stdin = texts.fill(&self.program.stdin)?;
+        let task = Task {
+            stdin: (!stdin.is_empty()).then(|| PathBuf::from(stdin)),
+            stdout: match self.program.stdout {
+                command::Stdout::Keep => Stdout::Keep,
+                command::Stdout::Drop => Stdout::Drop,
+            },
+            ..self.task(&self.program.argv, self.timeout_ns, texts, environment)?
+        };
         let name = workshop::name(&task);
         let outcome = workshop.run(task)?;
-        self.judge(&name, &outcome, &workshop, &texts)?;
-        let samples = self.samples(&name, &outcome, &workshop, &texts)?;
-        Ok(JobRun { samples, checked: self.checked(&outcome), flags: flags(&outcome) })
+        self.judge(&name, &outcome, workshop, texts)?;
+        let samples = self.samples(&name, &outcome, workshop, texts)?;
+        let run = JobRun { samples, checked: self.checked(&outcome), flags: flags(&outcome), ..JobRun::default() };
+        if self.program.repeat {
+            self.kept = Some(opened);
+        }
+        Ok(run)
     }
 }
 
 /// The program's texts at this site.
-struct Texts<'r> {
-    of: &'r Ready<'r>,
+pub(crate) struct Texts<'s> {
+    arm: &'s ResolvedArm,
+    program: &'s Program,
+    ranks: usize,
+    seed: u64,
     folder: String,
     port: u16,
 }
 
-impl Texts<'_> {
-    fn fill(&self, text: &str) -> Result<String, JobError> {
+impl<'s> Texts<'s> {
+    pub(crate) fn new(arm: &'s ResolvedArm, program: &'s Program, around: Surroundings<'_>, folder: String) -> Self {
+        Texts { arm, program, ranks: around.cpus.len(), seed: around.seed, folder, port: free_port() }
+    }
+
+    pub(crate) fn fill(&self, text: &str) -> Result<String, JobError> {
         command::fill(text, |key| self.value(key)).map_err(|key| unfilled(&key))
+    }
+
+    /// The environment of the program.
+    pub(crate) fn environment(&self) -> Result<BTreeMap<String, String>, JobError> {
+        let set = self.program.environment.iter().map(|(name, text)| Ok((name.clone(), self.fill(text)?)));
+        let set = set.collect::<Result<BTreeMap<_, _>, JobError>>()?;
+        Ok(workshop::environment(self.folder.as_ref(), &self.program.inherit, set))
     }
 
     /// A regular expression whose placeholders stand for their texts as they are.
@@ -139,15 +241,15 @@ impl Texts<'_> {
 
     fn value(&self, key: &str) -> Option<String> {
         match key {
-            "ranks" => return Some(self.of.around.cpus.len().to_string()),
+            "ranks" => return Some(self.ranks.to_string()),
             "folder" => return Some(self.folder.clone()),
             "port" => return Some(self.port.to_string()),
-            "seed" => return Some((self.of.around.seed % LARGEST_SEED).to_string()),
+            "seed" => return Some((self.seed % LARGEST_SEED).to_string()),
             _ => {}
         }
-        match self.of.program.side(key) {
+        match self.program.side(key) {
             Some((count, side)) => self.value(count)?.parse().ok().map(|count| side.of(count).to_string()),
-            None => self.of.arm.parameters.get(key).map(ToString::to_string),
+            None => self.arm.parameters.get(key).map(ToString::to_string),
         }
     }
 }
@@ -168,7 +270,8 @@ impl Ready<'_> {
     fn judge(&self, name: &str, outcome: &Outcome, workshop: &Workshop, texts: &Texts<'_>) -> Result<(), JobError> {
         let success = &self.program.success;
         match outcome.end {
-            End::Exited { code } if success.exit.iter().any(|&good| i32::try_from(good) == Ok(code)) => {}
+            End::Exited { code }
+                if success.exit.is_empty() || success.exit.iter().any(|&good| i32::try_from(good) == Ok(code)) => {}
             _ => return Err(badly_ended(name, self.timeout_ns, outcome)),
         }
         if success.present.is_empty() && success.absent.is_empty() {
@@ -253,15 +356,37 @@ fn divisor(reading: &Reading, filled: &Texts<'_>) -> Result<f64, JobError> {
     }
 }
 
-/// The metrics of every program.
+/// Wall and processor time of a program.
 #[must_use]
-pub fn usual(outcome: &Outcome) -> [Sample; 2] {
-    #[expect(clippy::cast_precision_loss, reason = "a run of 104 days is still exact")]
-    let seconds = |ns: u64| ns as f64 / 1e9;
-    [
-        Sample { metric: command::WALL.key.to_owned(), value: seconds(outcome.wall_ns) },
-        Sample { metric: command::CPU.key.to_owned(), value: seconds(outcome.cpu_ns) },
-    ]
+pub fn times(outcome: &Outcome) -> [Sample; 2] {
+    let cpu_ns = outcome.used.user_ns + outcome.used.system_ns;
+    [sample(&command::WALL, seconds(outcome.wall_ns)), sample(&command::CPU, seconds(cpu_ns))]
+}
+
+/// The metrics of every program.
+fn usual(outcome: &Outcome) -> Vec<Sample> {
+    let used = &outcome.used;
+    #[expect(clippy::cast_precision_loss, reason = "counts of one run")]
+    let count = |number: u64| number as f64;
+    let mut samples = times(outcome).to_vec();
+    samples.extend([
+        sample(&command::USER, seconds(used.user_ns)),
+        sample(&command::SYSTEM, seconds(used.system_ns)),
+        sample(&command::CONTEXT_SWITCHES, count(used.context_switches)),
+        sample(&command::PAGE_FAULTS, count(used.page_faults)),
+        sample(&command::MAJOR_FAULTS, count(used.major_faults)),
+    ]);
+    samples.extend(used.peak_rss_bytes.map(|bytes| sample(&command::PEAK_MEMORY, count(bytes))));
+    samples
+}
+
+fn sample(of: &Metric, value: f64) -> Sample {
+    Sample { metric: of.key.to_owned(), value }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a run of 104 days is still exact")]
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
 }
 
 fn lacking(reading: &Reading, outcome: &Outcome) -> String {

@@ -4,7 +4,7 @@
 //! configures it, neither of which is measured; then the build is, with as many jobs as there are CPUs; then the artefact
 //! must be there, run and say what it should.
 
-use crate::command::{missing, usual};
+use crate::command::{missing, times};
 use crate::stage::{self, Stage};
 use crate::workshop::{last_words, search_path};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
@@ -74,6 +74,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     footprint: None,
     executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
     quick: &[],
     check,
 };
@@ -145,12 +147,12 @@ impl ReadyJob for Ready<'_> {
             let what = format!("{} was built and does not say '{says}'", artefact.join(" "));
             return Err(JobError::Failed { what, log: last_words(&outcome) });
         }
-        let mut samples = usual(&built).to_vec();
+        let mut samples = times(&built).to_vec();
         #[expect(clippy::cast_precision_loss, reason = "a number of files and nanoseconds of a build")]
         let rate = made as f64 / (built.wall_ns as f64 / 1e9);
         samples.push(Sample { metric: "files_per_s".to_owned(), value: rate });
         let checked = format!("{made} object files with {jobs} jobs; {} runs and says so", artefact.join(" "));
-        Ok(JobRun { samples, checked, flags: Vec::new() })
+        Ok(JobRun { samples, checked, ..JobRun::default() })
     }
 }
 

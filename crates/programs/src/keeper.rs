@@ -3,20 +3,23 @@
 //! It owns a private folder and everything that is started in it. It adopts what programs leave behind, so that daemons
 //! are found; it ends when its input does, so that nothing outlives an agent, however that dies; and it reads the programs'
 //! output as long as it comes, so that a flood fills neither memory nor a pipe. It times the programs itself: the agent
-//! is not in the measurement.
+//! is not in the measurement, and neither is what the keeper does before a program's start and after its end.
 
 use crate::heard::{Ear, Heard};
 use baremark_model::wire::{WireError, read_frame, write_frame};
-use baremark_sys::{affinity, offspring, process};
+use baremark_sys::launch::{self, Half, Launch, Launched};
+use baremark_sys::{offspring, process};
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ffi::{CString, NulError};
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read};
+use std::io::{self, PipeWriter, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,9 +31,24 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 /// How long a stream may stay open in a stranger's hands when its program is gone.
 const STREAM_LIMIT: Duration = Duration::from_secs(2);
 const GLANCE: Duration = Duration::from_millis(2);
+/// By how much a program's largest resident set must be above the keeper's own to be known as the program's.
+const RSS_MARGIN: u64 = 256 << 10;
+/// What is empty as an input and swallows any output.
+const NULL: &str = "/dev/null";
+
+/// What becomes of a program's standard output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stdout {
+    /// It is read through a pipe, and its beginning and end are kept.
+    #[default]
+    Keep,
+    /// It is `/dev/null`.
+    Drop,
+}
 
 /// One program to run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     /// Program and arguments.
     pub argv: Vec<String>,
@@ -42,6 +60,12 @@ pub struct Task {
     pub output_limit_bytes: u64,
     /// The CPUs that it may use; empty for all that the keeper may.
     pub cpus: Vec<usize>,
+    /// Its working folder; the keeper's private one where there is none.
+    pub directory: Option<PathBuf>,
+    /// The file that it reads as its standard input, from its working folder; nothing where there is none.
+    pub stdin: Option<PathBuf>,
+    /// What becomes of its standard output.
+    pub stdout: Stdout,
 }
 
 /// What an agent asks of its keeper.
@@ -90,16 +114,46 @@ pub struct Outcome {
     pub end: End,
     /// From just before its start to its end.
     pub wall_ns: u64,
-    /// Processor time of it and of all that it waited for.
-    pub cpu_ns: u64,
-    /// The largest resident set that one of them had.
-    pub peak_rss_bytes: u64,
+    /// What it and all that it waited for have used.
+    pub used: Used,
     /// Its standard output.
     pub stdout: Heard,
     /// Its standard error.
     pub stderr: Heard,
     /// Names of the processes that it left running; they were ended.
     pub left: Vec<String>,
+}
+
+/// What a program and all that it waited for have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Used {
+    /// Processor time in user mode.
+    pub user_ns: u64,
+    /// Processor time in the kernel.
+    pub system_ns: u64,
+    /// The largest resident set that one of them had; `None` where it was no larger than the keeper's, from which the kernel
+    /// counts on.
+    pub peak_rss_bytes: Option<u64>,
+    /// Context switches, voluntary or not.
+    pub context_switches: u64,
+    /// Page faults, with or without a disk.
+    pub page_faults: u64,
+    /// Page faults that read from a disk.
+    pub major_faults: u64,
+}
+
+impl Used {
+    /// Of a program that a process with this largest resident set has started.
+    fn new(used: &offspring::Used, floor_bytes: u64) -> Self {
+        Used {
+            user_ns: nanos(used.user),
+            system_ns: nanos(used.system),
+            peak_rss_bytes: Some(used.peak_rss_bytes).filter(|&peak| peak > floor_bytes + RSS_MARGIN),
+            context_switches: used.voluntary_switches + used.involuntary_switches,
+            page_faults: used.minor_faults + used.major_faults,
+            major_faults: used.major_faults,
+        }
+    }
 }
 
 /// What a keeper says.
@@ -148,6 +202,15 @@ fn trying<T>(what: impl Into<String>, result: io::Result<T>) -> Result<T, Keeper
 /// # Errors
 /// When it cannot begin, or its agent is none.
 pub fn keep() -> Result<(), KeeperError> {
+    // What a program's largest resident set is counted from shall be small: a copy of this process has no file's pages.
+    match launch::divide() {
+        Ok(Half::Old(0)) => return Ok(()),
+        Ok(Half::Old(code)) => {
+            let source = io::Error::other(format!("it ended with {code}"));
+            return Err(KeeperError::Io { what: "keeping programs".to_owned(), source });
+        }
+        Ok(Half::New) | Err(_) => {}
+    }
     let mut output = trying("setting standard output apart", process::take_stdout())?;
     trying("becoming the parent of orphans", offspring::adopt_orphans())?;
     let folder = match Folder::create() {
@@ -225,10 +288,18 @@ struct Keeper {
 
 /// A program that runs, and what it says.
 struct Running {
-    pid: u32,
-    began: Instant,
-    ears: [Arc<Mutex<Ear>>; 2],
-    readers: Vec<JoinHandle<()>>,
+    launched: Launched,
+    /// The keeper's largest resident set at the start.
+    floor_bytes: u64,
+    streams: [Option<Stream>; 2],
+}
+
+/// An output of a program.
+struct Stream {
+    /// The program's end, held until the program is gone, so that its end wakes nobody but who times it.
+    to: Option<PipeWriter>,
+    ear: Arc<Mutex<Ear>>,
+    reader: JoinHandle<()>,
 }
 
 impl Keeper {
@@ -252,12 +323,14 @@ impl Keeper {
             Ok(running) => running,
             Err(why) => return Ok(not_started(&why)),
         };
-        let deadline = running.began + Duration::from_nanos(task.timeout_ns);
-        let ended = trying("waiting for a program", offspring::wait(running.pid, deadline))?;
+        let Launched { pid, began } = running.launched;
+        let deadline = began + Duration::from_nanos(task.timeout_ns);
+        let ended = trying("waiting for a program", offspring::wait(pid, deadline))?;
         let (ended, timed_out) = match ended {
             Some(ended) => (ended, false),
-            None => (self.end(running.pid)?, true),
+            None => (self.end(pid)?, true),
         };
+        let floor_bytes = running.floor_bytes;
         let left = trying("ending what a program left", offspring::end_all_but(&self.beside, END_LIMIT))?;
         let [stdout, stderr] = running.heard();
         let end = match (ended.status.code(), ended.status.signal()) {
@@ -267,9 +340,8 @@ impl Keeper {
         };
         Ok(Outcome {
             end,
-            wall_ns: nanos(ended.at.saturating_duration_since(running.began)),
-            cpu_ns: nanos(ended.cpu),
-            peak_rss_bytes: ended.peak_rss_bytes,
+            wall_ns: nanos(ended.at.saturating_duration_since(began)),
+            used: Used::new(&ended.used, floor_bytes),
             stdout,
             stderr,
             left,
@@ -292,17 +364,18 @@ impl Keeper {
             what: format!("'{ready}' is no regular expression"),
             source: io::Error::other(why.to_string()),
         })?;
-        let deadline = running.began + Duration::from_nanos(task.timeout_ns);
+        let Launched { pid, began } = running.launched;
+        let deadline = began + Duration::from_nanos(task.timeout_ns);
         loop {
             if running.said().iter().any(|heard| ready.is_match(&heard.text)) {
-                self.beside.push(running.pid);
+                self.beside.push(pid);
                 return Ok(FromKeeper::Ready);
             }
-            let ended = trying("waiting for a program", offspring::wait(running.pid, Instant::now() + GLANCE))?;
+            let ended = trying("waiting for a program", offspring::wait(pid, Instant::now() + GLANCE))?;
             let end = match ended.map(|ended| ended.status) {
                 None if Instant::now() < deadline => continue,
                 None => {
-                    self.end(running.pid)?;
+                    self.end(pid)?;
                     End::TimedOut
                 }
                 Some(status) => match status.code() {
@@ -317,29 +390,70 @@ impl Keeper {
 
     /// Starts a program; the inner error says why it cannot be.
     fn start(&self, task: &Task) -> Result<Result<Running, String>, KeeperError> {
-        let Some((program, arguments)) = task.argv.split_first() else {
+        let Some(name) = task.argv.first() else {
             return Ok(Err("no program is named".to_owned()));
         };
-        let mut command = Command::new(found(program, &self.folder.path, &task.environment));
-        command.args(arguments).env_clear().envs(&task.environment).current_dir(&self.folder.path);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let all = trying("asking which CPUs may be used", affinity::allowed_cpus())?;
-        if !task.cpus.is_empty() {
-            trying("keeping a program to its CPUs", affinity::restrict_current_thread(&task.cpus))?;
-        }
-        let started = offspring::spawn(&mut command);
-        if !task.cpus.is_empty() {
-            trying("using all CPUs again", affinity::restrict_current_thread(&all))?;
-        }
-        let (mut child, began) = match started {
-            Ok(started) => started,
-            Err(why) => return Ok(Err(format!("{program}: {why}"))),
+        let folder = task.directory.as_deref().unwrap_or(&self.folder.path);
+        let program = found(name, folder, &task.environment);
+        let words = match Words::of(task, &program, folder) {
+            Ok(words) => words,
+            Err(why) => return Ok(Err(format!("{name}: {why}"))),
         };
-        let ears = [(); 2].map(|()| Arc::new(Mutex::new(Ear::new(task.output_limit_bytes))));
-        let mut readers = Vec::new();
-        readers.extend(child.stdout.take().map(|stream| read(stream, &ears[0])));
-        readers.extend(child.stderr.take().map(|stream| read(stream, &ears[1])));
-        Ok(Ok(Running { pid: child.id(), began, ears, readers }))
+        let null = trying("opening /dev/null", File::options().read(true).write(true).open(NULL))?;
+        let input = match task.stdin.as_ref().map(|input| folder.join(input)) {
+            Some(path) => match File::open(&path) {
+                Ok(input) => Some(input),
+                Err(why) => return Ok(Err(format!("its input {}: {why}", path.display()))),
+            },
+            None => None,
+        };
+        let stdout = match task.stdout {
+            Stdout::Keep => Some(trying("making a pipe", Stream::open(task.output_limit_bytes))?),
+            Stdout::Drop => None,
+        };
+        let streams = [stdout, Some(trying("making a pipe", Stream::open(task.output_limit_bytes))?)];
+        let [stdout, stderr] = [0, 1].map(|stream| streams[stream].as_ref().and_then(Stream::to));
+        let floor_bytes = trying("asking for the memory used", process::peak_rss_bytes())?;
+        let launch = Launch {
+            program: &words.program,
+            arguments: &words.arguments,
+            environment: &words.environment,
+            folder: &words.folder,
+            streams: [
+                input.as_ref().unwrap_or(&null).as_fd(),
+                stdout.unwrap_or_else(|| null.as_fd()),
+                stderr.unwrap_or_else(|| null.as_fd()),
+            ],
+            cpus: &task.cpus,
+        };
+        Ok(match launch.start() {
+            Ok(launched) => Ok(Running { launched, floor_bytes, streams }),
+            Err(why) => Err(format!("{name}: {why}")),
+        })
+    }
+}
+
+/// A task's texts as the kernel takes them.
+struct Words {
+    program: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+    folder: CString,
+}
+
+impl Words {
+    fn of(task: &Task, program: &Path, folder: &Path) -> Result<Self, NulError> {
+        let path = |path: &Path| CString::new(path.as_os_str().as_bytes());
+        Ok(Words {
+            program: path(program)?,
+            arguments: task.argv.iter().map(|word| CString::new(word.as_str())).collect::<Result<_, _>>()?,
+            environment: task
+                .environment
+                .iter()
+                .map(|(name, value)| CString::new(format!("{name}={value}")))
+                .collect::<Result<_, _>>()?,
+            folder: path(folder)?,
+        })
     }
 }
 
@@ -364,16 +478,39 @@ pub fn find_program(program: &str, path: &str) -> Option<PathBuf> {
 
 impl Running {
     fn said(&self) -> [Heard; 2] {
-        [0, 1].map(|stream| self.ears[stream].lock().unwrap_or_else(PoisonError::into_inner).heard())
+        [0, 1].map(|stream| self.streams[stream].as_ref().map(Stream::heard).unwrap_or_default())
     }
 
     /// All that it said, once it is gone.
-    fn heard(&self) -> [Heard; 2] {
+    fn heard(mut self) -> [Heard; 2] {
+        for stream in self.streams.iter_mut().flatten() {
+            stream.to = None;
+        }
         let deadline = Instant::now() + STREAM_LIMIT;
-        while self.readers.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
+        let open = |stream: &Stream| !stream.reader.is_finished();
+        while self.streams.iter().flatten().any(open) && Instant::now() < deadline {
             thread::sleep(GLANCE / 8);
         }
         self.said()
+    }
+}
+
+impl Stream {
+    /// A pipe that is read from now on.
+    fn open(limit_bytes: u64) -> io::Result<Self> {
+        let (from, to) = io::pipe()?;
+        let ear = Arc::new(Mutex::new(Ear::new(limit_bytes)));
+        let reader = read(from, &ear);
+        Ok(Stream { to: Some(to), ear, reader })
+    }
+
+    /// The program's end.
+    fn to(&self) -> Option<BorrowedFd<'_>> {
+        self.to.as_ref().map(AsFd::as_fd)
+    }
+
+    fn heard(&self) -> Heard {
+        self.ear.lock().unwrap_or_else(PoisonError::into_inner).heard()
     }
 }
 
@@ -396,8 +533,7 @@ fn not_started(why: &str) -> Outcome {
     Outcome {
         end: End::NotStarted { why: why.to_owned() },
         wall_ns: 0,
-        cpu_ns: 0,
-        peak_rss_bytes: 0,
+        used: Used::default(),
         stdout: Heard::default(),
         stderr: Heard::default(),
         left: Vec::new(),

@@ -13,7 +13,9 @@ pub mod heard;
 pub mod keeper;
 pub mod ping_pong;
 pub mod reading;
+pub mod runs;
 pub mod sessions;
+pub mod setup;
 pub mod stage;
 pub mod warehouse;
 pub mod workshop;
@@ -26,7 +28,8 @@ pub fn all() -> &'static [&'static dyn Job] {
     ALL
 }
 
-static ALL: &[&dyn Job] =
+/// The same as a constant, for lists of lists.
+pub const ALL: &[&dyn Job] =
     &[&command::Command, &compile::Compile, &warehouse::JvmWarehouse, &sessions::Sessions, &ping_pong::PingPong];
 
 /// The job of this kind.

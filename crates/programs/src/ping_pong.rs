@@ -91,6 +91,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     footprint: None,
     executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
     quick: &[],
     check: |arm| Settings::of(arm).map(drop),
 };
@@ -200,7 +202,7 @@ impl ReadyJob for Ready {
             one_way.came,
             one_way.sent
         );
-        Ok(JobRun { samples: self.samples(&trips, &one_way), checked, flags: Vec::new() })
+        Ok(JobRun { samples: self.samples(&trips, &one_way), checked, ..JobRun::default() })
     }
 }
 

@@ -98,6 +98,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     footprint: None,
     executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
     quick: &[("each", "16 MiB"), ("pace", "50 ms"), ("time", "1 s")],
     check: |_| Ok(()),
 };
@@ -163,7 +165,7 @@ impl ReadyJob for Ready<'_> {
         }
         let checked = format!("{} actions; {} documents opened as they were saved", told.actions, told.opened);
         let flags = told.search.iter().map(|end| format!("the search ended early: {end}")).collect();
-        Ok(JobRun { samples: samples(&told), checked, flags })
+        Ok(JobRun { samples: samples(&told), checked, flags, ..JobRun::default() })
     }
 }
 

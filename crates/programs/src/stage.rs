@@ -88,6 +88,7 @@ impl Stage {
             timeout_ns: self.timeout_ns,
             output_limit_bytes: OUTPUT_LIMIT,
             cpus: self.cpus.clone(),
+            ..Task::default()
         }
     }
 

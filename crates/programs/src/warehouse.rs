@@ -86,6 +86,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     footprint: Some(Footprint { key: "heap", bytes: |arm| size_of(arm, "heap") }),
     executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
     quick: &[("heap", "256 MiB"), ("warm", "1 s"), ("time", "2 s")],
     check: |_| Ok(()),
 };
@@ -161,7 +163,7 @@ impl ReadyJob for Ready<'_> {
         let log = stage.read("gc.log")?;
         let pauses = pauses(&log, said.from_ms, said.to_ms);
         let checked = format!("{} transactions; stock and money of every warehouse add up", said.transactions);
-        Ok(JobRun { samples: samples(&said, &pauses), checked, flags: Vec::new() })
+        Ok(JobRun { samples: samples(&said, &pauses), checked, ..JobRun::default() })
     }
 }
 

@@ -1,9 +1,12 @@
 //! A private folder at the site in which programs run, kept by a [`keeper`](crate::keeper): the agent's end.
 
 use crate::keeper::{End, FromKeeper, Outcome, Task, ToKeeper};
+use baremark_model::command::EVERY_VARIABLE;
 use baremark_model::job::JobError;
+use baremark_model::scale;
 use baremark_model::wire::{WireError, read_frame, write_frame};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -137,7 +140,7 @@ fn out_of_turn(answer: &FromKeeper) -> JobError {
 }
 
 /// The environment of a program: a search path, the folder as its home and for temporary files, the C locale, what is
-/// inherited by name, and what is set.
+/// inherited by name, and what is set. Where everything is inherited, everything is as the agent has it.
 #[must_use]
 pub fn environment(
     folder: &Path,
@@ -151,6 +154,12 @@ pub fn environment(
         ("TMPDIR".to_owned(), folder),
         ("LC_ALL".to_owned(), "C".to_owned()),
     ]);
+    if inherit.iter().any(|name| name == EVERY_VARIABLE) {
+        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        let own = std::env::vars_os().filter_map(text).filter(|(name, _)| name != scale::VARIABLE);
+        all = BTreeMap::from([("PATH".to_owned(), search_path())]);
+        all.extend(own);
+    }
     all.extend(inherit.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?))));
     all.extend(set);
     all

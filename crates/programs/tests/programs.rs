@@ -10,7 +10,7 @@
 )]
 
 use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::command::{Beside, Declared, Finder, Program, Reading, Success, Take};
+use baremark_model::command::{Beside, Declared, Finder, Program, Reading, Stdout, Take};
 use baremark_model::descriptor::{Better, Value};
 use baremark_model::job::{Job, JobError, JobRun, Surroundings};
 use baremark_model::machine::Isa;
@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,18 +54,8 @@ fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
 fn shell(script: &str) -> Program {
     Program {
         argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
-        prepare: Vec::new(),
-        beside: None,
-        files: BTreeMap::new(),
-        bring: BTreeMap::new(),
-        environment: BTreeMap::new(),
-        inherit: Vec::new(),
-        needs: BTreeMap::new(),
-        instruction_set: None,
         output_limit_bytes: 1 << 16,
-        success: Success { exit: vec![0], present: Vec::new(), absent: Vec::new(), from: "output".to_owned() },
-        metrics: Vec::new(),
-        parameters: Vec::new(),
+        ..Program::default()
     }
 }
 
@@ -100,7 +91,8 @@ fn arm(parameters: &[(&str, Value)]) -> ResolvedArm {
 fn run_job(job: &dyn Job, arm: &ResolvedArm) -> Result<JobRun, JobError> {
     let cpus = baremark_sys::affinity::allowed_cpus().unwrap();
     let phase = Duration::from_millis(400);
-    let around = Surroundings { keeper: Path::new(KEEPER), cpus: &cpus[..1], seed: 7, phase };
+    let interrupt = Arc::default();
+    let around = Surroundings { keeper: Path::new(KEEPER), cpus: &cpus[..1], seed: 7, phase, interrupt: &interrupt };
     job.prepare(arm, around)?.run()
 }
 
@@ -124,6 +116,99 @@ fn a_program_gives_its_metrics_and_the_usual_ones() {
     assert_eq!(value(&run, "rate"), 42.0);
     assert!(value(&run, "wall_s") >= 0.2 && value(&run, "cpu_s") < 60.0, "{run:?}");
     assert!(run.flags.is_empty(), "{run:?}");
+}
+
+/// What a program that copies 64 MiB at once uses.
+#[test]
+fn what_a_program_used_is_counted() {
+    let run = run(shell("exec dd if=/dev/zero of=/dev/null bs=64M count=3")).unwrap();
+    let [user, system, cpu] = ["user_s", "system_s", "cpu_s"].map(|metric| value(&run, metric));
+    assert!((user + system - cpu).abs() < 1e-9 && system > 0.0, "{run:?}");
+    let peak = value(&run, "peak_memory_bytes") / f64::from(1 << 20);
+    assert!((64.0..100.0).contains(&peak), "{peak} MiB");
+    let [faults, major] = ["page_faults", "major_faults"].map(|metric| value(&run, metric));
+    assert!(faults > 100.0 && major <= faults, "{run:?}");
+    let waiting = self::run(shell("sleep 0.01; sleep 0.01; sleep 0.01")).unwrap();
+    assert!(value(&waiting, "context_switches") >= 3.0, "{waiting:?}");
+}
+
+/// The kernel counts a program's largest resident set from that of whoever started it: what it tells of a smaller one is not the
+/// program's.
+#[test]
+fn a_small_program_is_not_told_the_memory_of_its_keeper() {
+    let run = run(shell("exec true")).unwrap();
+    let peak = run.samples.iter().find(|sample| sample.metric == "peak_memory_bytes");
+    assert!(peak.is_none_or(|peak| peak.value < f64::from(4 << 20)), "{run:?}");
+}
+
+#[test]
+fn a_program_is_repeated_in_one_folder_for_as_long_as_a_phase_lasts() {
+    let folder = tempfile::tempdir().unwrap();
+    let [runs, steps] = ["runs", "steps"].map(|name| folder.path().join(name));
+    let lines = |path: &Path| fs::read_to_string(path).unwrap().lines().count();
+    let mut program = shell(&format!("echo $PWD >> {}; echo rate 3", runs.display()));
+    program.prepare.push(["sh", "-c", &format!("echo >> {}", steps.display())].map(str::to_owned).to_vec());
+    program.metrics.push(rate("stdout"));
+    program.repeat = true;
+    let begun = Instant::now();
+    let run = run(program.clone()).unwrap();
+    assert!(begun.elapsed() >= Duration::from_millis(500), "the phase, and its warm-up before it");
+    assert!(value(&run, "rate") == 6.0 && value(&run, "wall_s") < 0.4, "{run:?}");
+    let ran = lines(&runs);
+    assert!(ran >= 3 && lines(&steps) == ran, "{ran}");
+    let counted: usize = run.checked.split_once(" runs").expect(&run.checked).0.parse().unwrap();
+    assert!(counted < ran, "those of the first quarter are a warm-up: {counted} of {ran}");
+    let mut folders: Vec<String> = fs::read_to_string(&runs).unwrap().lines().map(str::to_owned).collect();
+    folders.dedup();
+    assert_eq!(folders.len(), 1);
+    program.argv[2] = "sleep 1; exit 9".to_owned();
+    assert!(failure(program).contains("it ended with exit code 9"));
+}
+
+#[test]
+fn runs_that_warm_up_come_before_those_that_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = folder.path().join("made");
+    let mut program = shell(&format!("echo >> {0}; echo rate $(wc -l < {0})", made.display()));
+    program.metrics.push(Reading { scale: 1.0, ..rate("stdout") });
+    program.warmup = 2;
+    let arm = arm(&[("command", Value::Program(Box::new(program)))]);
+    let cpus = baremark_sys::affinity::allowed_cpus().unwrap();
+    let interrupt = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let around =
+        Surroundings { keeper: Path::new(KEEPER), cpus: &cpus, seed: 7, phase: Duration::ZERO, interrupt: &interrupt };
+    let mut ready = Command.prepare(&arm, around).unwrap();
+    ready.warm_up().unwrap();
+    assert_eq!(value(&ready.run().unwrap(), "rate"), 3.0);
+}
+
+#[test]
+fn its_folder_input_output_and_environment_are_as_the_study_says() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("in.txt"), "rate 5\n").unwrap();
+    fs::write(folder.path().join("script"), "#!/bin/sh\ncat; pwd\n").unwrap();
+    fs::set_permissions(folder.path().join("script"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let mut program = shell("");
+    program.argv = vec!["./script".to_owned()];
+    program.directory = folder.path().display().to_string();
+    program.stdin = "in.txt".to_owned();
+    program.metrics.push(rate("stdout"));
+    program.success.present = vec![format!("(?m)^{}$", fs::canonicalize(folder.path()).unwrap().display())];
+    assert_eq!(value(&run(program.clone()).unwrap(), "rate"), 10.0);
+    program.stdin = "missing.txt".to_owned();
+    assert!(failure(program.clone()).contains("could not be started: its input"), "{program:?}");
+    program.argv =
+        ["sh", "-c", "test /proc/self/fd/1 -ef /dev/null && echo rate 2 >&2; echo rate 4"].map(str::to_owned).to_vec();
+    program.stdin.clear();
+    program.success.present.clear();
+    program.stdout = Stdout::Drop;
+    program.metrics = vec![rate("stderr")];
+    assert_eq!(value(&run(program).unwrap(), "rate"), 4.0);
+    let mut program = shell("test \"$CARGO_MANIFEST_DIR\" = \"$EXPECTED\" && test \"$HOME\" = \"$OURS\"");
+    program.inherit = vec!["*".to_owned()];
+    program.environment.insert("EXPECTED".to_owned(), env!("CARGO_MANIFEST_DIR").to_owned());
+    program.environment.insert("OURS".to_owned(), std::env::var("HOME").unwrap());
+    run(program).unwrap();
 }
 
 #[test]
@@ -218,7 +303,7 @@ fn garbage_is_no_result() {
     let why = failure(program.clone());
     assert!(why.contains("metric rate stands nowhere in stdout; its last words:\n    nothing of that kind"), "{why}");
     program.metrics[0].optional = true;
-    assert_eq!(run(program).unwrap().samples.len(), 2);
+    assert!(run(program).unwrap().samples.iter().all(|sample| sample.metric != "rate"));
 }
 
 #[test]
@@ -228,6 +313,9 @@ fn a_bad_end_is_told_with_the_last_lines() {
     assert!(failure(shell("kill -9 $$")).starts_with("sh: signal 9 ended it"));
     let mut program = shell("exit 3");
     program.success.exit = vec![0, 3];
+    run(program.clone()).unwrap();
+    program.success.exit.clear();
+    program.argv[2] = "exit 77".to_owned();
     run(program).unwrap();
     let mut program = shell("");
     program.argv = vec!["no-such-program".to_owned()];
@@ -282,7 +370,7 @@ fn every_run_has_a_fresh_folder_that_goes() {
         environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         timeout_ns: 60_000_000_000,
         output_limit_bytes: 1 << 16,
-        cpus: Vec::new(),
+        ..Task::default()
     };
     let mut workshop = Workshop::open(Path::new(KEEPER)).unwrap();
     let folder = workshop.folder().to_path_buf();
@@ -310,7 +398,7 @@ fn nothing_outlives_an_agent() {
         environment: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         timeout_ns: 600_000_000_000,
         output_limit_bytes: 4096,
-        cpus: Vec::new(),
+        ..Task::default()
     };
     write_frame(&mut to, &ToKeeper::Run(task)).unwrap();
     wait_until("the program runs", || runs(&sleep));

@@ -4,6 +4,7 @@ use baremark_model::document::{Document, Outcome};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::Treatment;
 use baremark_model::seam::Sample;
+use baremark_model::wire::Series;
 
 /// Estimates, those of the members of ensembles, and ratios: one line each. Members count from 1, as on the page.
 #[must_use]
@@ -54,11 +55,25 @@ fn estimated(n: usize, value: f64, [lo, hi]: [Option<f64>; 2]) -> [String; 5] {
 /// say so and why.
 #[must_use]
 pub fn trials(document: &Document) -> String {
+    trials_with_series(document, &[])
+}
+
+/// Columns of the parts of phases.
+const PARTS: [&str; 4] = ["phase", "part", "begin_ns", "end_ns"];
+
+/// The same; `series` are those of each trial of the document, in its order. Where their phases have parts (seconds and operations
+/// of a load, tiers of an application), these have lines too, and each phase's own values: `phase` counts from 1, `part` is its name
+/// and empty for the whole phase, times count from the beginning of the trial's first phase.
+#[must_use]
+pub fn trials_with_series(document: &Document, series: &[&[Series]]) -> String {
     let factors = factors(document);
     let fixed = ["block", "cell", "status", "arm"];
     let rest = ["metric", "value", "elapsed_ns", "flags", "member"];
-    let mut text = line(fixed.into_iter().chain(factors.iter().map(String::as_str)).chain(rest));
-    for trial in &document.trials {
+    let have_parts = series.iter().copied().flatten().any(|phase| !phase.points.is_empty());
+    let parts = if have_parts { &PARTS[..] } else { &[] };
+    let heads = fixed.into_iter().chain(factors.iter().map(String::as_str)).chain(rest);
+    let mut text = line(heads.chain(parts.iter().copied()));
+    for (trial, series) in document.trials.iter().zip(series.iter().copied().chain(std::iter::repeat(&[][..]))) {
         let status = match &trial.status {
             TrialStatus::Ok => "ok".to_owned(),
             TrialStatus::Void { reasons } => format!("void: {}", reasons.join("; ")),
@@ -66,22 +81,29 @@ pub fn trials(document: &Document) -> String {
         };
         let (elapsed, flags) = (trial.elapsed_ns.to_string(), trial.flags.join("; "));
         let head = |arm: String| [trial.block.to_string(), trial.cell.to_string(), status.clone(), arm];
-        let tail = |metric: &str, value: String, member: String| {
+        let tail = |metric: &str, value: String, member: String, part: [String; 4]| {
+            let part = part.into_iter().take(parts.len());
             [metric.to_owned(), value, elapsed.clone(), flags.clone(), member]
+                .into_iter()
+                .chain(part)
+                .collect::<Vec<_>>()
         };
-        let none = || tail("", String::new(), String::new());
+        let none = || tail("", String::new(), String::new(), Default::default());
         for (index, arm) in trial.arms.iter().enumerate() {
             let levels = levels(&factors, &arm.treatment);
+            let mut row = |tail: &[String]| text.push_str(&joined(&head(index.to_string()), &levels, tail));
             let together = arm.medians.iter().map(|sample| (sample, String::new()));
             let alone = (1..).zip(&arm.members).flat_map(|(member, samples): (usize, &Vec<Sample>)| {
                 samples.iter().map(move |sample| (sample, member.to_string()))
             });
             for (sample, member) in together.chain(alone) {
-                let tail = tail(&sample.metric, number(Some(sample.value)), member);
-                text.push_str(&joined(&head(index.to_string()), &levels, &tail));
+                row(&tail(&sample.metric, number(Some(sample.value)), member, Default::default()));
             }
             if arm.medians.is_empty() {
-                text.push_str(&joined(&head(index.to_string()), &levels, &none()));
+                row(&none());
+            }
+            for (sample, part) in series.iter().filter(|phase| phase.arm == index).flat_map(parts_of) {
+                row(&tail(&sample.metric, number(Some(sample.value)), String::new(), part));
             }
         }
         if trial.arms.is_empty() {
@@ -89,6 +111,22 @@ pub fn trials(document: &Document) -> String {
         }
     }
     text
+}
+
+/// The values of a phase that has parts, and of these, each with the columns [`PARTS`].
+fn parts_of(phase: &Series) -> Vec<(&Sample, [String; 4])> {
+    if phase.points.is_empty() {
+        return Vec::new();
+    }
+    let part = |name: &str, begin: u64, end: u64| {
+        [(phase.phase + 1).to_string(), name.to_owned(), begin.to_string(), end.to_string()]
+    };
+    let whole = phase.samples.iter().map(|sample| (sample, part("", phase.begin_ns, phase.end_ns)));
+    let parts = phase.points.iter().flat_map(|point| {
+        let part = part(&point.name, phase.begin_ns + point.begin_ns, phase.begin_ns + point.end_ns);
+        point.samples.iter().map(move |sample| (sample, part.clone()))
+    });
+    whole.chain(parts).collect()
 }
 
 /// What was observed: one line for each treatment, place and quantity.

@@ -53,6 +53,10 @@ pub(crate) fn reproduce(run: &RunHead) -> String {
     let quick = if run.mode.quick { " --quick" } else { "" };
     let check = if run.mode.self_check { " --aa" } else { "" };
     let file = clean(&run.file);
+    // A study that a command line has made: that line.
+    if file.starts_with("baremark ") {
+        return file;
+    }
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     let file = if file.chars().all(plain) { file } else { format!("'{}'", file.replace('\'', "'\\''")) };
     format!("baremark run {file}{quick}{check}")

@@ -9,12 +9,11 @@ use crate::instance::Instance;
 use crate::place::{Control, Native, Place};
 use crate::recipe::{Ready, Recipe, Step};
 use crate::service::{Order, ServiceError, Statistics, Upstream};
-use baremark_sys::confine::{self, Limits};
+use baremark_sys::confine::Limits;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -148,9 +147,6 @@ pub fn carry(file: &Path, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> Resul
     })?;
     order.program = crate::service::program(service)?;
     let folder = std::env::current_dir().map_err(|why| trying("asking for this folder", why))?;
-    if confine::is_root() {
-        open_way_to(&folder).map_err(|why| trying("opening the way to this folder", why))?;
-    }
     order.folder = folder.join(&order.name);
     let mut instance = Instance::start(service, order, &Limits::default(), Box::new(Native))?;
     instance.wait_ready_within(READY_THERE, stop)?;
@@ -172,15 +168,6 @@ pub fn carry(file: &Path, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> Resul
             Err(_) => thread::sleep(GLANCE),
         }
     }
-}
-
-/// The program runs as its own user, who must get through to its part: lets others pass, not read, a folder and those of ours
-/// that it lies in.
-fn open_way_to(folder: &Path) -> io::Result<()> {
-    let ours =
-        |folder: &&Path| folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"baremark-"));
-    let mut way = folder.ancestors().take_while(ours);
-    way.try_for_each(|folder| fs::set_permissions(folder, Permissions::from_mode(0o711)))
 }
 
 /// Answers one question; a stranger gets no answer.

@@ -9,10 +9,12 @@ use crate::exchange;
 use crate::place::Place;
 use crate::recipe::{Ready, Recipe, Reload, Step};
 use crate::service::{Order, Service, ServiceError, Statistics, Upstream};
+use baremark_sys::acl;
 use baremark_sys::confine::{self, Held, Limits, MemoryLimit};
+use baremark_sys::family::Family;
 use baremark_sys::log_tail::LogTail;
 use baremark_sys::offspring;
-use baremark_sys::process_tree::{self, Usage};
+use baremark_sys::process_tree::Usage;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -28,6 +30,8 @@ use std::time::{Duration, Instant};
 const GLANCE: Duration = Duration::from_millis(10);
 /// How long a command of preparation may take.
 const STEP_LIMIT: Duration = Duration::from_secs(300);
+/// How long its processes may take to be gone once they are killed.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
 /// How long the log of a dead program may stay open in somebody else's hands.
 const LOG_LIMIT: Duration = Duration::from_secs(2);
 
@@ -46,6 +50,7 @@ pub struct Instance {
 
 struct Running {
     child: Child,
+    program: PathBuf,
     log: LogTail,
     held: Held,
     /// What it had used when it was last seen alive.
@@ -110,7 +115,7 @@ impl Instance {
         // The command keeps the pipe's writing ends.
         drop(command);
         let log = LogTail::of(said);
-        self.running = Some(Running { child, log, held, seen: Usage::default() });
+        self.running = Some(Running { child, program: step.program, log, held, seen: Usage::default() });
         Ok(())
     }
 
@@ -196,11 +201,8 @@ impl Instance {
         self.note_usage();
         let Some(mut running) = self.running.take() else { return };
         let root = running.child.id();
-        let members = process_tree::pids(root).unwrap_or_default();
-        drop(confine::send(-root.cast_signed(), libc::SIGKILL));
-        for pid in members {
-            drop(confine::send(pid.cast_signed(), libc::SIGKILL));
-        }
+        // What cannot be killed within the limit hangs in the kernel; nobody could do more.
+        drop(Family::of(root, &running.program, &self.order.folder).kill(KILL_LIMIT));
         drop(running.child.wait());
         running.log.finish(LOG_LIMIT);
         self.spent_ns += running.seen.cpu_ns;
@@ -366,8 +368,16 @@ impl Instance {
         let mut builder = fs::DirBuilder::new();
         builder.mode(0o700);
         let make = |path: PathBuf| builder.create(&path).and_then(|()| self.own(&path));
+        self.let_owner_through()?;
         make(self.folder().to_owned())?;
         self.recipe.folders.iter().try_for_each(|name| make(self.folder().join(name)))
+    }
+
+    /// Its folder is its owner's and lies in folders that are private to us: its owner alone may pass through those.
+    fn let_owner_through(&self) -> io::Result<()> {
+        let Some((user, _)) = self.order.owner else { return Ok(()) };
+        let around = self.folder().ancestors().skip(1);
+        private(around).into_iter().try_for_each(|folder| acl::allow_search(folder, user))
     }
 
     fn port_is_free(&self) -> Result<(), ServiceError> {
@@ -466,6 +476,16 @@ impl Drop for Instance {
     }
 }
 
+/// What this program has made of these folders, each in the next: up to one that bears its name, and others that do.
+fn private<'f>(folders: impl Iterator<Item = &'f Path>) -> Vec<&'f Path> {
+    let named =
+        |folder: &Path| folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"baremark-"));
+    let folders: Vec<&Path> = folders.collect();
+    let first = folders.iter().position(|folder| named(folder)).unwrap_or(folders.len());
+    let more = folders[first..].iter().take_while(|folder| named(folder)).count();
+    if more == 0 { Vec::new() } else { folders[..first + more].to_vec() }
+}
+
 /// One pipe for what the program says, in whichever way. Its input is a pipe that ends when we do.
 fn logged(command: &mut Command) -> io::Result<io::PipeReader> {
     let (said, writer) = io::pipe()?;
@@ -476,4 +496,22 @@ fn logged(command: &mut Command) -> io::Result<io::PipeReader> {
 /// A line without the secret that it may show.
 fn without(line: &str, secret: &str) -> String {
     if secret.is_empty() { line.to_owned() } else { line.replace(secret, "***") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::private;
+    use std::path::Path;
+
+    #[test]
+    fn folders_of_others_are_left_as_they_are() {
+        let of =
+            |path: &'static str| private(Path::new(path).ancestors()).into_iter().map(|one| one.to_str()).collect();
+        let found: Vec<_> = of("/root/baremark-src/tmp/baremark-services-1-0/main");
+        let folder = "/root/baremark-src/tmp/baremark-services-1-0";
+        assert_eq!(found, [Some("/root/baremark-src/tmp/baremark-services-1-0/main"), Some(folder)]);
+        let found: Vec<_> = of("/tmp/baremark-files-1/baremark-files-2");
+        assert_eq!(found, [Some("/tmp/baremark-files-1/baremark-files-2"), Some("/tmp/baremark-files-1")]);
+        assert_eq!(of("/root/somewhere/else"), Vec::<Option<&str>>::new());
+    }
 }

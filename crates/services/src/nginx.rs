@@ -80,7 +80,8 @@ fn answers(text: &mut String, settings: &Settings) {
     let _ = writeln!(text, "  keepalive_timeout {}ms; keepalive_requests 1000000;", settings.ms("keepalive_time"));
     let size = settings.bytes("buffer");
     let _ = writeln!(text, "  proxy_buffer_size {size}; proxy_buffers {} {size};", settings.count("buffers"));
-    let _ = writeln!(text, "  proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_set_header Host $host;");
+    let _ =
+        writeln!(text, "  proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_set_header Host $http_host;");
     let _ = writeln!(text, "  proxy_read_timeout {}ms; proxy_connect_timeout 2s;", settings.ms("timeout"));
     let _ = writeln!(text, "  proxy_next_upstream error timeout http_503 non_idempotent; proxy_next_upstream_tries 3;");
     let _ = writeln!(text, "  gzip {};", if settings.on("gzip") { "on" } else { "off" });

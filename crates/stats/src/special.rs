@@ -3,7 +3,7 @@
 //! Written out here instead of taken from a crate, so that a quantile is the same number in every build; checked
 //! against tables made with scipy (`tests/oracle`). Relative errors are below 1e-10 in the range the crate uses.
 
-use std::f64::consts::{PI, SQRT_2};
+use std::f64::consts::PI;
 
 /// ln Γ(x) for x > 0. Lanczos' series with g = 7 and nine terms (Lanczos 1964; coefficients of Godfrey 2001).
 pub fn ln_gamma(x: f64) -> f64 {
@@ -82,11 +82,6 @@ pub fn normal_sf(z: f64) -> f64 {
     density / tail
 }
 
-/// Φ(z), the standard normal distribution function.
-pub fn normal_cdf(z: f64) -> f64 {
-    normal_sf(-z)
-}
-
 /// Quantile of the standard normal distribution, 0 < p < 1 (±∞ at the ends).
 /// Start from Abramowitz & Stegun 26.2.23, then Newton steps on the nearer tail.
 pub fn normal_quantile(p: f64) -> f64 {
@@ -113,11 +108,6 @@ pub fn student_sf(t: f64, df: f64) -> f64 {
     }
     let square = t * t;
     0.5 * beta_inc_split(0.5 * df, 0.5, df / (df + square), square / (df + square))
-}
-
-/// Distribution function of Student's t.
-pub fn student_cdf(t: f64, df: f64) -> f64 {
-    student_sf(-t, df)
 }
 
 /// Quantile of Student's t, 0 < p < 1, by Newton steps kept inside a bracket, from the expansion of
@@ -173,11 +163,6 @@ pub fn binomial_cdf(k: i64, n: u64, p: f64) -> f64 {
         return 1.0;
     }
     beta_inc_split(n as f64 - k as f64, k as f64 + 1.0, 1.0 - p, p)
-}
-
-/// The error function, from the normal distribution.
-pub fn erf(x: f64) -> f64 {
-    1.0 - 2.0 * normal_sf(x * SQRT_2)
 }
 
 const TINY: f64 = 1e-300;

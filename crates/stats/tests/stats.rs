@@ -11,6 +11,14 @@
 
 #[path = "stats/against_scipy.rs"]
 mod against_scipy;
+#[path = "stats/coverage.rs"]
+mod coverage;
+#[path = "stats/estimate.rs"]
+mod estimate;
+#[path = "stats/gates.rs"]
+mod gates;
+#[path = "stats/judging.rs"]
+mod judging;
 #[path = "stats/machine.rs"]
 mod machine;
 #[path = "stats/parts.rs"]
@@ -19,7 +27,11 @@ mod parts;
 mod proof;
 #[path = "stats/rules.rs"]
 mod rules;
+#[path = "stats/runs.rs"]
+mod runs;
 #[path = "stats/search.rs"]
 mod search;
+#[path = "stats/simulated.rs"]
+mod simulated;
 #[path = "stats/studies.rs"]
 mod studies;

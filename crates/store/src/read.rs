@@ -333,10 +333,10 @@ fn text<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r str> {
 /// The same result in the memory that it needs: a run's trials are all held at once, and what grew while it was read
 /// has room for more than it holds.
 fn compact(mut result: TrialResult) -> TrialResult {
-    for phase in &mut result.phases {
+    for phase in &mut result.series {
         phase.samples.shrink_to_fit();
         phase.members.iter_mut().for_each(|member| member.samples.shrink_to_fit());
-        for half in &mut phase.halves {
+        for half in &mut phase.runs {
             half.samples.shrink_to_fit();
             half.times.shrink_to_fit();
             refill(&mut half.audit.counters);

@@ -13,7 +13,7 @@ use baremark_model::wire::{TrialResult, TrialSpec};
 
 /// The format of a run's documents (plan, specification and result of a trial) that this version writes. To be raised when one
 /// of them changes such that a run begun before cannot be gone on with: such a run is shown and compared, not resumed.
-pub const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 2;
 
 /// Everything that is known of a run when it begins.
 #[derive(Clone, Debug, PartialEq)]

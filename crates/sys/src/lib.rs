@@ -4,14 +4,17 @@
 //! what an experiment is.
 #![expect(unsafe_code, reason = "system calls and the time-stamp counter")]
 
+pub mod acl;
 pub mod affinity;
 pub mod children;
 pub mod clock;
 pub mod confine;
 pub mod cpu_time;
 pub mod crew;
+pub mod family;
 pub mod gaps;
 pub mod guest;
+pub mod launch;
 pub mod log_tail;
 pub mod machine;
 pub mod memory;
@@ -21,6 +24,7 @@ pub mod numa;
 pub mod offspring;
 pub mod paging;
 pub mod perf;
+pub mod private_folder;
 pub mod process;
 pub mod process_tree;
 pub mod pseudo;

@@ -7,7 +7,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,10 +25,27 @@ pub struct Ended {
     pub status: ExitStatus,
     /// When, as seen by whoever waited.
     pub at: Instant,
-    /// Processor time of it and of all that it waited for, user and system.
-    pub cpu: Duration,
-    /// The largest resident set that one of them had.
+    /// What it and all that it waited for have used.
+    pub used: Used,
+}
+
+/// What a process and all that it waited for have used, as the kernel counts it (`getrusage(2)`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Processor time in user mode.
+    pub user: Duration,
+    /// Processor time in the kernel.
+    pub system: Duration,
+    /// The largest resident set that one of them had; at least that of the process that started them.
     pub peak_rss_bytes: u64,
+    /// Context switches because they waited.
+    pub voluntary_switches: u64,
+    /// Context switches because others were to run.
+    pub involuntary_switches: u64,
+    /// Page faults that needed no disk.
+    pub minor_faults: u64,
+    /// Page faults that read from a disk.
+    pub major_faults: u64,
 }
 
 /// Makes this process the parent of its descendants' orphans.
@@ -44,18 +61,6 @@ pub fn adopt_orphans() -> io::Result<()> {
     }
 }
 
-/// Starts `command` in a process group of its own; the kernel kills it when the calling thread ends. With it, when the
-/// attempt began that succeeded.
-///
-/// # Errors
-/// What starting it gives.
-pub fn spawn(command: &mut Command) -> io::Result<(Child, Instant)> {
-    command.process_group(0);
-    // SAFETY: between fork and exec only async-signal-safe functions may run; prctl is one and nothing is allocated.
-    unsafe { command.pre_exec(die_with_parent) };
-    attempt(command)
-}
-
 /// Starts `command`, whose program may just have been written by this process or one beside it.
 ///
 /// A file that is open for writing cannot be executed, and whatever another thread forks while it is written keeps it open
@@ -64,28 +69,14 @@ pub fn spawn(command: &mut Command) -> io::Result<(Child, Instant)> {
 /// # Errors
 /// What starting it gives.
 pub fn start(command: &mut Command) -> io::Result<Child> {
-    attempt(command).map(|(child, _)| child)
-}
-
-fn attempt(command: &mut Command) -> io::Result<(Child, Instant)> {
     let first = Instant::now();
     loop {
-        let began = Instant::now();
         match command.spawn() {
             Err(why) if why.kind() == io::ErrorKind::ExecutableFileBusy && first.elapsed() < BUSY_LIMIT => {
                 thread::sleep(GLANCE);
             }
-            started => return started.map(|child| (child, began)),
+            started => return started,
         }
-    }
-}
-
-fn die_with_parent() -> io::Result<()> {
-    // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.
-    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
     }
 }
 
@@ -129,14 +120,25 @@ fn reap(pid: libc::pid_t, at: Instant) -> io::Result<Ended> {
     loop {
         // SAFETY: both places live through the call.
         if unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } == pid {
-            let cpu = duration(usage.ru_utime) + duration(usage.ru_stime);
-            let peak_rss_bytes = u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024;
-            return Ok(Ended { status: ExitStatus::from_raw(status), at, cpu, peak_rss_bytes });
+            return Ok(Ended { status: ExitStatus::from_raw(status), at, used: used(&usage) });
         }
         let why = io::Error::last_os_error();
         if why.kind() != io::ErrorKind::Interrupted {
             return Err(why);
         }
+    }
+}
+
+fn used(usage: &libc::rusage) -> Used {
+    let count = |number: libc::c_long| u64::try_from(number).unwrap_or(0);
+    Used {
+        user: duration(usage.ru_utime),
+        system: duration(usage.ru_stime),
+        peak_rss_bytes: count(usage.ru_maxrss) * 1024,
+        voluntary_switches: count(usage.ru_nvcsw),
+        involuntary_switches: count(usage.ru_nivcsw),
+        minor_faults: count(usage.ru_minflt),
+        major_faults: count(usage.ru_majflt),
     }
 }
 
@@ -255,11 +257,11 @@ mod tests {
     #[test]
     fn a_childs_end_is_told_with_its_time_and_a_slow_one_is_not_waited_for() {
         let soon = || Instant::now() + Duration::from_secs(60);
-        let child = spawn(Command::new("sh").args(["-c", "exit 3"])).expect("sh starts").0;
+        let child = start(Command::new("sh").args(["-c", "exit 3"])).expect("sh starts");
         let ended = wait(child.id(), soon()).expect("a child").expect("ends");
         assert_eq!(ended.status.code(), Some(3));
-        assert!(ended.peak_rss_bytes > 0);
-        let slow = spawn(Command::new("sleep").arg("600")).expect("sleep starts").0;
+        assert!(ended.used.peak_rss_bytes > 0 && ended.used.minor_faults > 0);
+        let slow = start(Command::new("sleep").arg("600")).expect("sleep starts");
         assert_eq!(wait(slow.id(), Instant::now() + Duration::from_millis(20)).expect("a child"), None);
         assert!(children_of(std::process::id()).expect("/proc").contains(&slow.id()));
         assert!(children_by_parent(std::process::id()).expect("/proc").contains(&slow.id()));
@@ -279,17 +281,11 @@ mod tests {
         let held = open();
         let why = command.spawn().expect_err("it is open for writing");
         assert_eq!(why.kind(), io::ErrorKind::ExecutableFileBusy);
-        let first = Instant::now();
         thread::spawn(move || {
             thread::sleep(Duration::from_millis(200));
             drop(held);
         });
-        let (mut child, began) = spawn(&mut command).expect("it is closed soon");
-        assert!(
-            began - first > Duration::from_millis(100),
-            "attempts that failed are not counted: {:?}",
-            began - first
-        );
+        let mut child = start(&mut command).expect("it is closed soon");
         assert_eq!(child.wait().expect("a child").code(), Some(3));
 
         let _held = open();

@@ -30,8 +30,11 @@ pub fn own_cpu_ns() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-struct Entry {
-    parent: u32,
+pub(crate) struct Entry {
+    pub(crate) parent: u32,
+    pub(crate) group: u32,
+    /// It has ended and was not waited for.
+    pub(crate) ended: bool,
     ticks: u64,
     pages: u64,
 }
@@ -66,7 +69,8 @@ pub fn pids(root: u32) -> io::Result<Vec<u32>> {
     Ok(members(&all, root).into_iter().filter(|pid| all.contains_key(pid)).collect())
 }
 
-fn members(all: &BTreeMap<u32, Entry>, root: u32) -> BTreeSet<u32> {
+/// `root` and its descendants.
+pub(crate) fn members(all: &BTreeMap<u32, Entry>, root: u32) -> BTreeSet<u32> {
     let mut members = BTreeSet::from([root]);
     loop {
         let before = members.len();
@@ -79,7 +83,8 @@ fn members(all: &BTreeMap<u32, Entry>, root: u32) -> BTreeSet<u32> {
     }
 }
 
-fn entries() -> io::Result<BTreeMap<u32, Entry>> {
+/// All processes.
+pub(crate) fn entries() -> io::Result<BTreeMap<u32, Entry>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir("/proc")?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -95,7 +100,9 @@ fn parse(stat: &str) -> Option<Entry> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let number = |at: usize| fields.get(at - 3).and_then(|text| text.parse::<u64>().ok());
     let ticks = number(14)? + number(15)? + number(16)? + number(17)?;
-    Some(Entry { parent: u32::try_from(number(4)?).ok()?, ticks, pages: number(24)? })
+    let (parent, group) = (u32::try_from(number(4)?).ok()?, u32::try_from(number(5)?).ok()?);
+    let ended = fields.first().is_some_and(|state| matches!(*state, "Z" | "X"));
+    Some(Entry { parent, group, ended, ticks, pages: number(24)? })
 }
 
 fn tick_ns() -> u64 {
@@ -135,6 +142,7 @@ mod tests {
     fn a_name_with_brackets_is_read() {
         let stat = "7 (a) b (c)) S 1 7 7 0 -1 4194560 10 0 0 0 3 4 5 6 20 0 1 0 100 1000 25 18446744073709551615";
         let entry = parse(stat).expect("a line of stat");
-        assert_eq!((entry.parent, entry.ticks, entry.pages), (1, 18, 25));
+        assert_eq!((entry.parent, entry.group, entry.ended), (1, 7, false));
+        assert_eq!((entry.ticks, entry.pages), (18, 25));
     }
 }

@@ -36,6 +36,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     }],
     footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Dgemm, arm) }),
     executors: EVERYWHERE,
+    section: None,
+    short_phases: true,
     quick: &[("n", "1000")],
     check: |arm| whole(arm, &N).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),
 };

@@ -28,6 +28,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     }],
     footprint: None,
     executors: EVERYWHERE,
+    section: None,
+    short_phases: true,
     quick: &[],
     check: |arm| chosen_isa(arm).map(drop).map_err(misfit),
 };

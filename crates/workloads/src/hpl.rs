@@ -57,6 +57,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     ],
     footprint: Some(Footprint { key: "n", bytes: |arm| spans_together(&Hpl, arm) }),
     executors: EVERYWHERE,
+    section: None,
+    short_phases: true,
     quick: &[("n", "1000")],
     check: |arm| order(arm).and_then(|_| chosen_isa(arm)).map(drop).map_err(misfit),
 };

@@ -24,7 +24,8 @@ pub fn all() -> &'static [&'static dyn Workload] {
     ALL
 }
 
-static ALL: &[&dyn Workload] = &[
+/// The same as a constant, for lists of lists.
+pub const ALL: &[&dyn Workload] = &[
     &random_access::RandomAccess,
     &pointer_chase::PointerChase,
     &stream::Stream,

@@ -75,6 +75,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     ],
     footprint: Some(Footprint { key: "region", bytes: |arm| size_of(arm, "region") }),
     executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: true,
     quick: &[],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),
 };

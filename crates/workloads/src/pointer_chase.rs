@@ -37,6 +37,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     }],
     footprint: Some(Footprint { key: "working_set", bytes: |arm| spans_together(&PointerChase, arm) }),
     executors: EVERYWHERE,
+    section: None,
+    short_phases: true,
     quick: &[("working_set", "64 MiB")],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),
 };

@@ -58,6 +58,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     ],
     footprint: Some(Footprint { key: "table", bytes: |arm| spans_together(&RandomAccess, arm) }),
     executors: EVERYWHERE,
+    section: None,
+    short_phases: true,
     quick: &[("table", "64 MiB")],
     check: |arm| rank_bytes(arm).map(drop).map_err(misfit),
 };

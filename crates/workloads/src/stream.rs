@@ -132,6 +132,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
     metrics: &METRICS,
     footprint: Some(Footprint { key: "array", bytes: |arm| spans_together(&Stream, arm) }),
     executors: EVERYWHERE,
+    section: None,
+    short_phases: true,
     quick: &[],
     check: |arm| array_bytes(arm).and_then(|_| plan(arm)).map(drop).map_err(misfit),
 };

@@ -109,6 +109,8 @@ const fn descriptor(
         metrics,
         footprint: None,
         executors: &[ExecutorKind::Direct],
+        section: None,
+        short_phases: true,
         quick: &[],
         check: |arm| match arm.parameters.get("processes") {
             Some(_) => processes(arm, &PARKED).map(drop).map_err(misfit),

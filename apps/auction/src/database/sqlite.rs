@@ -6,8 +6,11 @@
 use super::{Address, Database, Dialect, Durability, Fault, Outcome, Row, Rows, Script, Step, Value};
 use async_trait::async_trait;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, ToSql, params_from_iter};
-use std::path::PathBuf;
+use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -45,6 +48,7 @@ pub(super) struct Sqlite {
 impl Sqlite {
     pub(super) fn open(address: &Address) -> Result<Self, Fault> {
         let path = PathBuf::from(address.url.strip_prefix("sqlite:").unwrap_or(&address.url));
+        create_private(&path)?;
         let connection = connect(&path, address.durability, address.patience)?;
         let (writer, jobs) = mpsc::channel();
         std::thread::Builder::new()
@@ -69,9 +73,23 @@ impl Sqlite {
     }
 }
 
-fn connect(path: &PathBuf, durability: Durability, patience: Duration) -> Result<Connection, Fault> {
+/// Makes a database that is not there yet, for its user alone: it holds password hashes, sessions and the servers' common
+/// secret. SQLite gives the files beside it the same permissions.
+fn create_private(path: &Path) -> Result<(), Fault> {
+    // One that exists is not opened: closing it again would let go of locks that this process holds on it.
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(why) if why.kind() != io::ErrorKind::AlreadyExists => {
+            Err(Fault::Unavailable(format!("{}: {why}", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn connect(path: &Path, durability: Durability, patience: Duration) -> Result<Connection, Fault> {
     let open = || -> rusqlite::Result<Connection> {
-        let connection = Connection::open(path)?;
+        // The path is one, even if it looks like a URI.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(patience)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", if durability == Durability::On { "FULL" } else { "OFF" })?;

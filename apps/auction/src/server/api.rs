@@ -7,7 +7,6 @@ use super::session::{self, COOKIE, Caller};
 use super::{auctioneer, peers};
 use crate::duration::now_ms;
 use crate::generate::picture::Size;
-use crate::images;
 use crate::nouns::{Auction, Current, Item, NewItem, Profile, ProfileChange};
 use crate::store::accounts::Page;
 use crate::store::pictures::{self, NoNumber};
@@ -18,6 +17,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 
 type Answer<T> = Result<T, Refusal>;
 type Site = State<Arc<App>>;
@@ -25,6 +25,8 @@ type Site = State<Arc<App>>;
 /// An uploaded image has this many bytes at most; its form may have a little more.
 const IMAGE_BYTES: usize = 2 << 20;
 pub(crate) const FORM_BYTES: usize = IMAGE_BYTES + (16 << 10);
+/// How long an upload may wait for its turn to be read.
+const TURN_TIME: Duration = Duration::from_secs(10);
 const LARGEST_BID: i64 = 100_000_000_000;
 
 #[derive(Deserialize)]
@@ -271,18 +273,27 @@ pub(crate) async fn add_image(
         return Err(Refusal::media_type("multipart/form-data"));
     }
     let (head, body) = request.into_parts();
+    if let Err(why) = pictures::next(&*app.database, item, caller.account).await {
+        // Whoever is cut off while it sends would not see the refusal.
+        let _ = read(body, 0).await;
+        return Err(no_number(why));
+    }
+    let turn = tokio::time::timeout(TURN_TIME, app.images.turns.acquire()).await;
+    let _turn = turn.map_err(|_late| Refusal::busy("uploads"))?;
     let form = read(body, FORM_BYTES).await?;
     let jpeg = uploaded(Request::from_parts(head, form.into())).await?;
-    let sizes = tokio::task::spawn_blocking(move || images::resize(jpeg)).await;
-    let sizes = sizes.map_err(|why| Refusal::unavailable(&why.to_string()))?;
-    let sizes = sizes.map_err(|why| Refusal::invalid("image", &why))?;
-    let number = pictures::reserve(&*app.database, item, caller.account).await.map_err(|why| match why {
+    let sizes = app.images.resize(jpeg).await?.map_err(|why| Refusal::invalid("image", &why))?;
+    let number = pictures::reserve(&*app.database, item, caller.account).await.map_err(no_number)?;
+    app.images.put(item, number, sizes).await?;
+    Ok((StatusCode::CREATED, axum::Json(json!({ "item_id": item, "number": number }))).into_response())
+}
+
+fn no_number(why: NoNumber) -> Refusal {
+    match why {
         NoNumber::NotYours => Refusal::not_yours(),
         NoNumber::Full => Refusal::invalid("image", &format!("an item has {} images at most", pictures::MOST)),
         NoNumber::Fault(why) => why.into(),
-    })?;
-    app.images.put(item, number, sizes).await?;
-    Ok((StatusCode::CREATED, axum::Json(json!({ "item_id": item, "number": number }))).into_response())
+    }
 }
 
 /// The bytes of the part named `image`.

@@ -5,6 +5,7 @@ mod api;
 mod auctioneer;
 mod bus;
 mod extract;
+mod failed_logins;
 mod follow;
 mod hub;
 mod keeper;
@@ -203,10 +204,12 @@ async fn build(settings: Settings, address: SocketAddr) -> Result<Built, ServeEr
     let (bus, outgoing) = bus::Bus::new(settings.bus);
     let (router, counters) = routes::table();
     let id = crate::password::random::<8>().map_err(ServeError::Start)?;
+    let started = |why: io::Error| ServeError::Start(format!("starting threads: {why}"));
+    let images = Images::new(settings.images, meta.seed, Arc::clone(&database)).map_err(started)?;
     let app = Arc::new(App {
         id: crate::password::hex(&id),
         address: settings.advertise.unwrap_or(address).to_string(),
-        images: Arc::new(Images::new(settings.images, meta.seed, Arc::clone(&database))),
+        images: Arc::new(images),
         database,
         database_address: settings.database,
         meta,
@@ -215,7 +218,7 @@ async fn build(settings: Settings, address: SocketAddr) -> Result<Built, ServeEr
         bus,
         peers: peers::Peers::new(),
         sessions: session::Sessions::default(),
-        hashing: session::Hashing::new(settings.threads, 10_000).map_err(|why| ServeError::Start(why.to_string()))?,
+        hashing: session::Hashing::new(settings.threads, 10_000).map_err(started)?,
         some_hash,
         pace: settings.pace,
         session_time: settings.session_time,

@@ -1,5 +1,6 @@
 //! What a request is told when it is not served: a status, a code that programs read, a message that people read.
 
+use super::failed_logins::FORGOTTEN;
 use crate::database::Fault;
 use crate::nouns::Id;
 use axum::Json;
@@ -104,6 +105,17 @@ impl Refusal {
         Refusal::new(StatusCode::TOO_MANY_REQUESTS, "busy", format!("too many {what} at once"))
     }
 
+    /// Too many logins of one account have failed.
+    pub(crate) fn failed_logins() -> Self {
+        let message = "too many failed logins of this account; try again later";
+        Refusal::new(StatusCode::TOO_MANY_REQUESTS, "failed_logins", message)
+    }
+
+    pub(crate) fn foreign_origin() -> Self {
+        let message = "the page that sent this is not of this site: its Origin is not what was asked for (Host)";
+        Refusal::new(StatusCode::FORBIDDEN, "foreign_origin", message)
+    }
+
     pub(crate) fn unavailable(why: &str) -> Self {
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", format!("nothing was stored: {why}"))
     }
@@ -145,7 +157,8 @@ impl IntoResponse for Refusal {
         }
         let mut response = (self.status, Json(json!({ "error": error }))).into_response();
         if matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            let seconds = if self.code == "failed_logins" { FORGOTTEN.as_secs() } else { 1 };
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if self.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

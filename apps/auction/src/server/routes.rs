@@ -1,13 +1,14 @@
-//! Which handler serves what, each under the name of its operation in `openapi.yaml`.
+//! Which handler serves what, each under the name of its operation in `openapi.yaml`, and what holds for all of them.
 
+use super::extract::read;
 use super::refusal::Refusal;
 use super::{App, api, follow, operations, site};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::handler::Handler;
-use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -34,6 +35,37 @@ async fn counted(State(counter): State<Arc<Counter>>, request: Request, next: Ne
     let begun = Instant::now();
     let response = next.run(request).await;
     counter.count(response.status(), begun);
+    response
+}
+
+/// Refuses what a page of another site makes a browser send: where tokens are cookies it would act for whoever looks at that
+/// page. Browsers say where a request comes from, by `Sec-Fetch-Site` or `Origin`; others say neither and are let in.
+async fn of_own_pages(request: Request, next: Next) -> Response {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if reads || is_own(request.headers()) {
+        return next.run(request).await;
+    }
+    // Whoever is cut off while it sends would not see the refusal.
+    let _ = read(request.into_body(), 0).await;
+    Refusal::foreign_origin().into_response()
+}
+
+/// As `CrossOriginProtection` of Go's net/http decides it.
+fn is_own(headers: &HeaderMap) -> bool {
+    let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_ascii_lowercase();
+    if let Some(site) = headers.get("sec-fetch-site").map(text) {
+        return site == "same-origin" || site == "none";
+    }
+    let Some(origin) = headers.get(header::ORIGIN).map(text) else { return true };
+    let (scheme, from) = origin.split_once("://").unwrap_or_default();
+    let usual = if scheme == "https" { ":443" } else { ":80" };
+    let host = headers.get(header::HOST).map(text).unwrap_or_default();
+    !from.is_empty() && from.trim_end_matches(usual) == host.trim_end_matches(usual)
+}
+
+/// No answer is to be taken for something else than it says it is.
+async fn as_it_says(mut response: Response) -> Response {
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
@@ -96,6 +128,32 @@ pub(crate) fn table() -> (Router<Arc<App>>, Vec<Arc<Counter>>) {
         .router
         .method_not_allowed_fallback(async || Refusal::method())
         .fallback(async || Refusal::not_found())
-        .layer(DefaultBodyLimit::max(api::FORM_BYTES));
+        .layer(DefaultBodyLimit::max(api::FORM_BYTES))
+        .layer(from_fn(of_own_pages))
+        .layer(map_response(as_it_says));
     (router, table.counters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pages_of_this_site_change_anything() {
+        let own = |heads: &[(&'static str, &str)]| {
+            is_own(&heads.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect())
+        };
+        let host = ("host", "shop.example:8080");
+        assert!(own(&[host]), "no browser");
+        assert!(own(&[host, ("origin", "http://Shop.example:8080")]));
+        assert!(own(&[("host", "shop.example"), ("origin", "https://shop.example")]));
+        assert!(own(&[("host", "shop.example:443"), ("origin", "https://shop.example")]));
+        assert!(own(&[host, ("origin", "http://proxy.example"), ("sec-fetch-site", "same-origin")]));
+        for foreign in ["http://shop.example", "http://shop.example:8081", "http://evil.example", "null", ""] {
+            assert!(!own(&[host, ("origin", foreign)]), "{foreign}");
+        }
+        for site in ["cross-site", "same-site"] {
+            assert!(!own(&[host, ("origin", "http://shop.example:8080"), ("sec-fetch-site", site)]), "{site}");
+        }
+    }
 }

@@ -1,15 +1,17 @@
 //! Tokens: random, stored as hashes only, remembered for a moment so that not every request asks the database.
 
 use super::App;
+use super::failed_logins::FailedLogins;
 use super::refusal::Refusal;
 use crate::duration::{millis, now_ms};
 use crate::nouns::Id;
 use crate::password;
 use crate::store::accounts;
+use crate::workers::Workers;
 use axum::http::{HeaderMap, header};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -96,7 +98,8 @@ pub(crate) async fn open(app: &Arc<App>, username: &str, given: String) -> Resul
         // As much work for a name that nobody has, so that time does not tell names.
         None => (None, app.some_hash.clone()),
     };
-    let checked = app.hashing.check(given, hash).await?;
+    let guess = Guess { username: hash_of(username), password: given, hash, known: account.is_some() };
+    let checked = app.hashing.check(guess).await?;
     let (true, Some(account)) = (checked, account) else { return Err(Refusal::wrong_password()) };
     let token = password::hex(&password::random::<32>().map_err(|why| Refusal::unavailable(&why))?);
     let hash = hash_of(&token);
@@ -116,43 +119,64 @@ pub(crate) async fn close(app: &App, caller: Caller) -> Result<(), Refusal> {
 
 /// Threads that check passwords, each in memory of its own, and how many logins may wait for them.
 pub(crate) struct Hashing {
-    jobs: mpsc::Sender<Job>,
+    workers: Workers<Job>,
     places: Semaphore,
+    failed: Arc<FailedLogins>,
+}
+
+/// A password that somebody has given.
+struct Guess {
+    /// The digest of the name.
+    username: Hash,
+    password: String,
+    hash: String,
+    /// Whether somebody has that name.
+    known: bool,
 }
 
 struct Job {
-    password: String,
-    hash: String,
-    reply: oneshot::Sender<bool>,
+    guess: Guess,
+    failed: Arc<FailedLogins>,
+    reply: oneshot::Sender<Result<bool, Refusal>>,
+}
+
+impl Job {
+    fn work(checker: &mut password::Checker, Job { guess, failed, reply }: Job) {
+        // Whoever has gone meanwhile is not worth the work.
+        if reply.is_closed() {
+            return;
+        }
+        // Here, where each is checked: of many guesses at once all have come before the first has failed.
+        if !failed.allows(&guess.username) {
+            let _ = reply.send(Err(Refusal::failed_logins()));
+            return;
+        }
+        let right = checker.matches(&guess.password, &guess.hash) && guess.known;
+        if !right {
+            failed.note(guess.username);
+        }
+        let _ = reply.send(Ok(right));
+    }
 }
 
 impl Hashing {
     /// # Errors
     /// No thread can be started.
     pub(crate) fn new(threads: usize, waiting: usize) -> std::io::Result<Self> {
-        let (jobs, queue) = mpsc::channel::<Job>();
-        let queue = Arc::new(Mutex::new(queue));
-        for _ in 0..threads {
-            let queue = Arc::clone(&queue);
-            std::thread::Builder::new().name("passwords".to_owned()).spawn(move || {
-                let mut checker = password::Checker::default();
-                let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                while let Ok(Job { password, hash, reply }) = next() {
-                    // Whoever has gone meanwhile is not worth the work.
-                    if !reply.is_closed() {
-                        let _ = reply.send(checker.matches(&password, &hash));
-                    }
-                }
-            })?;
-        }
-        Ok(Hashing { jobs, places: Semaphore::new(waiting) })
+        let workers = Workers::start("passwords", threads, Job::work)?;
+        Ok(Hashing { workers, places: Semaphore::new(waiting), failed: Arc::default() })
     }
 
-    async fn check(&self, password: String, hash: String) -> Result<bool, Refusal> {
+    /// Whether the password is right.
+    async fn check(&self, guess: Guess) -> Result<bool, Refusal> {
+        if !self.failed.allows(&guess.username) {
+            return Err(Refusal::failed_logins());
+        }
         let _place = self.places.try_acquire().map_err(|_full| Refusal::busy("logins"))?;
         let (reply, answer) = oneshot::channel();
-        let job = Job { password, hash, reply };
-        self.jobs.send(job).map_err(|_ended| Refusal::unavailable("passwords are not checked any more"))?;
-        Ok(answer.await.unwrap_or(false))
+        let job = Job { guess, failed: Arc::clone(&self.failed), reply };
+        let ended = || Refusal::unavailable("passwords are not checked any more");
+        self.workers.give(job).map_err(|_ended| ended())?;
+        answer.await.unwrap_or_else(|_ended| Err(ended()))
     }
 }

@@ -19,7 +19,6 @@ fn file(headers: &HeaderMap, kind: &'static str, cache: &'static str, text: &'st
     let heads = response.headers_mut();
     heads.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
     heads.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    heads.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         heads.insert(header::ETAG, tag);
     }

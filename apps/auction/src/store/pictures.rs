@@ -14,20 +14,23 @@ pub(crate) enum NoNumber {
     Fault(Fault),
 }
 
-/// Reserves the number of the next image of `item`, which `seller` must have offered.
-pub(crate) async fn reserve(database: &dyn Database, item: Id, seller: Id) -> Result<i64, NoNumber> {
+/// The number of the next image of `item`, which `seller` must have offered.
+pub(crate) async fn next(database: &dyn Database, item: Id, seller: Id) -> Result<i64, NoNumber> {
     const COUNT: &str = "SELECT seller_id, images FROM item WHERE id = ? AND state = 'offered'";
+    let rows = database.query(COUNT, vec![item.into()]).await.map_err(NoNumber::Fault)?;
+    let Some(mut row) = rows.into_iter().next() else { return Err(NoNumber::NotYours) };
+    let (owner, number) = row.int().and_then(|owner| Ok((owner, row.int()?))).map_err(NoNumber::Fault)?;
+    if owner != seller {
+        return Err(NoNumber::NotYours);
+    }
+    if number < MOST { Ok(number) } else { Err(NoNumber::Full) }
+}
+
+/// Reserves that number.
+pub(crate) async fn reserve(database: &dyn Database, item: Id, seller: Id) -> Result<i64, NoNumber> {
     const NEXT: &str = "UPDATE item SET images = ?, image_item = id WHERE id = ? AND images = ?";
     loop {
-        let rows = database.query(COUNT, vec![item.into()]).await.map_err(NoNumber::Fault)?;
-        let Some(mut row) = rows.into_iter().next() else { return Err(NoNumber::NotYours) };
-        let (owner, number) = row.int().and_then(|owner| Ok((owner, row.int()?))).map_err(NoNumber::Fault)?;
-        if owner != seller {
-            return Err(NoNumber::NotYours);
-        }
-        if number >= MOST {
-            return Err(NoNumber::Full);
-        }
+        let number = next(database, item, seller).await?;
         let take = one(NEXT, vec![(number + 1).into(), item.into(), number.into()]);
         match database.run(vec![take]).await.map_err(NoNumber::Fault)? {
             Outcome::Stored(_) => return Ok(number),

@@ -23,6 +23,8 @@ pub fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
+    /// Its head in lower case.
+    pub head: String,
     pub body: Vec<u8>,
 }
 
@@ -88,7 +90,7 @@ pub fn read_answer(mut stream: TcpStream) -> std::io::Result<Answer> {
         return Err(broken());
     }
     let body = if head.contains("transfer-encoding: chunked") { unchunk(rest) } else { rest.to_vec() };
-    Ok(Answer { status, body })
+    Ok(Answer { status, head, body })
 }
 
 /// One request with these further head lines.

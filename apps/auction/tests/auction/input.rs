@@ -1,6 +1,6 @@
 //! Wrong input, from the command line and over the network: a clear refusal, and the server goes on.
 
-use crate::http::{User, connect, read_answer, send};
+use crate::http::{User, connect, read_answer, send, until};
 use crate::process::{Site, run};
 use crate::sales::upload;
 use serde_json::json;
@@ -52,6 +52,9 @@ fn a_taken_port_is_named() {
     assert!(code == 1 && err.contains(&server.address), "{err}");
     requests_are_refused(&site, &server.address);
     slow_clients_are_given_up(&site, &server.address);
+    pages_of_other_sites_change_nothing(&site, &server.address);
+    answers_are_what_they_say(&site, &server.address);
+    passwords_cannot_be_guessed(&site, &server.address);
     let (code, err) = refused(&["reset", "--database", &site.database, "--wait", "1s"]);
     assert!(code == 1 && err.contains(&server.address), "a reset under a running server: {err}");
     site.holds(&[&server]);
@@ -117,7 +120,7 @@ fn requests_are_refused(site: &Site, at: &str) {
     let item = user.post(at, "/api/items", &item).json()["item_id"].as_i64().unwrap();
     let answer = upload(&user, at, &format!("/api/items/{item}/images"), &vec![0; 3 << 20]);
     assert_eq!((answer.status, answer.code().as_str()), (413, "too_large"));
-    let answer = upload(&user, at, "/api/items/1/images", &[0; 10]);
+    let answer = upload(&user, at, &format!("/api/items/{item}/images"), &[0; 10]);
     assert_eq!(answer.status, 422);
 }
 
@@ -141,4 +144,66 @@ fn slow_clients_are_given_up(site: &Site, at: &str) {
     assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&rest));
     assert!(begun.elapsed() > Duration::from_secs(5), "given up too early");
     assert_eq!(user.get(at, "/api/profile").status, 200);
+}
+
+/// A browser sends its cookie with a form of any page on this host, which no body gives away.
+fn pages_of_other_sites_change_nothing(site: &Site, at: &str) {
+    let user = User::log_in(at, 3, &site.password);
+    let cookie = format!("cookie: auction_token={}", user.token);
+    for (method, path) in
+        [("POST", "/api/auctions/1/attendance"), ("DELETE", "/api/auctions/1/attendance"), ("POST", "/api/logout")]
+    {
+        for origin in ["origin: http://127.0.0.1:1", "origin: null", "sec-fetch-site: same-site"] {
+            let answer = send(at, method, path, &[cookie.clone(), origin.to_owned()], b"").unwrap();
+            assert_eq!((answer.status, answer.code().as_str()), (403, "foreign_origin"), "{method} {path} {origin}");
+        }
+        let own = [cookie.clone(), format!("origin: http://{at}")];
+        let answer = send(at, method, path, &own, b"").unwrap();
+        assert!((200..300).contains(&answer.status), "{method} {path}: {}", answer.status);
+    }
+    assert_eq!(user.get(at, "/api/profile").code(), "unknown_token", "it was logged out by its own page alone");
+}
+
+fn answers_are_what_they_say(site: &Site, at: &str) {
+    let user = User::log_in(at, 4, &site.password);
+    for (path, kind) in [
+        ("/", "text/html"),
+        ("/api/items/1/images/0/thumbnail", "image/jpeg"),
+        ("/api/profile", "application/json"),
+        ("/api/items/x", "application/json"),
+        ("/nowhere", "application/json"),
+    ] {
+        let head = user.get(at, path).head;
+        assert!(head.contains(&format!("content-type: {kind}")), "{path}: {head}");
+        assert!(head.contains("x-content-type-options: nosniff"), "{path}: {head}");
+    }
+}
+
+/// Guesses at one account are limited, whether or not there is such an account; logins that succeed are not, however many.
+fn passwords_cannot_be_guessed(site: &Site, at: &str) {
+    let log_in = |name: &str, password: &str| {
+        let body = json!({ "username": name, "password": password }).to_string();
+        send(at, "POST", "/api/login", &["content-type: application/json".to_owned()], body.as_bytes()).unwrap()
+    };
+    for name in ["user6", "nobody at all"] {
+        let answers: Vec<_> = std::thread::scope(|scope| {
+            let guesses: Vec<_> = (0..40).map(|_| scope.spawn(|| log_in(name, "a guess"))).collect();
+            guesses.into_iter().map(|guess| guess.join().unwrap()).collect()
+        });
+        let count = |code: &str| answers.iter().filter(|answer| answer.code() == code).count();
+        let (wrong, limited) = (count("wrong_password"), count("failed_logins"));
+        // Those that were being checked when the tenth failed.
+        let threads = std::thread::available_parallelism().unwrap().get();
+        assert!(wrong < 10 + threads && wrong >= 10 && wrong + limited == 40, "{name}: {wrong} and {limited}");
+        let refused = log_in(name, &site.password);
+        assert_eq!((refused.status, refused.code().as_str()), (429, "failed_logins"), "{name}");
+        assert!(refused.head.contains("retry-after: 5"), "{}", refused.head);
+    }
+    std::thread::scope(|scope| {
+        let logins: Vec<_> = (0..40).map(|_| scope.spawn(|| log_in("user7", &site.password).status)).collect();
+        logins.into_iter().for_each(|login| assert_eq!(login.join().unwrap(), 200));
+    });
+    until("one more login, once a failure is forgotten", || {
+        (log_in("user6", &site.password).status == 200).then_some(())
+    });
 }

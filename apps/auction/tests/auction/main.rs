@@ -14,9 +14,11 @@ mod figures;
 mod http;
 mod input;
 mod interface;
+mod privacy;
 mod process;
 mod sales;
 mod services;
+mod uploads;
 
 use std::ffi::OsString;
 use std::io::Read;

@@ -10,7 +10,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 const COST: &str = "64,1";
 
 fn command(arguments: &[String]) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    // What it keeps to itself may not hang on the umask of whoever starts it.
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 000; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
     command.args(["--exact", "application", "--ignored", "--nocapture"]);
     command.env("AUCTION_ARGUMENTS", arguments.join("\u{1f}"));
     command.stdin(Stdio::piped());

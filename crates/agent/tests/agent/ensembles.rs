@@ -2,7 +2,7 @@
 
 use baremark_agent::ensemble::Ensemble;
 use baremark_agent::executors::direct::Direct;
-use baremark_agent::trial;
+use baremark_agent::runner::Runners;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::descriptor::Value;
 use baremark_model::seam::{Body, Executor, ExecutorFacts, Fault, RunRecord, Sample, Verification, Work};
@@ -36,6 +36,8 @@ pub fn spec(arms: &[(u32, ResolvedArm)]) -> TrialSpec {
         schedule: (0..arms.len()).chain((0..arms.len()).rev()).collect(),
         allocation_order: (0..arms.len()).collect(),
         phase_ns: 50_000_000,
+        reps: None,
+        most_ns: None,
         watchdog_ns: 60_000_000_000,
         observe: None,
         cpus: Vec::new(),
@@ -44,7 +46,8 @@ pub fn spec(arms: &[(u32, ResolvedArm)]) -> TrialSpec {
 }
 
 pub fn run(spec: &TrialSpec) -> Result<TrialResult, String> {
-    trial::run(spec, &mut |_, _| ()).map_err(|why| why.to_string())
+    let runners = Runners { workloads: baremark_workloads::all(), jobs: &[] };
+    runners.run(spec, &mut |_, _| ()).map_err(|why| why.to_string())
 }
 
 /// One whole team, and two members of half its ranks, where there are two CPUs.
@@ -80,11 +83,11 @@ fn members_share_work_window_and_verdict(executor: ExecutorKind) {
     assert!(detail.starts_with(&format!("every one of 3 x {} elements", ARRAY / 16)), "{detail}");
     assert!(!result.void.iter().any(|why| why.contains("ranks")), "{:?}", result.void);
 
-    for phase in result.phases.iter().filter(|phase| phase.arm == 0) {
+    for phase in result.series.iter().filter(|phase| phase.arm == 0) {
         assert!(phase.members.is_empty(), "one member is the common case");
     }
-    for phase in result.phases.iter().filter(|phase| phase.arm == 1) {
-        for half in &phase.halves {
+    for phase in result.series.iter().filter(|phase| phase.arm == 1) {
+        for half in &phase.runs {
             let ranks: Vec<usize> = half.times.iter().map(|time| time.rank).collect();
             assert_eq!(ranks, [0, 1], "numbered through");
         }
@@ -113,7 +116,7 @@ fn two_microvms_share_work_window_and_verdict() {
 fn two_null_members_meet_too() {
     let Some(spec) = whole_and_halves(ExecutorKind::Null) else { return };
     let result = run(&spec).unwrap();
-    assert!(result.phases.iter().all(|phase| phase.halves.iter().all(|half| half.times.len() == 2)));
+    assert!(result.series.iter().all(|phase| phase.runs.iter().all(|half| half.times.len() == 2)));
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn ranks_that_nobody_pins_have_no_cpu_of_their_own() {
         let result = run(&spec(&[(1, free)])).unwrap();
         assert!(result.arms[0].placed.cpus.is_empty() && result.arms[0].executor.cpus.is_empty());
         assert_eq!(result.arms[0].executor.ranks, 1);
-        assert!(result.phases.iter().all(|phase| phase.samples.iter().all(|sample| sample.value > 0.0)));
+        assert!(result.series.iter().all(|phase| phase.samples.iter().all(|sample| sample.value > 0.0)));
     }
 }
 

@@ -1,12 +1,13 @@
 //! Programs that a lab starts at a site, over the wire.
 
+use baremark_agent::interrupt::Interrupt;
+use baremark_agent::runner::Runners;
 use baremark_agent::serve::{Means, serve};
 use baremark_model::spawned::{PutFile, Spawn, SpawnLimits, Spawned};
 use baremark_model::wire::{FromAgent, ToAgent, read_frame, write_frame};
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -71,7 +72,11 @@ fn files_and_programs_come_and_nothing_of_them_stays() {
     let (lab, mut agent) = UnixStream::pair().unwrap();
     let served = thread::spawn(move || {
         let mut output = agent.try_clone().unwrap();
-        serve(&mut agent, &mut output, Means { busy: &AtomicBool::new(false), tender: None })
+        serve(
+            &mut agent,
+            &mut output,
+            Means { runners: Runners::default(), interrupt: &Interrupt::default(), tender: None },
+        )
     });
     let mut talk = Talk(lab);
     let FromAgent::FilePut { path } = talk.ask(&put("script", "#!/bin/sh\necho $GREETING; sleep 600 &\n", false))

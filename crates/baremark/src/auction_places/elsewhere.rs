@@ -19,8 +19,10 @@ use baremark_sys::confine::{Limits, MemoryLimit};
 use baremark_sys::network::HeldPort;
 use baremark_sys::process_tree::{self, Usage};
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -181,7 +183,9 @@ impl Place for Elsewhere {
         let path = order.folder.join(ORDERS);
         let text = serde_json::to_vec_pretty(&self.orders(order, &step));
         let text = text.map_err(|why| io("writing down what is to run elsewhere", why.into()))?;
-        fs::write(&path, text).map_err(|why| io("writing down what is to run elsewhere", why))?;
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        let written = file.and_then(|mut file| file.write_all(&text));
+        written.map_err(|why| io("writing down what is to run elsewhere", why))?;
         let args = vec!["at".to_owned(), path.display().to_string()];
         Ok(Step { program: self.program.clone(), args, env: step.env })
     }

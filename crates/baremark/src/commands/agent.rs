@@ -3,6 +3,7 @@
 use crate::exit::{Exit, Refusal};
 use baremark_agent::courier::Ended;
 use baremark_agent::guest::Guest;
+use baremark_agent::interrupt::Interrupt;
 use baremark_agent::serve::{Means, serve};
 use baremark_model::credit::READY;
 use std::io::{Write, stdin};
@@ -10,14 +11,13 @@ use std::mem::ManuallyDrop;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 /// Where launchers say which of their processes one is; the nearest launcher first, for Open MPI may run inside Slurm.
 const RANKS: &[&str] = &["OMPI_COMM_WORLD_RANK", "SLURM_PROCID"];
-/// How often an agent whose lab is gone looks whether it is still working for it.
-const GLANCE: Duration = Duration::from_millis(50);
+/// How long a job whose lab is gone may take to stop and remove what it has made.
+const CLEAN_UP_LIMIT: Duration = Duration::from_secs(15);
 
 /// Serves the lab at the other end of standard input and output; says so first where others may speak there too.
 pub fn run(announce: bool) -> Result<Exit, Refusal> {
@@ -33,9 +33,10 @@ pub fn run(announce: bool) -> Result<Exit, Refusal> {
         let said = frames.write_all(READY).and_then(|()| frames.flush());
         said.map_err(|why| Refusal::failure(format!("telling the lab that the agent is there: {why}")))?;
     }
-    let busy = Arc::new(AtomicBool::new(false));
-    leave_with_the_lab(Arc::clone(&busy))?;
-    let means = Means { busy: &busy, tender: Some(Path::new("/proc/self/exe")) };
+    let interrupt = Arc::new(Interrupt::default());
+    leave_with_the_lab(Arc::clone(&interrupt))?;
+    let means =
+        Means { runners: crate::kinds::RUNNERS, interrupt: &interrupt, tender: Some(Path::new("/proc/self/exe")) };
     serve(&mut stdin(), &mut *frames, means).map_err(Refusal::failure)?;
     Ok(Exit::Success)
 }
@@ -81,16 +82,14 @@ pub fn run_courier(folder: &Path, silence: Duration) -> Result<Exit, Refusal> {
     }
 }
 
-/// Ends this process when the lab is gone and a trial is still running, which nobody can ask for any more. Between trials
-/// the end of the input says the same. A lab on this machine also has the kernel do it; one elsewhere cannot.
-fn leave_with_the_lab(busy: Arc<AtomicBool>) -> Result<(), Refusal> {
+/// Ends this process when the lab is gone and a trial is still running, which nobody can ask for any more; a job that cleans up
+/// has time to do so. Between trials the end of the input says the same. A lab on this machine also has the kernel do it; one elsewhere cannot.
+fn leave_with_the_lab(interrupt: Arc<Interrupt>) -> Result<(), Refusal> {
     let watch = move || {
         if baremark_sys::process::wait_for_hang_up_of_stdin().is_err() {
             return;
         }
-        while !busy.load(Ordering::Acquire) {
-            thread::sleep(GLANCE);
-        }
+        interrupt.wait_for_a_trial_that_goes_on(CLEAN_UP_LIMIT);
         eprintln!("error: the lab is gone in the middle of a trial");
         #[expect(clippy::exit, reason = "the trial holds the other threads, and there is nobody to return to")]
         std::process::exit(1);

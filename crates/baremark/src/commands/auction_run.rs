@@ -25,7 +25,7 @@ pub struct RunArgs {
     /// A first answer in under two minutes: little data, short windows, one trial
     #[arg(long)]
     quick: bool,
-    /// Set a key over the file, such as app.count=2 or database.service=postgres; may be given again
+    /// Set a key over the file, such as database.service=postgres or web.service=nginx; may be given again
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Write the report as one HTML page
@@ -70,7 +70,7 @@ pub fn run(context: &Context, args: &RunArgs) -> Result<(String, Exit), Refusal>
     if let Some(study) = study {
         return compare(context, (&name, &text), &study, (&levels, args.html.as_deref()), &mut ground);
     }
-    let document = conduct(topology, &mut ground).map_err(refusal)?;
+    let document = conduct(topology, &mut ground).map_err(|why| refusal(context, &why))?;
     keep_page(args.html.as_deref(), || baremark_harness::page::render(&document))?;
     let text = if context.json {
         serde_json::to_string_pretty(&document).map_err(Refusal::failure)? + "\n"
@@ -103,7 +103,7 @@ fn compare(
     (levels, html): (&[String], Option<&Path>),
     ground: &mut Ground<'_>,
 ) -> Result<(String, Exit), Refusal> {
-    let document = study::conduct(name, text, study, levels, ground).map_err(refusal)?;
+    let document = study::conduct(name, text, study, levels, ground).map_err(|why| refusal(context, &why))?;
     keep_page(html, || baremark_harness::page::render_study(&document))?;
     let valid = document.runs.iter().all(|run| run.result.valid);
     let text = if context.json {
@@ -145,9 +145,14 @@ fn level(text: &str) -> Result<String, Refusal> {
     Ok(format!("{} = {value}", key.trim()))
 }
 
-fn refusal(why: RunError) -> Refusal {
-    let exit = match &why {
-        RunError::Problems(_) => Exit::BadInput,
+fn refusal(context: &Context, why: &RunError) -> Refusal {
+    let exit = match why {
+        RunError::Problems(_) | RunError::Cluster(ClusterError::Cpus(_)) => Exit::BadInput,
+        // Whatever it was doing has failed because of that.
+        _ if context.interrupt.load(Ordering::Relaxed) => {
+            let message = "interrupted before the first window: nothing was measured".to_owned();
+            return Refusal { exit: Exit::Interrupted, message };
+        }
         RunError::Cluster(ClusterError::Missing(_) | ClusterError::Service(ServiceError::Missing { .. })) => {
             Exit::Missing
         }
@@ -155,7 +160,6 @@ fn refusal(why: RunError) -> Refusal {
         RunError::Cluster(ClusterError::Service(ServiceError::Taken { .. } | ServiceError::Refused { .. })) => {
             Exit::BadInput
         }
-        RunError::Cluster(ClusterError::Interrupted) => Exit::Interrupted,
         _ => Exit::Failure,
     };
     Refusal { exit, message: why.to_string() }

@@ -29,8 +29,9 @@ pub enum What {
     Keys,
 }
 
-/// The listing.
-pub fn run(what: What, json: bool) -> Result<(String, Exit), Refusal> {
+/// The listing; without a word, what can be listed.
+pub fn run(what: Option<What>, json: bool) -> Result<(String, Exit), Refusal> {
+    let Some(what) = what else { return Ok((lists(json), Exit::Success)) };
     let text = match (what, json) {
         (What::Workloads, false) => workloads(),
         (What::Workloads, true) => pretty(&workloads_json()),
@@ -41,6 +42,23 @@ pub fn run(what: What, json: bool) -> Result<(String, Exit), Refusal> {
         (What::Keys, true) => pretty(&keys_json()),
     };
     Ok((text, Exit::Success))
+}
+
+/// What can be listed, and the studies and workloads by name.
+fn lists(json: bool) -> String {
+    use clap::ValueEnum;
+    let named = |what: &What| what.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+    let lists: Vec<String> = What::value_variants().iter().map(named).collect();
+    let studies: Vec<&str> = SHIPPED.iter().map(|study| study.name).collect();
+    let kinds: Vec<&str> = descriptors().iter().map(|descriptor| descriptor.kind).collect();
+    if json {
+        return pretty(&json!({ "lists": lists, "studies": studies, "workloads": kinds }));
+    }
+    let style = style();
+    beside("studies       ", &studies.join(", "), &style)
+        + &beside("workloads     ", &kinds.join(", "), &style)
+        + &beside("environments  ", &tables::ENVIRONMENTS.join(", "), &style)
+        + &format!("\n`baremark list WHAT` describes them; WHAT is one of {}\n", lists.join(", "))
 }
 
 fn pretty(value: &serde_json::Value) -> String {
@@ -181,6 +199,7 @@ fn keys() -> String {
         text.push('\n');
     }
     text.push_str("[workload] takes kind and the parameters that `baremark list workloads` shows.\n");
+    text.push_str("[commands.NAME] takes the keys of [command]; NAME is a level of the factor command.\n");
     text.push_str("[environments.NAME] of a name of your own takes like and the keys of the place that it is like.\n");
     text
 }

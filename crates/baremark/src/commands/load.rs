@@ -5,6 +5,7 @@ mod page;
 pub mod record;
 mod resolve;
 mod sites;
+mod summary;
 mod view;
 mod words;
 
@@ -12,9 +13,14 @@ use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch;
 use baremark_load::document::{Document, Ended, FORMAT};
-use baremark_load::load::{Engine, LoadError};
+use baremark_load::limits::{self, Verdict};
+use baremark_load::load::{Engine, Load, LoadError};
 use baremark_load::profile::Profile;
-use baremark_model::units::Nanos;
+use baremark_load::reading::patience;
+use baremark_load::record::Part;
+use baremark_model::qos::{Bound, Limit, Qos};
+use baremark_model::units::{Nanos, Share, UnitError};
+use baremark_sys::cpu_time::CpuTime;
 use clap::{Args, ValueEnum};
 use record::Recorder;
 use std::fmt::Write as _;
@@ -23,87 +29,102 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use view::View;
 
+const EXAMPLES: &str = "\
+Examples:
+  baremark load http://127.0.0.1:8080/                  64 connections for 10 s
+  baremark load URL --rate 2000 --duration 30s --limit 'p99<50ms'
+  baremark load URL --scenario shop.toml --users 'ramp from=0 to=500 over=60s' --duration 5min
+  baremark load URL --find-max --limit 'p99<50ms'       highest rate that meets the limit";
+
 /// What the command line asks for.
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct LoadArgs {
-    /// Where to, such as `http://127.0.0.1:8080/`; with a scenario, the server that stands for its base
+    /// Server URL, such as http://127.0.0.1:8080/; overrides the scenario's base URL
     #[arg(required_unless_present = "scenario")]
     url: Option<String>,
-    /// What users do, as a scenario file
+    /// Scenario file with what users do (format: docs/load-scenario.md)
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
-    /// Open loop: starts per second, whatever the server does; a number or a profile such as 'ramp from=0 to=2000 over=30s'
+    /// Open loop: start operations at this rate per second, as a number or a profile ('ramp from=0 to=2000 over=30s')
     #[arg(long, value_name = "PROFILE", conflicts_with = "users")]
     rate: Option<Profile>,
-    /// Closed loop of users who keep the scenario's cycle; a number or a profile
+    /// Closed loop: number of users who repeat the scenario's cycle, as a number or a profile
     #[arg(long, value_name = "PROFILE")]
     users: Option<Profile>,
-    /// How the gaps of an open loop are made
+    /// Inter-arrival time distribution of --rate
     #[arg(long, value_enum, default_value = "constant")]
     arrival: Gaps,
-    /// Open loop with the gaps of a recording: a file with a time in seconds on each line
+    /// Open loop: replay recorded arrival times, one time in seconds per line
     #[arg(long, value_name = "FILE", conflicts_with_all = ["users", "arrival"])]
     replay: Option<PathBuf>,
-    /// Take the profile of the rate from a file with seconds,level on each line
+    /// Open loop: read the rate profile from a file with 'seconds,rate' per line
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "users"])]
     trace: Option<PathBuf>,
-    /// When the trace ends, it starts over
+    /// Repeat the trace when it ends
     #[arg(long, requires = "trace")]
     repeat: bool,
-    /// Connections: so many without --rate or --users, at most so many with them [default: 64, or as many as are needed]
+    /// Number of connections; with --rate or --users the maximum [default: 64, or as many as needed]
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
-    /// Users share connections instead of keeping one each
+    /// Share connections among users instead of one connection per user
     #[arg(long)]
     shared: bool,
-    /// Speak HTTP/2
+    /// Use HTTP/2
     #[arg(long)]
     http2: bool,
-    /// Requests at a time on a connection in HTTP/2
+    /// Concurrent requests per HTTP/2 connection
     #[arg(long, value_name = "N", default_value_t = 10, requires = "http2")]
     streams: usize,
-    /// Take part from here as well; native, container or ssh:HOST[:PORT], once for each site [default: this process alone]
+    /// Generate load from this site: native, container or ssh:HOST[:PORT]; repeat for several [default: this process]
     #[arg(long, value_name = "SITE")]
     site: Vec<String>,
-    /// ssh's configuration for the sites behind it [default: ssh's own]
+    /// ssh configuration file for ssh sites [default: ssh's own]
     #[arg(long, value_name = "FILE", requires = "site")]
     ssh_config: Option<PathBuf>,
-    /// Keep no record in the store
+    /// Do not store the result
     #[arg(long)]
     no_record: bool,
-    /// Event loops, each on a CPU of its own
+    /// Number of generator threads, each on its own CPU
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// The CPUs for them, such as 2,3 [default: those that this process may use]
+    /// CPUs for the generator threads, such as 2,3 [default: all CPUs of this process]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cpus: Vec<usize>,
-    /// For how long
+    /// Test duration
     #[arg(long, value_name = "TIME", default_value = "10 s", conflicts_with = "count")]
     duration: Nanos,
-    /// Until so many operations
+    /// Stop after N operations
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// After this a request has failed
+    /// Request timeout
     #[arg(long, value_name = "TIME", default_value = "10 s")]
     timeout: Nanos,
-    /// From the intended start of a user's operation to that of the next, whatever the scenario says
+    /// Mean time between the intended starts of a user's operations; overrides the scenario's cycle
     #[arg(long, value_name = "TIME")]
     cycle: Option<Nanos>,
-    /// Everything that is drawn follows from it
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// A header for every request, such as 'accept: text/html'
+    /// Add a header to every request, such as 'accept: text/html'
     #[arg(long, value_name = "NAME: VALUE")]
     header: Vec<String>,
-    /// Trust the authorities in this PEM file
+    /// Trust the certificate authorities in this PEM file
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
-    /// Check no certificate
+    /// Skip TLS certificate verification
     #[arg(long)]
     insecure: bool,
-    /// An address to come from; several are used in turn
+    /// Local source address (repeat for round-robin)
     #[arg(long, value_name = "ADDRESS")]
     source: Vec<IpAddr>,
+    /// Exit 4 unless this limit is met, such as 'p99<50ms', 'login:p95<2s', 'failures<0.5%', 'delay.p99<500ms', 'mix<20%' or
+    /// 'utilization.cpu<80%' [default: the limits of the scenario]
+    #[arg(long, value_name = "LIMIT")]
+    limit: Vec<Limit>,
+    /// Exit 1 when more than this share of the operations fails [default: 1 %, or none with --limit 'failures<...']
+    #[arg(long, value_name = "SHARE", value_parser = error_share, conflicts_with = "find_max")]
+    error_limit: Option<Share>,
     #[command(flatten)]
     search: find_max::SearchArgs,
 }
@@ -113,17 +134,29 @@ pub struct LoadArgs {
 enum Gaps {
     /// Equal gaps
     Constant,
-    /// Exponential gaps, as many independent clients make them
+    /// Exponential gaps, as of many independent clients
     Poisson,
 }
 
-/// Runs the load and says what became of it.
+/// The share of operations that may fail where nobody says.
+const ERROR_LIMIT: f64 = 0.01;
+
+fn error_share(text: &str) -> Result<Share, String> {
+    let share: Share = text.parse().map_err(|why: UnitError| why.to_string())?;
+    let sound = (0.0..=1.0).contains(&share.0);
+    if sound { Ok(share) } else { Err("out of range; write 0 % to 100 %".to_owned()) }
+}
+
+/// Runs the load and reports the result.
 pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal> {
     if let Some(factor) = args.search.find_max {
         return find_max::run(context, args, factor);
     }
-    let order = resolve::order(&args)?;
-    let load = resolve::load(order.of_site(0, args.site.len().max(1) as u64))?;
+    let mut order = resolve::order(&args)?;
+    let mut load = resolve::load(order.of_site(0, args.site.len().max(1) as u64))?;
+    let gates = Gates::of(&args, &load)?;
+    load.grace = gates.grace(&load);
+    order.grace_ns = Some(load.grace);
     // Whatever is wrong with it is said before anything is recorded.
     let engine = if args.site.is_empty() {
         Some(Engine::new(load.clone(), Arc::clone(&context.interrupt)).map_err(failed)?)
@@ -132,15 +165,17 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
     };
     let recorder = Recorder::begin(context, &args, FORMAT, &load.scenario.title)?;
     let mut view = View::new(context.json, recorder);
+    let before = CpuTime::now();
     let measured = match &engine {
         Some(engine) => {
             let ran = engine.run(&mut |second| view.see(second.second, &second.part)).map_err(failed);
-            ran.map(|part| Document::new(engine.load(), &part))
+            ran.map(|part| (Document::new(engine.load(), &part), part))
         }
-        None => sites::run(context, (&args.site, args.ssh_config.as_deref()), &order, load, &mut view),
+        None => sites::run(context, (&args.site, args.ssh_config.as_deref()), &order, &load, &mut view),
     };
     let recorder = view.finish();
-    let document = measured?;
+    let (mut document, part) = measured?;
+    gates.check(&mut document, &part, &load, before.ok());
     let value = serde_json::to_value(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
     let reason = match document.ended {
         Ended::Complete => "complete",
@@ -148,16 +183,63 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
         Ended::SiteLost => "a site was lost",
     };
     recorder.end(reason, &value);
-    let exit = match document.ended {
+    let text = if context.json { format!("{value:#}\n") } else { words::describe(&document, &watch::style()) };
+    Ok((text, exit_of(&document)))
+}
+
+/// The exit code of a load: a broken run before failures, failures before limits.
+fn exit_of(document: &Document) -> Exit {
+    let any =
+        |verdict, stated| document.limits.iter().any(|row| row.verdict == verdict && (stated || !row.of_scenario));
+    match document.ended {
         Ended::Interrupted => Exit::Interrupted,
         Ended::SiteLost => Exit::Failure,
-        // Not one answer: nobody has been measured.
-        Ended::Complete if document.counts.answered == 0 => Exit::Failure,
+        // Not one answer: nothing has been measured.
+        Ended::Complete if document.counts.answered == 0 || document.has_failed() => Exit::Failure,
+        Ended::Complete if any(Verdict::Exceeded, true) => Exit::Regression,
+        // What only the scenario states is reported; too short a run is not refused for it.
+        Ended::Complete if any(Verdict::Undecided, false) => Exit::Undecided,
         Ended::Complete => Exit::Success,
-    };
-    let text = if context.json { format!("{value:#}\n") } else { words::describe(&document, &watch::style()) };
-    Ok((text, exit))
+    }
 }
+
+/// What a load must keep.
+struct Gates {
+    qos: Qos,
+    of_scenario: bool,
+    error_limit: Option<f64>,
+}
+
+impl Gates {
+    fn of(args: &LoadArgs, load: &Load) -> Result<Gates, Refusal> {
+        let of_scenario = args.limit.is_empty();
+        let qos = find_max::qos(load, &args.limit)?;
+        let of_failures = |limit: &Limit| limit.operation.is_none() && matches!(limit.bound, Bound::Failures { .. });
+        let stated = !of_scenario && qos.limits.iter().any(of_failures);
+        let error_limit = args.error_limit.map(|share| share.0).or((!stated).then_some(ERROR_LIMIT));
+        Ok(Gates { qos, of_scenario, error_limit })
+    }
+
+    /// How long to wait at the end: until every limit on a latency is known to be broken or met, but not beyond the timeout.
+    fn grace(&self, load: &Load) -> Nanos {
+        let wanted = if self.qos.limits.is_empty() { Nanos(0) } else { patience(&self.qos) };
+        load.grace.max(wanted.min(load.timeout))
+    }
+
+    /// Writes the verdicts into the result. An interrupted load has none: what was under way was cut off.
+    fn check(&self, document: &mut Document, part: &Part, load: &Load, before: Option<CpuTime>) {
+        document.error_limit_share = self.error_limit;
+        if document.ended == Ended::Interrupted {
+            return;
+        }
+        let cpu = before.and_then(|before| CpuTime::now().ok()?.share_since(&before));
+        let utilization = cpu.map(|share| (CPU.to_owned(), share)).into_iter().collect();
+        document.limits = limits::check(part, &load.drive, &self.qos, &utilization, self.of_scenario);
+    }
+}
+
+/// The only resource that a load reads: the processors of this machine.
+const CPU: &str = "cpu";
 
 /// A load that was refused is bad input; one that broke is a failure.
 fn failed(why: LoadError) -> Refusal {

@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub mod ab;
 pub mod agent;
 pub mod at;
 pub mod auction;

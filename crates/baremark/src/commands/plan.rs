@@ -10,7 +10,7 @@ use baremark_lab::analysis::Run;
 use baremark_lab::price::{Price, Source as NoiseOf, price};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
-use baremark_model::plan::{Cell, Mode, Plan, Treatment, resolve};
+use baremark_model::plan::{Cell, Mode, Plan, PlannedArm, Treatment, resolve};
 use baremark_model::problem::Problems;
 use baremark_model::study;
 use baremark_model::tables::WORKLOAD;
@@ -28,7 +28,10 @@ pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, R
     let study = study::parse(&source.name, &source.bytes, &descriptors()).map_err(wrong)?;
     let mut limits = limits()?;
     places::limit(&study, &mut limits, interrupt)?;
-    let plan = resolve(&source.name, &study, &limits, mode);
+    let mut plan = resolve(&source.name, &study, &limits, mode);
+    if plan.as_ref().is_ok_and(|plan| places::limit_tiers(plan, &mut limits, interrupt)) {
+        plan = resolve(&source.name, &study, &limits, mode);
+    }
     plan.map_err(|problems| match limits.absent.is_empty() {
         true => wrong(problems),
         false => Refusal { exit: exit_of(&problems, &limits.absent), message: problems.to_string() },
@@ -37,7 +40,9 @@ pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, R
 
 /// A study of which nothing can run lacks an environment; any other problem is the study's own.
 fn exit_of(problems: &Problems, absent: &std::collections::BTreeMap<String, String>) -> Exit {
-    let lacks = |remedy: &str| absent.values().any(|reason| remedy.contains(reason.as_str()));
+    // Of a long list of reasons only the beginning is in the message.
+    let beginning = |reason: &str| reason[..reason.floor_char_boundary(100)].to_owned();
+    let lacks = |remedy: &str| absent.values().any(|reason| remedy.contains(&beginning(reason)));
     if problems.list.iter().all(|problem| lacks(&problem.remedy)) { Exit::Missing } else { Exit::BadInput }
 }
 
@@ -196,6 +201,19 @@ fn not_here(plan: &Plan) -> String {
 
 /// How long a block lasts, as far as the plan tells: a program takes as long as it takes.
 fn lasting(plan: &Plan) -> String {
+    let own = |planned: &PlannedArm| command::phase_time(&planned.arm).is_some();
+    if plan.arms.iter().all(own) {
+        let mut phases: Vec<Nanos> = plan.arms.iter().map(|planned| planned.phase(&plan.design)).collect();
+        phases.sort();
+        let phases = match (phases.first(), phases.last()) {
+            (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
+            (first, _) => first.map(ToString::to_string).unwrap_or_default(),
+        };
+        let block = plan.least_block();
+        return format!(
+            "\nPhases of {phases}, warm-up included, make a block last at least {block};\nstarts and resets come on top.\n"
+        );
+    }
     let limit_of = |arm: &ResolvedArm| arm.parameters.get(command::TIMEOUT.key).map(ToString::to_string);
     let mut limits: Vec<Option<String>> = plan.arms.iter().map(|planned| limit_of(&planned.arm)).collect();
     limits.sort();

@@ -7,6 +7,8 @@ use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::predicted;
 use crate::record;
+use baremark_lab::tally::Finished;
+use baremark_model::wire::Series;
 use baremark_store::{LoadSummary, RunId, Store};
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -18,8 +20,8 @@ pub struct Form {
     /// Write the report as one HTML page that needs nothing else
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Print comma-separated values: estimates and ratios, or with --csv=trials every value of every trial, with
-    /// --csv=observations and --csv=series what was observed around the work
+    /// Print comma-separated values: estimates and ratios, or with --csv=trials every value of every trial and of the parts of
+    /// its phases, with --csv=observations and --csv=series what was observed around the work
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "results")]
     pub csv: Option<Rows>,
     /// Print the tables of a published study, filled from this run
@@ -89,7 +91,13 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage)
         let document = document()?;
         let text = match rows {
             Rows::Results => baremark_report::csv::results(&document),
-            Rows::Trials => baremark_report::csv::trials(&document),
+            Rows::Trials => {
+                fn series_of(trial: &Finished) -> &[Series] {
+                    trial.result.as_ref().map_or(&[], |result| &result.series)
+                }
+                let series: Vec<&[Series]> = run.trials.iter().map(series_of).collect();
+                baremark_report::csv::trials_with_series(&document, &series)
+            }
             Rows::Observations => baremark_report::csv::observations(&document),
             Rows::Series => baremark_report::csv::series(&document),
         };

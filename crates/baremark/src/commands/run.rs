@@ -11,7 +11,10 @@ use crate::source::Source;
 use crate::watch::{Watch, say};
 use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{Conductor, Ending};
-use baremark_model::plan::Mode;
+use baremark_model::arm::ResolvedArm;
+use baremark_model::plan::{Mode, Plan};
+use baremark_programs::setup::{self, Step, When};
+use std::path::PathBuf;
 
 /// Runs a study from its beginning.
 pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
@@ -29,8 +32,10 @@ pub fn conduct(context: &Context, record: Record<'_>) -> Result<(String, Exit), 
 /// Measures what a run still lacks. Its agents get the envelope of its sealed arms, if it has any.
 pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit), Refusal> {
     let mut run = record.run()?;
+    let steps = Steps::of(&run.plan)?;
+    steps.set_up()?;
     let environments = places::of_plan(&run.plan, record.envelope()?)?;
-    let mut watch = Watch::new(&run.plan, context.json);
+    let mut watch = Watch::new(&run.plan, context);
     let ending = Conductor {
         plan: &run.plan,
         run: &run.id,
@@ -41,11 +46,38 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
     }
     .conduct(&mut run.trials, &run.looks);
     watch.finish();
+    steps.clean_up();
     let ending = ending.map_err(|why| Refusal::failure(format!("run {} stopped: {why}", run.id)))?;
     record.close(&ending)?;
     let run = record.run()?;
     let exit = exit_of(&ending, &run);
     Ok((run, exit))
+}
+
+/// What the programs of a plan have to be done on this machine before the first trial and after the last.
+struct Steps {
+    setup: Vec<Step>,
+    cleanup: Vec<Step>,
+    keeper: PathBuf,
+}
+
+impl Steps {
+    fn of(plan: &Plan) -> Result<Self, Refusal> {
+        let arms: Vec<&ResolvedArm> = plan.arms.iter().map(|planned| &planned.arm).collect();
+        let of = |when| setup::steps(&arms, when).map_err(Refusal::bad_input);
+        Ok(Steps { setup: of(When::Before)?, cleanup: of(When::After)?, keeper: places::program()? })
+    }
+
+    fn set_up(&self) -> Result<(), Refusal> {
+        setup::run(&self.setup, &self.keeper).map_err(|why| Refusal::failure(format!("setup: {why}")))
+    }
+
+    /// What was measured stands, whatever becomes of this.
+    fn clean_up(&self) {
+        if let Err(why) = setup::run(&self.cleanup, &self.keeper) {
+            say(format_args!("warning: cleanup: {why}"));
+        }
+    }
 }
 
 /// The run as text or JSON.

@@ -46,6 +46,12 @@ fn an_impossible_study_is_refused() {
     assert!(message.contains("4096 ranks need a CPU each"), "{message}");
     let message = refused_study(SMALL.replace("\"8 MiB\"", "\"9 MiB\""));
     assert!(message.contains("nearest is 8 MiB or 16 MiB"), "{message}");
+    let container = "[environments.container]\nimage = \"--privileged\"\n";
+    let message = refused_study(SMALL.replace("\"null\"", "\"container\"") + container);
+    assert!(
+        message.contains("[environments.container] image: '--privileged' is not an image reference; write"),
+        "{message}"
+    );
     let message = refused_study(SMALL.replace("page = \"4k\"", "page = \"4k\"\nhost_backing = \"2m\""));
     assert!(message.contains("'host_backing' applies to no environment of this study"), "{message}");
 }

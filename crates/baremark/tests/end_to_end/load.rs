@@ -14,16 +14,24 @@ use std::time::{Duration, Instant};
 
 /// A server that answers everything with five bytes.
 fn server() -> SocketAddr {
+    answering(|_| "200 OK")
+}
+
+/// A server that answers the requests of each connection, counted from 0, with these statuses.
+fn answering(status: fn(usize) -> &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for mut stream in listener.incoming().take(64).flatten() {
             thread::spawn(move || {
                 let mut request = [0; 4096];
+                let mut asked = 0;
                 while stream.read(&mut request).is_ok_and(|count| count > 0) {
-                    if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").is_err() {
+                    let answer = format!("HTTP/1.1 {}\r\nContent-Length: 5\r\n\r\nhello", status(asked));
+                    if stream.write_all(answer.as_bytes()).is_err() {
                         return;
                     }
+                    asked += 1;
                 }
             });
         }
@@ -105,7 +113,8 @@ fn a_search_that_cannot_be_is_refused_and_one_that_is_interrupted_says_so() {
         (&["--find-max", "--limit", "p99<1s", "--between", "9..3"], "such as 10..5000"),
         (&["--find-max=users", "--limit", "p99<1s"], "never rest"),
         (&["--find-max", "--rate", "5"], "cannot be used with"),
-        (&["--limit", "p99<1s"], "--find-max"),
+        (&["--find-max", "--error-limit", "5%"], "cannot be used with"),
+        (&["--find-max", "--limit", "utilization.db<80%"], "unknown resource 'db'; write utilization.cpu"),
     ] {
         let output = bench.run(&[&["load", &url][..], arguments].concat());
         let message = text(&output.stderr);
@@ -160,9 +169,172 @@ fn a_rate_is_told_in_words_with_its_verdict() {
     let output = bench.run(&["load", &url, "--rate", "200", "--arrival", "poisson", "--duration", "1s"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let told = text(&output.stdout);
-    for part in ["requests/s for 1.0 s", "latency from the intended start", "uncorrected, all", "send lag", "asked 200"]
+    let headline = told.lines().next().unwrap();
+    assert!(headline.contains(" requests succeeded in ") && headline.contains("; 200/s requested, "), "{told}");
+    for part in
+        ["latency from the intended start  p50 ", "latency from the send            p50 ", "% of one CPU, send lag "]
     {
         assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
+}
+
+/// Limits without a search: the report shows each of them, and the exit code says whether all were met.
+#[test]
+fn limits_are_checked_against_the_result() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", server());
+    let load = |arguments: &[&str]| {
+        let output = bench.run(&[&["load", &url, "--count", "1000", "--connections", "4"], arguments].concat());
+        (output.status.code(), text(&output.stdout))
+    };
+    let (code, told) = load(&["--limit", "p99<10s", "--limit", "failures<5%"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("  limit p99 < 10 s                 met ("), "{told}");
+    assert!(told.contains("  limit failures < 5 %             met (0.00 %)"), "{told}");
+    let (code, told) = load(&["--limit", "p99<1us", "--limit", "p50<10s"]);
+    assert_eq!(code, Some(4), "{told}");
+    assert!(told.contains("  limit p99 < 1 us                 exceeded ("), "{told}");
+    assert!(told.contains("1,000 of 1,000 broke it") && told.contains("limit p50 < 10 s"), "{told}");
+    // What is stored says the same.
+    let shown = text(&bench.run(&["report"]).stdout);
+    assert!(shown.contains("limit p99 < 1 us                 exceeded (") && shown.starts_with(&url), "{shown}");
+    let page = bench.path("load.html");
+    bench.run(&["report", "--html", page.to_str().unwrap()]);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("limit p99 &lt; 1 us: exceeded ("), "{page}");
+    let (code, told) = load(&["--limit", "p99<1us", "--json"]);
+    let document = json(told.as_bytes());
+    assert_eq!((code, &document["limits"][0]["verdict"]), (Some(4), &"exceeded".into()));
+    assert_eq!(document["limits"][0]["broken"], serde_json::json!({ "bad": 1000, "all": 1000 }));
+    // Five requests have no p99.
+    let output = bench.run(&["load", &url, "--rate", "5", "--duration", "1s", "--limit", "p99<10s"]);
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(5), "{told}");
+    assert!(told.contains("undecided (5 samples; at least 368 are"), "{told}");
+    assert!(told.contains("of one CPU: not the limit") && !told.contains("ms late"), "{told}");
+    let output = bench.run(&["load", &url, "--limit", "login:p99<1s"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no operation is 'login'"), "{}", text(&output.stderr));
+}
+
+/// Limits that a scenario states are checked as well; a run that is too short for them is not refused for it.
+#[test]
+fn the_limits_of_a_scenario_are_checked() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", server());
+    let scenario = |limit: &str| {
+        let text = format!("[operations.look]\nlimit = \"{limit}\"\n[[operations.look.requests]]\nget = \"/\"\n");
+        bench.write("look.toml", &text);
+    };
+    let load = |count: &str| {
+        let output = bench.run(&["load", &url, "--scenario", "look.toml", "--count", count, "--connections", "2"]);
+        (output.status.code(), text(&output.stdout))
+    };
+    scenario("10 s");
+    let (code, told) = load("1000");
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("limit look:p99 < 10 s            met ("), "{told}");
+    let (code, told) = load("5");
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("undecided (5 samples"), "{told}");
+    scenario("1 us");
+    let (code, told) = load("1000");
+    assert_eq!(code, Some(4), "{told}");
+    assert!(told.contains("limit look:p99 < 1 us            exceeded ("), "{told}");
+}
+
+#[test]
+fn failures_lead_the_report_where_there_are_more_than_may_be() {
+    let bench = Bench::new();
+    let load = |status: fn(usize) -> &'static str, arguments: &[&str]| {
+        let url = format!("http://{}/nope", answering(status));
+        let output = bench.run(&[&["load", &url, "--count", "1000", "--connections", "1"], arguments].concat());
+        // Lines are broken to fit a terminal.
+        let told = text(&output.stdout);
+        (output.status.code(), if arguments.contains(&"--json") { told } else { told.replace("\n", " ") })
+    };
+    let (code, told) = load(|_| "404 Not Found", &[]);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.starts_with("FAILED: 1,000 of 1,000 responses were HTTP 404 (exit 1) "), "{told}");
+    let shown = text(&bench.run(&["report"]).stdout);
+    assert!(shown.contains("\nFAILED: 1,000 of 1,000 responses were HTTP 404 (exit 1)\n"), "{shown}");
+    let some: fn(usize) -> &'static str = |asked| match asked % 10 {
+        3 => "503 Service Unavailable",
+        4 => "500 Internal Server Error",
+        _ => "200 OK",
+    };
+    let (code, told) = load(some, &[]);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(
+        told.starts_with("FAILED: 200 of 1,000 requests failed (20.0 %, error limit 1 %, exit 1): 100 HTTP"),
+        "{told}"
+    );
+    assert!(told.contains("100 HTTP 500") && told.contains("100 HTTP 503") && told.contains(" 800 of 1,000"), "{told}");
+    // What may fail is up to the user: by its own option, or as a limit among others, with the limit's exit code.
+    let (code, told) = load(some, &["--error-limit", "25%"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.starts_with("800 of 1,000 requests succeeded in ") && told.contains("; 100 HTTP 500"), "{told}");
+    let (code, told) = load(some, &["--limit", "failures<25%"]);
+    assert_eq!(code, Some(0), "{told}");
+    let (code, told) = load(some, &["--limit", "failures<15%"]);
+    assert_eq!(code, Some(4), "{told}");
+    assert!(told.contains("limit failures < 15 %            exceeded (20.00 %; 200 of 1,000 broke it)"), "{told}");
+    let (code, told) = load(|_| "404 Not Found", &["--error-limit", "100%", "--json"]);
+    assert_eq!((code, &json(told.as_bytes())["failed_statuses"]["404"]), (Some(0), &1000.into()), "{told}");
+    let output = bench.run(&["load", "http://127.0.0.1:9/", "--error-limit", "101%"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("write 0 % to 100 %"), "{}", text(&output.stderr));
+}
+
+/// Neither a device without end nor a pipe that nobody writes to holds up a load.
+#[test]
+fn only_regular_files_are_read() {
+    let bench = Bench::new();
+    let pipe = bench.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let pipe = pipe.to_str().unwrap();
+    bench.write("upload.toml", &format!("[operations.a]\n[[operations.a.requests]]\npost = \"/\"\nmultipart = {{ name = \"a\", file = \"{pipe}\" }}\n"));
+    for file in ["/dev/zero", pipe, "/"] {
+        for option in ["--scenario", "--trace", "--replay", "--ca"] {
+            let begun = Instant::now();
+            let output = bench.run(&["load", "http://127.0.0.1:9/", option, file]);
+            let message = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{option} {file}: {message}");
+            assert!(
+                message.contains(&format!("not a regular file: {file}; name a file on disk")),
+                "{option}: {message}"
+            );
+            assert!(begun.elapsed() < Duration::from_secs(10), "{option} {file} took {:?}", begun.elapsed());
+        }
+    }
+    let output = bench.run(&["load", "http://127.0.0.1:9/", "--scenario", "upload.toml"]);
+    let message = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && message.contains("upload.toml:4: not a regular file"), "{message}");
+    std::fs::write(bench.path("long.toml"), "#".repeat(5 << 20)).unwrap();
+    let output = bench.run(&["load", "http://127.0.0.1:9/", "--scenario", "long.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("long.toml is longer than 4 MiB"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_help_uses_the_terms_of_the_field() {
+    let help = text(&Bench::new().run(&["load", "--help"]).stdout);
+    for part in [
+        "Request timeout",
+        "Random seed",
+        "Stop after N operations",
+        "Test duration",
+        "Skip TLS certificate verification",
+        "Local source address (repeat for round-robin)",
+        "Inter-arrival time distribution",
+        "overrides the scenario's base URL",
+        "Settling time after each load change",
+        "Probes at the final step size",
+        "--error-limit <SHARE>",
+        "Examples:",
+    ] {
+        assert!(help.contains(part), "{part}: {help}");
     }
 }
 
@@ -223,7 +395,7 @@ fn a_stored_load_is_shown_again() {
     let output = bench.run(&["load", &url, "--rate", "300", "--duration", "4s", "--header", "authorization: hidden"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let shown = text(&bench.run(&["report"]).stdout);
-    for part in ["requests/s for 4.0 s", "p99 by second", "latency by percentile"] {
+    for part in [" requests succeeded in 4.0 s", "p99 by second", "latency by percentile"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let page = bench.path("load.html");
@@ -315,7 +487,7 @@ fn a_site_that_is_lost_is_told_and_the_others_count() {
     assert_eq!(output.status.code(), Some(1), "{rest:?}");
     assert!(rest.iter().any(|line| line.contains("is lost")), "{rest:?}");
     let told = text(&output.stdout);
-    assert!(told.contains("SITE LOST") && told.contains("Nothing that it measured is in the figures"), "{told}");
+    assert!(told.contains("SITE LOST after ") && told.contains("not in the figures"), "{told}");
     let history = json(&bench.run(&["history", "--json"]).stdout);
     assert_eq!(history["loads"][0]["stop_reason"], "a site was lost");
     let document = json(&bench.run(&["report", "--json"]).stdout);
@@ -386,7 +558,7 @@ fn sites_behind_ssh_and_in_containers_are_merged_exactly() {
     assert!(rows.len() == sites.len() && rows.iter().all(|row| row["lost"].is_null()), "{rows:?}");
     // By one clock, as well as the way there lets it be read.
     assert!(rows.iter().all(|row| row["begin_error_ns"].as_u64().unwrap() < 1_000_000_000), "{rows:?}");
-    assert!(told.contains("begun together to within"), "{told}");
+    assert!(told.contains("; began within "), "{told}");
     let series: u64 = document["series"].as_array().unwrap().iter().map(|row| row["intended"].as_u64().unwrap()).sum();
     assert_eq!(series, 600, "the seconds are merged as well");
     environments::wait_for(|| machine.left().is_empty().then_some(()));

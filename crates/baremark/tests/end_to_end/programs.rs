@@ -312,7 +312,8 @@ fn kernel_micro_benchmarks_run_in_guests_and_containers_over_their_cpus() {
     let _alone = alone();
     let kernel = format!("{:?}\naccel = \"tcg\"", fetched());
     let changes = [("kernel", &*kernel), ("memory", "\"256 MiB\""), ("fresh", "\"run\""), ("precision", "\"20 %\"")];
-    let text = shrunk("mmu-guests", &changes).replace("budget = \"1 s\"", "budget = \"10 min\"\nphase = \"50 ms\"");
+    let text =
+        shrunk("mmu-guests", &changes).replace("budget = \"1 s\"", "budget = \"10 min\"\nphase = \"50 ms\"\nquads = 1");
     let bench = Bench::new();
     let (document, said) = bench.first_block(&text);
     let absent = document["absent"].as_array().unwrap();

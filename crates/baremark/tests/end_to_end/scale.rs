@@ -14,6 +14,7 @@ environment = "native"
 ranks = 1
 [design]
 phase = "50 ms"
+quads = 1
 "#;
 
 #[test]

@@ -77,9 +77,13 @@ fn one_block(study: &str, changes: &[(&str, &str)]) {
         assert!(text.contains(from), "{study} has no {from}");
         text.replace(from, to)
     });
-    let text = text.lines().filter(|line| !line.starts_with("phase = ")).collect::<Vec<_>>().join("\n");
+    let text = text
+        .lines()
+        .filter(|line| !line.starts_with("phase = ") && !line.starts_with("quads = "))
+        .collect::<Vec<_>>()
+        .join("\n");
     let bench = Bench::new();
-    let (document, said) = bench.first_block(&text.replace("[design]", "[design]\nphase = \"50 ms\""));
+    let (document, said) = bench.first_block(&text.replace("[design]", "[design]\nphase = \"50 ms\"\nquads = 1"));
     let plan = bench.json(&["plan", "study.toml", "--json"]);
     let (estimates, absent) = (rows(&document, "estimates"), rows(&document, "absent"));
     let trials = rows(&document, "trials");

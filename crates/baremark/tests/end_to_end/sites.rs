@@ -85,7 +85,7 @@ fn a_peer_that_cannot_be_is_told() {
         format!(
             "[study]\ntitle = \"to and fro\"\n[workload]\nkind = \"ping-pong\"\npeer = \"{peer}\"\n\
              [factors]\nenvironment = \"native\"\nranks = 1\n{more}\
-             [design]\nphase = \"60 ms\"\nbudget = \"2 min\"\n"
+             [design]\nphase = \"60 ms\"\nquads = 1\nbudget = \"2 min\"\n"
         )
     };
     for (peer, more, command, exit, phrase) in [
@@ -154,6 +154,7 @@ least_blocks = 4
 most_blocks = 4
 budget = "3 min"
 phase = "50 ms"
+quads = 1
 "#;
 
 #[test]

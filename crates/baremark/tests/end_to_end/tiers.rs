@@ -9,6 +9,7 @@ mod images;
 
 use crate::bench::{Bench, children, lives, signal};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -175,10 +176,17 @@ fn mistakes_are_told_before_anything_runs() {
         (&["app.cuont=2"][..], &["has no 'cuont'", "did you mean 'count'?"][..]),
         (&["topology.max_users=3"], &["impossible 'max_users'", "75"]),
         (&[port.as_str()], &["is taken", "choose another port"]),
+        (&["app.image=--privileged", "app.on=container"], &["'--privileged' is not an image reference; write [HOST"]),
+        (&["topology.argon2=4294967295,4294967295"], &["'4294967295,4294967295' is not a possible cost; write KiB of"]),
+        (&["app.cpus=[99999]"], &["app.cpus: no CPU 99999 can be used here; choose from 0"]),
+        (&["load.cpus=[99999]"], &["load.cpus: no CPU 99999 can be used here; choose from 0"]),
+        (&["app.cpus=[99999]", "app.on=container"], &["app.cpus: no CPU 99999 can be used here; choose from 0"]),
     ] {
         let output = ran(&bench, set, &[]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{set:?}: {said}");
+        let taken = set.contains(&port.as_str());
+        assert!(taken || !said.contains("loading the data"), "it is told at once: {said}");
         for phrase in phrases {
             assert!(said.contains(phrase), "{set:?}: {said}");
         }
@@ -222,7 +230,7 @@ pub fn served(bench: &Bench, mut command: Command) -> (Child, Vec<u32>) {
 }
 
 /// The processes below `pid`, their children included.
-fn offspring(pid: u32) -> Vec<u32> {
+pub fn offspring(pid: u32) -> Vec<u32> {
     let own = children(pid);
     let below = own.iter().flat_map(|child| offspring(*child)).collect::<Vec<_>>();
     [own, below].concat()
@@ -253,6 +261,39 @@ fn runs(bench: &Bench) -> Vec<String> {
     listed.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
+/// Nobody else gets at what a run keeps, its password above all; its databases run as somebody else all the same.
+fn assert_private(bench: &Bench) {
+    let mode = |path: &Path| std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+    let run = bench.path("runs").join(&runs(bench)[0]);
+    for path in [run.clone(), run.join("main"), run.join("main/password")] {
+        let mode = mode(&path) & 0o777;
+        assert_eq!(mode & 0o066, 0, "{}: {mode:o}", path.display());
+        assert_eq!(mode & 0o007, 0, "others pass through {}: {mode:o}", path.display());
+    }
+}
+
+/// At any moment before that: while data is loaded, while servers start, while users come.
+#[test]
+fn an_interrupt_before_the_first_window_is_no_failure() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("runs")).unwrap();
+    for (step, later) in [("loading the data", 0), ("starting app-1", 0), ("starting app-1", 1500)] {
+        let set = ["load.users=0", "load.settle=20 s", "load.budget=900 s"];
+        let words: Vec<&str> = arguments(&set).into_iter().filter(|word| *word != "--json").collect();
+        let mut command = bench.command(&words);
+        let mut child = command.arg("--folder").arg(bench.path("runs")).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        assert!(said.any(|line| line.starts_with(step)), "no {step}");
+        std::thread::sleep(Duration::from_millis(later));
+        signal(child.id(), libc::SIGINT);
+        let rest: Vec<String> = said.collect();
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{step}: {rest:?}");
+        let told = "error: interrupted before the first window: nothing was measured";
+        assert_eq!(rest.last().map(String::as_str), Some(told), "{step}");
+        assert_eq!(runs(&bench), [""; 0], "its folder is gone");
+    }
+}
+
 #[test]
 fn an_interrupt_ends_with_what_there_is_and_leaves_nothing() {
     let bench = Bench::new();
@@ -260,6 +301,7 @@ fn an_interrupt_ends_with_what_there_is_and_leaves_nothing() {
     let set: Vec<&str> = set.iter().map(String::as_str).collect();
     let (child, servers) = under_way(&bench, &set);
     assert!(servers.len() >= tiers, "{servers:?}");
+    assert_private(&bench);
     if let Some(port) = set.iter().find_map(|text| text.strip_prefix("balancer.port=")) {
         an_untrusting_client_is_refused(&bench, port);
     }

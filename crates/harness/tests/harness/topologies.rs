@@ -1,6 +1,7 @@
 //! From a file and the defaults to a plan, and every mistake with its line.
 
-use baremark_harness::topology::{On, Topology, resolve};
+use baremark_harness::cluster::{Cluster, ClusterError};
+use baremark_harness::topology::{On, QUICK, Topology, resolve};
 use baremark_model::maximum::Samples;
 use baremark_services::service::Tier;
 
@@ -112,6 +113,16 @@ fn what_cannot_be_is_refused_with_its_line_and_what_would_be_right() {
         ),
         ("[topology]\ntls = 1\n", &["'tls' is neither true nor false"]),
         ("[topology]\nimages = \"tape\"\n", &["no place for images is 'tape'"]),
+        (
+            "[app]\non = \"container\"\nimage = \"--privileged\"\n",
+            &["it.toml:3: '--privileged' is not an image reference; write [HOST[:PORT]/]NAME[:TAG]"],
+        ),
+        (
+            "[topology]\nargon2 = \"4294967295,1\"\n",
+            &["it.toml:2: argon2: '4294967295,1' is not a possible cost; write KiB of memory and passes"],
+        ),
+        ("[topology]\nargon2 = \"65536,129\"\n", &["is not a possible cost"]),
+        ("[topology]\nargon2 = \"19456\"\n", &["is not a possible cost", "such as 19456,2"]),
         ("[load]\nlowest = 10\nhighest = 10\n", &["lowest = 10 is not below highest = 10"]),
         ("[load]\nwarm = 5\n", &["'warm' is no text"]),
         ("[load]\nwarm = \"5 parsecs\"\n", &["warm: "]),
@@ -149,6 +160,46 @@ fn what_cannot_be_is_refused_with_its_line_and_what_would_be_right() {
         for phrase in phrases {
             assert!(said.contains(phrase), "{text}\nis refused with\n{said}\nand not with\n{phrase}");
         }
+    }
+}
+
+#[test]
+fn a_setting_over_the_file_is_named_without_a_line_and_the_remedy_with_its_key() {
+    let over = |levels: &[&str]| {
+        let levels: Vec<String> = levels.iter().map(|level| (*level).to_owned()).collect();
+        resolve("it.toml", "", &levels).map_or_else(|why| why.to_string(), |_| "taken".to_owned())
+    };
+    assert_eq!(
+        over(&["app.count = 2", "database.service = 'postgres'"]),
+        "'app.count = 2': 2 app servers and nothing that spreads requests over them; add a web server or a balancer: \
+         --set web.service=nginx, or balancer.service = \"haproxy\" in the file"
+    );
+    assert_eq!(over(&["app.count = 2", "database.service = 'postgres'", "web.service = 'nginx'"]), "taken");
+    let sqlite =
+        "2 app servers on one SQLite file; choose postgres or mariadb as the database: --set database.service=postgres";
+    assert_eq!(over(&["app.count = 2", "web.service = 'nginx'"]), format!("'app.count = 2': {sqlite}"));
+    assert!(over(&["app.count = = 2"]).starts_with("'app.count = = 2': "), "{}", over(&["app.count = = 2"]));
+    let quick = QUICK.replace("argon2 = \"64,1\"", "argon2 = \"64\"");
+    assert!(over(&[&quick]).starts_with("the settings of --quick:5: argon2: "), "{}", over(&[&quick]));
+}
+
+#[test]
+fn cpus_that_cannot_be_used_are_refused_before_anything_starts() {
+    for (text, section) in [
+        ("app.cpus = [99999]", "app"),
+        ("app.cpus = [0, 99999]\napp.on = 'container'", "app"),
+        ("load.cpus = [99999]", "load"),
+    ] {
+        let why = Cluster::check(&resolved(text, &[]).applications[0]).unwrap_err();
+        assert!(matches!(why, ClusterError::Cpus(_)), "{why}");
+        let expected = format!("{section}.cpus: no CPU 99999 can be used here; choose from ");
+        assert!(why.to_string().starts_with(&expected), "{why}");
+    }
+    // A guest has as many CPUs, of whatever number; of another machine nothing is known here.
+    for place in ["qemu", "ssh:there"] {
+        let text = format!("app.cpus = [99999]\napp.on = '{place}'\ndatabase.service = 'postgres'");
+        let checked = Cluster::check(&resolved(&text, &[]).applications[0]);
+        assert!(!matches!(checked, Err(ClusterError::Cpus(_))), "{checked:?}");
     }
 }
 

@@ -21,6 +21,8 @@ pub static WORKLOAD: Descriptor = Descriptor {
     metrics: &[Metric { key: "gups", unit: "GUP/s", better: Better::Higher, together: Together::Sum, help: "played" }],
     footprint: None,
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm],
+    section: None,
+    short_phases: true,
     quick: &[],
     check: sound,
 };
@@ -184,7 +186,7 @@ fn what_a_machine_costs_is_explained_by_what_was_counted() {
         let result = trial.result.as_mut().unwrap();
         result.arms[1].executor.virtual_machine = true;
         result.arms[1].empty_run_ns = 90_000.0;
-        for half in result.phases.iter_mut().filter(|phase| phase.arm == 1).flat_map(|phase| &mut phase.halves) {
+        for half in result.series.iter_mut().filter(|phase| phase.arm == 1).flat_map(|phase| &mut phase.runs) {
             half.times[0].end_ticks = 500_000_000;
             half.audit.counters = [("exits".to_owned(), 300), ("irq_exits".to_owned(), 125)].into();
         }
@@ -227,20 +229,21 @@ fn the_control_of_the_same_blocks_says_what_computing_alone_loses() {
 }
 
 #[test]
-fn a_drift_inside_phases_is_flagged_in_words_for_people() {
-    let plan = plan("microvm");
+fn a_drift_inside_trials_is_flagged_in_words_for_people() {
+    let mut plan = plan("microvm");
+    plan.design.quads = 6;
     let mut memory = Memory::default();
     let played = Played::new(|spec| Answer::Values(vec![3.0; spec.arms.len()]));
     conduct(&plan, vec![("native", played)], &mut memory, &NEVER).0.unwrap();
     for trial in &mut memory.trials {
-        let phases = &mut trial.result.as_mut().unwrap().phases;
-        for phase in phases.iter_mut().filter(|phase| phase.arm == 1) {
-            phase.halves[1].samples[0].value = 2.0;
+        let phases = &mut trial.result.as_mut().unwrap().series;
+        for phase in phases.iter_mut().filter(|phase| phase.arm == 1).skip(6) {
+            phase.samples[0].value = 2.0;
         }
     }
     let flags = document(&run(&plan, &memory), &[&WORKLOAD]).flags;
     let [flag] = &flags[..] else { panic!("{flags:?}") };
-    assert_eq!(flag.text, "second halves of phases differ from first by -33.3 %");
+    assert_eq!(flag.text, "the second halves of trials differ from the first by -33.3 %");
     assert_eq!(flag.treatment["environment"], "microvm");
 }
 

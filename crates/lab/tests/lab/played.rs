@@ -14,8 +14,8 @@ use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError}
 use baremark_model::study::Design;
 use baremark_model::units::{Nanos, Share, UnixTime};
 use baremark_model::wire::{
-    ArmRecord, FromAgent, HalfRecord, LostTime, MemberResult, PROTOCOL, PagesSeen, PhaseRecord, Stretch, ToAgent,
-    TrialResult, TrialSpec, read_frame, write_frame,
+    ArmRecord, BodyRun, FromAgent, LostTime, MemberResult, PROTOCOL, PagesSeen, Series, Stretch, ToAgent, TrialResult,
+    TrialSpec, read_frame, write_frame,
 };
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -251,9 +251,9 @@ fn member(stream: &mut UnixStream, spec: &TrialSpec, played: &Played, values: &[
     }
     let mut result = result(spec, values);
     for samples in result
-        .phases
+        .series
         .iter_mut()
-        .flat_map(|phase| phase.halves.iter_mut().map(|half| &mut half.samples).chain([&mut phase.samples]))
+        .flat_map(|phase| phase.runs.iter_mut().map(|half| &mut half.samples).chain([&mut phase.samples]))
     {
         let value = samples[0].value;
         samples.push(Sample { metric: "gups_at_once".to_owned(), value });
@@ -270,18 +270,22 @@ pub fn now_ns() -> u64 {
 /// The result of a trial in which arm i had the value `values[i]` in every phase.
 pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
     let samples = |arm: usize| vec![Sample { metric: "gups".to_owned(), value: values[arm] }];
-    let half = |arm| HalfRecord {
+    let half = |arm| BodyRun {
         times: vec![RankTime { rank: 0, start_ticks: 0, end_ticks: 1 }],
         audit: Audit::default(),
         samples: samples(arm),
     };
-    let phases = spec.schedule.iter().enumerate().map(|(position, &arm)| PhaseRecord {
-        position,
+    let phases = spec.schedule.iter().enumerate().map(|(phase, &arm)| Series {
+        phase,
+        begin_ns: 0,
+        end_ns: 0,
         arm,
         reps: 1,
-        halves: vec![half(arm), half(arm)],
+        runs: vec![half(arm), half(arm)],
         samples: samples(arm),
         members: Vec::new(),
+        points: Vec::new(),
+        detail: None,
     });
     let arm = ArmRecord {
         executor: ExecutorFacts {
@@ -296,13 +300,14 @@ pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
         pages_before: PagesSeen::default(),
         pages_after: PagesSeen::default(),
         counters: BTreeMap::new(),
+        grown: BTreeMap::new(),
         placed: Default::default(),
         verification: Verification::Passed { detail: String::new() },
         empty_run_ns: 1.0,
     };
     TrialResult {
         arms: vec![arm; spec.arms.len()],
-        phases: phases.collect(),
+        series: phases.collect(),
         void: Vec::new(),
         flags: Vec::new(),
         tick_rate_per_s: TickRate(1e9),

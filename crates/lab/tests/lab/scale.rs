@@ -29,7 +29,7 @@ fn weighed(seed: u64, shown: fn(f64) -> f64) -> ScaleDocument {
     let mut memory = Memory::default();
     conduct(&plan, vec![("native", script)], &mut memory, &NEVER).0.unwrap();
     for trial in &mut memory.trials {
-        trial.result.as_mut().unwrap().phases.iter_mut().for_each(|phase| phase.reps = 1000);
+        trial.result.as_mut().unwrap().series.iter_mut().for_each(|phase| phase.reps = 1000);
     }
     let run = run(&plan, &memory);
     open(&run, "bare metal", recover(&run, Better::Higher), &envelope)

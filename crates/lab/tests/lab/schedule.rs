@@ -32,6 +32,27 @@ fn quads_are_abba_or_baab_about_equally_often() {
 }
 
 #[test]
+fn a_program_warms_up_once_on_this_machine_and_in_every_trial_elsewhere() {
+    use baremark_model::command::{self, Program};
+    use baremark_model::descriptor::Value;
+    let warmups = |environment: &str| {
+        let mut plan = plan(environment);
+        for planned in &mut plan.arms {
+            let program = Program { argv: vec!["true".to_owned()], warmup: 3, ..Program::default() };
+            planned.arm.parameters.insert(command::KIND.to_owned(), Value::Program(Box::new(program)));
+        }
+        let of_block = |block: u64| -> Vec<u64> {
+            let of_cell = |cell| trial(&plan, block, cell).arms.into_iter().map(|arm| arm.members[0].arm.clone());
+            let arms = (0..plan.cells.len()).flat_map(of_cell);
+            arms.map(|arm| command::of_arm(&arm).expect("a program").warmup).collect()
+        };
+        [of_block(0), of_block(1)]
+    };
+    assert_eq!(warmups("microvm"), [vec![3, 3], vec![0, 0]]);
+    assert_eq!(warmups("container"), [vec![3, 3], vec![0, 3]], "native and the container");
+}
+
+#[test]
 fn the_cells_of_a_block_run_in_every_order() {
     let plan = plan("container");
     let orders: Vec<Vec<usize>> = (0..50).map(|block| order(&plan, block)).collect();
@@ -40,14 +61,16 @@ fn the_cells_of_a_block_run_in_every_order() {
 }
 
 #[test]
-fn a_stall_in_one_half_does_not_move_the_trials_value() {
-    let spec = trial(&plan("microvm"), 0, 0);
-    assert_eq!(spec.schedule.len(), 4, "two phases of each arm");
+fn a_stall_in_some_phases_moves_neither_the_trials_values_nor_its_ratio() {
+    let mut plan = plan("microvm");
+    plan.design.quads = 20;
+    let spec = trial(&plan, 0, 0);
+    assert_eq!(spec.schedule.len(), 80);
     let mut result = result(&spec, &[2.0, 1.0]);
-    let stalled = result.phases.iter_mut().find(|phase| phase.arm == 0).unwrap();
-    stalled.halves[1].samples[0].value = 0.5;
-    stalled.samples[0].value = 1.25;
-    let finished = |result| Finished {
+    for stalled in result.series.iter_mut().filter(|phase| phase.arm == 0).take(6) {
+        stalled.samples[0].value = 0.5;
+    }
+    let trial = Finished {
         block: 0,
         cell: 0,
         place: 0,
@@ -56,10 +79,26 @@ fn a_stall_in_one_half_does_not_move_the_trials_value() {
         result: Some(result),
         elapsed_ns: 1,
     };
-    let mut jobs = result.clone();
-    let trial = finished(result);
-    assert_eq!(trial.phases(0, "gups").iter().sum::<f64>(), 3.25, "the phases would give 1.625");
-    assert_eq!((trial.median(0, "gups"), trial.median(1, "gups")), (Some(2.0), Some(1.0)));
-    jobs.phases.iter_mut().for_each(|phase| phase.halves.clear());
-    assert_eq!(finished(jobs).median(0, "gups"), Some(1.625), "a job has no halves");
+    let near = |found: Option<f64>, wanted: f64| assert!((found.unwrap() - wanted).abs() < 1e-12, "{found:?}");
+    near(trial.value(0, "gups"), 2.0);
+    near(trial.value(1, "gups"), 1.0);
+    let quads = trial.quads(0, 1, "gups");
+    assert_eq!(quads.len(), 20);
+    near(baremark_stats::quads::summary(&quads), 0.5_f64.ln());
+}
+
+#[test]
+fn quads_are_balanced_and_in_random_order() {
+    let mut plan = plan("microvm");
+    plan.design.quads = 20;
+    let forward = |block| {
+        let schedule = trial(&plan, block, 0).schedule;
+        let quads: Vec<bool> = schedule.chunks(4).map(|quad| quad == [0, 1, 1, 0]).collect();
+        assert!(schedule.chunks(4).all(|quad| quad == [0, 1, 1, 0] || quad == [1, 0, 0, 1]), "{schedule:?}");
+        quads
+    };
+    for block in 0..20 {
+        assert_eq!(forward(block).iter().filter(|forward| **forward).count(), 10, "ten of each order");
+    }
+    assert_ne!(forward(0), forward(1));
 }

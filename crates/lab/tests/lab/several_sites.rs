@@ -46,15 +46,15 @@ fn sites_with_clocks_hours_apart_are_set_on_one_clock_and_join_by_rule() {
         assert_eq!(trial.status, TrialStatus::Ok, "{trial:#?}");
         let result = trial.result.as_ref().unwrap();
         assert_eq!(result.flags, ["its sites ran side by side for less than nine tenths of a phase"]);
-        let phase = &result.phases[0];
+        let phase = &result.series[0];
         assert_eq!(value(&phase.samples, "gups"), 20.0, "the sum of rates");
         // 10 for 2 s and 10 for 4 s, of each half, over the 4 s from the first start to the last end.
-        for samples in [&phase.samples, &phase.halves[0].samples] {
+        for samples in [&phase.samples, &phase.runs[0].samples] {
             assert!((value(samples, "gups_at_once") - 15.0).abs() < 0.5, "{samples:?}");
         }
         assert_eq!(phase.members.iter().map(|member| member.samples.len()).collect::<Vec<_>>(), [2, 2]);
-        let ranks: Vec<usize> = phase.halves[1].times.iter().map(|time| time.rank).collect();
-        let starts: Vec<u64> = phase.halves[1].times.iter().map(|time| time.start_ticks).collect();
+        let ranks: Vec<usize> = phase.runs[1].times.iter().map(|time| time.rank).collect();
+        let starts: Vec<u64> = phase.runs[1].times.iter().map(|time| time.start_ticks).collect();
         assert_eq!(ranks, [0, 1]);
         assert!(starts[0].abs_diff(starts[1]) < SECOND / 2, "they began together: {starts:?}");
         assert_eq!(result.arms[0].executor.ranks, 2);

@@ -36,12 +36,12 @@ use table::list_in;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The longest scenario file, in bytes.
-pub const LONGEST: usize = 4 << 20;
+/// The longest scenario file, in MiB.
+pub const LONGEST_MIB: u64 = 4;
 /// The most operations, choices, follows or variables.
 const MOST_NAMES: usize = 10_000;
-/// The most bytes that a request's body may have as written in a file.
-const LONGEST_BODY: u64 = 64 << 20;
+/// The longest part of a request's body, in MiB.
+const LONGEST_BODY_MIB: u64 = 64;
 /// Mistakes that are listed.
 const MOST_PROBLEMS: usize = 50;
 
@@ -53,7 +53,7 @@ const MOST_PROBLEMS: usize = 50;
 pub fn parse(file: &str, bytes: &[u8], base: Option<&str>, folder: &Path) -> Result<Scenario, Problems> {
     let refuse = |list| Err(Problems { file: file.to_owned(), list });
     let text = match std::str::from_utf8(bytes) {
-        Ok(text) if bytes.len() <= LONGEST => text,
+        Ok(text) if bytes.len() as u64 <= LONGEST_MIB << 20 => text,
         Ok(_) => return refuse(vec![Problem::new(0, "the file is longer than 4 MiB", "name a scenario file")]),
         Err(why) => return refuse(vec![Problem::new(0, format!("not UTF-8 text: {why}"), "save the file as UTF-8")]),
     };

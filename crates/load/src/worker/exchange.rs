@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::heard::Keep;
 use crate::http1::{After, Fed, Reader};
 use crate::http2::Session;
+use crate::json::{JsonPath, is_json};
 use crate::load::Protocol;
 use crate::scenario::{Request, Since};
 use crate::transport::{More, Received, Transport};
@@ -16,6 +17,12 @@ use std::os::fd::AsFd;
 
 /// Reads in a row on a connection that brings a little each time.
 const MOST_GATHERED: u32 = 16;
+/// The most values of one answer that delays are counted by, and their longest.
+const MOST_VALUES: usize = 10_000;
+const LONGEST_TOLD: usize = 1024;
+/// Bytes and reads in a row on any connection: one that never runs dry holds up neither the others nor the end of the load.
+const MOST_READ: usize = 1 << 20;
+const MOST_READS: u32 = 64;
 
 impl Worker<'_> {
     /// Sends the actor's current request, on its own connection, an idle one or a new one; else it queues.
@@ -151,6 +158,7 @@ impl Worker<'_> {
                 used: false,
                 session: None,
                 listed: false,
+                pending_read: false,
             });
             u32::try_from(self.connections.len() - 1).unwrap_or(NONE)
         });
@@ -174,6 +182,7 @@ impl Worker<'_> {
         place.reader = Reader::default();
         place.used = false;
         place.listed = false;
+        place.pending_read = false;
         place.session = match engine.load.protocol {
             Protocol::Http1 => None,
             Protocol::Http2 { streams } => Some(Box::new(Session::new(streams))),
@@ -270,17 +279,16 @@ impl Worker<'_> {
     /// Sends what waits; whether the connection is still there.
     #[inline]
     pub(super) fn flush(&mut self, connection: u32) -> bool {
-        let Some(transport) = &mut self.connections[connection as usize].transport else { return false };
-        if !transport.is_waiting() {
-            return true;
+        let place = &mut self.connections[connection as usize];
+        let Some(transport) = &mut place.transport else { return false };
+        let flushed = if transport.is_waiting() { transport.flush() } else { Ok(()) };
+        if let Err(why) = flushed {
+            self.lose(connection, why);
+        } else if place.session.is_some() {
+            // There may be room for what was held back.
+            self.flush_session(connection);
         }
-        match transport.flush() {
-            Ok(()) => true,
-            Err(why) => {
-                self.lose(connection, why);
-                false
-            }
-        }
+        self.connections[connection as usize].transport.is_some()
     }
 
     /// Sends the first in the queue if there is a connection for it.
@@ -309,7 +317,8 @@ impl Worker<'_> {
         if gathers {
             self.reading = connection;
         }
-        for round in 0_u32.. {
+        let mut bytes = 0;
+        for round in 1_u32.. {
             let place = &mut self.connections[connection as usize];
             if place.generation != generation {
                 return;
@@ -319,10 +328,17 @@ impl Worker<'_> {
             self.look_at_clock();
             match received {
                 Ok(Received::Bytes(count, more)) => {
-                    self.part.counts.received_bytes += count as u64;
-                    self.second.received_bytes += count as u64;
-                    self.heard(connection, count);
-                    if more == More::No && !ended && (!gathers || round >= MOST_GATHERED) {
+                    if count > 0 {
+                        self.part.counts.received_bytes += count as u64;
+                        self.second.received_bytes += count as u64;
+                        self.heard(connection, count);
+                    }
+                    if more == More::No && !ended && (!gathers || round > MOST_GATHERED) {
+                        break;
+                    }
+                    bytes += count;
+                    if (bytes >= MOST_READ || round >= MOST_READS) && (more == More::Maybe || ended) {
+                        self.read_again(connection, generation, ended);
                         break;
                     }
                 }
@@ -335,6 +351,32 @@ impl Worker<'_> {
             self.reading = NONE;
             self.flush_session(connection);
             self.list(connection);
+        }
+    }
+
+    /// Notes that a connection has more to read, of which no event will tell.
+    fn read_again(&mut self, connection: u32, generation: u32, ended: bool) {
+        let place = &mut self.connections[connection as usize];
+        if place.generation == generation && !std::mem::replace(&mut place.pending_read, true) {
+            self.pending_reads.push_back((connection, generation, ended));
+        }
+    }
+
+    /// Goes on, until `cutoff`, with the connections that had more to read.
+    pub(super) fn read_pending(&mut self, cutoff: u64) {
+        for _ in 0..self.pending_reads.len() {
+            if self.now >= cutoff {
+                return;
+            }
+            if self.is_due() {
+                self.dispatch();
+            }
+            let Some((connection, generation, ended)) = self.pending_reads.pop_front() else { return };
+            let place = &mut self.connections[connection as usize];
+            if place.generation == generation && place.transport.is_some() {
+                place.pending_read = false;
+                self.read(connection, generation, ended);
+            }
         }
     }
 
@@ -429,18 +471,17 @@ impl Worker<'_> {
     pub(super) fn record_delay(&mut self, index: u32, body: &[u8]) {
         let operation = self.actors[index as usize].operation;
         let request = &self.scenario.operations[operation].requests[self.actors[index as usize].request];
-        if request.delay.is_none() && request.tells.is_none() {
+        if (request.delay.is_none() && request.tells.is_none()) || !is_json(body) {
             return;
         }
-        let Ok(document) = serde_json::from_slice(body) else { return };
-        for value in request.tells.iter().flat_map(|path| path.values(&document)) {
-            let sent = self.actors[index as usize].sent;
+        let sent = self.actors[index as usize].sent;
+        for value in request.tells.iter().flat_map(|path| first_values(path, body)) {
             for (passed, operation) in self.engine.told.tell(&value, sent, self.now) {
                 self.count_delay(operation, passed);
             }
         }
         let Some(delay) = &request.delay else { return };
-        for value in delay.path.values(&document) {
+        for value in first_values(&delay.path, body) {
             let passed = match delay.since {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
                 Since::Clock(unit_ns) => {
@@ -465,4 +506,15 @@ impl Worker<'_> {
         }
         record.delay_within_limit += u64::from(limit.is_none_or(|limit| passed <= limit.0));
     }
+}
+
+/// The first short values that a path leads to, at most [`MOST_VALUES`].
+fn first_values(path: &JsonPath, body: &[u8]) -> Vec<String> {
+    let mut values = Vec::new();
+    let sound = path.scan(body, &mut |value| {
+        if values.len() < MOST_VALUES && value.len() <= LONGEST_TOLD {
+            values.push(value.to_owned());
+        }
+    });
+    if sound { values } else { Vec::new() }
 }

@@ -5,9 +5,11 @@ use crate::actor::{Actor, NONE, State};
 use crate::failure::Failure;
 use crate::heard::{Heard, Keep};
 use crate::http1::After;
-use crate::http2::{Block, Event, Listeners};
+use crate::http2::{Block, Event, Listeners, Session};
 use crate::load::Pool;
 use crate::scenario::Request;
+use crate::transport::Transport;
+use std::sync::Arc;
 
 impl Listeners for Vec<Actor> {
     fn heard(&mut self, actor: u32) -> &mut Heard {
@@ -25,6 +27,9 @@ impl Worker<'_> {
             place.listed = false;
             if session.has_room() {
                 return Some(connection);
+            }
+            if session.is_over() {
+                self.close(connection);
             }
         }
         None
@@ -78,8 +83,8 @@ impl Worker<'_> {
             }
         }
         let (block, body) = match fixed {
-            Some((block, body)) => (Block::Fixed(block), &**body),
-            None => (Block::Once(block), &**body),
+            Some((block, body)) => (Block::Fixed(block), (!body.is_empty()).then(|| Arc::clone(body))),
+            None => (Block::Once(block), (!body.is_empty()).then(|| Arc::from(&body[..]))),
         };
         let place = &mut self.connections[connection as usize];
         if let Some(session) = &mut place.session {
@@ -100,18 +105,25 @@ impl Worker<'_> {
         }
         let place = &mut self.connections[connection as usize];
         let (Some(session), Some(transport)) = (&mut place.session, &mut place.transport) else { return };
-        if session.out.is_empty() {
-            return;
-        }
-        let sent = if place.connecting {
-            transport.keep(&session.out);
-            Ok(())
-        } else {
-            transport.send(&session.out)
-        };
-        session.out.clear();
-        if let Err(why) = sent {
-            self.lose(connection, why);
+        loop {
+            session.fill(transport.backlog());
+            if session.out.is_empty() {
+                return;
+            }
+            let sent = if place.connecting {
+                transport.keep(&session.out);
+                Ok(())
+            } else {
+                transport.send(&session.out)
+            };
+            session.out.clear();
+            if let Err(why) = sent {
+                return self.lose(connection, why);
+            }
+            // A body goes on as long as the kernel takes it.
+            if transport.backlog() > 0 {
+                return;
+            }
         }
     }
 
@@ -129,7 +141,13 @@ impl Worker<'_> {
             self.came(connection, event);
         }
         self.events = events;
-        if let (Err(why), true) = (outcome, self.connections[connection as usize].generation == generation) {
+        let place = &self.connections[connection as usize];
+        let (Some(session), Some(transport)) = (&place.session, &place.transport) else { return };
+        if place.generation != generation {
+            return;
+        }
+        let abandoned = session.is_abandoned(transport.backlog());
+        if let Err(why) = outcome.and(if abandoned { Err(Failure::Flood) } else { Ok(()) }) {
             self.lose(connection, why);
         }
     }
@@ -191,8 +209,10 @@ impl Worker<'_> {
     pub(super) fn give_up(&mut self, index: u32, why: Failure) {
         let connection = self.actors[index as usize].connection;
         let place = &self.connections[connection as usize];
-        // A server that has never said anything is not asked again on this connection.
-        if place.session.as_ref().is_none_or(|session| !session.is_settled()) {
+        // A server that has never said anything, or does not read, is not asked again on this connection.
+        let backlog = place.transport.as_ref().map_or(0, Transport::backlog);
+        let silent = |session: &Session| !session.is_settled() || session.is_abandoned(backlog);
+        if place.session.as_deref().is_none_or(silent) {
             return self.lose(connection, why);
         }
         self.leave_stream(connection, index, After::Close);

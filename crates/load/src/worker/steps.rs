@@ -95,6 +95,7 @@ impl Worker<'_> {
             actor.take_cookies(request.origin);
         }
         if !request.expects(status) {
+            *self.part.failed_statuses.entry(status).or_default() += 1;
             return self.fail(index, Failure::Status, false);
         }
         // An answer without content has nothing to take: the variables keep what they hold.
@@ -102,6 +103,8 @@ impl Worker<'_> {
             let body = std::mem::take(&mut actor.heard.body);
             let sound = actor.extract(&request.extract, &body);
             self.record_delay(index, &body);
+            drop(body);
+            self.actors[index as usize].heard.release();
             if !sound {
                 return self.fail(index, Failure::NotFound, false);
             }
@@ -126,6 +129,7 @@ impl Worker<'_> {
     pub(super) fn finish(&mut self, index: u32, outcome: Result<(), (Failure, bool)>) {
         let scenario = self.scenario;
         let actor = &mut self.actors[index as usize];
+        actor.heard.release();
         let operation = &scenario.operations[actor.operation];
         let record = &mut self.part.operations[actor.operation];
         let done = if actor.first_event == 0 { self.now } else { actor.first_event };

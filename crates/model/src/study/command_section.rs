@@ -1,7 +1,8 @@
-//! The section `[command]` of a study: an external program, its parameters, its files and where its metrics stand.
+//! The sections `[command]` and `[commands.NAME]` of a study: external programs, their parameters, their files and where
+//! their metrics stand.
 
 use super::{Entry, Reader};
-use crate::command::{self, Beside, Declared, Finder, Program, READING_DEFAULTS, Reading, Success, Take};
+use crate::command::{self, Beside, Declared, Finder, Program, READING_DEFAULTS, Reading, Stdout, Success, Take};
 use crate::descriptor::{Better, Default, Kind, Knob, Value};
 use crate::machine::Isa;
 use crate::problem::{nearest, with_article};
@@ -10,104 +11,204 @@ use regex_lite::Regex;
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
-/// Sections below `[command]`.
-const BELOW: &[&str] = &[
-    "parameters",
-    "quick",
-    "prepare",
-    "files",
-    "bring",
-    "environment",
-    "needs",
-    "success",
-    "beside",
-    "reading",
-    "metrics",
-];
+/// Sections and lists below `[command]` that every program of a study may have for itself.
+const OWN: &[&str] = &["setup", "prepare", "cleanup", "files", "bring", "environment", "needs", "beside"];
+/// Those that all programs of a study have in common.
+const SHARED: &[&str] = &["parameters", "quick", "success", "reading", "metrics"];
+/// Of the name of a program.
+const LONGEST_NAME: usize = 32;
+/// What a name cannot hold because the sides of a comparison are typed with it.
+const SEPARATORS: &[char] = &[',', ':', '=', '+'];
 
 impl Reader {
-    /// Reads `[command]`; `None` where it has a mistake, which is then among the problems.
-    pub(super) fn command(&mut self, section: usize, entries: &[Entry<'_>]) -> Option<Program> {
+    /// Reads `[command]` and `[commands.NAME]`, of which each is as `[command]` but for what it says itself; `None` after a
+    /// mistake, which is then among the problems.
+    pub(super) fn commands(
+        &mut self,
+        (section, entries): (usize, &[Entry<'_>]),
+        named: Option<&(usize, Vec<Entry<'_>>)>,
+    ) -> Option<(Program, Vec<Program>)> {
         let before = self.problems.len();
-        let (below, flat): (Vec<_>, Vec<_>) = entries.iter().copied().partition(|(key, ..)| BELOW.contains(key));
-        let flat_keys: Vec<&str> = command::COMMAND.iter().map(|knob| knob.key).chain(BELOW.iter().copied()).collect();
-        for (key, line, _) in flat.iter().filter(|(key, ..)| !flat_keys.contains(key)) {
+        let base = self.command(entries);
+        let several: Vec<Program> = named
+            .map_or(&[][..], |(_, entries)| entries)
+            .iter()
+            .filter_map(|entry| self.named_command(&base, *entry))
+            .collect();
+        match named {
+            None if base.argv.is_empty() => self.no_program(section, entries, "command"),
+            Some((line, _)) if several.is_empty() && self.problems.len() == before => {
+                self.report(
+                    *line,
+                    "[commands] names no program".to_owned(),
+                    "write [commands.NAME] and argv = [...] below it",
+                );
+            }
+            _ => {}
+        }
+        let all: Vec<&Program> = if named.is_none() { vec![&base] } else { several.iter().collect() };
+        if self.problems.len() == before {
+            self.placeholders(&all, section, entries);
+        }
+        (self.problems.len() == before).then_some((base, several))
+    }
+
+    /// Reads `[command]`.
+    fn command(&mut self, entries: &[Entry<'_>]) -> Program {
+        let table = |name: &str| entries.iter().find(|(key, ..)| *key == name).copied();
+        let (shared, own): (Vec<_>, Vec<_>) = entries.iter().copied().partition(|(key, ..)| SHARED.contains(key));
+        let base = self.own(&Program::default(), "command", &own, SHARED);
+        let parameters = self.declared(table("parameters"), table("quick"));
+        let reading = self.table("command", table("reading"));
+        let success = self.success(shared.iter().find(|(key, ..)| *key == "success").copied());
+        let metrics = self.metrics(&reading, table("metrics"));
+        Program { success, metrics, parameters, ..base }
+    }
+
+    /// Reads `[commands.NAME]`.
+    fn named_command(&mut self, base: &Program, (name, line, value): Entry<'_>) -> Option<Program> {
+        let plain = |c: char| !c.is_control() && !SEPARATORS.contains(&c);
+        if name.is_empty() || name.chars().count() > LONGEST_NAME || name.trim() != name || !name.chars().all(plain) {
+            let what = format!("[commands.{name}] has a name that cannot be used");
+            let remedy = format!(
+                "write at most {LONGEST_NAME} characters, without , : = and +, that neither begin nor end with a space"
+            );
+            self.report(line, what, remedy);
+            return None;
+        }
+        let Some(table) = value.get_ref().as_table() else {
+            let what = format!("'{name}' is {}, no section", with_article(value.get_ref().type_str()));
+            self.report(line, what, format!("write [commands.{name}] and keys below it"));
+            return None;
+        };
+        let entries = self.entries(table);
+        let of = format!("commands.{name}");
+        for (key, line, _) in entries.iter().filter(|(key, ..)| SHARED.contains(key)) {
+            let what = format!("'{key}' stands in [{of}], and all programs of a study share it");
+            self.report(*line, what, format!("write it in [command.{key}]"));
+        }
+        let own: Vec<Entry<'_>> = entries.iter().copied().filter(|(key, ..)| !SHARED.contains(key)).collect();
+        let program = self.own(base, &of, &own, &[]);
+        if program.argv.is_empty() {
+            self.no_program(line, &entries, &of);
+        }
+        Some(Program { name: name.to_owned(), ..program })
+    }
+
+    /// What a section says of one program, over what `base` says. `beside` are keys that may stand there besides.
+    fn own(&mut self, base: &Program, of: &str, entries: &[Entry<'_>], beside: &[&str]) -> Program {
+        let keys: Vec<&str> = command::COMMAND.iter().map(|knob| knob.key).chain(OWN.iter().copied()).collect();
+        let suggested: Vec<&str> = keys.iter().chain(beside).copied().collect();
+        for (key, line, _) in entries.iter().filter(|(key, ..)| !keys.contains(key)) {
             let remedy = match *key {
                 "timeout" => "it belongs in [workload]".to_owned(),
-                _ => nearest(key, &flat_keys),
+                _ => nearest(key, &suggested),
             };
-            self.report(*line, format!("unknown key '{key}' in [command]"), remedy);
+            self.report(*line, format!("unknown key '{key}' in [{of}]"), remedy);
         }
-        let flat: Vec<Entry<'_>> = flat.into_iter().filter(|(key, ..)| flat_keys.contains(key)).collect();
-        let mut head = self.known("command", command::COMMAND, &flat);
-        let table = |name: &str| below.iter().find(|(key, ..)| *key == name).copied();
-        let argv = self.argv("command", line_of(&flat, "argv", section), &flat, head.remove("argv"));
-        let parameters = self.declared(table("parameters"), table("quick"));
-        let reading = self.table("reading", table("reading"));
-        let program = Program {
-            argv,
-            prepare: self.prepare(table("prepare")),
-            beside: self.beside(table("beside")),
-            files: self.texts("files", table("files")),
-            bring: self.texts("bring", table("bring")),
-            environment: self.texts("environment", table("environment")),
-            inherit: words(head.remove("inherit")),
-            needs: self.texts("needs", table("needs")),
-            instruction_set: head.remove("instruction_set").and_then(instruction_set),
-            output_limit_bytes: size_or_default(head.remove("output_limit")),
-            success: self.success(table("success")),
-            metrics: self.metrics(&reading, table("metrics")),
-            parameters,
-        };
-        self.placeholders(&program, section, entries);
+        let flat: Vec<Entry<'_>> =
+            entries.iter().copied().filter(|(key, ..)| keys.contains(key) && !OWN.contains(key)).collect();
+        let mut head = self.known(of, command::COMMAND, &flat);
+        let table = |name: &str| entries.iter().find(|(key, ..)| *key == name).copied();
+        let mut program = base.clone();
+        if let Some(argv) = head.remove("argv") {
+            program.argv = words(argv);
+        }
+        if let Some(inherit) = head.remove("inherit") {
+            program.inherit = words(inherit);
+        }
+        if let Some(widest) = head.remove("instruction_set") {
+            program.instruction_set = instruction_set(widest);
+        }
+        for (key, text) in [("directory", &mut program.directory), ("stdin", &mut program.stdin)] {
+            if let Some(Value::Text(typed)) = head.remove(key) {
+                *text = typed;
+            }
+        }
+        match head.remove("stdout") {
+            Some(Value::Choice(word)) if word == "drop" => program.stdout = Stdout::Drop,
+            Some(_) => program.stdout = Stdout::Keep,
+            None => {}
+        }
+        if let Some(Value::Switch(on)) = head.remove("repeat") {
+            program.repeat = on;
+        }
+        if let Some(Value::Count(runs)) = head.remove("warmup") {
+            program.warmup = runs;
+        }
+        if let Some(Value::SizeBytes(size)) = head.remove("output_limit") {
+            program.output_limit_bytes = size.0;
+        }
+        let line = line_of(&flat, "directory", 0);
+        self.is_absolute(&program.directory, line);
+        for (key, steps) in
+            [("setup", &mut program.setup), ("prepare", &mut program.prepare), ("cleanup", &mut program.cleanup)]
+        {
+            if let Some(entry) = table(key) {
+                *steps = self.steps(key, entry);
+            }
+        }
+        program.files.extend(self.texts(of, "files", table("files")));
+        program.bring.extend(self.texts(of, "bring", table("bring")));
+        program.environment.extend(self.texts(of, "environment", table("environment")));
+        program.needs.extend(self.texts(of, "needs", table("needs")));
         for section in ["files", "bring"] {
-            for (name, line) in self.names(section, table(section)) {
+            for (name, line) in self.names(of, table(section)) {
                 self.is_inside(name, line);
             }
         }
-        (self.problems.len() == before).then_some(program)
+        if let Some(entry) = table("beside") {
+            program.beside = Some(self.beside(of, entry));
+        }
+        program
     }
 
-    /// The entries of a section below `[command]`; what is no section becomes a problem.
-    fn table<'t>(&mut self, name: &str, entry: Option<Entry<'t>>) -> Vec<Entry<'t>> {
-        let Some((_, line, value)) = entry else { return Vec::new() };
+    fn no_program(&mut self, line: usize, entries: &[Entry<'_>], of: &str) {
+        // What was misread is a problem already.
+        let typed = entries.iter().find(|(key, ..)| *key == "argv");
+        if typed.is_none_or(|(.., value)| value.get_ref().as_array().is_some_and(|list| list.is_empty())) {
+            let remedy = format!("write argv = [\"program\", \"argument\"] in [{of}]");
+            self.report(line_of(entries, "argv", line), format!("[{of}] names no program"), remedy);
+        }
+    }
+
+    /// Refuses a working folder that is no absolute path.
+    fn is_absolute(&mut self, directory: &str, line: usize) {
+        if line > 0 && !directory.starts_with('/') && !directory.starts_with('{') {
+            let remedy = "write an absolute path, or leave it out for a private folder";
+            self.report(line, format!("directory = '{directory}' is no absolute path"), remedy);
+        }
+    }
+
+    /// The entries of a section below that of a program; what is no section becomes a problem.
+    fn table<'t>(&mut self, of: &str, entry: Option<Entry<'t>>) -> Vec<Entry<'t>> {
+        let Some((name, line, value)) = entry else { return Vec::new() };
         match value.get_ref().as_table() {
             Some(table) => self.entries(table),
             None => {
                 let what = format!("'{name}' is {}, no section", with_article(value.get_ref().type_str()));
-                self.report(line, what, format!("write [command.{name}] and keys below it"));
+                self.report(line, what, format!("write [{of}.{name}] and keys below it"));
                 Vec::new()
             }
         }
     }
 
-    fn names<'t>(&mut self, name: &str, entry: Option<Entry<'t>>) -> Vec<(&'t str, usize)> {
+    fn names<'t>(&mut self, of: &str, entry: Option<Entry<'t>>) -> Vec<(&'t str, usize)> {
         let known = self.problems.len();
-        let names = self.table(name, entry).into_iter().map(|(key, line, _)| (key, line)).collect();
+        let names = self.table(of, entry).into_iter().map(|(key, line, _)| (key, line)).collect();
         self.problems.truncate(known);
         names
     }
 
-    fn argv(&mut self, of: &str, line: usize, entries: &[Entry<'_>], value: Option<Value>) -> Vec<String> {
-        // What was misread is a problem already.
-        let misread = value.is_none() && entries.iter().any(|(key, ..)| *key == "argv");
-        let argv = words(value);
-        if !misread && argv.first().is_none_or(String::is_empty) {
-            let remedy = format!("write argv = [\"program\", \"argument\"] in [{of}]");
-            self.report(line, format!("[{of}] names no program"), remedy);
-        }
-        argv
-    }
-
     /// A section of texts by name.
-    fn texts(&mut self, section: &str, entry: Option<Entry<'_>>) -> BTreeMap<String, String> {
+    fn texts(&mut self, of: &str, section: &str, entry: Option<Entry<'_>>) -> BTreeMap<String, String> {
         let mut texts = BTreeMap::new();
-        for (key, line, value) in self.table(section, entry) {
+        for (key, line, value) in self.table(of, entry) {
             match value.get_ref().as_str() {
                 Some(text) => drop(texts.insert(key.to_owned(), text.to_owned())),
                 None => {
                     let what = format!("'{key}' is {}", with_article(value.get_ref().type_str()));
-                    self.report(line, what, format!("write text in quotation marks in [command.{section}]"));
+                    self.report(line, what, format!("write text in quotation marks in [{of}.{section}]"));
                 }
             }
         }
@@ -116,7 +217,7 @@ impl Reader {
 
     fn declared(&mut self, parameters: Option<Entry<'_>>, quick: Option<Entry<'_>>) -> Vec<Declared> {
         let mut declared: Vec<Declared> = Vec::new();
-        for (key, line, value) in self.table("parameters", parameters) {
+        for (key, line, value) in self.table("command", parameters) {
             let taken = command::GIVEN.iter().any(|(given, _)| *given == key)
                 || tables::FACTORS.iter().any(|knob| knob.key == key)
                 || ["kind", command::KIND, command::TIMEOUT.key].contains(&key);
@@ -130,7 +231,7 @@ impl Reader {
                 declared.push(Declared { key: key.to_owned(), default, quick: None });
             }
         }
-        for (key, line, value) in self.table("quick", quick) {
+        for (key, line, value) in self.table("command", quick) {
             let Some(of) = declared.iter_mut().find(|declared| declared.key == key) else {
                 let keys: Vec<&str> = declared.iter().map(|declared| declared.key.as_str()).collect();
                 let remedy = nearest(key, &keys);
@@ -164,42 +265,46 @@ impl Reader {
         }
     }
 
-    fn prepare(&mut self, entry: Option<Entry<'_>>) -> Vec<Vec<String>> {
-        let Some((_, line, value)) = entry else { return Vec::new() };
-        let knob = Knob { key: "prepare", kind: Kind::Words, default: Default::Required, help: "" };
+    /// A list of programs with their arguments.
+    fn steps(&mut self, key: &str, (_, line, value): Entry<'_>) -> Vec<Vec<String>> {
+        let knob = Knob { key: "steps", kind: Kind::Words, default: Default::Required, help: "" };
         let remedy = "write a list of programs with their arguments, such as [[\"tar\", \"xf\", \"a.tar\"]]";
         let Some(list) = value.get_ref().as_array() else {
-            self.report(line, format!("'prepare' is {}", with_article(value.get_ref().type_str())), remedy);
+            self.report(line, format!("'{key}' is {}", with_article(value.get_ref().type_str())), remedy);
             return Vec::new();
         };
         let mut steps = Vec::new();
         for step in list {
             match (step.get_ref().as_array(), knob.read(step.get_ref())) {
                 (Some(words), Ok(Value::Words(argv))) if !words.is_empty() => steps.push(argv),
-                (_, Err(misfit)) => self.report(line, misfit.what, remedy),
-                _ => self.report(line, "'prepare' has a step that names no program".to_owned(), remedy),
+                (_, Err(misfit)) => self.report(line, misfit.what.replace("'steps'", &format!("'{key}'")), remedy),
+                _ => self.report(line, format!("'{key}' has a step that names no program"), remedy),
             }
         }
         steps
     }
 
-    fn beside(&mut self, entry: Option<Entry<'_>>) -> Option<Beside> {
-        let (_, line, _) = entry?;
-        let entries = self.table("beside", entry);
-        let mut known = self.known("command.beside", command::BESIDE, &entries);
-        let argv = self.argv("command.beside", line, &entries, known.remove("argv"));
+    fn beside(&mut self, of: &str, entry: Entry<'_>) -> Beside {
+        let line = entry.1;
+        let of_beside = format!("{of}.beside");
+        let entries = self.table(of, Some(entry));
+        let mut known = self.known(&of_beside, command::BESIDE, &entries);
+        let argv = known.remove("argv").map(words).unwrap_or_default();
+        if argv.is_empty() {
+            self.no_program(line, &entries, &of_beside);
+        }
         let ready = text(known.remove("ready")).unwrap_or_default();
         self.regex("ready", line_of(&entries, "ready", line), &ready);
-        Some(Beside { argv, ready })
+        Beside { argv, ready }
     }
 
     fn success(&mut self, entry: Option<Entry<'_>>) -> Success {
         let line = entry.map_or(0, |(_, line, _)| line);
-        let entries = self.table("success", entry);
+        let entries = self.table("command", entry);
         // An exit code, or a list of them.
         let (exits, others): (Vec<_>, Vec<_>) = entries.iter().copied().partition(|(key, ..)| *key == "exit");
         let mut known = self.known("command.success", command::SUCCESS, &others);
-        let mut exit = Vec::new();
+        let mut exit = if exits.is_empty() { vec![0] } else { Vec::new() };
         for (_, line, value) in exits {
             let one = std::slice::from_ref(value);
             for code in value.get_ref().as_array().map_or(one, |list| list) {
@@ -210,10 +315,7 @@ impl Reader {
                 }
             }
         }
-        if exit.is_empty() {
-            exit.push(0);
-        }
-        let (present, absent) = (words(known.remove("present")), words(known.remove("absent")));
+        let [present, absent] = ["present", "absent"].map(|key| known.remove(key).map(words).unwrap_or_default());
         for (name, regexes) in [("present", &present), ("absent", &absent)] {
             for regex in regexes {
                 // What a placeholder stands for is taken literally.
@@ -235,13 +337,13 @@ impl Reader {
             defaults.iter().copied().filter(|(key, ..)| READING_DEFAULTS.contains(key)).collect();
         let defaults = self.known("command.reading", command::READING, &defaults);
         let mut readings: Vec<Reading> = Vec::new();
-        for (key, line, value) in self.table("metrics", entry) {
-            if [command::WALL.key, command::CPU.key].contains(&key) {
+        for (key, line, value) in self.table("command", entry) {
+            if command::USUAL.iter().any(|metric| metric.key == key) {
                 let what = format!("'{key}' is a metric that every program has");
                 self.report(line, what, "give the metric another name");
                 continue;
             }
-            let typed = self.table(&format!("metrics.{key}"), Some((key, line, value)));
+            let typed = self.table("command.metrics", Some((key, line, value)));
             readings.extend(self.reading(key, line, &typed, &defaults));
         }
         readings
@@ -347,11 +449,11 @@ impl Reader {
         }
     }
 
-    /// Refuses placeholders that nothing fills, and parameters that fill nothing.
-    fn placeholders(&mut self, program: &Program, section: usize, entries: &[Entry<'_>]) {
+    /// Refuses placeholders that nothing fills, and parameters that fill nothing in any of these programs.
+    fn placeholders(&mut self, programs: &[&Program], section: usize, entries: &[Entry<'_>]) {
         let line = |key: &str| line_of(entries, key, section);
         let mut used: Vec<String> = Vec::new();
-        for (key, text) in program.texts() {
+        for (program, (key, text)) in programs.iter().flat_map(|program| program.texts().map(move |of| (program, of))) {
             // The text itself is not wanted: every key is noted and filled with nothing.
             let noted = command::fill(text, |name| {
                 used.push(program.side(name).map_or(name, |(count, _)| count).to_owned());
@@ -367,7 +469,8 @@ impl Reader {
                 self.report(line(key), format!("nothing fills the placeholder {{{name}}}"), remedy);
             }
         }
-        for declared in program.parameters.iter().filter(|declared| !used.contains(&declared.key)) {
+        let declared = programs.first().map_or(&[][..], |program| &program.parameters);
+        for declared in declared.iter().filter(|declared| !used.contains(&declared.key)) {
             let what = format!("parameter '{}' stands nowhere in the program's texts", declared.key);
             self.report(line("parameters"), what, format!("write {{{}}} where it belongs, or drop it", declared.key));
         }
@@ -396,9 +499,9 @@ fn kind_of(default: &Value) -> Kind {
     }
 }
 
-fn words(value: Option<Value>) -> Vec<String> {
+fn words(value: Value) -> Vec<String> {
     match value {
-        Some(Value::Words(words)) => words,
+        Value::Words(words) => words,
         _ => Vec::new(),
     }
 }
@@ -415,12 +518,5 @@ fn instruction_set(value: Value) -> Option<Isa> {
         "avx2" => Some(Isa::Avx2),
         "avx512" => Some(Isa::Avx512),
         _ => Some(Isa::Baseline),
-    }
-}
-
-fn size_or_default(value: Option<Value>) -> u64 {
-    match value.or_else(|| super::default_of(command::COMMAND, "output_limit")) {
-        Some(Value::SizeBytes(size)) => size.0,
-        _ => 1 << 20,
     }
 }

@@ -78,7 +78,9 @@ fn refusal(from: &str, to: &str) -> String {
 fn a_program_is_read_as_written_and_its_metrics_are_the_studys_own() {
     let study = parsed(SOUND).expect("sound");
     let keys: Vec<&str> = study.workloads[0].descriptor.metrics.iter().map(|metric| metric.key).collect();
-    assert_eq!(keys, ["rate", "delay_us", "wall_s", "cpu_s"], "as typed, then what every program has");
+    let usual = command::USUAL.iter().map(|metric| metric.key);
+    let expected: Vec<&str> = ["rate", "delay_us"].into_iter().chain(usual).collect();
+    assert_eq!(keys, expected, "as typed, then what every program has");
     let Value::Program(program) = &study.workloads[0].parameters[command::KIND] else { panic!("no program") };
     assert_eq!(program.success.exit, [0, 3]);
     assert_eq!((program.prepare.len(), program.beside.as_ref().unwrap().ready.as_str()), (2, "listening"));
@@ -103,7 +105,11 @@ fn its_arms_carry_the_program_and_the_levels() {
     assert_eq!(arm.parameters["timeout"], Value::TimeNs(Nanos(30_000_000_000)));
     let stored = serde_json::to_string(&plan).expect("a plan is stored");
     assert_eq!(serde_json::from_str::<baremark_model::plan::Plan>(&stored).expect("and read"), plan);
-    let micro = parsed(&with("threads = [1, 2]", "environment = [\"native\", \"microvm\"]")).expect("sound");
+    let both = parsed(&with("threads = [1, 2]", "environment = [\"native\", \"microvm\"]")).expect("sound");
+    let plan = resolve("a.toml", &both, &limits, Mode::default()).expect("native can");
+    let reason = "workload 'command' requires an operating system; microvm has no guest kernel";
+    assert_eq!((plan.arms.len(), plan.absent.len(), &plan.absent[0].reason[..]), (1, 1, reason));
+    let micro = parsed(&with("threads = [1, 2]", "environment = \"microvm\"")).expect("sound");
     let why = resolve("a.toml", &micro, &limits, Mode::default()).expect_err("no system").to_string();
     assert!(why.contains("cannot run in environment 'microvm'; a microVM has no operating system"), "{why}");
 }
@@ -142,4 +148,105 @@ fn mistakes_are_told_with_their_line_and_what_would_be_right() {
     }
     let bare = "[study]\ntitle = \"x\"\n[workload]\nkind = \"command\"\n";
     assert!(parsed(bare).expect_err("no program").contains("write a section [command] with argv"));
+}
+
+const SEVERAL: &str = r#"[study]
+title = "an old and a new build"
+
+[workload]
+kind = "command"
+
+[command]
+argv = ["./old", "--level={level}"]
+directory = "/srv/data"
+stdin = "in.txt"
+stdout = "drop"
+repeat = true
+warmup = 2
+setup = [["make", "old"]]
+prepare = [["sync"]]
+
+[command.environment]
+LANG = "C"
+
+[command.parameters]
+level = 1
+
+[commands.old]
+
+[commands."new build"]
+argv = ["./new", "-l", "{level}"]
+setup = [["make", "new"]]
+cleanup = [["make", "clean"]]
+stdout = "keep"
+
+[commands."new build".environment]
+FAST = "1"
+
+[factors]
+command = ["old", "new build"]
+level = [1, 9]
+
+[report]
+ratio_to = { command = "old" }
+columns = "command"
+"#;
+
+#[test]
+fn programs_by_name_are_levels_of_a_factor_and_share_what_they_do_not_say() {
+    let study = parsed(SEVERAL).expect("sound");
+    let limits = Limits { cpus: vec![0], memory_available: Bytes(1 << 30), ..Limits::default() };
+    let plan = resolve("a.toml", &study, &limits, Mode::default()).expect("a plan");
+    assert_eq!(plan.factors[0], ("command".to_owned(), vec!["old".to_owned(), "new build".to_owned()]));
+    let program = |arm: usize| command::of_arm(&plan.arms[arm].arm).expect("a program");
+    let (old, new) = (program(0), program(2));
+    assert_eq!((&old.name[..], &old.argv[0][..], old.warmup, old.repeat), ("old", "./old", 2, true));
+    assert_eq!((&old.directory[..], &old.stdin[..], old.stdout), ("/srv/data", "in.txt", command::Stdout::Drop));
+    assert_eq!((&new.name[..], &new.argv[0][..], new.warmup, new.repeat), ("new build", "./new", 2, true));
+    assert_eq!((&new.directory[..], &new.stdin[..], new.stdout), ("/srv/data", "in.txt", command::Stdout::Keep));
+    assert_eq!(
+        (&old.setup[0][1][..], &new.setup[0][1][..], old.cleanup.len(), new.cleanup.len()),
+        ("old", "new", 0, 1)
+    );
+    assert_eq!((&old.prepare, old.environment.len(), new.environment.len()), (&new.prepare, 1, 2));
+    let pairs: Vec<_> = plan.pairs.iter().map(|pair| (pair.numerator, pair.denominator, pair.interleaved)).collect();
+    assert_eq!(pairs, [(2, 0, true), (3, 1, true)], "each level of the other factor against its own");
+    let stored = serde_json::to_string(&plan).expect("a plan is stored");
+    assert_eq!(serde_json::from_str::<baremark_model::plan::Plan>(&stored).expect("and read"), plan);
+}
+
+#[test]
+fn mistakes_in_programs_by_name_are_told() {
+    let cases = [
+        (
+            "command = [\"old\", \"new build\"]\n",
+            "",
+            "the study does not say which of its [commands] it runs; write command = [\"old\", \"new build\"]",
+        ),
+        (
+            "[\"old\", \"new build\"]\nlevel",
+            "[\"old\", \"newbuild\"]\nlevel",
+            "command = 'newbuild' is not known; did you mean 'new build'?",
+        ),
+        ("\"./new\", ", "\"{lev}\", ", "nothing fills the placeholder {lev}"),
+        ("cleanup = [[\"make\", \"clean\"]]", "cleanup = \"make\"", "'cleanup' is a string"),
+        ("[commands.old]", "[commands.old]\nwarm = 3", "unknown key 'warm' in [commands.old]; did you mean 'warmup'?"),
+        ("[commands.old]", "[commands.\"old=1\"]", "[commands.old=1] has a name that cannot be used"),
+        (
+            "[commands.\"new build\".environment]",
+            "[commands.\"new build\".success]",
+            "'success' stands in [commands.new build], and all programs",
+        ),
+        ("argv = [\"./old\", \"--level={level}\"]\n", "", "[commands.old] names no program"),
+        ("\"/srv/data\"", "\"data\"", "directory = 'data' is no absolute path"),
+        ("kind = \"command\"", "kind = \"random-access\"", "unknown workload kind 'random-access'"),
+    ];
+    for (from, to, expected) in cases {
+        assert!(SEVERAL.contains(from), "{from}");
+        let told = parsed(&SEVERAL.replacen(from, to, 1)).expect_err("a mistake");
+        assert!(told.contains(expected) && told.starts_with("a.toml:"), "{to:?}\n{told}\nhas no\n{expected}");
+    }
+    let unnamed = SOUND.replacen("threads = [1, 2]", "command = [\"old\"]", 1);
+    let told = parsed(&unnamed).expect_err("no such section");
+    assert!(told.contains("command = 'old' is not known; describe it in a section [commands.old]"), "{told}");
 }

@@ -76,6 +76,8 @@ pub static RANDOM_ACCESS: Descriptor = Descriptor {
     ],
     footprint: Some(Footprint { key: "table", bytes: |arm| size_of(arm, "table") }),
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm, ExecutorKind::Null],
+    section: None,
+    short_phases: true,
     quick: &[("table", "64 MiB")],
     check: power_of_two,
 };
@@ -95,6 +97,8 @@ pub static COMMAND: Descriptor = Descriptor {
     }],
     footprint: None,
     executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: true,
     quick: &[],
     check: |_| Ok(()),
 };

@@ -6,8 +6,8 @@ use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Ver
 use baremark_model::spawned::{LONGEST_PIECE, PutFile};
 use baremark_model::units::{Bytes, Nanos, Share};
 use baremark_model::wire::{
-    ArmRecord, ArmSpec, FromAgent, HalfRecord, LONGEST_FRAME, LostTime, Member, MemberResult, PROTOCOL, PagesSeen,
-    Pass, PhaseRecord, Stretch, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
+    ArmRecord, ArmSpec, BodyRun, Detail, FromAgent, LONGEST_FRAME, LostTime, Member, MemberResult, PROTOCOL, PagesSeen,
+    Pass, Point, Series, Stretch, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
 };
 use proptest::prelude::*;
 use serde::Serialize;
@@ -68,6 +68,8 @@ fn spec() -> TrialSpec {
         schedule: vec![0, 1, 1, 0],
         allocation_order: vec![1, 0],
         phase_ns: 100_000_000,
+        reps: None,
+        most_ns: None,
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 2],
         seed: u64::MAX,
@@ -75,8 +77,8 @@ fn spec() -> TrialSpec {
     }
 }
 
-fn half(value: f64) -> HalfRecord {
-    HalfRecord {
+fn half(value: f64) -> BodyRun {
+    BodyRun {
         times: vec![RankTime { rank: 0, start_ticks: 1, end_ticks: u64::MAX }],
         audit: Audit {
             ranks_inside: 2,
@@ -104,6 +106,7 @@ fn result() -> TrialResult {
             pages_before: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30 },
             pages_after: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 0 },
             counters: BTreeMap::from([("pages_2m".to_owned(), 512)]),
+            grown: BTreeMap::new(),
             placed: baremark_model::placement::Placed {
                 cpus: vec![0, 2],
                 pages_by_node: vec![baremark_model::placement::NodePages { node: 8, pages: 4096 }],
@@ -112,13 +115,26 @@ fn result() -> TrialResult {
             verification: Verification::Passed { detail: "0 errors".to_owned() },
             empty_run_ns: 1234.5,
         }],
-        phases: vec![PhaseRecord {
-            position: 0,
+        series: vec![Series {
+            phase: 0,
+            begin_ns: 10,
+            end_ns: 1010,
             arm: 0,
             reps: 7,
-            halves: vec![half(0.1), half(0.30000000000000004)],
+            runs: vec![half(0.1), half(0.30000000000000004)],
             samples: vec![Sample { metric: "gups".to_owned(), value: 0.2 }],
             members: Vec::new(),
+            points: vec![Point {
+                name: "all".to_owned(),
+                begin_ns: 0,
+                end_ns: 1000,
+                samples: vec![Sample { metric: "requests_per_s".to_owned(), value: 0.1 }],
+                histogram: Some("AAAA".to_owned()),
+            }],
+            detail: Some(Detail {
+                format: "baremark-load/1".to_owned(),
+                document: serde_json::json!({ "scenario": "one" }),
+            }),
         }],
         void: vec!["pages changed".to_owned()],
         flags: vec!["one gap".to_owned()],
@@ -438,9 +454,27 @@ proptest! {
     ) {
         let mut result = result();
         result.arms[0].empty_run_ns = empty_run_ns;
-        result.phases[0].samples = samples.into_iter().map(|(metric, value)| Sample { metric, value }).collect();
-        result.phases[0].halves[0].times[0] = RankTime { rank: 1, start_ticks: ticks.0, end_ticks: ticks.1 };
+        result.series[0].samples = samples.into_iter().map(|(metric, value)| Sample { metric, value }).collect();
+        result.series[0].runs[0].times[0] = RankTime { rank: 1, start_ticks: ticks.0, end_ticks: ticks.1 };
         let message = FromAgent::TrialDone(Box::new(result));
         prop_assert_eq!(read(&framed(std::slice::from_ref(&message))).expect("read"), message);
     }
+}
+
+#[test]
+fn a_result_of_format_1_is_read_as_series() {
+    let mut old = serde_json::to_value(result()).unwrap();
+    let fields = old.as_object_mut().unwrap();
+    let mut phases = fields.remove("series").unwrap();
+    for phase in phases.as_array_mut().unwrap() {
+        let phase = phase.as_object_mut().unwrap();
+        let position = phase.remove("phase").unwrap();
+        phase.insert("position".to_owned(), position);
+        ["begin_ns", "end_ns", "points", "detail"].iter().for_each(|key| drop(phase.remove(*key)));
+    }
+    fields.insert("phases".to_owned(), phases);
+    let read: TrialResult = serde_json::from_value(old).unwrap();
+    let wanted = result();
+    assert_eq!(read.series[0].samples, wanted.series[0].samples);
+    assert_eq!((read.series[0].phase, read.series[0].begin_ns, read.series[0].detail.as_ref()), (0, 0, None));
 }

@@ -1,7 +1,7 @@
 //! Instances that another process carries out: the same as if they were here.
 
 use crate::bench::{before_two, free, order, service};
-use crate::conformance::{gone, soon};
+use crate::conformance::{left, soon};
 use baremark_services::Folder;
 use baremark_services::carried::{FILE, carry};
 use baremark_services::instance::Instance;
@@ -9,11 +9,11 @@ use baremark_services::place::{Control, Place};
 use baremark_services::recipe::Step;
 use baremark_services::service::{Order, ServiceError};
 use baremark_sys::confine::Limits;
-use baremark_sys::process_tree;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 const THERE: &str = "BAREMARK_TEST_CARRIED";
 
@@ -87,10 +87,24 @@ fn a_carried_instance_serves_tells_is_rewired_and_goes() {
         let mut answer = String::new();
         drop(stranger.read_to_string(&mut answer));
         assert_eq!(answer, "", "a stranger is told nothing");
-        let pids = process_tree::pids(instance.pid().unwrap()).unwrap();
-        assert!(pids.len() > 1, "{pids:?}");
+        assert!(left(folder.path()).len() > 1, "{:?}", left(folder.path()));
         instance.kill();
-        soon(&format!("{kind} has left processes"), || gone(&pids));
+        assert_eq!(left(folder.path()), [""; 0], "{kind} has left processes");
+    }
+}
+
+/// nginx forks new workers when it is told to reload, which here is just when it is killed.
+#[test]
+fn a_carried_nginx_that_is_killed_while_it_reloads_leaves_nothing() {
+    for round in 0..12 {
+        let Some((service, folder, order, _servers)) = before_two("nginx") else { return };
+        let place = Beyond { there: folder.path().join("there"), control: free() };
+        let mut instance = Instance::start(service, order, &Limits::default(), Box::new(place)).unwrap();
+        instance.wait_ready(&AtomicBool::new(false)).unwrap_or_else(|why| panic!("{why}"));
+        instance.reload().unwrap_or_else(|why| panic!("{why}"));
+        std::thread::sleep(Duration::from_millis(2 * (round % 4)));
+        instance.kill();
+        assert_eq!(left(folder.path()), [""; 0], "round {round}");
     }
 }
 

@@ -21,6 +21,23 @@ fn is_zombie(pid: u32) -> bool {
     stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
 }
 
+/// Processes that stand in a folder or were started with its name: whatever an instance has left, seen by somebody who knows
+/// nothing of its processes.
+pub fn left(folder: &Path) -> Vec<String> {
+    let folder = folder.canonicalize().unwrap();
+    let name = folder.to_str().unwrap();
+    let of = |entry: &std::fs::DirEntry| -> Option<String> {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        // Neither can be read of one that has ended.
+        let cwd = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();
+        let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).replace('\0', " ");
+        let found = pid != std::process::id() && (cwd.starts_with(&folder) || words.contains(name));
+        found.then(|| format!("{pid}: {words} in {}", cwd.display()))
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| of(&entry)).collect()
+}
+
 pub fn soon(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
@@ -53,9 +70,9 @@ fn each_starts_tells_of_itself_and_leaves_nothing() {
         assert!(!statistics.is_empty(), "{kind} tells nothing of itself");
         let usage = instance.usage();
         assert!(usage.processes > 0 && usage.resident_bytes > 0, "{kind}: {usage:?}");
-        let pids = process_tree::pids(instance.pid().unwrap()).unwrap();
+        assert_ne!(left(folder.path()), [""; 0], "{kind} cannot be found");
         instance.stop(Duration::from_secs(60));
-        soon(&format!("{kind} has left processes"), || gone(&pids));
+        assert_eq!(left(folder.path()), [""; 0], "{kind} has left processes");
         assert!(TcpListener::bind(address).is_ok(), "{kind} still listens");
         assert!(!instance.log().join("\n").contains("s3cr3t"), "{kind} logs its secret");
     }
@@ -67,9 +84,8 @@ fn each_is_killed_with_all_its_processes_and_starts_again() {
         let Some(service) = service(kind) else { continue };
         let folder = Folder::create(&std::env::temp_dir()).unwrap();
         let mut instance = start(service, order(service, &folder, "it")).unwrap_or_else(|why| panic!("{why}"));
-        let pids = process_tree::pids(instance.pid().unwrap()).unwrap();
         instance.kill();
-        soon(&format!("{kind} has left processes"), || gone(&pids));
+        assert_eq!(left(folder.path()), [""; 0], "{kind} has left processes");
         instance.restart().unwrap_or_else(|why| panic!("{why}"));
         instance.wait_ready(&AtomicBool::new(false)).unwrap_or_else(|why| panic!("{why}"));
     }

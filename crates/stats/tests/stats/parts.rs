@@ -1,11 +1,11 @@
-//! Everything beside the judgement of ratios: percentiles, variance components, drift, warm-up, unpaired comparison,
-//! random numbers.
+//! Everything beside the judgement of ratios: quads, sample floors, variance components, drift, unpaired comparison, random
+//! numbers.
 
+use baremark_stats::components::{best_quads, components};
 use baremark_stats::halves::{drift, halves};
-use baremark_stats::percentile::{BelowFloor, one_sided_floor, percentile, sample_floor};
+use baremark_stats::percentile::{one_sided_floor, sample_floor};
+use baremark_stats::quads;
 use baremark_stats::unpaired::unpaired;
-use baremark_stats::variance::components;
-use baremark_stats::warmup::{Warmup, warmup};
 use baremark_stats::{Rng, block_log_ratio};
 use proptest::prelude::*;
 
@@ -18,21 +18,11 @@ fn percentile_floors_of_the_contract() {
 }
 
 #[test]
-fn a_percentile_is_refused_below_its_floor() {
-    let samples: Vec<f64> = (0..3688).map(f64::from).collect();
-    assert_eq!(percentile(&samples[..71], 0.95, 0.95), Err(BelowFloor { have: 71, need: 72 }));
-    assert_eq!(percentile(&samples[..3687], 0.999, 0.95), Err(BelowFloor { have: 3687, need: 3688 }));
-    let found = percentile(&samples, 0.999, 0.95).unwrap();
-    assert_eq!(found.hi, 3687.0, "at the floor the largest value is the limit");
-    assert!(found.lo < found.value && found.value < found.hi && found.coverage >= 0.95);
-}
-
-#[test]
 fn variance_components_by_hand() {
-    // two boots of two processes of two repetitions: mean squares 8, 1 and 0.5
+    // two runs of two trials of two quads: mean squares 8, 1 and 0.5
     let values = vec![vec![vec![0.0, 1.0], vec![1.0, 2.0]], vec![vec![2.0, 3.0], vec![3.0, 4.0]]];
     let found = components(&values).unwrap();
-    let parts = [found.repetition, found.process, found.boot];
+    let parts = [found.quad, found.trial, found.run];
     assert_eq!(parts, [Some(0.5), Some((1.0 - 0.5) / 2.0), Some((8.0 - 1.0) / 4.0)]);
 }
 
@@ -43,18 +33,18 @@ fn variance_components_are_recovered_from_an_unbalanced_study() {
     let studies = 400;
     for _ in 0..studies {
         let values: Vec<Vec<Vec<f64>>> = (0..8)
-            .map(|boot| {
+            .map(|run| {
                 let b = 3.0 * rng.normal();
-                (0..2 + boot % 3)
-                    .map(|process| {
+                (0..2 + run % 3)
+                    .map(|trial| {
                         let p = b + 2.0 * rng.normal();
-                        (0..2 + process).map(|_| p + rng.normal()).collect()
+                        (0..2 + trial).map(|_| p + rng.normal()).collect()
                     })
                     .collect()
             })
             .collect();
         let found = components(&values).unwrap();
-        for (sum, part) in mean.iter_mut().zip([found.boot, found.process, found.repetition]) {
+        for (sum, part) in mean.iter_mut().zip([found.run, found.trial, found.quad]) {
             *sum += part.unwrap() / f64::from(studies);
         }
     }
@@ -65,12 +55,45 @@ fn variance_components_are_recovered_from_an_unbalanced_study() {
 
 #[test]
 fn a_level_without_replication_is_absent() {
-    let one_boot = components(&[vec![vec![1.0, 2.0], vec![3.0, 4.5]]]).unwrap();
-    assert!(one_boot.boot.is_none() && one_boot.process.is_some() && one_boot.repetition.is_some());
-    let boots_only = components(&[vec![vec![1.0]], vec![vec![3.0]]]).unwrap();
-    assert!(boots_only.boot.is_some() && boots_only.process.is_none() && boots_only.repetition.is_none());
+    let one_run = components(&[vec![vec![1.0, 2.0], vec![3.0, 4.5]]]).unwrap();
+    assert!(one_run.run.is_none() && one_run.trial.is_some() && one_run.quad.is_some());
+    let runs_only = components(&[vec![vec![1.0]], vec![vec![3.0]]]).unwrap();
+    assert!(runs_only.run.is_some() && runs_only.trial.is_none() && runs_only.quad.is_none());
     assert_eq!(components(&[vec![vec![1.0]]]), None);
     assert_eq!(components(&[]), None);
+}
+
+#[test]
+fn quads_are_spent_where_the_noise_is() {
+    // four times the variance inside trials, a trial's own time nine times a quad's: √36 = 6 quads
+    let found = components(&[vec![vec![0.0, 4.0], vec![3.0, 7.0]]]).unwrap();
+    assert_eq!((found.quad, found.trial), (Some(8.0), Some(0.5)));
+    assert_eq!(best_quads(&found, 9.0, 4.0), Some(6));
+    assert_eq!(best_quads(&found, 0.0, 4.0), None);
+    let alike = components(&[vec![vec![0.0, 4.0], vec![0.0, 4.0]]]).unwrap();
+    assert_eq!(best_quads(&alike, 9.0, 4.0), None, "trials that do not vary have no best number");
+}
+
+#[test]
+fn a_trial_is_a_robust_summary_of_its_quads() {
+    assert_eq!(quads::summary(&[1.0]), Some(1.0));
+    assert_eq!(quads::summary(&[1.0, 2.0]), Some(1.5));
+    assert_eq!(quads::summary(&[1.0, 2.0, 90.0]), Some(2.0));
+    assert_eq!(quads::summary(&[1.0, 2.0, 4.0, 90.0]), Some(3.0));
+    assert_eq!(quads::summary(&[1.0, 2.0, 3.0, 4.0, 90.0]), Some(3.0));
+    assert_eq!(quads::trimmed_mean(&[1.0, 2.0, 3.0, 4.0]), None, "below five nothing can be trimmed");
+    assert_eq!(quads::summary(&[]), None);
+    assert_eq!(quads::summary(&[1.0, f64::NAN]), None, "an unusable quad is not left out");
+}
+
+#[test]
+fn drift_inside_a_quad_cancels() {
+    let [a, b]: [f64; 2] = [10.0, 12.0];
+    let drifting = |place: f64| (0.01 * place).exp();
+    let found = quads::log_ratio(&[a * drifting(0.0), a * drifting(3.0)], &[b * drifting(1.0), b * drifting(2.0)]);
+    assert!((found.unwrap() - 1.2f64.ln()).abs() < 1e-12);
+    assert_eq!(quads::log_ratio(&[1.0, 0.0], &[1.0, 1.0]), None);
+    assert_eq!(quads::log_ratio(&[], &[1.0]), None);
 }
 
 #[test]
@@ -83,30 +106,6 @@ fn halves_and_drift() {
     assert!(drift(&phases(0.9), 0.01).unwrap().flagged, "faster at the end is drift as well");
     assert_eq!(drift(&phases(1.0)[..2], 0.01), None);
     assert_eq!(drift(&[(1.0, 0.0); 5], 0.01), None);
-}
-
-#[test]
-fn warm_up_is_found() {
-    let mut rng = Rng::new(2);
-    let mut series = |slow: usize, n: usize| -> Vec<f64> {
-        (0..n).map(|i| if i < slow { 3.0 } else { 1.0 } + 0.1 * rng.normal()).collect()
-    };
-    let mut discarded: Vec<usize> = (0..101)
-        .filter_map(|_| match warmup(&series(40, 200), 5)? {
-            Warmup::Settled { discard } => Some(discard),
-            Warmup::Unsettled => None,
-        })
-        .collect();
-    discarded.sort_unstable();
-    assert!(discarded.len() >= 96 && discarded[0] >= 40, "all of the warm-up is left out: {discarded:?}");
-    assert!(discarded[discarded.len() / 2] <= 50, "and as a rule little else: {discarded:?}");
-    assert_eq!(warmup(&series(150, 200), 5), Some(Warmup::Unsettled));
-    assert_eq!(warmup(&series(170, 200), 5), Some(Warmup::Unsettled));
-    let ramp: Vec<f64> = (0..100).map(f64::from).collect();
-    assert_eq!(warmup(&ramp, 1), Some(Warmup::Unsettled));
-    assert_eq!(warmup(&series(0, 49), 5), None);
-    let cut = (0..100).map(|_| warmup(&series(0, 200), 5)).filter(|w| *w == Some(Warmup::Unsettled)).count();
-    assert!(cut <= 5, "a steady series is called unsettled {cut} times in 100");
 }
 
 #[test]

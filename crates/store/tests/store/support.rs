@@ -7,7 +7,7 @@ use baremark_model::plan::{Cell, Mode, Plan};
 use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use baremark_model::study::Design;
 use baremark_model::units::{Nanos, Share, UnixTime};
-use baremark_model::wire::{ArmRecord, ArmSpec, HalfRecord, LostTime, PagesSeen, PhaseRecord, TrialResult, TrialSpec};
+use baremark_model::wire::{ArmRecord, ArmSpec, BodyRun, LostTime, PagesSeen, Series, TrialResult, TrialSpec};
 use baremark_store::{RunId, RunRecord, Store, StoreError, TrialEntry};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -87,6 +87,8 @@ pub fn spec(seed: u64) -> TrialSpec {
         schedule: vec![0, 0],
         allocation_order: vec![0],
         phase_ns: 100_000_000,
+        reps: None,
+        most_ns: None,
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 1],
         seed,
@@ -99,18 +101,22 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
     #[expect(clippy::cast_precision_loss, reason = "any number will do")]
     let value = 0.1 + seed as f64 / 3.0;
     let sample = Sample { metric: "gups".to_owned(), value };
-    let half = HalfRecord {
+    let half = BodyRun {
         times: vec![RankTime { rank: 0, start_ticks: seed, end_ticks: seed + 1000 }],
         audit: Audit::default(),
         samples: vec![sample.clone()],
     };
-    let phase = |position| PhaseRecord {
-        position,
+    let phase = |phase| Series {
+        phase,
+        begin_ns: 0,
+        end_ns: 1000,
         arm: 0,
         reps: 7,
-        halves: vec![half.clone(), half.clone()],
+        runs: vec![half.clone(), half.clone()],
         samples: vec![sample.clone()],
         members: Vec::new(),
+        points: Vec::new(),
+        detail: None,
     };
     TrialResult {
         arms: vec![ArmRecord {
@@ -126,11 +132,12 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
             pages_before: PagesSeen::default(),
             pages_after: PagesSeen { resident_bytes: 1 << 30, huge_bytes: 1 << 30 },
             counters: BTreeMap::from([("mmu_flooded".to_owned(), 3)]),
+            grown: BTreeMap::new(),
             placed: Default::default(),
             verification: Verification::Passed { detail: "all words".to_owned() },
             empty_run_ns: 812.5,
         }],
-        phases: (0..phases).map(phase).collect(),
+        series: (0..phases).map(phase).collect(),
         void: Vec::new(),
         flags: vec!["a flag".to_owned()],
         tick_rate_per_s: TickRate(2.1e9),

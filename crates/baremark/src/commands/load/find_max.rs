@@ -2,7 +2,7 @@
 
 use super::record::Recorder;
 use super::view::fitting;
-use super::{LoadArgs, chain, resolve};
+use super::{CPU, LoadArgs, chain, resolve};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch;
@@ -26,30 +26,26 @@ use std::time::Duration;
 /// What a search needs beside a load.
 #[derive(Args)]
 pub struct SearchArgs {
-    /// Search for the largest rate, or number of users, that keeps every limit
+    /// Find the highest rate, or number of users, that meets every limit
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "rate",
           conflicts_with_all = ["rate", "users", "trace", "replay", "duration", "count"])]
     pub find_max: Option<Factor>,
-    /// A limit to be kept, such as 'p99<50ms', 'login:p95<2s', 'failures<0.5%', 'delay.p99<500ms', 'mix<20%' or
-    /// 'utilization.cpu<80%' [default: those that the scenario states]
-    #[arg(long, value_name = "LIMIT", requires = "find_max")]
-    limit: Vec<Limit>,
-    /// Where to search, such as 10..5000
+    /// Search range, such as 10..5000
     #[arg(long, value_name = "LOW..HIGH", requires = "find_max", value_parser = range)]
     between: Option<(f64, f64)>,
-    /// One window; the unit of the analysis
+    /// Length of one measurement window
     #[arg(long, value_name = "TIME", default_value = "10 s", requires = "find_max")]
     window: Nanos,
-    /// Waited after each change of the level
+    /// Settling time after each load change
     #[arg(long, value_name = "TIME", default_value = "2 s", requires = "find_max")]
     settle: Nanos,
-    /// Searches from a fresh start; an interval that counts needs three
+    /// Number of independent searches; a confidence interval needs three
     #[arg(long, value_name = "N", default_value_t = 3, requires = "find_max")]
     trials: usize,
-    /// Visits at the finest step in each search
+    /// Probes at the final step size, per search
     #[arg(long, value_name = "N", default_value_t = 12, requires = "find_max")]
     visits: usize,
-    /// The step at which a search ends, as a share of the level
+    /// Final step size, as a share of the load level
     #[arg(long, value_name = "SHARE", default_value = "2.5 %", requires = "find_max")]
     step: Share,
 }
@@ -57,9 +53,9 @@ pub struct SearchArgs {
 /// What is varied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Factor {
-    /// Operations started per second
+    /// Operations per second
     Rate,
-    /// Users who keep the scenario's cycle
+    /// Users who repeat the scenario's cycle
     Users,
 }
 
@@ -85,7 +81,6 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         visits: search.visits,
         ..Plan::between(lowest, highest)
     };
-    let mut limits = search.limit.clone();
     let profile = Profile::steady(highest);
     let mut args = args;
     match factor {
@@ -93,12 +88,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         Factor::Users => args.users = Some(profile),
     }
     let load = resolve::load(resolve::order(&args)?)?;
-    if limits.is_empty() {
-        limits = load.scenario.limits();
-    }
-    load.scenario.check_limits(&limits).map_err(Refusal::bad_input)?;
-    let mix = mix(&load, &limits)?;
-    let qos = Qos { limits, mix };
+    let qos = qos(&load, &args.limit)?;
     let title = load.scenario.title.clone();
     let mut target = Target { load, dial: None, interrupt: &context.interrupt };
     let recorder = Recorder::begin(context, &args, FORMAT, &title)?;
@@ -132,6 +122,20 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     Ok((text, exit))
 }
 
+/// The limits as typed, or those of the scenario where none are, with what they are judged by.
+pub(super) fn qos(load: &Load, typed: &[Limit]) -> Result<Qos, Refusal> {
+    let limits = if typed.is_empty() { load.scenario.limits() } else { typed.to_vec() };
+    load.scenario.check_limits(&limits).map_err(Refusal::bad_input)?;
+    let unknown = limits.iter().find_map(|limit| match &limit.bound {
+        Bound::Utilization { resource: Some(name), .. } if name != CPU => Some(name),
+        _ => None,
+    });
+    if let Some(name) = unknown {
+        return Err(Refusal::bad_input(format!("unknown resource '{name}'; write utilization.{CPU}")));
+    }
+    Ok(Qos { mix: mix(load, &limits)?, limits })
+}
+
 /// The mix that a limit on it is judged by; empty where nobody asks and it is not known.
 fn mix(load: &Load, limits: &[Limit]) -> Result<BTreeMap<String, f64>, Refusal> {
     let known = match load.drive {
@@ -140,7 +144,7 @@ fn mix(load: &Load, limits: &[Limit]) -> Result<BTreeMap<String, f64>, Refusal> 
     };
     if known.is_none() && limits.iter().any(|limit| matches!(limit.bound, Bound::Mix { .. })) {
         return Err(Refusal::bad_input(
-            "the mix of these users is not known beforehand, for their ways depend on conditions; leave the limit on it away",
+            "the operation mix of these users depends on conditions; leave out the limit 'mix'",
         ));
     }
     Ok(known.unwrap_or_default())
@@ -214,7 +218,7 @@ impl UnderLoad for Target<'_> {
         if let (Ok(before), Ok(after)) = (before, after)
             && let Some(share) = after.share_since(&before)
         {
-            reading.utilization.insert("cpu".to_owned(), share);
+            reading.utilization.insert(CPU.to_owned(), share);
         }
         Ok(reading)
     }
@@ -247,13 +251,13 @@ impl Watch {
         drop(match step {
             Step::Window { trial, level, said, reading } => {
                 let said = match said {
-                    Said::Pass => "kept",
-                    Said::Fail => "BROKEN",
-                    Said::Insufficient => "too few samples yet",
+                    Said::Pass => "met",
+                    Said::Fail => "exceeded",
+                    Said::Insufficient => "too few samples",
                 };
                 let time = |ns: Option<u64>| super::words::time(ns);
                 let line = format!(
-                    "trial {}  {level:>9.1} asked  {:>9.1}/s done  {:>6} failed  p50 {:>9}  p99 {:>9}  {said}",
+                    "trial {}  {level:>8.1} requested  {:>8.1}/s done  {:>6} failed  p50 {:>8}  p99 {:>8}  {said}",
                     trial + 1,
                     reading.achieved_per_s,
                     reading.failed,

@@ -1,10 +1,11 @@
 //! A stored load as the data of its page.
 
 use super::record::{document_of, maximum_of, rows};
+use super::summary;
 use super::words::{nines, p99_of, time};
 use crate::exit::Refusal;
 use crate::record::machine_line;
-use baremark_load::document::{Document, FORMAT, SecondRow, Verdict};
+use baremark_load::document::{Document, FORMAT, SecondRow};
 use baremark_load::latency::Summary;
 use baremark_model::maximum;
 use baremark_report::load::{Chart, LoadPage};
@@ -41,20 +42,19 @@ fn load(page: &mut LoadPage, document: &Document) {
         let lost = site.lost.as_ref().map(|why| format!("Site {} was lost: {why}", site.name));
         page.cautions.extend(lost);
     }
-    page.cautions.extend(document.generator.reasons.iter().cloned());
-    let verdict = match document.generator.verdict {
-        Verdict::KeptUp => "the generator kept up",
-        Verdict::Busy => "the generator was busy: latencies may be coloured by it",
-        Verdict::WasTheLimit => "THE GENERATOR WAS THE LIMIT: these figures are not the server's",
-    };
-    let rate = document.achieved.requests_per_s;
-    page.sentences.push(format!("{rate:.0} requests/s for {:.1} s; {verdict}.", document.elapsed_s));
-    for (kind, count) in &document.failures {
-        page.sentences.push(format!("{count} failed: {kind}."));
+    if let Some(headline) = summary::failed(document) {
+        page.cautions.push(headline);
+        page.cautions.extend(summary::hints(document).into_iter().map(|hint| format!("Hint: {hint}.")));
     }
+    page.cautions.extend(document.generator.reasons.iter().cloned());
+    page.sentences.push(format!("{}.", summary::summary(document)));
+    page.sentences.extend(document.limits.iter().map(|row| {
+        let (name, verdict) = summary::limit(row);
+        format!("{name}: {verdict}.")
+    }));
+    page.sentences.push(format!("generator: {}.", summary::generator(document)));
     let corrected = document.latency.corrected.is_some();
-    let from = if corrected { "from the intended start" } else { "from the send" };
-    let heads = ["operation", "done", "failed", "p50", "p95", "p99", "p99.9", "largest"].map(str::to_owned).to_vec();
+    let heads = ["operation", "done", "failed", "p50", "p95", "p99", "p99.9", "max"].map(str::to_owned).to_vec();
     let cells = |name: &str, done: u64, failed: u64, all: Option<&Summary>| {
         let at = |pick: fn(&Summary) -> Option<u64>| time(all.and_then(pick));
         vec![
@@ -72,7 +72,7 @@ fn load(page: &mut LoadPage, document: &Document) {
         let all = if corrected { row.corrected.as_ref().or(row.raw.as_ref()) } else { row.raw.as_ref() };
         cells(&row.name, row.succeeded, row.failed, all)
     });
-    page.table = Some((format!("Latency {from}"), heads, rows.collect()));
+    page.table = Some((summary::latency_from(document).to_owned(), heads, rows.collect()));
     let mut curves = Vec::new();
     for (name, curve) in
         [("corrected", &document.latency.corrected_curve), ("uncorrected", &document.latency.raw_curve)]

@@ -89,7 +89,8 @@ pub fn show(context: &Context, stored: &StoredLoad, form: &Form) -> Result<(Stri
         return Ok((format!("{document:#}\n"), Exit::Success));
     }
     let text = if stored.summary.kind == FORMAT {
-        words::describe(&document_of(stored)?, &watch::style())
+        let described = words::describe(&document_of(stored)?, &watch::style());
+        format!("{} ({})\n{described}", words::clean(&stored.summary.title), stored.summary.started)
     } else {
         find_max::shown(&maximum_of(stored)?)
     };

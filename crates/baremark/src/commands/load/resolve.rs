@@ -3,11 +3,12 @@
 use super::{Gaps, LoadArgs, told};
 use crate::exit::Refusal;
 use baremark_load::arrival::Arrival;
+use baremark_load::bounded_file;
 use baremark_load::load::{Drive, Load, Pin, Pool, Protocol, Stop};
 use baremark_load::order::Order;
 use baremark_load::profile::{After, Profile};
+use baremark_load::scenario::file;
 use baremark_load::transport::Trust;
-use std::fs;
 use std::path::Path;
 
 /// Connections of a closed loop, and the most of an open one, where nobody says.
@@ -17,14 +18,21 @@ const OPEN: usize = 1000;
 /// Connections of a user who keeps one, with those of the loops that run beside.
 const BESIDE: usize = 4;
 
-pub(super) fn read(path: &Path) -> Result<String, Refusal> {
-    fs::read_to_string(path).map_err(|why| Refusal::bad_input(format!("reading {}: {why}", path.display())))
+/// The longest recording, trace or list of certificates, in MiB.
+const LONGEST_MIB: u64 = 256;
+
+/// A text file that the command line names, of at most so many MiB.
+fn read(path: &Path, most_mib: u64) -> Result<String, Refusal> {
+    let bytes = bounded_file::read(path, most_mib).map_err(told)?;
+    String::from_utf8(bytes).map_err(|why| {
+        Refusal::bad_input(format!("{} is not UTF-8 text ({}); save it as UTF-8", path.display(), why.utf8_error()))
+    })
 }
 
 /// The order, with every file read that it names.
 pub(super) fn order(args: &LoadArgs) -> Result<Order, Refusal> {
     let scenario = match &args.scenario {
-        Some(path) => Some((path.display().to_string(), read(path)?)),
+        Some(path) => Some((path.display().to_string(), read(path, file::LONGEST_MIB)?)),
         None => None,
     };
     let folder = args.scenario.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
@@ -38,7 +46,7 @@ pub(super) fn order(args: &LoadArgs) -> Result<Order, Refusal> {
         Drive::Users { profile } => (profile.curve().map_err(told)?.highest().ceil() as usize).saturating_mul(BESIDE),
     };
     let trust = match (&args.ca, args.insecure) {
-        (Some(file), _) => Trust::Certificates { file: file.clone(), pem: read(file)? },
+        (Some(file), _) => Trust::Certificates { file: file.clone(), pem: read(file, LONGEST_MIB)? },
         (None, true) => Trust::Anything,
         (None, false) => Trust::System,
     };
@@ -56,6 +64,7 @@ pub(super) fn order(args: &LoadArgs) -> Result<Order, Refusal> {
         pool: if args.shared { Pool::Shared } else { Pool::Own },
         protocol: if args.http2 { Protocol::Http2 { streams: args.streams } } else { Protocol::Http1 },
         timeout_ns: args.timeout,
+        grace_ns: None,
         seed: args.seed,
         trust,
         sources: args.source.clone(),
@@ -88,12 +97,12 @@ fn drive(args: &LoadArgs) -> Result<(Drive, Option<Vec<f64>>), Refusal> {
     }
     let mut profile = args.rate.clone();
     if let Some(path) = &args.trace {
-        let mut traced = Profile::from_trace(&read(path)?).map_err(told)?;
+        let mut traced = Profile::from_trace(&read(path, LONGEST_MIB)?).map_err(told)?;
         traced.after = if args.repeat { After::Repeat } else { After::Hold };
         profile = Some(traced);
     }
     if let Some(path) = &args.replay {
-        let (arrival, recorded) = Arrival::from_recording(&read(path)?).map_err(told)?;
+        let (arrival, recorded) = Arrival::from_recording(&read(path, LONGEST_MIB)?).map_err(told)?;
         let points = if let Arrival::Replayed { points } = &arrival { Some(points.to_vec()) } else { None };
         return Ok((Drive::Open { arrival, profile: profile.unwrap_or(Profile::steady(recorded)) }, points));
     }

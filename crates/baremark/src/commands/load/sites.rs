@@ -21,9 +21,9 @@ pub(super) fn run(
     context: &Context,
     (named, ssh_config): (&[String], Option<&Path>),
     order: &Order,
-    load: Load,
+    load: &Load,
     view: &mut View,
-) -> Result<Document, Refusal> {
+) -> Result<(Document, Part), Refusal> {
     let environments = named.iter().map(|text| places::of_site(text, ssh_config)).collect::<Result<Vec<_>, _>>()?;
     let mut members = Vec::new();
     for (at, (environment, name)) in environments.iter().zip(named).enumerate() {
@@ -70,7 +70,7 @@ pub(super) fn run(
             rows.into_iter().filter_map(|row| Some(format!("{}: {}", row.name, row.lost?))).collect();
         return Err(Refusal::failure(format!("every site was lost: {}", why.join("; "))));
     }
-    Ok(Document::new(&load, &whole).from_sites(rows))
+    Ok((Document::new(load, &whole).from_sites(rows), whole))
 }
 
 /// Seconds of several sites; each is shown when all that are left have told of it.

@@ -1,71 +1,96 @@
 //! The result of a load in words and tables.
 
-use baremark_load::document::{Document, Ended, SecondRow, Verdict};
+use super::summary;
+use baremark_load::document::{Document, Ended, SecondRow};
 use baremark_load::latency::Summary;
-use baremark_model::units::Nanos;
-use baremark_report::Style;
 use baremark_report::plot::{Curve, draw};
+use baremark_report::{Style, beside};
 use std::fmt::Write as _;
 
+/// A time to three digits; `-` where it is not known.
 pub(super) fn time(ns: Option<u64>) -> String {
-    ns.map_or("-".to_owned(), |ns| format!("{:.2}", Nanos(ns)))
+    ns.map_or("-".to_owned(), summary::time)
 }
 
-/// The result in words and a table.
+/// The result: failures first, then the summary, latencies, limits and the generator, tables and pictures.
 pub(super) fn describe(document: &Document, style: &Style) -> String {
     let mut text = String::new();
+    let mut say = |sentence: &str| text.push_str(&beside("", &clean(sentence), style));
     for site in &document.sites {
         if let Some(why) = &site.lost {
-            let _ = writeln!(
-                text,
-                "SITE LOST after {} s: {}: {why}\nNothing that it measured is in the figures below.\n",
-                site.seconds, site.name
-            );
+            let (name, seconds) = (&site.name, site.seconds);
+            say(&format!("SITE LOST after {seconds} s: {name}: {why}; its measurements are not in the figures"));
         }
     }
     if document.ended == Ended::Interrupted {
-        let _ = writeln!(text, "INTERRUPTED: what follows is partial, the first {:.1} s.\n", document.elapsed_s);
+        say(&format!("INTERRUPTED: partial result of the first {:.1} s", document.elapsed_s));
     }
-    let verdict = match document.generator.verdict {
-        Verdict::KeptUp => "the generator kept up",
-        Verdict::Busy => "the generator was busy: latencies may be coloured by it",
-        Verdict::WasTheLimit => "THE GENERATOR WAS THE LIMIT: these figures are not the server's",
-    };
-    let achieved = &document.achieved;
-    let _ = writeln!(
-        text,
-        "{}: {:.0} requests/s for {:.1} s; {verdict}",
-        document.scenario, achieved.requests_per_s, document.elapsed_s
-    );
-    if let (Some(asked), Some(share)) = (document.asked.operations_per_s, achieved.share_of_asked) {
-        let _ = writeln!(text, "asked {asked:.0} operations/s, {:.2} % of them ended in time", 100.0 * share);
+    if let Some(headline) = summary::failed(document) {
+        say(&headline);
+        summary::hints(document).into_iter().for_each(|hint| say(&format!("hint: {hint}")));
     }
-    for reason in &document.generator.reasons {
-        let _ = writeln!(text, "  - {reason}");
-    }
+    say(&summary::summary(document));
+    text.push('\n');
+    rows(&mut text, document, style);
     table(&mut text, document);
-    for (kind, count) in &document.failures {
-        let _ = writeln!(text, "failed: {count} {kind}");
+    text.push_str(&pictures(document, style));
+    text
+}
+
+/// Width of the first column of [`rows`].
+const LABEL: usize = 33;
+/// Failures shown as examples.
+const EXAMPLES: usize = 3;
+
+/// What was measured, a line for each.
+fn rows(text: &mut String, document: &Document, style: &Style) {
+    let latency = &document.latency;
+    let uncorrected = latency.raw.as_ref().filter(|_| latency.corrected.is_some());
+    let first = latency.corrected.as_ref().or(latency.raw.as_ref()).map(|all| (summary::latency_from(document), all));
+    for (mut label, all) in first.into_iter().chain(uncorrected.map(|raw| ("latency from the send", raw))) {
+        for line in filled(&summary::percentiles(all), style.width.saturating_sub(LABEL + 2)) {
+            let _ = writeln!(text, "  {:<LABEL$}{line}", std::mem::take(&mut label));
+        }
     }
-    for example in &document.failure_examples {
-        let _ = writeln!(text, "  such as at {example}");
+    let mut row = |label: &str, says: &str| {
+        text.push_str(&beside(&format!("  {:<LABEL$}", clean(label)), &clean(says), style));
+    };
+    for limit in &document.limits {
+        let (label, verdict) = summary::limit(limit);
+        row(&label, &verdict);
     }
-    let lag = document.generator.send_lag.as_ref();
-    let _ = writeln!(
-        text,
-        "generator: CPU {:.0} %, send lag p50 {}, p99 {}",
-        100.0 * document.generator.busiest_cpu_share,
-        time(lag.and_then(|lag| lag.p50_ns)),
-        time(lag.and_then(|lag| lag.p99_ns))
-    );
+    row("generator", &summary::generator(document));
+    document.generator.reasons.iter().for_each(|reason| row("", reason));
     if document.sites.len() > 1 {
         let names: Vec<&str> =
             document.sites.iter().filter(|site| site.lost.is_none()).map(|site| site.name.as_str()).collect();
-        let most = document.sites.iter().map(|site| site.begin_error_ns).max();
-        let _ = writeln!(text, "sites: {}; begun together to within {}", names.join(", "), time(most));
+        let most = document.sites.iter().map(|site| site.begin_error_ns).max().unwrap_or(0);
+        row("sites", &format!("{}; began within {} of each other", names.join(", "), summary::time(most)));
     }
-    text.push_str(&pictures(document, style));
-    text
+    let mut label = "first failures";
+    for example in document.failure_examples.iter().take(EXAMPLES) {
+        row(std::mem::take(&mut label), example);
+    }
+}
+
+/// Items two blanks apart, in lines of at most `width` where they fit.
+fn filled(items: &[String], width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for item in items {
+        match lines.last_mut() {
+            Some(line) if line.len() + 2 + item.len() <= width => {
+                line.push_str("  ");
+                line.push_str(item);
+            }
+            _ => lines.push(item.clone()),
+        }
+    }
+    lines
+}
+
+/// Without characters that a terminal would obey: names and reasons are those of others.
+pub(super) fn clean(text: &str) -> String {
+    text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect()
 }
 
 /// The course of the run and latency by percentile, drawn.
@@ -114,20 +139,24 @@ pub(super) fn nines(share: f64) -> f64 {
     -(1.0 - share).log10()
 }
 
+/// One line for each operation, where there are several or delays are measured.
 fn table(text: &mut String, document: &Document) {
+    let several = document.operations.len() > 1;
+    if !several && document.operations.iter().all(|row| row.delay.is_none()) {
+        return;
+    }
     let corrected = document.latency.corrected.is_some();
-    let from = if corrected { "from the intended start" } else { "from the send: a closed loop has no intended start" };
-    let _ = writeln!(text, "\nlatency {from}");
     let _ = writeln!(
         text,
-        "{:<20} {:>9} {:>7} {:>10} {:>10} {:>10} {:>10} {:>10}",
-        "operation", "done", "failed", "p50", "p95", "p99", "p99.9", "largest"
+        "\n  {:<17} {:>8} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "operation", "done", "failed", "p50", "p95", "p99", "p99.9", "max"
     );
     let line = |text: &mut String, name: &str, done: u64, failed: u64, summary: Option<&Summary>| {
-        let at = |pick: fn(&Summary) -> Option<u64>| time(summary.and_then(pick));
+        let at = |pick: fn(&Summary) -> Option<u64>| summary.and_then(pick).map_or("-".to_owned(), summary::time);
         let _ = writeln!(
             text,
-            "{name:<20} {done:>9} {failed:>7} {:>10} {:>10} {:>10} {:>10} {:>10}",
+            "  {:<17} {done:>8} {failed:>7} {:>8} {:>8} {:>8} {:>8} {:>8}",
+            clean(name),
             at(|all| all.p50_ns),
             at(|all| all.p95_ns),
             at(|all| all.p99_ns),
@@ -141,8 +170,5 @@ fn table(text: &mut String, document: &Document) {
         if let Some(delay) = &row.delay {
             line(text, "  delay", delay.samples, 0, Some(delay));
         }
-    }
-    if let (true, Some(raw)) = (corrected, &document.latency.raw) {
-        line(text, "uncorrected, all", raw.samples, 0, Some(raw));
     }
 }

@@ -215,7 +215,7 @@ impl<'p> Look<'p> {
             "[study]\ntitle = \"a look\"\n[workload]\nkind = \"command\"\ntimeout = \"1 min\"\n[command]\n\
              argv = {:?}\n[command.bring]\nlook = {:?}\n{}[factors]\nenvironment = \"container\"\n\
              ranks = 1\n[environments.container]\nfresh = \"run\"\n{settings}\n\
-             [design]\nleast_blocks = 4\nmost_blocks = 4\nbudget = \"2 min\"\nphase = \"50 ms\"\n",
+             [design]\nleast_blocks = 4\nmost_blocks = 4\nbudget = \"2 min\"\nphase = \"50 ms\"\nquads = 1\n",
             ["{folder}/look", &known.unwrap_or(LOOPBACK).to_string(), &port(outside), &port(inside)],
             bench.path("look"),
             metrics.concat(),
@@ -285,7 +285,7 @@ fn containers_of_two_settings_stand_beside_each_other_in_one_study() {
          [factors]\nenvironment = [\"container\", \"unfiltered\"]\nranks = 1\n\
          [environments.unfiltered]\nlike = \"container\"\nseccomp = \"off\"\n\
          [environments.container]\nmemory = \"64 MiB\"\nfresh = \"run\"\n\
-         [design]\nleast_blocks = 4\nmost_blocks = 4\nbudget = \"2 min\"\nphase = \"50 ms\"\n",
+         [design]\nleast_blocks = 4\nmost_blocks = 4\nbudget = \"2 min\"\nphase = \"50 ms\"\nquads = 1\n",
         bench.path("look"),
     );
     let document = program.document(&bench, &bench.write("study.toml", study));
@@ -350,7 +350,7 @@ fn an_engine_that_can_make_no_bridge_says_so_and_not_that_it_does_not_work() {
         let study = format!(
             "[study]\ntitle = \"a bridge\"\n[workload]\nkind = \"random-access\"\ntable = \"1 MiB\"\n\
              [factors]\nenvironment = [\"native\", \"container\"]\nranks = 1\n\
-             [environments.container]\nnetwork = \"{network}\"\n[design]\nphase = \"50 ms\"\nbudget = \"1 min\"\n"
+             [environments.container]\nnetwork = \"{network}\"\n[design]\nphase = \"50 ms\"\nquads = 1\nbudget = \"1 min\"\n"
         );
         let study = bench.write("study.toml", study);
         let mut command = bench.command(&["plan", study.to_str().unwrap()]);

@@ -225,7 +225,7 @@ fn guests_and_containers_share_the_work_behind_one_gate() {
     let _alone = alone();
     let bench = Bench::new();
     let work = "[workload]\nkind = \"stream\"\narray = \"2 MiB\"\nsmall = true";
-    let design = "phase = \"1 s\"\nleast_blocks = 4\nmost_blocks = 4";
+    let design = "phase = \"1 s\"\nquads = 1\nleast_blocks = 4\nmost_blocks = 4";
     let factors =
         |places: &str, ranks: usize| format!("environment = {places}\nranks = {ranks}\ncount = [2, 3]\npage = \"4k\"");
     let guest = "memory = \"1 GiB\"\nfresh = \"run\"";
@@ -331,7 +331,7 @@ fn a_guest_that_is_killed_in_mid_trial_costs_that_trial_alone_and_the_run_can_be
     let work = "[workload]\nkind = \"random-access\"\ntable = \"4 MiB\"";
     let factors = "environment = [\"native\", \"qemu\"]\nranks = 1";
     let guest = "memory = \"512 MiB\"\nfresh = \"run\"\nrootfs = \"host\"";
-    let design = "phase = \"2 s\"\nleast_blocks = 4\nmost_blocks = 4";
+    let design = "phase = \"2 s\"\nquads = 1\nleast_blocks = 4\nmost_blocks = 4";
     let Some(study) = usable_study(&bench, work, factors, guest, design) else { return };
     let (mut lab, mut lines) = started(&bench, &["run", &study]);
     // The guest is kept: once a block is stored, it only computes when its next trial runs.
@@ -366,7 +366,7 @@ fn a_guest_without_an_instruction_set_says_so_and_the_other_treatments_go_on() {
     let bench = Bench::new();
     let work = "[workload]\nkind = \"fma\"\nisa = \"avx512\"";
     let factors = "environment = [\"native\", \"qemu\"]\nranks = 1";
-    let design = "phase = \"50 ms\"\nleast_blocks = 4\nmost_blocks = 4";
+    let design = "phase = \"50 ms\"\nquads = 1\nleast_blocks = 4\nmost_blocks = 4";
     let guest = "memory = \"256 MiB\"\nfresh = \"run\"\ncpu_model = \"Haswell\"";
     let Some(written) = usable_study(&bench, work, factors, guest, design) else { return };
     let document = bench.json(&["run", &written, "--json"]);

@@ -9,7 +9,7 @@ const WORK: &str = "[workload]\nkind = \"random-access\"\ntable = \"16 MiB\"";
 const FACTORS: &str =
     "environment = \"qemu\"\nmemory = [\"local\", \"remote\", \"interleave\"]\nranks = 2\npage = \"4k\"";
 const GUEST: &str = "vcpus = 2\nmemory = \"512 MiB\"\nguest_numa = \"exposed\"\nguest_nodes = 2\nfresh = \"run\"\nstart_limit = \"2 min\"";
-const DESIGN: &str = "least_blocks = 4\nmost_blocks = 4\nphase = \"50 ms\"";
+const DESIGN: &str = "least_blocks = 4\nmost_blocks = 4\nphase = \"50 ms\"\nquads = 1";
 
 /// Where the pages of a trial lay: those near their ranks, and those of each node, of all.
 fn lay(trial: &Value) -> (f64, [f64; 2]) {

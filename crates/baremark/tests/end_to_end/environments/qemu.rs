@@ -263,7 +263,7 @@ fn a_guest_of_this_machines_files_is_refused_where_they_cannot_be_served() {
     let study = format!(
         "[study]\ntitle = \"files\"\n[workload]\nkind = \"random-access\"\ntable = \"1 MiB\"\n[factors]\n\
          environment = [\"native\", \"qemu\"]\nranks = 1\n[environments.qemu]\nkernel = {:?}\naccel = \"tcg\"\n\
-         rootfs = \"host\"\n[design]\nphase = \"50 ms\"\nbudget = \"1 min\"\n",
+         rootfs = \"host\"\n[design]\nphase = \"50 ms\"\nquads = 1\nbudget = \"1 min\"\n",
         bench.path("kernel")
     );
     // Everything lies where anybody may read it, so that only the user makes a difference.

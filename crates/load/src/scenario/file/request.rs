@@ -1,12 +1,15 @@
 //! Requests of a scenario file: what is sent, what is expected, and what is taken from the answer.
 
 use super::table::list_in;
-use super::{LONGEST_BODY, METHODS, REQUEST, Reader, Table, Value};
-use crate::scenario::{Delay, Extract, JsonPath, Pick, Piece, Request, Since, Source, Stream};
+use super::{LONGEST_BODY_MIB, METHODS, REQUEST, Reader, Table, Value};
+use crate::bounded_file;
+use crate::json::JsonPath;
+use crate::scenario::{Delay, Extract, Pick, Piece, Request, Since, Source, Stream};
 use crate::template::{Escape, Template};
 use baremark_model::problem::nearest;
 use baremark_model::units::Bytes;
 use regex_lite::Regex;
+use std::error::Error;
 use std::sync::Arc;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -211,10 +214,11 @@ impl Reader<'_> {
             } else if let Some((file, line)) = self.text(part, "file") {
                 pieces.push(self.upload(file, line));
             } else if let Some(size) = self.read::<Bytes>(part, "size") {
-                if size.0 > LONGEST_BODY {
+                let most = LONGEST_BODY_MIB << 20;
+                if size.0 > most {
                     self.wrong(part.line, format!("a part of {size}"), "write at most 64 MiB");
                 }
-                pieces.push(Piece::Bytes(filler(size.0.min(LONGEST_BODY)).into()));
+                pieces.push(Piece::Bytes(filler(size.0.min(most)).into()));
             } else {
                 self.wrong(part.line, format!("the part '{name}' is empty"), "add text, file or size");
             }
@@ -224,17 +228,14 @@ impl Reader<'_> {
     }
 
     pub(super) fn upload(&mut self, file: &str, line: usize) -> Piece {
-        let path = self.folder.join(file);
-        match std::fs::metadata(&path).and_then(|facts| {
-            if facts.len() > LONGEST_BODY {
-                Err(std::io::Error::other("it is over 64 MiB"))
-            } else {
-                std::fs::read(&path)
-            }
-        }) {
+        match bounded_file::read(&self.folder.join(file), LONGEST_BODY_MIB) {
             Ok(bytes) => Piece::Bytes(bytes.into()),
             Err(why) => {
-                self.wrong(line, format!("cannot read {}: {why}", path.display()), "name a file beside the scenario");
+                let what = match why.source() {
+                    Some(cause) => format!("{why}: {cause}"),
+                    None => why.to_string(),
+                };
+                self.wrong(line, what, "paths are relative to the scenario file");
                 Piece::Bytes(Arc::from([]))
             }
         }
@@ -311,7 +312,7 @@ impl Reader<'_> {
         if found.is_none() {
             self.wrong(table.line, format!("unit = '{unit}' is not known"), "write s, ms, us or ns since 1970");
         }
-        let path = path.unwrap_or(JsonPath(Vec::new()));
+        let path = path.unwrap_or_default();
         let since = match self.text(table, "since") {
             Some(("told", _)) => Since::Told,
             Some((other, line)) => {

@@ -1,0 +1,370 @@
+//! The study of an `ab`: written from the arguments as TOML, so that what is printed, stored and run is one text.
+
+use super::Arguments;
+use super::words::{quote, split};
+use crate::exit::Refusal;
+use baremark_model::command::{self, Finder};
+use baremark_model::units::Share;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Names of commands that have none.
+const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+/// Metrics that get a ratio beside the headline's.
+const ALSO: [&str; 6] = ["wall_s", "cpu_s", "user_s", "system_s", "context_switches", "page_faults"];
+
+/// A study, and what is told of it.
+pub struct Study {
+    /// Its text.
+    pub text: String,
+    /// The commands by name.
+    pub commands: Vec<(String, String)>,
+    /// What runs it again.
+    pub command_line: String,
+}
+
+/// A command as typed.
+struct Command {
+    name: String,
+    text: String,
+    argv: Vec<String>,
+}
+
+/// The study of these arguments.
+pub fn of(arguments: &Arguments) -> Result<Study, Refusal> {
+    written(arguments, &working_folder()?, std::env::args().skip(1).collect()).map_err(Refusal::bad_input)
+}
+
+fn working_folder() -> Result<String, Refusal> {
+    let folder = std::env::current_dir().map_err(|why| Refusal::failure(format!("asking for the folder: {why}")))?;
+    folder.into_os_string().into_string().map_err(|folder| {
+        Refusal::bad_input(format!("{}: not UTF-8; run it in another folder", folder.to_string_lossy()))
+    })
+}
+
+fn written(arguments: &Arguments, folder: &str, typed: Vec<String>) -> Result<Study, String> {
+    let parameters = parameters(&arguments.parameter)?;
+    let commands = commands(arguments, &parameters)?;
+    let several = commands.len() > 1;
+    let mut text = String::from("# Written by `baremark ab`.\n\n[study]\n");
+    let title: Vec<&str> = commands.iter().map(|command| command.text.as_str()).collect();
+    line(&mut text, "title", &toml(&title.join(" | ")));
+    text.push_str("\n[workload]\nkind = \"command\"\n");
+    line(&mut text, "timeout", &toml(&arguments.timeout.to_string()));
+    text.push_str("\n[command]\n");
+    if !several {
+        line(&mut text, "argv", &list(&commands[0].argv));
+    }
+    line(&mut text, "directory", &toml(&command::escape(folder, &[])));
+    line(&mut text, "inherit", "[\"*\"]");
+    text.push_str("repeat = true\n");
+    line(&mut text, "warmup", &arguments.warmup.to_string());
+    let keys: Vec<&str> = parameters.keys().map(String::as_str).collect();
+    if let Some(stdin) = &arguments.stdin {
+        line(&mut text, "stdin", &toml(&command::escape(stdin, &keys)));
+    }
+    let kept = !arguments.metric.is_empty();
+    line(&mut text, "stdout", &toml(arguments.output.as_deref().unwrap_or(if kept { "keep" } else { "drop" })));
+    let steps = [("setup", &arguments.setup), ("prepare", &arguments.prepare), ("cleanup", &arguments.cleanup)];
+    for (key, typed) in steps {
+        if typed.len() > 1 && typed.len() != commands.len() {
+            return Err(format!(
+                "--{key} is given {} times for {} commands; give one, or one for each",
+                typed.len(),
+                commands.len()
+            ));
+        }
+        if let [all] = typed.as_slice() {
+            line(&mut text, key, &format!("[{}]", list(&argv(arguments, all, &keys)?)));
+        }
+    }
+    sections(&mut text, arguments, &parameters)?;
+    if several {
+        for (index, command) in commands.iter().enumerate() {
+            let _ = writeln!(text, "\n[commands.{}]", toml(&command.name));
+            line(&mut text, "argv", &list(&command.argv));
+            for (key, typed) in steps.iter().filter(|(_, typed)| typed.len() > 1) {
+                line(&mut text, key, &format!("[{}]", list(&argv(arguments, &typed[index], &keys)?)));
+            }
+        }
+    }
+    factors(&mut text, &commands, &parameters);
+    design(&mut text, arguments);
+    report(&mut text, arguments, &commands, &parameters);
+    let commands = commands.into_iter().map(|command| (command.name, command.text)).collect();
+    let typed: Vec<String> = typed.iter().map(|word| quote(word)).collect();
+    Ok(Study { text, commands, command_line: format!("baremark {}", typed.join(" ")) })
+}
+
+fn commands(arguments: &Arguments, parameters: &BTreeMap<String, Vec<String>>) -> Result<Vec<Command>, String> {
+    let keys: Vec<&str> = parameters.keys().map(String::as_str).collect();
+    let mut commands: Vec<Command> = Vec::new();
+    for (index, typed) in arguments.commands.iter().enumerate() {
+        let letter = LETTERS.get(index..=index).ok_or("more than 26 commands; compare fewer at once")?;
+        let (name, text) = match typed.split_once('=').filter(|_| arguments.named > 0) {
+            Some((name, text)) if !name.is_empty() && !name.contains(['/', ' ']) => (name, text),
+            _ => (letter, typed.as_str()),
+        };
+        if commands.iter().any(|command| command.name == name) {
+            return Err(format!("two commands have the name {name}; give each its own"));
+        }
+        let appended: Vec<String> = arguments.arguments.iter().map(|word| quote(word)).collect();
+        let text = std::iter::once(text.to_owned()).chain(appended).collect::<Vec<_>>().join(" ");
+        let argv = argv(arguments, &text, &keys)?;
+        commands.push(Command { name: name.to_owned(), text, argv });
+    }
+    Ok(commands)
+}
+
+/// The words of a command, in which declared parameters alone are placeholders.
+fn argv(arguments: &Arguments, text: &str, keys: &[&str]) -> Result<Vec<String>, String> {
+    let words = match &arguments.shell {
+        Some(shell) => vec![shell.clone(), "-c".to_owned(), text.to_owned()],
+        None => split(text)?,
+    };
+    Ok(words.iter().map(|word| command::escape(word, keys)).collect())
+}
+
+/// Values by name: a list, or a range of whole numbers.
+fn parameters(typed: &[String]) -> Result<BTreeMap<String, Vec<String>>, String> {
+    let mut parameters = BTreeMap::new();
+    for typed in typed {
+        let wrong = || format!("--parameter {typed}: not NAME=A,B,C or NAME=FIRST..LAST; write such as threads=1..8");
+        let (name, values) = typed.split_once('=').filter(|(_, values)| !values.is_empty()).ok_or_else(wrong)?;
+        let values: Vec<String> = match values.split_once("..") {
+            Some((first, last)) => {
+                let ends = first.parse::<u64>().ok().zip(last.parse::<u64>().ok());
+                let (first, last) =
+                    ends.filter(|(first, last)| first <= last && last - first < 256).ok_or_else(wrong)?;
+                (first..=last).map(|value| value.to_string()).collect()
+            }
+            None => values.split(',').map(str::to_owned).collect(),
+        };
+        parameters.insert(name.to_owned(), values);
+    }
+    Ok(parameters)
+}
+
+fn sections(
+    text: &mut String,
+    arguments: &Arguments,
+    parameters: &BTreeMap<String, Vec<String>>,
+) -> Result<(), String> {
+    if !parameters.is_empty() {
+        text.push_str("\n[command.parameters]\n");
+        for (name, values) in parameters {
+            line(text, name, &typed(values, &values[0]));
+        }
+    }
+    if let Some(codes) = &arguments.ignore_exit {
+        for code in codes.split(',').filter(|code| !code.is_empty()) {
+            code.parse::<u8>().map_err(|why| format!("--ignore-exit {code}: {why}; write codes from 0 to 255"))?;
+        }
+        let codes = if codes.is_empty() { String::new() } else { format!("0,{codes}") };
+        let _ = write!(text, "\n[command.success]\nexit = [{codes}]\n");
+    }
+    for typed in &arguments.metric {
+        let wrong = || format!("--metric {typed}: not NAME=PATTERN; write such as 'rate=rate: ([0-9.]+)'");
+        let (name, pattern) = typed.split_once('=').ok_or_else(wrong)?;
+        let higher = arguments.by == format!("{name}:higher");
+        let Finder::Regex(pattern) = Finder::with_group(pattern).ok_or_else(|| {
+            format!("--metric {typed}: the pattern marks no number; put it in parentheses, such as ([0-9.]+)")
+        })?
+        else {
+            return Err(wrong());
+        };
+        let _ = writeln!(text, "\n[command.metrics.{}]", toml(name));
+        line(text, "unit", &toml(""));
+        line(text, "better", &toml(if higher { "higher" } else { "lower" }));
+        line(text, "regex", &toml(&pattern));
+        line(text, "take", &toml("last"));
+    }
+    Ok(())
+}
+
+/// A value as it is declared: a whole number where all values of its parameter are.
+fn typed(values: &[String], value: &str) -> String {
+    let all_counts = values.iter().all(|value| value.parse::<u64>().is_ok());
+    if all_counts { value.parse::<u64>().unwrap_or_default().to_string() } else { toml(value) }
+}
+
+fn factors(text: &mut String, commands: &[Command], parameters: &BTreeMap<String, Vec<String>>) {
+    if commands.len() < 2 && parameters.is_empty() {
+        return;
+    }
+    text.push_str("\n[factors]\n");
+    if commands.len() > 1 {
+        let names: Vec<String> = commands.iter().map(|command| command.name.clone()).collect();
+        line(text, command::KIND, &list(&names));
+    }
+    for (name, values) in parameters {
+        let levels: Vec<String> = values.iter().map(|value| typed(values, value)).collect();
+        line(text, name, &format!("[{}]", levels.join(", ")));
+    }
+}
+
+fn design(text: &mut String, arguments: &Arguments) {
+    let half = arguments.fail_above.map_or(0.01, |margin| margin.0 / 2.0);
+    let precision = arguments.precision.unwrap_or(Share(half.min(0.01)));
+    let delta = Share(arguments.fail_above.map_or(0.0, |margin| margin.0).max(2.0 * precision.0));
+    text.push_str("\n[design]\n");
+    line(text, "precision", &toml(&precision.to_string()));
+    line(text, "delta", &toml(&delta.to_string()));
+    line(text, "budget", &toml(&arguments.budget.to_string()));
+    text.push_str("phase = \"100 ms\"\nquads = 1\nmost_blocks = 10000\n");
+}
+
+fn report(text: &mut String, arguments: &Arguments, commands: &[Command], parameters: &BTreeMap<String, Vec<String>>) {
+    let metric = arguments.by.split(':').next().unwrap_or_default();
+    let also: Vec<&str> = ALSO.into_iter().filter(|key| *key != metric).collect();
+    text.push_str("\n[report]\n");
+    line(text, "metric", &toml(metric));
+    line(text, "also", &toml(&also.join(", ")));
+    let first = parameters.iter().next();
+    if commands.len() > 1 {
+        line(text, "columns", &toml(command::KIND));
+        line(text, "ratio_to", &format!("{{ command = {} }}", toml(&commands[0].name)));
+    } else if let Some((name, values)) = first {
+        line(text, "columns", &toml(name));
+        line(text, "ratio_to", &format!("{{ {name} = {} }}", typed(values, &values[0])));
+    }
+}
+
+fn line(text: &mut String, key: &str, value: &str) {
+    let _ = writeln!(text, "{key} = {value}");
+}
+
+fn list(words: &[String]) -> String {
+    format!("[{}]", words.iter().map(|word| toml(word)).collect::<Vec<_>>().join(", "))
+}
+
+/// A text as TOML writes it.
+fn toml(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::descriptors;
+    use baremark_model::descriptor::Value;
+    use baremark_model::study::{self, Study as Parsed};
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        arguments: Arguments,
+        #[arg(long)]
+        json: bool,
+    }
+
+    fn study_of(words: &[&str]) -> Result<Study, String> {
+        let cli = Cli::try_parse_from(std::iter::once("ab").chain(words.iter().copied()));
+        let cli = cli.map_err(|why| why.to_string())?;
+        written(&cli.arguments, "/srv/{data}", words.iter().map(|&word| word.to_owned()).collect())
+    }
+
+    fn parsed(words: &[&str]) -> Parsed {
+        let text = study_of(words).expect("sound").text;
+        study::parse("ab", text.as_bytes(), &descriptors()).unwrap_or_else(|why| panic!("{why}\n{text}"))
+    }
+
+    fn programs(study: &Parsed) -> Vec<command::Program> {
+        let levels = study.factors.iter().find(|factor| factor.key == command::KIND).map(|factor| &factor.levels[..]);
+        let only = study.workloads[0].parameters.get(command::KIND);
+        let program = |value: &Value| match value {
+            Value::Program(program) => (**program).clone(),
+            _ => panic!("no program: {value:?}"),
+        };
+        levels.unwrap_or_default().iter().chain(only).map(program).collect()
+    }
+
+    #[test]
+    fn commands_become_levels_in_their_order_whichever_way_they_are_named() {
+        let names = |words: &[&str]| {
+            let of = |program: command::Program| format!("{}: {}", program.name, program.argv.join("|"));
+            programs(&parsed(words)).into_iter().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&["gzip -1 'a b'", "gzip -6"]), ["A: gzip|-1|a b", "B: gzip|-6"]);
+        assert_eq!(names(&["-n", "old=./a x=1", "-n", "new=./b"]), ["old: ./a|x=1", "new: ./b"]);
+        assert_eq!(names(&["-n", "old=./a", "new=./b"]), ["old: ./a", "new: ./b"]);
+        assert_eq!(
+            names(&["./a", "-n", "new=./b", "--", "--size", "a b"]),
+            ["A: ./a|--size|a b", "new: ./b|--size|a b"]
+        );
+        assert_eq!(names(&["--shell", "a | b", "c"]), ["A: /bin/sh|-c|a | b", "B: /bin/sh|-c|c"]);
+        assert_eq!(names(&["true"]), [": true"]);
+    }
+
+    #[test]
+    fn every_option_reaches_the_study() {
+        let study = parsed(&[
+            "tool {n} {other} ${n}",
+            "b {n}",
+            "-L",
+            "n=1..3",
+            "-p",
+            "sync",
+            "-s",
+            "make a",
+            "-s",
+            "make b",
+            "-c",
+            "rm x",
+            "-w",
+            "4",
+            "-i",
+            "--stdin",
+            "in",
+            "-m",
+            "rate=rate: ([0-9]+)",
+            "--by",
+            "rate:higher",
+            "--fail-above",
+            "2%",
+            "--budget",
+            "5s",
+        ]);
+        let [a, b] = programs(&study).try_into().expect("two");
+        assert_eq!(command::fill(&a.argv[2], |_| None).as_deref(), Ok("{other}"), "not declared, so literal");
+        assert_eq!((a.warmup, a.repeat, &a.stdin[..], a.stdout), (4, true, "in", command::Stdout::Keep));
+        assert_eq!(command::fill(&a.directory, |_| None).as_deref(), Ok("/srv/{data}"));
+        assert_eq!((a.prepare.clone(), b.prepare), (vec![vec!["sync".to_owned()]], vec![vec!["sync".to_owned()]]));
+        assert_eq!((&a.setup[0][1][..], &b.setup[0][1][..], &b.cleanup[0][0][..]), ("a", "b", "rm"));
+        assert!(a.success.exit.is_empty() && a.inherit == ["*"]);
+        assert_eq!(study.workloads[0].metric(), "rate");
+        assert_eq!(
+            (study.design.precision, study.design.delta, study.design.budget.0),
+            (Share(0.01), Share(0.02), 5_000_000_000)
+        );
+        assert_eq!(study.factors[1].levels, [1, 2, 3].map(Value::Count));
+    }
+
+    #[test]
+    fn mistakes_are_refused_with_what_would_be_right() {
+        let cases: [(&[&str], &str); 7] = [
+            (&["a | b", "c"], "add --shell"),
+            (&["-n", "x=a", "x=b"], "two commands have the name x"),
+            (&["a", "b", "c", "-p", "x", "-p", "y"], "--prepare is given 2 times for 3 commands"),
+            (&["a", "b", "-m", "rate=[0-9]+"], "put it in parentheses"),
+            (&["a", "b", "-L", "n=9..1"], "write such as threads=1..8"),
+            (&["a", "b", "-i=300"], "write codes from 0 to 255"),
+            (&["a", "b", "--fail-above", "0"], "write a percentage from 0.02 to 50"),
+        ];
+        for (words, expected) in cases {
+            let why = study_of(words).err().unwrap_or_default();
+            assert!(why.contains(expected), "{words:?}: {why}");
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Every kind of workload that this program has, by the crate that provides it. A new crate is one line here.
+
+use baremark_agent::runner::Runners;
+use baremark_harness::workload::Auction;
+use baremark_model::job::Job;
+
+/// What agents of this program run, and what studies can name.
+pub const RUNNERS: Runners = Runners { workloads: baremark_workloads::ALL, jobs: JOBS };
+
+const JOBS: &[&[&dyn Job]] =
+    &[baremark_programs::ALL, baremark_load::workload::ALL, &[&Auction { places: crate::auction_places::make }]];

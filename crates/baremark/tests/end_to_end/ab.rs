@@ -1,0 +1,103 @@
+//! `baremark ab`: commands compared from a command line, and what is done with those that are wrong.
+
+use crate::bench::{Bench, children, signal, text};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A static program that counts to a number of millions.
+fn counting(bench: &Bench) -> PathBuf {
+    let source = "#include <stdlib.h>\nint main(int n, char **w) { volatile long i = 0; long m = 1000000 * atol(w[1]);\n\
+                  while (i < m) i++; return 0; }\n";
+    let (from, to) = (bench.write("count.c", source), bench.path("count"));
+    let built = Command::new("cc").args(["-O1", "-static", "-o"]).arg(&to).arg(from).status().unwrap();
+    assert!(built.success());
+    to
+}
+
+#[test]
+fn a_program_that_is_twice_as_slow_is_found_and_fails_the_gate() {
+    let bench = Bench::new();
+    counting(&bench);
+    let arguments =
+        ["ab", "-n", "one=./count 5", "two=./count 10", "--budget", "6s", "--precision", "20", "--fail-above", "25%"];
+    let ran = bench.run(&arguments);
+    let out = text(&ran.stdout);
+    assert_eq!(ran.status.code(), Some(4), "{out}{}", text(&ran.stderr));
+    assert!(out.contains("two / one = ") && out.contains("two takes ") && out.contains("FAIL: worse by more"), "{out}");
+    let document = bench.json(&["--json", "report"]);
+    let row = &document["ratios"][0];
+    assert!((1.6..2.4).contains(&row["ratio"].as_f64().unwrap()), "{row:#}");
+    let user = document["ratios"].as_array().unwrap().iter().find(|row| row["metric"] == "user_s").unwrap();
+    assert!(user["lo"].as_f64().unwrap() > 1.2, "CPU time in user mode is why: {user:#}");
+    assert!(document["run"]["file"].as_str().unwrap().starts_with("baremark "), "what runs it again");
+}
+
+#[test]
+fn the_same_program_does_not_fail_the_gate_and_its_printed_study_is_the_same() {
+    let bench = Bench::new();
+    counting(&bench);
+    let arguments = ["ab", "./count 3", "./count 3", "--budget", "4s", "--fail-above", "50"];
+    let ran = bench.run(&arguments);
+    assert_ne!(ran.status.code(), Some(4), "{}{}", text(&ran.stdout), text(&ran.stderr));
+    let printed = bench.run(&[&arguments[..], &["--print-study"]].concat());
+    bench.write("printed.toml", &printed.stdout);
+    let ours = bench.json(&["--json", "plan", "printed.toml"]);
+    let mut ran = bench.json(&["--json", "report"]);
+    let mut ours = ours;
+    // The study leaves the seed to each run.
+    for design in [&mut ran["run"]["design"], &mut ours["design"]] {
+        design["seed"].take();
+    }
+    assert_eq!(ran["run"]["design"], ours["design"]);
+    let texts = |factors: &serde_json::Value| factors.to_string();
+    assert_eq!(texts(&ran["run"]["factors"]), texts(&ours["factors"]));
+}
+
+#[test]
+fn a_command_that_fails_is_told_and_one_that_floods_is_measured() {
+    let bench = Bench::new();
+    let failing = bench.run(&["ab", "sh -c 'echo no room >&2; exit 3'", "true", "--budget", "3s"]);
+    let told = text(&failing.stderr);
+    assert_eq!(failing.status.code(), Some(1), "{told}");
+    assert!(told.contains("exit code 3") && told.contains("no room") && told.contains("--ignore-exit"), "{told}");
+    let piped = bench.run(&["ab", "echo a | cat", "true"]);
+    assert_eq!(piped.status.code(), Some(2));
+    assert!(text(&piped.stderr).contains("'|' is for a shell; add --shell"), "{}", text(&piped.stderr));
+    let flood =
+        ["head -c 20000000 /dev/zero", "head -c 20000000 /dev/zero", "--output", "keep", "-i", "--budget", "2s"];
+    let flood = bench.run(&[&["--json", "ab"], &flood[..]].concat());
+    assert_eq!(flood.status.code(), Some(0), "{}", text(&flood.stderr));
+}
+
+#[test]
+fn a_killed_comparison_leaves_nothing_and_is_resumed() {
+    let bench = Bench::new();
+    let mut lab = bench.spawn(&["ab", "sleep 0.05", "sleep 0.06", "--budget", "5s", "--precision", "40"]);
+    let lines = BufReader::new(lab.stderr.take().unwrap()).lines();
+    let stored = lines.map_while(Result::ok).find(|line| line.starts_with("block 1 is stored"));
+    assert!(stored.is_some());
+    let before = children(lab.id());
+    signal(lab.id(), libc::SIGKILL);
+    lab.wait().unwrap();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while before.iter().any(|&child| crate::bench::lives(child)) {
+        assert!(std::time::Instant::now() < end, "its agent is still there");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let resumed = bench.json(&["--json", "--quiet", "resume"]);
+    assert!(resumed["ratios"][0]["blocks"].as_u64().unwrap() >= 2);
+}
+
+#[test]
+fn the_example_of_init_runs_as_it_is_printed_and_list_alone_lists() {
+    let bench = Bench::new();
+    let example = bench.run(&["init"]);
+    bench.write("mine.toml", text(&example.stdout).replace("budget = \"60 s\"", "budget = \"2 s\""));
+    let ran = bench.run(&["--json", "--quiet", "run", "mine.toml"]);
+    assert_eq!((ran.status.code(), text(&ran.stderr)), (Some(0), String::new()));
+    let document: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert!(document["estimates"].as_array().unwrap().iter().any(|row| row["metric"] == "saved_percent"));
+    let listed = bench.run(&["list"]);
+    assert!(listed.status.success() && text(&listed.stdout).contains("standard"), "{}", text(&listed.stderr));
+}

@@ -1,0 +1,446 @@
+//! An HTTP load as a workload of a study: one load in each phase, described by parameters, reported as series.
+//!
+//! The generator runs where the arm's environment is; the server is whatever the URL names. A phase is a warm-up, which is
+//! thrown away, and a measured load. A load with more failures than `error_limit` is no result.
+
+use crate::arrival::Arrival;
+use crate::document::{Document, FORMAT, Verdict};
+use crate::failure::Failure;
+use crate::latency::{Latencies, Summary, base64};
+use crate::load::{Drive, Engine, Load, Pin, Pool, Protocol, Stop};
+use crate::order::Order;
+use crate::profile::Profile;
+use crate::record::{Part, SecondPart};
+use crate::scenario::Scenario;
+use crate::transport::Trust;
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::command::{self, DURATION, TIMEOUT, WARM_UP};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::knob::Misfit;
+use baremark_model::seam::Sample;
+use baremark_model::units::{Nanos, Share};
+use baremark_model::wire::{Detail, Point};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// The kind as typed in a study.
+pub const KIND: &str = "load";
+
+/// Jobs of this crate.
+pub const ALL: &[&dyn Job] = &[&HttpLoad];
+
+const SECOND: u64 = 1_000_000_000;
+/// Connections of a closed loop, and at most of an open one or of users, where the study does not say.
+const CLOSED: usize = 64;
+const OPEN: usize = 1000;
+
+const fn knob(key: &'static str, kind: Kind, default: Default, help: &'static str) -> Knob {
+    Knob { key, kind, default, help }
+}
+
+static PARAMETERS: [Knob; 17] = [
+    knob("url", Kind::Text, Default::Derived("the scenario's own"), "URL to request; with a scenario, its base URL"),
+    knob("scenario", Kind::Text, Default::Derived("a GET of url"), "scenario file with operations and users"),
+    knob("rate", Kind::Text, Default::Derived("a closed loop"), "open loop: starts per second, a number or a profile"),
+    knob(
+        "users",
+        Kind::Text,
+        Default::Derived("a closed loop"),
+        "closed loop of users with a cycle: a number or a profile",
+    ),
+    knob(
+        "arrival",
+        Kind::Choice(&["constant", "poisson"]),
+        Default::Typed("constant"),
+        "inter-arrival time distribution of an open loop",
+    ),
+    knob(
+        "connections",
+        Kind::Count { min: 1, max: 1 << 20 },
+        Default::Derived("64; 1000 with rate or users"),
+        "connections: exactly in a closed loop, at most otherwise",
+    ),
+    knob("shared", Kind::Switch, Default::Typed("false"), "share connections among users"),
+    knob("http2", Kind::Switch, Default::Typed("false"), "use HTTP/2"),
+    knob(
+        "streams",
+        Kind::Count { min: 1, max: 1 << 16 },
+        Default::Typed("10"),
+        "concurrent requests on an HTTP/2 connection",
+    ),
+    knob("threads", Kind::Count { min: 1, max: 1024 }, Default::Typed("1"), "event loops of the generator"),
+    knob(
+        DURATION,
+        Kind::Time { min: SECOND / 10, max: 24 * 3600 * SECOND },
+        Default::Typed("5 s"),
+        "measured time of a phase",
+    ),
+    knob(
+        WARM_UP,
+        Kind::Time { min: 0, max: 3600 * SECOND },
+        Default::Typed("1 s"),
+        "time under load before it, not measured",
+    ),
+    knob(
+        "request_timeout",
+        Kind::Time { min: 1_000_000, max: 3600 * SECOND },
+        Default::Typed("10 s"),
+        "request timeout",
+    ),
+    knob(
+        "error_limit",
+        Kind::Percent { min: 0.0, max: 1.0 },
+        Default::Typed("1 %"),
+        "share of failed operations above which the phase is no result",
+    ),
+    knob("header", Kind::Words, Default::Derived("none"), "headers of every request, such as [\"accept: text/html\"]"),
+    knob("insecure", Kind::Switch, Default::Typed("false"), "skip TLS certificate verification"),
+    TIMEOUT,
+];
+
+const fn metric(
+    key: &'static str,
+    unit: &'static str,
+    better: Better,
+    together: Together,
+    help: &'static str,
+) -> Metric {
+    Metric { key, unit, better, together, help }
+}
+
+static METRICS: [Metric; 10] = [
+    metric("requests_per_s", "requests/s", Better::Higher, Together::Sum, "requests answered per second"),
+    metric("operations_per_s", "operations/s", Better::Higher, Together::Sum, "operations that succeeded per second"),
+    metric(
+        "latency_p50_ms",
+        "ms",
+        Better::Lower,
+        Together::Mean,
+        "median latency, from the intended start where there is one",
+    ),
+    metric("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of it; needs 72 operations"),
+    metric("latency_p99_ms", "ms", Better::Lower, Together::Most, "99th percentile of it; needs 368 operations"),
+    metric("latency_p99_9_ms", "ms", Better::Lower, Together::Most, "99.9th percentile of it; needs 3,688 operations"),
+    metric("latency_mean_ms", "ms", Better::Lower, Together::Mean, "mean latency"),
+    metric("received_mb_per_s", "MB/s", Better::Higher, Together::Sum, "10^6 bytes received per second"),
+    metric("failed", "%", Better::Lower, Together::Mean, "operations that failed"),
+    metric("generator_cpus", "CPUs", Better::Lower, Together::Sum, "CPU time of the generator over elapsed time"),
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: KIND,
+    help: "HTTP requests to a server, by connections, a rate or users; latency from the intended start",
+    source: "this program",
+    parameters: &PARAMETERS,
+    metrics: &METRICS,
+    footprint: None,
+    executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
+    quick: &[("duration", "1 s"), ("warm_up", "200 ms")],
+    check: |arm| Settings::of(arm).map(drop),
+};
+
+/// The workload `load`.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpLoad;
+
+/// What an arm asks for, checked.
+struct Settings {
+    order: Order,
+    scenario: Option<PathBuf>,
+    warm_up: Nanos,
+    error_limit: f64,
+}
+
+impl Settings {
+    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+        let text = |key: &str| match arm.parameters.get(key) {
+            Some(Value::Text(text) | Value::Choice(text)) => Some(text.clone()),
+            _ => None,
+        };
+        let switch = |key: &str| matches!(arm.parameters.get(key), Some(Value::Switch(true)));
+        let count = |key: &str| match arm.parameters.get(key) {
+            Some(Value::Count(count)) => Some(usize::try_from(*count).unwrap_or(usize::MAX)),
+            _ => None,
+        };
+        let time = |key: &str| match arm.parameters.get(key) {
+            Some(Value::TimeNs(time)) => *time,
+            _ => Nanos(0),
+        };
+        let (url, scenario) = (text("url"), text("scenario").map(PathBuf::from));
+        if url.is_none() && scenario.is_none() {
+            return Err(misfit("neither url nor scenario is set", "write url = \"http://127.0.0.1:8080/\""));
+        }
+        if let (Some(url), None) = (&url, &scenario) {
+            Scenario::of_url(url).map_err(|why| with_remedy("url", &why))?;
+        }
+        let drive = match (text("rate"), text("users")) {
+            (Some(_), Some(_)) => return Err(misfit("rate and users are both set", "keep one of them")),
+            (Some(rate), None) => Drive::Open { arrival: arrival(text("arrival")), profile: profile("rate", &rate)? },
+            (None, Some(users)) => Drive::Users { profile: profile("users", &users)? },
+            (None, None) => Drive::Closed,
+        };
+        let headers = match arm.parameters.get("header") {
+            Some(Value::Words(words)) => words.iter().map(|word| header(word)).collect::<Result<_, _>>()?,
+            _ => Vec::new(),
+        };
+        let most = if drive == Drive::Closed { CLOSED } else { OPEN };
+        let threads = count("threads").unwrap_or(1);
+        let order = Order {
+            url,
+            scenario: None,
+            folder: scenario.as_deref().and_then(Path::parent).unwrap_or(Path::new(".")).to_owned(),
+            headers,
+            cycle_ns: None,
+            drive,
+            points: None,
+            stop: Stop::After(time(DURATION)),
+            threads,
+            connections: count("connections").unwrap_or(most).max(threads),
+            pool: if switch("shared") { Pool::Shared } else { Pool::Own },
+            protocol: match switch("http2") {
+                true => Protocol::Http2 { streams: count("streams").unwrap_or(10) },
+                false => Protocol::Http1,
+            },
+            timeout_ns: time("request_timeout"),
+            grace_ns: None,
+            seed: 1,
+            trust: if switch("insecure") { Trust::Anything } else { Trust::System },
+            sources: Vec::new(),
+            pin: Pin::Spread,
+            site: (0, 1),
+        };
+        let error_limit = match arm.parameters.get("error_limit") {
+            Some(Value::Share(Share(share))) => *share,
+            _ => 0.01,
+        };
+        command::fits_timeout(arm)?;
+        Ok(Settings { order, scenario, warm_up: time(WARM_UP), error_limit })
+    }
+}
+
+fn misfit(what: impl Into<String>, remedy: impl Into<String>) -> Misfit {
+    Misfit { what: what.into(), remedy: remedy.into() }
+}
+
+/// A refusal of the parameter `key` that may have a remedy of its own after a semicolon.
+fn with_remedy(key: &str, why: &impl ToString) -> Misfit {
+    let why = why.to_string();
+    let (what, remedy) = why.split_once("; ").unwrap_or((&why, "write such as \"http://127.0.0.1:8080/\""));
+    misfit(format!("{key}: {what}"), remedy)
+}
+
+fn arrival(word: Option<String>) -> Arrival {
+    if word.as_deref() == Some("poisson") { Arrival::Poisson } else { Arrival::Constant }
+}
+
+fn profile(key: &str, text: &str) -> Result<Profile, Misfit> {
+    let remedy = "write a number, or a profile such as \"ramp from=0 to=2000 over=30s\"";
+    Profile::from_str(text).map_err(|why| misfit(format!("{key} = '{text}': {why}"), remedy))
+}
+
+fn header(text: &str) -> Result<(String, String), Misfit> {
+    let parts = text.split_once(':').filter(|(name, _)| !name.trim().is_empty() && !text.contains(['\r', '\n']));
+    let parts = parts.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
+    parts.ok_or_else(|| misfit(format!("header = '{text}' has no name and value"), "write \"accept: text/html\""))
+}
+
+impl Job for HttpLoad {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn heeds_interrupt(&self) -> bool {
+        true
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let Settings { mut order, scenario, warm_up, error_limit } = Settings::of(arm).map_err(JobError::failed)?;
+        if let Some(path) = scenario {
+            let text = fs::read_to_string(&path).map_err(|why| JobError::Missing {
+                what: format!("the scenario {} cannot be read here: {why}", path.display()),
+                remedy: "name a file that the agent can read, by its absolute path".to_owned(),
+            })?;
+            order.scenario = Some((path.display().to_string(), text));
+        }
+        order.seed = around.seed;
+        order.pin = Pin::On(around.cpus.to_vec());
+        let load = order.load().map_err(JobError::failed)?;
+        Ok(Box::new(Ready { load, warm_up, error_limit, interrupt: Arc::clone(around.interrupt) }))
+    }
+}
+
+/// A load that can be run in each phase.
+struct Ready {
+    load: Load,
+    warm_up: Nanos,
+    error_limit: f64,
+    interrupt: Arc<AtomicBool>,
+}
+
+impl Ready {
+    fn once(&self, stop: Stop) -> Result<Part, JobError> {
+        let load = Load { stop, ..self.load.clone() };
+        let engine = Engine::new(load, Arc::clone(&self.interrupt)).map_err(JobError::failed)?;
+        let part = engine.run(&mut |_| ()).map_err(JobError::failed)?;
+        if part.interrupted { Err(JobError::Interrupted) } else { Ok(part) }
+    }
+}
+
+impl ReadyJob for Ready {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        let begun = Instant::now();
+        if self.warm_up.0 > 0 {
+            self.once(Stop::After(self.warm_up))?;
+        }
+        let begin_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let part = self.once(self.load.stop)?;
+        let document = Document::new(&self.load, &part);
+        let failed: u64 = document.failures.values().sum();
+        let succeeded: u64 = document.operations.iter().map(|row| row.succeeded).sum();
+        let share = failed as f64 / (failed + succeeded).max(1) as f64;
+        if succeeded == 0 || share > self.error_limit {
+            return Err(too_many_failures(&document, failed, failed + succeeded));
+        }
+        let generator = &document.generator;
+        let flags = match generator.verdict {
+            Verdict::KeptUp => Vec::new(),
+            Verdict::Busy | Verdict::WasTheLimit => {
+                generator.reasons.iter().map(|reason| format!("load generator: {reason}")).collect()
+            }
+        };
+        Ok(JobRun {
+            samples: samples(&document, share),
+            checked: format!("{succeeded} operations succeeded"),
+            flags,
+            points: points(&part, begin_ns),
+            detail: detail(document),
+        })
+    }
+}
+
+/// More failures than the limit, by kind, with what is known of the cause.
+fn too_many_failures(document: &Document, failed: u64, all: u64) -> JobError {
+    if all == 0 {
+        return JobError::failed(format!("no operation ended within {:.1} s", document.elapsed_s));
+    }
+    let statuses = document.statuses.iter().filter(|(status, _)| **status >= 400);
+    let mut kinds: Vec<String> =
+        statuses.map(|(status, count)| format!("{count} responses were HTTP {status}")).collect();
+    let others = Failure::ALL.into_iter().filter(|kind| *kind != Failure::Status);
+    kinds.extend(others.filter_map(|kind| {
+        let count = document.failures.get(kind.label())?;
+        Some(format!("{count} {}", describe(kind)))
+    }));
+    JobError::failed(format!("{failed} of {all} operations failed: {}", kinds.join(", ")))
+}
+
+fn describe(kind: Failure) -> String {
+    match kind {
+        Failure::Refused => "connections refused (no server listens at that address and port)".to_owned(),
+        Failure::Unreachable => "addresses unreachable".to_owned(),
+        Failure::Reset => "connections reset by the server".to_owned(),
+        Failure::ClosedEarly => "connections closed by the server before the response ended".to_owned(),
+        Failure::Timeout => "timeouts".to_owned(),
+        Failure::Tls => "TLS failures (set insecure = true for a certificate that cannot be verified)".to_owned(),
+        other => match other.remedy() {
+            Some(remedy) => format!("{} ({remedy})", other.label()),
+            None => other.label().to_owned(),
+        },
+    }
+}
+
+fn samples(document: &Document, failed: f64) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    let mut add = |metric: &str, value: f64| samples.push(Sample { metric: metric.to_owned(), value });
+    add("requests_per_s", document.achieved.requests_per_s);
+    add("operations_per_s", document.achieved.operations_per_s);
+    add("received_mb_per_s", document.achieved.received_bytes_per_s / 1e6);
+    add("failed", 100.0 * failed);
+    add("generator_cpus", document.generator.threads.iter().map(|thread| thread.cpu_share).sum());
+    let latency = document.latency.corrected.as_ref().or(document.latency.raw.as_ref());
+    if let Some(Summary { mean_ns, p50_ns, p95_ns, p99_ns, p999_ns, .. }) = latency {
+        add("latency_mean_ms", mean_ns / 1e6);
+        let percentiles = [
+            ("latency_p50_ms", p50_ns),
+            ("latency_p95_ms", p95_ns),
+            ("latency_p99_ms", p99_ns),
+            ("latency_p99_9_ms", p999_ns),
+        ];
+        for (metric, value) in percentiles.into_iter().filter_map(|(metric, value)| Some((metric, (*value)?))) {
+            add(metric, value as f64 / 1e6);
+        }
+    }
+    samples
+}
+
+/// The most parts of time that a phase has; those of a longer phase are longer than a second.
+const MOST_PARTS: usize = 3600;
+
+/// Each second with its distribution, then each operation over the whole measured time, which began `begin_ns` after the phase.
+pub fn points(part: &Part, begin_ns: u64) -> Vec<Point> {
+    let each = part.seconds.len().div_ceil(MOST_PARTS).max(1);
+    let times = part.seconds.chunks(each).enumerate().map(|(at, seconds)| {
+        let from = (at * each) as u64 * SECOND;
+        let to = (from + each as u64 * SECOND).min(part.elapsed_ns).max(from);
+        let mut sum = SecondPart::default();
+        for second in seconds {
+            // A histogram of this process's own is not torn.
+            let _ = sum.merge(second);
+        }
+        let length_s = (to - from) as f64 / SECOND as f64;
+        let rate = (length_s > 0.0).then(|| sample("requests_per_s", sum.answered as f64 / length_s));
+        let counts = rate.into_iter().chain([sample(FAILED_OPERATIONS, sum.failed as f64)]);
+        point("all", (begin_ns + from, begin_ns + to), counts, &sum.histogram().unwrap_or_default())
+    });
+    let operations = part.operations.iter().map(|operation| {
+        let latencies = if operation.corrected.count() > 0 { &operation.corrected } else { &operation.raw };
+        let counts =
+            [sample("succeeded", operation.raw.count() as f64), sample(FAILED_OPERATIONS, operation.failed() as f64)];
+        point(&operation.name, (begin_ns, begin_ns + part.elapsed_ns), counts.into_iter(), latencies)
+    });
+    times.chain(operations).collect()
+}
+
+/// The number of operations that failed, in a part of a phase.
+pub const FAILED_OPERATIONS: &str = "failed_operations";
+
+fn sample(metric: &str, value: f64) -> Sample {
+    Sample { metric: metric.to_owned(), value }
+}
+
+fn point(
+    name: &str,
+    (begin_ns, end_ns): (u64, u64),
+    counts: impl Iterator<Item = Sample>,
+    latencies: &Latencies,
+) -> Point {
+    let percentiles = [("latency_p50_ms", 0.5), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)];
+    let percentiles =
+        percentiles.into_iter().filter_map(|(metric, p)| Some(sample(metric, latencies.percentile(p)? as f64 / 1e6)));
+    Point {
+        name: name.to_owned(),
+        begin_ns,
+        end_ns,
+        samples: counts.chain(percentiles).collect(),
+        histogram: (latencies.count() > 0).then(|| histogram(latencies)),
+    }
+}
+
+/// As a point carries it.
+fn histogram(latencies: &Latencies) -> String {
+    base64(&latencies.to_v2())
+}
+
+/// The load's own document; what is in the points is left out of it.
+fn detail(mut document: Document) -> Option<Detail> {
+    document.series.clear();
+    let document = serde_json::to_value(&document).ok()?;
+    Some(Detail { format: FORMAT.to_owned(), document })
+}

@@ -1,0 +1,88 @@
+//! Several runs of a program in one phase, as one: the mean of each metric, without the extremes.
+//!
+//! A run that the operating system interrupted for milliseconds says nothing of a program that takes one. A mean of all would
+//! follow such runs, a median would not see what a program does in some of its runs alone.
+
+use baremark_model::job::JobRun;
+use baremark_model::seam::Sample;
+use std::collections::BTreeMap;
+
+/// Runs from which on the extremes are left out.
+const FEWEST: usize = 5;
+
+/// The runs of one phase as one; nothing of none.
+#[must_use]
+pub fn joined(runs: Vec<JobRun>) -> JobRun {
+    let count = runs.len();
+    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut order: Vec<String> = Vec::new();
+    let mut joined = JobRun::default();
+    for run in runs {
+        for Sample { metric, value } in run.samples {
+            if !values.contains_key(&metric) {
+                order.push(metric.clone());
+            }
+            values.entry(metric).or_default().push(value);
+        }
+        joined.flags.extend(run.flags);
+        joined.checked = run.checked;
+    }
+    let sample = |metric: String| {
+        let value = trimmed_mean(values.get(&metric)?)?;
+        Some(Sample { metric, value })
+    };
+    joined.samples = order.into_iter().filter_map(sample).collect();
+    joined.flags.sort();
+    joined.flags.dedup();
+    if count > 1 {
+        joined.checked = format!("{count} runs; of the last, {}", joined.checked);
+    }
+    joined
+}
+
+/// The mean of `values` without the smallest and the largest fifth, each rounded down; of fewer than five, the mean of all.
+/// `None` of none.
+///
+/// Source: Wilcox, Introduction to Robust Estimation and Hypothesis Testing, 3rd ed. 2012, section 3.3 (20 % trimming).
+#[must_use]
+pub fn trimmed_mean(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let cut = if sorted.len() < FEWEST { 0 } else { sorted.len() / 5 };
+    let kept = sorted.get(cut..sorted.len() - cut)?;
+    #[expect(clippy::cast_precision_loss, reason = "a number of runs")]
+    let count = kept.len() as f64;
+    (count > 0.0).then(|| kept.iter().sum::<f64>() / count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_leaves_out_the_extremes_of_five_and_more() {
+        let close = |values: &[f64], mean: f64| (trimmed_mean(values).expect("some") - mean).abs() < 1e-12;
+        assert!(close(&[9.0, 1.0, 2.0], 4.0), "too few to leave any out");
+        assert!(close(&[900.0, 1.0, 3.0, 2.0, -900.0], 2.0));
+        assert!(close(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 1000.0], 4.5));
+        assert_eq!(trimmed_mean(&[]), None);
+    }
+
+    #[test]
+    fn runs_are_joined_metric_by_metric() {
+        let run = |wall: f64, rate: Option<f64>, flag: &str| JobRun {
+            samples: [("wall_s", Some(wall)), ("rate", rate)]
+                .into_iter()
+                .filter_map(|(metric, value)| Some(Sample { metric: metric.to_owned(), value: value? }))
+                .collect(),
+            checked: "it ended with exit code 0".to_owned(),
+            flags: vec![flag.to_owned()],
+            ..JobRun::default()
+        };
+        let joined = joined(vec![run(1.0, None, "b"), run(2.0, Some(7.0), "a"), run(3.0, Some(9.0), "a")]);
+        let samples: Vec<(&str, f64)> = joined.samples.iter().map(|of| (of.metric.as_str(), of.value)).collect();
+        assert_eq!(samples, [("wall_s", 2.0), ("rate", 8.0)]);
+        assert_eq!(joined.flags, ["a", "b"]);
+        assert_eq!(joined.checked, "3 runs; of the last, it ended with exit code 0");
+    }
+}

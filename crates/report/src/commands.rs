@@ -1,0 +1,221 @@
+//! Commands beside each other: what each took, and the ratios, in a few lines.
+
+use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
+use crate::text::{Style, clean, cut, left, width};
+use baremark_model::command::{CPU, PEAK_MEMORY, SYSTEM, USER};
+use baremark_model::descriptor::Better;
+use baremark_model::document::{Document, EstimateRow, Outcome, RatioRow};
+use baremark_model::event::TrialStatus;
+use baremark_model::plan::Treatment;
+use baremark_model::units::Bytes;
+use std::fmt::Write;
+
+/// The least room for a command's own text.
+const LEAST_ROOM: usize = 16;
+/// Of the difference in wall time, the share that CPU time must make up to be called its cause.
+const CAUSE_SHARE: f64 = 0.5;
+
+/// The lines of a comparison. `commands` are the levels of the factor `command` with their texts, or one command without a name.
+#[must_use]
+pub fn render(document: &Document, commands: &[(String, String)], style: &Style) -> String {
+    let rows: Vec<[String; 5]> = treatments(document).into_iter().map(|of| cells(document, of, commands)).collect();
+    let widest = |at: usize| rows.iter().map(|row| width(&row[at])).max().unwrap_or(0);
+    let fixed_width: usize = [0, 2, 3, 4].into_iter().map(|at| widest(at) + 3).sum();
+    let room = widest(1).min(style.width.saturating_sub(fixed_width).max(LEAST_ROOM));
+    let mut text = String::new();
+    for row in &rows {
+        let line = format!(
+            "  {}  {}   {}   {}   {}",
+            left(&row[0], widest(0)),
+            left(&cut(&row[1], room), room),
+            left(&row[2], widest(2)),
+            left(&row[3], widest(3)),
+            row[4]
+        );
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    let headline = |row: &&RatioRow| row.metric == document.run.metric;
+    for row in document.ratios.iter().filter(headline) {
+        let _ = write!(text, "\n{}\n", sentence(document, row));
+        if let Some(cause) = cause(document, row) {
+            let _ = writeln!(text, "Cause   {cause}");
+        }
+    }
+    for (reason, trials) in discarded(document) {
+        let _ = write!(text, "\nnot counted ({}): {}\n", count(trials, "trial"), clean(&reason));
+    }
+    let _ = write!(text, "\nrun {}; `baremark report` has the details\n", clean(&document.run.id));
+    style.plain(&text)
+}
+
+/// The comparison as a table in Markdown.
+#[must_use]
+pub fn markdown(document: &Document, commands: &[(String, String)]) -> String {
+    let mut text = format!(
+        "| name | command | {} | CPU | memory | ratio | 95 % interval | outcome |\n|---|---|---:|---:|---:|---:|---|---|\n",
+        document.run.metric
+    );
+    for treatment in treatments(document) {
+        let [name, command, value, cpu, memory] = cells(document, treatment, commands);
+        let row = document.ratios.iter().find(|row| row.metric == document.run.metric && row.treatment == *treatment);
+        let ratio = row.and_then(|row| row.ratio.map(|ratio| fixed(ratio, decimals(row, ratio)))).unwrap_or_default();
+        let interval = row.and_then(interval).unwrap_or_default();
+        let words = row.map(|row| clean(&row.words)).unwrap_or_default();
+        let command = command.replace('|', "\\|");
+        let _ =
+            writeln!(text, "| {name} | `{command}` | {value} | {cpu} | {memory} | {ratio} | {interval} | {words} |");
+    }
+    text
+}
+
+/// The sides of a ratio: `B / A`.
+#[must_use]
+pub fn pair(row: &RatioRow) -> String {
+    let differing = |of: &Treatment, other: &Treatment| {
+        let own = of.iter().filter(|(key, label)| other.get(*key) != Some(label));
+        own.map(|(_, label)| clean(label)).collect::<Vec<_>>().join(" ")
+    };
+    let (above, below) = (differing(&row.treatment, &row.relative_to), differing(&row.relative_to, &row.treatment));
+    let shared = row.treatment.iter().filter(|(key, label)| row.relative_to.get(*key) == Some(label));
+    let shared: Vec<String> = shared.map(|(key, label)| format!("{} {}", clean(key), clean(label))).collect();
+    let at = if shared.is_empty() { String::new() } else { format!(" ({})", shared.join(", ")) };
+    format!("{above} / {below}{at}")
+}
+
+fn treatments(document: &Document) -> Vec<&Treatment> {
+    let mut found: Vec<&Treatment> = Vec::new();
+    for row in &document.estimates {
+        if !found.contains(&&row.treatment) {
+            found.push(&row.treatment);
+        }
+    }
+    found
+}
+
+/// Name, command, the headline's metric, CPU time and memory of one treatment.
+fn cells(document: &Document, treatment: &Treatment, commands: &[(String, String)]) -> [String; 5] {
+    let labels: Vec<String> = treatment.values().map(|label| clean(label)).collect();
+    let name = treatment.get("command");
+    let command = commands.iter().find(|(of, _)| name.is_none_or(|name| name == of));
+    let of = |metric: &str| document.estimates.iter().find(|row| row.metric == metric && row.treatment == *treatment);
+    let value = of(&document.run.metric).map(measured).unwrap_or_default();
+    let cpu = of(CPU.key).map(|row| format!("CPU {}", brief(row.estimate))).unwrap_or_default();
+    let memory = of(PEAK_MEMORY.key).map(|row| {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of bytes")]
+        let bytes = Bytes(row.estimate as u64);
+        format!("{bytes:.1}")
+    });
+    [labels.join(" "), clean(command.map_or("", |(_, text)| text)), value, cpu, memory.unwrap_or_default()]
+}
+
+/// An estimate with its half-width; seconds in the unit that suits them.
+fn measured(row: &EstimateRow) -> String {
+    let (unit, factor) = if row.unit == "s" { time_unit(row.estimate) } else { (row.unit.as_str(), 1.0) };
+    let scaled = |value: f64| value * factor;
+    let text = number::estimate(scaled(row.estimate), row.lo.map(scaled), row.hi.map(scaled));
+    format!("{text} {unit}").trim_end().to_owned()
+}
+
+fn brief(seconds: f64) -> String {
+    let (unit, factor) = time_unit(seconds);
+    format!("{} {unit}", fixed(seconds * factor, number::three_digits(seconds * factor).max(0)))
+}
+
+fn time_unit(seconds: f64) -> (&'static str, f64) {
+    match seconds {
+        1.0.. => ("s", 1.0),
+        1e-3.. => ("ms", 1e3),
+        _ => ("us", 1e6),
+    }
+}
+
+fn decimals(row: &RatioRow, ratio: f64) -> i32 {
+    ratio_decimals(ratio, row.lo.zip(row.hi), 1.0, Digits::Two)
+}
+
+fn interval(row: &RatioRow) -> Option<String> {
+    let (ratio, (lo, hi)) = row.ratio.zip(row.lo.zip(row.hi))?;
+    let places = decimals(row, ratio);
+    Some(format!("{} - {}", fixed(lo, places), fixed(hi, places)))
+}
+
+fn sentence(document: &Document, row: &RatioRow) -> String {
+    let pair = pair(row);
+    let Some(ratio) = row.ratio else { return format!("{pair}: {}", clean(&row.words)) };
+    let elapsed: u64 = document.trials.iter().map(|trial| trial.elapsed_ns).sum();
+    let ran = format!("{} in {}", count(row.blocks as u64, "block"), duration(elapsed));
+    let shown = fixed(ratio, decimals(row, ratio));
+    match interval(row) {
+        Some(interval) => {
+            let confidence = fixed(100.0 * row.confidence, if row.confidence > 0.9501 { 1 } else { 0 });
+            format!("{pair} = {shown} ({confidence} %: {interval}; {ran}): {}.", outcome(document, row, &pair))
+        }
+        None => format!("{pair} = {shown} ({ran}): {}.", clean(&row.words)),
+    }
+}
+
+/// By how much the one side is longer, where that is known; else what the verdict says.
+fn outcome(document: &Document, row: &RatioRow, pair: &str) -> String {
+    let better = document.estimates.iter().find(|of| of.metric == row.metric).map(|of| (of.better, of.unit.as_str()));
+    let above = pair.split(" / ").next().unwrap_or_default();
+    let (Some((lo, hi)), Some((better, unit))) = (row.lo.zip(row.hi), better) else { return clean(&row.words) };
+    let shown = matches!(row.verdict, Outcome::DiffersByMore | Outcome::DiffersByLess)
+        || (row.verdict == Outcome::Undecided && !row.emulated);
+    if !shown || (lo <= 1.0 && hi >= 1.0) {
+        return clean(&row.words);
+    }
+    let (least, most) = if lo > 1.0 { (lo - 1.0, hi - 1.0) } else { (1.0 - hi, 1.0 - lo) };
+    let places = number::decimals(50.0 * (most - least), Digits::Plain).unwrap_or(1).clamp(0, 4);
+    let range = format!("{} - {} %", fixed(100.0 * least, places), fixed(100.0 * most, places));
+    let open = row.verdict == Outcome::Undecided;
+    let but = if open { format!(" ({})", clean(&row.words)) } else { String::new() };
+    let says = match (unit, lo > 1.0, better) {
+        ("s", true, _) => format!("{above} takes {range} longer"),
+        ("s", false, _) => format!("{above} takes {range} less time"),
+        (_, true, Better::Higher) => format!("{above} is better by {range}"),
+        (_, true, Better::Lower) => format!("{above} is worse by {range}"),
+        (_, false, Better::Higher) => format!("{above} is worse by {range}"),
+        (_, false, Better::Lower) => format!("{above} is better by {range}"),
+    };
+    says + &but
+}
+
+/// The part of CPU time, user or system, that makes up most of a difference in wall time.
+fn cause(document: &Document, row: &RatioRow) -> Option<String> {
+    row.lo.zip(row.hi).filter(|(lo, hi)| *lo > 1.0 || *hi < 1.0)?;
+    let of = |metric: &str, treatment: &Treatment| {
+        let found = document.estimates.iter().find(|of| of.metric == metric && of.treatment == *treatment);
+        found.map(|of| of.estimate)
+    };
+    let change = |metric: &str| Some(of(metric, &row.treatment)? - of(metric, &row.relative_to)?);
+    let wall = change("wall_s").filter(|_| row.metric == "wall_s")?;
+    let shown = |metric: &str| {
+        let same = |other: &&RatioRow| {
+            other.metric == metric && other.treatment == row.treatment && other.relative_to == row.relative_to
+        };
+        let ratio = document.ratios.iter().find(same)?;
+        let (lo, hi) = ratio.lo.zip(ratio.hi)?;
+        let agrees = change(metric)? / wall >= CAUSE_SHARE && (lo > 1.0 || hi < 1.0);
+        agrees.then_some(ratio.ratio?)
+    };
+    let parts = [(USER.key, "user mode"), (SYSTEM.key, "the kernel")];
+    let (mode, ratio) = parts.into_iter().find_map(|(metric, mode)| Some((mode, shown(metric)?)))?;
+    Some(format!("CPU time in {mode} ({} times).", fixed(ratio, 2)))
+}
+
+/// Why trials do not count, with how many of each.
+fn discarded(document: &Document) -> Vec<(String, u64)> {
+    let mut found: Vec<(String, u64)> = Vec::new();
+    for trial in &document.trials {
+        let reason = match &trial.status {
+            TrialStatus::Ok => continue,
+            TrialStatus::Void { reasons } => reasons.join("; "),
+            TrialStatus::Failed { reason } => reason.clone(),
+        };
+        match found.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, trials)) => *trials += 1,
+            None => found.push((reason, 1)),
+        }
+    }
+    found
+}

@@ -1,0 +1,198 @@
+//! A gate for continuous integration: has something become slower?
+//!
+//! Three answers, of which none is given for lack of data:
+//! - **loss**: a loss is shown, at a family-wise error rate of 5 % over all rows (Holm 1979);
+//! - **passed**: none is shown, and in every row a loss of the margin would have been found with 80 % power;
+//! - **undecided**: otherwise, with the runs or blocks that would settle it.
+//!
+//! The power and the smallest detectable loss follow Bloom (1995): a true loss of (t(1 - α) + t(0.8)) standard errors is
+//! found with 80 % power by a one-sided t test at level α. The margin itself is a claim of each row against its own margin and
+//! is not corrected for the number of rows; the level α of the test is 5 % over the number of rows, the first step of Holm's
+//! procedure.
+//!
+//! Evidence comes from runs against runs ([`Evidence::of_runs`]) or, several times sharper, from two builds interleaved in
+//! one run ([`Evidence::of_blocks`]).
+
+use crate::location::{self, Estimate};
+use crate::multiplicity::holm;
+use crate::outcome::Better;
+use crate::permutation;
+use crate::runs::{self, Shift};
+use crate::special::{student_quantile, student_sf};
+
+/// The family-wise error rate of "loss".
+pub const ALPHA: f64 = 0.05;
+/// The power with which a loss of the margin must have been findable for "passed".
+pub const POWER: f64 = 0.8;
+/// The most runs or blocks that are named as settling a gate.
+const MOST: u32 = 10_000;
+
+/// What is known of one row: its log loss, positive where the new side is worse.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Evidence {
+    /// Estimate of the log loss.
+    pub loss: f64,
+    /// Its standard error, toward no loss.
+    pub error: f64,
+    /// Degrees of freedom.
+    pub freedom: f64,
+    /// One-sided p value of no loss.
+    pub p_value: f64,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    /// Runs against runs; the smaller side's number.
+    Runs(usize),
+    /// Interleaved blocks.
+    Blocks(usize),
+}
+
+/// The answer to a gate, or to one of its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// A loss is shown: exit 4.
+    Loss,
+    /// No loss is shown, and one of the margin would have been: exit 0.
+    Passed,
+    /// Neither: exit 5.
+    Undecided,
+}
+
+/// One row of a gate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Row {
+    /// The answer.
+    pub answer: Answer,
+    /// The power with which a loss of the margin would have been found; `None` without evidence.
+    pub power: Option<f64>,
+    /// The smallest loss that would have been found with 80 % power, relative; `None` without evidence.
+    pub smallest_detectable: Option<f64>,
+    /// Runs a side, or blocks, in all, with which this row can pass; `None` where no such number up to 10,000 is known. Of a
+    /// row that is decided, what there is.
+    pub needed: Option<u32>,
+}
+
+/// A gate, answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    /// The answer: a loss in any row; passed if every row has passed.
+    pub answer: Answer,
+    /// The rows, in the order given.
+    pub rows: Vec<Row>,
+}
+
+impl Evidence {
+    /// From runs against runs: `shift` is ln(new / base).
+    pub fn of_runs(shift: &Shift, better: Better) -> Self {
+        let loss = if better == Better::Higher { -shift.centre } else { shift.centre };
+        let p_value = one_sided(loss, shift.error, shift.freedom);
+        let kind = Kind::Runs(shift.base_runs.min(shift.other_runs));
+        Self { loss, error: shift.error, freedom: shift.freedom, p_value, kind }
+    }
+
+    /// From ln(new / base) of each block of one run in which both are interleaved in random order. The p value is the larger
+    /// of the permutation test's and the interval's, so that a loss is shown only where both show it. `None` below
+    /// [`location::SMALLEST`] blocks or for a value that is not finite.
+    pub fn of_blocks(log_ratios: &[f64], better: Better) -> Option<Self> {
+        let sign = if better == Better::Higher { -1.0 } else { 1.0 };
+        let losses: Vec<f64> = log_ratios.iter().map(|log| sign * log).collect();
+        let estimate = Estimate::of(&losses)?;
+        let p_value = one_sided(estimate.centre, estimate.error_toward(0.0), estimate.freedom);
+        Some(Self {
+            loss: estimate.centre,
+            error: estimate.below,
+            freedom: estimate.freedom,
+            p_value: p_value.max(permutation::signed_rank(&losses)?),
+            kind: Kind::Blocks(log_ratios.len()),
+        })
+    }
+
+    /// The smallest log loss that is found with 80 % power by a one-sided test at `level`: (t(1 - level) + t(0.8)) standard
+    /// errors. Infinite where the permutation test cannot reach the level with so few blocks.
+    fn detectable(&self, level: f64) -> f64 {
+        match self.kind {
+            Kind::Blocks(blocks) if blocks < permutation::fewest_blocks(level) => f64::INFINITY,
+            _ => (critical(level, self.freedom) + student_quantile(POWER, self.freedom)) * self.error,
+        }
+    }
+
+    /// The chance that a true log loss of `margin` is found at `level`.
+    fn power(&self, margin: f64, level: f64) -> f64 {
+        match self.kind {
+            Kind::Blocks(blocks) if blocks < permutation::fewest_blocks(level) => 0.0,
+            _ if self.error > 0.0 => student_sf(critical(level, self.freedom) - margin / self.error, self.freedom),
+            _ => 1.0,
+        }
+    }
+
+    /// Runs a side, or blocks, with which a log loss of `margin` is expected to be found with 80 % power at `level`, if the
+    /// spread stays what it is: more than there are.
+    fn needed(&self, margin: f64, level: f64) -> Option<u32> {
+        let (have, fewest) = match self.kind {
+            Kind::Runs(runs) => (runs, runs::FEWEST),
+            Kind::Blocks(blocks) => (blocks, location::SMALLEST.max(permutation::fewest_blocks(level))),
+        };
+        let enough = |units: u32| {
+            let share = f64::from(units) / have as f64;
+            let freedom = self.freedom * share;
+            let error = self.error / share.sqrt();
+            (critical(level, freedom) + student_quantile(POWER, freedom)) * error <= margin
+        };
+        let (mut few, mut many) = (fewest.max(have + 1) as u32, MOST);
+        while few < many {
+            let middle = few + (many - few) / 2;
+            if enough(middle) { many = middle } else { few = middle + 1 }
+        }
+        enough(few).then_some(few)
+    }
+}
+
+/// Answers a gate: one entry a row, `None` where a row has no evidence (fewer than three runs a side, or too few blocks), and
+/// the relative loss `margin` that must not go unnoticed (0.05 for 5 %).
+pub fn gate(rows: &[Option<Evidence>], margin: f64) -> Gate {
+    let known: Vec<f64> = rows.iter().flatten().map(|evidence| evidence.p_value).collect();
+    let level = ALPHA / known.len().max(1) as f64;
+    let mut shown = holm(&known, ALPHA).into_iter();
+    let margin = margin.ln_1p();
+    let row = |evidence: &Option<Evidence>| {
+        let Some(evidence) = evidence else {
+            return Row { answer: Answer::Undecided, power: None, smallest_detectable: None, needed: None };
+        };
+        let detectable = evidence.detectable(level);
+        let answer = match shown.next() {
+            Some(true) => Answer::Loss,
+            _ if detectable <= margin => Answer::Passed,
+            _ => Answer::Undecided,
+        };
+        let have = match evidence.kind {
+            Kind::Runs(units) | Kind::Blocks(units) => units as u32,
+        };
+        Row {
+            answer,
+            power: Some(evidence.power(margin, level)),
+            smallest_detectable: Some(detectable.exp_m1()),
+            needed: if answer == Answer::Undecided { evidence.needed(margin, level) } else { Some(have) },
+        }
+    };
+    let rows: Vec<Row> = rows.iter().map(row).collect();
+    let answer = match () {
+        () if rows.iter().any(|row| row.answer == Answer::Loss) => Answer::Loss,
+        () if !rows.is_empty() && rows.iter().all(|row| row.answer == Answer::Passed) => Answer::Passed,
+        () => Answer::Undecided,
+    };
+    Gate { answer, rows }
+}
+
+fn critical(level: f64, freedom: f64) -> f64 {
+    student_quantile(1.0 - level, freedom)
+}
+
+fn one_sided(loss: f64, error: f64, freedom: f64) -> f64 {
+    match loss {
+        _ if error > 0.0 => student_sf(loss / error, freedom),
+        _ if loss > 0.0 => 0.0,
+        _ => 1.0,
+    }
+}

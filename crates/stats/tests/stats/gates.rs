@@ -1,0 +1,155 @@
+//! The gate: false alarms without a change, and losses that must not pass, for 1, 5 and 20 rows.
+
+use baremark_stats::Rng;
+use baremark_stats::gate::{Answer, Evidence, Gate, gate};
+use baremark_stats::outcome::Better;
+use baremark_stats::runs::{Run, compare};
+
+const MARGIN: f64 = 0.05;
+const ROWS: [usize; 3] = [1, 5, 20];
+
+/// How a gate is fed.
+#[derive(Clone, Copy, Debug)]
+enum Design {
+    /// Runs a side, with a spread between runs and one of blocks.
+    Runs { runs: usize, between: f64, within: f64 },
+    /// Interleaved blocks of one run, with their spread.
+    Blocks { blocks: usize, spread: f64 },
+}
+
+const DESIGNS: [Design; 5] = [
+    Design::Runs { runs: 3, between: 0.005, within: 0.01 },
+    Design::Runs { runs: 3, between: 0.02, within: 0.01 },
+    Design::Runs { runs: 5, between: 0.02, within: 0.02 },
+    Design::Blocks { blocks: 6, spread: 0.01 },
+    Design::Blocks { blocks: 12, spread: 0.05 },
+];
+
+const MORE: [Design; 2] =
+    [Design::Runs { runs: 10, between: 0.03, within: 0.0 }, Design::Blocks { blocks: 40, spread: 0.1 }];
+
+fn evidence(design: Design, loss: f64, rng: &mut Rng) -> Option<Evidence> {
+    match design {
+        Design::Runs { runs, between, within } => {
+            let mut side = |shift: f64| -> Vec<Run> {
+                let mut one = || {
+                    let run = shift + between * rng.normal();
+                    Run::of(&(0..6).map(|_| run + within * rng.normal()).collect::<Vec<_>>()).unwrap()
+                };
+                (0..runs).map(|_| one()).collect()
+            };
+            let (base, other) = (side(0.0), side(loss));
+            Some(Evidence::of_runs(&compare(&base, &other)?, Better::Lower))
+        }
+        Design::Blocks { blocks, spread } => {
+            let logs: Vec<f64> = (0..blocks).map(|_| loss + spread * rng.normal()).collect();
+            Evidence::of_blocks(&logs, Better::Lower)
+        }
+    }
+}
+
+/// Shares of (loss, passed) over many gates of `rows` rows, of which the first has a true log loss.
+fn shares(design: Design, rows: usize, loss: f64, gates: u64) -> (f64, f64) {
+    let (mut alarms, mut passes) = (0.0, 0.0);
+    for seed in 0..gates {
+        let mut rng = Rng::stream(rows as u64, seed);
+        let all: Vec<_> = (0..rows).map(|row| evidence(design, if row == 0 { loss } else { 0.0 }, &mut rng)).collect();
+        let answer = gate(&all, MARGIN).answer;
+        alarms += f64::from(u8::from(answer == Answer::Loss)) / gates as f64;
+        passes += f64::from(u8::from(answer == Answer::Passed)) / gates as f64;
+    }
+    (alarms, passes)
+}
+
+fn check(designs: &[Design], gates: u64) {
+    let above = |bound: f64| bound + 3.0 * (bound * (1.0 - bound) / gates as f64).sqrt();
+    for &design in designs {
+        for rows in ROWS {
+            let (alarm, clear) = shares(design, rows, 0.0, gates);
+            let (found, missed) = shares(design, rows, MARGIN.ln_1p(), gates);
+            println!(
+                "{design:?}, {rows} rows: unchanged: loss {alarm:.4}, passed {clear:.3}; margin lost in one: loss {found:.3}, \
+                 passed {missed:.4}"
+            );
+            assert!(alarm <= above(0.05), "{design:?} {rows}: false alarms {alarm}");
+            assert!(missed <= above(0.2), "{design:?} {rows}: passed although the margin is lost {missed}");
+        }
+    }
+}
+
+#[test]
+fn false_alarms_and_missed_losses() {
+    check(&DESIGNS, 300);
+}
+
+#[test]
+#[ignore = "10,000 gates of each design"]
+fn soak() {
+    check(&DESIGNS, 10_000);
+    check(&MORE, 10_000);
+}
+
+/// It also works: quiet runs pass, and a lost margin is found.
+#[test]
+fn a_quiet_gate_passes_and_finds() {
+    for design in [DESIGNS[0], DESIGNS[3]] {
+        let (_, clear) = shares(design, 1, 0.0, 500);
+        let (found, _) = shares(design, 1, MARGIN.ln_1p(), 500);
+        assert!(clear > 0.9 && found > 0.95, "{design:?}: {clear} {found}");
+    }
+}
+
+fn of_blocks(blocks: usize, spread: f64) -> Option<Evidence> {
+    evidence(Design::Blocks { blocks, spread }, 0.0, &mut Rng::new(4))
+}
+
+#[test]
+fn what_would_settle_it_settles_it() {
+    let mut settled = 0.0;
+    let (mut undecided, mut power) = (0.0, 0.0);
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let design = |runs| Design::Runs { runs, between: 0.04, within: 0.01 };
+        let Gate { answer, rows } = gate(&[evidence(design(4), 0.0, &mut rng)], MARGIN);
+        if answer != Answer::Undecided {
+            continue;
+        }
+        let needed = rows[0].needed.unwrap();
+        assert!(needed > 4 && rows[0].smallest_detectable.unwrap() > MARGIN && rows[0].power.unwrap() < 0.8);
+        undecided += 1.0;
+        power += rows[0].power.unwrap();
+        let again = gate(&[evidence(design(needed as usize), 0.0, &mut rng)], MARGIN);
+        settled += f64::from(u8::from(again.answer != Answer::Undecided));
+    }
+    println!("{undecided} undecided with a power of {:.2}, settled {:.2}", power / undecided, settled / undecided);
+    assert!(undecided > 200.0 && settled / undecided > 0.5, "{settled} of {undecided}");
+}
+
+#[test]
+fn rows_without_evidence_leave_a_gate_undecided() {
+    assert_eq!(gate(&[], MARGIN).answer, Answer::Undecided);
+    let quiet = of_blocks(20, 0.001);
+    let found = gate(&[quiet, None], MARGIN);
+    assert_eq!(found.answer, Answer::Undecided);
+    assert_eq!(found.rows[0].answer, Answer::Passed);
+    assert_eq!((found.rows[1].power, found.rows[1].needed), (None, None));
+    let slower = Evidence::of_blocks(&[0.2, 0.21, 0.19, 0.2, 0.22, 0.2], Better::Lower);
+    assert_eq!(gate(&[quiet, None, slower], MARGIN).answer, Answer::Loss, "a loss is a loss whatever the others are");
+}
+
+#[test]
+fn direction_follows_the_metric() {
+    let logs = [0.2, 0.21, 0.19, 0.2, 0.22, 0.2];
+    let answer = |better| gate(&[Evidence::of_blocks(&logs, better)], MARGIN).answer;
+    assert_eq!([answer(Better::Lower), answer(Better::Higher)], [Answer::Loss, Answer::Passed], "faster is no loss");
+}
+
+/// Twenty rows need nine blocks: with fewer no permutation test reaches 0.05/20, and the gate says how many it takes.
+#[test]
+fn few_blocks_cannot_pass_many_rows() {
+    let rows = vec![of_blocks(6, 0.0001); 20];
+    let found = gate(&rows, MARGIN);
+    assert_eq!(found.answer, Answer::Undecided);
+    assert_eq!((found.rows[0].needed, found.rows[0].power), (Some(9), Some(0.0)));
+    assert_eq!(gate(&vec![of_blocks(9, 0.0001); 20], MARGIN).answer, Answer::Passed);
+}

@@ -1,0 +1,131 @@
+//! Access control lists: one more user may pass through a private folder.
+//!
+//! A program that gives up the superuser's rights must reach its own folder, which lies in folders that are private to the
+//! superuser. A mode bit would let everybody pass; an entry of a POSIX access control list (acl(5)) lets that one user pass, and
+//! neither list nor read what is there.
+
+use std::ffi::{CStr, CString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+/// The extended attribute and the version of its layout, as in linux/posix_acl_xattr.h.
+const ATTRIBUTE: &CStr = c"system.posix_acl_access";
+const VERSION: u32 = 2;
+/// Tags of entries, in the order in which they must stand.
+const OWNER: u16 = 0x01;
+const USER: u16 = 0x02;
+const GROUP: u16 = 0x04;
+const MASK: u16 = 0x10;
+const OTHERS: u16 = 0x20;
+/// The id of entries that are about no particular user.
+const NO_ID: u32 = u32::MAX;
+const SEARCH: u16 = 1;
+/// Bytes of the version, and of an entry: tag, permissions, id.
+const HEADER: usize = 4;
+const ENTRY: usize = 8;
+
+/// Lets `user` pass through a folder of ours. A file system without access control lists (`EOPNOTSUPP`) lets everybody pass
+/// instead, which still shows nobody what the folder holds.
+///
+/// # Errors
+/// What reading and setting the folder's permissions gave.
+pub fn allow_search(folder: &Path, user: u32) -> io::Result<()> {
+    let mode = fs::metadata(folder)?.mode();
+    if mode & 0o001 != 0 {
+        return Ok(());
+    }
+    let path = CString::new(folder.as_os_str().as_bytes())?;
+    let changed = users(&path).and_then(|mut users| {
+        if users.contains(&user) {
+            return Ok(());
+        }
+        users.push(user);
+        users.sort_unstable();
+        set(&path, &list(mode, &users))
+    });
+    match changed {
+        Err(why) if why.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            fs::set_permissions(folder, fs::Permissions::from_mode(mode | 0o001))
+        }
+        other => other,
+    }
+}
+
+/// A list by which the owner has the rights of `mode`, `users` may pass, and nobody else has any right.
+fn list(mode: u32, users: &[u32]) -> Vec<u8> {
+    let owner = u16::try_from((mode >> 6) & 7).unwrap_or(7);
+    let mut bytes = VERSION.to_le_bytes().to_vec();
+    let mut entry = |tag: u16, rights: u16, id: u32| {
+        bytes.extend(tag.to_le_bytes());
+        bytes.extend(rights.to_le_bytes());
+        bytes.extend(id.to_le_bytes());
+    };
+    entry(OWNER, owner, NO_ID);
+    users.iter().for_each(|user| entry(USER, SEARCH, *user));
+    entry(GROUP, 0, NO_ID);
+    entry(MASK, SEARCH, NO_ID);
+    entry(OTHERS, 0, NO_ID);
+    bytes
+}
+
+/// The users that a folder's list names.
+fn users(path: &CStr) -> io::Result<Vec<u32>> {
+    let mut bytes = [0_u8; 4096];
+    // SAFETY: two strings that end in NUL, and a buffer of the length given; all live through the call.
+    let length = unsafe { libc::getxattr(path.as_ptr(), ATTRIBUTE.as_ptr(), bytes.as_mut_ptr().cast(), bytes.len()) };
+    let Ok(length) = usize::try_from(length) else {
+        let why = io::Error::last_os_error();
+        return if why.raw_os_error() == Some(libc::ENODATA) { Ok(Vec::new()) } else { Err(why) };
+    };
+    let entries = bytes[..length].get(HEADER..).unwrap_or_default().chunks_exact(ENTRY);
+    let named = entries.filter(|entry| u16::from_le_bytes([entry[0], entry[1]]) == USER);
+    Ok(named.map(|entry| u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]])).collect())
+}
+
+fn set(path: &CStr, list: &[u8]) -> io::Result<()> {
+    // SAFETY: two strings that end in NUL, and a slice with its length; all live through the call.
+    let rc = unsafe { libc::setxattr(path.as_ptr(), ATTRIBUTE.as_ptr(), list.as_ptr().cast(), list.len(), 0) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::confine;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
+    /// Whether `user` can read a file and list a folder.
+    fn can(user: u32, words: &[&str]) -> bool {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).uid(user).gid(user).current_dir("/").stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().expect("it starts").success()
+    }
+
+    #[test]
+    fn users_who_are_let_through_pass_and_see_nothing_and_others_do_not_pass() {
+        let folder = tempfile::Builder::new().tempdir_in("/var/tmp").expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).expect("it is ours");
+        let file = folder.path().join("file");
+        fs::write(&file, "x").expect("it can be written");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("it is ours");
+        allow_search(folder.path(), 65_533).expect("it is ours");
+        allow_search(folder.path(), 65_532).expect("it is ours");
+        allow_search(folder.path(), 65_532).expect("twice is as good");
+        let mode = fs::metadata(folder.path()).expect("it is there").mode() & 0o777;
+        if !confine::is_root() || mode & 0o001 != 0 {
+            // Only the superuser can try what others may, and only where there are access control lists.
+            assert!(mode & 0o006 == 0 && mode & 0o700 == 0o700, "{mode:o}");
+            return;
+        }
+        let (file, folder) = (file.display().to_string(), folder.path().display().to_string());
+        for user in [65_533, 65_532] {
+            assert!(can(user, &["cat", &file]), "{user} does not pass");
+            assert!(!can(user, &["ls", &folder]), "{user} sees what is there");
+        }
+        assert!(!can(65_534, &["cat", &file]), "a stranger passes");
+    }
+}

@@ -1,0 +1,156 @@
+//! A program with all of its processes, killed until none of them is left.
+//!
+//! A list of processes is old as soon as it is made: a process that is forked meanwhile is not in it and loses its parent with
+//! the kill. A process group cannot be forked out of in that moment (the kernel lets fork(2) fail under a pending signal), so
+//! the group of every process that is known is killed too. What has left its group is known by its working folder.
+
+use crate::process_tree::{self, Entry};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether processes are left.
+const GLANCE: Duration = Duration::from_millis(1);
+
+/// A program that this process has started, and what that has started in turn.
+#[derive(Debug)]
+pub struct Family {
+    root: u32,
+    folder: PathBuf,
+    /// Executables of its processes: a stranger's shell may stand in the folder too.
+    programs: BTreeSet<PathBuf>,
+    /// The groups of its processes.
+    groups: BTreeSet<u32>,
+}
+
+impl Family {
+    /// What `root`, a child of this process that leads a process group, has become: started as `program` with a working folder in
+    /// `folder`. It may have ended.
+    #[must_use]
+    pub fn of(root: u32, program: &Path, folder: &Path) -> Family {
+        let programs = fs::canonicalize(program).into_iter().collect();
+        Family { root, folder: folder.to_owned(), programs, groups: BTreeSet::from([root]) }
+    }
+
+    /// Kills all of it and looks again until nothing is left.
+    ///
+    /// # Errors
+    /// `TimedOut` with the processes that are left after `limit`; what reading `/proc` gives.
+    pub fn kill(&mut self, limit: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let members = self.members()?;
+            if members.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, format!("processes do not end: {members:?}")));
+            }
+            for group in &self.groups {
+                kill(-group.cast_signed());
+            }
+            for pid in members {
+                kill(pid.cast_signed());
+            }
+            thread::sleep(GLANCE);
+        }
+    }
+
+    /// Its processes that live, whose groups and executables are remembered.
+    fn members(&mut self) -> io::Result<BTreeSet<u32>> {
+        let all = process_tree::entries()?;
+        let own = std::process::id();
+        let own_group = all.get(&own).map_or(own, |entry| entry.group);
+        let mut members = BTreeSet::new();
+        // The number of a child that was waited for may be somebody else's by now.
+        if all.get(&self.root).is_some_and(|entry| entry.parent == own) {
+            members = process_tree::members(&all, self.root);
+        }
+        let known = |pid: u32, entry: &Entry| self.groups.contains(&entry.group) || self.stands_here(pid);
+        members.extend(all.iter().filter(|(pid, entry)| known(**pid, entry)).map(|(pid, _)| *pid));
+        members.retain(|pid| *pid != own && all.get(pid).is_some_and(|entry| !entry.ended));
+        for pid in &members {
+            let group = all.get(pid).map_or(0, |entry| entry.group);
+            if group > 1 && group != own_group {
+                self.groups.insert(group);
+            }
+            self.programs.extend(fs::read_link(format!("/proc/{pid}/exe")));
+        }
+        Ok(members)
+    }
+
+    fn stands_here(&self, pid: u32) -> bool {
+        let link = |name: &str| fs::read_link(format!("/proc/{pid}/{name}"));
+        link("cwd").is_ok_and(|folder| folder.starts_with(&self.folder))
+            && link("exe").is_ok_and(|program| self.programs.contains(&program))
+    }
+}
+
+fn kill(pid: i32) {
+    // SAFETY: takes numbers and touches no memory. One that is gone is no error.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command};
+
+    /// Starts a shell in `folder`, in a group of its own.
+    fn shell(folder: &Path, script: &str) -> Child {
+        Command::new("/bin/sh").args(["-c", script]).current_dir(folder).process_group(0).spawn().expect("it starts")
+    }
+
+    /// Processes that stand in a folder.
+    fn standing(folder: &Path) -> Vec<u32> {
+        let pids =
+            fs::read_dir("/proc").expect("/proc").flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
+        pids.filter(|pid: &u32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|at| at.starts_with(folder)))
+            .collect()
+    }
+
+    fn wait_for(what: &str, condition: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !condition() {
+            assert!(Instant::now() < deadline, "{what}");
+            thread::sleep(GLANCE);
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_program_that_forks_while_it_is_killed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().canonicalize().expect("it is there");
+        // As a server that a supervisor has started: in a group of its own, with workers that come and go all the time.
+        let forks = "for i in $(seq 2000); do (sleep 5; :) & (exec sleep 0.001); done";
+        for round in 0..10 {
+            let script = format!("setsid sh -c '{forks}' & wait");
+            let mut root = shell(&folder, &script);
+            wait_for("it forks", || standing(&folder).len() > 4);
+            let killed = Family::of(root.id(), Path::new("/bin/sh"), &folder).kill(Duration::from_secs(20));
+            root.wait().expect("a child");
+            assert!(killed.is_ok(), "{killed:?}");
+            assert_eq!(standing(&folder), Vec::<u32>::new(), "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_daemon_is_found_by_its_folder_and_a_strangers_program_there_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().canonicalize().expect("it is there");
+        let mut stranger = Command::new("sleep").arg("600").current_dir(&folder).spawn().expect("it starts");
+        // It leaves for a session of its own, and who started it ends.
+        let mut root = shell(&folder, "setsid sh -c 'while read line < /dev/zero; do :; done' & exit 0");
+        root.wait().expect("a child");
+        wait_for("it runs", || standing(&folder).len() == 2);
+        Family::of(root.id(), Path::new("/bin/sh"), &folder).kill(Duration::from_secs(20)).expect("it ends");
+        let left = standing(&folder);
+        stranger.kill().expect("a child");
+        stranger.wait().expect("a child");
+        assert_eq!(left, [stranger.id()]);
+    }
+}
