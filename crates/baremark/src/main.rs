@@ -236,8 +236,9 @@ enum Command {
 
 fn main() -> Exit {
     let cli = Cli::parse();
+    let json = cli.common.json;
     match dispatch(cli) {
-        Ok((text, exit)) => match io::stdout().write_all(text.as_bytes()) {
+        Ok((text, exit)) => match print(&text, json) {
             // A reader that has seen enough, such as `head`, is no failure; a terminal that hung up interrupted the run.
             Err(why) if why.kind() != io::ErrorKind::BrokenPipe && exit != Exit::Interrupted => {
                 watch::say(format_args!("error: writing the output: {why}"));
@@ -250,6 +251,12 @@ fn main() -> Exit {
             exit
         }
     }
+}
+
+/// Prints a result. What is not a document for programs may hold texts of others, whose control characters are shown.
+fn print(text: &str, json: bool) -> io::Result<()> {
+    let shown = if json { text.into() } else { baremark_report::printable(text, watch::style().color) };
+    io::stdout().write_all(shown.as_bytes())
 }
 
 /// A flag that is set when the user wants an end, or the terminal has hung up.

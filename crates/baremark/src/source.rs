@@ -2,6 +2,10 @@
 
 use crate::exit::Refusal;
 use baremark_model::problem::nearest;
+use baremark_model::study::LONGEST_STUDY;
+use baremark_model::units::Bytes;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// A study that ships with the program.
@@ -61,7 +65,11 @@ pub fn find(named: &str) -> Result<Source, Refusal> {
         return Err(Refusal::bad_input(format!("{named} is a folder; name a study file in it")));
     }
     if path.exists() {
-        let bytes = std::fs::read(path).map_err(|why| Refusal::bad_input(format!("reading {named}: {why}")))?;
+        let bytes = read(path).map_err(|why| Refusal::bad_input(format!("reading {named}: {why}")))?;
+        if bytes.len() > LONGEST_STUDY {
+            let most = Bytes(LONGEST_STUDY as u64);
+            return Err(Refusal::bad_input(format!("{named} has more than {most}; a study is a short TOML file")));
+        }
         return Ok(Source { name: named.to_owned(), bytes });
     }
     match SHIPPED.iter().find(|study| study.name == named) {
@@ -72,6 +80,13 @@ pub fn find(named: &str) -> Result<Source, Refusal> {
             Err(Refusal::bad_input(format!("there is no file and no shipped study '{named}'; {hint}")))
         }
     }
+}
+
+/// What is in a file, up to one byte more than a study may have: a device or a pipe has no end.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LONGEST_STUDY as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// A shipped study as a source.

@@ -25,7 +25,9 @@ pub fn trace(context: &Context, program: &[OsString]) -> Result<Trace, Refusal> 
     let address = listener.local_addr().map_err(failed("listening for the trace"))?;
     let name = program.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let mut child = started(program, &address.to_string())?;
-    eprintln!("tracing {name} under valgrind, where it takes many times as long as it does alone");
+    crate::watch::say(format_args!(
+        "tracing {name} under valgrind, where it takes many times as long as it does alone"
+    ));
     let trace = receive(context, &listener, &mut child);
     let whole = matches!(trace, Ok(Ok(_) | Err(TraceError::Truncated(_) | TraceError::Empty)));
     if !whole {

@@ -6,7 +6,7 @@ use baremark_model::event::Event;
 use baremark_model::plan::Plan;
 use baremark_model::units::Nanos;
 use baremark_report::progress::{self, Lines, Progress};
-use baremark_report::{Color, Style};
+use baremark_report::{Color, Style, printable};
 use baremark_sys::terminal;
 use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr, stdout};
@@ -61,9 +61,10 @@ impl Watch {
     }
 }
 
-/// Tells whoever watches. A terminal or pipe that is gone ends nothing, and least of all in a panic.
+/// Prints a message on standard error. Control characters in it, which may come from a study file or another program, are
+/// shown and not obeyed. A terminal or pipe that is gone ends nothing, and least of all in a panic.
 pub fn say(text: impl Display) {
-    drop(writeln!(stderr(), "{text}"));
+    drop(writeln!(stderr(), "{}", printable(&text.to_string(), Color::Never)));
 }
 
 /// Whether standard error is a terminal on which a line can be written over.

@@ -37,4 +37,4 @@ mod text;
 mod treatment;
 mod words;
 
-pub use text::{Color, Style, beside};
+pub use text::{Color, Style, beside, printable};

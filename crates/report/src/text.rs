@@ -1,5 +1,7 @@
 //! Text in columns: display width, wrapping, padding, colour, and the removal of what a terminal would obey.
 
+use std::borrow::Cow;
+
 /// Whether escape sequences may be written. Whoever prints decides: this crate does not look at the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Color {
@@ -77,6 +79,36 @@ impl Style {
 pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || is_bidi(c) { ' ' } else { c }).collect()
 }
+
+/// `text` as it may go to a terminal: control characters that others wrote are shown, as `\u{1b}`, and not obeyed. Lines,
+/// tabs and the colours of [`Style`] stay.
+#[must_use]
+pub fn printable(text: &str, color: Color) -> Cow<'_, str> {
+    let plain = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_bidi(c));
+    if text.chars().all(plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let own = COLORS.iter().find(|own| color == Color::Always && rest.starts_with(**own));
+        let kept = match own {
+            Some(own) => own.len(),
+            None if rest.starts_with("\r\n") => 2,
+            None if plain(c) => c.len_utf8(),
+            None => 0,
+        };
+        out.push_str(&rest[..kept]);
+        if kept == 0 {
+            out.extend(c.escape_unicode());
+        }
+        rest = &rest[kept.max(c.len_utf8())..];
+    }
+    Cow::Owned(out)
+}
+
+/// Every sequence that [`Style::paint`] writes.
+const COLORS: [&str; 5] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[33m"];
 
 /// Characters that reorder what stands around them.
 fn is_bidi(c: char) -> bool {
@@ -233,6 +265,25 @@ mod tests {
     #[test]
     fn what_others_wrote_cannot_move_the_cursor() {
         assert_eq!(clean("a\x1b[2Jb\nc\u{202e}d"), "a [2Jb c d");
+    }
+
+    #[test]
+    fn what_is_printed_shows_control_characters_and_keeps_lines_and_colours() {
+        let shown = |text: &str, color| printable(text, color).into_owned();
+        assert_eq!(
+            shown("a\x1b[2Jb\u{9b}c\rd\u{202e}\x07", Color::Never),
+            "a\\u{1b}[2Jb\\u{9b}c\\u{d}d\\u{202e}\\u{7}"
+        );
+        assert_eq!(shown("a\tb\r\nc\n", Color::Never), "a\tb\r\nc\n");
+        let painted = ["1", "2", "32", "33"].map(|code| format!("\x1b[{code}mx\x1b[0m")).concat();
+        assert_eq!(shown(&painted, Color::Always), painted);
+        let style = Style { color: Color::Always, ..Style::default() };
+        for paint in [Paint::Strong, Paint::Faint, Paint::Good, Paint::Caution] {
+            let painted = style.paint(paint, "é");
+            assert_eq!(shown(&painted, Color::Always), painted);
+        }
+        assert_eq!(shown("\x1b[1mx", Color::Never), "\\u{1b}[1mx");
+        assert_eq!(shown("\x1b[31mx", Color::Always), "\\u{1b}[31mx", "not one of ours");
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! work on network file systems, on which SQLite's write-ahead log has no shared memory.
 #![forbid(unsafe_code)]
 
+mod apart;
 mod checksum;
 mod error;
 mod heads;

@@ -75,6 +75,17 @@ pub(crate) fn held(store: &Path) -> BTreeSet<String> {
     files(store).into_iter().filter(|(_, path)| is_held(path)).map(|(run, _)| run).collect()
 }
 
+/// Removes the lock files that killed processes left beside the store.
+pub(crate) fn sweep(store: &Path) {
+    for (_, path) in files(store) {
+        let Ok(file) = File::open(&path) else { continue };
+        // Whoever takes the lock meanwhile finds out that its file is gone, and makes another.
+        if file.try_lock().is_ok() && is_at(&file, &path).unwrap_or(false) {
+            drop(fs::remove_file(&path));
+        }
+    }
+}
+
 /// The lock files beside the store, with the names of their runs.
 fn files(store: &Path) -> Vec<(String, PathBuf)> {
     let folder = store.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

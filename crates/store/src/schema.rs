@@ -6,8 +6,8 @@
 use crate::error::StoreError;
 use crate::heads;
 use rusqlite::{Connection, TransactionBehavior};
-use std::fs::File;
-use std::io::Read;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::Path;
 
 /// "bmrk", big-endian, at byte 68 of every store.
@@ -158,12 +158,22 @@ pub(crate) fn latest() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
+/// Refuses what is no regular file: a pipe would be waited for, and a device read for ever.
+pub(crate) fn regular(path: &Path) -> Result<(), StoreError> {
+    match fs::metadata(path) {
+        Ok(it) if it.is_file() => Ok(()),
+        Ok(_) => Err(StoreError::NotAStore { path: path.to_owned(), what: "not a regular file".to_owned() }),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Err(StoreError::Missing(path.to_owned())),
+        Err(why) => Err(StoreError::Path { what: "read", path: path.to_owned(), why }),
+    }
+}
+
 /// Refuses what is plainly somebody else's by its first bytes, before SQLite touches it.
 pub(crate) fn peek(path: &Path) -> Result<(), StoreError> {
     let fail = |why| StoreError::Path { what: "read", path: path.to_owned(), why };
+    let foreign = |what: &str| Err(StoreError::NotAStore { path: path.to_owned(), what: what.to_owned() });
     let mut header = Vec::new();
     File::open(path).map_err(fail)?.take(HEADER as u64).read_to_end(&mut header).map_err(fail)?;
-    let foreign = |what: &str| Err(StoreError::NotAStore { path: path.to_owned(), what: what.to_owned() });
     if header.is_empty() {
         return Ok(());
     }

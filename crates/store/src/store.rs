@@ -1,5 +1,6 @@
 //! Opening the file and writing to it.
 
+use crate::apart;
 use crate::error::{LockError, StoreError};
 use crate::heads::{self, Head};
 use crate::lock::{self, RunLock};
@@ -13,7 +14,7 @@ use baremark_model::units::UnixTime;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -41,6 +42,7 @@ impl Store {
     pub fn open(path: impl AsRef<Path>) -> Result<Store, StoreError> {
         let path = path.as_ref();
         make(path)?;
+        schema::regular(path)?;
         let interrupted = beside(path, "-journal").exists();
         if !interrupted {
             schema::peek(path)?;
@@ -55,26 +57,20 @@ impl Store {
         let store = Store { connection, path: path.to_owned(), sealed: true };
         store.check_writable()?;
         store.check_intact()?;
+        lock::sweep(path);
         Ok(store)
     }
 
-    /// Opens the store at `path` for reading only; makes and changes nothing, and works in a read-only folder too.
+    /// Opens the store at `path` for reading only; changes nothing, and works in a read-only folder and on a full disk too.
     ///
     /// # Errors
     /// When there is no such file, or it is not ours, later than us, or damaged.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Store, StoreError> {
         let path = path.as_ref();
-        if let Err(why) = fs::metadata(path) {
-            return Err(match why.kind() {
-                io::ErrorKind::NotFound => StoreError::Missing(path.to_owned()),
-                _ => StoreError::Path { what: "read", path: path.to_owned(), why },
-            });
-        }
+        schema::regular(path)?;
         schema::peek(path)?;
         let connection = match read_only(path, "") {
-            Err(StoreError::Sqlite { .. } | StoreError::ReadOnly(_)) if !beside(path, "-wal").exists() => {
-                read_only(path, "&immutable=1")?
-            }
+            Err(StoreError::Sqlite { .. } | StoreError::ReadOnly(_) | StoreError::Full { .. }) => apart::open(path)?,
             opened => opened?,
         };
         let version = schema::check(&connection, path)?;
@@ -350,6 +346,7 @@ fn make(path: &Path) -> Result<(), StoreError> {
     }
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
+        // What it is, is looked at before it is opened.
         Err(why) if why.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(why) => Err(refused("make", path, why)),
     }
@@ -364,13 +361,13 @@ fn refused(what: &'static str, path: &Path, why: io::Error) -> StoreError {
 }
 
 /// `path` with `suffix`: SQLite's own side files.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-fn read_only(path: &Path, extra: &str) -> Result<Connection, StoreError> {
+pub(crate) fn read_only(path: &Path, extra: &str) -> Result<Connection, StoreError> {
     let fail = |why| StoreError::sqlite(path, "open the store", why);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let address = format!("file:{}?mode=ro{extra}", escaped(path));

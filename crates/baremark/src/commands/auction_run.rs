@@ -11,7 +11,7 @@ use baremark_harness::topology::{QUICK, resolve};
 use baremark_harness::words;
 use baremark_lab::search::Step;
 use baremark_services::service::ServiceError;
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -195,5 +195,5 @@ fn show(event: &Event) {
             row.at_s, row.users, row.apps, row.webs, row.answered, row.failed
         ),
     };
-    drop(writeln!(stderr().lock(), "{line}"));
+    crate::watch::say(line);
 }

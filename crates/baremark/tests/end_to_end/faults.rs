@@ -73,6 +73,65 @@ fn a_store_on_a_read_only_disk_is_read_and_not_written() {
     assert_eq!(read("code").trim(), "1");
 }
 
+/// Runs a script in a mount namespace of its own, in the bench's folder, with the program as `$1`.
+fn mounted(bench: &Bench, script: &str) {
+    let status = Command::new("unshare")
+        .args(["--mount", "sh", "-ec", script, "sh", env!("CARGO_BIN_EXE_baremark")])
+        .current_dir(bench.folder.path())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{script}");
+}
+
+#[test]
+fn runs_on_a_full_disk_are_listed_and_shown() {
+    if !root() {
+        return;
+    }
+    let bench = Bench::new();
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schema-4.db");
+    mounted(
+        &bench,
+        &format!(
+            "mkdir store; mount -t tmpfs -o size=600k tmpfs store; cp {golden} store/baremark.db
+             head -c 10M /dev/zero >store/fill 2>/dev/null || true
+             $1 --store store/baremark.db history >list; $1 --store store/baremark.db report >report"
+        ),
+    );
+    let read = |name: &str| fs::read_to_string(bench.path(name)).unwrap();
+    assert!(read("list").contains("counting lines") && read("report").contains("50 requests/s"), "{}", read("report"));
+}
+
+#[test]
+fn a_log_that_a_killed_run_left_is_read_on_a_full_and_on_a_read_only_disk() {
+    if !root() {
+        return;
+    }
+    let bench = Bench::new();
+    bench.write("small.toml", SMALL.replace("most_blocks = 12", "most_blocks = 400").replace("60 s", "10 min"));
+    let mut run = bench.spawn(&["run", "small.toml", "--aa"]);
+    let mut log = std::io::BufReader::new(run.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("block 3 is stored") {
+        assert!(std::io::BufRead::read_line(&mut log, &mut said).unwrap() > 0, "{said}");
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(fs::metadata(bench.path("store/baremark.db-wal")).unwrap().len() > 0, "the trials are in the log");
+    mounted(
+        &bench,
+        "mkdir full; mount -t tmpfs -o size=2m tmpfs full; cp store/baremark.db store/baremark.db-wal full
+         head -c 10M /dev/zero >full/fill 2>/dev/null || true
+         $1 --store full/baremark.db history --json >on-full
+         rm store/*-shm; mount --bind store store; mount -o remount,bind,ro store
+         $1 --store store/baremark.db history --json >on-read-only",
+    );
+    for name in ["on-full", "on-read-only"] {
+        let list: serde_json::Value = serde_json::from_slice(&fs::read(bench.path(name)).unwrap()).unwrap();
+        assert!(list["runs"][0]["trials"].as_u64() >= Some(3), "{name}: {list:#}");
+    }
+}
+
 #[test]
 fn a_folder_that_cannot_be_written_is_named() {
     let bench = Bench::new();

@@ -157,3 +157,62 @@ fn without_kvm_the_rest_runs_and_the_reason_is_told() {
     assert!(absent["reason"].as_str().unwrap().contains("KVM"), "{absent}");
     assert_eq!(document["estimates"][0]["treatment"]["environment"], "native");
 }
+
+#[test]
+fn a_store_that_is_a_pipe_is_refused_at_once() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("store")).unwrap();
+    assert!(Command::new("mkfifo").arg(bench.store()).status().unwrap().success());
+    bench.write("small.toml", SMALL);
+    for (arguments, code) in [(&["history"][..], 2), (&["report"], 2), (&["run", "small.toml"], 1)] {
+        // Whoever opens it waits for somebody who writes.
+        let program = env!("CARGO_BIN_EXE_baremark");
+        let mut command = Command::new("timeout");
+        command.args(["20", program, "--store"]).arg(bench.store()).args(arguments).current_dir(bench.folder.path());
+        let output = command.output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains("is not a baremark store (not a regular file)"), "{said}");
+    }
+}
+
+#[test]
+fn a_study_without_an_end_is_refused_at_the_size_limit() {
+    let bench = Bench::new();
+    // With room for little more than the program, so that whoever reads on is ended by that.
+    let script = "ulimit -v 1500000; exec \"$@\"";
+    for command in ["plan", "run"] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, "sh", env!("CARGO_BIN_EXE_baremark"), "--store"]).arg(bench.store());
+        let output = shell.args([command, "/dev/zero"]).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("/dev/zero has more than 1 MiB; a study is a short TOML file"), "{said}");
+    }
+}
+
+#[test]
+fn escape_sequences_of_a_study_file_and_of_programs_do_not_reach_the_terminal() {
+    let bench = Bench::new();
+    let odd = "\\u001b[2J\\u009b31m\\u202e";
+    let shown = |arguments: &[&str]| {
+        let output = bench.run(arguments);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        let obeyed = said.chars().find(|&c| (c.is_control() && c != '\n') || c == '\u{202e}');
+        assert_eq!(obeyed, None, "{arguments:?}: {said:?}");
+        said
+    };
+    bench.write("key.toml", SMALL.replace("[design]", &format!("[design]\n\"{odd}\" = 1")));
+    assert!(shown(&["plan", "key.toml"]).contains("unknown key '\\u{1b}[2J\\u{9b}31m\\u{202e}'"));
+    bench.write("raw.toml", SMALL.replace("kind = \"random-access\"", "kind = \x1b[2J"));
+    shown(&["run", "raw.toml"]);
+    bench.write("title.toml", SMALL.replace("a small study", &format!("a {odd} study")).replace("60 s", "1 s"));
+    for arguments in [&["plan", "title.toml"][..], &["run", "title.toml", "--quick"], &["report"], &["history"]] {
+        shown(arguments);
+    }
+    let program = "[study]\ntitle = \"t\"\n[workload]\nkind = \"command\"\n[command]\n\
+                   argv = [\"sh\", \"-c\", \"printf '\\\\033[2Jdeath\\\\033[31m' >&2; exit 1\"]\n";
+    bench.write("program.toml", program);
+    assert!(shown(&["run", "program.toml"]).contains("death"));
+    shown(&["run", "\x1b[2J"]);
+}

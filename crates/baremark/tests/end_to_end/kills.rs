@@ -127,6 +127,23 @@ fn lock_files(bench: &Bench) -> Vec<String> {
 }
 
 #[test]
+fn the_lock_file_of_a_killed_run_is_removed_when_the_store_is_next_written() {
+    let bench = bench();
+    let mut child = bench.spawn(LONG);
+    let _log = after_trials(&mut child, 1);
+    let held = lock_files(&bench);
+    assert_eq!(held.len(), 1);
+    let output = bench.run(&["resume", "nothing"]);
+    assert_eq!((output.status.code(), lock_files(&bench)), (Some(2), held), "a live run keeps its lock");
+    signal(child.id(), libc::SIGKILL);
+    child.wait().unwrap();
+    assert_eq!(lock_files(&bench).len(), 1);
+    bench.run(&["resume", "nothing"]);
+    assert_eq!(lock_files(&bench), [""; 0]);
+    assert_eq!(bench.json(&["history", "--json"])["runs"][0]["state"], "killed");
+}
+
+#[test]
 fn a_hang_up_stops_a_run_as_an_interrupt_does() {
     let bench = bench();
     let mut child = bench.spawn(LONG);

@@ -68,7 +68,7 @@ impl View {
     /// Tells something between two seconds.
     pub(super) fn say(&mut self, line: &str) {
         self.clear();
-        drop(writeln!(stderr(), "{line}"));
+        watch::say(line);
     }
 
     fn redraw(&mut self, line: &str) {

@@ -1,0 +1,60 @@
+//! Reading a store where nothing may be written beside it: on a full disk, or a read-only one.
+//!
+//! SQLite reads a file with a write-ahead log through an index in shared memory, which is one more file beside the store.
+//! Where that cannot be made, a store whose log is empty is read as one that nobody changes; one with a log is copied with
+//! it to a place that has room, and the copy is read.
+
+use crate::error::StoreError;
+use crate::store::{beside, read_only};
+use rusqlite::Connection;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// Opens the store at `path`, beside which nothing can be made.
+pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
+    let log = beside(path, "-wal");
+    if fs::metadata(&log).map_or(0, |log| log.len()) == 0 {
+        return read_only(path, "&immutable=1");
+    }
+    let places = [std::env::temp_dir(), PathBuf::from("/dev/shm")];
+    let mut last = io::Error::other("there is no other place");
+    for place in places {
+        match Copy::make(path, &log, &place) {
+            // Open files outlive their names: the copy takes no room when the connection is closed.
+            Ok(copy) => return read_only(&copy.0.join("store"), ""),
+            Err(why) => last = why,
+        }
+    }
+    Err(StoreError::Path {
+        what: "copy, to read it where nothing can be written beside it,",
+        path: path.to_owned(),
+        why: last,
+    })
+}
+
+/// A private folder with a copy, removed when dropped.
+struct Copy(PathBuf);
+
+impl Copy {
+    fn make(path: &Path, log: &Path, place: &Path) -> io::Result<Copy> {
+        let folder = (0..1000_u32)
+            .map(|number| place.join(format!("baremark-store-{}-{number}", std::process::id())))
+            .find_map(|folder| match DirBuilder::new().mode(0o700).create(&folder) {
+                Ok(()) => Some(Ok(Copy(folder))),
+                Err(why) if why.kind() == io::ErrorKind::AlreadyExists => None,
+                Err(why) => Some(Err(why)),
+            });
+        let copy = folder.ok_or_else(|| io::Error::other("every name is taken"))??;
+        fs::copy(log, copy.0.join("store-wal"))?;
+        fs::copy(path, copy.0.join("store"))?;
+        Ok(copy)
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
