@@ -44,6 +44,8 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "mmu-guests", text: include_str!("../../../studies/mmu-guests.toml") },
     Shipped { name: "seccomp", text: include_str!("../../../studies/seccomp.toml") },
     Shipped { name: "sessions", text: include_str!("../../../studies/sessions.toml") },
+    Shipped { name: "auction", text: include_str!("../../../studies/auction.toml") },
+    Shipped { name: "load", text: include_str!("../../../studies/load.toml") },
     Shipped { name: "monster-vms", text: include_str!("../../../studies/monster-vms.toml") },
 ];
 

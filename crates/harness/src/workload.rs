@@ -257,6 +257,12 @@ pub fn look_for(arm: &ResolvedArm, places: Places, own: &Path, interrupt: &Atomi
 /// The service that this program is itself.
 const APP_SERVER: &str = "auction";
 
+/// The table of the workload `auction`.
+#[must_use]
+pub fn descriptor() -> &'static Descriptor {
+    &DESCRIPTOR
+}
+
 /// The workload `auction`.
 pub struct Auction {
     /// How places other than this machine are made.

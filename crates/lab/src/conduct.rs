@@ -383,7 +383,8 @@ fn wanted<'e>(spec: &TrialSpec, environment: &'e str, block: u64) -> Wanted<'e> 
 /// A trial is flagged when somebody else took the processor for so long, as seen before or after the phases, that one such
 /// stand-still inside a phase would move it by half of the precision asked for. Timer ticks are far shorter.
 fn flag_lost_time(result: &mut TrialResult, plan: &Plan) {
-    let felt = Nanos(plan.design.phase.0).seconds() * plan.design.precision.0 / 2.0;
+    let phase = plan.arms.iter().map(|arm| arm.phase(&plan.design)).min().unwrap_or(plan.design.phase);
+    let felt = phase.seconds() * plan.design.precision.0 / 2.0;
     for (when, lost) in [("before", result.lost_before), ("after", result.lost_after)] {
         if Nanos(lost.longest_ns).seconds() > felt {
             let text =

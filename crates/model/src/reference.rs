@@ -163,6 +163,9 @@ fn one_workload(page: &mut String, workload: &Descriptor) -> fmt::Result {
     write!(page, "\n### `{}`\n\n", workload.kind)?;
     writeln!(page, "{}. Defined by: {}. Runs in: {}.", capital(workload.help), workload.source, executors.join(", "))?;
     keys(page, workload.parameters)?;
+    if let Some(section) = workload.section {
+        write!(page, "\nThe study's section `[{}]` describes {}.\n", section.name, section.help)?;
+    }
     if !workload.quick.is_empty() {
         let smaller: Vec<String> = workload.quick.iter().map(|(key, value)| typed(workload, key, value)).collect();
         write!(page, "\n`--quick` takes at most {}.\n", smaller.join(", "))?;

@@ -71,10 +71,13 @@ fn when(run: &RunHead) -> String {
 
 fn design(run: &RunHead) -> String {
     let design = &run.design;
-    format!(
-        "precision {}, delta {}, budget {}, phases of {}, seed {}",
-        design.precision, design.delta, design.budget, design.phase, design.seed
-    )
+    // A program's phase lasts as long as its run, a load's or an application's as its parameters say.
+    let phases = match run.parameters.contains_key("timeout") {
+        true => String::new(),
+        false => format!("phases of {}, ", design.phase),
+    };
+    let (precision, delta, budget, seed) = (design.precision, design.delta, design.budget, design.seed);
+    format!("precision {precision}, delta {delta}, budget {budget}, {phases}seed {seed}")
 }
 
 /// The machine in one line, of what its facts tell; `None` when they tell nothing.

@@ -11,5 +11,7 @@
 
 mod conformance;
 mod ensembles;
+mod kinds;
 mod placement;
 mod spawned;
+mod toys;

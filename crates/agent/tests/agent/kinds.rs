@@ -1,0 +1,107 @@
+//! New kinds of workloads: one file each (`toys`) and one line of a list, and the same runner, agent and lab do the rest.
+
+use crate::toys::{ToyJob, ToyKernel};
+use baremark_agent::interrupt::Interrupt;
+use baremark_agent::runner::Runners;
+use baremark_agent::serve::{Means, serve};
+use baremark_model::arm::{PageSize, ResolvedArm};
+use baremark_model::descriptor::Descriptor;
+use baremark_model::seam::Verification;
+use baremark_model::wire::{
+    ArmSpec, FromAgent, Member, PROTOCOL, ToAgent, TrialResult, TrialSpec, read_frame, write_frame,
+};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The line of each.
+const RUNNERS: Runners = Runners { workloads: &[&ToyKernel], jobs: &[&[&ToyJob]] };
+
+fn spec(kind: &str, phase: Duration) -> TrialSpec {
+    let arm = || ArmSpec { members: vec![Member { count: 1, arm: ResolvedArm::native(1, PageSize::Small) }] };
+    TrialSpec {
+        workload: kind.to_owned(),
+        arms: vec![arm(), arm()],
+        schedule: vec![0, 1, 1, 0],
+        allocation_order: vec![0, 1],
+        phase_ns: u64::try_from(phase.as_nanos()).unwrap(),
+        watchdog_ns: 60_000_000_000,
+        observe: None,
+        cpus: Vec::new(),
+        seed: 7,
+    }
+}
+
+/// An agent with the toys, and the lab's end of the wire to it.
+fn with_agent(talk: impl FnOnce(&mut UnixStream)) {
+    let (mut lab, mut agent) = UnixStream::pair().unwrap();
+    let interrupt = Interrupt::default();
+    thread::scope(|scope| {
+        let served = scope.spawn(|| {
+            let mut output = agent.try_clone().unwrap();
+            serve(&mut agent, &mut output, Means { runners: RUNNERS, interrupt: &interrupt, tender: None })
+        });
+        write_frame(&mut lab, &ToAgent::Hello { protocol: PROTOCOL, version: "test".to_owned() }).unwrap();
+        assert!(matches!(read_frame(&mut lab).unwrap(), FromAgent::Hello { protocol: PROTOCOL, .. }));
+        talk(&mut lab);
+        write_frame(&mut lab, &ToAgent::Goodbye).unwrap();
+        served.join().unwrap().unwrap();
+    });
+}
+
+/// What must be true of a trial of any kind that ran well.
+fn conforms(descriptor: &Descriptor, spec: &TrialSpec, result: &TrialResult) {
+    assert!(result.void.is_empty(), "{:?}", result.void);
+    assert_eq!(result.arms.len(), spec.arms.len());
+    assert!(result.arms.iter().all(|arm| matches!(arm.verification, Verification::Passed { .. })), "{result:?}");
+    let order: Vec<(usize, usize)> = result.series.iter().map(|series| (series.phase, series.arm)).collect();
+    assert_eq!(order, spec.schedule.iter().copied().enumerate().collect::<Vec<_>>());
+    for series in &result.series {
+        assert!(series.begin_ns < series.end_ns, "{series:?}");
+        assert!(!series.samples.is_empty(), "{series:?}");
+        for sample in &series.samples {
+            assert!(descriptor.metric(&sample.metric).is_some() && sample.value > 0.0, "{sample:?}");
+        }
+        for point in &series.points {
+            assert!(!point.name.is_empty() && point.begin_ns <= point.end_ns, "{point:?}");
+        }
+    }
+    assert!(result.series.windows(2).all(|two| two[0].end_ns <= two[1].begin_ns), "{:?}", result.series);
+}
+
+#[test]
+fn a_kernel_and_a_job_of_one_file_and_one_line_run_like_all_others() {
+    let kinds: Vec<&str> = RUNNERS.descriptors().iter().map(|descriptor| descriptor.kind).collect();
+    assert_eq!(kinds, ["toy-kernel", "toy-job"]);
+    with_agent(|lab| {
+        for descriptor in RUNNERS.descriptors() {
+            let spec = spec(descriptor.kind, Duration::from_millis(5));
+            write_frame(lab, &ToAgent::RunTrial(Box::new(spec.clone()))).unwrap();
+            for position in 0..spec.schedule.len() {
+                let expected = FromAgent::Phase { position, of: 4, arm: spec.schedule[position] };
+                assert_eq!(read_frame::<FromAgent>(lab).unwrap(), expected);
+            }
+            let FromAgent::TrialDone(result) = read_frame(lab).unwrap() else { panic!("no result") };
+            conforms(descriptor, &spec, &result);
+            let is_a_job = descriptor.kind == "toy-job";
+            assert!(result.series.iter().all(|series| series.halves.is_empty() == is_a_job), "{result:?}");
+            assert!(result.series.iter().all(|series| series.detail.is_some() == is_a_job), "{result:?}");
+        }
+    });
+}
+
+#[test]
+fn a_kind_that_is_in_no_list_is_refused() {
+    let why = RUNNERS.run(&spec("toy", Duration::from_millis(5)), &mut |_, _| ()).unwrap_err().to_string();
+    assert_eq!(why, "this agent has no workload 'toy'; use the same version of baremark on both sides");
+}
+
+#[test]
+fn a_job_ends_soon_after_the_lab_has_said_goodbye() {
+    let hour = Duration::from_secs(3600);
+    let begun = Instant::now();
+    with_agent(|lab| {
+        write_frame(lab, &ToAgent::RunTrial(Box::new(spec("toy-job", hour)))).unwrap();
+    });
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}

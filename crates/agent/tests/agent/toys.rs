@@ -1,0 +1,149 @@
+//! A toy kernel and a toy job: all that a new kind of workload is.
+
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::seam::{
+    Arena, Body, Prepared, RankTime, Sample, TickRate, Verification, Work, Workload, WorkloadError,
+};
+use baremark_model::team::Team;
+use baremark_model::wire::{Detail, Point};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+static METRICS: [Metric; 1] = [Metric {
+    key: "turns_per_s",
+    unit: "turns/s",
+    better: Better::Higher,
+    together: Together::Sum,
+    help: "turns of a loop per second",
+}];
+
+const fn descriptor(kind: &'static str, executors: &'static [ExecutorKind]) -> Descriptor {
+    Descriptor {
+        kind,
+        help: "counts",
+        source: "this test",
+        parameters: &[],
+        metrics: &METRICS,
+        footprint: None,
+        executors,
+        section: None,
+        quick: &[],
+        check: |_| Ok(()),
+    }
+}
+
+fn turns(count: f64, seconds: f64) -> Vec<Sample> {
+    vec![Sample { metric: METRICS[0].key.to_owned(), value: count / seconds }]
+}
+
+/// A loop that counts.
+pub struct ToyKernel;
+
+static KERNEL: Descriptor = descriptor("toy-kernel", &[ExecutorKind::Direct, ExecutorKind::Null]);
+/// Turns of one repetition.
+const TURNS: u64 = 1000;
+
+impl Workload for ToyKernel {
+    fn descriptor(&self) -> &'static Descriptor {
+        &KERNEL
+    }
+
+    fn spans(&self, _arm: &ResolvedArm) -> Result<Vec<u64>, WorkloadError> {
+        Ok(Vec::new())
+    }
+
+    fn prepare<'m>(&self, _arm: &ResolvedArm, _arena: &'m dyn Arena) -> Result<Box<dyn Prepared + 'm>, WorkloadError> {
+        Ok(Box::new(Counter(Loop::default())))
+    }
+}
+
+#[derive(Default)]
+struct Loop(AtomicU64);
+
+impl Body for Loop {
+    fn work(&self, ranks: usize) -> Work {
+        Work { operations: TURNS * ranks as u64, ..Work::default() }
+    }
+
+    fn rank(&self, _rank: usize, _team: &Team, reps: u64) {
+        let mut turns = 0_u64;
+        for _ in 0..reps * TURNS {
+            turns = black_box(turns) + 1;
+        }
+        self.0.fetch_add(turns, Ordering::Relaxed);
+    }
+}
+
+struct Counter(Loop);
+
+impl Prepared for Counter {
+    fn body(&self) -> &dyn Body {
+        &self.0
+    }
+
+    fn verify(&mut self) -> Verification {
+        match self.0.0.swap(0, Ordering::Relaxed) {
+            turns if turns > 0 && turns.is_multiple_of(TURNS) => {
+                Verification::Passed { detail: "whole repetitions were counted".to_owned() }
+            }
+            turns => Verification::Failed { detail: format!("{turns} turns were counted") },
+        }
+    }
+
+    fn metrics(&self, reps: u64, times: &[RankTime], rate: TickRate) -> Vec<Sample> {
+        times.iter().flat_map(|time| turns((reps * TURNS) as f64, rate.own(time))).collect()
+    }
+}
+
+/// A job that counts for a phase, and is told when nobody waits for it any more.
+pub struct ToyJob;
+
+static JOB: Descriptor = descriptor("toy-job", &[ExecutorKind::Direct]);
+
+impl Job for ToyJob {
+    fn descriptor(&self) -> &'static Descriptor {
+        &JOB
+    }
+
+    fn heeds_interrupt(&self) -> bool {
+        true
+    }
+
+    fn prepare<'s>(&self, _arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        Ok(Box::new(Counting { phase: around.phase, interrupt: Arc::clone(around.interrupt) }))
+    }
+}
+
+struct Counting {
+    phase: Duration,
+    interrupt: Arc<AtomicBool>,
+}
+
+impl ReadyJob for Counting {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        let (begun, mut count) = (Instant::now(), 0_u64);
+        while begun.elapsed() < self.phase {
+            if self.interrupt.load(Ordering::Acquire) {
+                return Err(JobError::Interrupted);
+            }
+            count += 1;
+            // A turn is this long.
+            thread::sleep(Duration::from_micros(100));
+        }
+        let samples = turns(count as f64, begun.elapsed().as_secs_f64());
+        let end_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap();
+        let all = Point { name: "all".to_owned(), end_ns, samples: samples.clone(), ..Point::default() };
+        Ok(JobRun {
+            samples,
+            checked: "it counted".to_owned(),
+            flags: Vec::new(),
+            points: vec![all],
+            detail: Some(Detail { format: "toy/1".to_owned(), document: count.into() }),
+        })
+    }
+}
