@@ -25,6 +25,8 @@ fn spec(kind: &str, phase: Duration) -> TrialSpec {
         schedule: vec![0, 1, 1, 0],
         allocation_order: vec![0, 1],
         phase_ns: u64::try_from(phase.as_nanos()).unwrap(),
+        reps: None,
+        most_ns: None,
         watchdog_ns: 60_000_000_000,
         observe: None,
         cpus: Vec::new(),
@@ -84,7 +86,7 @@ fn a_kernel_and_a_job_of_one_file_and_one_line_run_like_all_others() {
             let FromAgent::TrialDone(result) = read_frame(lab).unwrap() else { panic!("no result") };
             conforms(descriptor, &spec, &result);
             let is_a_job = descriptor.kind == "toy-job";
-            assert!(result.series.iter().all(|series| series.halves.is_empty() == is_a_job), "{result:?}");
+            assert!(result.series.iter().all(|series| series.runs.is_empty() == is_a_job), "{result:?}");
             assert!(result.series.iter().all(|series| series.detail.is_some() == is_a_job), "{result:?}");
         }
     });

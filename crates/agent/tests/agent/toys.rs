@@ -32,6 +32,7 @@ const fn descriptor(kind: &'static str, executors: &'static [ExecutorKind]) -> D
         footprint: None,
         executors,
         section: None,
+        short_phases: true,
         quick: &[],
         check: |_| Ok(()),
     }
