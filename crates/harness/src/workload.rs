@@ -283,7 +283,9 @@ fn resolve(arm: &ResolvedArm) -> Result<Resolved, Vec<(String, Misfit)>> {
     levels.extend(own_levels(arm));
     let fault = |(file, problem): (String, Problem)| {
         let typed = section.get(problem.line.saturating_sub(1)).filter(|_| file == KIND && problem.line > 0);
-        let key = typed.or_else(|| factors.iter().find(|(_, line)| *line == file)).map(|(key, _)| key.clone());
+        let key = typed
+            .or_else(|| factors.iter().find(|(_, line)| format!("'{}'", line.trim_end()) == file))
+            .map(|(key, _)| key.clone());
         (key.unwrap_or_default(), Misfit { what: problem.what, remedy: problem.remedy })
     };
     let resolved = topology::resolve_levels(KIND, &text, &levels);

@@ -73,10 +73,11 @@ impl Finished {
     }
 
     /// The trial's value of `metric` for `arm`: the exponential of the trimmed mean over the logarithms of its phases, as the
-    /// ratio's; where a value is not positive, the same of the values. `None` unless the trial counts.
+    /// ratio's; of fewer than five phases, or where a value is not positive, the same of the values. `None` unless the trial
+    /// counts.
     pub fn value(&self, arm: usize, metric: &str) -> Option<f64> {
         let phases = self.phases(arm, metric);
-        if phases.iter().all(|value| *value > 0.0) {
+        if phases.len() >= quads::FEWEST && phases.iter().all(|value| *value > 0.0) {
             let logs: Vec<f64> = phases.iter().map(|value| value.ln()).collect();
             return quads::summary(&logs).map(f64::exp);
         }

@@ -107,7 +107,7 @@ fn is_reported(bench: &Bench) {
     let load = bench.json(&["history", "--json"])["loads"][0]["id"].as_str().unwrap().to_owned();
     let document = bench.json(&["report", &load, "--json"]);
     assert_eq!((&document["format"], &document["counts"]["answered"]), (&"baremark-load/1".into(), &150.into()));
-    assert!(shown(bench, &["report", &load]).contains("50 requests/s for 3.0 s"));
+    assert!(shown(bench, &["report", &load]).contains("150 of 150 requests succeeded in 3.0 s"));
     let csv = shown(bench, &["report", &load, "--csv"]);
     assert!(csv.starts_with("at_s,") && csv.lines().count() == 4, "{csv}");
 }

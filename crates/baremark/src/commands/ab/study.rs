@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn every_option_reaches_the_study() {
         let study = parsed(&[
-            "tool {n} {other} ${n}",
+            "tool {n} {other}",
             "b {n}",
             "-L",
             "n=1..3",
