@@ -49,7 +49,7 @@ pub fn run(seed: u64, count: u64) {
 impl Sequence {
     fn draw(&mut self) -> (i64, [u64; 6]) {
         let random = &mut self.random;
-        let fd = [0, 1, 2, random.below(24), 1000, 5000, u64::MAX, 1 << 32 | 1][random.below(8) as usize];
+        let fd = [0, 1, 2, random.below(24), 1000, 5000, u64::MAX, 1 << 32 | 5000][random.below(8) as usize];
         let fd = if fd <= 2 { 200 + fd } else { fd };
         let new_fd = 3 + random.below(20);
         let pointer = [

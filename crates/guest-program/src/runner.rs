@@ -3,6 +3,12 @@
 //! A runner is this very executable, started again with a first argument of its own. It is recognised before `main`, so that
 //! nothing of Rust's start-up, such as ignoring SIGPIPE, reaches the program.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "x86-64 only: addresses and registers have 64 bits, and the kernel's flags are non-negative"
+)]
+
 mod arena;
 mod calls;
 mod counters;

@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn processes_beyond_the_last_page_share_it() {
         let shared = empty();
-        let claimed: Vec<usize> = (0..PAGES as u32 + 3).map(|pid| shared.claim(pid)).collect();
+        let claimed: Vec<usize> = (0u32..).take(PAGES + 3).map(|pid| shared.claim(pid)).collect();
         assert_eq!(claimed.last(), Some(&(PAGES - 1)));
         shared.finish(PAGES - 1);
         assert_eq!(shared.used_pages().count(), PAGES, "the shared page stays");

@@ -53,6 +53,8 @@ pub(crate) struct Object {
     pub(crate) interpreter: Option<Vec<u8>>,
     /// Whether it requests a stack whose content can be executed.
     pub(crate) executable_stack: bool,
+    /// Whether it lies among the mappings, where its break would have no room.
+    pub(crate) is_among_mappings: bool,
 }
 
 /// A program header.
@@ -95,6 +97,7 @@ pub(crate) fn load(file: i32, role: Role) -> Result<Object, Errno> {
         header_count: headers.segments.len() as u64,
         interpreter: interpreter(file, &headers)?,
         executable_stack: headers.wants_executable_stack(),
+        is_among_mappings: headers.kind == TYPE_DYNAMIC && !headers.has_interpreter(),
     })
 }
 
@@ -171,6 +174,10 @@ impl Headers {
         named.or_else(carried).unwrap_or(0)
     }
 
+    fn has_interpreter(&self) -> bool {
+        self.segments.iter().any(|segment| segment.kind == PT_INTERP)
+    }
+
     /// Without a word about its stack, a program of old gets one that can be executed.
     fn wants_executable_stack(&self) -> bool {
         let stack = self.segments.iter().find(|segment| segment.kind == PT_GNU_STACK);
@@ -180,10 +187,9 @@ impl Headers {
 
 /// The first of `bytes` free addresses for a file whose own begin at `low`.
 fn reserve(headers: &Headers, role: Role, bytes: u64, low: u64, align: u64) -> Result<u64, Errno> {
-    let has_interpreter = headers.segments.iter().any(|segment| segment.kind == PT_INTERP);
     match (headers.kind, role) {
         (TYPE_EXECUTABLE, _) => reserve_at(low, bytes),
-        (_, Role::Program { random }) if has_interpreter => {
+        (_, Role::Program { random }) if headers.has_interpreter() => {
             let first = dynamic_base(random) & !(align - 1);
             let free = (0..TRIES).find_map(|number| reserve_at(first + number * BLOCK, bytes).ok());
             free.ok_or(Errno(libc::ENOMEM))
@@ -205,7 +211,7 @@ fn reserve(headers: &Headers, role: Role, bytes: u64, low: u64, align: u64) -> R
 
 /// Where a position-independent program goes: as natively, but in the lower half of a block of the guest's memory, so that
 /// its break mostly shares the block.
-fn dynamic_base(random: u64) -> u64 {
+pub(crate) fn dynamic_base(random: u64) -> u64 {
     let offset = (random & 0x0fff_ffff) * PAGE;
     if random == 0 { DYNAMIC_BASE } else { (DYNAMIC_BASE + offset) & !(BLOCK / 2) }
 }

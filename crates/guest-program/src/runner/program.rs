@@ -130,7 +130,7 @@ fn kind(head: &[u8; HEAD], read: usize) -> Kind<'_> {
     let is_blank = |byte: &u8| *byte == b' ' || *byte == b'\t';
     let end = rest.iter().position(|byte| *byte == b'\n' || *byte == 0);
     let line = trim(&rest[..end.unwrap_or(rest.len())], is_blank);
-    let split = line.iter().position(|byte| is_blank(byte));
+    let split = line.iter().position(is_blank);
     match split {
         _ if line.is_empty() => Kind::Nothing,
         // A line that is cut inside its interpreter's name.

@@ -208,7 +208,12 @@ fn took_one(count: &AtomicU32) -> bool {
 /// take this one's virtual processor; it has one again when this returns.
 pub(crate) fn forward(thread: &'static Thread, number: u64, arguments: &[u64; 6]) -> i64 {
     thread.note(Doing::Calling, number);
-    thread.enter_state(State::Blocked);
+    if pool::is_wanted() {
+        pool::give_up(thread);
+        thread.enter_state(State::Lost);
+    } else {
+        thread.enter_state(State::Blocked);
+    }
     let result = loop {
         thread.interrupted.store(0, Ordering::SeqCst);
         // SAFETY: the program makes this call, with its own memory and its own rights; what would touch the runner is kept

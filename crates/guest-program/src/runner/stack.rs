@@ -164,6 +164,7 @@ mod tests {
             header_count: 9,
             interpreter: None,
             executable_stack: false,
+            is_among_mappings: false,
         };
         let beginning = Beginning {
             arguments: &[b"prog\0", b"one\0"],
@@ -201,6 +202,7 @@ mod tests {
             header_count: 0,
             interpreter: None,
             executable_stack: false,
+            is_among_mappings: false,
         };
         let beginning = Beginning {
             arguments: &[&long],

@@ -21,6 +21,7 @@ use crate::runner::step;
 use crate::runner::sys::{self, Errno, Mapping};
 use crate::runner::thread::{Process, Thread};
 use crate::runner::user;
+use baremark_microvm::layout::BLOCK;
 use std::arch::asm;
 use std::ffi::{CStr, c_char};
 use std::ops::Range;
@@ -312,10 +313,13 @@ fn load(given: &Given<'_>, program: &Program) -> Result<Beginnings, Errno> {
     // SAFETY: asks without changing anything.
     let persona = unsafe { sys::raw(libc::SYS_personality, [u64::from(u32::MAX), 0, 0, 0, 0, 0]) };
     let randomized = persona & ADDR_NO_RANDOMIZE == 0;
-    let object = elf::load(program.file, Role::Program { random: if randomized { place | 1 } else { 0 } })?;
+    let place = if randomized { place | 1 } else { 0 };
+    let object = elf::load(program.file, Role::Program { random: place })?;
     let interpreter = object.interpreter.as_deref().map(load_interpreter).transpose()?;
-    let behind = if randomized { behind % BREAK_RANDOM & !4095 } else { 0 };
-    memory::start_break(object.range.end + behind);
+    let behind = if randomized { (behind % BREAK_RANDOM) & !4095 } else { 0 };
+    // As natively: behind the program, or, where that lies among the mappings, where other programs lie.
+    let before = if object.is_among_mappings { elf::dynamic_base(place) + BLOCK } else { object.range.end };
+    memory::start_break(before + behind);
     let arguments: Vec<&[u8]> = program.arguments.iter().map(Vec::as_slice).collect();
     let mut seed = [0; 16];
     seed.chunks_exact_mut(8).zip(canary).for_each(|(to, word)| to.copy_from_slice(&word.to_ne_bytes()));
@@ -332,7 +336,7 @@ fn load(given: &Given<'_>, program: &Program) -> Result<Beginnings, Errno> {
     show(&program.path, &object, &stack);
     let entry = interpreter.as_ref().map_or(object.entry, |interpreter| interpreter.entry);
     let spans = [Some(object.range.clone()), interpreter.map(|interpreter| interpreter.range)];
-    let spans = spans.into_iter().flatten().chain([stack.range.end - 4096..stack.range.end]).collect();
+    let spans = spans.into_iter().flatten().chain(std::iter::once(stack.range.end - 4096..stack.range.end)).collect();
     Ok(Beginnings { entry, stack: stack.pointer, spans })
 }
 
@@ -370,7 +374,7 @@ fn show(path: &[u8], object: &Object, stack: &Stack) {
         stack.environment.end,
         stack.told.start,
         // The length of the pairs, and no other file for `/proc/self/exe`.
-        stack.told.end - stack.told.start | u64::from(u32::MAX) << 32,
+        (stack.told.end - stack.told.start) | u64::from(u32::MAX) << 32,
     ];
     let set_name = [libc::PR_SET_NAME as u64, name.address(), 0, 0, 0, 0];
     let set_map = [PR_SET_MM, PR_SET_MM_MAP, words.as_ptr() as u64, size_of_val(&words) as u64, 0, 0];

@@ -404,7 +404,10 @@ impl Arguments {
         let start = unsafe { sys::map(0, bytes, mapping) }?;
         let list = Arguments { start, bytes };
         let mut count = 0;
-        while from != 0 {
+        if from == 0 {
+            return Ok(list);
+        }
+        loop {
             let mut part = [0u8; PART * 8];
             let read = user::read_some(process, from + count * 8, &mut part);
             let words = part[..read].chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
