@@ -29,6 +29,8 @@ mod environments;
 mod faults;
 #[path = "end_to_end/gate.rs"]
 mod gate;
+#[path = "end_to_end/guest.rs"]
+mod guest;
 #[path = "end_to_end/input.rs"]
 mod input;
 #[path = "end_to_end/kills.rs"]
