@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction bench-observe bench-carry figures install-needs verify-kvm
+.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction bench-observe bench-carry bench-guest figures install-needs verify-kvm
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -37,6 +37,7 @@ soak: install-needs build
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture studies_of_kernels
 	./scripts/make-base
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture tiers
+	$(CARGO) test --release --locked -p baremark-guest-program --test guest -- --ignored --nocapture --test-threads=1 soak
 	BAREMARK_SOAK_SECONDS=300 $(CARGO) test --release --locked -p baremark-microvm --test microvm -- --ignored --nocapture soak
 
 # Figures of the microVM on this machine: first instruction, exits, leaves, random access by leaf.
@@ -85,6 +86,10 @@ bench-observe: build
 # What bringing 100 MiB to a site takes in time and in memory of both ends, over the frames of the wire.
 bench-carry: build
 	$(CARGO) run --release --locked -p baremark --example carry
+
+# What a program in the guest costs to start, and a forwarded system call, beside native.
+bench-guest:
+	$(CARGO) run --release --locked -p baremark-guest-program --example bench
 
 # For an owner of a host with real KVM: every part that needs it, bounded, and what became of each.
 verify-kvm:

@@ -19,6 +19,8 @@ pub enum Exit {
     Regression,
     /// 5: `check` found nothing worse, but cannot tell of everything yet, or a load was too short for a limit.
     Undecided,
+    /// Any: that of the program which `guest` has run.
+    Program(i32),
     /// 130: interrupted; what was finished is stored and the run can be resumed.
     Interrupted,
 }
@@ -48,6 +50,8 @@ impl Termination for Exit {
             Exit::Missing => 3,
             Exit::Regression => 4,
             Exit::Undecided => 5,
+            // The kernel keeps eight bits too.
+            Exit::Program(code) => code.to_le_bytes()[0],
             Exit::Interrupted => 130,
         })
     }

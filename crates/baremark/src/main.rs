@@ -22,7 +22,7 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    ab, agent, at, auction, auction_run, carry, check, compare, completions, desktop, doctor, echo, history, import,
+    ab, agent, at, auction, auction_run, carry, check, compare, completions, desktop, doctor, echo, guest, history, import,
     keep, list, load, man, plan, predict, report, resume, run, tend, top, verify_scale,
 };
 use context::Context;
@@ -226,6 +226,9 @@ enum Command {
     /// Keep the programs of a workload for the agent at standard input and output (agents start this)
     #[command(hide = true)]
     Keep,
+    /// Run a program in the microVM, with the host's kernel behind it
+    #[command(hide = true)]
+    Guest(guest::GuestArgs),
     /// Be the users of the workload sessions (agents start this)
     #[command(hide = true)]
     Desktop {
@@ -290,6 +293,9 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
     if let Some(Command::Desktop { arguments }) = &cli.command {
         return desktop::run(arguments).map(|exit| (String::new(), exit));
     }
+    if let Some(Command::Guest(args)) = &cli.command {
+        return guest::run(args).map(|exit| (String::new(), exit));
+    }
     if let Some(Command::Echo(args)) = &cli.command {
         return echo::run(args);
     }
@@ -333,6 +339,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
             | Command::Keep
             | Command::Desktop { .. }
             | Command::Echo(_)
+            | Command::Guest(_)
             | Command::Auction { .. },
         ) => {
             unreachable!("handled above")

@@ -33,6 +33,8 @@ mod faults;
 mod gate;
 #[path = "end_to_end/golden.rs"]
 mod golden;
+#[path = "end_to_end/guest.rs"]
+mod guest;
 #[path = "end_to_end/input.rs"]
 mod input;
 #[path = "end_to_end/kills.rs"]

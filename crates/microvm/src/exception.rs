@@ -1,12 +1,14 @@
 //! The processor's exceptions by number, as Intel's SDM (volume 3, table 7-1) and AMD's APM (volume 2, table 8-1) name them.
 
 /// Whether the processor pushes an error code.
-pub(crate) const fn has_error_code(vector: u8) -> bool {
+#[must_use]
+pub const fn has_error_code(vector: u8) -> bool {
     matches!(vector, 8 | 10..=14 | 17 | 21 | 29 | 30)
 }
 
 /// Mnemonic and name, "#PF page fault".
-pub(crate) const fn name(vector: u8) -> &'static str {
+#[must_use]
+pub const fn name(vector: u8) -> &'static str {
     match vector {
         0 => "#DE divide error",
         1 => "#DB debug exception",
@@ -36,7 +38,7 @@ pub(crate) const fn name(vector: u8) -> &'static str {
 }
 
 /// The page fault's number.
-pub(crate) const PAGE_FAULT: u8 = 14;
+pub const PAGE_FAULT: u8 = 14;
 
 #[cfg(test)]
 mod tests {

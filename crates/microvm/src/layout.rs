@@ -7,64 +7,64 @@
 //! tables, stubs, task states, and the guest's page tables, of which only the first few pages are mapped, for ring 0.
 
 /// One block, one memslot.
-pub(crate) const BLOCK: u64 = 1 << 30;
+pub const BLOCK: u64 = 1 << 30;
 /// Log2 of [`BLOCK`].
-pub(crate) const BLOCK_SHIFT: u32 = 30;
+pub const BLOCK_SHIFT: u32 = 30;
 /// Blocks in the lower half of a 47-bit address space.
-pub(crate) const BLOCKS: usize = 1 << 17;
+pub const BLOCKS: usize = 1 << 17;
 /// The end of what a process can map; the last page below 2^47 is never one.
-pub(crate) const USER_END: u64 = (1 << 47) - 4096;
+pub const USER_END: u64 = (1 << 47) - 4096;
 
 /// Guest-physical start of slot 0.
-pub(crate) const BASE: u64 = 4 << 30;
+pub const BASE: u64 = 4 << 30;
 
 /// The supervisor area, offsets from its start. The descriptor table of 64 KiB comes first.
-pub(crate) const GDT: u64 = 0;
+pub const GDT: u64 = 0;
 /// The descriptor table's limit: all 8192 entries.
-pub(crate) const GDT_LIMIT: u16 = 0xffff;
+pub const GDT_LIMIT: u16 = 0xffff;
 /// Entry of the first rank's task state; each takes two entries.
-pub(crate) const GDT_FIRST_TSS: u64 = 0x40;
+pub const GDT_FIRST_TSS: u64 = 0x40;
 /// The interrupt table.
-pub(crate) const IDT: u64 = 0x1_0000;
+pub const IDT: u64 = 0x1_0000;
 /// Exception stubs, 16 bytes each.
-pub(crate) const STUBS: u64 = 0x1_1000;
+pub const STUBS: u64 = 0x1_1000;
 /// The one page that ring 3 can also reach: the target of SYSCALL.
-pub(crate) const SYSCALL_STUB: u64 = 0x1_2000;
+pub const SYSCALL_STUB: u64 = 0x1_2000;
 /// The first rank's pages: task state, then ring 0's stack.
-pub(crate) const RANKS: u64 = 0x2_0000;
+pub const RANKS: u64 = 0x2_0000;
 /// Bytes per rank.
-pub(crate) const RANK_BYTES: u64 = 0x2000;
+pub const RANK_BYTES: u64 = 0x2000;
 /// The most ranks of one machine.
-pub(crate) const MAX_RANKS: usize = 1024;
+pub const MAX_RANKS: usize = 1024;
 /// The first page table; it is the root.
-pub(crate) const TABLES: u64 = RANKS + MAX_RANKS as u64 * RANK_BYTES;
+pub const TABLES: u64 = RANKS + MAX_RANKS as u64 * RANK_BYTES;
 /// Bytes of the supervisor area: tables for more than 250 GiB in pages of 4 KiB.
-pub(crate) const AREA: u64 = 512 << 20;
+pub const AREA: u64 = 512 << 20;
 
 /// Port by which a rank leaves the machine.
-pub(crate) const PORT_LEAVE: u16 = 0x10;
+pub const PORT_LEAVE: u16 = 0x10;
 /// Port of the SYSCALL stub.
-pub(crate) const PORT_SYSCALL: u16 = 0x11;
+pub const PORT_SYSCALL: u16 = 0x11;
 /// Port of the token before the region.
-pub(crate) const PORT_BEGIN: u16 = 0x12;
+pub const PORT_BEGIN: u16 = 0x12;
 /// Port of the token after the region.
-pub(crate) const PORT_END: u16 = 0x13;
+pub const PORT_END: u16 = 0x13;
 /// Port of exception 0's stub; vector *v* has this plus *v*.
-pub(crate) const PORT_VECTORS: u16 = 0x20;
+pub const PORT_VECTORS: u16 = 0x20;
 /// Exceptions that have a stub.
-pub(crate) const VECTORS: u16 = 32;
+pub const VECTORS: u16 = 32;
 
 /// Selector of ring 0's code, to which SYSCALL goes; its stack segment follows.
-pub(crate) const RING0_CODE: u16 = 0x10;
+pub const RING0_CODE: u16 = 0x10;
 /// Selector from which SYSRET counts: stack +8, code +16.
-pub(crate) const SYSRET_BASE: u16 = 0x23;
+pub const SYSRET_BASE: u16 = 0x23;
 /// Selector of ring 3's data.
-pub(crate) const RING3_DATA: u16 = 0x2b;
+pub const RING3_DATA: u16 = 0x2b;
 /// Selector of ring 3's 64-bit code.
-pub(crate) const RING3_CODE: u16 = 0x33;
+pub const RING3_CODE: u16 = 0x33;
 
 /// A memslot's bytes: the last block must not reach the end of the address space.
-pub(crate) const fn slot_bytes(block: u64) -> u64 {
+pub const fn slot_bytes(block: u64) -> u64 {
     let start = block << BLOCK_SHIFT;
     if start + BLOCK > USER_END { USER_END - start } else { BLOCK }
 }

@@ -33,7 +33,8 @@
 //!
 //! # How it is built
 //! - `layout`, `mapping`, `tables`, `pool`, `space`, `maps`, `image`: memory. Virtual space becomes memslots of 1 GiB.
-//! - `supervisor`, `registers`, `tsc`, `exception`: ring 0's few instructions and the state in which a vCPU starts.
+//! - `supervisor`, `registers`, `tsc`, `exception`: ring 0's few instructions and the state in which a vCPU starts. They and
+//!   `layout` are public for `baremark-guest-program`, whose guests are built alike.
 //! - `guest`, `vcpu`, `syscall`: what runs inside, and the exit handler around it.
 //! - `machine`, `rank`, `kick`, `microvm`: one VM, its threads, the watchdog, the executor.
 //! - `stats`, `clean`, `leaves`, `touch`, `mmu`, `probe`: what was counted, and what the machine is.
@@ -60,12 +61,12 @@
 
 mod clean;
 mod error;
-mod exception;
+pub mod exception;
 mod guest;
 mod image;
 mod kick;
 mod latch;
-mod layout;
+pub mod layout;
 mod leaves;
 mod machine;
 mod mapping;
@@ -75,10 +76,10 @@ mod mmu;
 mod pool;
 mod probe;
 mod rank;
-mod registers;
+pub mod registers;
 mod space;
 mod stats;
-mod supervisor;
+pub mod supervisor;
 mod syscall;
 mod tables;
 mod touch;

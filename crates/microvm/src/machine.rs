@@ -94,7 +94,7 @@ impl Machine {
         vm.set_identity_map_address(IDENTITY_MAP_ADDRESS).map_err(failed("KVM_SET_IDENTITY_MAP_ADDR"))?;
         let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(failed("KVM_GET_SUPPORTED_CPUID"))?;
         let stats = Source::open(vm.as_ref()).map_err(|source| Error::Kvm { call: "KVM_GET_STATS_FD", source })?;
-        let space = space(&vm, shape, registers::physical_bits(&cpuid))?;
+        let space = space(&vm, shape, registers::physical_bits(cpuid.as_slice()))?;
         let xsave_bytes = vm.check_extension_int(Cap::Xsave2);
         Ok(Machine { vm, space, cpuid, stats: stats.map(Arc::new), xsave_bytes })
     }

@@ -7,7 +7,7 @@
 use crate::layout;
 use crate::supervisor;
 use crate::tables::Tables;
-use kvm_bindings::{CpuId, kvm_dtable, kvm_msr_entry, kvm_segment, kvm_sregs};
+use kvm_bindings::{kvm_cpuid_entry2, kvm_dtable, kvm_msr_entry, kvm_segment, kvm_sregs};
 use std::arch::asm;
 
 /// PG, AM, WP, NE, ET, MP, PE; caches on.
@@ -20,7 +20,7 @@ const CR4_OSXSAVE: u64 = 1 << 18;
 /// SCE, LME, LMA, NXE.
 const EFER: u64 = 0xd01;
 /// Bit 1 is always set; interrupts on, as any process has them.
-pub(crate) const RFLAGS: u64 = 0x202;
+pub const RFLAGS: u64 = 0x202;
 /// What SYSCALL clears: TF, IF, DF, IOPL, NT, AC, as Linux does.
 const SYSCALL_MASK: u64 = 0x4_7700;
 const MSR_STAR: u32 = 0xc000_0081;
@@ -30,7 +30,8 @@ const MSR_SFMASK: u32 = 0xc000_0084;
 const XCR0_VECTORS: u64 = 0xe7;
 
 /// Segments, tables and control registers of rank `rank`, from what the vCPU has after creation.
-pub(crate) fn special(initial: kvm_sregs, area: u64, rank: usize, cpuid: &CpuId) -> kvm_sregs {
+#[must_use]
+pub fn special(initial: kvm_sregs, area: u64, rank: usize, cpuid: &[kvm_cpuid_entry2]) -> kvm_sregs {
     let code = kvm_segment {
         limit: u32::MAX,
         selector: layout::RING3_CODE,
@@ -71,29 +72,32 @@ pub(crate) fn special(initial: kvm_sregs, area: u64, rank: usize, cpuid: &CpuId)
 }
 
 /// The registers by which SYSCALL finds its stub.
-pub(crate) fn syscall_msrs(area: u64) -> [kvm_msr_entry; 3] {
+#[must_use]
+pub fn syscall_msrs(area: u64) -> [kvm_msr_entry; 3] {
     let star = u64::from(layout::SYSRET_BASE) << 48 | u64::from(layout::RING0_CODE) << 32;
     [(MSR_STAR, star), (MSR_LSTAR, area + layout::SYSCALL_STUB), (MSR_SFMASK, SYSCALL_MASK)]
         .map(|(index, data)| kvm_msr_entry { index, data, ..kvm_msr_entry::default() })
 }
 
 /// XCR0 for the guest: the process's own where KVM offers it.
-pub(crate) fn xcr0(cpuid: &CpuId) -> u64 {
+#[must_use]
+pub fn xcr0(cpuid: &[kvm_cpuid_entry2]) -> u64 {
     let offered = leaf(cpuid, 0xd, 0).map_or(XCR0_VECTORS, |entry| u64::from(entry.edx) << 32 | u64::from(entry.eax));
     own_xcr0() & offered
 }
 
 /// Bits of a guest-physical address; 36 where the processor does not say.
-pub(crate) fn physical_bits(cpuid: &CpuId) -> u32 {
+#[must_use]
+pub fn physical_bits(cpuid: &[kvm_cpuid_entry2]) -> u32 {
     leaf(cpuid, 0x8000_0008, 0).map_or(36, |entry| entry.eax & 0xff)
 }
 
-fn has_fsgsbase(cpuid: &CpuId) -> bool {
+fn has_fsgsbase(cpuid: &[kvm_cpuid_entry2]) -> bool {
     leaf(cpuid, 7, 0).is_some_and(|entry| entry.ebx & 1 != 0)
 }
 
-fn leaf(cpuid: &CpuId, function: u32, index: u32) -> Option<&kvm_bindings::kvm_cpuid_entry2> {
-    cpuid.as_slice().iter().find(|entry| entry.function == function && entry.index == index)
+fn leaf(cpuid: &[kvm_cpuid_entry2], function: u32, index: u32) -> Option<&kvm_cpuid_entry2> {
+    cpuid.iter().find(|entry| entry.function == function && entry.index == index)
 }
 
 fn own_xcr0() -> u64 {
@@ -113,15 +117,10 @@ fn thread_pointer() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kvm_bindings::kvm_cpuid_entry2;
-
-    fn cpuid(entries: &[kvm_cpuid_entry2]) -> CpuId {
-        CpuId::from_entries(entries).expect("few entries")
-    }
 
     #[test]
     fn ring_3_starts_in_long_mode_without_smep_and_smap() {
-        let sregs = special(kvm_sregs::default(), 0x10_0000_0000, 1, &cpuid(&[]));
+        let sregs = special(kvm_sregs::default(), 0x10_0000_0000, 1, &[]);
         assert_eq!((sregs.cs.selector & 3, sregs.cs.l, sregs.ss.dpl), (3, 1, 3));
         assert_eq!(sregs.cr4 & (1 << 20 | 1 << 21 | CR4_FSGSBASE), 0);
         assert_eq!(sregs.tr.base, 0x10_0000_0000 + layout::RANKS + layout::RANK_BYTES);
@@ -131,7 +130,7 @@ mod tests {
     #[test]
     fn what_kvm_does_not_offer_is_left_out_of_xcr0() {
         let offered = kvm_cpuid_entry2 { function: 0xd, eax: 7, ..kvm_cpuid_entry2::default() };
-        assert_eq!(xcr0(&cpuid(&[offered])), own_xcr0() & 7);
-        assert_eq!(physical_bits(&cpuid(&[])), 36);
+        assert_eq!(xcr0(&[offered]), own_xcr0() & 7);
+        assert_eq!(physical_bits(&[]), 36);
     }
 }

@@ -9,13 +9,14 @@
 use crate::exception;
 use crate::layout;
 use crate::mapping::Mapping;
+use std::ptr::NonNull;
 
 /// Bytes between two exception stubs.
 const STUB_BYTES: u64 = 16;
 /// Offset of the permission bitmap in a task state; 64 ports and a terminator follow.
 const BITMAP: u16 = 104;
 /// A task state's limit, terminator included.
-pub(crate) const TSS_LIMIT: u16 = BITMAP + 8;
+pub const TSS_LIMIT: u16 = BITMAP + 8;
 
 /// `out imm8, al`.
 const OUT: u8 = 0xe6;
@@ -25,38 +26,40 @@ const IRETQ: [u8; 2] = [0x48, 0xcf];
 const SYSRETQ: [u8; 3] = [0x48, 0x0f, 0x07];
 
 /// Address of a rank's task state.
-pub(crate) fn task_state(area: u64, rank: usize) -> u64 {
+#[must_use]
+pub fn task_state(area: u64, rank: usize) -> u64 {
     area + layout::RANKS + rank as u64 * layout::RANK_BYTES
 }
 
 /// A rank's selector in the descriptor table.
-pub(crate) fn task_selector(rank: usize) -> u16 {
+#[must_use]
+pub fn task_selector(rank: usize) -> u16 {
     u16::try_from(layout::GDT_FIRST_TSS + rank as u64 * 16).unwrap_or(0)
 }
 
 /// Offsets of the pages that ring 0 of a machine of `ranks` needs.
 pub(crate) fn pages(ranks: usize) -> impl Iterator<Item = u64> {
-    let shared = [layout::GDT, layout::IDT, layout::STUBS];
+    shared_pages().chain((0..ranks).flat_map(rank_pages))
+}
+
+/// Offsets of the pages that ring 0 needs whatever the number of ranks; the page of the SYSCALL stub is not among them.
+pub fn shared_pages() -> impl Iterator<Item = u64> {
     let gdt = (1..=u64::from(layout::GDT_LIMIT) / 4096).map(|page| layout::GDT + page * 4096);
-    let own = (0..ranks as u64 * layout::RANK_BYTES / 4096).map(|page| layout::RANKS + page * 4096);
-    shared.into_iter().chain(gdt).chain(own)
+    [layout::GDT, layout::IDT, layout::STUBS].into_iter().chain(gdt)
+}
+
+/// Offsets of one rank's own pages.
+pub fn rank_pages(rank: usize) -> impl Iterator<Item = u64> {
+    let first = layout::RANKS + rank as u64 * layout::RANK_BYTES;
+    (0..layout::RANK_BYTES / 4096).map(move |page| first + page * 4096)
 }
 
 /// Fills a fresh area for `ranks` ranks.
 pub(crate) fn install(area: &Mapping, ranks: usize) {
-    let area = Area(area);
-    for (selector, descriptor) in SEGMENTS {
-        area.put(layout::GDT + u64::from(selector & !7), &descriptor.to_le_bytes());
-    }
-    for vector in 0..layout::VECTORS {
-        area.install_vector(vector);
-    }
-    let [port, _] = layout::PORT_SYSCALL.to_le_bytes();
-    let [a, b, c] = SYSRETQ;
-    area.put(layout::SYSCALL_STUB, &[OUT, port, a, b, c]);
-    for rank in 0..ranks {
-        area.install_task_state(rank);
-    }
+    // SAFETY: the mapping is readable, writable and zero, and it outlives this function.
+    let area = unsafe { Area::new(area.pointer(), area.bytes()) };
+    area.install_shared();
+    (0..ranks).for_each(|rank| area.install_rank(rank));
 }
 
 /// Flat 64-bit segments: ring 0's code and stack, ring 3's data and code.
@@ -67,18 +70,49 @@ const SEGMENTS: [(u16, u64); 4] = [
     (layout::RING3_CODE, 0x00af_fb00_0000_ffff),
 ];
 
-struct Area<'m>(&'m Mapping);
+/// A supervisor area while it is filled: where it starts, in this process as in the guest.
+#[derive(Debug)]
+pub struct Area {
+    start: NonNull<u8>,
+    bytes: usize,
+}
 
-impl Area<'_> {
-    fn address(&self) -> u64 {
-        self.0.address() as u64
+impl Area {
+    /// The area of `bytes` at `start`.
+    ///
+    /// # Safety
+    /// The bytes are readable and writable as long as this value lives, were zero at first, and nothing refers into them.
+    #[must_use]
+    pub unsafe fn new(start: NonNull<u8>, bytes: usize) -> Self {
+        Area { start, bytes }
     }
 
-    fn put(&self, offset: u64, bytes: &[u8]) {
+    /// Writes what all ranks share: segments, gates, stubs.
+    pub fn install_shared(&self) {
+        for (selector, descriptor) in SEGMENTS {
+            self.put(layout::GDT + u64::from(selector & !7), &descriptor.to_le_bytes());
+        }
+        for vector in 0..layout::VECTORS {
+            self.install_vector(vector);
+        }
+        let [port, _] = layout::PORT_SYSCALL.to_le_bytes();
+        let [a, b, c] = SYSRETQ;
+        self.put(layout::SYSCALL_STUB, &[OUT, port, a, b, c]);
+    }
+
+    fn address(&self) -> u64 {
+        self.start.as_ptr().addr() as u64
+    }
+
+    /// Writes `bytes` at `offset`.
+    ///
+    /// # Panics
+    /// When they do not lie inside the area.
+    pub fn put(&self, offset: u64, bytes: &[u8]) {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-        assert!(offset < self.0.bytes() && bytes.len() <= self.0.bytes() - offset, "inside the area");
-        // SAFETY: inside the mapping by the line above; no guest runs yet and nothing refers into the area.
-        unsafe { self.0.pointer().as_ptr().add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        assert!(offset < self.bytes && bytes.len() <= self.bytes - offset, "inside the area");
+        // SAFETY: inside the area by the line above, whose bytes are writable and unreferenced by the promise of `new`.
+        unsafe { self.start.as_ptr().add(offset).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 
     /// A stub and its gate: interrupts off, ring 0's code, no stack of its own; callable by `int` for #BP and #OF only.
@@ -96,8 +130,9 @@ impl Area<'_> {
         self.put(layout::IDT + u64::from(vector) * 16, &gate.to_le_bytes());
     }
 
-    /// Task state, its descriptor, and the top of ring 0's stack in it (for ring changes and as interrupt stack 1).
-    fn install_task_state(&self, rank: usize) {
+    /// Writes `rank`'s task state, its descriptor, and the top of ring 0's stack in it (for ring changes and as interrupt
+    /// stack 1). Ranks are below [`layout::MAX_RANKS`].
+    pub fn install_rank(&self, rank: usize) {
         let address = task_state(self.address(), rank);
         let offset = address - self.address();
         let stack = (address + layout::RANK_BYTES).to_le_bytes();

@@ -388,10 +388,10 @@ impl Fresh {
 fn set_registers(fd: &VcpuFd, machine: &Machine, rank: usize) -> Result<(), Error> {
     fd.set_cpuid2(&machine.cpuid).map_err(failed("KVM_SET_CPUID2"))?;
     let initial = fd.get_sregs().map_err(failed("KVM_GET_SREGS"))?;
-    let sregs = registers::special(initial, machine.space.area(), rank, &machine.cpuid);
+    let sregs = registers::special(initial, machine.space.area(), rank, machine.cpuid.as_slice());
     fd.set_sregs(&sregs).map_err(failed("KVM_SET_SREGS"))?;
     let mut xcrs = kvm_xcrs { nr_xcrs: 1, ..kvm_xcrs::default() };
-    xcrs.xcrs[0].value = registers::xcr0(&machine.cpuid);
+    xcrs.xcrs[0].value = registers::xcr0(machine.cpuid.as_slice());
     fd.set_xcrs(&xcrs).map_err(failed("KVM_SET_XCRS"))?;
     let mut fpu = fd.get_fpu().map_err(failed("KVM_GET_FPU"))?;
     (fpu.fcw, fpu.mxcsr) = (0x37f, 0x1f80);

@@ -12,6 +12,7 @@ pub mod completions;
 pub mod desktop;
 pub mod doctor;
 pub mod echo;
+pub mod guest;
 pub mod history;
 pub mod import;
 pub mod keep;

@@ -1,0 +1,47 @@
+//! `baremark guest`: a program in the microVM, through the binary that is handed out.
+
+use crate::bench::kvm;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+
+const BAREMARK: &str = env!("CARGO_BIN_EXE_baremark");
+
+#[test]
+fn a_program_ends_as_natively_and_its_counters_are_written() {
+    if !kvm() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let stats = folder.path().join("stats.json");
+    let mut command = Command::new(BAREMARK);
+    command.args(["guest", "--vcpus", "4", "--stats"]).arg(&stats);
+    let output = command.args(["--", "sh", "-c", "echo one | tr a-z A-Z; exit 3"]).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), b"ONE\n".as_slice()), "{output:?}");
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&stats).unwrap()).unwrap();
+    assert_eq!((json["format"].as_str(), json["version"].as_u64()), (Some("baremark-guest-program"), Some(1)));
+    assert!(json["calls"].as_u64() > Some(20) && json["images"] == json["images_in_guest"], "{json}");
+}
+
+#[test]
+fn the_program_has_none_of_this_programs_signal_actions() {
+    if !kvm() {
+        return;
+    }
+    // yes(1) ends by SIGPIPE unless whoever started it ignores that, as Rust's start-up does.
+    let mut child = Command::new(BAREMARK).args(["guest", "--", "yes"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut first = [0; 2];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    assert_eq!((first, child.wait().unwrap().signal()), (*b"y\n", Some(13)));
+}
+
+#[test]
+fn a_program_that_is_not_there_ends_as_in_a_shell() {
+    if !kvm() {
+        return;
+    }
+    let output = Command::new(BAREMARK).args(["guest", "--", "/nonexistent"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(127));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(message, "baremark: guest: cannot execute /nonexistent: No such file or directory (os error 2)\n");
+}

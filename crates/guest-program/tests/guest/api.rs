@@ -1,0 +1,99 @@
+//! The launcher: exit status, counters, errors, and the limit for a program that stands still.
+
+use crate::support::{Ended, PROBE, command, has_kvm, inside};
+use baremark_guest_program::{Activity, Command, Costs, Error};
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+use std::time::Duration;
+
+#[test]
+fn the_exit_status_and_the_counters_are_the_programs() {
+    if !has_kvm() {
+        return;
+    }
+    let (found, report) = inside(command(PROBE, &["exit", "41"]));
+    assert_eq!(found, Ended { status: "Some(41) None".into(), stdout: String::new(), stderr: String::new() });
+    let counters = &report.counters;
+    assert_eq!((counters.images, counters.images_in_guest, counters.vcpus), (1, 1, 1));
+    assert_eq!(counters.calls, counters.calls_by_number.values().sum::<u64>());
+    assert!(counters.exits >= counters.calls && counters.first_start_ns > 0, "{counters:?}");
+    assert_eq!(counters.calls_by_number.get(&231), Some(&1), "one exit_group");
+    assert_eq!(report.failure, None);
+}
+
+#[test]
+fn a_program_that_is_not_there_is_an_error() {
+    if !has_kvm() {
+        return;
+    }
+    let missing = Command::new("/nonexistent/program").stderr(Stdio::null()).status().unwrap_err();
+    assert!(matches!(missing, Error::NotExecutable { missing: true, .. }), "{missing:?}");
+    let text = Command::new("/etc/passwd").stderr(Stdio::null()).status().unwrap_err();
+    assert!(matches!(text, Error::NotExecutable { missing: false, .. }), "{text:?}");
+    assert!(text.to_string().contains("cannot execute /etc/passwd"), "{text}");
+}
+
+#[test]
+fn a_program_that_stands_still_is_ended_and_described() {
+    if !has_kvm() {
+        return;
+    }
+    let mut stalled = Command::new(PROBE);
+    stalled.arg("stall").stall_limit(Duration::from_millis(400));
+    let error = stalled.status().unwrap_err();
+    let Error::NoProgress { stood, .. } = &error else { panic!("{error:?}") };
+    let in_futex = stood.iter().filter(|stand| stand.doing == Activity::Calls { number: 202 }).count();
+    assert_eq!((stood.len(), in_futex), (2, 2), "{error}");
+}
+
+#[test]
+fn a_closed_pipe_ends_the_program_as_natively() {
+    if !has_kvm() {
+        return;
+    }
+    let mut child = command(PROBE, &["pipe"]);
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut first = [0; 2];
+    child.take_stdout().unwrap().read_exact(&mut first).unwrap();
+    let report = child.wait().unwrap();
+    // Rust's own programs ignore the signal and panic when they cannot print; yes(1) does not.
+    assert_eq!((first, report.status.code()), (*b"0\n", Some(101)));
+    let mut child = command("yes", &[]).stdout(Stdio::piped()).spawn().unwrap();
+    child.take_stdout().unwrap().read_exact(&mut first).unwrap();
+    assert_eq!(child.wait().unwrap().status.signal(), Some(13));
+}
+
+#[test]
+fn a_kill_reaches_everything_that_was_started() {
+    if !has_kvm() {
+        return;
+    }
+    let mut shell = command("sh", &["-c", "sleep 1000 & echo $!; wait"]);
+    let mut child = shell.stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = child.take_stdout().unwrap();
+    let mut line = Vec::new();
+    while !line.ends_with(b"\n") {
+        let mut byte = [0];
+        out.read_exact(&mut byte).unwrap();
+        line.push(byte[0]);
+    }
+    child.kill().unwrap();
+    assert_eq!(child.wait().unwrap().status.signal(), Some(9));
+    // Both held the pipe: it ends when they are gone.
+    assert_eq!(out.read_to_end(&mut line).unwrap(), 0);
+}
+
+#[test]
+fn costs_are_measured_and_explain_a_run() {
+    if !has_kvm() {
+        return;
+    }
+    let costs = Costs::measure().unwrap();
+    assert!(costs.call.low_ns <= costs.call.ns && costs.call.ns <= costs.call.high_ns, "{costs:?}");
+    assert!(costs.call.ns > costs.native_call.ns && costs.exit.ns > 0.0, "{costs:?}");
+    let (_, report) = inside(command(PROBE, &["random", "5", "2000"]));
+    let explained = costs.explain(&report.counters);
+    assert!(explained.low_seconds <= explained.seconds && explained.seconds <= explained.high_seconds);
+    assert!(explained.low_seconds > 0.0, "{explained:?}");
+}
