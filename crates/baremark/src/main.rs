@@ -22,8 +22,8 @@ mod watch;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    ab, agent, at, auction, auction_run, carry, check, compare, completions, desktop, doctor, echo, guest, history, import,
-    keep, list, load, man, plan, predict, report, resume, run, tend, top, verify_scale,
+    ab, agent, at, auction, auction_run, carry, check, compare, completions, desktop, doctor, echo, guest, history,
+    import, keep, list, load, man, plan, predict, report, resume, run, tend, top, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
