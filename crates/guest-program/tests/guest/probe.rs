@@ -70,11 +70,18 @@ fn threads_that_compute_take_turns() {
     assert!(report.counters.vcpu_switches >= 3, "{report:?}");
 }
 
+/// A sequence of random calls, which must come to its end in both ways.
+fn random(seed: &str, count: &str) {
+    same(PROBE, &["random", seed, count]);
+    let last = natively(PROBE, &["random", seed, count]).stdout;
+    assert!(last.lines().last().is_some_and(|line| line.starts_with(&format!("{count} "))), "{seed}: {last}");
+}
+
 #[test]
 fn random_calls_give_the_same_trace() {
     if has_kvm() {
         for seed in ["1", "2"] {
-            same(PROBE, &["random", seed, "5000"]);
+            random(seed, "5000");
         }
     }
 }
@@ -114,7 +121,7 @@ fn what_is_not_there_is_refused_by_name() {
 fn soak_random_calls() {
     if has_kvm() {
         for seed in 100..200 {
-            same(PROBE, &["random", &seed.to_string(), "10000"]);
+            random(&seed.to_string(), "10000");
         }
     }
 }
