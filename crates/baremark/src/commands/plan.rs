@@ -226,7 +226,7 @@ fn lasting(plan: &Plan) -> String {
     let besides =
         if limits.iter().any(Option::is_some) { ",\nand phases of programs take as long as those do" } else { "" };
     format!(
-        "\nPhases of {} make a block last at least {}; start, warm-in and\nverification come on top{besides}.\n",
+        "\nPhases of {} make a block last at least {}; start and\nverification come on top{besides}.\n",
         plan.design.phase,
         plan.least_block()
     )
