@@ -99,7 +99,11 @@ fn runs_on_a_full_disk_are_listed_and_shown() {
         ),
     );
     let read = |name: &str| fs::read_to_string(bench.path(name)).unwrap();
-    assert!(read("list").contains("counting lines") && read("report").contains("150 of 150 requests succeeded"), "{}", read("report"));
+    assert!(
+        read("list").contains("counting lines") && read("report").contains("150 of 150 requests succeeded"),
+        "{}",
+        read("report")
+    );
 }
 
 #[test]
