@@ -25,8 +25,8 @@ fn left(program: &Program) -> Vec<String> {
     left
 }
 
-/// One test after the other: each demands that nothing is left.
-static ALONE: Mutex<()> = Mutex::new(());
+/// One test after the other, those of docker too: each demands that nothing of this process's containers is left.
+pub static ALONE: Mutex<()> = Mutex::new(());
 
 /// The program, with no other test beside; `None` where no container can be had.
 fn containers() -> Option<(LockResult<MutexGuard<'static, ()>>, Program)> {

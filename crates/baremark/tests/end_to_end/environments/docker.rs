@@ -1,6 +1,6 @@
 //! Containers by docker: the same environment in another engine's words, with an engine of the test's own.
 
-use super::container::{Image, Look, all_and_devices};
+use super::container::{ALONE, Image, Look, all_and_devices};
 use super::{NEVER, Program, as_lab, cpu, lab, temporary, usable, wait_for};
 use crate::bench::{signal, text};
 use baremark_environments::conformance::{Place, conformance};
@@ -10,12 +10,8 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-/// One test after the other: an engine is much for a small machine.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// How long an engine may take to serve.
 const PATIENCE: Duration = Duration::from_secs(60);
