@@ -1,6 +1,6 @@
 //! A trial of a job: work that is run as a whole, once in each phase of the schedule.
 //!
-//! There is no warm-in and no half: a run of a program has its own beginning and end, and measures itself.
+//! A run of a program has its own beginning and end, and measures itself.
 
 use crate::placing;
 use crate::progress::Progress;

@@ -41,8 +41,8 @@ impl<F: FnMut(usize, usize)> Progress for F {
     }
 }
 
-/// Tells the lab, and the observers: these read between phases, before the next warm-in, so that what their reading leaves
-/// in the caches is washed out before anything is timed.
+/// Tells the lab, and the observers: these read between phases, after those of either arm alike, so that what their
+/// reading leaves in the caches favours neither.
 pub(crate) struct Told<'o, W> {
     pub output: &'o mut W,
     pub of: usize,

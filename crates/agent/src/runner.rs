@@ -34,7 +34,7 @@ pub trait Runner {
     fn run(&self, spec: &TrialSpec, progress: &mut dyn Progress) -> Result<TrialResult, TrialError>;
 }
 
-/// A kernel: a loop over memory that executors enter, with halves, warm-in and verification.
+/// A kernel: a loop over memory that executors enter once in each phase, and whose result is verified.
 pub struct Kernel(pub &'static dyn Workload);
 
 /// A job that runs as a whole in each phase: a program, a load, an application.

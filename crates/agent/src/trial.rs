@@ -2,7 +2,8 @@
 //!
 //! Both arms of a pair run in this one process, phase by phase in the order that the lab drew. Phases are short, so that the
 //! arms alternate faster than the noise of a machine changes; a phase is one entry into its executor, and the clock is
-//! read inside. No warm-in precedes it: what the first pass after a switch costs was within 0.3 % of a warm one.
+//! read inside. No warm-in precedes it: the first pass after a switch is a small part of a phase, and the
+//! same for both arms.
 
 use crate::ensemble::{self, Ensemble, joint_run};
 use crate::executors::{direct::Direct, null::Null};
@@ -348,7 +349,7 @@ impl Stage<'_> {
         Ok(most)
     }
 
-    /// The hypervisors' counters after the warm-in; voids the trial where memory is not mapped as asked.
+    /// The hypervisors' counters before the first phase; voids the trial where memory is not mapped as asked.
     fn counters(&mut self, arms: &[&ResolvedArm], memory: &Buffers) -> Vec<BTreeMap<String, u64>> {
         let mut all = Vec::new();
         for (index, arm) in arms.iter().enumerate() {

@@ -292,7 +292,7 @@ fn notes<'o>(run: &Run, all: impl Iterator<Item = &'o Observation>) -> Vec<Strin
     if run.plan.cells.iter().any(|cell| matches!(cell, Cell::Pair(_))) {
         notes.push(
             "Arms of one trial take turns in one process, faster than series have points: series show them together. Their \
-             totals are read between the phases and tell them apart, each with the warm-in before it."
+             totals are read between the phases and tell them apart."
                 .to_owned(),
         );
     }

@@ -18,8 +18,6 @@ use serde::Serialize;
 const FEWEST_BLOCKS: usize = 8;
 /// The confidence of a study's intervals.
 const CONFIDENCE: f64 = 0.95;
-/// The warm-in before a phase, as a share of the phase.
-const WARM_IN: f64 = 0.25;
 /// What "in a minute" is.
 const MINUTE: f64 = 60.0;
 
@@ -139,7 +137,7 @@ fn noise_of(plan: &Plan, run: &Run) -> Option<Found> {
 /// How long a block of `plan` will last, from the trials of `run`: their time beside the phases, and this plan's phases.
 fn seconds_per_block(plan: &Plan, run: &Run) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "phases and trials are few")]
-    let measured = |of: &Plan, cell: Cell| of.phases_of(cell) as f64 * of.design.phase.seconds() * (1.0 + WARM_IN);
+    let measured = |of: &Plan, cell: Cell| of.phases_of(cell) as f64 * of.design.phase.seconds();
     let beside = |trial: &tally::Finished| {
         #[expect(clippy::cast_precision_loss, reason = "seconds")]
         let lasted = trial.elapsed_ns as f64 / 1e9;

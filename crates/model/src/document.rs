@@ -169,11 +169,11 @@ pub struct TrialRow {
 pub struct TrialArm {
     /// Its treatment.
     pub treatment: Treatment,
-    /// The median over the halves of its phases, or over its phases where they have none, per metric.
+    /// Its value, per metric: a trimmed mean over its phases.
     pub medians: Vec<Sample>,
     /// Each phase's value of the headline's metric, in order.
     pub phases: Vec<f64>,
-    /// The hypervisor's counters after the warm-in.
+    /// The hypervisor's counters before the first phase.
     pub counters: BTreeMap<String, u64>,
     /// Which MMU virtualization was at work, in words.
     pub mmu: Option<String>,
@@ -198,7 +198,7 @@ pub struct EstimateRow {
     pub treatment: Treatment,
     /// Trials that count.
     pub n: usize,
-    /// The mean over trials of each trial's median.
+    /// The mean over trials of each trial's value.
     pub estimate: f64,
     /// Lower limit of its 95 % interval; `null` below two trials.
     pub lo: Option<f64>,

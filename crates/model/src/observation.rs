@@ -26,7 +26,7 @@ pub struct Observation {
     pub seconds: f64,
     /// Over all of it.
     pub whole: Values,
-    /// Per arm of the trial, over its phases and the warm-ins before them.
+    /// Per arm of the trial, over its phases.
     #[serde(default)]
     pub arms: Vec<ArmValues>,
     /// Over time, where it lasted for longer than one interval.

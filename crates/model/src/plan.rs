@@ -226,7 +226,7 @@ impl Plan {
         }
     }
 
-    /// Phases that one trial of `cell` runs, the warm-in of each arm not counted.
+    /// Phases that one trial of `cell` runs at most.
     #[must_use]
     pub fn phases_of(&self, cell: Cell) -> u64 {
         match cell {
@@ -235,7 +235,7 @@ impl Plan {
         }
     }
 
-    /// The least time that one block takes: its phases alone, without start, warm-in and verification.
+    /// The least time that one block takes: its phases alone, without start and verification.
     #[must_use]
     pub fn least_block(&self) -> Nanos {
         let trial = |cell: Cell| {

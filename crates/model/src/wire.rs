@@ -330,7 +330,7 @@ pub struct ArmRecord {
     pub pages_before: PagesSeen,
     /// Its memory after the last.
     pub pages_after: PagesSeen,
-    /// The hypervisor's counters after the warm-in: how the machine mapped the memory.
+    /// The hypervisor's counters before the first phase: how the machine mapped the memory.
     pub counters: BTreeMap<String, u64>,
     /// By how much the hypervisor's counters grew inside the timed regions of all phases together.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
