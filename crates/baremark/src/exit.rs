@@ -5,7 +5,7 @@ use std::process::{ExitCode, Termination};
 /// The exit codes of every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: what was asked was done. A run that ends undecided has been run and succeeds.
+    /// 0: done.
     Success,
     /// 1: something failed that should not have: a full disk, a broken store, an agent that cannot start, more of a load's
     /// operations than the error limit allows.
@@ -14,10 +14,9 @@ pub enum Exit {
     BadInput,
     /// 3: something that the study needs is not on this machine, and nothing of the study could run.
     Missing,
-    /// 4: `check` found something worse than the baseline, by more than the difference that matters; a load exceeded a limit; or
-    /// what must hold of an application does not.
+    /// 4: `check` found something slower than the baseline; a load exceeded a limit; or what must hold of an application does not.
     Regression,
-    /// 5: `check` found nothing worse, but cannot tell of everything yet, or a load was too short for a limit.
+    /// 5: `check` found nothing slower, and could have missed a loss of the margin; or a load was too short for a limit.
     Undecided,
     /// Any: that of the program which `guest` has run.
     Program(i32),
@@ -29,14 +28,14 @@ impl Exit {
     /// Every code with its meaning, for help and documentation.
     pub const TABLE: &str = "\
 Exit codes:
-  0    done (a run that ends undecided is done, too)
+  0    done; check, ab --fail-above: no loss, and one of the margin would have been found
   1    failed: full disk, broken store, agent that cannot start; load: failures above the error limit
   2    bad input: command line, study file, name of a run
   3    nothing of the study can run on this machine
-  4    check: worse than the baseline by more than matters; ab --fail-above: worse by more; load: a limit is
-       exceeded; auction check: something that must hold does not; auction run: no number of users was seen to
-       keep every limit
-  5    check, ab --fail-above: nothing is known to be worse, and not everything can be told yet; load: too few
+  4    check: slower than the baseline; ab --fail-above: worse by more; load: a limit is exceeded;
+       auction check: something that must hold does not; auction run: no number of users was seen to keep
+       every limit
+  5    check, ab --fail-above: no loss is shown, and one of the margin could have been missed; load: too few
        samples for a limit
   130  interrupted; finished trials are stored, `baremark resume` goes on";
 }
