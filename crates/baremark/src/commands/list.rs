@@ -147,15 +147,28 @@ fn studies(json: bool) -> Result<String, Refusal> {
 }
 
 fn published(json: bool) -> String {
-    let names = published::names();
-    let tables = names.iter().filter_map(|name| Some((name, published::find(name)?)));
     if json {
+        let tables = published::names().into_iter().filter_map(|name| Some((published::find(&name)?, name)));
         let rows: Vec<_> = tables
-            .map(|(name, of)| json!({ "name": name, "title": of.table.title, "year": of.publication.year }))
+            .map(|(of, name)| {
+                let publication = of.publication;
+                json!({ "name": name, "title": of.table.title, "when": publication.when, "studies": publication.studies })
+            })
             .collect();
         return pretty(&rows.into());
     }
-    tables.map(|(name, of)| format!("{name}\n  {}; {}\n", of.table.title, of.publication.title)).collect()
+    let of = |(name, of): &(&str, published::Publication)| {
+        let widest = of.table.iter().map(|table| table.name.len()).max().unwrap_or(0);
+        let rows = of.table.iter().map(|table| beside(&format!("  {:<widest$}  ", table.name), &table.title, &style()));
+        let here = match of.studies.as_slice() {
+            [] => "no shipped study measures this yet".to_owned(),
+            studies => format!("baremark run {}", studies.join(" | ")),
+        };
+        format!("{name} ({}): {}\n", of.when, of.title)
+            + &rows.collect::<String>()
+            + &beside("  here: ", &here, &style())
+    };
+    published::all().iter().map(of).collect::<Vec<_>>().join("\n")
 }
 
 /// Every section of a study file but that of a workload, with its keys.
