@@ -1,7 +1,7 @@
 //! `baremark list`: what there is to choose from, straight from the descriptor tables.
 
 use crate::context::descriptors;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Documented, Exit, Refusal};
 use crate::places;
 use crate::source::SHIPPED;
 use crate::watch::style;
@@ -27,6 +27,8 @@ pub enum What {
     Published,
     /// Keys of a study file.
     Keys,
+    /// Exit codes of all commands.
+    ExitCodes,
 }
 
 /// The listing; without a word, what can be listed.
@@ -40,6 +42,8 @@ pub fn run(what: Option<What>, json: bool) -> Result<(String, Exit), Refusal> {
         (What::Published, _) => published(json),
         (What::Keys, false) => keys(),
         (What::Keys, true) => pretty(&keys_json()),
+        (What::ExitCodes, false) => Exit::markdown(),
+        (What::ExitCodes, true) => pretty(&exit_codes_json()),
     };
     Ok((text, Exit::Success))
 }
@@ -202,6 +206,15 @@ fn keys_json() -> serde_json::Value {
 
 fn knob_json(knob: &Knob) -> serde_json::Value {
     json!({ "key": knob.key, "takes": knob.takes(), "help": knob.help })
+}
+
+fn exit_codes_json() -> serde_json::Value {
+    let command = |(command, when): &(&str, &str)| json!({ "command": command, "when": when });
+    let row = |row: &Documented| {
+        let commands: Vec<_> = row.commands.iter().map(command).collect();
+        json!({ "code": row.exit.code(), "meaning": row.meaning, "commands": commands })
+    };
+    Exit::DOCUMENTED.iter().map(row).collect()
 }
 
 fn keys() -> String {

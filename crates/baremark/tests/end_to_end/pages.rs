@@ -6,6 +6,7 @@ use baremark_model::reference::study_reference;
 use baremark_report::published_page;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 #[test]
 fn the_study_reference_is_written_from_the_tables() {
@@ -46,4 +47,36 @@ fn is_written(page: &Path, wanted: &str) {
     }
     let found = fs::read_to_string(page).unwrap_or_default();
     assert!(found == wanted, "{} is not what the tables say; UPDATE_PAGES=1 cargo test writes it", page.display());
+}
+
+/// What stands in the README around the table of exit codes.
+const MARKS: [&str; 2] = ["<!-- exit codes: begin -->\n", "<!-- exit codes: end -->"];
+
+fn printed(arguments: &[&str]) -> String {
+    let ran = Command::new(env!("CARGO_BIN_EXE_baremark")).args(arguments).output().unwrap();
+    assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+#[test]
+fn the_readme_and_help_show_the_same_exit_codes() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let (table, text) = (printed(&["list", "exit-codes"]), fs::read_to_string(&readme).unwrap());
+    let begin = text.find(MARKS[0]).unwrap() + MARKS[0].len();
+    let end = begin + text[begin..].find(MARKS[1]).unwrap();
+    if std::env::var_os("UPDATE_PAGES").is_some() {
+        fs::write(&readme, [&text[..begin], &table, &text[end..]].concat()).unwrap();
+    }
+    let text = fs::read_to_string(&readme).unwrap();
+    assert!(text.contains(&[MARKS[0], &table, MARKS[1]].concat()), "README.md; UPDATE_PAGES=1 cargo test writes it");
+
+    // One source: each code with its meaning is in the help and in the manual page, too.
+    let rows: serde_json::Value = serde_json::from_str(&printed(&["list", "exit-codes", "--json"])).unwrap();
+    let (help, rows) = (printed(&["--help"]), rows.as_array().unwrap());
+    assert_eq!(rows.iter().filter_map(|row| row["code"].as_u64()).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 130]);
+    for row in rows {
+        let line = format!("  {:<4} {}\n", row["code"].as_u64().unwrap(), row["meaning"].as_str().unwrap());
+        assert!(format!("{help}\n").contains(&line), "{help}");
+        assert!(table.contains(&format!("| {} | {} |", row["code"], row["meaning"].as_str().unwrap())), "{table}");
+    }
 }
