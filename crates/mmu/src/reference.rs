@@ -37,7 +37,7 @@ pub fn hpc() -> Result<(Published, Published), Problems> {
 pub fn assist_gain_percent() -> Result<f64, Problems> {
     const NAME: &str = "mmu-assist-2009/gains";
     let gain = published::find(NAME).and_then(|found| Value::of(found.table.row.first()?.cells.first()?));
-    gain.map(|value| value.number).ok_or_else(|| broken(NAME, "the first row has no number"))
+    gain.map(|value| value.number).ok_or_else(|| broken(NAME, "the first row lacks a number"))
 }
 
 /// A published table whose rows are small and large pages, and whose columns are native, nested and shadow.
