@@ -26,12 +26,7 @@ pub const PLACES: &[Place] = &[
         on_this_machine: true,
         settings: &[],
     },
-    Place {
-        name: "null",
-        help: "no-op: measures the harness overhead",
-        on_this_machine: true,
-        settings: &[],
-    },
+    Place { name: "null", help: "no-op: measures the harness overhead", on_this_machine: true, settings: &[] },
     Place {
         name: "container",
         help: "a container (podman) made of this program alone",
