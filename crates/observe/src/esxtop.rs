@@ -45,7 +45,9 @@ pub enum EsxtopError {
         remedy: &'static str,
     },
     /// None of its columns is wanted.
-    #[error("none of the {columns} columns is selected; the file has {objects}; name some with --counter, or see --list")]
+    #[error(
+        "none of the {columns} columns is selected; the file has {objects}; name some with --counter, or see --list"
+    )]
     NoColumn {
         /// How many there are.
         columns: usize,
