@@ -56,6 +56,9 @@ struct Common {
     /// Show no progress; warnings and errors are shown
     #[arg(long, global = true)]
     quiet: bool,
+    /// Wait until no other run of the store measures on this machine
+    #[arg(long, global = true)]
+    wait: bool,
 }
 
 #[derive(Args, Clone, Copy)]
@@ -306,7 +309,13 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         command => command,
     };
     let interrupt = on_signals().map_err(|why| Refusal::failure(format!("catching signals: {why}")))?;
-    let context = Context { store: cli.common.store, json: cli.common.json, quiet: cli.common.quiet, interrupt };
+    let context = Context {
+        store: cli.common.store,
+        json: cli.common.json,
+        quiet: cli.common.quiet,
+        wait: cli.common.wait,
+        interrupt,
+    };
     let mode = |args: ModeArgs| baremark_model::plan::Mode { quick: args.quick, self_check: args.aa };
     match command {
         None => run::run(&context, &source::shipped(&source::SHIPPED[0]), mode(ModeArgs { quick: false, aa: false })),

@@ -6,7 +6,7 @@ mod words;
 use crate::commands::run;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
-use crate::record::Record;
+use crate::record::{self, Record};
 use crate::source::Source;
 use crate::{calibrate, commands::plan, context, predicted};
 use baremark_lab::paired_gate::{Answer, gate};
@@ -109,7 +109,9 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
     let plan = plan::of(&source, Mode::default(), &context.interrupt)?;
     let store = context.open_store()?;
     let command_line = Source { name: study.command_line, bytes: source.bytes };
+    let turn = record::turn(context, &store)?;
     let record = Record::create(&store, &command_line, &plan)?;
+    drop(turn);
     let (run, exit) = run::measure(context, record)?;
     let descriptors = context::descriptors_of(&run)?;
     let document = predicted::document(&run, &descriptors, calibrate::of_run(context, &run).as_ref());

@@ -32,10 +32,12 @@ pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, R
     if plan.as_ref().is_ok_and(|plan| places::limit_tiers(plan, &mut limits, interrupt)) {
         plan = resolve(&source.name, &study, &limits, mode);
     }
-    plan.map_err(|problems| match limits.absent.is_empty() {
+    let plan = plan.map_err(|problems| match limits.absent.is_empty() {
         true => wrong(problems),
         false => Refusal { exit: exit_of(&problems, &limits.absent), message: problems.to_string() },
-    })
+    })?;
+    places::brought_files_are_there(&plan)?;
+    Ok(plan)
 }
 
 /// A study of which nothing can run lacks an environment; any other problem is the study's own.

@@ -6,7 +6,7 @@ use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::places;
 use crate::predicted;
-use crate::record::Record;
+use crate::record::{self, Record};
 use crate::source::Source;
 use crate::watch::{Watch, say};
 use baremark_lab::analysis::Run;
@@ -20,7 +20,10 @@ use std::path::PathBuf;
 pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
     let plan = plan::of(source, mode, &context.interrupt)?;
     let store = context.open_store()?;
-    conduct(context, Record::create(&store, source, &plan)?)
+    let turn = record::turn(context, &store)?;
+    let record = Record::create(&store, source, &plan)?;
+    drop(turn);
+    conduct(context, record)
 }
 
 /// Measures what a run still lacks and shows it.
@@ -98,6 +101,10 @@ fn exit_of(ending: &Ending, run: &Run) -> Exit {
         }
         Ending::Failed(why) => {
             say(format_args!("error: nothing could be measured: {why}"));
+            Exit::Failure
+        }
+        Ending::NothingToCompare(why) => {
+            say(format_args!("error: nothing could be compared: {why}"));
             Exit::Failure
         }
     }
