@@ -9,7 +9,9 @@ use std::path::PathBuf;
 
 /// Every type of change that this program makes to a host. A new one is one line here.
 fn kinds() -> Vec<Box<dyn Kind>> {
-    vec![Box::new(Values::system()), Box::new(Files)]
+    let mut kinds = baremark_networks::kinds();
+    kinds.extend([Box::new(Values::system()) as Box<dyn Kind>, Box::new(Files)]);
+    kinds
 }
 
 /// Where changes are recorded: $XDG_STATE_HOME/baremark/changes; without it /var/lib/baremark/changes for root, else
