@@ -8,6 +8,7 @@
 
 mod auction_places;
 mod calibrate;
+mod changes;
 mod commands;
 mod context;
 mod exit;

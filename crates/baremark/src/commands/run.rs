@@ -34,6 +34,7 @@ pub fn conduct(context: &Context, record: Record<'_>) -> Result<(String, Exit), 
 
 /// Measures what a run still lacks. Its agents get the labels of its blinded arms, if it has any.
 pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit), Refusal> {
+    crate::changes::recover()?;
     let mut run = record.run()?;
     let steps = Steps::of(&run.plan)?;
     steps.set_up()?;
