@@ -4,11 +4,8 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-<<<<<<< HEAD
-.PHONY: run test build dist install lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction bench-observe bench-carry bench-guest figures install-needs verify-kvm
-=======
-.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction bench-observe bench-carry bench-guest bench-store figures install-needs verify-kvm
->>>>>>> unify
+# Every target here is a command.
+.PHONY: $(shell sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 build:
 	$(CARGO) build --release --locked -p baremark
