@@ -193,13 +193,13 @@ impl Store {
         })
     }
 
-    /// Stores one look at the estimates.
+    /// Stores one interim analysis.
     ///
     /// # Errors
     /// When the run is unknown or damaged, or the file cannot be written.
     pub fn add_look(&self, run: &RunId, look: &LookRow) -> Result<(), StoreError> {
         self.append(run, format!("a look of run {run}"), |connection, head| {
-            let (blocks, independent) = (whole(look.blocks), i64::from(look.independent));
+            let (blocks, independent) = (whole(look.blocks), i64::from(!look.correlated));
             let checksum = rows::look(run, [head.looks, blocks, independent], look.half_width, &look.decision);
             connection.execute(
                 "INSERT INTO look (run, seq, blocks, half_width, independent, decision, checksum)

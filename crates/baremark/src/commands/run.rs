@@ -29,7 +29,7 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
 /// Measures what a run still lacks and shows it.
 pub fn conduct(context: &Context, record: Record<'_>) -> Result<(String, Exit), Refusal> {
     let (run, exit) = measure(context, record)?;
-    Ok((show(context, &run)?, exit))
+    Ok((show(context, &run, false)?, exit))
 }
 
 /// Measures what a run still lacks. Its agents get the labels of its blinded arms, if it has any.
@@ -84,12 +84,13 @@ impl Steps {
     }
 }
 
-/// The run as text or JSON.
-pub fn show(context: &Context, run: &Run) -> Result<String, Refusal> {
+/// The run as text or JSON: its answer in a few lines, or with all details.
+pub fn show(context: &Context, run: &Run, details: bool) -> Result<String, Refusal> {
     let document = predicted::document(run, &descriptors_of(run)?, calibrate::of_run(context, run).as_ref());
     Ok(match context.json {
         true => baremark_report::json::render(&document),
-        false => baremark_report::terminal::render(&document, &crate::watch::style()),
+        false if details => baremark_report::terminal::render(&document, &crate::watch::style()),
+        false => baremark_report::summary::render(&document, &crate::watch::style()),
     })
 }
 
