@@ -53,7 +53,7 @@ impl Exit {
             meaning: "failed: full disk, broken store, agent that cannot start",
             commands: &[
                 ("load", "more operations failed than --error-limit allows"),
-                ("run", "nothing could be measured, or none of the trials of an environment"),
+                ("run", "nothing could be measured, or nothing is left to compare with"),
             ],
         },
         Documented {

@@ -5,7 +5,7 @@
 
 use crate::analysis::FRAME_ROUND_TRIP;
 use crate::beside::{Beside, placed};
-use crate::fitting::{Peers, fitted};
+use crate::fitting::{Peers, carried, fitted};
 use crate::link::{AgentLink, LinkError};
 use crate::members;
 use crate::schedule;
@@ -52,6 +52,8 @@ pub enum Ending {
     Interrupted,
     /// No cell is left that works; in words. It can be resumed when the cause is gone.
     Failed(String),
+    /// Every ratio that is requested lacks a cell that never worked; in words. It can be resumed when the cause is gone.
+    NothingToCompare(String),
 }
 
 /// The run could not be written down.
@@ -160,12 +162,30 @@ impl<'c> Conductor<'c> {
                     None => return Ok(Some(Ending::Interrupted)),
                     Some(finished) => self.take(state, finished)?,
                 }
+                if self.has_nothing_to_compare(state) {
+                    return Ok(Some(Ending::NothingToCompare(state.last_reason.clone())));
+                }
             }
             if state.given_up.iter().all(|&given_up| given_up) {
                 return Ok(Some(Ending::Failed(state.last_reason.clone())));
             }
         }
         Ok(None)
+    }
+
+    /// Whether every ratio that is requested lacks a cell that has been given up without one trial that counts, while others
+    /// work: what they would still measure could be compared with nothing.
+    fn has_nothing_to_compare(&self, state: &State) -> bool {
+        let lacking = |&cell: &usize| {
+            let counts = |trial: &Finished| trial.cell == cell && trial.counted().is_some();
+            state.given_up[cell] && !state.trials.iter().any(counts)
+        };
+        let without = |pair: usize| tally::cells_of(self.plan, pair).iter().any(lacking);
+        let mut asked = (0..self.plan.pairs.len()).filter(|&pair| self.plan.pairs[pair].asked).peekable();
+        state.given_up.contains(&true)
+            && state.given_up.contains(&false)
+            && asked.peek().is_some()
+            && asked.all(without)
     }
 
     /// Runs one trial, in a fresh agent unless the study keeps them; `None` when the user interrupted it.
@@ -201,7 +221,10 @@ impl<'c> Conductor<'c> {
         state: &mut State<'c>,
     ) -> Result<TrialResult, LinkError> {
         let name = wanted.environment;
-        let fit = |agent: &mut AgentLink<'c>| fitted(spec, agent, &mut state.peers, self.environments, self.interrupt);
+        let fit = |agent: &mut AgentLink<'c>| {
+            let fitted = fitted(spec, agent, &mut state.peers, self.environments, self.interrupt)?;
+            if name == NATIVE { Ok(fitted) } else { carried(fitted, agent) }
+        };
         let specs = agents.iter_mut().map(fit).collect::<Result<Vec<_>, _>>()?;
         let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
         if let Some(observe) = elsewhere {
@@ -329,6 +352,7 @@ impl Ending {
             Ending::Complete(words) => words.clone(),
             Ending::Interrupted => "interrupted by the user".to_owned(),
             Ending::Failed(reason) => format!("nothing could be measured: {reason}"),
+            Ending::NothingToCompare(reason) => format!("nothing could be compared: {reason}"),
         }
     }
 }

@@ -29,13 +29,19 @@ pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, R
     let mut limits = limits()?;
     places::limit(&study, &mut limits, interrupt)?;
     let mut plan = resolve(&source.name, &study, &limits, mode);
-    if plan.as_ref().is_ok_and(|plan| places::limit_tiers(plan, &mut limits, interrupt)) {
+    let mut limited = |plan: &Plan| {
+        let tiers = places::limit_tiers(plan, &mut limits, interrupt);
+        places::limit_programs(plan, &mut limits) || tiers
+    };
+    if plan.as_ref().is_ok_and(&mut limited) {
         plan = resolve(&source.name, &study, &limits, mode);
     }
-    plan.map_err(|problems| match limits.absent.is_empty() {
+    let plan = plan.map_err(|problems| match limits.absent.is_empty() {
         true => wrong(problems),
         false => Refusal { exit: exit_of(&problems, &limits.absent), message: problems.to_string() },
-    })
+    })?;
+    places::brought_files_are_there(&plan)?;
+    Ok(plan)
 }
 
 /// A study of which nothing can run lacks an environment; any other problem is the study's own.

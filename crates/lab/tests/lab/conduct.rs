@@ -133,6 +133,20 @@ fn a_comparison_that_fails_again_and_again_is_given_up() {
 }
 
 #[test]
+fn a_run_ends_early_when_a_place_never_works_and_nothing_is_left_to_compare() {
+    let (plan, mut memory) = (plan("container"), Memory::default());
+    let agents = vec![
+        ("native", Played::new(|_| Answer::Values(vec![1.0]))),
+        ("container", Played::new(|_| Answer::Failed("its loader does not exist"))),
+    ];
+    let (ending, _) = conduct(&plan, agents, &mut memory, &NEVER);
+    let Ok(Ending::NothingToCompare(why)) = ending else { panic!("{ending:?}") };
+    assert!(why.contains("its loader does not exist"), "{why}");
+    let native = memory.trials.iter().filter(|trial| trial.status == TrialStatus::Ok).count();
+    assert!(memory.trials.len() - native == 3 && native <= 3, "{native} of {}", memory.trials.len());
+}
+
+#[test]
 fn an_agent_of_another_version_is_refused_with_the_remedy() {
     let (plan, mut memory) = (plan("microvm"), Memory::default());
     let (ending, _) = conduct(&plan, vec![("native", Played::foreign())], &mut memory, &NEVER);
