@@ -3,12 +3,15 @@
 use crate::played::{Answer, Memory, Played, conduct, plan, run, with_control};
 use baremark_lab::analysis::document;
 use baremark_lab::conduct::Ending;
+use baremark_lab::gates;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::comparison::Answer as GateAnswer;
 use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
 use baremark_model::document::Outcome;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::knob::Misfit;
 use baremark_model::plan::{Cell, Pair};
+use baremark_model::units::Share;
 use baremark_stats::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -312,4 +315,22 @@ fn what_settings_of_its_own_give_a_place_is_told_with_its_interval() {
         words(-20.0, "the settings that differ from container's cost that: keep container's")
     );
     assert_eq!(told(8.0, 10.0, true), None, "an emulated machine tells nothing");
+}
+
+#[test]
+fn a_gate_of_one_run_answers_by_its_margin_and_power() {
+    let found = |ratio: f64, sd: f64, margin: f64| {
+        let (plan, mut memory) = (plan("microvm"), Memory::default());
+        conduct(&plan, vec![("native", keeps(ratio, sd))], &mut memory, &NEVER).0.unwrap();
+        let found = gates::of_run(&run(&plan, &memory), Better::Higher, Share(margin));
+        assert_eq!(found.rows.len(), 1, "{found:?}");
+        (found.answer, found.rows[0])
+    };
+    let (answer, row) = found(1.0, 0.005, 0.05);
+    assert!(answer == GateAnswer::Passed && row.power > Some(0.9) && row.smallest_detectable < Some(0.05), "{row:?}");
+    assert_eq!(found(0.9, 0.005, 0.05).0, GateAnswer::Loss);
+    assert_eq!(found(0.98, 0.003, 0.05).0, GateAnswer::Passed, "a loss is shown, and shown to be smaller than the margin");
+    assert_eq!(found(1.0 / 1.05, 0.02, 0.05).0, GateAnswer::Undecided, "it may be smaller or larger");
+    let (answer, row) = found(1.0, 0.2, 0.02);
+    assert!(answer == GateAnswer::Undecided && row.power < Some(0.8) && row.needed > Some(60), "{row:?}");
 }

@@ -178,7 +178,7 @@ fn argv(options: &Options, text: &str, keys: &[&str]) -> Result<Vec<String>, Str
     Ok(words.iter().map(|word| command::escape(word, keys)).collect())
 }
 
-/// A shell with the text, where one is asked for; else the words.
+/// A shell with the text, where one is requested; else the words.
 fn shelled(
     options: &Options,
     text: &str,
