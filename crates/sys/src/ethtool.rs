@@ -64,7 +64,7 @@ struct InterfaceRequest {
 impl InterfaceRequest {
     fn of(link: &str) -> io::Result<InterfaceRequest> {
         if link.is_empty() || link.len() >= libc::IFNAMSIZ || link.contains('\0') {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("'{link}' is no name of an interface")));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("'{link}' is not an interface name")));
         }
         let mut name = [0; libc::IFNAMSIZ];
         #[expect(clippy::cast_possible_wrap, reason = "bytes of a name")]
