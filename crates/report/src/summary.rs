@@ -397,7 +397,7 @@ fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
         [first, rest @ ..] => notes.push(format!("{first} {} more: --details", rest.len())),
     }
     let ratios = || rows.iter().filter_map(|row| row.ratio);
-    if ratios().next().is_some() {
+    if ratios().any(|ratio| limits_of(ratio).is_some()) {
         let assumed = ratios().any(|ratio| ratio.independence_assumed);
         let assumed = if assumed { "; below 30, blocks are taken to be independent" } else { "" };
         notes.push(format!("Hodges-Lehmann estimates over blocks{assumed}."));

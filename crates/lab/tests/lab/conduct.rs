@@ -329,7 +329,11 @@ fn a_gate_of_one_run_answers_by_its_margin_and_power() {
     let (answer, row) = found(1.0, 0.005, 0.05);
     assert!(answer == GateAnswer::Passed && row.power > Some(0.9) && row.smallest_detectable < Some(0.05), "{row:?}");
     assert_eq!(found(0.9, 0.005, 0.05).0, GateAnswer::Loss);
-    assert_eq!(found(0.98, 0.003, 0.05).0, GateAnswer::Passed, "a loss is shown, and shown to be smaller than the margin");
+    assert_eq!(
+        found(0.98, 0.003, 0.05).0,
+        GateAnswer::Passed,
+        "a loss is shown, and shown to be smaller than the margin"
+    );
     assert_eq!(found(1.0 / 1.05, 0.02, 0.05).0, GateAnswer::Undecided, "it may be smaller or larger");
     let (answer, row) = found(1.0, 0.2, 0.02);
     assert!(answer == GateAnswer::Undecided && row.power < Some(0.8) && row.needed > Some(60), "{row:?}");
