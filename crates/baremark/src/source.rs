@@ -38,6 +38,8 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "stress-ng", text: include_str!("../../../studies/stress-ng.toml") },
     Shipped { name: "fio", text: include_str!("../../../studies/fio.toml") },
     Shipped { name: "iperf3", text: include_str!("../../../studies/iperf3.toml") },
+    Shipped { name: "order-entry", text: include_str!("../../../studies/order-entry.toml") },
+    Shipped { name: "oltp-hammer", text: include_str!("../../../studies/oltp-hammer.toml") },
     Shipped { name: "ping-pong", text: include_str!("../../../studies/ping-pong.toml") },
     Shipped { name: "compile-apache", text: include_str!("../../../studies/compile-apache.toml") },
     Shipped { name: "jvm-warehouse", text: include_str!("../../../studies/jvm-warehouse.toml") },

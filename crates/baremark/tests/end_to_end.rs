@@ -23,6 +23,8 @@ mod arrows;
 mod bench;
 #[path = "end_to_end/comparing.rs"]
 mod comparing;
+#[path = "end_to_end/databases.rs"]
+mod databases;
 #[path = "end_to_end/elsewhere.rs"]
 mod elsewhere;
 #[path = "end_to_end/environments.rs"]

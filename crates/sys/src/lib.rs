@@ -12,6 +12,7 @@ pub mod confine;
 pub mod cpu_time;
 pub mod crew;
 pub mod family;
+pub mod file_system;
 pub mod gaps;
 pub mod guest;
 pub mod launch;
