@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction bench-observe bench-carry bench-guest figures install-needs verify-kvm
+.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction bench-db bench-observe bench-carry bench-guest figures install-needs verify-kvm
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -60,6 +60,12 @@ bench-auction:
 bench-load:
 	$(CARGO) build --release --locked -p baremark-load --examples
 	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench
+
+# The database driver beside pgbench (single statement, TPC-B-like) and sysbench (read-write on MariaDB): transactions per second,
+# CPU time of the driver, send lag. Needs postgresql, mariadb-server, sysbench and two quiet CPUs; WHAT="select tpcb" picks pairings.
+bench-db:
+	$(CARGO) build --release --locked -p baremark-databases --example bench-db
+	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench-db $(WHAT)
 
 # Translations a second of the page-walk simulator, by stream and scheme, against its goal (wants a quiet CPU).
 bench-mmu:
