@@ -1,13 +1,14 @@
 //! Workloads on databases as ordinary studies: an answer from the embedded database, data that is reused and verified, and
 //! nothing left but that.
 
-use crate::bench::{Bench, text};
+use crate::bench::{Bench, signal, text};
 use std::fs;
+use std::io::{BufRead, BufReader};
 
-fn study(bench: &Bench, workload: &str, factors: &str, blocks: usize) -> String {
+fn study(bench: &Bench, workload: &str) -> String {
     format!(
         "[study]\ntitle = \"a database\"\n[workload]\n{workload}\nduration = \"300 ms\"\nwarm_up = \"50 ms\"\ndata = \"{}\"\n\
-         [factors]\n{factors}\n[design]\nquads = 1\nleast_blocks = {blocks}\nmost_blocks = {blocks}\nbudget = \"10 min\"\n",
+         [design]\nquads = 1\nleast_blocks = 4\nmost_blocks = 4\nbudget = \"10 min\"\n",
         bench.path("baremark-data").display()
     )
 }
@@ -23,7 +24,9 @@ fn left(bench: &Bench) -> Vec<String> {
 fn the_hammer_compares_settings_of_the_embedded_database() {
     let bench = Bench::new();
     let workload = "kind = \"oltp-hammer\"\nrows = 1000";
-    bench.write("study.toml", study(&bench, workload, "synchronous_commit = [true, false]", 4));
+    let factors = "[factors]\nsynchronous_commit = [true, false]\n\
+                   [report]\ncolumns = \"synchronous_commit\"\nratio_to = { synchronous_commit = true }\n";
+    bench.write("study.toml", study(&bench, workload) + factors);
     let document = bench.json(&["run", "study.toml", "--json"]);
     let printed = document.to_string();
     for metric in ["tx_per_s", "tx_per_s_per_cpu", "latency_p95_ms", "cpu_us_per_tx"] {
@@ -33,27 +36,35 @@ fn the_hammer_compares_settings_of_the_embedded_database() {
     assert_eq!(left(&bench), [""; 0]);
 }
 
+/// Runs the study until it has said this, then interrupts it; all that it said.
+fn until(bench: &Bench, word: &str) -> String {
+    let mut lab = bench.spawn(&["run", "study.toml"]);
+    let mut said = String::new();
+    for line in BufReader::new(lab.stderr.take().unwrap()).lines().map_while(Result::ok) {
+        if line.contains(word) {
+            signal(lab.id(), libc::SIGINT);
+        }
+        said = said + &line + "\n";
+    }
+    assert_eq!(lab.wait().unwrap().code(), Some(130), "{said}");
+    said
+}
+
 #[test]
 fn order_entry_answers_and_damaged_data_is_refused_and_loaded_anew() {
     let bench = Bench::new();
-    bench.write("study.toml", study(&bench, "kind = \"order-entry\"\nconnections = 2", "", 1));
-    let run = || bench.run(&["run", "study.toml"]);
-    let first = run();
-    assert!(first.status.success(), "{}", text(&first.stderr));
-    let tables = bench.run(&["report", "--tables", "d1"]);
-    let tables = text(&tables.stdout);
-    assert!(tables.contains("transactions/s") && tables.contains("59.5K"), "{tables}");
+    bench.write("study.toml", study(&bench, "kind = \"order-entry\"\nconnections = 2"));
+    until(&bench, "block 1 is stored");
+    let tables = text(&bench.run(&["report", "--tables", "d1"]).stdout);
+    assert!(tables.contains("tx_per_s") && tables.contains("59.5K"), "{tables}");
     let kept = fs::read_dir(bench.path("baremark-data")).unwrap().flatten().next().unwrap().path();
     let file = kept.join("data/database");
     let mut bytes = fs::read(&file).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&file, bytes).unwrap();
-    let damaged = run();
-    let said = text(&damaged.stderr) + &text(&damaged.stdout);
+    let said = until(&bench, "block 2 is stored");
     assert!(said.contains("is not as it was loaded; it is loaded anew with the next run"), "{said}");
-    let again = run();
-    assert!(again.status.success(), "{}", text(&again.stderr));
     assert_eq!(left(&bench), [""; 0]);
 }
 
@@ -66,7 +77,7 @@ fn what_cannot_be_together_is_refused_before_anything_runs() {
         ("kind = \"oltp-hammer\"\nmix = \"50/50\"", "must be four numbers of sum 100"),
         ("kind = \"oltp-hammer\"\ndatabase = \"mariadb\"\nfsync = false", "fsync = false: mariadb always syncs"),
     ] {
-        bench.write("study.toml", study(&bench, workload, "", 4));
+        bench.write("study.toml", study(&bench, workload));
         let output = bench.run(&["run", "study.toml"]);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
