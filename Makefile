@@ -35,6 +35,7 @@ lint:
 # of every tier, and a hundred A/A runs, of which ten may say that something differs.
 soak: install-needs build
 	./scripts/soak-aa $(BAREMARK) $(TARGET_DIR)/soak-aa
+	./scripts/soak-phases $(BAREMARK) $(TARGET_DIR)/soak-phases
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- trace 10000000
