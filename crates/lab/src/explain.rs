@@ -117,7 +117,7 @@ fn beyond_computing(control: Interval, rest: Interval, bare: bool) -> String {
         (true, _) if rest.lo <= control.hi.abs() => format!("part of it goes to {to}"),
         (true, _) => format!("most of it goes to {to}"),
         (_, true) => "it loses less than computing alone does".to_owned(),
-        _ => "no overhead is shown beyond that of computing".to_owned(),
+        _ => format!("at most {:.1} more than computing alone", Share(rest.hi.max(0.0) / 100.0)),
     }
 }
 
