@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction bench-observe bench-carry bench-guest figures install-needs verify-kvm
+.PHONY: run test build dist install lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction bench-observe bench-carry bench-guest figures install-needs verify-kvm
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -16,6 +16,15 @@ run: build
 # Everything that must hold: tests of every crate, then lints. What the machine lacks is counted and printed.
 test: install-needs lint
 	./scripts/test
+
+# What is handed out: a tarball, a Debian package and a Python wheel in target/dist, the same bytes for the same commit.
+dist:
+	./scripts/dist
+
+# The tarball's files below PREFIX.
+PREFIX ?= /usr/local
+install:
+	./scripts/install $(TARGET_DIR)/dist $(DESTDIR)$(PREFIX)
 
 lint:
 	$(CARGO) fmt --all --check

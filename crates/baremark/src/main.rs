@@ -37,7 +37,7 @@ use std::time::Duration;
 ///
 /// Without a command, baremark runs the standard study on this machine.
 #[derive(Parser)]
-#[command(version, after_help = Exit::TABLE)]
+#[command(version, after_help = Exit::table())]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,

@@ -370,7 +370,8 @@ fn switched(settings: &Settings, key: &str, so: bool) -> bool {
 /// A list of numbers.
 fn numbers(settings: &Settings, place: &str, key: &str) -> Result<Vec<usize>, Refusal> {
     let number = |text: String| {
-        let wrong = |why| Refusal::bad_input(format!("{key} in [environments.{place}]: '{text}' is no number: {why}"));
+        let wrong =
+            |why| Refusal::bad_input(format!("{key} in [environments.{place}]: '{text}' must be a number: {why}"));
         text.parse().map_err(wrong)
     };
     words(settings, key).into_iter().map(number).collect()

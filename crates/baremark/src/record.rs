@@ -178,7 +178,7 @@ fn of_stored(stored: StoredRun) -> Run {
 }
 
 /// How the line of a study's text begins that holds the envelope: to a study's reader it is a comment.
-const SEALED: &str = "# sealed until everything is found: ";
+const SEALED: &str = "# blinded until everything is found: ";
 
 /// A study's text with an envelope.
 pub fn seal(study: &[u8], envelope: &Envelope) -> Vec<u8> {

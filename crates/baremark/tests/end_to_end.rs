@@ -35,6 +35,8 @@ mod gate;
 mod golden;
 #[path = "end_to_end/guest.rs"]
 mod guest;
+#[path = "end_to_end/guide.rs"]
+mod guide;
 #[path = "end_to_end/input.rs"]
 mod input;
 #[path = "end_to_end/kills.rs"]

@@ -508,7 +508,7 @@ impl Resolver<'_> {
             let what = format!("workload '{}' cannot run in environment '{environment}'", workload.kind);
             let why = match executor {
                 ExecutorKind::Microvm => "a microVM has no operating system, which this workload needs; ",
-                ExecutorKind::Null => "what runs nothing cannot stand for this workload; ",
+                ExecutorKind::Null => "the no-op place cannot replace this workload; ",
                 ExecutorKind::Direct => "",
             };
             let remedy = format!("{why}take that environment out of [factors]");

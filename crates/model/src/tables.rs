@@ -76,7 +76,7 @@ pub const FACTORS: &[Knob] = &[
         kind: Kind::Count { min: 1, max: 64 },
         default: Default::Typed("1"),
         help: "machines (microvm, qemu, container) among which ranks and memory are divided, released by one barrier; rates of \
-               several are the sums of their bests, as published, and simultaneous ones stand beside; does not apply to native",
+               several are the sums of their bests, as published, and simultaneous ones are shown next to them; does not apply to native",
     },
 ];
 
@@ -111,7 +111,7 @@ pub const OF_ONE_WORKLOAD: &[Knob] = &[
         key: "also",
         kind: Kind::Text,
         default: Default::Derived("no other"),
-        help: "other metrics that get a ratio, with commas between; they do not hold up the end",
+        help: "other metrics that get a ratio, with commas between; not used by the stopping rule",
     },
     Knob {
         key: "published",
@@ -157,7 +157,7 @@ pub const DESIGN: &[Knob] = &[
         key: "least_blocks",
         kind: Kind::Count { min: 4, max: 10_000 },
         default: Default::Typed("10"),
-        help: "blocks before the first look at the result",
+        help: "blocks before the first interim analysis",
     },
     Knob {
         key: "most_blocks",
@@ -185,7 +185,7 @@ pub const REPORT: &[Knob] = &[
         key: "also",
         kind: Kind::Text,
         default: Default::Derived("no other"),
-        help: "other metrics that get a ratio, with commas between; they do not hold up the end",
+        help: "other metrics that get a ratio, with commas between; not used by the stopping rule",
     },
     Knob {
         key: "rows",

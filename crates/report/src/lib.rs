@@ -32,9 +32,11 @@ mod outline;
 mod part;
 mod provenance;
 mod published;
+mod published_page;
 mod svg;
 mod text;
 mod treatment;
 mod words;
 
+pub use published_page::published_page;
 pub use text::{Color, Style, beside, printable};

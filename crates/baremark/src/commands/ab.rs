@@ -24,7 +24,7 @@ Examples:
   baremark ab 'gzip -1 -c data' 'gzip -6 -c data'
   baremark ab -n old=./a.out -n new=./b.out --fail-above 1%
   baremark ab ./old ./new -- --size 10 file
-  baremark ab 'sort --parallel={n} file' -L n=1..2";
+  baremark ab 'sort --parallel={threads} file' -L threads=1..2";
 
 /// What `baremark run --help` shows at its end.
 pub const RUN_EXAMPLES: &str = "\

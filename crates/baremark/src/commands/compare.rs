@@ -8,7 +8,7 @@ use baremark_model::comparison::Comparison;
 use baremark_model::units::Share;
 use baremark_report::comparison::render;
 
-/// What both `compare` and `check` can be told.
+/// Options of both `compare` and `check`.
 #[derive(clap::Args)]
 pub struct CompareArgs {
     /// The difference that matters, such as "2 %" [default: the largest that the runs were measured for]

@@ -66,7 +66,7 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
     Ok((style().plain(&text), Exit::Success))
 }
 
-/// The latest runs of the plan's workload on this machine, from which its noise can be told.
+/// The latest runs of the plan's workload on this machine, from which its noise is estimated.
 fn priors(context: &Context, plan: &Plan) -> Result<Vec<Run>, Refusal> {
     if !context.store_path()?.exists() {
         return Ok(Vec::new());
@@ -173,7 +173,7 @@ fn describe(plan: &Plan) -> String {
         ),
         false => writeln!(
             text,
-            "No ratio is asked for: it ends after {} blocks, or {} at the latest.",
+            "No ratio is requested: it ends after {} blocks, or {} at the latest.",
             design.least_blocks, design.budget
         ),
     };

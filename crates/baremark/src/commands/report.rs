@@ -21,7 +21,7 @@ pub struct Form {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Print comma-separated values: estimates and ratios, or with --csv=trials every value of every trial and of the parts of
-    /// its phases, with --csv=observations and --csv=series what was observed around the work
+    /// its phases, with --csv=observations and --csv=series system activity
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "results")]
     pub csv: Option<Rows>,
     /// Print the tables of a published study, filled from this run
@@ -51,7 +51,7 @@ pub enum Rows {
     Results,
     /// Values of trials.
     Trials,
-    /// What was observed around the work.
+    /// System activity.
     Observations,
     /// What was observed over the time of the run.
     Series,

@@ -29,7 +29,7 @@ pub fn conduct(context: &Context, record: Record<'_>) -> Result<(String, Exit), 
     Ok((show(context, &run)?, exit))
 }
 
-/// Measures what a run still lacks. Its agents get the envelope of its sealed arms, if it has any.
+/// Measures what a run still lacks. Its agents get the labels of its blinded arms, if it has any.
 pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit), Refusal> {
     let mut run = record.run()?;
     let steps = Steps::of(&run.plan)?;

@@ -37,7 +37,7 @@ pub struct TopArgs {
     /// Observers, with commas between them [default: the usual ones and lost]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     which: Vec<String>,
-    /// Say what observing costs instead, as a share of one CPU with its interval [default: 20 looks]
+    /// Say what observing costs instead, as a share of one CPU with its interval [default: 20 readings]
     #[arg(long)]
     cost: bool,
 }

@@ -76,7 +76,7 @@ pub fn again(context: &Context, named: &str) -> Result<(String, Exit), Refusal> 
     show(context, &store, &id, &run)
 }
 
-/// Everything is found before the envelope is read.
+/// Everything is found before the labels are read.
 fn show(context: &Context, store: &Store, id: &RunId, run: &Run) -> Result<(String, Exit), Refusal> {
     let descriptors = descriptors_of(run)?;
     let (kind, metric) = (run.plan.workload_of(0), run.plan.metric_of(0));
@@ -86,7 +86,7 @@ fn show(context: &Context, store: &Store, id: &RunId, run: &Run) -> Result<(Stri
     let native_means = analysis::document(run, &descriptors).run.native_means;
     let Some(envelope) = record::envelope_of(store, id)? else {
         return Err(Refusal::bad_input(format!(
-            "run {id} has no sealed arms; `baremark verify-scale` makes such a run"
+            "run {id} has no blinded arms; `baremark verify-scale` makes such a run"
         )));
     };
     let document = open(run, &native_means, found, &envelope);

@@ -53,5 +53,5 @@ fn a_run_without_sealed_arms_is_none_to_open() {
     let output =
         bench.run(&["verify-scale", "--run", bench.json(&["history", "--json"])["runs"][0]["id"].as_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("has no sealed arms"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("has no blinded arms"), "{}", text(&output.stderr));
 }

@@ -17,7 +17,7 @@ const ALSO: [&str; 6] = ["wall_s", "cpu_s", "user_s", "system_s", "context_switc
 /// Where a program runs when nothing is said.
 const USUAL_PLACES: [&str; 2] = ["native", "microvm"];
 
-/// A study, and what is said of it.
+/// A study and its remarks.
 pub struct Study {
     /// What it was written by.
     pub name: &'static str,

@@ -230,7 +230,7 @@ impl UnderLoad for Target<'_> {
     }
 }
 
-/// Tells what goes on, on standard error.
+/// Reports progress on standard error.
 struct Watch {
     recorder: Recorder,
     live: bool,
