@@ -9,7 +9,7 @@ use std::process::{ExitCode, Termination};
 /// The exit codes of every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: the command is done. A run that ends undecided has been run and succeeds.
+    /// 0: the command is done.
     Success,
     /// 1: something failed, or more of a load's operations failed than the error limit allows.
     Failure,
@@ -43,14 +43,17 @@ impl Exit {
         Documented {
             exit: Exit::Success,
             meaning: "done",
-            commands: &[("run", "the study was run, also where its outcome is undecided")],
+            commands: &[
+                ("run", "the study was run, whatever its outcome"),
+                ("check", "no loss is shown, and one of --margin would have been found"),
+            ],
         },
         Documented {
             exit: Exit::Failure,
             meaning: "failed: full disk, broken store, agent that cannot start",
             commands: &[
                 ("load", "more operations failed than --error-limit allows"),
-                ("run", "nothing could be measured, or none of the trials of an environment"),
+                ("run", "nothing could be measured, or nothing is left to compare with"),
             ],
         },
         Documented {
@@ -63,7 +66,7 @@ impl Exit {
             exit: Exit::Regression,
             meaning: "a limit or a gate is broken",
             commands: &[
-                ("check", "worse than the baseline by more than matters"),
+                ("check", "slower than the baseline"),
                 ("ab --fail-above", "worse by more"),
                 ("load", "a limit is exceeded"),
                 ("auction run", "no number of users kept every limit"),
@@ -74,7 +77,7 @@ impl Exit {
             exit: Exit::Undecided,
             meaning: "a gate is undecided: nothing is known to be broken, and not everything is known yet",
             commands: &[
-                ("check", "more runs are needed"),
+                ("check", "a loss of --margin could have been missed: more runs are needed"),
                 ("ab --fail-above", "more blocks are needed"),
                 ("load", "too few samples for a limit"),
             ],

@@ -77,7 +77,7 @@ pub fn of_plan(
 }
 
 /// Files of this machine that programs need elsewhere are looked for before anything runs.
-fn brought_files_are_there(plan: &Plan) -> Result<(), Refusal> {
+pub fn brought_files_are_there(plan: &Plan) -> Result<(), Refusal> {
     for program in plan.arms.iter().filter_map(|arm| command::of_arm(&arm.arm)) {
         let carried = program.carry.keys().map(|file| ("carry", file));
         for (name, file) in program.bring.iter().map(|(name, file)| (name.as_str(), file)).chain(carried) {

@@ -21,8 +21,12 @@ mod around;
 mod arrows;
 #[path = "end_to_end/bench.rs"]
 mod bench;
+#[path = "end_to_end/changes.rs"]
+mod changes;
 #[path = "end_to_end/comparing.rs"]
 mod comparing;
+#[path = "end_to_end/concurrent.rs"]
+mod concurrent;
 #[path = "end_to_end/elsewhere.rs"]
 mod elsewhere;
 #[path = "end_to_end/environments.rs"]

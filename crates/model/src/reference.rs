@@ -42,8 +42,8 @@ seccomp = \"off\"
 ```
 ";
 const RATIO_TO: &str = "\
-`ratio_to` is a table of levels that make a treatment a denominator, such as `{ environment = \"native\" }`; without it no
-ratio is estimated.
+`ratio_to` is a table of levels that make a treatment a denominator, such as `{ environment = \"native\" }`. Without it
+several environments are compared with native, if it is one of them.
 ";
 const WORKLOAD: &str = "\
 `kind` names the workload and is required; the other keys are that workload's parameters, listed under its name below.

@@ -788,6 +788,8 @@ impl Reader {
             }
             if let Some(&(_, line, value)) = entries.iter().find(|(key, ..)| *key == "ratio_to") {
                 ratio_to = self.ratio_to(workloads, factors, line, value.get_ref());
+            } else {
+                ratio_to = native_of(factors);
             }
         }
         (Layout { rows, columns, ratio_to }, metric, also)
@@ -830,6 +832,13 @@ impl Reader {
         }
         wanted
     }
+}
+
+/// What several environments are compared with where the study does not say: native, if it is one of them.
+fn native_of(factors: &[Factor]) -> BTreeMap<String, Value> {
+    let environments = factors.iter().find(|factor| factor.key == "environment" && factor.levels.len() > 1);
+    let native = environments.and_then(|of| of.levels.iter().find(|level| level.to_string() == "native"));
+    native.map(|level| BTreeMap::from([("environment".to_owned(), level.clone())])).unwrap_or_default()
 }
 
 /// Duration of a phase and quads of a trial where the study does not set them: many short phases, or few long ones.

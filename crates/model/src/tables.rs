@@ -30,7 +30,7 @@ pub const FACTORS: &[Knob] = &[
         key: "environment",
         kind: Kind::Choice(ENVIRONMENTS),
         default: Default::Typed("native"),
-        help: "where the work runs; microvm is native with the executor microvm, null runs nothing and shows our own floor; \
+        help: "where the work runs; microvm is native with the executor microvm, null is a no-op that measures the harness overhead; \
                or a name of your own that [environments.NAME] says what it is like",
     },
     Knob {
@@ -156,8 +156,8 @@ pub const DESIGN: &[Knob] = &[
     Knob {
         key: "least_blocks",
         kind: Kind::Count { min: 4, max: 10_000 },
-        default: Default::Typed("10"),
-        help: "blocks before the first interim analysis",
+        default: Default::Typed("6"),
+        help: "the smallest number of blocks with which the study gives an answer; from 30 blocks on intervals allow for serial correlation",
     },
     Knob {
         key: "most_blocks",

@@ -14,6 +14,7 @@ pub mod executable;
 pub mod heard;
 mod inside;
 pub mod keeper;
+pub mod loader;
 pub mod ping_pong;
 pub mod reading;
 pub mod runs;

@@ -36,10 +36,12 @@ pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, R
     if plan.as_ref().is_ok_and(&mut limited) {
         plan = resolve(&source.name, &study, &limits, mode);
     }
-    plan.map_err(|problems| match limits.absent.is_empty() {
+    let plan = plan.map_err(|problems| match limits.absent.is_empty() {
         true => wrong(problems),
         false => Refusal { exit: exit_of(&problems, &limits.absent), message: problems.to_string() },
-    })
+    })?;
+    places::brought_files_are_there(&plan)?;
+    Ok(plan)
 }
 
 /// A study of which nothing can run lacks an environment; any other problem is the study's own.
@@ -168,7 +170,7 @@ fn describe(plan: &Plan) -> String {
     let _ = match plan.pairs.iter().any(|pair| pair.asked) {
         true => writeln!(
             text,
-            "It looks from block {} on, until every ratio is known to ±{} and that is confirmed,\nand ends after {} or {} blocks at the latest. Differences from {} on matter.",
+            "The first interim analysis is at block {}; the run ends when every ratio is known to ±{}, confirmed by a\nthird more blocks, and after {} or {} blocks at the latest. Differences from {} on matter.",
             design.least_blocks, design.precision, design.budget, design.most_blocks, design.delta
         ),
         false => writeln!(

@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[group(multiple = false)]
 pub struct Form {
+    /// Show tables, causes, system activity, flags and provenance too
+    #[arg(long)]
+    pub details: bool,
     /// Write the report as one HTML page that needs nothing else
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -108,7 +111,7 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage)
         return Ok((text, Exit::Success));
     }
     let Some(file) = &form.html else {
-        return Ok((show(context, &run)?, Exit::Success));
+        return Ok((show(context, &run, form.details)?, Exit::Success));
     };
     let document = document()?;
     write_page(file, &baremark_report::html::render(&document))?;

@@ -59,7 +59,9 @@ pub fn run(context: &Context, study: Option<&str>, quick: bool) -> Result<(Strin
     let plan = blind(resolved, index, &labels, size.blocks);
     let sealed = Source { name: source.name, bytes: record::seal(&source.bytes, &envelope) };
     let store = context.open_store()?;
+    let turn = record::turn(context, &store)?;
     let record = Record::create(&store, &sealed, &plan)?;
+    drop(turn);
     let id = record.id();
     let (run, exit) = run::measure(context, record)?;
     if exit != Exit::Success {

@@ -28,12 +28,7 @@ pub const PLACES: &[Place] = &[
         on_this_machine: true,
         settings: &[],
     },
-    Place {
-        name: "null",
-        help: "nowhere: nothing is run, which shows our own floor",
-        on_this_machine: true,
-        settings: &[],
-    },
+    Place { name: "null", help: "no-op: measures the harness overhead", on_this_machine: true, settings: &[] },
     Place {
         name: "container",
         help: "a container (podman) made of this program alone",
