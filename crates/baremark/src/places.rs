@@ -1,7 +1,7 @@
 //! The places of a study, made from its settings: the one list of environments that this program can start.
 
 use crate::exit::{Exit, Refusal};
-use baremark_environments::container::{Container, Network, Root, Seccomp, Settings as ContainerSettings};
+use baremark_environments::container::{Container, Network, Root, Runtime, Seccomp, Settings as ContainerSettings};
 use baremark_environments::mpi::{Mpi, Settings as MpiSettings};
 use baremark_environments::native::Native;
 use baremark_environments::qemu::{
@@ -276,7 +276,14 @@ fn container(name: &str, settings: &Settings, program: PathBuf) -> Result<Contai
     let cpus = (!cpus.is_empty()).then_some(cpus);
     let engine = word(settings, "engine").unwrap_or("podman");
     let seccomp = if word(settings, "seccomp") == Some("off") { Seccomp::Off } else { Seccomp::On };
-    let made = ContainerSettings { root, cpus, memory_bytes, network, seccomp };
+    let platform = word(settings, "platform");
+    let runtime = word(settings, "runtime")
+        .map(|name| Runtime { name: name.to_owned(), platform: platform.unwrap_or("ptrace").to_owned() });
+    if platform.is_some() && runtime.as_ref().is_none_or(|runtime| runtime.name != "runsc") {
+        let what = format!("[environments.{name}] has a platform and no gVisor; write runtime = \"runsc\"");
+        return Err(Refusal::bad_input(what));
+    }
+    let made = ContainerSettings { root, cpus, memory_bytes, network, seccomp, runtime };
     Ok(Container::new(program, made).with_engine(engine))
 }
 

@@ -42,6 +42,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "compile-apache", text: include_str!("../../../studies/compile-apache.toml") },
     Shipped { name: "jvm-warehouse", text: include_str!("../../../studies/jvm-warehouse.toml") },
     Shipped { name: "mmu-guests", text: include_str!("../../../studies/mmu-guests.toml") },
+    Shipped { name: "runtimes", text: include_str!("../../../studies/runtimes.toml") },
     Shipped { name: "seccomp", text: include_str!("../../../studies/seccomp.toml") },
     Shipped { name: "sessions", text: include_str!("../../../studies/sessions.toml") },
     Shipped { name: "auction", text: include_str!("../../../studies/auction.toml") },
