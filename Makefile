@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-mmu bench-auction bench-observe bench-carry bench-guest figures install-needs verify-kvm
+.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-disk bench-mmu bench-auction bench-observe bench-carry bench-guest figures install-needs verify-kvm
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -60,6 +60,11 @@ bench-auction:
 bench-load:
 	$(CARGO) build --release --locked -p baremark-load --examples
 	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench
+
+# The disk engine beside fio at equal settings, six patterns on the disk of TMPDIR (needs fio and 1 GiB): IOPS, CPU per I/O and p99,
+# each with its ratio, goal and verdict. ONLY="random-read" picks patterns.
+bench-disk:
+	$(CARGO) run --release --locked -p baremark-disks --example bench -- $(ONLY)
 
 # Translations a second of the page-walk simulator, by stream and scheme, against its goal (wants a quiet CPU).
 bench-mmu:

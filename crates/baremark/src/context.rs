@@ -22,6 +22,8 @@ pub struct Context {
     pub quiet: bool,
     /// Set by SIGINT, SIGTERM and SIGHUP.
     pub interrupt: Arc<AtomicBool>,
+    /// Block devices that a run may overwrite.
+    pub allow_destructive: Vec<PathBuf>,
 }
 
 impl Context {

@@ -1,7 +1,7 @@
 //! The places of a study, made from its settings: the one list of environments that this program can start.
 
 use crate::exit::{Exit, Refusal};
-use baremark_environments::container::{Container, Network, Root, Seccomp, Settings as ContainerSettings};
+use baremark_environments::container::{Container, Layer, Network, Root, Seccomp, Settings as ContainerSettings};
 use baremark_environments::mpi::{Mpi, Settings as MpiSettings};
 use baremark_environments::native::Native;
 use baremark_environments::qemu::{
@@ -252,7 +252,14 @@ fn container(name: &str, settings: &Settings, program: PathBuf) -> Result<Contai
     let cpus = (!cpus.is_empty()).then_some(cpus);
     let engine = word(settings, "engine").unwrap_or("podman");
     let seccomp = if word(settings, "seccomp") == Some("off") { Seccomp::Off } else { Seccomp::On };
-    let made = ContainerSettings { root, cpus, memory_bytes, network, seccomp };
+    let layer = if word(settings, "layer") == Some("overlay") { Layer::Overlay } else { Layer::Folder };
+    let pair = |text: &String| {
+        let what = || format!("[environments.{name}] volumes: '{text}' has no colon; write \"HERE:INSIDE\"");
+        let (here, inside) = text.split_once(':').ok_or_else(|| Refusal::bad_input(what()))?;
+        Ok((PathBuf::from(here), PathBuf::from(inside)))
+    };
+    let volumes = words(settings, "volumes").iter().map(pair).collect::<Result<_, Refusal>>()?;
+    let made = ContainerSettings { root, cpus, memory_bytes, network, seccomp, layer, volumes };
     Ok(Container::new(program, made).with_engine(engine))
 }
 
