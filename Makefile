@@ -72,6 +72,11 @@ bench-load:
 	$(CARGO) build --release --locked -p baremark-load --examples
 	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench
 
+# The disk engine beside fio at equal settings, six patterns on the disk of TMPDIR (needs fio and 1 GiB): IOPS, CPU per I/O and p99,
+# each with its ratio, goal and verdict. ONLY="random-read" picks patterns.
+bench-disk:
+	$(CARGO) run --release --locked -p baremark-disks --example bench -- $(ONLY)
+
 # Translations a second of the page-walk simulator, by stream and scheme, against its goal (wants a quiet CPU).
 bench-mmu:
 	$(CARGO) run --release --locked -p baremark-mmu --example speed

@@ -7,5 +7,9 @@ use baremark_model::job::Job;
 /// What agents of this program run, and what studies can name.
 pub const RUNNERS: Runners = Runners { workloads: baremark_workloads::ALL, jobs: JOBS };
 
-const JOBS: &[&[&dyn Job]] =
-    &[baremark_programs::ALL, baremark_load::workload::ALL, &[&Auction { places: crate::auction_places::make }]];
+const JOBS: &[&[&dyn Job]] = &[
+    baremark_programs::ALL,
+    baremark_load::workload::ALL,
+    baremark_disks::workload::ALL,
+    &[&Auction { places: crate::auction_places::make }],
+];

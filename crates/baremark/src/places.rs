@@ -1,7 +1,9 @@
 //! The places of a study, made from its settings: the one list of environments that this program can start.
 
 use crate::exit::{Exit, Refusal};
-use baremark_environments::container::{Container, Network, Root, Runtime, Seccomp, Settings as ContainerSettings};
+use baremark_environments::container::{
+    Container, Layer, Network, Root, Runtime, Seccomp, Settings as ContainerSettings,
+};
 use baremark_environments::mpi::{Mpi, Settings as MpiSettings};
 use baremark_environments::native::Native;
 use baremark_environments::qemu::{
@@ -283,7 +285,14 @@ fn container(name: &str, settings: &Settings, program: PathBuf) -> Result<Contai
         let what = format!("[environments.{name}] has a platform and no gVisor; write runtime = \"runsc\"");
         return Err(Refusal::bad_input(what));
     }
-    let made = ContainerSettings { root, cpus, memory_bytes, network, seccomp, runtime };
+    let layer = if word(settings, "layer") == Some("overlay") { Layer::Overlay } else { Layer::Folder };
+    let pair = |text: &String| {
+        let what = || format!("[environments.{name}] volumes: '{text}' has no colon; write \"HERE:INSIDE\"");
+        let (here, inside) = text.split_once(':').ok_or_else(|| Refusal::bad_input(what()))?;
+        Ok((PathBuf::from(here), PathBuf::from(inside)))
+    };
+    let volumes = words(settings, "volumes").iter().map(pair).collect::<Result<_, Refusal>>()?;
+    let made = ContainerSettings { root, cpus, memory_bytes, network, seccomp, runtime, layer, volumes };
     Ok(Container::new(program, made).with_engine(engine))
 }
 

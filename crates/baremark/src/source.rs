@@ -37,6 +37,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "sysbench-threads", text: include_str!("../../../studies/sysbench-threads.toml") },
     Shipped { name: "stress-ng", text: include_str!("../../../studies/stress-ng.toml") },
     Shipped { name: "fio", text: include_str!("../../../studies/fio.toml") },
+    Shipped { name: "block", text: include_str!("../../../studies/block.toml") },
     Shipped { name: "iperf3", text: include_str!("../../../studies/iperf3.toml") },
     Shipped { name: "ping-pong", text: include_str!("../../../studies/ping-pong.toml") },
     Shipped { name: "compile-apache", text: include_str!("../../../studies/compile-apache.toml") },

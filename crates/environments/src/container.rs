@@ -102,6 +102,20 @@ pub struct Settings {
     pub seccomp: Seccomp,
     /// Its runtime; the engine's own when `None`.
     pub runtime: Option<Runtime>,
+    /// Where what it writes to its own files goes.
+    pub layer: Layer,
+    /// Folders of this machine, and where the container sees them, writable.
+    pub volumes: Vec<(PathBuf, PathBuf)>,
+}
+
+/// Where a container without an image writes its own files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layer {
+    /// To the folder that is its root.
+    #[default]
+    Folder,
+    /// To an overlay over that folder, as containers of images do.
+    Overlay,
 }
 
 /// The container environment: starts `program agent` in a container of its own for each site.
@@ -149,6 +163,7 @@ impl Container {
     fn find_way(&self) -> Result<Way, Missing> {
         self.program_can_be_mounted()?;
         self.image_can_be_named()?;
+        self.volumes_can_be_mounted()?;
         self.docker_has_a_root()?;
         let mut failures: Vec<(Way, String)> = Vec::new();
         self.runtime_is_known()?;
@@ -232,6 +247,13 @@ impl Container {
         if matches!(self.settings.root, Root::Folder(_)) {
             let what = "docker makes no container of a folder".to_owned();
             return Err(Missing { what, remedy: "give an image, or take podman".to_owned() });
+        }
+        if self.settings.layer == Layer::Overlay && self.settings.root == Root::Program {
+            // Docker's own image of nothing has an overlay of the engine's storage driver.
+            return Err(Missing {
+                what: "layer = \"overlay\" is podman's".to_owned(),
+                remedy: "leave layer out".to_owned(),
+            });
         }
         if self.settings.root != Root::Program {
             return Ok(());
@@ -323,17 +345,45 @@ impl Container {
         if let Some(bytes) = self.settings.memory_bytes {
             command.arg(format!("--memory={bytes}b"));
         }
+        for (here, inside) in &self.settings.volumes {
+            command.arg("--mount").arg(format!("type=bind,src={},dst={}", here.display(), inside.display()));
+        }
         match &self.settings.root {
             Root::Program if self.is_docker() => command.arg("--").arg(NOTHING),
-            Root::Program => command.arg("--rootfs").arg(folder.inner()),
+            Root::Program => command.arg("--rootfs").arg(self.layered(&folder.inner())),
             Root::Folder(root) => {
-                command.arg("--rootfs").arg(std::path::absolute(root).unwrap_or_else(|_| root.clone()))
+                command.arg("--rootfs").arg(self.layered(&std::path::absolute(root).unwrap_or_else(|_| root.clone())))
             }
             // An empty entry point is written in two ways.
             Root::Image(name) if self.is_docker() => command.arg("--entrypoint=").arg("--").arg(name),
             Root::Image(name) => command.arg("--entrypoint=[]").arg("--").arg(name),
         };
         command
+    }
+
+    /// The folder as podman takes it for a root.
+    fn layered(&self, root: &Path) -> OsString {
+        let mut root = root.as_os_str().to_owned();
+        if self.settings.layer == Layer::Overlay {
+            root.push(":O");
+        }
+        root
+    }
+
+    /// A volume that the engine could misread, or that is not there.
+    fn volumes_can_be_mounted(&self) -> Result<(), Missing> {
+        for (here, inside) in &self.settings.volumes {
+            let odd = |path: &Path| !path.is_absolute() || path.to_string_lossy().contains([',', '"', '\n']);
+            if odd(here) || odd(inside) {
+                let what = format!("volume {}:{} is no pair of absolute paths", here.display(), inside.display());
+                return Err(Missing { what, remedy: "write such as \"/srv/data:/data\", without commas".to_owned() });
+            }
+            if !here.is_dir() {
+                let what = format!("the volume's folder {} is not there", here.display());
+                return Err(Missing { what, remedy: "make it, or name another".to_owned() });
+            }
+        }
+        Ok(())
     }
 
     /// Removes a container, whatever it is doing; one that is not there is as good.

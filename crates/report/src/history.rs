@@ -126,7 +126,8 @@ fn line(row: &SeriesRow<'_>) -> String {
         levels.into_iter().map(|(key, label)| named(key, label)).collect::<Vec<_>>().join(", ")
     };
     let below = row.relative_to.map(|below| format!(" / {}", name(below, &[WORKLOAD]))).unwrap_or_default();
-    let what = format!("{}{below} ({}), {}", name(row.treatment, &[]), clean(row.metric), count(row.runs as u64, "run"));
+    let what =
+        format!("{}{below} ({}), {}", name(row.treatment, &[]), clean(row.metric), count(row.runs as u64, "run"));
     let said = match &row.changes {
         Some(changes) if !changes.is_empty() => changes.iter().map(change).collect::<Vec<_>>().join("; "),
         _ => "no change".to_owned(),

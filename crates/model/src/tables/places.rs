@@ -104,6 +104,18 @@ const CONTAINER: &[Knob] = &[
         help: "the folder that is the root of its files, instead of an image; podman alone",
     },
     Knob {
+        key: "layer",
+        kind: Kind::Choice(&["folder", "overlay"]),
+        default: Default::Typed("folder"),
+        help: "without an image: what the container writes goes to a plain folder, or to an overlay over one; podman alone",
+    },
+    Knob {
+        key: "volumes",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "folders of this machine that the container sees and may write to, as \"HERE:INSIDE\"",
+    },
+    Knob {
         key: "cpus",
         kind: Kind::Words,
         default: Default::Derived("all"),
