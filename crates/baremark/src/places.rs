@@ -75,7 +75,7 @@ pub fn of_plan(
 }
 
 /// Files of this machine that programs need elsewhere are looked for before anything runs.
-fn brought_files_are_there(plan: &Plan) -> Result<(), Refusal> {
+pub fn brought_files_are_there(plan: &Plan) -> Result<(), Refusal> {
     for program in plan.arms.iter().filter_map(|arm| command::of_arm(&arm.arm)) {
         for (name, file) in &program.bring {
             std::fs::File::open(file).map_err(|why| {
@@ -346,7 +346,8 @@ fn switched(settings: &Settings, key: &str, so: bool) -> bool {
 /// A list of numbers.
 fn numbers(settings: &Settings, place: &str, key: &str) -> Result<Vec<usize>, Refusal> {
     let number = |text: String| {
-        let wrong = |why| Refusal::bad_input(format!("{key} in [environments.{place}]: '{text}' is no number: {why}"));
+        let wrong =
+            |why| Refusal::bad_input(format!("{key} in [environments.{place}]: '{text}' must be a number: {why}"));
         text.parse().map_err(wrong)
     };
     words(settings, key).into_iter().map(number).collect()

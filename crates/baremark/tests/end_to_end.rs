@@ -25,6 +25,8 @@ mod bench;
 mod changes;
 #[path = "end_to_end/comparing.rs"]
 mod comparing;
+#[path = "end_to_end/concurrent.rs"]
+mod concurrent;
 #[path = "end_to_end/elsewhere.rs"]
 mod elsewhere;
 #[path = "end_to_end/environments.rs"]
@@ -37,6 +39,8 @@ mod gate;
 mod golden;
 #[path = "end_to_end/guest.rs"]
 mod guest;
+#[path = "end_to_end/guide.rs"]
+mod guide;
 #[path = "end_to_end/input.rs"]
 mod input;
 #[path = "end_to_end/kills.rs"]

@@ -210,7 +210,7 @@ impl Container {
             return Err(Missing { what: format!("the agent's program {path} is not there"), remedy });
         }
         if path.contains([',', '"', '\n']) {
-            let what = format!("the path {path} cannot be told to the engine");
+            let what = format!("path {path}: the engine cannot take it");
             return Err(Missing { what, remedy: "move the program to a path without commas and quotes".to_owned() });
         }
         Ok(())

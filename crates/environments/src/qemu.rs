@@ -359,7 +359,7 @@ impl Qemu {
         let settings = &self.settings;
         let said = |why: io::Error| format!("QEMU's machine protocol: {why}");
         if qmp.kvm().map_err(said)? == emulated {
-            return Err("QEMU runs the guest by another accelerator than it was told".to_owned());
+            return Err("QEMU runs the guest by another accelerator than requested".to_owned());
         }
         let threads = qmp.vcpu_threads().map_err(said)?;
         if threads.len() != settings.vcpus {

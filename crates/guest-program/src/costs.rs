@@ -7,7 +7,7 @@
 use crate::command::Command;
 use crate::counters::Counters;
 use crate::error::Error;
-use baremark_stats::estimate::median_interval;
+use baremark_stats::Estimate;
 use baremark_sys::clock;
 use serde::{Deserialize, Serialize};
 use std::arch::global_asm;
@@ -71,10 +71,10 @@ unsafe extern "C" {
     fn baremark_guest_cost_end();
 }
 
-/// A cost in nanoseconds: the median over batches, with its interval at 95 %.
+/// A cost in nanoseconds: the Hodges-Lehmann estimate over batches, with its interval at 95 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// The median.
+    /// The estimate.
     pub ns: f64,
     /// The interval's ends.
     pub low_ns: f64,
@@ -96,7 +96,7 @@ pub struct Costs {
 /// Seconds that exits explain of a run, with the interval that follows from the costs'.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
-    /// By the medians.
+    /// By the estimates.
     pub seconds: f64,
     /// By the intervals' lower ends.
     pub low_seconds: f64,
@@ -140,7 +140,7 @@ impl Cost {
     fn of(bytes: &[u8], hz: f64) -> Option<Self> {
         let ticks = bytes.as_chunks::<8>().0.iter().skip(1).map(|ticks| u64::from_ne_bytes(*ticks));
         let ns: Vec<f64> = ticks.map(|ticks| float(ticks) * 1e9 / hz / float(CALLS as u64)).collect();
-        let interval = median_interval(&ns, CONFIDENCE)?;
+        let interval = Estimate::of(&ns)?.interval(CONFIDENCE);
         Some(Cost { ns: interval.centre, low_ns: interval.lo, high_ns: interval.hi })
     }
 

@@ -509,7 +509,7 @@ pub const SUCCESS: &[Knob] = &[
         key: "present",
         kind: Kind::Words,
         default: Default::Derived("none"),
-        help: "regular expressions that must match; a placeholder in them stands for its text as it is",
+        help: "regular expressions that must match; a placeholder in them is replaced by its text as it is",
     },
     Knob {
         key: "absent",

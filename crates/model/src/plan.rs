@@ -249,7 +249,7 @@ impl Plan {
 }
 
 /// Blocks of a `--quick` run, where the study is not content with fewer.
-pub const QUICK_BLOCKS: u64 = 10;
+pub const QUICK_BLOCKS: u64 = 6;
 const QUICK_PHASE: Nanos = Nanos(50_000_000);
 const QUICK_QUADS: u64 = 10;
 /// The most treatments that a study may have: every one of them is a row of the report.
@@ -499,7 +499,7 @@ impl Resolver<'_> {
             let what = format!("workload '{}' cannot run in environment '{environment}'", workload.kind);
             let why = match executor {
                 ExecutorKind::Microvm => "a microVM has no operating system, which this workload needs; ",
-                ExecutorKind::Null => "what runs nothing cannot stand for this workload; ",
+                ExecutorKind::Null => "the no-op place cannot replace this workload; ",
                 ExecutorKind::Direct => "",
             };
             let remedy = format!("{why}take that environment out of [factors]");

@@ -282,13 +282,21 @@ impl Ready<'_> {
         for rule in &success.present {
             let regex = texts.pattern(rule)?;
             if !matches(&regex) {
-                return Err(failed(name, &format!("'{regex}' must stand in {} and does not", success.from), outcome));
+                return Err(failed(
+                    name,
+                    &format!("required pattern not found in {}: '{regex}'", success.from),
+                    outcome,
+                ));
             }
         }
         for rule in &success.absent {
             let regex = texts.pattern(rule)?;
             if matches(&regex) {
-                return Err(failed(name, &format!("'{regex}' must not stand in {} and does", success.from), outcome));
+                return Err(failed(
+                    name,
+                    &format!("forbidden pattern matched in {}: '{regex}'", success.from),
+                    outcome,
+                ));
             }
         }
         Ok(())
@@ -342,7 +350,7 @@ impl Ready<'_> {
     fn checked(&self, outcome: &Outcome) -> String {
         let rules = self.program.success.present.len() + self.program.success.absent.len();
         let metrics = self.program.metrics.len();
-        format!("{}, {rules} rules on its output held, {metrics} metrics were asked for", in_words(&outcome.end))
+        format!("{}, {rules} rules on its output held, {metrics} metrics were requested", in_words(&outcome.end))
     }
 }
 
@@ -352,7 +360,7 @@ fn divisor(reading: &Reading, filled: &Texts<'_>) -> Result<f64, JobError> {
     match text.parse::<f64>() {
         _ if text.is_empty() => Ok(1.0),
         Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-        _ => Err(JobError::failed(format!("metric {} is per '{text}', which is no number above 0", reading.key))),
+        _ => Err(JobError::failed(format!("metric {} is per '{text}', which must be a number above 0", reading.key))),
     }
 }
 
@@ -396,7 +404,7 @@ fn lacking(reading: &Reading, outcome: &Outcome) -> String {
         _ => false,
     };
     let why = if cut { ", which was cut; raise output_limit" } else { "" };
-    format!("metric {} stands nowhere in {}{why}", reading.key, reading.from)
+    format!("metric {} was not found in {}{why}", reading.key, reading.from)
 }
 
 fn failed(name: &str, why: &str, outcome: &Outcome) -> JobError {

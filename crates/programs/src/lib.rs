@@ -11,6 +11,7 @@ pub mod desktop;
 pub mod echo;
 pub mod heard;
 pub mod keeper;
+pub mod loader;
 pub mod ping_pong;
 pub mod reading;
 pub mod runs;

@@ -4,7 +4,7 @@ use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::text::{Style, clean, cut, left, width};
 use baremark_model::command::{CPU, PEAK_MEMORY, SYSTEM, USER};
 use baremark_model::descriptor::Better;
-use baremark_model::document::{Document, EstimateRow, Outcome, RatioRow};
+use baremark_model::document::{Document, EstimateRow, RatioRow};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::Treatment;
 use baremark_model::units::Bytes;
@@ -154,34 +154,29 @@ fn sentence(document: &Document, row: &RatioRow) -> String {
     }
 }
 
-/// By how much the one side is longer, where that is known; else what the verdict says.
+/// By how much the one side is longer, where that is known; else what the outcome says.
 fn outcome(document: &Document, row: &RatioRow, pair: &str) -> String {
     let better = document.estimates.iter().find(|of| of.metric == row.metric).map(|of| (of.better, of.unit.as_str()));
     let above = pair.split(" / ").next().unwrap_or_default();
     let (Some((lo, hi)), Some((better, unit))) = (row.lo.zip(row.hi), better) else { return clean(&row.words) };
-    let shown = matches!(row.verdict, Outcome::DiffersByMore | Outcome::DiffersByLess)
-        || (row.verdict == Outcome::Undecided && !row.emulated);
-    if !shown || (lo <= 1.0 && hi >= 1.0) {
+    if row.emulated || (lo <= 1.0 && hi >= 1.0) {
         return clean(&row.words);
     }
     let (least, most) = if lo > 1.0 { (lo - 1.0, hi - 1.0) } else { (1.0 - hi, 1.0 - lo) };
     let places = number::decimals(50.0 * (most - least), Digits::Plain).unwrap_or(1).clamp(0, 4);
     let range = format!("{} - {} %", fixed(100.0 * least, places), fixed(100.0 * most, places));
-    let open = row.verdict == Outcome::Undecided;
-    let but = if open { format!(" ({})", clean(&row.words)) } else { String::new() };
-    let says = match (unit, lo > 1.0, better) {
+    match (unit, lo > 1.0, better) {
         ("s", true, _) => format!("{above} takes {range} longer"),
         ("s", false, _) => format!("{above} takes {range} less time"),
         (_, true, Better::Higher) => format!("{above} is better by {range}"),
         (_, true, Better::Lower) => format!("{above} is worse by {range}"),
         (_, false, Better::Higher) => format!("{above} is worse by {range}"),
         (_, false, Better::Lower) => format!("{above} is better by {range}"),
-    };
-    says + &but
+    }
 }
 
 /// The part of CPU time, user or system, that makes up most of a difference in wall time.
-fn cause(document: &Document, row: &RatioRow) -> Option<String> {
+pub(crate) fn cause(document: &Document, row: &RatioRow) -> Option<String> {
     row.lo.zip(row.hi).filter(|(lo, hi)| *lo > 1.0 || *hi < 1.0)?;
     let of = |metric: &str, treatment: &Treatment| {
         let found = document.estimates.iter().find(|of| of.metric == metric && of.treatment == *treatment);

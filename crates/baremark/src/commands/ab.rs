@@ -3,13 +3,14 @@
 mod study;
 mod words;
 
-use crate::commands::run;
+use crate::commands::{check, run};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
-use crate::record::Record;
+use crate::record::{self, Record};
 use crate::source::Source;
 use crate::{calibrate, commands::plan, context, predicted};
-use baremark_lab::paired_gate::{Answer, gate};
+use baremark_lab::{analysis, gates};
+use baremark_model::comparison::{Answer, Gate};
 use baremark_model::document::Document;
 use baremark_model::plan::Mode;
 use baremark_model::units::{Nanos, Share};
@@ -22,7 +23,7 @@ Examples:
   baremark ab 'gzip -1 -c data' 'gzip -6 -c data'
   baremark ab -n old=./a.out -n new=./b.out --fail-above 1%
   baremark ab ./old ./new -- --size 10 file
-  baremark ab 'sort --parallel={n} file' -L n=1..2";
+  baremark ab 'sort --parallel={threads} file' -L threads=1..2";
 
 /// The command's arguments.
 #[derive(clap::Args)]
@@ -109,7 +110,9 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
     let plan = plan::of(&source, Mode::default(), &context.interrupt)?;
     let store = context.open_store()?;
     let command_line = Source { name: study.command_line, bytes: source.bytes };
+    let turn = record::turn(context, &store)?;
     let record = Record::create(&store, &command_line, &plan)?;
+    drop(turn);
     let (run, exit) = run::measure(context, record)?;
     let descriptors = context::descriptors_of(&run)?;
     let document = predicted::document(&run, &descriptors, calibrate::of_run(context, &run).as_ref());
@@ -121,7 +124,13 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
         std::fs::write(path, table)
             .map_err(|why| Refusal::failure(format!("writing {}: {why}; name another file", path.display())))?;
     }
-    let (gate, answer) = answer(&document, arguments.fail_above);
+    let gate = arguments.fail_above.and_then(|margin| gate_of(&run, &document, margin));
+    let answer = match (&gate, arguments.fail_above) {
+        (_, None) => Exit::Success,
+        (None, Some(_)) => Exit::Undecided,
+        (Some(gate), Some(_)) => check::exit_of(gate.answer),
+    };
+    let gate = gate.map(|gate| lines(&document, &gate)).unwrap_or_default();
     let text = match (context.json, arguments.csv) {
         (true, _) => baremark_report::json::render(&document),
         (_, true) => baremark_report::csv::results(&document),
@@ -130,20 +139,23 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
     Ok((text, if exit == Exit::Success { answer } else { exit }))
 }
 
-/// The lines of the gate, and the exit code that answers it.
-fn answer(document: &Document, margin: Option<Share>) -> (String, Exit) {
-    let Some(margin) = margin else { return (String::new(), Exit::Success) };
+/// The gate of the headline's ratios; `None` where nothing was measured.
+fn gate_of(run: &analysis::Run, document: &Document, margin: Share) -> Option<Gate> {
+    let estimate = document.estimates.iter().find(|of| of.metric == document.run.metric)?;
+    Some(gates::of_run(run, estimate.better, margin))
+}
+
+/// The lines of the gate.
+fn lines(document: &Document, gate: &Gate) -> String {
     let mut text = String::from("\n");
-    let mut answers = Vec::new();
-    for row in document.ratios.iter().filter(|row| row.metric == document.run.metric) {
-        let estimate = document.estimates.iter().find(|of| of.metric == row.metric);
-        let Some(better) = estimate.map(|of| of.better) else { continue };
-        let found = gate(row, better, margin.0);
+    let margin = gate.margin;
+    let rows = document.ratios.iter().filter(|row| row.metric == document.run.metric);
+    for (row, found) in rows.zip(&gate.rows) {
         let power = found.power.map_or_else(String::new, |power| {
             format!("; a loss of {margin} would have been found with power {:.0} %", 100.0 * power)
         });
-        let says = match (found.answer, found.blocks) {
-            (Answer::Failed, _) => format!("FAIL: worse by more than {margin}"),
+        let says = match (found.answer, found.needed) {
+            (Answer::Loss, _) => format!("FAIL: worse by more than {margin}"),
             (Answer::Passed, _) => format!("ok: not worse by more than {margin}{power}"),
             (Answer::Undecided, Some(blocks)) => {
                 format!("undecided within {margin}{power}; about {blocks} blocks would settle it, {} ran", row.blocks)
@@ -153,12 +165,6 @@ fn answer(document: &Document, margin: Option<Share>) -> (String, Exit) {
             }
         };
         text.push_str(&format!("{}  {says}\n", report::pair(row)));
-        answers.push(found.answer);
     }
-    let exit = match () {
-        () if answers.contains(&Answer::Failed) => Exit::Regression,
-        () if answers.is_empty() || answers.contains(&Answer::Undecided) => Exit::Undecided,
-        () => Exit::Success,
-    };
-    (text, exit)
+    text
 }

@@ -8,7 +8,7 @@ use baremark_sys::{gaps, machine};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// For how long lost time is looked for.
+/// For how long stalls are measured.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The examination as text or JSON.

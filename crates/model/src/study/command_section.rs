@@ -84,7 +84,7 @@ impl Reader {
         let entries = self.entries(table);
         let of = format!("commands.{name}");
         for (key, line, _) in entries.iter().filter(|(key, ..)| SHARED.contains(key)) {
-            let what = format!("'{key}' stands in [{of}], and all programs of a study share it");
+            let what = format!("'{key}' in [{of}] is shared by all programs of a study");
             self.report(*line, what, format!("write it in [command.{key}]"));
         }
         let own: Vec<Entry<'_>> = entries.iter().copied().filter(|(key, ..)| !SHARED.contains(key)).collect();
@@ -378,7 +378,7 @@ impl Reader {
         let scale = match scale.parse::<f64>() {
             Ok(scale) if scale.is_finite() && scale > 0.0 => scale,
             _ => {
-                self.report(line, format!("scale = '{scale}' is no number above 0"), "write one, such as \"1e-3\"");
+                self.report(line, format!("scale = '{scale}' must be a number above 0"), "write one, such as \"1e-3\"");
                 1.0
             }
         };
@@ -471,7 +471,7 @@ impl Reader {
         }
         let declared = programs.first().map_or(&[][..], |program| &program.parameters);
         for declared in declared.iter().filter(|declared| !used.contains(&declared.key)) {
-            let what = format!("parameter '{}' stands nowhere in the program's texts", declared.key);
+            let what = format!("parameter '{}' is never used", declared.key);
             self.report(line("parameters"), what, format!("write {{{}}} where it belongs, or drop it", declared.key));
         }
     }

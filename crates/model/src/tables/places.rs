@@ -28,7 +28,7 @@ pub const PLACES: &[Place] = &[
     },
     Place {
         name: "null",
-        help: "nowhere: nothing is run, which shows our own floor",
+        help: "no-op: measures the harness overhead",
         on_this_machine: true,
         settings: &[],
     },

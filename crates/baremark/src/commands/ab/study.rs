@@ -13,7 +13,7 @@ const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 /// Metrics that get a ratio beside the headline's.
 const ALSO: [&str; 6] = ["wall_s", "cpu_s", "user_s", "system_s", "context_switches", "page_faults"];
 
-/// A study, and what is told of it.
+/// A study and its remarks.
 pub struct Study {
     /// Its text.
     pub text: String,
