@@ -21,7 +21,7 @@ const fn knob(key: &'static str, kind: Kind, default: Default, help: &'static st
     Knob { key, kind, default, help }
 }
 
-static PARAMETERS: [Knob; 12] = [
+static PARAMETERS: [Knob; 13] = [
     knob(
         "path",
         Kind::Choice(&["loopback", "veth", "bridge"]),
@@ -45,6 +45,12 @@ static PARAMETERS: [Knob; 12] = [
         Kind::Size { min: 2048, max: 1 << 30 },
         Default::Derived("adapted by the kernel"),
         "socket buffers, as SO_SNDBUF and SO_RCVBUF take them; the kernel limits them to net.core.wmem_max and rmem_max",
+    ),
+    knob(
+        "buffer_messages",
+        Kind::Count { min: 1, max: 1024 },
+        Default::Derived("buffer decides"),
+        "socket buffers in messages, at least 8 KiB, in place of buffer",
     ),
     knob("streams", Kind::Count { min: 1, max: 256 }, Default::Typed("1"), "connections in each direction"),
     knob("direction", Kind::Choice(&["forward", "both"]), Default::Typed("forward"), "one end sends, or both do"),
@@ -209,11 +215,15 @@ impl Settings {
         if !usual && between == Between::Loopback {
             return Err(misfit("tso, gso and gro are not switched on loopback", "write path = \"veth\" or \"bridge\""));
         }
+        if number("buffer").is_some() && number("buffer_messages").is_some() {
+            return Err(misfit("buffer and buffer_messages are both set", "keep one of them"));
+        }
+        let in_messages = number("buffer_messages").map(|messages| (messages * message).max(8 << 10));
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let order = Order {
             pattern,
             message: size(message),
-            buffer: number("buffer").map(size),
+            buffer: number("buffer").or(in_messages).map(size),
             streams: number("streams").map_or(1, size),
             direction: if word("direction") == "both" { Direction::Both } else { Direction::Forward },
             zero_copy: switch("zero_copy"),
