@@ -73,15 +73,25 @@ struct ModeArgs {
     aa: bool,
 }
 
+#[derive(Args)]
+struct RunArgs {
+    /// The study file or the shipped study's name
+    #[arg(required_unless_present = "program", conflicts_with_all = ["Options", "program"])]
+    study: Option<String>,
+    #[command(flatten)]
+    mode: ModeArgs,
+    #[command(flatten)]
+    options: ab::Options,
+    /// Instead of a study: a program and its arguments, after --
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with_all = ["quick", "aa"])]
+    program: Vec<String>,
+}
+
 #[derive(Subcommand)]
 enum Command {
-    /// Run a study: a file, or the name of a shipped one
-    Run {
-        /// The study file or the shipped study's name
-        study: String,
-        #[command(flatten)]
-        mode: ModeArgs,
-    },
+    /// Run a study, or one program in several environments: run --in native,microvm -- PROGRAM
+    #[command(after_help = ab::RUN_EXAMPLES)]
+    Run(Box<RunArgs>),
     /// Compare commands by interleaved runs
     #[command(after_help = ab::EXAMPLES)]
     Ab(Box<ab::Arguments>),
@@ -306,6 +316,9 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         return desktop::run(arguments).map(|exit| (String::new(), exit));
     }
     if let Some(Command::Guest(args)) = &cli.command {
+        if args.costs {
+            return guest::costs(args);
+        }
         return guest::run(args).map(|exit| (String::new(), exit));
     }
     if let Some(Command::Echo(args)) = &cli.command {
@@ -328,7 +341,10 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
     let mode = |args: ModeArgs| baremark_model::plan::Mode { quick: args.quick, self_check: args.aa };
     match command {
         None => run::run(&context, &source::shipped(&source::SHIPPED[0]), mode(ModeArgs { quick: false, aa: false })),
-        Some(Command::Run { study, mode: args }) => run::run(&context, &source::find(&study)?, mode(args)),
+        Some(Command::Run(args)) => match &args.study {
+            Some(study) => run::run(&context, &source::find(study)?, mode(args.mode)),
+            None => ab::places(&context, &args.options, &args.program),
+        },
         Some(Command::Ab(arguments)) => ab::run(&context, &arguments),
         Some(Command::Init) => Ok((source::EXAMPLE.to_owned(), Exit::Success)),
         Some(Command::Resume { run }) => resume::run(&context, run.as_deref()),

@@ -55,6 +55,8 @@ mod predict;
 mod programs;
 #[path = "end_to_end/results.rs"]
 mod results;
+#[path = "end_to_end/run_in.rs"]
+mod run_in;
 #[path = "end_to_end/scale.rs"]
 mod scale;
 #[path = "end_to_end/shipped.rs"]

@@ -10,7 +10,8 @@ use crate::analysis::{better, interval, places, workload_of};
 use crate::around;
 use crate::tally::{self, Finished};
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
-use baremark_model::descriptor::{Better, Descriptor};
+use baremark_model::command;
+use baremark_model::descriptor::{Better, Descriptor, Metric};
 use baremark_model::document::ExplanationRow;
 use baremark_model::plan::{Contrast, Pair, Plan};
 use baremark_model::units::Share;
@@ -45,6 +46,7 @@ pub fn explain(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor]) -> V
         rows.extend(own_settings(plan, trials, workloads, arm));
         rows.extend(faults(plan, trials, arm));
         rows.extend(counted(plan, trials, arm));
+        rows.extend(of_a_program(plan, trials, arm));
         rows.extend(seen.extract_if(.., |(of, _)| *of == arm).map(|(_, row)| row));
     }
     rows
@@ -88,7 +90,8 @@ fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: us
         let Some(rest) = percent(rest) else { continue };
         rows.push(row(plan, arm, &overhead(""), "%", total, ""));
         rows.push(row(plan, arm, "overhead of computing alone in the same blocks", "%", tax, ""));
-        let bare = workload_of(plan, workloads, arm).is_some_and(|of| of.executors.contains(&ExecutorKind::Microvm));
+        let bare = workload_of(plan, workloads, arm)
+            .is_some_and(|of| of.kind != command::KIND && of.executors.contains(&ExecutorKind::Microvm));
         let advice = beyond_computing(tax, rest, &plan.arms[arm].arm, bare);
         rows.push(row(plan, arm, "overhead that computing alone does not explain", "%", rest, &advice));
     }
@@ -233,6 +236,40 @@ fn counted(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> 
         Some(row(plan, arm, what, unit, over_trials(&quantity)?, ""))
     };
     COUNTED.iter().filter_map(of).collect()
+}
+
+/// What was counted of a program in the microVM: its metrics, in words.
+const OF_A_PROGRAM: &[(&Metric, &str)] = &[
+    (&command::FORWARDED_CALLS, "system calls forwarded from the microVM, a run"),
+    (&command::VM_EXITS, "exits from the microVM, a run"),
+    (&command::GUEST_FAULTS, "guest page faults, a run"),
+    (&command::GUEST_SIGNALS, "signals delivered in the microVM, a run"),
+    (&command::GUEST_START, "making the microVM before the first instruction, a run"),
+    (&command::CALL_COST, "one forwarded system call that does nothing, measured beside each trial"),
+];
+const EXPLAINED: &str = "run time that exits from the microVM explain (number x cost here)";
+/// What a ratio of a program in the microVM means.
+const LOWER_BOUND: &str =
+    "device and kernel work ran natively: a lower bound on what a virtual machine costs this program";
+
+/// What leaving the microVM comes to for a program that ran in it.
+fn of_a_program(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> {
+    let inside = plan.arms[arm].arm.executor == ExecutorKind::Microvm && plan.workload_of(arm) == command::KIND;
+    if !inside {
+        return Vec::new();
+    }
+    let at = places(plan, trials, arm);
+    let over_trials = |metric: &Metric| {
+        let values: Vec<f64> = at.iter().filter_map(|(trial, index)| trial.value(*index, metric.key)).collect();
+        interval(&values)
+    };
+    let of = |&(metric, what): &(&Metric, &str)| {
+        let unit = if metric.unit == "1" { "" } else { metric.unit };
+        Some(row(plan, arm, what, unit, over_trials(metric)?, ""))
+    };
+    let mut rows: Vec<ExplanationRow> = OF_A_PROGRAM.iter().filter_map(of).collect();
+    rows.extend(over_trials(&command::EXIT_SHARE).map(|share| row(plan, arm, EXPLAINED, "%", share, LOWER_BOUND)));
+    rows
 }
 
 fn is_virtual(trial: &Finished, arm: usize) -> bool {

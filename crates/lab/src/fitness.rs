@@ -295,7 +295,9 @@ fn watchdog(facts: &MachineFacts) -> Option<Finding> {
             "the NMI watchdog holds a counter of every CPU and interrupts it every few seconds",
             Some("echo 0 > /proc/sys/kernel/nmi_watchdog"),
         ),
-        (false, Some(true)) => finding("watchdog", Grade::Good, "NMI watchdog off; the soft watchdog's timer runs every few seconds", None),
+        (false, Some(true)) => {
+            finding("watchdog", Grade::Good, "NMI watchdog off; the soft watchdog's timer runs every few seconds", None)
+        }
         (false, _) => finding("watchdog", Grade::Good, "off", None),
     }
 }

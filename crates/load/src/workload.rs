@@ -316,6 +316,7 @@ impl ReadyJob for Ready {
             }
         };
         Ok(JobRun {
+            void: Vec::new(),
             samples: samples(&document, share),
             checked: format!("{succeeded} operations succeeded"),
             flags,

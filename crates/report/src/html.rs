@@ -233,9 +233,7 @@ impl Page {
             return;
         }
         self.fold("contrasts", "Page-size contrasts");
-        self.add(
-            "<p class=\"note\">The application's pages differ, so this is not what a VM costs.</p>\n",
-        );
+        self.add("<p class=\"note\">The application's pages differ, so this is not what a VM costs.</p>\n");
         for (part, headlines) in parts {
             self.part_of(part);
             self.items(headlines.iter().map(|headline| headline.sentence.as_str()));

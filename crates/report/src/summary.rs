@@ -309,7 +309,10 @@ fn cause(parts: &[Part<'_>]) -> Option<String> {
     let walks = lost.iter().find_map(|(part, row)| page_walks(part, row));
     let bound = parts.iter().find_map(exits);
     let cause = walks
-        .or_else(|| lost.iter().find_map(|(part, row)| Some(commands::cause(&part.document, row)?.trim_end_matches('.').to_owned())))
+        .or_else(|| {
+            lost.iter()
+                .find_map(|(part, row)| Some(commands::cause(&part.document, row)?.trim_end_matches('.').to_owned()))
+        })
         .or_else(|| lost.iter().find_map(|(part, row)| differing(part, row)))
         .or_else(|| (!lost.is_empty()).then(|| "Not found in what was measured".to_owned()));
     match (cause, bound) {
