@@ -77,6 +77,12 @@ bench-load:
 bench-disk:
 	$(CARGO) run --release --locked -p baremark-disks --example bench -- $(ONLY)
 
+# Streams and round trips beside iperf3 and sockperf, over loopback and a veth pair (needs iperf3, sockperf, root and two quiet CPUs). One line a
+# figure: ours, the peer's, the ratio with its interval, the goal, and `ok`, `SHORT` or `undecided`. ROUNDS=N for more than 12.
+bench-net:
+	$(CARGO) build --release --locked -p baremark-streams --examples
+	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench-net $(if $(ROUNDS),rounds=$(ROUNDS))
+
 # Translations a second of the page-walk simulator, by stream and scheme, against its goal (wants a quiet CPU).
 bench-mmu:
 	$(CARGO) run --release --locked -p baremark-mmu --example speed

@@ -40,6 +40,8 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "block", text: include_str!("../../../studies/block.toml") },
     Shipped { name: "iperf3", text: include_str!("../../../studies/iperf3.toml") },
     Shipped { name: "ping-pong", text: include_str!("../../../studies/ping-pong.toml") },
+    Shipped { name: "offloads", text: include_str!("../../../studies/offloads.toml") },
+    Shipped { name: "mtu", text: include_str!("../../../studies/mtu.toml") },
     Shipped { name: "compile-apache", text: include_str!("../../../studies/compile-apache.toml") },
     Shipped { name: "jvm-warehouse", text: include_str!("../../../studies/jvm-warehouse.toml") },
     Shipped { name: "mmu-guests", text: include_str!("../../../studies/mmu-guests.toml") },
