@@ -22,10 +22,10 @@ pub fn costs(arms: &[&ResolvedArm]) -> Result<Vec<Share>, TrialError> {
         return Ok(vec![Share(0.0); arms.len()]);
     }
     let text = std::env::var(VARIABLE).unwrap_or_default();
-    let Envelope(costs) = text.parse().map_err(|why| wanting(format!("the envelope cannot be read: {why}")))?;
+    let Envelope(costs) = text.parse().map_err(|why| wanting(format!("labels of the blinded arms: {why}")))?;
     let cost = |label: Option<String>| match label {
         None => Ok(Share(0.0)),
-        Some(label) => costs.get(&label).copied().ok_or_else(|| wanting(format!("arm '{label}' is sealed"))),
+        Some(label) => costs.get(&label).copied().ok_or_else(|| wanting(format!("arm '{label}' is blinded"))),
     };
     labels.into_iter().map(cost).collect()
 }

@@ -9,7 +9,7 @@
 use crate::child::{self, Piped, Ran};
 use crate::folder::Folder;
 use baremark_model::image;
-use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError, loopback};
+use baremark_model::site::{Environment, Link, Missing, OWN_ROOT, Portion, Site, SiteError, loopback};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::net::SocketAddr;
@@ -210,7 +210,7 @@ impl Container {
             return Err(Missing { what: format!("the agent's program {path} is not there"), remedy });
         }
         if path.contains([',', '"', '\n']) {
-            let what = format!("the path {path} cannot be told to the engine");
+            let what = format!("path {path}: the engine cannot take it");
             return Err(Missing { what, remedy: "move the program to a path without commas and quotes".to_owned() });
         }
         Ok(())
@@ -245,6 +245,9 @@ impl Container {
         }
         command.args(["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"]);
         command.args(way).arg("--name").arg(folder.name());
+        if self.settings.root == Root::Program {
+            command.arg(format!("--env={OWN_ROOT}=1"));
+        }
         let mut mount = OsString::from("type=bind,readonly,src=");
         mount.push(&self.program);
         mount.push(format!(",dst={INSIDE}"));

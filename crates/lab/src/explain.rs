@@ -6,16 +6,16 @@
 //!
 //! Costs are told as the extra time that the same work takes: for a rate of which `r` is kept, `1/r - 1`.
 
-use crate::analysis::{RATE, better, places, workload_of};
+use crate::analysis::{better, interval, places, workload_of};
 use crate::around;
 use crate::tally::{self, Finished};
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
-use baremark_model::descriptor::{Better, Descriptor};
+use baremark_model::command;
+use baremark_model::descriptor::{Better, Descriptor, Metric};
 use baremark_model::document::ExplanationRow;
 use baremark_model::plan::{Contrast, Pair, Plan};
 use baremark_model::units::Share;
 use baremark_stats::Interval;
-use baremark_stats::estimate::mean_interval;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -32,9 +32,6 @@ const COUNTED: &[(&str, &str, Quantity)] = &[
     ("one empty VM entry and exit, outside timed phases", "us", empty_run_us),
 ];
 
-/// The share of the time that exits take, by what an empty entry takes.
-const EXITING: &str = "time in VM exits, at the cost of an empty entry each";
-
 /// What one of the kernel's pieces of page-table work costs, by the metric of the workload `page-table`.
 const FAULTS: &[(&str, &str)] =
     &[("fault_ns", "one demand-zero page fault"), ("protect_ns", "one change of a page's protection (mprotect)")];
@@ -49,6 +46,7 @@ pub fn explain(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor]) -> V
         rows.extend(own_settings(plan, trials, workloads, arm));
         rows.extend(faults(plan, trials, arm));
         rows.extend(counted(plan, trials, arm));
+        rows.extend(of_a_program(plan, trials, arm));
         rows.extend(seen.extract_if(.., |(of, _)| *of == arm).map(|(_, row)| row));
     }
     rows
@@ -79,8 +77,9 @@ fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: us
         let base = plan.arms[pair.denominator].environment.as_str();
         let overhead = |of: &str| format!("overhead {of}over {base} (extra time)");
         if plan.workload_of(arm) == CONTROL {
-            let advice = if total.hi < 1.0 { "the CPU itself costs less than 1 %" } else { "" };
-            rows.push(row(plan, arm, &overhead("of computing alone "), "%", total, advice));
+            let advice =
+                format!("VM exits cost at most {:.1} (bound from {CONTROL})", Share(total.hi.max(0.0) / 100.0));
+            rows.push(row(plan, arm, &overhead("of computing alone "), "%", total, &advice));
             continue;
         }
         let Some(control) = control_of(plan, pair).and_then(|control| costs(plan, trials, workloads, control)) else {
@@ -91,7 +90,8 @@ fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: us
         let Some(rest) = percent(rest) else { continue };
         rows.push(row(plan, arm, &overhead(""), "%", total, ""));
         rows.push(row(plan, arm, "overhead of computing alone in the same blocks", "%", tax, ""));
-        let bare = workload_of(plan, workloads, arm).is_some_and(|of| of.executors.contains(&ExecutorKind::Microvm));
+        let bare = workload_of(plan, workloads, arm)
+            .is_some_and(|of| of.kind != command::KIND && of.executors.contains(&ExecutorKind::Microvm));
         let advice = beyond_computing(tax, rest, &plan.arms[arm].arm, bare);
         rows.push(row(plan, arm, "overhead that computing alone does not explain", "%", rest, &advice));
     }
@@ -141,10 +141,10 @@ fn costs(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], pair: usiz
     Some(seen.iter().map(|seen| (seen.below.block, sign * seen.log_ratio)).collect())
 }
 
-/// The mean of logarithms as an interval in percent.
+/// The estimate over blocks as an interval in percent.
 fn percent(logs: impl Iterator<Item = f64>) -> Option<Interval> {
     let logs: Vec<f64> = logs.collect();
-    let interval = mean_interval(&logs, 1.0 - RATE)?;
+    let interval = interval(&logs)?;
     let of = |log: f64| log.exp_m1() * 100.0;
     Some(Interval { centre: of(interval.centre), lo: of(interval.lo), hi: of(interval.hi), ..interval })
 }
@@ -209,8 +209,7 @@ fn faults(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> {
     let at = places(plan, trials, arm);
     let of = |&(metric, what): &(&str, &str)| {
         let values: Vec<f64> = at.iter().filter_map(|(trial, index)| trial.value(*index, metric)).collect();
-        let interval = mean_interval(&values, 1.0 - RATE)?;
-        Some(row(plan, arm, what, "ns", interval, ""))
+        Some(row(plan, arm, what, "ns", interval(&values)?, ""))
     };
     FAULTS.iter().filter_map(of).collect()
 }
@@ -225,33 +224,51 @@ fn against(interval: Interval, delta: Share) -> Ordering {
     }
 }
 
-/// What the hypervisor counted while an arm ran in its machine, and what that comes to.
+/// What the hypervisor counted while an arm ran in its machine.
 fn counted(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> {
     let virtual_ones: Vec<(&Finished, usize)> =
         places(plan, trials, arm).into_iter().filter(|(trial, index)| is_virtual(trial, *index)).collect();
     let over_trials = |quantity: &dyn Fn(&Finished, usize) -> Option<f64>| {
         let values: Vec<f64> = virtual_ones.iter().filter_map(|(trial, index)| quantity(trial, *index)).collect();
-        mean_interval(&values, 1.0 - RATE)
+        interval(&values)
     };
     let of = |&(what, unit, quantity): &(&str, &str, Quantity)| {
         Some(row(plan, arm, what, unit, over_trials(&quantity)?, ""))
     };
-    let mut rows: Vec<ExplanationRow> = COUNTED.iter().filter_map(of).collect();
-    let exiting = |counter: &'static str| {
-        over_trials(&|trial, arm| Some(per_second(trial, arm, counter)? * empty_run_us(trial, arm)? / 1e6 * 100.0))
+    COUNTED.iter().filter_map(of).collect()
+}
+
+/// What was counted of a program in the microVM: its metrics, in words.
+const OF_A_PROGRAM: &[(&Metric, &str)] = &[
+    (&command::FORWARDED_CALLS, "system calls forwarded from the microVM, a run"),
+    (&command::VM_EXITS, "exits from the microVM, a run"),
+    (&command::GUEST_FAULTS, "guest page faults, a run"),
+    (&command::GUEST_SIGNALS, "signals delivered in the microVM, a run"),
+    (&command::GUEST_START, "making the microVM before the first instruction, a run"),
+    (&command::CALL_COST, "one forwarded system call that does nothing, measured beside each trial"),
+];
+const EXPLAINED: &str = "run time that exits from the microVM explain (number x cost here)";
+/// What a ratio of a program in the microVM means.
+const LOWER_BOUND: &str =
+    "device and kernel work ran natively: a lower bound on what a virtual machine costs this program";
+
+/// What leaving the microVM comes to for a program that ran in it.
+fn of_a_program(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> {
+    let inside = plan.arms[arm].arm.executor == ExecutorKind::Microvm && plan.workload_of(arm) == command::KIND;
+    if !inside {
+        return Vec::new();
+    }
+    let at = places(plan, trials, arm);
+    let over_trials = |metric: &Metric| {
+        let values: Vec<f64> = at.iter().filter_map(|(trial, index)| trial.value(*index, metric.key)).collect();
+        interval(&values)
     };
-    let delta = plan.design.delta;
-    let by_interrupts = exiting("irq_exits").is_some_and(|share| against(share, delta) == Ordering::Greater);
-    rows.extend(exiting("exits").map(|share| {
-        let advice = match against(share, delta) {
-            _ if by_interrupts => {
-                "fewer interrupts on these CPUs lower it (nohz_full, a lower HZ, no other work on them)".to_owned()
-            }
-            Ordering::Less => format!("less than the {delta} that matter"),
-            _ => String::new(),
-        };
-        row(plan, arm, EXITING, "%", share, &advice)
-    }));
+    let of = |&(metric, what): &(&Metric, &str)| {
+        let unit = if metric.unit == "1" { "" } else { metric.unit };
+        Some(row(plan, arm, what, unit, over_trials(metric)?, ""))
+    };
+    let mut rows: Vec<ExplanationRow> = OF_A_PROGRAM.iter().filter_map(of).collect();
+    rows.extend(over_trials(&command::EXIT_SHARE).map(|share| row(plan, arm, EXPLAINED, "%", share, LOWER_BOUND)));
     rows
 }
 

@@ -1,11 +1,11 @@
 //! What happened around the work, from the observations of stored trials: one row for each treatment, place and quantity,
 //! and series over the time of the run.
 //!
-//! The unit is the trial, as everywhere: a trial's rates are taken first, then their mean over trials with its interval.
+//! The unit is the trial, as everywhere: a trial's rates are taken first, then their estimate over trials with its interval.
 
 mod imported;
 
-use crate::analysis::{RATE, Run, places};
+use crate::analysis::{Run, interval, places};
 use crate::tally::Finished;
 use baremark_model::arm::ExecutorKind;
 use baremark_model::observation::{
@@ -16,7 +16,7 @@ use baremark_model::plan::{Cell, Treatment};
 use baremark_model::seam::TickRate;
 use baremark_model::view::{self, Seen};
 use baremark_model::wire::TrialResult;
-use baremark_stats::estimate::{mean, mean_interval};
+use baremark_stats::location::centre;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -187,8 +187,8 @@ impl Table {
         let mut rows = Vec::new();
         for key in std::mem::take(&mut self.order) {
             let values = self.values.remove(&key).unwrap_or_default();
-            let Some(value) = mean(&values) else { continue };
-            let interval = mean_interval(&values, 1.0 - RATE);
+            let Some(value) = centre(&values) else { continue };
+            let interval = interval(&values);
             let (place, quantity, instance, unit) = key;
             rows.push(ObservedRow {
                 treatment: treatment.clone(),

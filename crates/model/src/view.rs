@@ -108,9 +108,7 @@ pub const VIEWS: &[View] = &[
     view("cpu.guest_share", "in guests", "%", "cpu.idle", |w| of_cpu(w, &["cpu.guest", "cpu.guest_nice"])),
     view("cpu.busy", "CPUs at work", "CPUs", "", |w| over(w.sum(BUSY)?, w.seconds)),
     view("cpu.online", "CPUs online", "CPUs", "", |w| w.get("cpu.online")),
-    short(view("lost.share", "lost time", "%", "", |w| {
-        Some(100.0 * over(w.get("lost.time")?, w.get("lost.looked")?)?)
-    })),
+    short(view("lost.share", "stalls", "%", "", |w| Some(100.0 * over(w.get("lost.time")?, w.get("lost.looked")?)?))),
     short(view("kernel.interrupts", "interrupts", "1/s", "", |w| w.rate("kernel.interrupts"))),
     short(view("kernel.context_switches", "context switches", "1/s", "", |w| w.rate("kernel.context_switches"))),
     view("kernel.softirqs", "soft interrupts", "1/s", "", |w| w.rate("kernel.softirqs")),

@@ -59,7 +59,7 @@ pub(crate) fn short(document: &Document) -> Option<Grid> {
     let happened = |quantity: &str| rows.iter().any(|row| row.quantity == quantity && row.value != 0.0);
     let rows: Vec<&ObservedRow> = rows.iter().copied().filter(|row| happened(&row.quantity)).collect();
     let more = if many { "; --html and --csv=observations tell the arms apart" } else { "" };
-    grid(document, format!("Around the work{more}"), &rows)
+    grid(document, format!("System activity{more}"), &rows)
 }
 
 /// All that was observed, one table a kind, with the kind's head.

@@ -5,7 +5,7 @@
 
 use crate::curve;
 use crate::grid::ratio_cell;
-use crate::number::{fixed, percent, three_digits};
+use crate::number::{self, fixed, percent, three_digits};
 use crate::part::{Part, parts};
 use crate::svg::{Anchor, Svg};
 use crate::text::{clean, cut};
@@ -99,7 +99,7 @@ impl Axis {
 fn doublings(low: f64, high: f64) -> Vec<(f64, String)> {
     let base: f64 = if high / low > 200.0 { 10.0 } else { 2.0 };
     let powers = (-40..=40).map(|n| base.powi(n)).filter(|tick| (low..=high).contains(tick));
-    powers.map(|tick| (tick, if tick < 1.0 { format!("1/{}", fixed(1.0 / tick, 0)) } else { fixed(tick, 0) })).collect()
+    powers.map(|tick| (tick, if tick < 1.0 { number::trimmed(tick) } else { fixed(tick, 0) })).collect()
 }
 
 fn is_whole(value: f64) -> bool {

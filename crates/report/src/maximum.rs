@@ -4,8 +4,18 @@ use crate::number::fixed;
 use crate::plot::{Curve, draw};
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, left, right};
-use baremark_model::maximum::{Basis, Document, Ended, KneeRow};
+use baremark_model::maximum::{Basis, Document, Ended, KneeRow, Said};
 use baremark_model::units::{Nanos, Share};
+
+/// How a window is judged, as `baremark load` says of a limit.
+#[must_use]
+pub fn said(said: Said) -> &'static str {
+    match said {
+        Said::Pass => "met",
+        Said::Fail => "exceeded",
+        Said::Insufficient => "too few samples",
+    }
+}
 
 /// The result.
 #[must_use]

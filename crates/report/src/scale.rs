@@ -27,7 +27,7 @@ pub fn render(document: &ScaleDocument, style: &Style) -> String {
         clean(&document.run)
     );
     page.paragraph(Paint::Faint, 0, INDENT, &context);
-    page.head("Verdict");
+    page.head("Result");
     let (paint, sentence) = verdict(document);
     page.paragraph(paint, INDENT, INDENT, &sentence);
     page.paragraph(Paint::Plain, INDENT, INDENT, &resolved(document));

@@ -169,7 +169,7 @@ pub fn add(store: &Store, run: &RunId, seq: u64, phases: usize) -> Result<(), St
 }
 
 pub fn look(blocks: u64, half_width: Option<f64>) -> LookRow {
-    LookRow { blocks, half_width, independent: true, decision: "continue: not yet".to_owned() }
+    LookRow { blocks, half_width, correlated: false, decision: "continue: not yet".to_owned() }
 }
 
 /// What SQLite itself thinks of the whole file.

@@ -1,0 +1,52 @@
+//! Changes to this host: the journal of them, and undoing what earlier processes left that were killed.
+
+use crate::exit::Refusal;
+use crate::watch::say;
+use baremark_journal::file::Files;
+use baremark_journal::value::Values;
+use baremark_journal::{Journal, Kind, Recovery};
+use std::path::PathBuf;
+
+/// Every type of change that this program makes to a host. A new one is one line here.
+fn kinds() -> Vec<Box<dyn Kind>> {
+    let mut kinds = baremark_networks::kinds();
+    kinds.extend([Box::new(Values::system()) as Box<dyn Kind>, Box::new(Files)]);
+    kinds
+}
+
+/// Where changes are recorded: $XDG_STATE_HOME/baremark/changes; without it /var/lib/baremark/changes for root, else
+/// ~/.local/state/baremark/changes.
+fn folder() -> Option<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = named("XDG_STATE_HOME");
+    let system = || baremark_sys::confine::is_root().then(|| PathBuf::from("/var/lib"));
+    let own = || Some(named("HOME")?.join(".local/state"));
+    Some(state.or_else(system).or_else(own)?.join("baremark/changes"))
+}
+
+/// Undoes what processes left on this host that have ended without undoing it, and says what became of it.
+pub fn recover() -> Result<(), Refusal> {
+    // Without the folder nothing was ever recorded.
+    let Some(folder) = folder().filter(|folder| folder.exists()) else { return Ok(()) };
+    let recovered = Journal::open(folder, kinds()).and_then(|journal| journal.recover()).map_err(Refusal::failure)?;
+    describe(&recovered).iter().for_each(say);
+    Ok(())
+}
+
+fn describe(recovery: &Recovery) -> Vec<String> {
+    let mut lines = Vec::new();
+    for target in &recovery.undone {
+        lines.push(format!("undone: {target}, changed by a run that was killed"));
+    }
+    for (target, found) in &recovery.foreign {
+        lines.push(format!("left as it is: {target}, which somebody else has changed since: {found}"));
+    }
+    for (target, why) in &recovery.failed {
+        lines.push(format!("warning: {target} is still changed by a run that was killed: {why}; undo it by hand"));
+    }
+    for (path, what) in &recovery.damaged {
+        let path = path.display();
+        lines.push(format!("warning: {path} records changes and is damaged: {what}; remove it when you have read it"));
+    }
+    lines
+}
