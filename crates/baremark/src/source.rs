@@ -39,6 +39,8 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "fio", text: include_str!("../../../studies/fio.toml") },
     Shipped { name: "block", text: include_str!("../../../studies/block.toml") },
     Shipped { name: "iperf3", text: include_str!("../../../studies/iperf3.toml") },
+    Shipped { name: "order-entry", text: include_str!("../../../studies/order-entry.toml") },
+    Shipped { name: "oltp-hammer", text: include_str!("../../../studies/oltp-hammer.toml") },
     Shipped { name: "ping-pong", text: include_str!("../../../studies/ping-pong.toml") },
     Shipped { name: "offloads", text: include_str!("../../../studies/offloads.toml") },
     Shipped { name: "mtu", text: include_str!("../../../studies/mtu.toml") },

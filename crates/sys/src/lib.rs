@@ -13,6 +13,7 @@ pub mod cpu_time;
 pub mod crew;
 pub mod ethtool;
 pub mod family;
+pub mod file_system;
 pub mod futex;
 pub mod gaps;
 pub mod guest;
