@@ -19,7 +19,7 @@ pub mod trial;
 
 mod audit;
 mod buffers;
-mod job;
+pub mod job;
 mod load;
 mod pace;
 mod placing;
