@@ -34,7 +34,7 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
     let interrupt = progress.interrupt();
     let mut ready = Vec::new();
     for (arm, cpus) in arms.iter().zip(&cpus) {
-        if arm.executor != ExecutorKind::Direct {
+        if !job.descriptor().executors.contains(&arm.executor) {
             return Err(TrialError::spec(format!("the executor {} runs no programs", arm.executor)));
         }
         let phase = Duration::from_nanos(spec.phase_ns);
@@ -49,7 +49,7 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
     let first = clock::monotonic_ns();
     let mut series = Vec::with_capacity(spec.schedule.len());
     let mut checked = vec![String::new(); arms.len()];
-    let mut flags = Vec::new();
+    let (mut flags, mut void) = (Vec::new(), Vec::new());
     for (position, &arm) in spec.schedule.iter().enumerate() {
         if let Some(pass) = progress.gate(1)? {
             sleep_until(pass.begin_ns);
@@ -77,22 +77,28 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         });
         checked[arm] = run.checked;
         flags.extend(run.flags);
+        void.extend(run.void);
         progress.phase_done(position, arm);
     }
     let lost_after = look_for_lost_time(rate);
-    flags.sort();
-    flags.dedup();
+    for list in [&mut flags, &mut void] {
+        list.sort();
+        list.dedup();
+    }
     let records = arms.iter().zip(&cpus).zip(checked);
     Ok(TrialResult {
         arms: records.map(|((arm, cpus), detail)| record(arm, cpus, detail)).collect(),
         series,
-        void: Vec::new(),
+        void,
         flags,
         tick_rate_per_s: rate,
         instruction_set: isa::widest(),
         lost_before,
         lost_after,
         elapsed_ns: nanos(begun.elapsed()),
+        spent_ns: BTreeMap::new(),
+        disturbance: None,
+        discarded: Vec::new(),
         observations: Vec::new(),
     })
 }
@@ -108,7 +114,7 @@ pub fn of_one_phase(
     run: JobRun,
 ) -> Result<TrialResult, ClockError> {
     let (tick_rate_per_s, _) = clock::tick_rate(CALIBRATION)?;
-    let JobRun { mut samples, checked, flags, points, detail } = run;
+    let JobRun { mut samples, checked, flags, void, points, detail } = run;
     samples.retain(|sample| sample.value.is_finite());
     let (members, runs) = (Vec::new(), Vec::new());
     Ok(TrialResult {
@@ -125,13 +131,16 @@ pub fn of_one_phase(
             points,
             detail,
         }],
-        void: Vec::new(),
+        void,
         flags,
         tick_rate_per_s,
         instruction_set: isa::widest(),
         lost_before: LostTime::default(),
         lost_after: LostTime::default(),
         elapsed_ns,
+        spent_ns: BTreeMap::new(),
+        disturbance: None,
+        discarded: Vec::new(),
         observations: Vec::new(),
     })
 }
@@ -160,7 +169,7 @@ fn record(arm: &ResolvedArm, cpus: &[usize], detail: String) -> ArmRecord {
             ranks: cpus.len(),
             cpus: cpus.to_vec(),
             runs_body: true,
-            virtual_machine: false,
+            virtual_machine: arm.executor == ExecutorKind::Microvm,
             mmu: None,
             notes: BTreeMap::new(),
         },

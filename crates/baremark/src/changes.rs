@@ -4,7 +4,7 @@ use crate::exit::Refusal;
 use crate::watch::say;
 use baremark_journal::file::Files;
 use baremark_journal::value::Values;
-use baremark_journal::{Journal, Kind, Recovery};
+use baremark_journal::{Journal, JournalError, Kind, Recovery};
 use std::path::PathBuf;
 
 /// Every type of change that this program makes to a host. A new one is one line here.
@@ -16,19 +16,25 @@ fn kinds() -> Vec<Box<dyn Kind>> {
 
 /// Where changes are recorded: $XDG_STATE_HOME/baremark/changes; without it /var/lib/baremark/changes for root, else
 /// ~/.local/state/baremark/changes.
-fn folder() -> Option<PathBuf> {
+fn folder() -> PathBuf {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = named("XDG_STATE_HOME");
-    let system = || baremark_sys::confine::is_root().then(|| PathBuf::from("/var/lib"));
-    let own = || Some(named("HOME")?.join(".local/state"));
-    Some(state.or_else(system).or_else(own)?.join("baremark/changes"))
+    let own = || named("HOME").filter(|_| !baremark_sys::confine::is_root()).map(|home| home.join(".local/state"));
+    state.or_else(own).unwrap_or_else(|| PathBuf::from("/var/lib")).join("baremark/changes")
+}
+
+/// The journal of this process's changes to this host.
+pub fn journal() -> Result<Journal, JournalError> {
+    Journal::open(folder(), kinds())
 }
 
 /// Undoes what processes left on this host that have ended without undoing it, and says what became of it.
 pub fn recover() -> Result<(), Refusal> {
     // Without the folder nothing was ever recorded.
-    let Some(folder) = folder().filter(|folder| folder.exists()) else { return Ok(()) };
-    let recovered = Journal::open(folder, kinds()).and_then(|journal| journal.recover()).map_err(Refusal::failure)?;
+    if !folder().exists() {
+        return Ok(());
+    }
+    let recovered = journal().and_then(|journal| journal.recover()).map_err(Refusal::failure)?;
     describe(&recovered).iter().for_each(say);
     Ok(())
 }

@@ -3,9 +3,16 @@
 use baremark_agent::runner::Runners;
 use baremark_harness::workload::Auction;
 use baremark_model::job::Job;
+use baremark_streams::workload::StreamTcp;
 
 /// What agents of this program run, and what studies can name.
 pub const RUNNERS: Runners = Runners { workloads: baremark_workloads::ALL, jobs: JOBS };
 
-const JOBS: &[&[&dyn Job]] =
-    &[baremark_programs::ALL, baremark_load::workload::ALL, &[&Auction { places: crate::auction_places::make }]];
+const JOBS: &[&[&dyn Job]] = &[
+    baremark_programs::ALL,
+    baremark_load::workload::ALL,
+    baremark_databases::ALL,
+    baremark_disks::workload::ALL,
+    &[&Auction { places: crate::auction_places::make }],
+    &[&StreamTcp { journal: crate::changes::journal }],
+];

@@ -73,15 +73,28 @@ struct ModeArgs {
     aa: bool,
 }
 
+#[derive(Args)]
+struct RunArgs {
+    /// The study file or the shipped study's name
+    #[arg(required_unless_present = "program", conflicts_with_all = ["Options", "program"])]
+    study: Option<String>,
+    #[command(flatten)]
+    mode: ModeArgs,
+    /// Allow workload `block` to overwrite this unused block device (repeat for several)
+    #[arg(long, value_name = "DEVICE", conflicts_with = "program")]
+    allow_destructive: Vec<std::path::PathBuf>,
+    #[command(flatten)]
+    options: ab::Options,
+    /// Instead of a study: a program and its arguments, after --
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with_all = ["quick", "aa"])]
+    program: Vec<String>,
+}
+
 #[derive(Subcommand)]
 enum Command {
-    /// Run a study: a file, or the name of a shipped one
-    Run {
-        /// The study file or the shipped study's name
-        study: String,
-        #[command(flatten)]
-        mode: ModeArgs,
-    },
+    /// Run a study, or one program in several environments: run --in native,microvm -- PROGRAM
+    #[command(after_help = ab::RUN_EXAMPLES)]
+    Run(Box<RunArgs>),
     /// Compare commands by interleaved runs
     #[command(after_help = ab::EXAMPLES)]
     Ab(Box<ab::Arguments>),
@@ -91,6 +104,9 @@ enum Command {
     Resume {
         /// The run; a unique beginning will do [default: the latest unfinished one]
         run: Option<String>,
+        /// Allow workload `block` to overwrite this unused block device (repeat for several)
+        #[arg(long, value_name = "DEVICE")]
+        allow_destructive: Vec<std::path::PathBuf>,
     },
     /// Show what a study would do on this machine, without doing it
     Plan {
@@ -306,6 +322,9 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         return desktop::run(arguments).map(|exit| (String::new(), exit));
     }
     if let Some(Command::Guest(args)) = &cli.command {
+        if args.costs {
+            return guest::costs(args);
+        }
         return guest::run(args).map(|exit| (String::new(), exit));
     }
     if let Some(Command::Echo(args)) = &cli.command {
@@ -318,20 +337,30 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         command => command,
     };
     let interrupt = on_signals().map_err(|why| Refusal::failure(format!("catching signals: {why}")))?;
-    let context = Context {
+    let mut context = Context {
         store: cli.common.store,
         json: cli.common.json,
         quiet: cli.common.quiet,
         wait: cli.common.wait,
         interrupt,
+        allow_destructive: Vec::new(),
     };
     let mode = |args: ModeArgs| baremark_model::plan::Mode { quick: args.quick, self_check: args.aa };
     match command {
         None => run::run(&context, &source::shipped(&source::SHIPPED[0]), mode(ModeArgs { quick: false, aa: false })),
-        Some(Command::Run { study, mode: args }) => run::run(&context, &source::find(&study)?, mode(args)),
+        Some(Command::Run(args)) => match &args.study {
+            Some(study) => {
+                context.allow_destructive.clone_from(&args.allow_destructive);
+                run::run(&context, &source::find(study)?, mode(args.mode))
+            }
+            None => ab::places(&context, &args.options, &args.program),
+        },
         Some(Command::Ab(arguments)) => ab::run(&context, &arguments),
         Some(Command::Init) => Ok((source::EXAMPLE.to_owned(), Exit::Success)),
-        Some(Command::Resume { run }) => resume::run(&context, run.as_deref()),
+        Some(Command::Resume { run, allow_destructive }) => {
+            context.allow_destructive = allow_destructive;
+            resume::run(&context, run.as_deref())
+        }
         Some(Command::Plan { study, mode: args }) => plan::run(&context, &source::find(&study)?, mode(args)),
         Some(Command::Predict(arguments)) => predict::run(&context, &arguments),
         Some(Command::Load(args)) => load::run(&context, *args),

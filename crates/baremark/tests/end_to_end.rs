@@ -27,6 +27,8 @@ mod changes;
 mod comparing;
 #[path = "end_to_end/concurrent.rs"]
 mod concurrent;
+#[path = "end_to_end/databases.rs"]
+mod databases;
 #[path = "end_to_end/elsewhere.rs"]
 mod elsewhere;
 #[path = "end_to_end/environments.rs"]
@@ -55,6 +57,8 @@ mod predict;
 mod programs;
 #[path = "end_to_end/results.rs"]
 mod results;
+#[path = "end_to_end/run_in.rs"]
+mod run_in;
 #[path = "end_to_end/scale.rs"]
 mod scale;
 #[path = "end_to_end/shipped.rs"]

@@ -7,6 +7,7 @@
 use crate::command::Command;
 use crate::counters::Counters;
 use crate::error::Error;
+use baremark_model::arm::PageSize;
 use baremark_stats::Estimate;
 use baremark_sys::clock;
 use serde::{Deserialize, Serialize};
@@ -105,16 +106,24 @@ pub struct Explained {
 }
 
 impl Costs {
-    /// Measures them; `template` says how the guest is built. Takes about a third of a second where an exit takes 50 us.
+    /// Measures them in a guest with leaf entries of 2 MiB.
+    ///
+    /// # Errors
+    /// As [`Costs::measure_with`].
+    pub fn measure() -> Result<Self, Error> {
+        Costs::measure_with(PageSize::Large)
+    }
+
+    /// Measures them in a guest with leaf entries of this size. Takes about a third of a second where an exit takes 50 us.
     ///
     /// # Errors
     /// When there is no microVM here, or the time-stamp counter cannot serve as a clock.
-    pub fn measure() -> Result<Self, Error> {
+    pub fn measure_with(page: PageSize) -> Result<Self, Error> {
         let failed = |why: String| Error::Runner(format!("cannot measure the cost of an exit: {why}"));
         let program = file().map_err(|why| failed(why.to_string()))?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), program.as_raw_fd());
         let (rate, _) = clock::tick_rate(RATE_SPAN).map_err(|why| failed(why.to_string()))?;
-        let inside = Command::new(&path).stdin(Stdio::null()).output()?;
+        let inside = Command::new(&path).guest_page(page).stdin(Stdio::null()).output()?;
         let mut native = std::process::Command::new(&path);
         let native = native.stdin(Stdio::null()).output().map_err(|why| failed(why.to_string()))?;
         let cost = |bytes: &[u8]| Cost::of(bytes, rate.0).ok_or_else(|| failed("the program wrote too little".into()));

@@ -5,7 +5,7 @@
 
 use crate::analysis::FRAME_ROUND_TRIP;
 use crate::beside::{Beside, placed};
-use crate::fitting::{Peers, fitted};
+use crate::fitting::{Peers, carried, fitted};
 use crate::link::{AgentLink, LinkError};
 use crate::members;
 use crate::schedule;
@@ -221,7 +221,10 @@ impl<'c> Conductor<'c> {
         state: &mut State<'c>,
     ) -> Result<TrialResult, LinkError> {
         let name = wanted.environment;
-        let fit = |agent: &mut AgentLink<'c>| fitted(spec, agent, &mut state.peers, self.environments, self.interrupt);
+        let fit = |agent: &mut AgentLink<'c>| {
+            let fitted = fitted(spec, agent, &mut state.peers, self.environments, self.interrupt)?;
+            if name == NATIVE { Ok(fitted) } else { carried(fitted, agent) }
+        };
         let specs = agents.iter_mut().map(fit).collect::<Result<Vec<_>, _>>()?;
         let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
         if let Some(observe) = elsewhere {

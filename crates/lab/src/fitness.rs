@@ -203,7 +203,7 @@ fn huge_pages(facts: &MachineFacts) -> Option<Finding> {
         Some(word) => finding(
             subject,
             Grade::Missing,
-            format!("transparent huge pages are '{word}': treatments with 2m pages will be void"),
+            format!("transparent huge pages are '{word}': trials with 2m pages will be invalid"),
             Some("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"),
         ),
         None => finding(subject, Grade::Missing, "this kernel has no transparent huge pages", None),
@@ -295,7 +295,9 @@ fn watchdog(facts: &MachineFacts) -> Option<Finding> {
             "the NMI watchdog holds a counter of every CPU and interrupts it every few seconds",
             Some("echo 0 > /proc/sys/kernel/nmi_watchdog"),
         ),
-        (false, Some(true)) => finding("watchdog", Grade::Good, "NMI watchdog off; the soft watchdog's timer runs every few seconds", None),
+        (false, Some(true)) => {
+            finding("watchdog", Grade::Good, "NMI watchdog off; the soft watchdog's timer runs every few seconds", None)
+        }
         (false, _) => finding("watchdog", Grade::Good, "off", None),
     }
 }

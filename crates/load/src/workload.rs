@@ -522,6 +522,7 @@ pub fn reported(document: Document, part: &Part, begin_ns: u64) -> JobRun {
     let exceeded = document.limits.iter().filter(|row| row.verdict == limits::Verdict::Exceeded);
     flags.extend(exceeded.map(|row| format!("limit exceeded: {}", row.limit)));
     JobRun {
+        void: Vec::new(),
         samples: samples(&document, failed as f64 / all.max(1) as f64),
         checked: format!("{} operations succeeded", all - failed),
         flags,

@@ -81,7 +81,7 @@ pub const FACTORS: &[Knob] = &[
 ];
 
 /// Factors that do not apply to every environment.
-pub const MACHINE_FACTORS: &[&str] = &["host_backing", "guest_tables", "count"];
+pub const MACHINE_FACTORS: &[&str] = &["host_backing", "guest_tables", "guest_page", "count"];
 
 /// Places of which several can run at once, behind one gate.
 pub const DIVISIBLE: &[&str] = &["microvm", "qemu", "container"];
@@ -90,7 +90,7 @@ pub const DIVISIBLE: &[&str] = &["microvm", "qemu", "container"];
 #[must_use]
 pub fn applies(factor: &str, environment: &str) -> bool {
     match factor {
-        "host_backing" | "guest_tables" => environment == "microvm",
+        "host_backing" | "guest_tables" | "guest_page" => environment == "microvm",
         "count" => !matches!(environment, "native" | "null"),
         _ => true,
     }

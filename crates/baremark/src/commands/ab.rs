@@ -1,5 +1,7 @@
-//! `baremark ab`: commands compared by interleaved runs. It writes a study and runs it as any other.
+//! `baremark ab`, commands compared by interleaved runs, and `baremark run --in`, one program in several environments. Both
+//! write a study and run it as any other.
 
+mod elsewhere;
 mod study;
 mod words;
 
@@ -25,6 +27,14 @@ Examples:
   baremark ab ./old ./new -- --size 10 file
   baremark ab 'sort --parallel={threads} file' -L threads=1..2";
 
+/// What `baremark run --help` shows at its end.
+pub const RUN_EXAMPLES: &str = "\
+Examples:
+  baremark run standard --quick
+  baremark run --in native,microvm -- gzip -9 -c data
+  baremark run --in native,container,qemu,ssh:host -- ./prog --size 10 data
+  baremark run --in native,microvm --print-study -- ./prog   # the study, to be changed and run";
+
 /// The command's arguments.
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -34,6 +44,23 @@ pub struct Arguments {
     /// Take commands as NAME=COMMAND
     #[arg(short = 'n', long = "name", action = clap::ArgAction::Count)]
     named: u8,
+    #[command(flatten)]
+    options: Options,
+    /// Arguments that are appended to every command
+    #[arg(last = true, value_name = "ARGUMENTS")]
+    arguments: Vec<String>,
+}
+
+/// What can be said of commands, wherever they run.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Commands and programs")]
+pub struct Options {
+    /// Environments to run in: native, microvm, container[:IMAGE], qemu[:KERNEL], ssh:HOST[:PORT]
+    #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',')]
+    places: Vec<String>,
+    /// File or folder that the program needs elsewhere, beside its libraries and the files that its arguments name
+    #[arg(long, value_name = "FILE")]
+    with: Vec<PathBuf>,
     /// Values of a placeholder {NAME} in the commands: a list A,B,C or a range FIRST..LAST
     #[arg(short = 'L', long, value_name = "NAME=VALUES")]
     parameter: Vec<String>,
@@ -43,7 +70,7 @@ pub struct Arguments {
     /// Run before each timed run; given several times, one for each command
     #[arg(short, long, value_name = "COMMAND")]
     prepare: Vec<String>,
-    /// Run once after the last run; given several times, one for each command
+    /// Run once after the last run; given several times, once for each command
     #[arg(short, long, value_name = "COMMAND")]
     cleanup: Vec<String>,
     /// Untimed runs of each command before the first timed one
@@ -76,7 +103,7 @@ pub struct Arguments {
     /// Time after which one run is ended and has failed
     #[arg(long, value_name = "TIME", default_value = "10min")]
     timeout: Nanos,
-    /// Exit 4 if another command is worse than the first by more than PERCENT, 5 if that is undecided
+    /// Exit 4 if another command or environment is worse than the first by more than PERCENT, 5 if that is undecided
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_above: Option<Share>,
     /// Print comma-separated values instead of text
@@ -88,9 +115,6 @@ pub struct Arguments {
     /// Print the study that would be run, for `baremark run`, and run nothing
     #[arg(long)]
     print_study: bool,
-    /// Arguments that are appended to every command
-    #[arg(last = true, value_name = "ARGUMENTS")]
-    arguments: Vec<String>,
 }
 
 /// A percentage with or without its sign.
@@ -102,11 +126,19 @@ fn percent(text: &str) -> Result<Share, String> {
 
 /// Runs the comparison, or prints its study.
 pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), Refusal> {
-    let study = study::of(arguments)?;
-    if arguments.print_study {
+    compared(context, study::of_commands(arguments)?, &arguments.options)
+}
+
+/// Runs one program in several environments, or prints the study of it.
+pub fn places(context: &Context, options: &Options, program: &[String]) -> Result<(String, Exit), Refusal> {
+    compared(context, study::of_program(options, program)?, options)
+}
+
+fn compared(context: &Context, study: study::Study, options: &Options) -> Result<(String, Exit), Refusal> {
+    if options.print_study {
         return Ok((study.text, Exit::Success));
     }
-    let source = Source { name: "ab".to_owned(), bytes: study.text.into_bytes() };
+    let source = Source { name: study.name.to_owned(), bytes: study.text.into_bytes() };
     let plan = plan::of(&source, Mode::default(), &context.interrupt)?;
     let store = context.open_store()?;
     let command_line = Source { name: study.command_line, bytes: source.bytes };
@@ -116,22 +148,22 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
     let (run, exit) = run::measure(context, record)?;
     let descriptors = context::descriptors_of(&run)?;
     let document = predicted::document(&run, &descriptors, calibrate::of_run(context, &run).as_ref());
-    if exit == Exit::Failure && arguments.ignore_exit.is_none() {
+    if exit == Exit::Failure && options.ignore_exit.is_none() {
         crate::watch::say("a command that ends with another exit code than 0 is not counted; --ignore-exit counts it");
     }
-    if let Some(path) = &arguments.export_markdown {
+    if let Some(path) = &options.export_markdown {
         let table = report::markdown(&document, &study.commands);
         std::fs::write(path, table)
             .map_err(|why| Refusal::failure(format!("writing {}: {why}; name another file", path.display())))?;
     }
-    let gate = arguments.fail_above.and_then(|margin| gate_of(&run, &document, margin));
-    let answer = match (&gate, arguments.fail_above) {
+    let gate = options.fail_above.and_then(|margin| gate_of(&run, &document, margin));
+    let answer = match (&gate, options.fail_above) {
         (_, None) => Exit::Success,
         (None, Some(_)) => Exit::Undecided,
         (Some(gate), Some(_)) => check::exit_of(gate.answer),
     };
     let gate = gate.map(|gate| lines(&document, &gate)).unwrap_or_default();
-    let text = match (context.json, arguments.csv) {
+    let text = match (context.json, options.csv) {
         (true, _) => baremark_report::json::render(&document),
         (_, true) => baremark_report::csv::results(&document),
         _ => report::render(&document, &study.commands, &crate::watch::style()) + &gate,

@@ -62,7 +62,8 @@ fn lists(json: bool) -> String {
     beside("studies       ", &studies.join(", "), &style)
         + &beside("workloads     ", &kinds.join(", "), &style)
         + &beside("environments  ", &tables::ENVIRONMENTS.join(", "), &style)
-        + &format!("\n`baremark list WHAT` describes them; WHAT is one of {}\n", lists.join(", "))
+        + "\nAny program can be compared: `baremark run --in native,microvm -- PROGRAM` (environments), `baremark ab A B` (commands)\n"
+        + &format!("`baremark list WHAT` describes them; WHAT is one of {}\n", lists.join(", "))
 }
 
 fn pretty(value: &serde_json::Value) -> String {

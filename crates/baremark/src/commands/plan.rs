@@ -29,7 +29,11 @@ pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, R
     let mut limits = limits()?;
     places::limit(&study, &mut limits, interrupt)?;
     let mut plan = resolve(&source.name, &study, &limits, mode);
-    if plan.as_ref().is_ok_and(|plan| places::limit_tiers(plan, &mut limits, interrupt)) {
+    let mut limited = |plan: &Plan| {
+        let tiers = places::limit_tiers(plan, &mut limits, interrupt);
+        places::limit_programs(plan, &mut limits) || tiers
+    };
+    if plan.as_ref().is_ok_and(&mut limited) {
         plan = resolve(&source.name, &study, &limits, mode);
     }
     let plan = plan.map_err(|problems| match limits.absent.is_empty() {
@@ -60,6 +64,9 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
     let mut text = describe(&plan);
     if plan.pairs.iter().any(|pair| pair.asked) {
         text.push_str(&price.map_or_else(|| unpriced(source, &plan), |price| priced(&source.name, &price, &plan)));
+    }
+    if let Some(notice) = baremark_disks::workload::notice(super::run::block_arms(&plan)) {
+        text.push_str(&format!("\n{notice}\n"));
     }
     Ok((style().plain(&text), Exit::Success))
 }

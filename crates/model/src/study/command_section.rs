@@ -117,6 +117,9 @@ impl Reader {
         if let Some(inherit) = head.remove("inherit") {
             program.inherit = words(inherit);
         }
+        if let Some(carry) = head.remove("carry") {
+            program.carry = self.carried(words(carry), line_of(&flat, "carry", 0));
+        }
         if let Some(widest) = head.remove("instruction_set") {
             program.instruction_set = instruction_set(widest);
         }
@@ -180,6 +183,18 @@ impl Reader {
         }
     }
 
+    /// Files that are carried, each of which must be an absolute path.
+    fn carried(&mut self, paths: Vec<String>, line: usize) -> BTreeMap<String, String> {
+        for path in paths.iter().filter(|path| !path.starts_with('/')) {
+            self.report(
+                line,
+                format!("'{path}' in carry is no absolute path"),
+                "write the whole path of a file of this machine",
+            );
+        }
+        paths.into_iter().map(|path| (path, String::new())).collect()
+    }
+
     /// The entries of a section below that of a program; what is no section becomes a problem.
     fn table<'t>(&mut self, of: &str, entry: Option<Entry<'t>>) -> Vec<Entry<'t>> {
         let Some((name, line, value)) = entry else { return Vec::new() };
@@ -220,7 +235,7 @@ impl Reader {
         for (key, line, value) in self.table("command", parameters) {
             let taken = command::GIVEN.iter().any(|(given, _)| *given == key)
                 || tables::FACTORS.iter().any(|knob| knob.key == key)
-                || ["kind", command::KIND, command::TIMEOUT.key].contains(&key);
+                || ["kind", command::KIND, command::TIMEOUT.key, command::GUEST_PAGE.key].contains(&key);
             if taken {
                 let remedy = "give the parameter another name";
                 self.report(line, format!("'{key}' has a meaning of its own in every study"), remedy);

@@ -22,16 +22,13 @@ pub const PLACES: &[Place] = &[
     Place { name: "native", help: "this machine itself", on_this_machine: true, settings: &[] },
     Place {
         name: "microvm",
-        help: "this machine, inside a virtual machine that shares the agent's memory: the CPU and MMU part alone",
+        help: "this machine, inside a virtual machine that shares the agent's memory: the CPU and MMU part alone. Runs kernels, and \
+               any 64-bit x86 program with the host's kernel behind it: good for what paging, page sizes and exits cost your \
+               own code within a minute; device and kernel work runs natively, so it is a lower bound for a virtual machine",
         on_this_machine: true,
         settings: &[],
     },
-    Place {
-        name: "null",
-        help: "no-op: measures the harness overhead",
-        on_this_machine: true,
-        settings: &[],
-    },
+    Place { name: "null", help: "no-op: measures the harness overhead", on_this_machine: true, settings: &[] },
     Place {
         name: "container",
         help: "a container (podman) made of this program alone",
@@ -83,6 +80,18 @@ const CONTAINER: &[Knob] = &[
         help: "the program that makes containers",
     },
     Knob {
+        key: "runtime",
+        kind: Kind::Choice(&["runc", "crun", "runsc"]),
+        default: Default::Derived("the engine's own, or runc where that does not work"),
+        help: "the runtime that the engine starts containers with; runsc is gVisor, which needs engine podman and network none",
+    },
+    Knob {
+        key: "platform",
+        kind: Kind::Choice(&["ptrace", "systrap", "kvm"]),
+        default: Default::Derived("ptrace with runtime = runsc, else none"),
+        help: "how gVisor intercepts system calls; Debian 12's runsc has ptrace and kvm",
+    },
+    Knob {
         key: "image",
         kind: Kind::Text,
         default: Default::Derived("nothing but this program"),
@@ -93,6 +102,18 @@ const CONTAINER: &[Knob] = &[
         kind: Kind::Text,
         default: Default::Derived("nothing but this program"),
         help: "the folder that is the root of its files, instead of an image; podman alone",
+    },
+    Knob {
+        key: "layer",
+        kind: Kind::Choice(&["folder", "overlay"]),
+        default: Default::Typed("folder"),
+        help: "without an image: what the container writes goes to a plain folder, or to an overlay over one; podman alone",
+    },
+    Knob {
+        key: "volumes",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "folders of this machine that the container sees and may write to, as \"HERE:INSIDE\"",
     },
     Knob {
         key: "cpus",

@@ -70,7 +70,10 @@ fn the_verdict_stands_before_everything_else() {
     let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what} is missing"));
     assert!(at("<h2 id=\"result\">") < at("<table"));
     assert!(at("Not robust") < at("microvm keeps 99.38"), "what overturns a verdict is said first");
-    assert!(at("<dt>Result</dt>") < at("<svg") && at("<svg") < at("microvm keeps 99.38"), "answer, plot, then sentences");
+    assert!(
+        at("<dt>Result</dt>") < at("<svg") && at("<svg") < at("microvm keeps 99.38"),
+        "answer, plot, then sentences"
+    );
     assert!(at("<table") < at("<h2 id=\"flags\">"));
     assert!(at("<h2 id=\"flags\">") < at("baremark run studies/star-random-access.toml"));
 }

@@ -98,6 +98,7 @@ impl Recorder {
                 samples: sample.into_iter().collect(),
                 checked: format!("{} windows", trial.windows.len()),
                 flags: Vec::new(),
+                void: Vec::new(),
                 points: Vec::new(),
                 detail: whole.clone().filter(|_| at == 0),
             };
