@@ -7,11 +7,11 @@ use crate::progress::Progress;
 use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time, nanos};
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::job::{Job, JobError, Surroundings};
+use baremark_model::job::{Job, JobError, JobRun, Surroundings};
 use baremark_model::placement::Placed;
 use baremark_model::seam::{ExecutorFacts, Verification};
-use baremark_model::wire::{ArmRecord, PagesSeen, Series, Stretch, TrialResult, TrialSpec};
-use baremark_sys::clock;
+use baremark_model::wire::{ArmRecord, LostTime, PagesSeen, Series, Stretch, TrialResult, TrialSpec};
+use baremark_sys::clock::{self, ClockError};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -96,6 +96,48 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         lost_before,
         lost_after,
         elapsed_ns: nanos(begun.elapsed()),
+        spent_ns: BTreeMap::new(),
+        disturbance: None,
+        discarded: Vec::new(),
+        observations: Vec::new(),
+    })
+}
+
+/// The result of a trial of one arm and one phase that this process has run itself: what a job reported of it.
+///
+/// # Errors
+/// When the rate of the time-stamp counter cannot be found out.
+pub fn of_one_phase(
+    arm: &ResolvedArm,
+    cpus: &[usize],
+    elapsed_ns: u64,
+    run: JobRun,
+) -> Result<TrialResult, ClockError> {
+    let (tick_rate_per_s, _) = clock::tick_rate(CALIBRATION)?;
+    let JobRun { mut samples, checked, flags, void, points, detail } = run;
+    samples.retain(|sample| sample.value.is_finite());
+    let (members, runs) = (Vec::new(), Vec::new());
+    Ok(TrialResult {
+        arms: vec![record(arm, cpus, checked)],
+        series: vec![Series {
+            phase: 0,
+            arm: 0,
+            begin_ns: 0,
+            end_ns: elapsed_ns,
+            reps: 1,
+            runs,
+            samples,
+            members,
+            points,
+            detail,
+        }],
+        void,
+        flags,
+        tick_rate_per_s,
+        instruction_set: isa::widest(),
+        lost_before: LostTime::default(),
+        lost_after: LostTime::default(),
+        elapsed_ns,
         spent_ns: BTreeMap::new(),
         disturbance: None,
         discarded: Vec::new(),

@@ -20,7 +20,7 @@ pub mod trial;
 mod audit;
 mod buffers;
 mod disturbance;
-mod job;
+pub mod job;
 mod load;
 mod pace;
 mod placing;

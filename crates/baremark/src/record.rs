@@ -1,5 +1,6 @@
 //! The lab's journal over the store: runs as they are created, written, read back and named by users.
 
+use crate::commands::load;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::source::Source;
@@ -14,7 +15,9 @@ use baremark_model::plan::Plan;
 use baremark_model::scale::Envelope;
 use baremark_model::units::{Nanos, UnixTime};
 use baremark_model::wire::TrialResult;
-use baremark_store::{LockError, RunId, RunLock, RunRecord, RunState, Store, StoreError, StoredRun, TrialEntry, Turn};
+use baremark_store::{
+    LockError, RunId, RunLock, RunRecord, RunState, RunSummary, Store, StoreError, StoredRun, TrialEntry, Turn,
+};
 use baremark_sys::{clock, machine};
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -29,8 +32,7 @@ pub struct Record<'s> {
     cells: usize,
     /// Block, cell, and whether it counts, of every trial.
     trials: Vec<(u64, usize, bool)>,
-    /// Other runs that were live when the last trial ended.
-    others: BTreeSet<String>,
+    others: Others,
     _lock: RunLock,
 }
 
@@ -83,20 +85,8 @@ fn names(live: &BTreeSet<String>) -> String {
 impl<'s> Record<'s> {
     /// Makes a new run and holds it.
     pub fn create(store: &'s Store, source: &Source, plan: &Plan) -> Result<Self, Refusal> {
-        let started = now();
-        let id = RunId::generate(started);
-        let lock = store.lock(&id).map_err(Refusal::failure)?;
-        let record = RunRecord {
-            id: Some(id.clone()),
-            study_file: source.name.clone(),
-            study_text: String::from_utf8_lossy(&source.bytes).into_owned(),
-            plan: seeded(plan),
-            machine: machine::this(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            started,
-        };
-        store.create_run(&record).map_err(Refusal::failure)?;
-        let others = others(store, &id);
+        let (id, lock) = begin(store, source, plan)?;
+        let others = Others::of(store, &id);
         Ok(Record { store, id, next_seq: 0, cells: plan.cells.len(), trials: Vec::new(), others, _lock: lock })
     }
 
@@ -115,7 +105,7 @@ impl<'s> Record<'s> {
         store.reopen(&id).map_err(Refusal::failure)?;
         let trials = stored.trials.iter().map(|trial| (trial.block, trial.cell, trial.status == TrialStatus::Ok));
         let (next_seq, cells, trials) = (stored.next_seq(), stored.plan.cells.len(), trials.collect());
-        let others = others(store, &id);
+        let others = Others::of(store, &id);
         Ok(Record { store, id, next_seq, cells, trials, others, _lock: lock })
     }
 
@@ -149,8 +139,7 @@ impl<'s> Record<'s> {
 impl Journal for Record<'_> {
     fn trial(&mut self, trial: &Finished) -> Result<(), String> {
         self.trials.push((trial.block, trial.cell, trial.status == TrialStatus::Ok));
-        let before = std::mem::replace(&mut self.others, others(self.store, &self.id));
-        let flagged = flagged(trial.result.as_ref(), before.union(&self.others));
+        let flagged = trial.result.as_ref().and_then(|result| self.others.flagged(self.store, &self.id, result));
         let entry = TrialEntry {
             block: trial.block,
             cell: trial.cell,
@@ -172,20 +161,52 @@ impl Journal for Record<'_> {
     }
 }
 
-/// The other runs of the store that are live.
-fn others(store: &Store, own: &RunId) -> BTreeSet<String> {
-    let mut live = store.live();
-    live.remove(own.as_str());
-    live
+/// The other runs that were live when the last trial of a run ended.
+pub struct Others(BTreeSet<String>);
+
+impl Others {
+    /// Those that are live now.
+    pub fn of(store: &Store, own: &RunId) -> Others {
+        let mut live = store.live();
+        live.remove(own.as_str());
+        Others(live)
+    }
+
+    /// Flags the result of a trial that has just ended for each run that measured before or after it.
+    pub fn flag(&mut self, store: &Store, own: &RunId, result: &mut TrialResult) {
+        let before = std::mem::replace(self, Others::of(store, own));
+        let all = before.0.union(&self.0);
+        result.flags.extend(all.map(|other| format!("run {other} measured on this machine at the same time")));
+    }
+
+    /// The same of a copy; `None` where there is nothing to flag.
+    fn flagged(&mut self, store: &Store, own: &RunId, result: &TrialResult) -> Option<TrialResult> {
+        let now = Others::of(store, own);
+        if self.0.is_empty() && now.0.is_empty() {
+            return None;
+        }
+        let mut result = result.clone();
+        self.flag(store, own, &mut result);
+        Some(result)
+    }
 }
 
-/// The result with a flag for each run that measured at the same time; `None` where there was none.
-fn flagged<'o>(result: Option<&TrialResult>, others: impl Iterator<Item = &'o String>) -> Option<TrialResult> {
-    let mut others = others.peekable();
-    others.peek()?;
-    let mut result = result?.clone();
-    result.flags.extend(others.map(|other| format!("run {other} measured on this machine at the same time")));
-    Some(result)
+/// Makes a new run; its name and its lock.
+pub fn begin(store: &Store, source: &Source, plan: &Plan) -> Result<(RunId, RunLock), Refusal> {
+    let started = now();
+    let id = RunId::generate(started);
+    let lock = store.lock(&id).map_err(Refusal::failure)?;
+    let record = RunRecord {
+        id: Some(id.clone()),
+        study_file: source.name.clone(),
+        study_text: String::from_utf8_lossy(&source.bytes).into_owned(),
+        plan: seeded(plan),
+        machine: machine::this(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started,
+    };
+    store.create_run(&record).map_err(Refusal::failure)?;
+    Ok((id, lock))
 }
 
 /// The plan with a seed of its own where the study leaves it to the run.
@@ -287,7 +308,9 @@ pub fn find(store: &Store, named: Option<&str>) -> Result<RunId, Refusal> {
 /// The run to go on with: the named one, or the latest that is not finished.
 pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refusal> {
     let Some(name) = named else {
-        return match store.latest_unfinished().map_err(Refusal::failure)? {
+        let runs = store.runs().map_err(Refusal::failure)?;
+        let unfinished = |run: &RunSummary| run.state.can_be_resumed() && run.study_file != load::STUDY;
+        return match runs.into_iter().find(unfinished) {
             Some(run) => Ok(run.id),
             None => Err(Refusal::bad_input(match store.live() {
                 live if live.is_empty() => "every run in the store is finished; there is nothing to resume".to_owned(),
@@ -297,10 +320,15 @@ pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refu
     };
     let id = store.resolve(name).map_err(Refusal::bad_input)?;
     let runs = store.runs().map_err(Refusal::failure)?;
-    match runs.iter().find(|run| run.id == id).map(|run| run.state) {
+    let run = runs.iter().find(|run| run.id == id);
+    match run.map(|run| run.state) {
         Some(RunState::Finished) => {
             Err(Refusal::bad_input(format!("run {id} is finished; `baremark report {id}` shows it")))
         }
+        _ if run.is_some_and(|run| run.study_file == load::STUDY) => Err(Refusal::bad_input(format!(
+            "run {id} was made by `{}`, whose secrets are not stored; run the load again",
+            load::STUDY
+        ))),
         _ => Ok(id),
     }
 }

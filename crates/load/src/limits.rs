@@ -6,7 +6,7 @@
 //! share that it allows of that floor is exceeded whatever had come.
 
 use crate::latency::{Latencies, sample_floor};
-use crate::load::Drive;
+use crate::load::{Drive, Load};
 use crate::reading::{counted, overdue};
 use crate::record::Part;
 use baremark_model::qos::{Bound, Broken, Limit, Qos};
@@ -70,6 +70,37 @@ pub fn check(
         row
     });
     rows.collect()
+}
+
+/// The only resource of which a load reads the utilization: the processors of its own machine.
+pub const CPU: &str = "cpu";
+
+/// The limits with what they are judged by, checked against the load's scenario.
+///
+/// # Errors
+/// Which limit names what is not there, or cannot be judged.
+pub fn qos(load: &Load, limits: Vec<Limit>) -> Result<Qos, String> {
+    load.scenario.check_limits(&limits)?;
+    let unknown = limits.iter().find_map(|limit| match &limit.bound {
+        Bound::Utilization { resource: Some(name), .. } if name != CPU => Some(name),
+        _ => None,
+    });
+    if let Some(name) = unknown {
+        return Err(format!("unknown resource '{name}'; write utilization.{CPU}"));
+    }
+    Ok(Qos { mix: mix(load, &limits)?, limits })
+}
+
+/// The mix that a limit on it is judged by; empty where nobody asks and it is not known.
+fn mix(load: &Load, limits: &[Limit]) -> Result<BTreeMap<String, f64>, String> {
+    let known = match load.drive {
+        Drive::Open { .. } => Some(load.scenario.mix()),
+        Drive::Users { .. } | Drive::Closed => load.scenario.mix_of_users(),
+    };
+    if known.is_none() && limits.iter().any(|limit| matches!(limit.bound, Bound::Mix { .. })) {
+        return Err("the operation mix of these users depends on conditions; leave out the limit 'mix'".to_owned());
+    }
+    Ok(known.unwrap_or_default())
 }
 
 /// A row that says nothing yet.

@@ -4,26 +4,32 @@
 //! thrown away, and a measured load. A load with more failures than `error_limit` is no result.
 
 use crate::arrival::Arrival;
+use crate::bounded_file;
 use crate::document::{Document, FORMAT, Verdict};
 use crate::failure::Failure;
 use crate::latency::{Latencies, Summary, base64};
+use crate::limits;
 use crate::load::{Drive, Engine, Load, Pin, Pool, Protocol, Stop};
 use crate::order::Order;
-use crate::profile::Profile;
+use crate::profile::{After, Profile};
 use crate::record::{Part, SecondPart};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, file};
 use crate::transport::Trust;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{self, DURATION, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
+use baremark_model::qos::{Limit, Qos};
 use baremark_model::seam::Sample;
 use baremark_model::units::{Nanos, Share};
 use baremark_model::wire::{Detail, Point};
-use std::fs;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::string::FromUtf8Error;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -43,7 +49,7 @@ const fn knob(key: &'static str, kind: Kind, default: Default, help: &'static st
     Knob { key, kind, default, help }
 }
 
-static PARAMETERS: [Knob; 17] = [
+static PARAMETERS: [Knob; 25] = [
     knob("url", Kind::Text, Default::Derived("the scenario's own"), "URL to request; with a scenario, its base URL"),
     knob("scenario", Kind::Text, Default::Derived("a GET of url"), "scenario file with operations and users"),
     knob("rate", Kind::Text, Default::Derived("a closed loop"), "open loop: starts per second, a number or a profile"),
@@ -76,7 +82,7 @@ static PARAMETERS: [Knob; 17] = [
     knob("threads", Kind::Count { min: 1, max: 1024 }, Default::Typed("1"), "event loops of the generator"),
     knob(
         DURATION,
-        Kind::Time { min: SECOND / 10, max: 24 * 3600 * SECOND },
+        Kind::Time { min: 1_000_000, max: 24 * 3600 * SECOND },
         Default::Typed("5 s"),
         "measured time of a phase",
     ),
@@ -98,8 +104,41 @@ static PARAMETERS: [Knob; 17] = [
         Default::Typed("1 %"),
         "share of failed operations above which the phase is no result",
     ),
+    knob(
+        "count",
+        Kind::Count { min: 1, max: i64::MAX as u64 },
+        Default::Derived("until duration has passed"),
+        "operations after which a phase ends, instead of duration",
+    ),
+    knob(
+        "cycle",
+        Kind::Time { min: 1, max: 24 * 3600 * SECOND },
+        Default::Derived("the scenario's own"),
+        "mean time between the intended starts of a user's operations",
+    ),
+    knob(
+        "trace",
+        Kind::Text,
+        Default::Derived("a steady rate"),
+        "open loop: file with the rate profile, 'seconds,rate' per line",
+    ),
+    knob("repeat", Kind::Switch, Default::Typed("false"), "repeat the trace when it ends"),
+    knob(
+        "replay",
+        Kind::Text,
+        Default::Derived("drawn arrivals"),
+        "open loop: file with recorded arrival times, one time in seconds per line",
+    ),
+    knob("ca", Kind::Text, Default::Derived("the system's"), "PEM file with the certificate authorities to trust"),
+    knob("source", Kind::Words, Default::Derived("the system's"), "local source addresses, used in turn"),
     knob("header", Kind::Words, Default::Derived("none"), "headers of every request, such as [\"accept: text/html\"]"),
     knob("insecure", Kind::Switch, Default::Typed("false"), "skip TLS certificate verification"),
+    knob(
+        "limit",
+        Kind::Words,
+        Default::Derived("none"),
+        "limits such as [\"p99<50ms\", \"failures<0.5%\"]; a phase that exceeds one is flagged",
+    ),
     TIMEOUT,
 ];
 
@@ -113,7 +152,7 @@ const fn metric(
     Metric { key, unit, better, together, help }
 }
 
-static METRICS: [Metric; 10] = [
+static METRICS: [Metric; 12] = [
     metric("requests_per_s", "requests/s", Better::Higher, Together::Sum, "requests answered per second"),
     metric("operations_per_s", "operations/s", Better::Higher, Together::Sum, "operations that succeeded per second"),
     metric(
@@ -129,6 +168,20 @@ static METRICS: [Metric; 10] = [
     metric("latency_mean_ms", "ms", Better::Lower, Together::Mean, "mean latency"),
     metric("received_mb_per_s", "MB/s", Better::Higher, Together::Sum, "10^6 bytes received per second"),
     metric("failed", "%", Better::Lower, Together::Mean, "operations that failed"),
+    metric(
+        "maximum_per_s",
+        "operations/s",
+        Better::Higher,
+        Together::Sum,
+        "highest rate that meets every limit, where it was searched (`baremark load --find-max`)",
+    ),
+    metric(
+        "maximum_users",
+        "users",
+        Better::Higher,
+        Together::Sum,
+        "most users for whom every limit is met, where they were searched (`baremark load --find-max=users`)",
+    ),
     metric("generator_cpus", "CPUs", Better::Lower, Together::Sum, "CPU time of the generator over elapsed time"),
 ];
 
@@ -150,69 +203,139 @@ static DESCRIPTOR: Descriptor = Descriptor {
 #[derive(Clone, Copy, Debug)]
 pub struct HttpLoad;
 
-/// What an arm asks for, checked.
+/// What an arm asks for, checked; no file has been read.
 struct Settings {
     order: Order,
-    scenario: Option<PathBuf>,
+    files: Files,
     warm_up: Nanos,
     error_limit: f64,
+    limits: Vec<Limit>,
+}
+
+/// Files that a load names.
+struct Files {
+    scenario: Option<PathBuf>,
+    trace: Option<PathBuf>,
+    /// Whether the trace is repeated when it ends.
+    repeat: bool,
+    /// The arrivals of a trace.
+    arrival: Arrival,
+    replay: Option<PathBuf>,
+    ca: Option<PathBuf>,
+}
+
+/// The parameters of an arm by their types.
+struct Typed<'a>(&'a ResolvedArm);
+
+impl Typed<'_> {
+    fn text(&self, key: &str) -> Option<String> {
+        match self.0.parameters.get(key) {
+            Some(Value::Text(text) | Value::Choice(text)) => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    fn path(&self, key: &str) -> Option<PathBuf> {
+        self.text(key).map(PathBuf::from)
+    }
+
+    fn switch(&self, key: &str) -> bool {
+        matches!(self.0.parameters.get(key), Some(Value::Switch(true)))
+    }
+
+    fn count(&self, key: &str) -> Option<u64> {
+        match self.0.parameters.get(key) {
+            Some(Value::Count(count)) => Some(*count),
+            _ => None,
+        }
+    }
+
+    fn size(&self, key: &str) -> Option<usize> {
+        self.count(key).map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
+    fn time(&self, key: &str) -> Option<Nanos> {
+        match self.0.parameters.get(key) {
+            Some(Value::TimeNs(time)) => Some(*time),
+            _ => None,
+        }
+    }
+
+    fn words<T>(&self, key: &str, read: impl Fn(&str) -> Result<T, Misfit>) -> Result<Vec<T>, Misfit> {
+        match self.0.parameters.get(key) {
+            Some(Value::Words(words)) => words.iter().map(|word| read(word)).collect(),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn arrival(&self) -> Arrival {
+        if self.text("arrival").as_deref() == Some("poisson") { Arrival::Poisson } else { Arrival::Constant }
+    }
+
+    /// Who decides when, as far as no file is needed.
+    fn drive(&self) -> Result<Drive, Misfit> {
+        let given: Vec<&str> =
+            ["rate", "users", "trace"].into_iter().filter(|key| self.0.parameters.contains_key(*key)).collect();
+        if let [one, other, ..] = given.as_slice() {
+            return Err(misfit(format!("{one} and {other} are both set"), "keep one of them"));
+        }
+        Ok(match (self.text("rate"), self.text("users")) {
+            (Some(rate), _) => Drive::Open { arrival: self.arrival(), profile: profile("rate", &rate)? },
+            (None, Some(users)) => Drive::Users { profile: profile("users", &users)? },
+            (None, None) => Drive::Closed,
+        })
+    }
 }
 
 impl Settings {
     fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
-        let text = |key: &str| match arm.parameters.get(key) {
-            Some(Value::Text(text) | Value::Choice(text)) => Some(text.clone()),
-            _ => None,
-        };
-        let switch = |key: &str| matches!(arm.parameters.get(key), Some(Value::Switch(true)));
-        let count = |key: &str| match arm.parameters.get(key) {
-            Some(Value::Count(count)) => Some(usize::try_from(*count).unwrap_or(usize::MAX)),
-            _ => None,
-        };
-        let time = |key: &str| match arm.parameters.get(key) {
-            Some(Value::TimeNs(time)) => *time,
-            _ => Nanos(0),
-        };
-        let (url, scenario) = (text("url"), text("scenario").map(PathBuf::from));
+        let of = Typed(arm);
+        let (url, scenario) = (of.text("url"), of.path("scenario"));
         if url.is_none() && scenario.is_none() {
             return Err(misfit("neither url nor scenario is set", "write url = \"http://127.0.0.1:8080/\""));
         }
         if let (Some(url), None) = (&url, &scenario) {
             Scenario::of_url(url).map_err(|why| with_remedy("url", &why))?;
         }
-        let drive = match (text("rate"), text("users")) {
-            (Some(_), Some(_)) => return Err(misfit("rate and users are both set", "keep one of them")),
-            (Some(rate), None) => Drive::Open { arrival: arrival(text("arrival")), profile: profile("rate", &rate)? },
-            (None, Some(users)) => Drive::Users { profile: profile("users", &users)? },
-            (None, None) => Drive::Closed,
+        let drive = of.drive()?;
+        let files = Files {
+            scenario,
+            trace: of.path("trace"),
+            repeat: of.switch("repeat"),
+            arrival: of.arrival(),
+            replay: of.path("replay"),
+            ca: of.path("ca"),
         };
-        let headers = match arm.parameters.get("header") {
-            Some(Value::Words(words)) => words.iter().map(|word| header(word)).collect::<Result<_, _>>()?,
-            _ => Vec::new(),
+        let open = files.trace.is_some() || files.replay.is_some();
+        let shared = of.switch("shared");
+        let most = match &drive {
+            Drive::Closed if !open => CLOSED,
+            // Of users without loops beside them, the engine takes as many as there are users.
+            Drive::Users { profile } if !shared => most_connections(profile)?,
+            _ => OPEN,
         };
-        let most = if drive == Drive::Closed { CLOSED } else { OPEN };
-        let threads = count("threads").unwrap_or(1);
+        let threads = of.size("threads").unwrap_or(1);
         let order = Order {
             url,
             scenario: None,
-            folder: scenario.as_deref().and_then(Path::parent).unwrap_or(Path::new(".")).to_owned(),
-            headers,
-            cycle_ns: None,
+            folder: files.scenario.as_deref().and_then(Path::parent).unwrap_or(Path::new(".")).to_owned(),
+            headers: of.words("header", header)?,
+            cycle_ns: of.time("cycle"),
             drive,
             points: None,
-            stop: Stop::After(time(DURATION)),
+            stop: of.count("count").map_or(Stop::After(of.time(DURATION).unwrap_or_default()), Stop::Count),
             threads,
-            connections: count("connections").unwrap_or(most).max(threads),
-            pool: if switch("shared") { Pool::Shared } else { Pool::Own },
-            protocol: match switch("http2") {
-                true => Protocol::Http2 { streams: count("streams").unwrap_or(10) },
+            connections: of.size("connections").unwrap_or(most.max(threads)),
+            pool: if shared { Pool::Shared } else { Pool::Own },
+            protocol: match of.switch("http2") {
+                true => Protocol::Http2 { streams: of.size("streams").unwrap_or(10) },
                 false => Protocol::Http1,
             },
-            timeout_ns: time("request_timeout"),
+            timeout_ns: of.time("request_timeout").unwrap_or_default(),
             grace_ns: None,
             seed: 1,
-            trust: if switch("insecure") { Trust::Anything } else { Trust::System },
-            sources: Vec::new(),
+            trust: if of.switch("insecure") { Trust::Anything } else { Trust::System },
+            sources: of.words("source", source)?,
             pin: Pin::Spread,
             site: (0, 1),
         };
@@ -221,8 +344,69 @@ impl Settings {
             _ => 0.01,
         };
         command::fits_timeout(arm)?;
-        Ok(Settings { order, scenario, warm_up: time(WARM_UP), error_limit })
+        let warm_up = of.time(WARM_UP).unwrap_or_default();
+        Ok(Settings { order, files, warm_up, error_limit, limits: of.words("limit", limit)? })
     }
+
+    /// The order with what is in the files.
+    fn read(&self) -> Result<Order, String> {
+        let mut order = self.order.clone();
+        let Files { scenario, trace, repeat, arrival, replay, ca } = &self.files;
+        if let Some(path) = scenario {
+            order.scenario = Some((path.display().to_string(), text_of(path, file::LONGEST_MIB)?));
+        }
+        let mut rate = match &order.drive {
+            Drive::Open { profile, .. } => Some(profile.clone()),
+            _ => None,
+        };
+        if let Some(path) = trace {
+            let mut traced = Profile::from_trace(&text_of(path, LONGEST_MIB)?).map_err(|why| why.to_string())?;
+            traced.after = if *repeat { After::Repeat } else { After::Hold };
+            order.drive = Drive::Open { arrival: arrival.clone(), profile: traced.clone() };
+            rate = Some(traced);
+        }
+        if let Some(path) = replay {
+            let recording = Arrival::from_recording(&text_of(path, LONGEST_MIB)?).map_err(|why| why.to_string())?;
+            let (arrival, recorded) = recording;
+            order.points = if let Arrival::Replayed { points } = &arrival { Some(points.to_vec()) } else { None };
+            order.drive = Drive::Open { arrival, profile: rate.unwrap_or(Profile::steady(recorded)) };
+        }
+        if let Some(path) = ca {
+            order.trust = Trust::Certificates { file: path.clone(), pem: text_of(path, LONGEST_MIB)? };
+        }
+        Ok(order)
+    }
+}
+
+/// The longest recording, trace or list of certificates, in MiB.
+const LONGEST_MIB: u64 = 256;
+
+/// Connections of a user who keeps one, with those of the loops that run beside.
+const BESIDE: usize = 4;
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
+fn most_connections(users: &Profile) -> Result<usize, Misfit> {
+    let curve = users.curve().map_err(|why| misfit(format!("users: {why}"), "write such as users = \"100\""))?;
+    Ok((curve.highest().ceil() as usize).saturating_mul(BESIDE))
+}
+
+/// The load that an arm describes, with every file read that it names; seed, CPUs and site are the caller's to set.
+///
+/// # Errors
+/// What is wrong with a parameter or a file, with the remedy.
+pub fn order(arm: &ResolvedArm) -> Result<Order, String> {
+    Settings::of(arm).map_err(|why| why.to_string())?.read()
+}
+
+/// A text file of at most so many MiB.
+fn text_of(path: &Path, most_mib: u64) -> Result<String, String> {
+    let bytes = bounded_file::read(path, most_mib).map_err(|why| match why.source() {
+        Some(cause) => format!("{why}: {cause}"),
+        None => why.to_string(),
+    })?;
+    let not_text =
+        |why: FromUtf8Error| format!("{} is not UTF-8 text ({}); save it as UTF-8", path.display(), why.utf8_error());
+    String::from_utf8(bytes).map_err(not_text)
 }
 
 fn misfit(what: impl Into<String>, remedy: impl Into<String>) -> Misfit {
@@ -236,8 +420,13 @@ fn with_remedy(key: &str, why: &impl ToString) -> Misfit {
     misfit(format!("{key}: {what}"), remedy)
 }
 
-fn arrival(word: Option<String>) -> Arrival {
-    if word.as_deref() == Some("poisson") { Arrival::Poisson } else { Arrival::Constant }
+fn limit(text: &str) -> Result<Limit, Misfit> {
+    text.parse::<Limit>().map_err(|why| misfit(format!("limit = '{text}': {why}"), "write such as \"p99<50ms\""))
+}
+
+fn source(text: &str) -> Result<IpAddr, Misfit> {
+    text.parse::<IpAddr>()
+        .map_err(|why| misfit(format!("source = '{text}': {why}"), "write an address of this machine"))
 }
 
 fn profile(key: &str, text: &str) -> Result<Profile, Misfit> {
@@ -261,18 +450,17 @@ impl Job for HttpLoad {
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
-        let Settings { mut order, scenario, warm_up, error_limit } = Settings::of(arm).map_err(JobError::failed)?;
-        if let Some(path) = scenario {
-            let text = fs::read_to_string(&path).map_err(|why| JobError::Missing {
-                what: format!("the scenario {} cannot be read here: {why}", path.display()),
-                remedy: "name a file that the agent can read, by its absolute path".to_owned(),
-            })?;
-            order.scenario = Some((path.display().to_string(), text));
-        }
+        let settings = Settings::of(arm).map_err(JobError::failed)?;
+        let mut order = settings.read().map_err(|why| JobError::Missing {
+            what: format!("a file of the load cannot be read here: {why}"),
+            remedy: "name files that the agent can read, by their absolute paths".to_owned(),
+        })?;
         order.seed = around.seed;
         order.pin = Pin::On(around.cpus.to_vec());
         let load = order.load().map_err(JobError::failed)?;
-        Ok(Box::new(Ready { load, warm_up, error_limit, interrupt: Arc::clone(around.interrupt) }))
+        let qos = limits::qos(&load, settings.limits).map_err(JobError::failed)?;
+        let Settings { warm_up, error_limit, .. } = settings;
+        Ok(Box::new(Ready { load, warm_up, error_limit, qos, interrupt: Arc::clone(around.interrupt) }))
     }
 }
 
@@ -281,6 +469,7 @@ struct Ready {
     load: Load,
     warm_up: Nanos,
     error_limit: f64,
+    qos: Qos,
     interrupt: Arc<AtomicBool>,
 }
 
@@ -301,28 +490,44 @@ impl ReadyJob for Ready {
         }
         let begin_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let part = self.once(self.load.stop)?;
-        let document = Document::new(&self.load, &part);
-        let failed: u64 = document.failures.values().sum();
-        let succeeded: u64 = document.operations.iter().map(|row| row.succeeded).sum();
-        let share = failed as f64 / (failed + succeeded).max(1) as f64;
-        if succeeded == 0 || share > self.error_limit {
-            return Err(too_many_failures(&document, failed, failed + succeeded));
+        let mut document = Document::new(&self.load, &part);
+        document.error_limit_share = Some(self.error_limit);
+        document.limits = limits::check(&part, &self.load.drive, &self.qos, &BTreeMap::new(), false);
+        let (failed, all) = ended(&document);
+        if failed == all || failed as f64 > self.error_limit * all as f64 {
+            return Err(too_many_failures(&document, failed, all));
         }
-        let generator = &document.generator;
-        let flags = match generator.verdict {
-            Verdict::KeptUp => Vec::new(),
-            Verdict::Busy | Verdict::WasTheLimit => {
-                generator.reasons.iter().map(|reason| format!("load generator: {reason}")).collect()
-            }
-        };
-        Ok(JobRun {
-            void: Vec::new(),
-            samples: samples(&document, share),
-            checked: format!("{succeeded} operations succeeded"),
-            flags,
-            points: points(&part, begin_ns),
-            detail: detail(document),
-        })
+        Ok(reported(document, &part, begin_ns))
+    }
+}
+
+/// Operations that failed, and all that have ended.
+fn ended(document: &Document) -> (u64, u64) {
+    let failed: u64 = document.failures.values().sum();
+    let succeeded: u64 = document.operations.iter().map(|row| row.succeeded).sum();
+    (failed, failed + succeeded)
+}
+
+/// What a phase of a trial reports of a load, whose measured time began `begin_ns` after the phase.
+#[must_use]
+pub fn reported(document: Document, part: &Part, begin_ns: u64) -> JobRun {
+    let (failed, all) = ended(&document);
+    let generator = &document.generator;
+    let mut flags = match generator.verdict {
+        Verdict::KeptUp => Vec::new(),
+        Verdict::Busy | Verdict::WasTheLimit => {
+            generator.reasons.iter().map(|reason| format!("load generator: {reason}")).collect()
+        }
+    };
+    let exceeded = document.limits.iter().filter(|row| row.verdict == limits::Verdict::Exceeded);
+    flags.extend(exceeded.map(|row| format!("limit exceeded: {}", row.limit)));
+    JobRun {
+        void: Vec::new(),
+        samples: samples(&document, failed as f64 / all.max(1) as f64),
+        checked: format!("{} operations succeeded", all - failed),
+        flags,
+        points: points(part, begin_ns),
+        detail: detail(document),
     }
 }
 

@@ -1,14 +1,14 @@
-//! Loads in the store: what `baremark load` did, second by second while it runs, and its result at its end.
+//! What runs report while a trial is under way, and the loads of earlier versions, which were no runs.
 //!
-//! A load is no run of a study and has no trials; it shares the names and locks of runs, so that one list shows both. Its rows
-//! are the JSON that the load engine and the search write: a later version can read what it knows of them.
+//! `baremark load` writes an ordinary run. Before, a load had no plan and no trials: its result is a document of its own. Such
+//! loads are still read; none is written. Rows of progress are the JSON that the load engine and the search write.
 
 use crate::error::StoreError;
-use crate::heads::{self, Head};
+use crate::heads::Head;
 use crate::read::{Rows, moment, state_of};
-use crate::record::{FORMAT, RunState};
+use crate::record::RunState;
 use crate::run_id::RunId;
-use crate::store::{Store, json, put_document, whole};
+use crate::store::Store;
 use crate::{lock, rows};
 use baremark_model::machine::MachineFacts;
 use baremark_model::units::UnixTime;
@@ -18,25 +18,6 @@ use std::collections::BTreeSet;
 
 /// The part of a load that is its result.
 const RESULT: &str = "result";
-
-/// A load that begins.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LoadRecord {
-    /// Its name.
-    pub id: RunId,
-    /// What kind of document its end brings: that document's format.
-    pub kind: String,
-    /// What is loaded, in a line.
-    pub title: String,
-    /// What was asked for.
-    pub asked: Value,
-    /// The machine that asks.
-    pub machine: MachineFacts,
-    /// The program's version.
-    pub version: String,
-    /// When.
-    pub started: UnixTime,
-}
 
 /// A stored load in a line.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,51 +54,20 @@ pub struct StoredLoad {
 }
 
 impl Store {
-    /// Begins a load.
+    /// Stores what a run reports while a trial of it is under way: a second of a load, a window of a search.
     ///
     /// # Errors
-    /// When one of that name is there, or the file cannot be written.
-    pub fn create_load(&self, record: &LoadRecord) -> Result<(), StoreError> {
-        let documents =
-            [("asked", record.asked.to_string()), ("machine", json("the machine's facts", &record.machine)?)];
-        let head = Head {
-            format: FORMAT,
-            kind: record.kind.clone(),
-            title: record.title.clone(),
-            version: record.version.clone(),
-            started_ns: whole(record.started.0),
-            ..Head::empty(record.id.clone())
-        };
-        self.create(head, &documents)
-    }
-
-    /// Stores one second, or one window, of a load.
-    ///
-    /// # Errors
-    /// When the load is unknown or damaged, or the file cannot be written.
-    pub fn add_load_second(&self, load: &RunId, row: &Value) -> Result<(), StoreError> {
+    /// When the run is unknown or damaged, or the file cannot be written.
+    pub fn add_progress(&self, run: &RunId, row: &Value) -> Result<(), StoreError> {
         let row = row.to_string();
-        self.append(load, format!("a second of load {load}"), |connection, head| {
-            let checksum = rows::second(load, head.seconds, &row);
+        self.append(run, format!("progress of run {run}"), |connection, head| {
+            let checksum = rows::second(run, head.seconds, &row);
             connection.execute(
                 "INSERT INTO second (run, seq, row, checksum) VALUES (?1, ?2, ?3, ?4)",
-                params![load.as_str(), head.seconds, row, checksum],
+                params![run.as_str(), head.seconds, row, checksum],
             )?;
             head.seconds += 1;
             Ok(checksum)
-        })
-    }
-
-    /// Ends a load with its result.
-    ///
-    /// # Errors
-    /// When the load is unknown or damaged, or the file cannot be written.
-    pub fn finish_load(&self, load: &RunId, ended: UnixTime, reason: &str, document: &Value) -> Result<(), StoreError> {
-        let document = document.to_string();
-        self.append(load, format!("the result of load {load}"), |connection, head| {
-            let outcome = if reason == heads::INTERRUPTED { heads::INTERRUPTED } else { heads::COMPLETE };
-            head.end(outcome, Some(whole(ended.0)), reason);
-            put_document(connection, load, RESULT, &document)
         })
     }
 
@@ -186,7 +136,7 @@ impl Store {
 }
 
 /// What was stored of a load while it ran. A row that is as it was written and cannot be read does not hide the others.
-fn seconds(snapshot: &Connection, load: &RunId, tally: &mut Rows) -> rusqlite::Result<Vec<Value>> {
+pub(crate) fn seconds(snapshot: &Connection, load: &RunId, tally: &mut Rows) -> rusqlite::Result<Vec<Value>> {
     let mut select = snapshot.prepare("SELECT seq, row, checksum FROM second WHERE run = ?1 ORDER BY seq")?;
     let mut rows = select.query([load.as_str()])?;
     let mut seconds = Vec::new();

@@ -36,6 +36,7 @@ impl Store {
         trials(&snapshot, &mut stored, &mut tally).map_err(|why| fail("trials", why))?;
         stored.looks = looks(&snapshot, run, &mut tally).map_err(|why| fail("looks", why))?;
         stored.imported = imported(&snapshot, run, &mut tally).map_err(|why| fail("imports", why))?;
+        stored.progress = loads::seconds(&snapshot, run, &mut tally).map_err(|why| fail("progress", why))?;
         stored.unverified = tally.trials_without;
         if self.sealed {
             stored.damage = tally.verdict(&head);
@@ -198,6 +199,7 @@ impl Store {
             unverified: 0,
             looks: Vec::new(),
             imported: Vec::new(),
+            progress: Vec::new(),
         })
     }
 }

@@ -136,6 +136,8 @@ pub struct StoredRun {
     pub looks: Vec<LookRow>,
     /// What other programs observed meanwhile, as imported.
     pub imported: Vec<Imported>,
+    /// What was reported while trials were under way, in order: seconds of a load, windows of a search.
+    pub progress: Vec<serde_json::Value>,
 }
 
 impl StoredRun {

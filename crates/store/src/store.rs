@@ -434,24 +434,14 @@ pub(crate) fn json<T: Serialize + DeserializeOwned>(what: &str, value: &T) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baremark_model::machine::MachineFacts;
-    use serde_json::json;
 
     #[test]
     fn a_run_of_another_format_is_refused_with_both() {
         let folder = tempfile::tempdir().expect("a folder");
         let store = Store::open(folder.path().join("db")).expect("opens");
         let id = "a".parse::<RunId>().expect("a name");
-        let load = crate::LoadRecord {
-            id: id.clone(),
-            kind: "baremark-load/1".to_owned(),
-            title: String::new(),
-            asked: json!({}),
-            machine: MachineFacts::default(),
-            version: String::new(),
-            started: UnixTime(1),
-        };
-        store.create_load(&load).expect("stored");
+        let head = Head { format: FORMAT, kind: heads::STUDY.to_owned(), started_ns: 1, ..Head::empty(id.clone()) };
+        store.create(head, &[]).expect("stored");
         store.may_be_resumed(&id).expect("its own format");
         let said = |format| {
             let mut head = heads::one(&store.connection, &id).expect("read").expect("there").head;
@@ -460,7 +450,7 @@ mod tests {
             store.connection.execute("UPDATE tally SET runs = 0", ()).expect("counted");
             head.insert(&store.connection).expect("stored");
             let why = store.may_be_resumed(&id).expect_err("another format");
-            (why.to_string(), store.read_load(&id).is_ok())
+            (why.to_string(), store.head(&store.connection, &id).is_ok())
         };
         let older = format!(
             "run a has format {}, this baremark writes format {FORMAT}; it can be shown and compared; to measure, begin a new run",

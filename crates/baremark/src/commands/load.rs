@@ -3,8 +3,8 @@
 mod find_max;
 mod page;
 pub mod record;
-mod resolve;
 mod sites;
+mod study;
 mod summary;
 mod view;
 mod words;
@@ -12,8 +12,8 @@ mod words;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch;
-use baremark_load::document::{Document, Ended, FORMAT};
-use baremark_load::limits::{self, Verdict};
+use baremark_load::document::{Document, Ended};
+use baremark_load::limits::{self, CPU, Verdict};
 use baremark_load::load::{Engine, Load, LoadError};
 use baremark_load::profile::Profile;
 use baremark_load::reading::patience;
@@ -22,11 +22,12 @@ use baremark_model::qos::{Bound, Limit, Qos};
 use baremark_model::units::{Nanos, Share, UnitError};
 use baremark_sys::cpu_time::CpuTime;
 use clap::{Args, ValueEnum};
-use record::Recorder;
+use record::{End, Recorder};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use study::Secrets;
 use view::View;
 
 const EXAMPLES: &str = "\
@@ -47,11 +48,11 @@ pub struct LoadArgs {
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Open loop: start operations at this rate per second, as a number or a profile ('ramp from=0 to=2000 over=30s')
-    #[arg(long, value_name = "PROFILE", conflicts_with = "users")]
-    rate: Option<Profile>,
+    #[arg(long, value_name = "PROFILE", conflicts_with = "users", value_parser = profile)]
+    rate: Option<String>,
     /// Closed loop: number of users who repeat the scenario's cycle, as a number or a profile
-    #[arg(long, value_name = "PROFILE")]
-    users: Option<Profile>,
+    #[arg(long, value_name = "PROFILE", value_parser = profile)]
+    users: Option<String>,
     /// Inter-arrival time distribution of --rate
     #[arg(long, value_enum, default_value = "constant")]
     arrival: Gaps,
@@ -85,6 +86,9 @@ pub struct LoadArgs {
     /// Do not store the result
     #[arg(long)]
     no_record: bool,
+    /// Print the study of the load, for `baremark run`, and run nothing
+    #[arg(long, conflicts_with_all = ["site", "find_max"])]
+    print_study: bool,
     /// Number of generator threads, each on its own CPU
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
@@ -141,6 +145,14 @@ enum Gaps {
 /// The share of operations that may fail where nobody says.
 const ERROR_LIMIT: f64 = 0.01;
 
+/// The study file of runs that this command records.
+pub const STUDY: &str = study::NAME;
+
+/// A profile as typed, which must be one.
+fn profile(text: &str) -> Result<String, String> {
+    text.parse::<Profile>().map(|_| text.to_owned()).map_err(|why| why.to_string())
+}
+
 fn error_share(text: &str) -> Result<Share, String> {
     let share: Share = text.parse().map_err(|why: UnitError| why.to_string())?;
     let sound = (0.0..=1.0).contains(&share.0);
@@ -149,11 +161,15 @@ fn error_share(text: &str) -> Result<Share, String> {
 
 /// Runs the load and reports the result.
 pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal> {
+    if args.print_study {
+        return Ok((study::left_out(&args) + &study::text(&args, Secrets::Shown), Exit::Success));
+    }
     if let Some(factor) = args.search.find_max {
         return find_max::run(context, args, factor);
     }
-    let mut order = resolve::order(&args)?;
-    let mut load = resolve::load(order.of_site(0, args.site.len().max(1) as u64))?;
+    let (_, plan) = study::plan(context, &args, Secrets::Shown)?;
+    let mut order = study::order(&args, &plan)?;
+    let mut load = order.of_site(0, args.site.len().max(1) as u64).load().map_err(Refusal::bad_input)?;
     let gates = Gates::of(&args, &load)?;
     load.grace = gates.grace(&load);
     order.grace_ns = Some(load.grace);
@@ -163,7 +179,7 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
     } else {
         None
     };
-    let recorder = Recorder::begin(context, &args, FORMAT, &load.scenario.title)?;
+    let recorder = Recorder::begin(context, &args)?;
     let mut view = View::new(context.json, recorder);
     let before = CpuTime::now();
     let measured = match &engine {
@@ -177,12 +193,12 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
     let (mut document, part) = measured?;
     gates.check(&mut document, &part, &load, before.ok());
     let value = serde_json::to_value(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
-    let reason = match document.ended {
-        Ended::Complete => "complete",
-        Ended::Interrupted => "interrupted",
-        Ended::SiteLost => "a site was lost",
+    let end = match document.ended {
+        Ended::Complete => End::Complete("complete".to_owned()),
+        Ended::Interrupted => End::Interrupted,
+        Ended::SiteLost => End::Complete("a site was lost".to_owned()),
     };
-    recorder.end(reason, &value);
+    recorder.end(&end, &document, &part);
     let text = if context.json { format!("{value:#}\n") } else { words::describe(&document, &watch::style()) };
     Ok((text, exit_of(&document)))
 }
@@ -238,9 +254,6 @@ impl Gates {
     }
 }
 
-/// The only resource that a load reads: the processors of this machine.
-const CPU: &str = "cpu";
-
 /// A load that was refused is bad input; one that broke is a failure.
 fn failed(why: LoadError) -> Refusal {
     let message = chain(&why);
@@ -252,11 +265,6 @@ fn failed(why: LoadError) -> Refusal {
             Refusal::failure(message)
         }
     }
-}
-
-/// Bad input, with what caused it.
-fn told(why: impl std::error::Error) -> Refusal {
-    Refusal::bad_input(chain(&why))
 }
 
 /// The error with what caused it.

@@ -83,10 +83,17 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage)
     form.check(context)?;
     let store = record::open_existing(context)?;
     if let Some(load) = load_meant(&store, named)? {
-        return load::record::show(context, &store.read_load(&load).map_err(Refusal::failure)?, form);
+        let load = store.read_load(&load).map_err(Refusal::failure)?.into();
+        let none = || Refusal::bad_input("a load of an earlier version has no trials; --csv prints its seconds");
+        return load::record::show(context, &load, form)?.ok_or_else(none);
     }
     // Never dropped: the program ends with this report, and freeing a run of a million values one by one takes a tenth of it.
     let id = record::find(&store, named)?;
+    if let Some(load) = load::record::of_run(&store, &id)?
+        && let Some(shown) = load::record::show(context, &load, form)?
+    {
+        return Ok(shown);
+    }
     let load = if damage.without_damaged { record::load_without_damaged } else { record::load };
     let run = ManuallyDrop::new(load(&store, &id)?);
     let document = || Ok(predicted::document(&run, &descriptors_of(&run)?, calibrate::of_run(context, &run).as_ref()));

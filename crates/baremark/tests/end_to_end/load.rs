@@ -148,10 +148,10 @@ fn a_load_by_connections_is_counted_and_told() {
     let history = json(&output.stdout);
     assert_eq!(
         (history["runs"].as_array().map(Vec::len), history["loads"].as_array().map(Vec::len)),
-        (Some(0), Some(1))
+        (Some(1), Some(0))
     );
     assert_eq!(
-        (&history["loads"][0]["state"], &history["loads"][0]["stop_reason"]),
+        (&history["runs"][0]["state"], &history["runs"][0]["stop_reason"]),
         (&"finished".into(), &"complete".into())
     );
     // What is stored is what was printed.
@@ -352,7 +352,7 @@ fn what_cannot_be_done_is_refused_with_a_remedy() {
             &["load", "--scenario", "odd.toml", "http://127.0.0.1:9"],
             "odd.toml:2: the operation has no 'limti'; did you mean 'limit'?",
         ),
-        (&["load", "http://127.0.0.1:9/", "--header", "accept"], "is no header"),
+        (&["load", "http://127.0.0.1:9/", "--header", "accept"], "must be NAME: VALUE"),
         (&["load", "http://127.0.0.1:9/", "--duration", "5"], "has no unit"),
     ] {
         let output = bench.run(arguments);
@@ -422,7 +422,7 @@ fn a_killed_load_keeps_its_seconds() {
     child.kill().unwrap();
     child.wait().unwrap();
     let history = json(&bench.run(&["history", "--json"]).stdout);
-    assert_eq!(history["loads"][0]["state"], "killed");
+    assert_eq!(history["runs"][0]["state"], "killed");
     let partial = json(&bench.run(&["report", "--json"]).stdout);
     assert_eq!(partial["format"], "baremark-load-partial/1");
     assert!(partial["seconds"].as_array().is_some_and(|seconds| seconds.len() >= 2), "{partial}");
@@ -489,7 +489,7 @@ fn a_site_that_is_lost_is_told_and_the_others_count() {
     let told = text(&output.stdout);
     assert!(told.contains("SITE LOST after ") && told.contains("not in the figures"), "{told}");
     let history = json(&bench.run(&["history", "--json"]).stdout);
-    assert_eq!(history["loads"][0]["stop_reason"], "a site was lost");
+    assert_eq!(history["runs"][0]["stop_reason"], "a site was lost");
     let document = json(&bench.run(&["report", "--json"]).stdout);
     assert_eq!((&document["ended"], &document["counts"]["intended"]), (&"site-lost".into(), &400.into()));
 }
@@ -702,4 +702,98 @@ fn every_kind_of_limit_is_read_in_a_search() {
     // A processor that may do nothing limits too.
     let document = search("--find-max=rate", Some("utilization.cpu<0.01%"));
     assert_eq!((document.ended, document.limited_by[0].what.as_str()), (Ended::FailsAll, "utilization.cpu<0.01 %"));
+}
+
+/// The names of the stored runs, the latest first.
+fn ids(bench: &Bench) -> Vec<String> {
+    let history = bench.json(&["history", "--json"]);
+    history["runs"].as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A load is a run like any other: runs of it are compared and checked by their names.
+#[test]
+fn loads_are_runs_that_are_compared_and_checked() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", server());
+    for _ in 0..6 {
+        let ran = bench.run(&["load", &url, "--rate", "200", "--duration", "500ms", "--connections", "4"]);
+        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    }
+    let ids = ids(&bench);
+    let (after, before) = (ids[..3].join(","), ids[3..].join(","));
+    let comparison = bench.json(&["compare", &before, &after, "--json"]);
+    let row = comparison["rows"].as_array().unwrap().iter().find(|row| row["metric"] == "requests_per_s");
+    // Both have the rate that was requested.
+    let ratio = row.and_then(|row| row["ratio"].as_f64()).unwrap_or_else(|| panic!("{comparison:#}"));
+    assert!((0.8..1.25).contains(&ratio), "{comparison:#}");
+    let checked = bench.run(&["check", "--against", &before, &after]);
+    assert!(matches!(checked.status.code(), Some(0 | 4 | 5)), "{}", text(&checked.stderr));
+    assert!(text(&checked.stdout).contains("requests"), "{}", text(&checked.stdout));
+    let csv = text(&bench.run(&["report", &ids[0], "--csv=trials"]).stdout);
+    assert!(csv.contains("requests_per_s") && csv.lines().count() > 5, "{csv}");
+    // It has its secrets no more, and is over.
+    let resumed = bench.run(&["resume", &ids[0]]);
+    assert_eq!(resumed.status.code(), Some(2), "{}", text(&resumed.stderr));
+}
+
+/// What a search has found is a run of its own as well, with its windows as comma-separated values.
+#[test]
+fn a_search_is_a_run_whose_windows_are_reported() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", bucket(500.0, 30.0));
+    let search = ["load", &url, "--find-max", "--limit", "failures<10%", "--between", "100..2000", "--trials", "1"];
+    let brief = ["--window", "300 ms", "--settle", "200 ms", "--visits", "6", "--connections", "32"];
+    let ran = bench.run(&[&search[..], &brief[..]].concat());
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    let csv = text(&bench.run(&["report", "--csv"]).stdout);
+    let mut lines = csv.lines();
+    assert_eq!(lines.next(), Some("trial,level,said,achieved_per_s,failed,p50_ns,p99_ns"));
+    let row = lines.next().unwrap();
+    assert!(row.starts_with("1,") && row.split(',').count() == 7 && lines.count() > 3, "{csv}");
+    assert!(text(&bench.run(&["report"]).stdout).contains("Knee"));
+}
+
+/// The study that a command line describes runs as any other and asks for the same.
+#[test]
+fn the_study_of_a_load_is_printed_and_runs() {
+    let bench = Bench::new();
+    let url = format!("http://{}/?token=own", server());
+    let typed = [
+        "load",
+        &url,
+        "--rate",
+        "ramp from=50 to=150 over=1s",
+        "--arrival",
+        "poisson",
+        "--duration",
+        "200ms",
+        "--connections",
+        "3",
+        "--limit",
+        "p99<10s",
+        "--header",
+        "accept: text/html",
+        "--seed",
+        "7",
+        "--print-study",
+    ];
+    let printed = text(&bench.run(&typed).stdout);
+    assert!(!bench.store().exists() && printed.starts_with("# --seed is left out"), "{printed}");
+    for line in [
+        format!("url = \"{url}\""),
+        "rate = \"ramp from=50 to=150 over=1s\"".to_owned(),
+        "arrival = \"poisson\"".to_owned(),
+        "limit = [\"p99<10 s\"]".to_owned(),
+        "header = [\"accept: text/html\"]".to_owned(),
+    ] {
+        assert!(printed.contains(&line), "{line}: {printed}");
+    }
+    bench.write("load.toml", &printed);
+    let document = bench.json(&["run", "load.toml", "--quick", "--json"]);
+    let counted = document["trials"].as_array().unwrap().iter().filter(|trial| trial["status"] == "ok").count();
+    assert!(counted >= 4, "{document:#}");
+    for with in [&["--site", "native"][..], &["--find-max", "--limit", "p99<1s"]] {
+        let ran = bench.run(&[&["load", &url, "--print-study"][..], with].concat());
+        assert_eq!(ran.status.code(), Some(2), "{with:?}: {}", text(&ran.stdout));
+    }
 }

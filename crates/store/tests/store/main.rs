@@ -7,7 +7,7 @@
 mod damaged;
 mod faults;
 mod golden;
-mod loads;
 mod locks;
+mod progress;
 mod record;
 mod support;

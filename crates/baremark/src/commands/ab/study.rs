@@ -4,6 +4,7 @@ use super::elsewhere::{self, Place};
 use super::words::{quote, split};
 use super::{Arguments, Options};
 use crate::exit::Refusal;
+use crate::source::toml;
 use baremark_model::command::{self, Finder};
 use baremark_model::units::Share;
 use std::collections::BTreeMap;
@@ -310,21 +311,6 @@ fn line(text: &mut String, key: &str, value: &str) {
 
 fn list(words: &[String]) -> String {
     format!("[{}]", words.iter().map(|word| toml(word)).collect::<Vec<_>>().join(", "))
-}
-
-/// A text as TOML writes it.
-fn toml(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
-            c => quoted.push(c),
-        }
-    }
-    quoted + "\""
 }
 
 #[cfg(test)]

@@ -1,23 +1,23 @@
 //! The search for the largest rate, or number of users, at which a server keeps its limits.
 
-use super::record::Recorder;
+use super::record::{End, Recorder};
+use super::study::{self, Secrets};
 use super::view::fitting;
-use super::{CPU, LoadArgs, chain, resolve};
+use super::{LoadArgs, chain};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch;
 use baremark_lab::search::{Search, SearchError, Step, UnderLoad};
 use baremark_load::dial::Dial;
-use baremark_load::load::{Drive, Load, LoadError};
-use baremark_load::profile::Profile;
+use baremark_load::limits::{self, CPU};
+use baremark_load::load::{Load, LoadError};
 use baremark_load::reading::{patience, reading};
-use baremark_model::maximum::{Document, Ended, FORMAT, Plan};
-use baremark_model::qos::{Bound, Limit, Qos, Reading};
+use baremark_model::maximum::{Document, Ended, Plan};
+use baremark_model::qos::{Limit, Qos, Reading};
 use baremark_model::units::{Nanos, Share};
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::cpu_time::CpuTime;
 use clap::{Args, ValueEnum};
-use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write as _, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -81,17 +81,17 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         visits: search.visits,
         ..Plan::between(lowest, highest)
     };
-    let profile = Profile::steady(highest);
     let mut args = args;
     match factor {
-        Factor::Rate => args.rate = Some(profile),
-        Factor::Users => args.users = Some(profile),
+        Factor::Rate => args.rate = Some(highest.to_string()),
+        Factor::Users => args.users = Some(highest.to_string()),
     }
-    let load = resolve::load(resolve::order(&args)?)?;
+    let (_, plan_of_load) = study::plan(context, &args, Secrets::Shown)?;
+    let load = study::order(&args, &plan_of_load)?.load().map_err(Refusal::bad_input)?;
     let qos = qos(&load, &args.limit)?;
     let title = load.scenario.title.clone();
     let mut target = Target { load, dial: None, interrupt: &context.interrupt };
-    let recorder = Recorder::begin(context, &args, FORMAT, &title)?;
+    let recorder = Recorder::begin(context, &args)?;
     let mut watch = Watch { recorder, live: watch::live(), quiet: context.json && !stderr().is_terminal() };
     let found = Search {
         title: &title,
@@ -117,7 +117,11 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         Ended::Found | Ended::PassesAll | Ended::FailsAll | Ended::Insufficient | Ended::TimeOver => Exit::Success,
     };
     let value = serde_json::to_value(&document).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
-    recorder.end(&baremark_report::maximum::answer(&document), &value);
+    let end = match document.ended {
+        Ended::Interrupted => End::Interrupted,
+        _ => End::Complete(baremark_report::maximum::answer(&document)),
+    };
+    recorder.end_search(&end, &document, study::metric(factor));
     let text = if context.json { format!("{value:#}\n") } else { shown(&document) };
     Ok((text, exit))
 }
@@ -125,29 +129,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
 /// The limits as typed, or those of the scenario where none are, with what they are judged by.
 pub(super) fn qos(load: &Load, typed: &[Limit]) -> Result<Qos, Refusal> {
     let limits = if typed.is_empty() { load.scenario.limits() } else { typed.to_vec() };
-    load.scenario.check_limits(&limits).map_err(Refusal::bad_input)?;
-    let unknown = limits.iter().find_map(|limit| match &limit.bound {
-        Bound::Utilization { resource: Some(name), .. } if name != CPU => Some(name),
-        _ => None,
-    });
-    if let Some(name) = unknown {
-        return Err(Refusal::bad_input(format!("unknown resource '{name}'; write utilization.{CPU}")));
-    }
-    Ok(Qos { mix: mix(load, &limits)?, limits })
-}
-
-/// The mix that a limit on it is judged by; empty where nobody asks and it is not known.
-fn mix(load: &Load, limits: &[Limit]) -> Result<BTreeMap<String, f64>, Refusal> {
-    let known = match load.drive {
-        Drive::Open { .. } => Some(load.scenario.mix()),
-        Drive::Users { .. } | Drive::Closed => load.scenario.mix_of_users(),
-    };
-    if known.is_none() && limits.iter().any(|limit| matches!(limit.bound, Bound::Mix { .. })) {
-        return Err(Refusal::bad_input(
-            "the operation mix of these users depends on conditions; leave out the limit 'mix'",
-        ));
-    }
-    Ok(known.unwrap_or_default())
+    limits::qos(load, limits).map_err(Refusal::bad_input)
 }
 
 /// A stored or fresh result as text.

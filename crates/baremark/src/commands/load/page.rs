@@ -1,6 +1,6 @@
 //! A stored load as the data of its page.
 
-use super::record::{document_of, maximum_of, rows};
+use super::record::{Shown, document_of, maximum_of, rows};
 use super::summary;
 use super::words::{nines, p99_of, time};
 use crate::exit::Refusal;
@@ -9,27 +9,25 @@ use baremark_load::document::{Document, FORMAT, SecondRow};
 use baremark_load::latency::Summary;
 use baremark_model::maximum;
 use baremark_report::load::{Chart, LoadPage};
-use baremark_store::StoredLoad;
 
 /// The page of a load or a search; of one that was killed, its course alone.
-pub(super) fn of(stored: &StoredLoad) -> Result<LoadPage, Refusal> {
-    let summary = &stored.summary;
+pub(super) fn of(stored: &Shown) -> Result<LoadPage, Refusal> {
     let mut page = LoadPage {
-        title: summary.title.clone(),
-        context: format!("{} · {} · {}", summary.started, machine_line(&stored.machine), summary.id),
+        title: stored.title.clone(),
+        context: format!("{} · {} · {}", stored.started, machine_line(&stored.machine), stored.id),
         provenance: vec![
-            ("record".to_owned(), summary.id.to_string()),
+            ("record".to_owned(), stored.id.to_string()),
             ("machine".to_owned(), machine_line(&stored.machine)),
-            ("began".to_owned(), summary.started.to_string()),
+            ("began".to_owned(), stored.started.to_string()),
             ("program".to_owned(), format!("baremark {}", stored.version)),
-            ("ended".to_owned(), summary.stop_reason.clone().unwrap_or_else(|| summary.state.word().to_owned())),
+            ("ended".to_owned(), stored.stop_reason.clone().unwrap_or_else(|| stored.state.to_owned())),
         ],
         ..LoadPage::default()
     };
     if stored.document.is_none() {
-        page.cautions.push(format!("It is {}: there is no result, only its course.", summary.state.word()));
+        page.cautions.push(format!("It is {}: there is no result, only its course.", stored.state));
         page.charts = course(&rows(stored));
-    } else if summary.kind == FORMAT {
+    } else if stored.kind == FORMAT {
         load(&mut page, &document_of(stored)?);
     } else {
         search(&mut page, &maximum_of(stored)?);

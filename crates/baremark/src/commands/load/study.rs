@@ -1,0 +1,129 @@
+//! The study that a command line of `baremark load` describes: what `--print-study` prints, and what the record of the load keeps.
+
+use super::find_max::Factor;
+use super::{Gaps, LoadArgs};
+use crate::commands::plan;
+use crate::context::Context;
+use crate::exit::Refusal;
+use crate::source::{Source, toml};
+use baremark_load::load::Pin;
+use baremark_load::order::Order;
+use baremark_load::workload;
+use baremark_model::plan::{Mode, Plan};
+use std::path::Path;
+
+/// The name of the study file of a run that `baremark load` has recorded.
+pub const NAME: &str = "baremark load";
+
+/// Beyond the load's own time, a trial may take so long.
+const MARGIN_NS: u64 = 600_000_000_000;
+
+/// What of a command line may be shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Secrets {
+    /// Everything: the user has typed it.
+    Shown,
+    /// Neither headers nor the query of the URL, which may hold a token.
+    LeftOut,
+}
+
+/// The study as text.
+pub(super) fn text(args: &LoadArgs, secrets: Secrets) -> String {
+    let shown = secrets == Secrets::Shown;
+    let url = args.url.as_deref().map(|url| if shown { url } else { without_query(url) });
+    let scenario = args.scenario.as_deref().map(absolute);
+    let title = url.map(without_query).map(str::to_owned).or_else(|| scenario.clone()).unwrap_or_default();
+    let mut lines = vec![
+        "[study]".to_owned(),
+        format!("title = {}", toml(&format!("load: {title}"))),
+        String::new(),
+        "[workload]".to_owned(),
+        format!("kind = {}", toml(workload::KIND)),
+    ];
+    let mut put = |key: &str, value: Option<String>| lines.extend(value.map(|value| format!("{key} = {value}")));
+    let list = |texts: &[String]| {
+        let texts: Vec<String> = texts.iter().map(|text| toml(text)).collect();
+        (!texts.is_empty()).then(|| format!("[{}]", texts.join(", ")))
+    };
+    let file = |path: &Option<std::path::PathBuf>| path.as_deref().map(|path| toml(&absolute(path)));
+    let switch = |on: bool| on.then(|| "true".to_owned());
+    put("url", url.map(toml));
+    put("scenario", scenario.as_deref().map(toml));
+    put("rate", args.rate.as_deref().map(toml));
+    put("users", args.users.as_deref().map(toml));
+    put("trace", file(&args.trace));
+    put("repeat", switch(args.repeat));
+    put("replay", file(&args.replay));
+    put("arrival", (args.arrival == Gaps::Poisson).then(|| toml("poisson")));
+    put("connections", args.connections.map(|count| count.to_string()));
+    put("shared", switch(args.shared));
+    put("http2", switch(args.http2));
+    put("streams", args.http2.then(|| args.streams.to_string()));
+    put("threads", Some(args.threads.to_string()));
+    put("duration", Some(toml(&format!("{} ns", args.duration.0))));
+    put("count", args.count.map(|count| count.to_string()));
+    put("warm_up", Some(toml("0 s")));
+    put("request_timeout", Some(toml(&format!("{} ns", args.timeout.0))));
+    put("cycle", args.cycle.map(|cycle| toml(&format!("{} ns", cycle.0))));
+    put("error_limit", args.error_limit.map(|share| toml(&format!("{} %", 100.0 * share.0))));
+    put("limit", list(&args.limit.iter().map(ToString::to_string).collect::<Vec<_>>()));
+    put("header", list(&args.header).filter(|_| shown));
+    put("ca", file(&args.ca));
+    put("insecure", switch(args.insecure));
+    put("source", list(&args.source.iter().map(ToString::to_string).collect::<Vec<_>>()));
+    put("timeout", Some(toml(&format!("{} ms", args.duration.0.saturating_add(MARGIN_NS) / 1_000_000))));
+    lines.extend(["", "[design]", "quads = 1", "least_blocks = 4"].map(str::to_owned));
+    if let Some(factor) = args.search.find_max {
+        lines.extend([String::new(), "[report]".to_owned(), format!("metric = {}", toml(metric(factor)))]);
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The metric of a search.
+pub(super) fn metric(factor: Factor) -> &'static str {
+    match factor {
+        Factor::Rate => "maximum_per_s",
+        Factor::Users => "maximum_users",
+    }
+}
+
+/// What the command line says that a study cannot, as comments.
+pub(super) fn left_out(args: &LoadArgs) -> String {
+    let mut text = String::new();
+    if args.seed != 1 {
+        text.push_str("# --seed is left out: a study draws a seed for each run, or names one in [design]\n");
+    }
+    if !args.cpus.is_empty() {
+        text.push_str("# --cpus is left out: the generator runs on the CPUs of its environment\n");
+    }
+    text
+}
+
+/// The plan of the study.
+pub(super) fn plan(context: &Context, args: &LoadArgs, secrets: Secrets) -> Result<(Source, Plan), Refusal> {
+    let source = Source { name: NAME.to_owned(), bytes: text(args, secrets).into_bytes() };
+    let plan = plan::of(&source, Mode::default(), &context.interrupt)?;
+    Ok((source, plan))
+}
+
+/// The order of a plan's only arm, with what the command line sets beside the study.
+pub(super) fn order(args: &LoadArgs, plan: &Plan) -> Result<Order, Refusal> {
+    let arm = plan.arms.first().ok_or_else(|| Refusal::failure("the study has no arm"))?;
+    let mut order = workload::order(&arm.arm).map_err(Refusal::bad_input)?;
+    order.seed = args.seed;
+    order.pin = if args.cpus.is_empty() { Pin::Spread } else { Pin::On(args.cpus.clone()) };
+    // Messages name the file as it was typed.
+    if let (Some((name, _)), Some(typed)) = (&mut order.scenario, &args.scenario) {
+        *name = typed.display().to_string();
+    }
+    Ok(order)
+}
+
+/// A URL without what may hold a token.
+pub(super) fn without_query(url: &str) -> &str {
+    url.split('?').next().unwrap_or_default()
+}
+
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
