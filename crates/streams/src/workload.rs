@@ -152,6 +152,12 @@ static DESCRIPTOR: Descriptor = Descriptor {
     check: |arm| Settings::of(arm).map(drop),
 };
 
+/// What the workload is, for pages of documentation.
+#[must_use]
+pub fn descriptor() -> &'static Descriptor {
+    &DESCRIPTOR
+}
+
 /// The workload `stream-tcp`.
 #[derive(Clone, Copy)]
 pub struct StreamTcp {
