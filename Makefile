@@ -35,6 +35,7 @@ lint:
 # of every tier, and a hundred A/A runs, of which ten may say that something differs.
 soak: install-needs build
 	./scripts/soak-aa $(BAREMARK) $(TARGET_DIR)/soak-aa
+	./scripts/soak-phases $(BAREMARK) $(TARGET_DIR)/soak-phases
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- trace 10000000
@@ -71,11 +72,22 @@ bench-load:
 	$(CARGO) build --release --locked -p baremark-load --examples
 	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench
 
+# The disk engine beside fio at equal settings, six patterns on the disk of TMPDIR (needs fio and 1 GiB): IOPS, CPU per I/O and p99,
+# each with its ratio, goal and verdict. ONLY="random-read" picks patterns.
+bench-disk:
+	$(CARGO) run --release --locked -p baremark-disks --example bench -- $(ONLY)
+
 # Streams and round trips beside iperf3 and sockperf, over loopback and a veth pair (needs iperf3, sockperf, root and two quiet CPUs). One line a
 # figure: ours, the peer's, the ratio with its interval, the goal, and `ok`, `SHORT` or `undecided`. ROUNDS=N for more than 12.
 bench-net:
 	$(CARGO) build --release --locked -p baremark-streams --examples
 	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench-net $(if $(ROUNDS),rounds=$(ROUNDS))
+
+# The database driver beside pgbench (single statement, TPC-B-like) and sysbench (read-write on MariaDB): transactions per second,
+# CPU time of the driver, send lag. Needs postgresql, mariadb-server, sysbench and two quiet CPUs; WHAT="select tpcb" picks pairings.
+bench-db:
+	$(CARGO) build --release --locked -p baremark-databases --example bench-db
+	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench-db $(WHAT)
 
 # Translations a second of the page-walk simulator, by stream and scheme, against its goal (wants a quiet CPU).
 bench-mmu:

@@ -96,6 +96,9 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         lost_before,
         lost_after,
         elapsed_ns: nanos(begun.elapsed()),
+        spent_ns: BTreeMap::new(),
+        disturbance: None,
+        discarded: Vec::new(),
         observations: Vec::new(),
     })
 }

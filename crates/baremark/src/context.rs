@@ -24,6 +24,8 @@ pub struct Context {
     pub wait: bool,
     /// Set by SIGINT, SIGTERM and SIGHUP.
     pub interrupt: Arc<AtomicBool>,
+    /// Block devices that a run may overwrite.
+    pub allow_destructive: Vec<PathBuf>,
 }
 
 impl Context {

@@ -11,6 +11,8 @@ pub const RUNNERS: Runners = Runners { workloads: baremark_workloads::ALL, jobs:
 const JOBS: &[&[&dyn Job]] = &[
     baremark_programs::ALL,
     baremark_load::workload::ALL,
+    baremark_databases::ALL,
+    baremark_disks::workload::ALL,
     &[&Auction { places: crate::auction_places::make }],
     &[&StreamTcp { journal: crate::changes::journal }],
 ];

@@ -80,6 +80,9 @@ struct RunArgs {
     study: Option<String>,
     #[command(flatten)]
     mode: ModeArgs,
+    /// Allow workload `block` to overwrite this unused block device (repeat for several)
+    #[arg(long, value_name = "DEVICE", conflicts_with = "program")]
+    allow_destructive: Vec<std::path::PathBuf>,
     #[command(flatten)]
     options: ab::Options,
     /// Instead of a study: a program and its arguments, after --
@@ -101,6 +104,9 @@ enum Command {
     Resume {
         /// The run; a unique beginning will do [default: the latest unfinished one]
         run: Option<String>,
+        /// Allow workload `block` to overwrite this unused block device (repeat for several)
+        #[arg(long, value_name = "DEVICE")]
+        allow_destructive: Vec<std::path::PathBuf>,
     },
     /// Show what a study would do on this machine, without doing it
     Plan {
@@ -331,23 +337,30 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         command => command,
     };
     let interrupt = on_signals().map_err(|why| Refusal::failure(format!("catching signals: {why}")))?;
-    let context = Context {
+    let mut context = Context {
         store: cli.common.store,
         json: cli.common.json,
         quiet: cli.common.quiet,
         wait: cli.common.wait,
         interrupt,
+        allow_destructive: Vec::new(),
     };
     let mode = |args: ModeArgs| baremark_model::plan::Mode { quick: args.quick, self_check: args.aa };
     match command {
         None => run::run(&context, &source::shipped(&source::SHIPPED[0]), mode(ModeArgs { quick: false, aa: false })),
         Some(Command::Run(args)) => match &args.study {
-            Some(study) => run::run(&context, &source::find(study)?, mode(args.mode)),
+            Some(study) => {
+                context.allow_destructive.clone_from(&args.allow_destructive);
+                run::run(&context, &source::find(study)?, mode(args.mode))
+            }
             None => ab::places(&context, &args.options, &args.program),
         },
         Some(Command::Ab(arguments)) => ab::run(&context, &arguments),
         Some(Command::Init) => Ok((source::EXAMPLE.to_owned(), Exit::Success)),
-        Some(Command::Resume { run }) => resume::run(&context, run.as_deref()),
+        Some(Command::Resume { run, allow_destructive }) => {
+            context.allow_destructive = allow_destructive;
+            resume::run(&context, run.as_deref())
+        }
         Some(Command::Plan { study, mode: args }) => plan::run(&context, &source::find(&study)?, mode(args)),
         Some(Command::Predict(arguments)) => predict::run(&context, &arguments),
         Some(Command::Load(args)) => load::run(&context, *args),

@@ -1,7 +1,9 @@
 //! The places of a study, made from its settings: the one list of environments that this program can start.
 
 use crate::exit::{Exit, Refusal};
-use baremark_environments::container::{Container, Network, Root, Seccomp, Settings as ContainerSettings};
+use baremark_environments::container::{
+    Container, Layer, Network, Root, Runtime, Seccomp, Settings as ContainerSettings,
+};
 use baremark_environments::mpi::{Mpi, Settings as MpiSettings};
 use baremark_environments::native::Native;
 use baremark_environments::qemu::{
@@ -276,7 +278,21 @@ fn container(name: &str, settings: &Settings, program: PathBuf) -> Result<Contai
     let cpus = (!cpus.is_empty()).then_some(cpus);
     let engine = word(settings, "engine").unwrap_or("podman");
     let seccomp = if word(settings, "seccomp") == Some("off") { Seccomp::Off } else { Seccomp::On };
-    let made = ContainerSettings { root, cpus, memory_bytes, network, seccomp };
+    let platform = word(settings, "platform");
+    let runtime = word(settings, "runtime")
+        .map(|name| Runtime { name: name.to_owned(), platform: platform.unwrap_or("ptrace").to_owned() });
+    if platform.is_some() && runtime.as_ref().is_none_or(|runtime| runtime.name != "runsc") {
+        let what = format!("[environments.{name}] has a platform and no gVisor; write runtime = \"runsc\"");
+        return Err(Refusal::bad_input(what));
+    }
+    let layer = if word(settings, "layer") == Some("overlay") { Layer::Overlay } else { Layer::Folder };
+    let pair = |text: &String| {
+        let what = || format!("[environments.{name}] volumes: '{text}' has no colon; write \"HERE:INSIDE\"");
+        let (here, inside) = text.split_once(':').ok_or_else(|| Refusal::bad_input(what()))?;
+        Ok((PathBuf::from(here), PathBuf::from(inside)))
+    };
+    let volumes = words(settings, "volumes").iter().map(pair).collect::<Result<_, Refusal>>()?;
+    let made = ContainerSettings { root, cpus, memory_bytes, network, seccomp, runtime, layer, volumes };
     Ok(Container::new(program, made).with_engine(engine))
 }
 

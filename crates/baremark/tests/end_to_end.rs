@@ -27,6 +27,8 @@ mod changes;
 mod comparing;
 #[path = "end_to_end/concurrent.rs"]
 mod concurrent;
+#[path = "end_to_end/databases.rs"]
+mod databases;
 #[path = "end_to_end/elsewhere.rs"]
 mod elsewhere;
 #[path = "end_to_end/environments.rs"]

@@ -62,6 +62,31 @@ pub enum Seccomp {
     Off,
 }
 
+/// What the engine starts containers with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runtime {
+    /// Its name, as the engine knows it.
+    pub name: String,
+    /// How gVisor intercepts system calls; used with `runsc` alone.
+    pub platform: String,
+}
+
+/// gVisor's runtime.
+const GVISOR: &str = "runsc";
+
+impl Runtime {
+    /// The engine's options. gVisor does without cgroups, which it cannot use in a hybrid hierarchy, and without a network.
+    fn options(&self) -> Vec<String> {
+        let mut options = vec!["--runtime".to_owned(), self.name.clone()];
+        if self.name == GVISOR {
+            for flag in [format!("platform={}", self.platform), "ignore-cgroups".into(), "network=none".into()] {
+                options.extend(["--runtime-flag".to_owned(), flag]);
+            }
+        }
+        options
+    }
+}
+
 /// How containers are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -75,6 +100,22 @@ pub struct Settings {
     pub network: Network,
     /// Its system call filter.
     pub seccomp: Seccomp,
+    /// Its runtime; the engine's own when `None`.
+    pub runtime: Option<Runtime>,
+    /// Where what it writes to its own files goes.
+    pub layer: Layer,
+    /// Folders of this machine, and where the container sees them, writable.
+    pub volumes: Vec<(PathBuf, PathBuf)>,
+}
+
+/// Where a container without an image writes its own files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layer {
+    /// To the folder that is its root.
+    #[default]
+    Folder,
+    /// To an overlay over that folder, as containers of images do.
+    Overlay,
 }
 
 /// The container environment: starts `program agent` in a container of its own for each site.
@@ -122,9 +163,13 @@ impl Container {
     fn find_way(&self) -> Result<Way, Missing> {
         self.program_can_be_mounted()?;
         self.image_can_be_named()?;
+        self.volumes_can_be_mounted()?;
         self.docker_has_a_root()?;
         let mut failures: Vec<(Way, String)> = Vec::new();
-        for way in WAYS {
+        self.runtime_is_known()?;
+        // A runtime that is named takes the place of any that would be tried.
+        let tried = |way: &&Way| self.settings.runtime.is_none() || !way.contains(&"--runtime");
+        for way in WAYS.iter().filter(tried) {
             match self.try_way(way) {
                 Ok(ran) if ran.well() => return Ok(way),
                 Ok(ran) => failures.push((way, ran.failure())),
@@ -135,6 +180,26 @@ impl Container {
         let why = failures.into_iter().next().map(|(_, why)| why).unwrap_or_default();
         let remedy = format!("see whether `{} run` works at all for this user", self.engine.to_string_lossy());
         Err(Missing { what: format!("containers cannot be started: {why}"), remedy })
+    }
+
+    /// Refuses a runtime that is not installed or that the engine cannot be asked for.
+    fn runtime_is_known(&self) -> Result<(), Missing> {
+        let Some(Runtime { name, .. }) = &self.settings.runtime else { return Ok(()) };
+        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+        if !path.split(':').any(|folder| Path::new(folder).join(name).is_file()) {
+            let what = format!("container runtime {name} not found");
+            return Err(Missing { what, remedy: format!("install it (Debian package {name})") });
+        }
+        let of_gvisor = name == GVISOR;
+        if of_gvisor && self.is_docker() {
+            let what = "docker takes no options of a runtime, which runsc needs".to_owned();
+            return Err(Missing { what, remedy: "write engine = \"podman\"".to_owned() });
+        }
+        if of_gvisor && self.settings.network != Network::None {
+            let what = "gVisor is run without a network here".to_owned();
+            return Err(Missing { what, remedy: "write network = \"none\"".to_owned() });
+        }
+        Ok(())
     }
 
     fn cannot_be_asked(&self, why: &SiteError) -> Missing {
@@ -158,10 +223,15 @@ impl Container {
                     "install what it makes bridges with (Debian: netavark and iptables), or write network = \"host\"";
                 ("none on a bridge".to_owned(), remedy)
             }
+            (Root::Program, _) if self.settings.runtime.is_some() => {
+                without.runtime = None;
+                ("none by that runtime".to_owned(), "see whether the engine can use it, or take another")
+            }
             (Root::Program, _) => return Ok(()),
         };
         let works = Container::new(self.program.clone(), without).with_engine(&self.engine).way()?;
-        let why = failures.iter().find(|(way, _)| *way == works).map_or("", |(_, why)| why);
+        let same = failures.iter().find(|(way, _)| *way == works);
+        let why = same.or(failures.last()).map_or("", |(_, why)| why);
         Err(Missing { what: format!("containers can be started here, but {none}: {why}"), remedy: remedy.to_owned() })
     }
 
@@ -177,6 +247,13 @@ impl Container {
         if matches!(self.settings.root, Root::Folder(_)) {
             let what = "docker makes no container of a folder".to_owned();
             return Err(Missing { what, remedy: "give an image, or take podman".to_owned() });
+        }
+        if self.settings.layer == Layer::Overlay && self.settings.root == Root::Program {
+            // Docker's own image of nothing has an overlay of the engine's storage driver.
+            return Err(Missing {
+                what: "layer = \"overlay\" is podman's".to_owned(),
+                remedy: "leave layer out".to_owned(),
+            });
         }
         if self.settings.root != Root::Program {
             return Ok(());
@@ -245,6 +322,7 @@ impl Container {
         }
         command.args(["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"]);
         command.args(way).arg("--name").arg(folder.name());
+        command.args(self.settings.runtime.iter().flat_map(Runtime::options));
         if self.settings.root == Root::Program {
             command.arg(format!("--env={OWN_ROOT}=1"));
         }
@@ -267,17 +345,45 @@ impl Container {
         if let Some(bytes) = self.settings.memory_bytes {
             command.arg(format!("--memory={bytes}b"));
         }
+        for (here, inside) in &self.settings.volumes {
+            command.arg("--mount").arg(format!("type=bind,src={},dst={}", here.display(), inside.display()));
+        }
         match &self.settings.root {
             Root::Program if self.is_docker() => command.arg("--").arg(NOTHING),
-            Root::Program => command.arg("--rootfs").arg(folder.inner()),
+            Root::Program => command.arg("--rootfs").arg(self.layered(&folder.inner())),
             Root::Folder(root) => {
-                command.arg("--rootfs").arg(std::path::absolute(root).unwrap_or_else(|_| root.clone()))
+                command.arg("--rootfs").arg(self.layered(&std::path::absolute(root).unwrap_or_else(|_| root.clone())))
             }
             // An empty entry point is written in two ways.
             Root::Image(name) if self.is_docker() => command.arg("--entrypoint=").arg("--").arg(name),
             Root::Image(name) => command.arg("--entrypoint=[]").arg("--").arg(name),
         };
         command
+    }
+
+    /// The folder as podman takes it for a root.
+    fn layered(&self, root: &Path) -> OsString {
+        let mut root = root.as_os_str().to_owned();
+        if self.settings.layer == Layer::Overlay {
+            root.push(":O");
+        }
+        root
+    }
+
+    /// A volume that the engine could misread, or that is not there.
+    fn volumes_can_be_mounted(&self) -> Result<(), Missing> {
+        for (here, inside) in &self.settings.volumes {
+            let odd = |path: &Path| !path.is_absolute() || path.to_string_lossy().contains([',', '"', '\n']);
+            if odd(here) || odd(inside) {
+                let what = format!("volume {}:{} is no pair of absolute paths", here.display(), inside.display());
+                return Err(Missing { what, remedy: "write such as \"/srv/data:/data\", without commas".to_owned() });
+            }
+            if !here.is_dir() {
+                let what = format!("the volume's folder {} is not there", here.display());
+                return Err(Missing { what, remedy: "make it, or name another".to_owned() });
+            }
+        }
+        Ok(())
     }
 
     /// Removes a container, whatever it is doing; one that is not there is as good.

@@ -7,6 +7,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "64-bit targets only: a word is an index")]
 
 pub mod dgemm;
+pub mod fingerprint;
 pub mod fma;
 pub mod hpl;
 pub mod isa;

@@ -6,6 +6,7 @@
 use crate::explain;
 use crate::observed;
 use crate::tally::{self, Finished, Observation};
+use crate::time_use;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor, Value};
 use baremark_model::document::{
@@ -96,6 +97,7 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
         explanations: explain::explain(&run.plan, &run.trials, workloads),
         predictions: Vec::new(),
         observed: None,
+        time: time_use::rows(&run.trials),
     }
 }
 

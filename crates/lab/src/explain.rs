@@ -9,7 +9,7 @@
 use crate::analysis::{better, interval, places, workload_of};
 use crate::around;
 use crate::tally::{self, Finished};
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
+use baremark_model::arm::ExecutorKind;
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Descriptor, Metric};
 use baremark_model::document::ExplanationRow;
@@ -29,8 +29,15 @@ type Quantity = fn(&Finished, usize) -> Option<f64>;
 const COUNTED: &[(&str, &str, Quantity)] = &[
     ("VM exits in timed phases", "/s per rank", |trial, arm| per_second(trial, arm, "exits")),
     ("VM exits for interrupts of the host", "/s per rank", |trial, arm| per_second(trial, arm, "irq_exits")),
-    ("one empty VM entry and exit, outside timed phases", "us", empty_run_us),
+    ("start of a run in the virtual machine (threads woken, entry, report), outside timed phases", "us", empty_run_us),
 ];
+
+/// What exits cost, as far as the control shows it: a bound, since all that the control loses is laid at their door.
+const EXITING: &str = "cost of VM exits, at most (by the control fma, exit for exit)";
+/// How long ranks waited for their CPUs.
+const QUEUED: &str = "ready to run while others had the CPU, in timed phases";
+/// Below this share of the time waiting is not worth a row, in percent.
+const QUEUED_LEAST: f64 = 0.1;
 
 /// What one of the kernel's pieces of page-table work costs, by the metric of the workload `page-table`.
 const FAULTS: &[(&str, &str)] =
@@ -45,8 +52,9 @@ pub fn explain(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor]) -> V
         rows.extend(larger_pages(plan, trials, workloads, arm));
         rows.extend(own_settings(plan, trials, workloads, arm));
         rows.extend(faults(plan, trials, arm));
-        rows.extend(counted(plan, trials, arm));
+        rows.extend(counted(plan, trials, workloads, arm));
         rows.extend(of_a_program(plan, trials, arm));
+        rows.extend(queued(plan, trials, arm));
         rows.extend(seen.extract_if(.., |(of, _)| *of == arm).map(|(_, row)| row));
     }
     rows
@@ -92,7 +100,7 @@ fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: us
         rows.push(row(plan, arm, "overhead of computing alone in the same blocks", "%", tax, ""));
         let bare = workload_of(plan, workloads, arm)
             .is_some_and(|of| of.kind != command::KIND && of.executors.contains(&ExecutorKind::Microvm));
-        let advice = beyond_computing(tax, rest, &plan.arms[arm].arm, bare);
+        let advice = beyond_computing(tax, rest, bare);
         rows.push(row(plan, arm, "overhead that computing alone does not explain", "%", rest, &advice));
     }
     rows
@@ -100,22 +108,16 @@ fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: us
 
 /// What follows from the overhead that the control leaves unexplained. Work that can run without an operating system does
 /// nothing but compute, use memory and wait for each other; of any other it may be the system's own.
-fn beyond_computing(control: Interval, rest: Interval, arm: &ResolvedArm, bare: bool) -> String {
-    let (to, less) = match bare {
-        true => ("memory, address translation or waiting", ": the arms' memory probably lies differently"),
-        false => ("what the work asks of the system (calls, faults, switches, I/O), to memory or to waiting", ""),
-    };
-    let all_large = arm.page == PageSize::Large && arm.host_backing.is_none_or(|page| page == PageSize::Large);
-    let remedy = match (bare, all_large) {
-        (false, _) => "",
-        (true, true) => ", with large pages already: look at placement and NUMA",
-        (true, false) => ": try larger pages first (page, host_backing)",
+fn beyond_computing(control: Interval, rest: Interval, bare: bool) -> String {
+    let to = match bare {
+        true => "memory, address translation or waiting",
+        false => "what the work asks of the system (calls, faults, switches, I/O), to memory or to waiting",
     };
     match (rest.lo > 0.0, rest.hi < 0.0) {
         (true, _) if rest.lo <= control.hi.abs() => format!("part of it goes to {to}"),
-        (true, _) => format!("most of it goes to {to}{remedy}"),
-        (_, true) => format!("it loses less than computing alone does{less}"),
-        _ => "no overhead is shown beyond that of computing".to_owned(),
+        (true, _) => format!("most of it goes to {to}"),
+        (_, true) => "it loses less than computing alone does".to_owned(),
+        _ => format!("at most {:.1} more than computing alone", Share(rest.hi.max(0.0) / 100.0)),
     }
 }
 
@@ -224,18 +226,17 @@ fn against(interval: Interval, delta: Share) -> Ordering {
     }
 }
 
-/// What the hypervisor counted while an arm ran in its machine.
-fn counted(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> {
+/// What the hypervisor counted while an arm ran in its machine, and what that costs at most.
+fn counted(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: usize) -> Vec<ExplanationRow> {
     let virtual_ones: Vec<(&Finished, usize)> =
         places(plan, trials, arm).into_iter().filter(|(trial, index)| is_virtual(trial, *index)).collect();
-    let over_trials = |quantity: &dyn Fn(&Finished, usize) -> Option<f64>| {
-        let values: Vec<f64> = virtual_ones.iter().filter_map(|(trial, index)| quantity(trial, *index)).collect();
-        interval(&values)
-    };
     let of = |&(what, unit, quantity): &(&str, &str, Quantity)| {
-        Some(row(plan, arm, what, unit, over_trials(&quantity)?, ""))
+        let values: Vec<f64> = virtual_ones.iter().filter_map(|(trial, index)| quantity(trial, *index)).collect();
+        Some(row(plan, arm, what, unit, interval(&values)?, ""))
     };
-    COUNTED.iter().filter_map(of).collect()
+    let mut rows: Vec<ExplanationRow> = COUNTED.iter().filter_map(of).collect();
+    rows.extend(exits_at_most(plan, trials, workloads, arm));
+    rows
 }
 
 /// What was counted of a program in the microVM: its metrics, in words.
@@ -270,6 +271,67 @@ fn of_a_program(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<Explanation
     let mut rows: Vec<ExplanationRow> = OF_A_PROGRAM.iter().filter_map(of).collect();
     rows.extend(over_trials(&command::EXIT_SHARE).map(|share| row(plan, arm, EXPLAINED, "%", share, LOWER_BOUND)));
     rows
+}
+
+/// What the exits of an arm cost at most, block by block: the control's overhead in the block, all of which is taken to be its
+/// exits' (it has no other reason to lose), times how many exits the arm has for each of the control's. An exit of the arm is
+/// taken to cost what one of the control does. What starting a run costs says nothing of it: that wakes threads and reports.
+/// `None` where the study has no control in the same places, or exits were not counted in both.
+fn exits_at_most(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: usize) -> Option<ExplanationRow> {
+    let by_place = |pair: &Pair| pair.numerator == arm && pair.contrast == Contrast::Environment && pair.asked;
+    let own = plan.pairs.iter().position(by_place)?;
+    let control = if plan.workload_of(arm) == CONTROL { own } else { control_of(plan, &plan.pairs[own])? };
+    let overhead = costs(plan, trials, workloads, control)?;
+    let of_control = exits_by_block(plan, trials, plan.pairs[control].numerator);
+    let of_arm = exits_by_block(plan, trials, arm);
+    let bound = |(block, cost): (&u64, &f64)| {
+        let each = of_control.get(block).filter(|rate| **rate > 0.0)?;
+        Some(100.0 * cost.exp_m1() * of_arm.get(block)? / each)
+    };
+    let shares: Vec<f64> = overhead.iter().filter_map(bound).collect();
+    let found = interval(&shares)?;
+    let delta = plan.design.delta;
+    let advice = match against(found, delta) {
+        Ordering::Greater if mostly_interrupts(plan, trials, arm) => {
+            "fewer interrupts on these CPUs lower it (nohz_full, a lower HZ, no other work on them)".to_owned()
+        }
+        Ordering::Less => format!("less than the {delta} that matter"),
+        _ => String::new(),
+    };
+    // Exits cost nothing or more.
+    let [lo, centre, hi] = [found.lo, found.centre, found.hi].map(|share| share.max(0.0));
+    Some(row(plan, arm, EXITING, "%", Interval { lo, centre, hi, ..found }, &advice))
+}
+
+/// Exits a second of each rank, by block.
+fn exits_by_block(plan: &Plan, trials: &[Finished], arm: usize) -> BTreeMap<u64, f64> {
+    let all = places(plan, trials, arm).into_iter().filter(|(trial, index)| is_virtual(trial, *index));
+    all.filter_map(|(trial, index)| Some((trial.block, per_second(trial, index, "exits")?))).collect()
+}
+
+/// Whether interrupts of the host are more than half of an arm's exits in every trial.
+fn mostly_interrupts(plan: &Plan, trials: &[Finished], arm: usize) -> bool {
+    let half = |(trial, index): &(&Finished, usize)| {
+        let of = |counter: &str| per_second(trial, *index, counter);
+        Some(of("irq_exits")? > 0.5 * of("exits")?)
+    };
+    let seen: Vec<bool> = places(plan, trials, arm).iter().filter_map(half).collect();
+    !seen.is_empty() && seen.into_iter().all(|half| half)
+}
+
+/// How long an arm's ranks waited for CPUs that others had, by trial; no row where that is next to nothing.
+fn queued(plan: &Plan, trials: &[Finished], arm: usize) -> Option<ExplanationRow> {
+    let share = |(trial, index): &(&Finished, usize)| {
+        let found = trial.counted()?.disturbance.as_ref()?;
+        Some(100.0 * found.queued.get(*index).copied().flatten()?)
+    };
+    let shares: Vec<f64> = places(plan, trials, arm).iter().filter_map(share).collect();
+    let found = interval(&shares).filter(|found| found.centre > QUEUED_LEAST)?;
+    let advice = match against(found, plan.design.delta) {
+        Ordering::Greater => "other programs use these CPUs: stop them, or give the ranks CPUs of their own",
+        _ => "",
+    };
+    Some(row(plan, arm, QUEUED, "%", found, advice))
 }
 
 fn is_virtual(trial: &Finished, arm: usize) -> bool {

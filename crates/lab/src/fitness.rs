@@ -203,7 +203,7 @@ fn huge_pages(facts: &MachineFacts) -> Option<Finding> {
         Some(word) => finding(
             subject,
             Grade::Missing,
-            format!("transparent huge pages are '{word}': treatments with 2m pages will be void"),
+            format!("transparent huge pages are '{word}': trials with 2m pages will be invalid"),
             Some("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"),
         ),
         None => finding(subject, Grade::Missing, "this kernel has no transparent huge pages", None),

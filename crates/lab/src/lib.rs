@@ -29,3 +29,4 @@ pub mod search;
 mod sites;
 pub mod spread;
 pub mod tally;
+mod time_use;

@@ -38,6 +38,7 @@ pub(crate) fn observed(run: &Run) -> Option<Observed> {
                 table.arm_of_trial(trial, result, index, observation);
             }
             table.counts_of_machine(result, index);
+            table.disturbance(result, index);
         }
         rows.extend(table.rows(&planned.treatment));
     }
@@ -147,6 +148,20 @@ impl Table {
         if time > 0.0 {
             let lost: f64 = looked.iter().map(|(looked, share)| looked * share).sum();
             let seen = Seen { key: "lost.share".to_owned(), instance: String::new(), value: 100.0 * lost / time };
+            self.add(&place, seen, "%");
+        }
+    }
+
+    /// What others took of the CPUs while the arm's phases ran; of the machine as a whole over the phases of all arms.
+    fn disturbance(&mut self, result: &TrialResult, index: usize) {
+        let Some(found) = &result.disturbance else { return };
+        let place = result.observations.first().map_or(THIS_MACHINE, |observation| &observation.place).to_owned();
+        let queued = found.queued.get(index).copied().flatten();
+        for (key, share) in
+            [("phases.queued", queued), ("phases.others", found.others), ("phases.stolen", found.stolen)]
+        {
+            let Some(share) = share else { continue };
+            let seen = Seen { key: key.to_owned(), instance: String::new(), value: 100.0 * share };
             self.add(&place, seen, "%");
         }
     }

@@ -38,7 +38,7 @@ pub fn blind(mut plan: Plan, index: usize, labels: &[String], blocks: u64) -> Pl
     (plan.rows, plan.columns) = (Some(FACTOR.to_owned()), "environment".to_owned());
     (plan.arms, plan.absent, plan.published) = (arms, Vec::new(), None);
     (plan.design.least_blocks, plan.design.most_blocks) = (blocks, blocks);
-    plan.title = "Known costs on sealed arms: does the scale find them?".to_owned();
+    plan.title = "Known overheads in blinded arms: are they recovered?".to_owned();
     plan
 }
 

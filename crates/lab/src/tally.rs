@@ -92,8 +92,8 @@ impl Finished {
         quads::summary(first).zip(quads::summary(second))
     }
 
-    /// ln(`above` / `below`) of each quad, in the order measured: of four phases in which each arm ran twice. Empty unless the
-    /// trial counts and its arms were interleaved.
+    /// ln(`above` / `below`) of each quad, in the order measured: of four phases in which each arm ran twice, but for those that
+    /// the trial's record says do not count. Empty unless the trial counts and its arms were interleaved.
     pub fn quads(&self, below: usize, above: usize, metric: &str) -> Vec<f64> {
         let Some(result) = self.counted() else { return Vec::new() };
         let of_arm = |quad: &[Series], arm: usize| -> Vec<f64> {
@@ -103,7 +103,9 @@ impl Finished {
             let (below, above) = (of_arm(quad, below), of_arm(quad, above));
             (below.len() == 2 && above.len() == 2).then(|| quads::log_ratio(&below, &above)).flatten()
         };
-        result.series.chunks_exact(4).filter_map(log_ratio).collect()
+        let counts = |quad: &usize| result.discarded.iter().all(|discarded| discarded.quad != *quad);
+        let quads = result.series.chunks_exact(4).enumerate().filter(|(quad, _)| counts(quad));
+        quads.filter_map(|(_, quad)| log_ratio(quad)).collect()
     }
 
     /// By how much each of the hypervisor's counters grew inside the timed regions of `arm`, and how long its ranks were in

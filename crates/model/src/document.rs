@@ -56,6 +56,23 @@ pub struct Document {
     /// What happened around the work; `null` where nothing was observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
+    /// Where the time of the trials went, one row for each workload and part, those of all workloads together last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub time: Vec<TimeRow>,
+}
+
+/// What one part of the trials took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TimeRow {
+    /// The workload's kind; empty for all together.
+    pub workload: String,
+    /// The part: `measured`, the time inside the measured regions; `between phases`, entering and leaving them, reporting and
+    /// observing; `verification`, `memory` and so on; `start`, of the agent.
+    pub part: String,
+    /// Seconds over all trials.
+    pub seconds: f64,
+    /// The share of the wall time of these trials.
+    pub share: f64,
 }
 
 /// What was run.

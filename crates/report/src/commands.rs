@@ -54,7 +54,7 @@ pub fn render(document: &Document, commands: &[(String, String)], style: &Style)
     for (reason, trials) in discarded(document) {
         let _ = write!(text, "\nnot counted ({}): {}\n", count(trials, "trial"), clean(&reason));
     }
-    let _ = write!(text, "\nrun {}; `baremark report` has the details\n", clean(&document.run.id));
+    let _ = write!(text, "\nrun {}; `baremark report --details` has the rest\n", clean(&document.run.id));
     style.plain(&text)
 }
 

@@ -215,7 +215,7 @@ pub fn gate(comparison: &Comparison, gate: &Gate, style: &Style) -> String {
     let last = match gate.answer {
         Answer::Loss => format!("{losses} of {rows} {} slower (exit 4)", if losses == 1 { "is" } else { "are" }),
         Answer::Passed => format!("none of {rows} is slower (exit 0)"),
-        Answer::Undecided => format!("none of {rows} is known to be slower, {open} cannot be told (exit 5)"),
+        Answer::Undecided => format!("none of {rows} is shown to be slower, {open} undecided (exit 5)"),
     };
     page.text.push('\n');
     page.paragraph(Paint::Strong, 0, INDENT, &last);

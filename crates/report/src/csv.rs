@@ -76,7 +76,7 @@ pub fn trials_with_series(document: &Document, series: &[&[Series]]) -> String {
     for (trial, series) in document.trials.iter().zip(series.iter().copied().chain(std::iter::repeat(&[][..]))) {
         let status = match &trial.status {
             TrialStatus::Ok => "ok".to_owned(),
-            TrialStatus::Void { reasons } => format!("void: {}", reasons.join("; ")),
+            TrialStatus::Void { reasons } => format!("invalid: {}", reasons.join("; ")),
             TrialStatus::Failed { reason } => format!("failed: {reason}"),
         };
         let (elapsed, flags) = (trial.elapsed_ns.to_string(), trial.flags.join("; "));

@@ -167,7 +167,7 @@ fn forest_caption(document: &Document, rows: &[Ratio<'_>], of: usize) -> String 
     let base = if rows.iter().all(to_native) { format!(" to {}", document.run.native_means) } else { String::new() };
     let more = if of > rows.len() { format!(" (the first {} of {of})", rows.len()) } else { String::new() };
     let open = rows.iter().any(|Ratio { row, .. }| tone(row) == Tone::Open);
-    let hollow = if open { "; hollow: not settled" } else { "" };
+    let hollow = if open { "; hollow: a bound only" } else { "" };
     let delta = document.run.design.delta;
     let several = rows.iter().any(|ratio| ratio.part.name != rows[0].part.name);
     let noun = if several { "what each workload measures" } else { quantity.noun() };
@@ -360,12 +360,12 @@ fn draw(part: &Part<'_>, course: &Course, number: usize) -> Option<Figure> {
 
 fn course_in_words(course: &Course) -> String {
     let values: Vec<f64> = course.points.iter().filter_map(|(_, value, _)| *value).collect();
-    let void = course.points.iter().filter(|(.., mark)| *mark == Mark::Void).count();
+    let discarded = course.points.iter().filter(|(.., mark)| *mark == Mark::Void).count();
     let (least, most) = values.iter().fold((f64::INFINITY, 0.0_f64), |(l, m), &v| (l.min(v), m.max(v)));
     if values.is_empty() {
         return format!("{} trials, none with a value", course.points.len());
     }
     let spread = percent((most / least - 1.0).abs());
-    let void = if void == 0 { String::new() } else { format!(", {void} not counting") };
-    format!("{} trials{void}; the largest value is {spread} above the smallest", course.points.len())
+    let invalid = if discarded == 0 { String::new() } else { format!(", {discarded} not counting") };
+    format!("{} trials{invalid}; the largest value is {spread} above the smallest", course.points.len())
 }

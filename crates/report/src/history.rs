@@ -3,7 +3,9 @@
 use crate::number::{Digits, count, fixed, ratio_decimals};
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, cut, left, right, width};
+use crate::treatment::{ENVIRONMENT, phrase};
 use baremark_model::plan::Treatment;
+use baremark_model::tables::WORKLOAD;
 use baremark_model::units::UnixTime;
 
 /// A stored run in one line.
@@ -95,7 +97,18 @@ pub fn changes(rows: &[SeriesRow<'_>], style: &Style) -> String {
             page.head(&format!("{}{quick}", clean(row.study)));
             study = Some((row.study, row.quick));
         }
-        page.paragraph(Paint::Plain, INDENT, INDENT, &line(row));
+        if row.changes.is_some() {
+            page.paragraph(Paint::Plain, INDENT, INDENT, &line(row));
+            continue;
+        }
+        let same = |other: &&SeriesRow<'_>| (other.study, other.quick) == (row.study, row.quick);
+        let few: Vec<&SeriesRow<'_>> = rows.iter().filter(same).filter(|of| of.changes.is_none()).collect();
+        if few.first().is_some_and(|first| std::ptr::eq(*first, row)) {
+            let most = few.iter().map(|of| of.runs).max().unwrap_or(0);
+            let series = if few.len() == 1 { "1 series has".to_owned() } else { format!("{} series have", few.len()) };
+            let says = format!("{series} too few runs for changes: {most} at most, 8 are needed");
+            page.paragraph(Paint::Faint, INDENT, INDENT, &says);
+        }
     }
     let note = "Change points by E-divisive at a level of 1 %. Runs that resemble their neighbours raise the share of false ones.";
     page.text.push('\n');
@@ -105,15 +118,25 @@ pub fn changes(rows: &[SeriesRow<'_>], style: &Style) -> String {
 
 /// "microvm, 4k pages / native (gups), 14 runs: 3.1 to 4.2 % lower from run 2026... (2026-11-02) on"
 fn line(row: &SeriesRow<'_>) -> String {
-    let name = |treatment: &Treatment| treatment.values().map(|label| clean(label)).collect::<Vec<_>>().join(", ");
-    let below = row.relative_to.map(|below| format!(" / {}", name(below))).unwrap_or_default();
-    let what = format!("{}{below} ({}), {}", name(row.treatment), clean(row.metric), count(row.runs as u64, "run"));
+    // What is below the line runs the same work: its workload is not repeated.
+    let name = |treatment: &Treatment, without: &[&str]| {
+        let mut levels: Vec<(&String, &String)> =
+            treatment.iter().filter(|(key, _)| !without.contains(&key.as_str())).collect();
+        levels.sort_by_key(|(key, _)| [WORKLOAD, ENVIRONMENT].iter().position(|first| first == key).unwrap_or(2));
+        levels.into_iter().map(|(key, label)| named(key, label)).collect::<Vec<_>>().join(", ")
+    };
+    let below = row.relative_to.map(|below| format!(" / {}", name(below, &[WORKLOAD]))).unwrap_or_default();
+    let what =
+        format!("{}{below} ({}), {}", name(row.treatment, &[]), clean(row.metric), count(row.runs as u64, "run"));
     let said = match &row.changes {
-        None => "too few runs (8 are needed)".to_owned(),
-        Some(changes) if changes.is_empty() => "no change".to_owned(),
-        Some(changes) => changes.iter().map(change).collect::<Vec<_>>().join("; "),
+        Some(changes) if !changes.is_empty() => changes.iter().map(change).collect::<Vec<_>>().join("; "),
+        _ => "no change".to_owned(),
     };
     format!("{what}: {said}")
+}
+
+fn named(key: &str, label: &str) -> String {
+    if key == WORKLOAD { clean(label) } else { phrase(key, label) }
 }
 
 fn change(change: &ChangeRow) -> String {

@@ -80,7 +80,7 @@ impl Page {
     /// Result, cause and advice in a line each; then the ratios with their intervals as a plot and, beside it where the window is
     /// wide enough, in words.
     fn result(&mut self, document: &Document, outline: &Outline, ratios: &[&Figure]) {
-        self.add("<section aria-labelledby=\"result\">\n<h2 id=\"result\">Result</h2>\n");
+        self.add("<section aria-labelledby=\"result\">\n<h2 id=\"result\">Answer</h2>\n");
         let said = summary::said(document);
         if !said.is_empty() {
             self.add("<dl class=\"answer\">\n");
@@ -248,7 +248,7 @@ impl Page {
         }
         self.fold("predicted", "Predicted from page walks");
         self.add(
-            "<p class=\"note\">Ratios with 95 % intervals; no prediction is fitted to what it stands beside.</p>\n",
+            "<p class=\"note\">Ratios with 95 % intervals; no prediction is fitted to the measured value next to it.</p>\n",
         );
         for (part, lines) in parts {
             self.part_of(part);

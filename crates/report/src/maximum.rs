@@ -117,7 +117,7 @@ fn notes(document: &Document) -> Vec<String> {
     if let Some(remembered) = document.hysteresis.filter(|value| value.abs() > 0.03) {
         let share = percent(remembered.exp_m1().abs());
         let word = if remembered < 0.0 { "lower" } else { "higher" };
-        notes.push(format!("Reached from above the maximum is {share} {word} than from below: it remembers its load."));
+        notes.push(format!("Reached from above the maximum is {share} {word} than from below: hysteresis."));
     }
     notes
 }

@@ -87,7 +87,7 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
         remarks.push("microvm: no guest OS, so that there is nothing to see in the guest.".to_owned());
     }
     if inside("container") {
-        let remark = "container: its kernel is this machine's, whose figures stand in the machine's table.";
+        let remark = "container: its kernel is this machine's, whose figures are in the machine's table.";
         remarks.push(remark.to_owned());
     }
     if document.ratios.iter().any(|row| row.emulated) {

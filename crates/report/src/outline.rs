@@ -235,14 +235,15 @@ pub(crate) fn settings(run: &RunHead, of: &UsedEnvironment) -> String {
     run.set_otherwise(of).into_iter().map(words).collect::<Vec<_>>().join(", ")
 }
 
-fn is_headline(document: &Document, row: &RatioRow) -> bool {
-    row.metric == document.run.metric_of(&row.treatment)
+/// Whether a ratio is one that the study requests.
+fn answers(document: &Document, row: &RatioRow) -> bool {
+    row.metric == document.run.metric_of(&row.treatment) && row.contrast != Contrast::PageSize
 }
 
 /// What the intervals are.
 fn intervals(document: &Document) -> Option<String> {
     let rows: Vec<_> =
-        document.ratios.iter().filter(|row| is_headline(document, row) && limits_of(row).is_some()).collect();
+        document.ratios.iter().filter(|row| answers(document, row) && limits_of(row).is_some()).collect();
     if rows.is_empty() {
         return None;
     }
@@ -349,8 +350,8 @@ fn discarded(document: &Document) -> Vec<String> {
     for trial in &document.trials {
         let why = match &trial.status {
             TrialStatus::Ok => continue,
-            TrialStatus::Void { reasons } if reasons.is_empty() => "void: no reason was given".to_owned(),
-            TrialStatus::Void { reasons } => format!("void: {}", clean(&reasons.join("; "))),
+            TrialStatus::Void { reasons } if reasons.is_empty() => "invalid: no reason was given".to_owned(),
+            TrialStatus::Void { reasons } => format!("invalid: {}", clean(&reasons.join("; "))),
             TrialStatus::Failed { reason } => format!("failed: {}", clean(reason)),
         };
         *reasons.entry(why).or_default() += 1;

@@ -16,6 +16,8 @@ use baremark_model::document::{Document, ExplanationRow, Outcome, RatioRow};
 use baremark_model::plan::Contrast;
 use baremark_model::units::Bytes;
 
+/// Lines of a first screen.
+const LINES: usize = 25;
 /// Rows of the table; more are left to the details.
 const MOST_ROWS: usize = 9;
 /// Lines of the result, of the cause and of the advice.
@@ -27,9 +29,18 @@ const LABEL: usize = 28;
 /// The workload that only computes: it has no page walks and no system calls, so that its loss is that of VM exits.
 const CONTROL: &str = "fma";
 
-/// The report of one run within 25 lines.
+/// The report of one run within 25 lines: as many rows as fit.
 #[must_use]
 pub fn render(document: &Document, style: &Style) -> String {
+    let whole = page(document, style, MOST_ROWS);
+    if whole.lines().count() <= LINES {
+        return whole;
+    }
+    let mut shorter = (1..MOST_ROWS).rev().map(|rows| page(document, style, rows));
+    shorter.find(|text| text.lines().count() <= LINES).unwrap_or(whole)
+}
+
+fn page(document: &Document, style: &Style, most: usize) -> String {
     let mut page = Page { style: *style, text: String::new() };
     page.paragraph(Paint::Faint, 0, INDENT, &machine(document));
     page.paragraph(Paint::Strong, 0, INDENT, &title(document));
@@ -39,7 +50,7 @@ pub fn render(document: &Document, style: &Style) -> String {
     let parts = parts(document);
     let rows = fitting_rows(&parts, style.width);
     page.text.push('\n');
-    table(&mut page, &parts, &rows);
+    table(&mut page, &parts, &rows, most);
     page.text.push('\n');
     let said = said(document);
     for (label, says) in &said {
@@ -146,13 +157,12 @@ fn name(part: &Part<'_>, row: &RatioRow, with_place: bool) -> String {
     }
 }
 
-fn table(page: &mut Page, parts: &[Part<'_>], rows: &[Row<'_>]) {
+fn table(page: &mut Page, parts: &[Part<'_>], rows: &[Row<'_>], most: usize) {
     if rows.is_empty() {
         page.paragraph(Paint::Caution, INDENT, INDENT, "Nothing was measured: no trial counts.");
         return;
     }
     let columns = Columns::of(rows, page.style.width);
-    let most = if columns.room < LEAST_ROOM { MOST_ROWS / 2 + 1 } else { MOST_ROWS };
     let shown = &rows[..rows.len().min(most)];
     if columns.widths[2] > 0 {
         let [value, ratio, limits] = columns.widths;

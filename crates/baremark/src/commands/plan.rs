@@ -65,6 +65,9 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
     if plan.pairs.iter().any(|pair| pair.asked) {
         text.push_str(&price.map_or_else(|| unpriced(source, &plan), |price| priced(&source.name, &price, &plan)));
     }
+    if let Some(notice) = baremark_disks::workload::notice(super::run::block_arms(&plan)) {
+        text.push_str(&format!("\n{notice}\n"));
+    }
     Ok((style().plain(&text), Exit::Success))
 }
 

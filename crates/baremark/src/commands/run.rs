@@ -9,6 +9,7 @@ use crate::predicted;
 use crate::record::{self, Record};
 use crate::source::Source;
 use crate::watch::{Watch, say};
+use baremark_disks::workload;
 use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{Conductor, Ending};
 use baremark_model::arm::ResolvedArm;
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 /// Runs a study from its beginning.
 pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
     let plan = plan::of(source, mode, &context.interrupt)?;
+    disks(context, &plan)?;
     let store = context.open_store()?;
     let turn = record::turn(context, &store)?;
     let record = Record::create(&store, source, &plan)?;
@@ -36,6 +38,10 @@ pub fn conduct(context: &Context, record: Record<'_>) -> Result<(String, Exit), 
 pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit), Refusal> {
     crate::changes::recover()?;
     let mut run = record.run()?;
+    disks(context, &run.plan)?;
+    if let Some(notice) = workload::notice(block_arms(&run.plan)).filter(|_| !context.quiet) {
+        say(notice);
+    }
     let steps = Steps::of(&run.plan)?;
     steps.set_up()?;
     let environments = places::of_plan(&run.plan, record.envelope()?)?;
@@ -56,6 +62,17 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
     let run = record.run()?;
     let exit = exit_of(&ending, &run);
     Ok((run, exit))
+}
+
+/// The arms of the workload `block`.
+pub fn block_arms(plan: &Plan) -> impl Iterator<Item = &ResolvedArm> {
+    let of = |index: &usize| plan.workload_of(*index) == workload::KIND;
+    (0..plan.arms.len()).filter(of).map(|index| &plan.arms[index].arm)
+}
+
+/// Refuses a plan that would overwrite a block device that the user has not named.
+fn disks(context: &Context, plan: &Plan) -> Result<(), Refusal> {
+    workload::consent(block_arms(plan), &context.allow_destructive).map_err(Refusal::bad_input)
 }
 
 /// What the programs of a plan have to be done on this machine before the first trial and after the last.

@@ -109,6 +109,7 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         explanations: Vec::new(),
         members: Vec::new(),
         predictions: Vec::new(),
+        time: Vec::new(),
         observed: None,
     }
 }

@@ -80,6 +80,18 @@ const CONTAINER: &[Knob] = &[
         help: "the program that makes containers",
     },
     Knob {
+        key: "runtime",
+        kind: Kind::Choice(&["runc", "crun", "runsc"]),
+        default: Default::Derived("the engine's own, or runc where that does not work"),
+        help: "the runtime that the engine starts containers with; runsc is gVisor, which needs engine podman and network none",
+    },
+    Knob {
+        key: "platform",
+        kind: Kind::Choice(&["ptrace", "systrap", "kvm"]),
+        default: Default::Derived("ptrace with runtime = runsc, else none"),
+        help: "how gVisor intercepts system calls; Debian 12's runsc has ptrace and kvm",
+    },
+    Knob {
         key: "image",
         kind: Kind::Text,
         default: Default::Derived("nothing but this program"),
@@ -90,6 +102,18 @@ const CONTAINER: &[Knob] = &[
         kind: Kind::Text,
         default: Default::Derived("nothing but this program"),
         help: "the folder that is the root of its files, instead of an image; podman alone",
+    },
+    Knob {
+        key: "layer",
+        kind: Kind::Choice(&["folder", "overlay"]),
+        default: Default::Typed("folder"),
+        help: "without an image: what the container writes goes to a plain folder, or to an overlay over one; podman alone",
+    },
+    Knob {
+        key: "volumes",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "folders of this machine that the container sees and may write to, as \"HERE:INSIDE\"",
     },
     Knob {
         key: "cpus",

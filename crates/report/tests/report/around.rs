@@ -114,7 +114,7 @@ fn a_short_table_of_many_arms_tells_of_places_and_of_no_members() {
         from.zip(to).map(|(from, to)| text[from..to].to_owned()).expect("the table")
     };
     let text = short(&document);
-    assert!(text.contains("--html and --csv=observations tell the arms apart"), "{text}");
+    assert!(text.contains("--html and --csv=observations have each arm"), "{text}");
     assert!(text.contains("all arms, qemu") && text.contains("all arms, this machine"), "{text}");
     assert!(!text.contains(" of 2") && !text.contains("80.0"), "{text}");
     // Where members are all that there is, they are told of.

@@ -167,6 +167,7 @@ pub fn empty() -> Document {
         explanations: Vec::new(),
         members: Vec::new(),
         predictions: Vec::new(),
+        time: Vec::new(),
         observed: None,
     }
 }

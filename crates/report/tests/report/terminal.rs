@@ -3,7 +3,7 @@
 use crate::documents;
 use baremark_model::document::{EstimateRow, MemberEstimate};
 use baremark_model::units::UnixTime;
-use baremark_report::history::{self, HistoryRow};
+use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
 use baremark_report::{Color, Style, json, summary, terminal};
 
 const STYLE: Style = Style { width: 80, color: Color::Never, unicode: true };
@@ -172,4 +172,26 @@ first_screen! {
     answer_wide_at_60: documents::wide(), 60;
     answer_another_factor: documents::scaling(), 80;
     answer_absent: documents::absent(), 80;
+}
+
+#[test]
+fn changes_over_a_history_name_their_run() {
+    let (native, machine) = (documents::arm("native", "4k"), documents::arm("microvm", "4k"));
+    let series = |changes: Option<Vec<ChangeRow>>, relative_to| SeriesRow {
+        study: "StarRandomAccess",
+        quick: false,
+        metric: "gups",
+        treatment: &machine,
+        relative_to,
+        runs: if changes.is_some() { 14 } else { 5 },
+        changes,
+    };
+    let change = ChangeRow {
+        run: "20261108-0335-3fa9".to_owned(),
+        started: "2026-11-08T03:35:00Z".to_owned(),
+        ratio: [0.9512, 0.9448, 0.9575],
+        p_value: 0.001,
+    };
+    let rows = [series(Some(vec![change]), None), series(Some(Vec::new()), Some(&native)), series(None, Some(&native))];
+    insta::assert_snapshot!(history::changes(&rows, &STYLE));
 }

@@ -89,6 +89,7 @@ pub fn spec(seed: u64) -> TrialSpec {
         phase_ns: 100_000_000,
         reps: None,
         most_ns: None,
+        separate: false,
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 1],
         seed,
@@ -145,6 +146,9 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
         lost_before: LostTime::default(),
         lost_after: LostTime { looked_ns: 1, gaps: 2, share: 0.25, longest_ns: 3 },
         elapsed_ns: 1,
+        spent_ns: BTreeMap::new(),
+        disturbance: None,
+        discarded: Vec::new(),
         observations: Vec::new(),
     }
 }

@@ -1,0 +1,301 @@
+//! fio's job files, as far as their keys mean the same here.
+//!
+//! A file has one job, with `[global]` before it. Each key becomes a parameter of the workload; one that is not known is listed
+//! with its line, and so is one whose value means something else here. Sizes count in powers of 1024, as fio's do.
+
+use std::collections::BTreeMap;
+
+/// A job read from a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FioJob {
+    /// Parameters of the workload, as typed in a study.
+    pub parameters: BTreeMap<String, String>,
+    /// Lines that have no effect here.
+    pub ignored: Vec<Ignored>,
+}
+
+/// A line without effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    /// Its number, from 1.
+    pub line: usize,
+    /// Its key.
+    pub key: String,
+    /// Why.
+    pub why: &'static str,
+}
+
+/// Why a file cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FioError {
+    /// A value cannot be read.
+    #[error("line {line}: {key} = {value}; write {right}")]
+    Value {
+        /// The line.
+        line: usize,
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+        /// What would be right.
+        right: &'static str,
+    },
+    /// There is not exactly one job.
+    #[error("{found} jobs ({names}); keep one in the file")]
+    Jobs {
+        /// How many.
+        found: usize,
+        /// Their names.
+        names: String,
+    },
+}
+
+/// Keys that change nothing of what is measured here.
+const HARMLESS: &[&str] = &[
+    "name",
+    "group_reporting",
+    "stonewall",
+    "thread",
+    "norandommap",
+    "randrepeat",
+    "refill_buffers",
+    "scramble_buffers",
+    "registerfiles",
+    "fixedbufs",
+    "nonvectored",
+    "invalidate",
+    "fallocate",
+    "create_on_open",
+    "percentile_list",
+    "description",
+];
+
+impl FioJob {
+    /// Reads the text of a job file.
+    ///
+    /// # Errors
+    /// A value that cannot be read, or several jobs or none.
+    pub fn read(text: &str) -> Result<FioJob, FioError> {
+        let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+        let lines: Vec<_> = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(['#', ';'])).collect();
+        let names: Vec<&str> =
+            lines.iter().filter_map(|(_, line)| section(line)).filter(|name| *name != "global").collect();
+        if names.len() != 1 {
+            return Err(FioError::Jobs { found: names.len(), names: names.join(", ") });
+        }
+        let mut reader = Reader::default();
+        for (line, text) in lines.into_iter().filter(|(_, line)| section(line).is_none()) {
+            let (key, value) = text.split_once('=').unwrap_or((text, "1"));
+            reader.take(line, key.trim(), value.trim())?;
+        }
+        Ok(reader.finish())
+    }
+}
+
+fn section(line: &str) -> Option<&str> {
+    line.strip_prefix('[')?.strip_suffix(']')
+}
+
+/// What has been read so far, with what only makes sense together.
+#[derive(Default)]
+struct Reader {
+    job: FioJob,
+    directory: Option<String>,
+    file: Option<String>,
+}
+
+impl Reader {
+    fn set(&mut self, key: &str, value: impl Into<String>) {
+        self.job.parameters.insert(key.to_owned(), value.into());
+    }
+
+    fn ignore(&mut self, line: usize, key: &str, why: &'static str) {
+        self.job.ignored.push(Ignored { line, key: key.to_owned(), why });
+    }
+
+    fn take(&mut self, line: usize, key: &str, value: &str) -> Result<(), FioError> {
+        let wrong = |right| FioError::Value { line, key: key.to_owned(), value: value.to_owned(), right };
+        let bytes = || size(value).ok_or_else(|| wrong("a size such as 4k, 1m or 10g"));
+        let time = || duration(value).ok_or_else(|| wrong("a time such as 30, 500ms or 2m"));
+        let number = || value.parse::<u64>().ok().ok_or_else(|| wrong("a whole number"));
+        match key {
+            "rw" | "readwrite" => {
+                self.access(value).ok_or_else(|| wrong("read, write, rw, randread, randwrite or randrw"))?
+            }
+            "rwmixread" => self.set("read_share", format!("{} %", number()?)),
+            "rwmixwrite" => self.set("read_share", format!("{} %", 100 - number()?.min(100))),
+            "bs" | "blocksize" => self.set("block", format!("{} B", bytes()?)),
+            "bssplit" => {
+                let mix = split(value).ok_or_else(|| wrong("sizes with percentages such as 4k/60:64k/40"))?;
+                self.set("block", mix);
+            }
+            "ba" | "blockalign" => self.set("align", format!("{} B", bytes()?)),
+            "size" | "filesize" => self.set("size", format!("{} B", bytes()?)),
+            "iodepth" => self.set("depth", number()?.to_string()),
+            "numjobs" => self.set("jobs", number()?.to_string()),
+            "runtime" | "timeout" => self.set("duration", format!("{} ms", time()?)),
+            "ramp_time" => self.set("warm_up", format!("{} ms", time()?)),
+            "number_ios" => self.set("operations", number()?.to_string()),
+            "rate_iops" => self.set("rate", number()?.to_string()),
+            "rate_process" => self.set("arrival", if value == "poisson" { "poisson" } else { "constant" }),
+            "fsync" | "fdatasync" => self.set("sync_every", number()?.to_string()),
+            "sync" => self.set("durable", if matches!(value, "0" | "none") { "false" } else { "true" }),
+            "direct" => self.set("cache", if value == "1" { "direct" } else { "buffered" }),
+            "buffered" => self.set("cache", if value == "1" { "buffered" } else { "direct" }),
+            "directory" => self.directory = Some(value.to_owned()),
+            "filename" => self.file = Some(value.to_owned()),
+            "ioengine" => self.engine(line, value),
+            "random_distribution" => self.distribution(value).ok_or_else(|| wrong("random or zipf:1.2"))?,
+            "verify" => self.set("verify", if matches!(value, "0" | "none") { "false" } else { "true" }),
+            "randseed" => self.ignore(line, key, "the study's seed decides"),
+            "time_based" if value == "1" => {}
+            _ if HARMLESS.contains(&key) => {}
+            _ => self.ignore(line, key, "unknown key"),
+        }
+        Ok(())
+    }
+
+    fn access(&mut self, value: &str) -> Option<()> {
+        let (pattern, share) = match value {
+            "read" => ("sequential", Some("100 %")),
+            "write" => ("sequential", Some("0 %")),
+            "rw" | "readwrite" => ("sequential", None),
+            "randread" => ("random", Some("100 %")),
+            "randwrite" => ("random", Some("0 %")),
+            "randrw" => ("random", None),
+            _ => return None,
+        };
+        self.job.parameters.entry("pattern".to_owned()).or_insert_with(|| pattern.to_owned());
+        match share {
+            Some(share) => self.set("read_share", share),
+            None => drop(self.job.parameters.entry("read_share".to_owned()).or_insert_with(|| "50 %".to_owned())),
+        }
+        Some(())
+    }
+
+    fn engine(&mut self, line: usize, value: &str) {
+        match value {
+            "io_uring" => self.set("engine", "io_uring"),
+            "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => self.set("engine", "threads"),
+            "libaio" => {
+                self.set("engine", "io_uring");
+                self.ignore(line, "ioengine", "io_uring is used for libaio");
+            }
+            _ => self.ignore(line, "ioengine", "unknown engine"),
+        }
+    }
+
+    fn distribution(&mut self, value: &str) -> Option<()> {
+        match value.split_once(':') {
+            None if value == "random" => {}
+            Some(("zipf", exponent)) => {
+                exponent.parse::<f64>().ok()?;
+                self.set("pattern", "zipf");
+                self.set("exponent", exponent);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn finish(mut self) -> FioJob {
+        match (self.directory.take(), self.file.take()) {
+            (Some(folder), Some(file)) => self.set("file", format!("{folder}/{file}")),
+            (Some(folder), None) => self.set("path", folder),
+            (None, Some(file)) if file.starts_with("/dev/") => self.set("device", file),
+            (None, Some(file)) => self.set("file", file),
+            (None, None) => {}
+        }
+        self.job
+    }
+}
+
+/// Bytes of `4k`, `4kb`, `4ki`, `1m`.
+fn size(text: &str) -> Option<u64> {
+    let text = text.to_ascii_lowercase();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim_end_matches("ib").trim_end_matches(['b', 'i']) {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// Milliseconds of `30`, `30s`, `500ms`, `2m`, `1h`.
+fn duration(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "ms" => 1,
+        "" | "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// `4k/60:64k/40` as this workload's `block`.
+fn split(text: &str) -> Option<String> {
+    let part = |part: &str| {
+        let (bytes, weight) = part.split_once('/')?;
+        Some(format!("{} B: {}", size(bytes)?, weight.parse::<u32>().ok()?))
+    };
+    text.split(':').map(part).collect::<Option<Vec<_>>>().map(|parts| parts.join(", "))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_usual_job_becomes_parameters_and_what_is_unknown_is_listed_by_line() {
+        let text = "; a comment\n[global]\nioengine=libaio\ndirect=1\ntime_based\nruntime=2m\nthinktime=100\n\n[job]\nrw=randrw\n\
+                    rwmixread=70\nbssplit=4k/60:64k/40\niodepth=16\nnumjobs=2\nsize=1g\nramp_time=500ms\n\
+                    random_distribution=zipf:1.2\nfsync=32\ndirectory=/data\nwrite_lat_log=x\n";
+        let job = FioJob::read(text).unwrap();
+        let expected = [
+            ("block", "4096 B: 60, 65536 B: 40"),
+            ("cache", "direct"),
+            ("depth", "16"),
+            ("duration", "120000 ms"),
+            ("engine", "io_uring"),
+            ("exponent", "1.2"),
+            ("jobs", "2"),
+            ("path", "/data"),
+            ("pattern", "zipf"),
+            ("read_share", "70 %"),
+            ("size", "1073741824 B"),
+            ("sync_every", "32"),
+            ("warm_up", "500 ms"),
+        ];
+        assert_eq!(job.parameters, expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        let ignored: Vec<_> = job.ignored.iter().map(|line| (line.line, line.key.as_str())).collect();
+        assert_eq!(ignored, [(3, "ioengine"), (7, "thinktime"), (20, "write_lat_log")]);
+    }
+
+    #[test]
+    fn reads_without_a_mix_and_the_order_of_keys_do_not_matter() {
+        let share = |text: &str| FioJob::read(&format!("[a]\n{text}")).unwrap().parameters["read_share"].clone();
+        assert_eq!([share("rw=randrw"), share("rwmixread=80\nrw=rw"), share("rw=write")], ["50 %", "80 %", "0 %"]);
+        let zipf = FioJob::read("[a]\nrandom_distribution=zipf:0.9\nrw=randread").unwrap();
+        assert_eq!(zipf.parameters["pattern"], "zipf");
+        let file = FioJob::read("[a]\nfilename=/dev/sdz\nrw=read").unwrap();
+        assert_eq!(file.parameters["device"], "/dev/sdz");
+    }
+
+    #[test]
+    fn several_jobs_and_wrong_values_are_refused_by_name() {
+        let said = |text: &str| FioJob::read(text).unwrap_err().to_string();
+        assert_eq!(said("[a]\nrw=read\n[b]\nrw=write"), "2 jobs (a, b); keep one in the file");
+        assert_eq!(said("rw=read"), "0 jobs (); keep one in the file");
+        assert_eq!(said("[a]\n\nbs=4q"), "line 3: bs = 4q; write a size such as 4k, 1m or 10g");
+        assert_eq!(said("[a]\nrw=trim"), "line 2: rw = trim; write read, write, rw, randread, randwrite or randrw");
+    }
+}

@@ -1,0 +1,464 @@
+//! The parameters of the workload, from their table to a plan of the engine.
+
+use crate::access::{BlockShare, Mix, Pattern};
+use crate::engine::{Engine, Plan, Ramp, Stop};
+use crate::fio::{FioJob, Ignored};
+use crate::pace::Load;
+use crate::target::{Cache, Place};
+use baremark_model::arm::ResolvedArm;
+use baremark_model::command::{self, DURATION, TIMEOUT, WARM_UP};
+use baremark_model::descriptor::{Default, Kind, Knob, Value};
+use baremark_model::knob::Misfit;
+use baremark_model::units::{Bytes, Nanos, Share};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+const SECOND: u64 = 1_000_000_000;
+/// The parameter that names a [`preset`].
+const ACCESS: &str = "access";
+/// Threads of the engine `threads`, at most.
+const MOST_THREADS: usize = 1024;
+/// The parameter that names a block device to be overwritten.
+pub const DEVICE: &str = "device";
+
+const fn knob(key: &'static str, kind: Kind, default: Default, help: &'static str) -> Knob {
+    Knob { key, kind, default, help }
+}
+
+/// The table of parameters.
+pub static PARAMETERS: [Knob; 28] = [
+    knob("job", Kind::Text, Default::Derived("none"), "fio job file whose keys replace the parameters here"),
+    knob(
+        ACCESS,
+        Kind::Choice(&["random-read", "random-write", "random-mixed", "sequential-read", "sequential-write", "fsync"]),
+        Default::Derived("pattern, read_share and block"),
+        "preset: random 4 KiB (mixed: 70 % reads), sequential 128 KiB, or 4 KiB writes at depth 1 with fdatasync after each",
+    ),
+    knob("path", Kind::Text, Default::Derived("TMPDIR, or /tmp"), "folder on the file system to measure"),
+    knob("file", Kind::Text, Default::Derived("a file without a name in path"), "file to use, which is kept"),
+    knob(DEVICE, Kind::Text, Default::Derived("a file"), "block device to overwrite; needs --allow-destructive DEVICE"),
+    knob("size", Kind::Size { min: 1 << 20, max: 64 << 40 }, Default::Typed("1 GiB"), "size of the target"),
+    knob(
+        "pattern",
+        Kind::Choice(&["random", "sequential", "zipf"]),
+        Default::Typed("random"),
+        "order of offsets; sequential jobs each have their own part",
+    ),
+    knob("exponent", Kind::Text, Default::Typed("1.2"), "exponent of zipf, above 0"),
+    knob("read_share", Kind::Percent { min: 0.0, max: 1.0 }, Default::Typed("100 %"), "share of reads"),
+    knob("block", Kind::Text, Default::Typed("4 KiB"), "size of an I/O, or a mix such as \"4 KiB: 60, 64 KiB: 40\""),
+    knob(
+        "align",
+        Kind::Size { min: 512, max: 1 << 30 },
+        Default::Derived("the size of the I/O"),
+        "offsets are multiples of this",
+    ),
+    knob("depth", Kind::Count { min: 1, max: 4096 }, Default::Typed("32"), "outstanding I/Os of a job"),
+    knob("jobs", Kind::Count { min: 1, max: 256 }, Default::Typed("1"), "jobs, each with a thread and a queue"),
+    knob(
+        "rate",
+        Kind::Count { min: 1, max: 1_000_000_000 },
+        Default::Derived("a closed loop"),
+        "open loop: I/Os per second of all jobs, latency from the intended start",
+    ),
+    knob(
+        "arrival",
+        Kind::Choice(&["constant", "poisson"]),
+        Default::Typed("constant"),
+        "inter-arrival time distribution of an open loop",
+    ),
+    knob(
+        "burst",
+        Kind::Time { min: 1000, max: 3600 * SECOND },
+        Default::Derived("load all the time"),
+        "time with load",
+    ),
+    knob("pause", Kind::Time { min: 1000, max: 3600 * SECOND }, Default::Derived("none"), "time between two bursts"),
+    knob("sync_every", Kind::Count { min: 0, max: 1 << 32 }, Default::Typed("0"), "fdatasync after N writes; 0: never"),
+    knob("durable", Kind::Switch, Default::Typed("false"), "open with O_DSYNC"),
+    knob(
+        "cache",
+        Kind::Choice(&["direct", "buffered"]),
+        Default::Typed("direct"),
+        "direct: O_DIRECT; buffered: page cache",
+    ),
+    knob(
+        "engine",
+        Kind::Choice(&["auto", "io_uring", "threads"]),
+        Default::Typed("auto"),
+        "auto: io_uring, or threads with pread and pwrite where it is forbidden",
+    ),
+    knob(
+        DURATION,
+        Kind::Time { min: SECOND / 20, max: 24 * 3600 * SECOND },
+        Default::Typed("5 s"),
+        "measured time of a phase",
+    ),
+    knob("operations", Kind::Count { min: 1, max: 1 << 48 }, Default::Derived("no limit"), "end a phase after N I/Os"),
+    knob(
+        WARM_UP,
+        Kind::Time { min: 0, max: 24 * 3600 * SECOND },
+        Default::Typed("500 ms"),
+        "time under load before it",
+    ),
+    knob(
+        "steady",
+        Kind::Percent { min: 0.001, max: 1.0 },
+        Default::Derived("not awaited"),
+        "then wait until IOPS of 5 seconds lie within this share of their mean",
+    ),
+    knob(
+        "steady_limit",
+        Kind::Time { min: SECOND, max: 24 * 3600 * SECOND },
+        Default::Typed("1 min"),
+        "longest such wait",
+    ),
+    knob(
+        "verify",
+        Kind::Switch,
+        Default::Typed("false"),
+        "stamp blocks with checksums and sequence numbers and check them",
+    ),
+    TIMEOUT,
+];
+
+/// The parameters of an arm, checked.
+pub struct Settings {
+    /// Where the data are.
+    pub place: Place,
+    /// Their size in bytes.
+    pub size: u64,
+    /// Whether the page cache is used.
+    pub cache: Cache,
+    /// The engine that was asked for; `None` for auto.
+    pub engine: Option<Engine>,
+    /// Whether blocks are verified.
+    pub verify: bool,
+    /// What the engine does.
+    pub plan: Plan,
+    /// Lines of a fio job without effect.
+    pub ignored: Vec<Ignored>,
+    /// The job file, if any.
+    pub job: Option<String>,
+}
+
+fn misfit(what: impl Into<String>, remedy: impl Into<String>) -> Misfit {
+    Misfit { what: what.into(), remedy: remedy.into() }
+}
+
+/// Reads values by key.
+struct Values<'a>(&'a BTreeMap<String, Value>);
+
+impl Values<'_> {
+    fn text(&self, key: &str) -> Option<String> {
+        match self.0.get(key) {
+            Some(Value::Text(text) | Value::Choice(text)) => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    fn is(&self, key: &str, word: &str) -> bool {
+        self.text(key).is_some_and(|text| text == word)
+    }
+
+    fn on(&self, key: &str) -> bool {
+        matches!(self.0.get(key), Some(Value::Switch(true)))
+    }
+
+    fn count(&self, key: &str) -> Option<u64> {
+        match self.0.get(key) {
+            Some(Value::Count(count)) => Some(*count),
+            _ => None,
+        }
+    }
+
+    fn bytes(&self, key: &str) -> Option<u64> {
+        match self.0.get(key) {
+            Some(Value::SizeBytes(Bytes(bytes))) => Some(*bytes),
+            _ => None,
+        }
+    }
+
+    fn time(&self, key: &str) -> Option<u64> {
+        match self.0.get(key) {
+            Some(Value::TimeNs(Nanos(time))) => Some(*time),
+            _ => None,
+        }
+    }
+
+    fn share(&self, key: &str) -> Option<f64> {
+        match self.0.get(key) {
+            Some(Value::Share(Share(share))) => Some(*share),
+            _ => None,
+        }
+    }
+}
+
+impl Settings {
+    /// Of an arm, whose fio job, if it has one, is read at this site.
+    ///
+    /// # Errors
+    /// The parameter at fault and what would be right.
+    pub fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+        let mut parameters = arm.parameters.clone();
+        if let Some(name) = Values(&parameters).text(ACCESS) {
+            preset(&mut parameters, &name)?;
+        }
+        let job = Values(&parameters).text("job");
+        let ignored = match &job {
+            Some(path) => replace_by_job(&mut parameters, path)?,
+            None => Vec::new(),
+        };
+        let replaced = ResolvedArm { parameters: parameters.clone(), ..arm.clone() };
+        command::fits_timeout(&replaced)?;
+        let values = Values(&parameters);
+        let plan = plan(&values)?;
+        let settings = Settings {
+            place: place(&values)?,
+            size: values.bytes("size").unwrap_or(1 << 30),
+            cache: if values.is("cache", "buffered") { Cache::Buffered } else { Cache::Direct },
+            engine: match values.text("engine").as_deref() {
+                Some("io_uring") => Some(Engine::IoUring),
+                Some("threads") => Some(Engine::Threads),
+                _ => None,
+            },
+            verify: values.on("verify"),
+            plan,
+            ignored,
+            job,
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+
+    fn check(&self) -> Result<(), Misfit> {
+        let mix = &self.plan.mix;
+        let units: Vec<u64> = mix.blocks.iter().map(|block| block.bytes).chain(mix.align).collect();
+        if self.cache == Cache::Direct
+            && let Some(odd) = units.iter().find(|bytes| *bytes % 512 != 0)
+        {
+            let what = format!("{odd} bytes are no multiple of 512, which O_DIRECT needs");
+            return Err(misfit(what, "write multiples of 512 in block and align, or cache = \"buffered\""));
+        }
+        let jobs = self.plan.jobs as u64;
+        if mix.largest().saturating_mul(jobs) > self.size {
+            let what =
+                format!("{jobs} jobs with I/Os of {} do not fit into {}", Bytes(mix.largest()), Bytes(self.size));
+            return Err(misfit(what, "write a larger size, or smaller blocks"));
+        }
+        if self.engine == Some(Engine::Threads) && self.plan.depth * self.plan.jobs > MOST_THREADS {
+            let what = format!("engine = \"threads\" makes {} threads", self.plan.depth * self.plan.jobs);
+            return Err(misfit(what, format!("write depth and jobs whose product is at most {MOST_THREADS}")));
+        }
+        if self.verify { self.can_be_verified() } else { Ok(()) }
+    }
+
+    fn can_be_verified(&self) -> Result<(), Misfit> {
+        let mix = &self.plan.mix;
+        let one = mix.blocks.len() == 1 && mix.align.is_none_or(|align| align == mix.largest());
+        let block = mix.largest();
+        if !one
+            || !block.is_multiple_of(512)
+            || !(4_u64 << 20).is_multiple_of(block)
+            || !self.size.is_multiple_of(block)
+        {
+            let what =
+                "verify needs I/Os of one size, a power of two from 512 B to 4 MiB that divides size, aligned to it";
+            return Err(misfit(what, "write one block size and no align"));
+        }
+        let outstanding = (self.plan.depth * self.plan.jobs) as u64;
+        if self.size / block < 4 * outstanding {
+            let what = format!("verify needs at least 4 blocks for each of {outstanding} outstanding I/Os");
+            return Err(misfit(what, "write a larger size, or a smaller depth"));
+        }
+        Ok(())
+    }
+}
+
+/// Sets the parameters of which a preset consists.
+fn preset(parameters: &mut BTreeMap<String, Value>, name: &str) -> Result<(), Misfit> {
+    let (pattern, reads, block, sync) = match name {
+        "random-write" => ("random", "0 %", "4 KiB", "0"),
+        "random-mixed" => ("random", "70 %", "4 KiB", "0"),
+        "sequential-read" => ("sequential", "100 %", "128 KiB", "0"),
+        "sequential-write" => ("sequential", "0 %", "128 KiB", "0"),
+        "fsync" => ("random", "0 %", "4 KiB", "1"),
+        _ => ("random", "100 %", "4 KiB", "0"),
+    };
+    let mut typed = vec![("pattern", pattern), ("read_share", reads), ("block", block), ("sync_every", sync)];
+    typed.extend((name == "fsync").then_some(("depth", "1")));
+    typed.into_iter().try_for_each(|(key, text)| set(parameters, key, text))
+}
+
+/// Sets a parameter as typed in a study.
+fn set(parameters: &mut BTreeMap<String, Value>, key: &str, typed: &str) -> Result<(), Misfit> {
+    if let Some(knob) = PARAMETERS.iter().find(|knob| knob.key == key) {
+        parameters.insert(key.to_owned(), knob.read_text(typed)?);
+    }
+    Ok(())
+}
+
+fn replace_by_job(parameters: &mut BTreeMap<String, Value>, path: &str) -> Result<Vec<Ignored>, Misfit> {
+    let text = fs::read_to_string(path)
+        .map_err(|why| misfit(format!("job = '{path}' cannot be read: {why}"), "name a file by its absolute path"))?;
+    let job = FioJob::read(&text).map_err(|why| {
+        let why = why.to_string();
+        let (what, remedy) = why.split_once("; ").unwrap_or((&why, "see docs/block.md"));
+        misfit(format!("{path}, {what}"), remedy)
+    })?;
+    for (key, typed) in job.parameters {
+        let named = |why: Misfit| misfit(format!("{path}: {}", why.what), why.remedy);
+        set(parameters, &key, &typed).map_err(named)?;
+    }
+    Ok(job.ignored)
+}
+
+fn place(values: &Values<'_>) -> Result<Place, Misfit> {
+    match (values.text("file"), values.text(DEVICE), values.text("path")) {
+        (None, None, path) => Ok(Place::Folder(path.map_or_else(std::env::temp_dir, PathBuf::from))),
+        (Some(file), None, None) => Ok(Place::File(file.into())),
+        (None, Some(device), None) => Ok(Place::Device(device.into())),
+        _ => Err(misfit("more than one of path, file and device is set", "keep one of them")),
+    }
+}
+
+fn plan(values: &Values<'_>) -> Result<Plan, Misfit> {
+    let index = |key: &str, default| values.count(key).and_then(|count| usize::try_from(count).ok()).unwrap_or(default);
+    let bursts = match (values.time("burst"), values.time("pause")) {
+        (None, None) => None,
+        (Some(on), Some(off)) => Some((on, off)),
+        _ => return Err(misfit("one of burst and pause is set without the other", "write both")),
+    };
+    let duration = values.time(DURATION).unwrap_or(5 * SECOND);
+    Ok(Plan {
+        mix: Mix {
+            pattern: pattern(values)?,
+            blocks: blocks(&values.text("block").unwrap_or_default())?,
+            align: values.bytes("align"),
+            read_share: values.share("read_share").unwrap_or(1.0),
+        },
+        load: Load {
+            rate: values.count("rate").map(|rate| rate as f64),
+            poisson: values.is("arrival", "poisson"),
+            bursts,
+        },
+        depth: index("depth", 32),
+        jobs: index("jobs", 1),
+        sync_every: values.count("sync_every").unwrap_or(0),
+        durable: values.on("durable"),
+        engine: Engine::IoUring,
+        ramp: Ramp {
+            least_ns: values.time(WARM_UP).unwrap_or(0),
+            steady: values.share("steady"),
+            limit_ns: values.time("steady_limit").unwrap_or(60 * SECOND),
+        },
+        stop: match values.count("operations") {
+            Some(most) => Stop::Count(most, duration),
+            None => Stop::After(duration),
+        },
+        cpus: Vec::new(),
+        seed: 0,
+    })
+}
+
+fn pattern(values: &Values<'_>) -> Result<Pattern, Misfit> {
+    match values.text("pattern").as_deref() {
+        Some("sequential") => Ok(Pattern::Sequential),
+        Some("zipf") => {
+            let text = values.text("exponent").unwrap_or_default();
+            match text.parse::<f64>() {
+                Ok(exponent) if exponent > 0.0 && exponent <= 10.0 => Ok(Pattern::Zipf(exponent)),
+                _ => Err(misfit(
+                    format!("exponent = '{text}' is no exponent"),
+                    "write a number above 0, such as \"1.2\"",
+                )),
+            }
+        }
+        _ => Ok(Pattern::Random),
+    }
+}
+
+/// `4 KiB`, or `4 KiB: 60, 64 KiB: 40`.
+fn blocks(text: &str) -> Result<Vec<BlockShare>, Misfit> {
+    let wrong =
+        || misfit(format!("block = '{text}' is no size"), "write such as \"4 KiB\" or \"4 KiB: 60, 64 KiB: 40\"");
+    let part = |part: &str| {
+        let (size, weight) = part.split_once(':').unwrap_or((part, "1"));
+        let bytes = size.trim().parse::<Bytes>().ok()?.0;
+        let weight = weight.trim().trim_end_matches('%').trim().parse::<f64>().ok()?;
+        ((512..=1 << 30).contains(&bytes) && weight > 0.0 && weight.is_finite()).then_some(BlockShare { bytes, weight })
+    };
+    text.split(',').map(part).collect::<Option<Vec<_>>>().ok_or_else(wrong)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use baremark_model::arm::PageSize;
+
+    /// An arm with defaults and these.
+    fn arm(typed: &[(&str, &str)]) -> ResolvedArm {
+        let mut arm = ResolvedArm::native(1, PageSize::Small);
+        for knob in &PARAMETERS {
+            let own = typed.iter().find(|(key, _)| *key == knob.key).map(|(_, value)| *value);
+            let text = own.or(if let Default::Typed(text) = knob.default { Some(text) } else { None });
+            if let Some(text) = text {
+                arm.parameters.insert(knob.key.to_owned(), knob.read_text(text).unwrap());
+            }
+        }
+        arm
+    }
+
+    fn refusal(typed: &[(&str, &str)]) -> String {
+        Settings::of(&arm(typed)).err().expect("refused").to_string()
+    }
+
+    #[test]
+    fn the_defaults_are_a_random_read_of_4_kib_at_depth_32() {
+        let settings = Settings::of(&arm(&[])).unwrap();
+        assert_eq!((settings.size, settings.cache, settings.engine), (1 << 30, Cache::Direct, None));
+        let plan = settings.plan;
+        assert_eq!((plan.depth, plan.jobs, plan.mix.pattern, plan.mix.read_share), (32, 1, Pattern::Random, 1.0));
+        assert_eq!(plan.mix.blocks, [BlockShare { bytes: 4096, weight: 1.0 }]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_what_would_be_right() {
+        assert!(refusal(&[("block", "4000 B")]).contains("no multiple of 512, which O_DIRECT needs; write multiples"));
+        assert!(refusal(&[("block", "4 KiB: x")]).contains("is no size; write such as"));
+        assert!(refusal(&[("burst", "1 s")]).contains("without the other; write both"));
+        assert!(refusal(&[("file", "/a"), ("device", "/dev/b")]).contains("more than one of path, file and device"));
+        assert!(
+            refusal(&[("verify", "true"), ("block", "4 KiB: 1, 8 KiB: 1")]).contains("verify needs I/Os of one size")
+        );
+        assert!(refusal(&[("verify", "true"), ("size", "1 MiB"), ("depth", "128")]).contains("at least 4 blocks"));
+        assert!(refusal(&[("size", "1 MiB"), ("block", "1 MiB"), ("jobs", "2")]).contains("do not fit into"));
+        assert!(refusal(&[("engine", "threads"), ("depth", "600"), ("jobs", "2")]).contains("1200 threads"));
+    }
+
+    #[test]
+    fn a_preset_is_an_access_of_the_standard_study() {
+        let plan = |name| Settings::of(&arm(&[("access", name)])).unwrap().plan;
+        let mixed = plan("random-mixed");
+        assert_eq!((mixed.mix.read_share, mixed.mix.largest(), mixed.depth), (0.7, 4096, 32));
+        let sequential = plan("sequential-read");
+        assert_eq!((sequential.mix.pattern, sequential.mix.largest()), (Pattern::Sequential, 128 << 10));
+        let synced = plan("fsync");
+        assert_eq!((synced.mix.read_share, synced.sync_every, synced.depth), (0.0, 1, 1));
+    }
+
+    #[test]
+    fn a_fio_job_replaces_the_parameters() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.fio");
+        fs::write(&path, "[a]\nrw=randwrite\nbs=8k\niodepth=4\nthinktime=5\n").unwrap();
+        let typed = [("job", path.to_str().unwrap()), ("depth", "64"), ("size", "16 MiB")];
+        let settings = Settings::of(&arm(&typed)).unwrap();
+        assert_eq!((settings.plan.depth, settings.size, settings.plan.mix.read_share), (4, 16 << 20, 0.0));
+        assert_eq!(settings.ignored[0].key, "thinktime");
+        fs::write(&path, "[a]\niodepth=100000\n").unwrap();
+        assert!(refusal(&typed).contains("depth = 100000 is out of range"), "{}", refusal(&typed));
+    }
+}

@@ -1,0 +1,364 @@
+//! Block I/O as a workload of a study: a target filled once per arm and trial, one measured load in each phase.
+//!
+//! The target is at the site of the arm's environment: the same study measures a disk natively, in a container's own layer, in
+//! a volume and in a guest. What was used (engine, registration, size) is in the detail of every phase.
+
+use crate::engine::{self, Engine, EngineError, Outcome, Plan};
+use crate::settings::{DEVICE, PARAMETERS, Settings};
+use crate::target::{Place, Target};
+use crate::verify::{Fault, Ledger};
+use baremark_load::latency::{Latencies, Summary};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::descriptor::{Better, Descriptor, Metric, Together, Value};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::knob::Misfit;
+use baremark_model::seam::Sample;
+use baremark_model::units::Bytes;
+use baremark_model::wire::{Detail, Point};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+/// The kind as typed in a study.
+pub const KIND: &str = "block";
+/// The format of the detail of a phase.
+pub const FORMAT: &str = "baremark-block/1";
+
+/// Jobs of this crate.
+pub const ALL: &[&dyn Job] = &[&Block];
+
+const SECOND: u64 = 1_000_000_000;
+/// The most parts of time that a phase has.
+const MOST_PARTS: usize = 3600;
+
+const fn metric(key: &'static str, unit: &'static str, better: Better, help: &'static str) -> Metric {
+    let together = match better {
+        Better::Higher => Together::Sum,
+        Better::Lower => Together::Mean,
+    };
+    Metric { key, unit, better, together, help }
+}
+
+const fn worst(key: &'static str, help: &'static str) -> Metric {
+    Metric { key, unit: "us", better: Better::Lower, together: Together::Most, help }
+}
+
+static METRICS: [Metric; 20] = [
+    metric("iops", "IOPS", Better::Higher, "reads and writes completed per second"),
+    metric("mb_per_s", "MB/s", Better::Higher, "10^6 bytes read and written per second"),
+    metric("read_iops", "IOPS", Better::Higher, "reads completed per second"),
+    metric("write_iops", "IOPS", Better::Higher, "writes completed per second"),
+    metric("read_mean_us", "us", Better::Lower, "mean read latency, from the intended start where there is a rate"),
+    metric("read_p50_us", "us", Better::Lower, "median read latency; needs 6 reads"),
+    worst("read_p95_us", "95th percentile of it; needs 72 reads"),
+    worst("read_p99_us", "99th percentile of it; needs 368 reads"),
+    worst("read_p99_9_us", "99.9th percentile of it; needs 3,688 reads"),
+    metric("write_mean_us", "us", Better::Lower, "mean write latency, from the intended start where there is a rate"),
+    metric("write_p50_us", "us", Better::Lower, "median write latency; needs 6 writes"),
+    worst("write_p95_us", "95th percentile of it; needs 72 writes"),
+    worst("write_p99_us", "99th percentile of it; needs 368 writes"),
+    worst("write_p99_9_us", "99.9th percentile of it; needs 3,688 writes"),
+    metric("sync_mean_us", "us", Better::Lower, "mean latency of fdatasync"),
+    worst("sync_p99_us", "99th percentile of it; needs 368 of them"),
+    metric(
+        "cpu_us_per_io",
+        "us",
+        Better::Lower,
+        "user and system CPU time of the process, its io_uring workers included, over reads and writes",
+    ),
+    metric("mean_depth", "I/Os", Better::Higher, "mean number of outstanding I/Os (Little's law)"),
+    metric(
+        "device_depth",
+        "I/Os",
+        Better::Higher,
+        "the same at the device, by the kernel's statistics; others' I/Os included; absent where it shows none",
+    ),
+    metric("ramp_s", "s", Better::Lower, "time under load before the measured time"),
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: KIND,
+    help: "reads and writes of a disk by io_uring or threads: IOPS, latency, CPU per I/O; can verify what it wrote",
+    source: "this program",
+    parameters: &PARAMETERS,
+    metrics: &METRICS,
+    footprint: None,
+    executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
+    quick: &[("duration", "500 ms"), ("warm_up", "200 ms"), ("size", "128 MiB")],
+    check,
+};
+
+/// Checks an arm at the lab, where a site's job file need not be.
+fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
+    let elsewhere = matches!(arm.parameters.get("job"), Some(Value::Text(path)) if !Path::new(path).exists());
+    if elsewhere { Ok(()) } else { Settings::of(arm).map(drop) }
+}
+
+/// Refuses arms of this workload that would overwrite a block device that is not among `allowed`.
+///
+/// # Errors
+/// The device, and the option that allows it.
+pub fn consent<'a>(arms: impl IntoIterator<Item = &'a ResolvedArm>, allowed: &[PathBuf]) -> Result<(), Misfit> {
+    for device in arms.into_iter().filter_map(device) {
+        if !allowed.contains(&device) {
+            let what = format!("{} would be overwritten", device.display());
+            let remedy = format!("if its content can go, add --allow-destructive {}", device.display());
+            return Err(Misfit { what, remedy });
+        }
+    }
+    Ok(())
+}
+
+/// The block device of an arm of this workload.
+fn device(arm: &ResolvedArm) -> Option<PathBuf> {
+    match Settings::of(arm).map(|settings| settings.place) {
+        Ok(Place::Device(path)) => Some(path),
+        Ok(_) => None,
+        // What cannot be read here is refused at the site; a device that is named is one all the same.
+        Err(_) => match arm.parameters.get(DEVICE) {
+            Some(Value::Text(path)) => Some(PathBuf::from(path)),
+            _ => None,
+        },
+    }
+}
+
+/// How much these arms of this workload write before anything is measured, in words; `None` for none of this workload.
+pub fn notice<'a>(arms: impl IntoIterator<Item = &'a ResolvedArm>) -> Option<String> {
+    let sizes: Vec<u64> = arms.into_iter().filter_map(|arm| Some(Settings::of(arm).ok()?.size)).collect();
+    let most = sizes.iter().max()?;
+    Some(format!(
+        "block: each arm of a trial first fills its target with up to {} of random data; the arms of a trial exist side by side",
+        Bytes(*most)
+    ))
+}
+
+/// The workload `block`.
+#[derive(Clone, Copy, Debug)]
+pub struct Block;
+
+impl Job for Block {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn heeds_interrupt(&self) -> bool {
+        true
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let settings = Settings::of(arm).map_err(JobError::failed)?;
+        let target = Target::open(&settings.place, settings.size, settings.cache).map_err(refused)?;
+        let (engine, mut flags) = chosen(&settings, &target)?;
+        let job = settings.job.as_deref().unwrap_or_default();
+        flags.extend(
+            settings
+                .ignored
+                .iter()
+                .map(|line| format!("{job}, line {}: '{}' has no effect: {}", line.line, line.key, line.why)),
+        );
+        let mut ledger = if settings.verify { Some(ledger(&settings, &target, around.seed)?) } else { None };
+        target.fill(around.seed, ledger.as_mut(), around.interrupt).map_err(refused)?;
+        let plan = Plan { engine, cpus: around.cpus.to_vec(), seed: around.seed, ..settings.plan.clone() };
+        let interrupt = Arc::clone(around.interrupt);
+        Ok(Box::new(Ready { settings, plan, target, ledger: ledger.map(Mutex::new), flags, interrupt }))
+    }
+}
+
+/// The engine, and what a reader should know of the choice.
+fn chosen(settings: &Settings, target: &Target) -> Result<(Engine, Vec<String>), JobError> {
+    if settings.engine == Some(Engine::Threads) {
+        return Ok((Engine::Threads, Vec::new()));
+    }
+    match (Engine::probe(target), settings.engine) {
+        (Ok(()), _) => Ok((Engine::IoUring, Vec::new())),
+        (Err(why), None) => {
+            let flag = format!("{why}: engine threads was used, one thread per outstanding I/O");
+            Ok((Engine::Threads, vec![flag]))
+        }
+        (Err(why), Some(_)) => Err(JobError::Missing {
+            what: format!("{why}"),
+            remedy: "write engine = \"threads\", or allow io_uring (in containers: seccomp = \"off\")".to_owned(),
+        }),
+    }
+}
+
+/// A new ledger. Beside a file that is kept it is kept too, as FILE.ledger, and what is found there is checked first.
+fn ledger(settings: &Settings, target: &Target, seed: u64) -> Result<Ledger, JobError> {
+    let block = usize::try_from(settings.plan.mix.largest()).unwrap_or(usize::MAX);
+    let Place::File(path) = &settings.place else { return Ok(Ledger::new(seed, block, settings.size)) };
+    let path = PathBuf::from(format!("{}.ledger", path.display()));
+    let failed = |why| JobError::failed(format!("the ledger {}: {why}", path.display()));
+    if let Some(old) = Ledger::open(&path).map_err(failed)? {
+        let old = Mutex::new(old);
+        let faults = engine::check_all(target, &old).map_err(refused)?;
+        let count = faults.len() as u64;
+        whole(&faults, count, "since the last writer ended")?;
+        drop(old);
+    }
+    Ledger::create(&path, seed, block, settings.size).map_err(failed)
+}
+
+/// Fails with the damaged blocks, if there are any.
+fn whole(faults: &[Fault], count: u64, when: &str) -> Result<(), JobError> {
+    if count == 0 {
+        return Ok(());
+    }
+    let log = faults.iter().take(20).map(ToString::to_string).collect();
+    Err(JobError::Failed { what: format!("verification found {count} damaged blocks {when}"), log })
+}
+
+fn refused(why: EngineError) -> JobError {
+    match why {
+        EngineError::Missing { what, remedy } => JobError::Missing { what, remedy },
+        EngineError::Interrupted => JobError::Interrupted,
+        other @ EngineError::Io { .. } => JobError::failed(other),
+    }
+}
+
+/// A filled target.
+struct Ready {
+    settings: Settings,
+    plan: Plan,
+    target: Target,
+    ledger: Option<Mutex<Ledger>>,
+    flags: Vec<String>,
+    interrupt: Arc<AtomicBool>,
+}
+
+impl ReadyJob for Ready {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        let outcome = engine::run(&self.plan, &self.target, self.ledger.as_ref(), &self.interrupt).map_err(refused)?;
+        // The next phase draws other offsets.
+        self.plan.seed = self.plan.seed.wrapping_add(1);
+        whole(&outcome.faults, outcome.fault_count, "in what was read")?;
+        if outcome.operations() == 0 {
+            return Err(JobError::failed("no I/O completed in the measured time; write a longer duration"));
+        }
+        let checked = match outcome.checked {
+            0 => format!("{} I/Os without an error", outcome.operations()),
+            blocks => format!("{} I/Os without an error, {blocks} blocks read back are right", outcome.operations()),
+        };
+        let mut flags = self.flags.clone();
+        flags.extend(notes(&self.plan, &outcome));
+        Ok(JobRun {
+            samples: samples(&outcome),
+            checked,
+            flags,
+            void: Vec::new(),
+            points: points(&outcome),
+            detail: Some(Detail { format: FORMAT.to_owned(), document: self.document(&outcome) }),
+        })
+    }
+}
+
+impl Ready {
+    fn document(&self, outcome: &Outcome) -> serde_json::Value {
+        json!({
+            "engine": self.plan.engine.label(),
+            "registered": outcome.registered,
+            "cache": format!("{:?}", self.settings.cache).to_lowercase(),
+            "place": place(&self.settings.place),
+            "size_bytes": self.target.size(),
+            "depth": self.plan.depth,
+            "jobs": self.plan.jobs,
+            "elapsed_s": outcome.elapsed_ns as f64 / 1e9,
+            "ramp_s": outcome.ramp_ns as f64 / 1e9,
+            "steady": outcome.steady.map(|(reached, range)| json!({ "reached": reached, "range": range })),
+            "read": outcome.reads.summary(),
+            "write": outcome.writes.summary(),
+            "sync": outcome.syncs.summary(),
+            "blocks_checked": outcome.checked,
+        })
+    }
+}
+
+fn place(place: &Place) -> String {
+    match place {
+        Place::Folder(path) => format!("folder {}", path.display()),
+        Place::File(path) => format!("file {}", path.display()),
+        Place::Device(path) => format!("device {}", path.display()),
+    }
+}
+
+fn notes(plan: &Plan, outcome: &Outcome) -> Vec<String> {
+    let mut notes = Vec::new();
+    if plan.engine == Engine::IoUring && !outcome.registered {
+        notes.push("io_uring buffers could not be registered (limit on locked memory): more CPU per I/O".to_owned());
+    }
+    if let Some((false, range)) = outcome.steady {
+        notes.push(format!(
+            "no steady state: IOPS ranged over {:.0} % of their mean when the wait ended",
+            100.0 * range
+        ));
+    }
+    notes
+}
+
+fn sample(metric: &str, value: f64) -> Sample {
+    Sample { metric: metric.to_owned(), value }
+}
+
+fn samples(outcome: &Outcome) -> Vec<Sample> {
+    let seconds = outcome.elapsed_ns as f64 / 1e9;
+    let operations = outcome.operations() as f64;
+    let bytes = (outcome.read_bytes + outcome.written_bytes) as f64;
+    let mut samples = vec![
+        sample("iops", operations / seconds),
+        sample("mb_per_s", bytes / seconds / 1e6),
+        sample("cpu_us_per_io", outcome.cpu_ns as f64 / 1e3 / operations),
+        sample("mean_depth", outcome.mean_depth),
+        sample("ramp_s", outcome.ramp_ns as f64 / 1e9),
+    ];
+    samples.extend(outcome.device_depth.map(|depth| sample("device_depth", depth)));
+    for (name, latencies) in [("read", &outcome.reads), ("write", &outcome.writes), ("sync", &outcome.syncs)] {
+        let Some(summary) = latencies.summary() else { continue };
+        if name != "sync" {
+            samples.push(sample(&format!("{name}_iops"), summary.samples as f64 / seconds));
+        }
+        samples.extend(latency(name, &summary));
+    }
+    samples
+}
+
+/// The latencies of reads, writes or syncs, in us, as far as there are enough for them.
+fn latency(name: &str, summary: &Summary) -> Vec<Sample> {
+    let Summary { mean_ns, p50_ns, p95_ns, p99_ns, p999_ns, .. } = *summary;
+    let mut values = vec![("mean", Some(mean_ns)), ("p99", p99_ns.map(|ns| ns as f64))];
+    if name != "sync" {
+        let others = [("p50", p50_ns), ("p95", p95_ns), ("p99_9", p999_ns)];
+        values.extend(others.map(|(key, value)| (key, value.map(|ns| ns as f64))));
+    }
+    let key = |(key, value): (&str, Option<f64>)| Some(sample(&format!("{name}_{key}_us"), value? / 1e3));
+    values.into_iter().filter_map(key).collect()
+}
+
+/// Each second, then reads, writes and syncs with their distributions.
+fn points(outcome: &Outcome) -> Vec<Point> {
+    let begin = outcome.ramp_ns;
+    let seconds = outcome.seconds.iter().take(MOST_PARTS).enumerate().filter_map(|(index, second)| {
+        let (from, to) = (index as u64 * SECOND, ((index as u64 + 1) * SECOND).min(outcome.elapsed_ns));
+        let length = to.checked_sub(from).filter(|length| *length > 0)? as f64 / SECOND as f64;
+        let samples = vec![
+            sample("read_iops", second.reads as f64 / length),
+            sample("write_iops", second.writes as f64 / length),
+        ];
+        Some(Point { name: "all".to_owned(), begin_ns: begin + from, end_ns: begin + to, samples, histogram: None })
+    });
+    let named = [("read", &outcome.reads), ("write", &outcome.writes), ("sync", &outcome.syncs)];
+    let kinds = named.into_iter().filter(|(_, latencies)| latencies.count() > 0).map(|(name, latencies)| Point {
+        name: name.to_owned(),
+        begin_ns: begin,
+        end_ns: begin + outcome.elapsed_ns,
+        samples: vec![sample("operations", latencies.count() as f64)],
+        histogram: encoded(latencies),
+    });
+    seconds.chain(kinds).collect()
+}
+
+/// In HdrHistogram's V2 format and base64, as a point carries it.
+fn encoded(latencies: &Latencies) -> Option<String> {
+    serde_json::to_value(latencies).ok()?.as_str().map(str::to_owned)
+}

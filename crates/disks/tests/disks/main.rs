@@ -1,0 +1,5 @@
+//! The engine and its verification on real files.
+#![expect(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::print_stdout, reason = "tests")]
+
+mod engine;
+mod verify;
