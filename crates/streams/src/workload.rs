@@ -16,6 +16,8 @@ use std::time::Duration;
 /// The longest payload of a UDP datagram over IPv4.
 const LONGEST_DATAGRAM: u64 = 65_507;
 const WARM_UP: Duration = Duration::from_millis(200);
+/// The shortest window: in less, a busy machine may let nothing pass.
+const SHORTEST: Duration = Duration::from_millis(200);
 
 const fn knob(key: &'static str, kind: Kind, default: Default, help: &'static str) -> Knob {
     Knob { key, kind, default, help }
@@ -152,6 +154,12 @@ static DESCRIPTOR: Descriptor = Descriptor {
     check: |arm| Settings::of(arm).map(drop),
 };
 
+/// What the workload is, for pages of documentation.
+#[must_use]
+pub fn descriptor() -> &'static Descriptor {
+    &DESCRIPTOR
+}
+
 /// The workload `stream-tcp`.
 #[derive(Clone, Copy)]
 pub struct StreamTcp {
@@ -275,7 +283,7 @@ impl Job for StreamTcp {
             remedy: "paths other than loopback want root, or CAP_NET_ADMIN and CAP_SYS_ADMIN".to_owned(),
         };
         let path = settings.path(self.journal).map_err(missing)?;
-        settings.order.duration = around.phase;
+        settings.order.duration = around.phase.max(SHORTEST);
         settings.order.cpus = match around.cpus {
             [] => None,
             [first, .., last] => Some([*first, *last]),
