@@ -63,7 +63,8 @@ impl Case {
 #[derive(Clone, Copy)]
 struct Figures([f64; 3]);
 
-const FIGURES: [(&str, Better); 3] = [("IOPS", Better::Higher), ("CPU us/IO", Better::Lower), ("p99 us", Better::Lower)];
+const FIGURES: [(&str, Better); 3] =
+    [("IOPS", Better::Higher), ("CPU us/IO", Better::Lower), ("p99 us", Better::Lower)];
 
 fn main() -> Outcome<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -168,7 +169,10 @@ fn fio(case: &Case, round: usize, seconds: u64, file: &Path) -> Outcome<Figures>
 }
 
 fn print(cases: &[&Case], claims: &[Claim], means: &[(f64, f64)]) {
-    println!("{:<17} {:<10} {:>10} {:>10}  {:<24} {:>8}  verdict", "pattern", "figure", "ours", "fio's", "ratio (95 %)", "goal");
+    println!(
+        "{:<17} {:<10} {:>10} {:>10}  {:<24} {:>8}  verdict",
+        "pattern", "figure", "ours", "fio's", "ratio (95 %)", "goal"
+    );
     for (index, judged) in judge_study(claims, 0.05).iter().enumerate() {
         let (case, figure) = (cases[index / FIGURES.len()], index % FIGURES.len());
         let (own, peer) = means[index];
@@ -177,7 +181,10 @@ fn print(cases: &[&Case], claims: &[Claim], means: &[(f64, f64)]) {
             None => ("too few rounds".to_owned(), "undecided"),
         };
         let goal = [">= 0.97", "<= 1.0", "~ 1"][figure];
-        println!("{:<17} {:<10} {own:>10.1} {peer:>10.1}  {ratio:<24} {goal:>8}  {verdict}", case.name, FIGURES[figure].0);
+        println!(
+            "{:<17} {:<10} {own:>10.1} {peer:>10.1}  {ratio:<24} {goal:>8}  {verdict}",
+            case.name, FIGURES[figure].0
+        );
     }
 }
 
