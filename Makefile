@@ -4,7 +4,8 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
-.PHONY: run test build lint soak bench bench-quick bench-build bench-load bench-disk bench-mmu bench-auction bench-observe bench-carry bench-guest figures install-needs verify-kvm
+# Every target here is a command.
+.PHONY: $(shell sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 build:
 	$(CARGO) build --release --locked -p baremark
@@ -17,6 +18,15 @@ run: build
 test: install-needs lint
 	./scripts/test
 
+# What is handed out: a tarball, a Debian package and a Python wheel in target/dist, the same bytes for the same commit.
+dist:
+	./scripts/dist
+
+# The tarball's files below PREFIX.
+PREFIX ?= /usr/local
+install:
+	./scripts/install $(TARGET_DIR)/dist $(DESTDIR)$(PREFIX)
+
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
@@ -25,6 +35,7 @@ lint:
 # of every tier, and a hundred A/A runs, of which ten may say that something differs.
 soak: install-needs build
 	./scripts/soak-aa $(BAREMARK) $(TARGET_DIR)/soak-aa
+	./scripts/soak-phases $(BAREMARK) $(TARGET_DIR)/soak-phases
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- trace 10000000
@@ -66,6 +77,18 @@ bench-load:
 bench-disk:
 	$(CARGO) run --release --locked -p baremark-disks --example bench -- $(ONLY)
 
+# Streams and round trips beside iperf3 and sockperf, over loopback and a veth pair (needs iperf3, sockperf, root and two quiet CPUs). One line a
+# figure: ours, the peer's, the ratio with its interval, the goal, and `ok`, `SHORT` or `undecided`. ROUNDS=N for more than 12.
+bench-net:
+	$(CARGO) build --release --locked -p baremark-streams --examples
+	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench-net $(if $(ROUNDS),rounds=$(ROUNDS))
+
+# The database driver beside pgbench (single statement, TPC-B-like) and sysbench (read-write on MariaDB): transactions per second,
+# CPU time of the driver, send lag. Needs postgresql, mariadb-server, sysbench and two quiet CPUs; WHAT="select tpcb" picks pairings.
+bench-db:
+	$(CARGO) build --release --locked -p baremark-databases --example bench-db
+	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench-db $(WHAT)
+
 # Translations a second of the page-walk simulator, by stream and scheme, against its goal (wants a quiet CPU).
 bench-mmu:
 	$(CARGO) run --release --locked -p baremark-mmu --example speed
@@ -91,6 +114,11 @@ bench-observe: build
 # What bringing 100 MiB to a site takes in time and in memory of both ends, over the frames of the wire.
 bench-carry: build
 	$(CARGO) run --release --locked -p baremark --example carry
+
+# `history` within 0.3 s and `report` within 1 s on a store of 10,000 runs, which it makes: one line a command, `ok` or `SHORT`.
+bench-store: build
+	$(CARGO) build --release --locked -p baremark-store --example many_runs
+	./scripts/bench-store $(BAREMARK) $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/many_runs
 
 # What a program in the guest costs to start, and a forwarded system call, beside native.
 bench-guest:

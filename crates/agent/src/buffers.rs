@@ -2,7 +2,7 @@
 //! its own part.
 //!
 //! Arms that ask for the same pages, parameters, ranks and places share one buffer and one preparation, so that
-//! they also share its physical placement. Where they differ each has its own; the order in which they are allocated is
+//! they also share its physical placement. Where they differ, and in a self-check, each has its own; the order in which they are allocated is
 //! drawn anew for every trial, so that over the trials no arm is favoured. Members of an ensemble never share: each has
 //! its own, which it can share with the same member of another arm.
 
@@ -44,7 +44,8 @@ impl Buffers {
             let &(arm, members) =
                 arms.get(index).ok_or_else(|| TrialError::spec(format!("allocation_order names arm {index}")))?;
             for (member, cpus) in cpus[index].chunks(arm.ranks.max(1)).enumerate().take(members) {
-                let map = match buffers.alike(arms, arm, member) {
+                let alike = if spec.separate { None } else { buffers.alike(arms, arm, member) };
+                let map = match alike {
                     Some(map) => map,
                     None => {
                         let map = Map::reserve(&workload.spans(arm)?, arm.buffer_page())?;

@@ -26,7 +26,7 @@ impl Ensemble {
     /// Of one or more members, in order.
     pub fn new(members: Vec<Box<dyn Executor + Send>>) -> Self {
         let facts = joint_facts(&members);
-        let gate = Box::new(Team::new(facts.ranks));
+        let gate = Box::new(Team::resting(facts.ranks, members[0].rest()));
         Ensemble { members, facts, gate }
     }
 
@@ -51,7 +51,7 @@ impl Ensemble {
         if let ([member], [body]) = (self.members.as_mut_slice(), bodies) {
             return Ok(vec![member.run(*body, reps)?]);
         }
-        *self.gate = Team::new(self.facts.ranks);
+        *self.gate = Team::resting(self.facts.ranks, self.members[0].rest());
         let gate = &*self.gate;
         thread::scope(|scope| {
             let mut running = Vec::with_capacity(bodies.len());
@@ -131,7 +131,7 @@ pub fn joint_run(runs: &[RunRecord]) -> RunRecord {
     if let [only] = runs {
         return only.clone();
     }
-    let mut joint = RunRecord { times: Vec::new(), audit: Audit::default() };
+    let mut joint = RunRecord { times: Vec::new(), audit: Audit { queued_ns: Some(0), ..Audit::default() } };
     for run in runs {
         let first = joint.times.len();
         joint.times.extend(run.times.iter().map(|time| RankTime { rank: first + time.rank, ..*time }));
@@ -139,6 +139,8 @@ pub fn joint_run(runs: &[RunRecord]) -> RunRecord {
         joint.audit.forwarded_syscalls += run.audit.forwarded_syscalls;
         joint.audit.guest_page_faults += run.audit.guest_page_faults;
         joint.audit.extra_exits += run.audit.extra_exits;
+        joint.audit.queued_ns = joint.audit.queued_ns.zip(run.audit.queued_ns).map(|(sum, more)| sum + more);
+        joint.audit.rests += run.audit.rests;
         add(&mut joint.audit.counters, run.audit.counters.clone());
     }
     joint

@@ -34,7 +34,7 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
     let interrupt = progress.interrupt();
     let mut ready = Vec::new();
     for (arm, cpus) in arms.iter().zip(&cpus) {
-        if arm.executor != ExecutorKind::Direct {
+        if !job.descriptor().executors.contains(&arm.executor) {
             return Err(TrialError::spec(format!("the executor {} runs no programs", arm.executor)));
         }
         let phase = Duration::from_nanos(spec.phase_ns);
@@ -49,7 +49,7 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
     let first = clock::monotonic_ns();
     let mut series = Vec::with_capacity(spec.schedule.len());
     let mut checked = vec![String::new(); arms.len()];
-    let mut flags = Vec::new();
+    let (mut flags, mut void) = (Vec::new(), Vec::new());
     for (position, &arm) in spec.schedule.iter().enumerate() {
         if let Some(pass) = progress.gate(1)? {
             sleep_until(pass.begin_ns);
@@ -77,22 +77,28 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         });
         checked[arm] = run.checked;
         flags.extend(run.flags);
+        void.extend(run.void);
         progress.phase_done(position, arm);
     }
     let lost_after = look_for_lost_time(rate);
-    flags.sort();
-    flags.dedup();
+    for list in [&mut flags, &mut void] {
+        list.sort();
+        list.dedup();
+    }
     let records = arms.iter().zip(&cpus).zip(checked);
     Ok(TrialResult {
         arms: records.map(|((arm, cpus), detail)| record(arm, cpus, detail)).collect(),
         series,
-        void: Vec::new(),
+        void,
         flags,
         tick_rate_per_s: rate,
         instruction_set: isa::widest(),
         lost_before,
         lost_after,
         elapsed_ns: nanos(begun.elapsed()),
+        spent_ns: BTreeMap::new(),
+        disturbance: None,
+        discarded: Vec::new(),
         observations: Vec::new(),
     })
 }
@@ -121,7 +127,7 @@ fn record(arm: &ResolvedArm, cpus: &[usize], detail: String) -> ArmRecord {
             ranks: cpus.len(),
             cpus: cpus.to_vec(),
             runs_body: true,
-            virtual_machine: false,
+            virtual_machine: arm.executor == ExecutorKind::Microvm,
             mmu: None,
             notes: BTreeMap::new(),
         },

@@ -19,6 +19,7 @@ pub mod trial;
 
 mod audit;
 mod buffers;
+mod disturbance;
 mod job;
 mod load;
 mod pace;

@@ -120,7 +120,7 @@ pub fn misplaced(arm: &ResolvedArm, site: &Topology, placed: &Placed) -> Option<
     };
     (!as_asked).then(|| {
         format!(
-            "memory = {} was asked for, and of {all} pages looked at {} are on their rank's node; on each {:?}",
+            "memory = {} was requested, and of {all} inspected pages {} are on their rank's node; on each {:?}",
             arm.memory, placed.pages_local, placed.pages_by_node
         )
     })
@@ -166,7 +166,7 @@ mod tests {
         assert!(judge(MemoryPolicy::Interleave, placed(100, [104, 96])));
         assert!(!judge(MemoryPolicy::Interleave, placed(100, [200, 0])));
         let why = misplaced(&arm(MemoryPolicy::Remote), &two_nodes(), &placed(1, [100, 100])).expect("misplaced");
-        assert!(why.starts_with("memory = remote was asked for, and of 200 pages looked at 1 are on"), "{why}");
+        assert!(why.starts_with("memory = remote was requested, and of 200 inspected pages 1 are on"), "{why}");
     }
 
     #[test]

@@ -22,10 +22,10 @@ pub fn costs(arms: &[&ResolvedArm]) -> Result<Vec<Share>, TrialError> {
         return Ok(vec![Share(0.0); arms.len()]);
     }
     let text = std::env::var(VARIABLE).unwrap_or_default();
-    let Envelope(costs) = text.parse().map_err(|why| wanting(format!("the envelope cannot be read: {why}")))?;
+    let Envelope(costs) = text.parse().map_err(|why| wanting(format!("labels of the blinded arms: {why}")))?;
     let cost = |label: Option<String>| match label {
         None => Ok(Share(0.0)),
-        Some(label) => costs.get(&label).copied().ok_or_else(|| wanting(format!("arm '{label}' is sealed"))),
+        Some(label) => costs.get(&label).copied().ok_or_else(|| wanting(format!("arm '{label}' is blinded"))),
     };
     labels.into_iter().map(cost).collect()
 }
@@ -36,7 +36,39 @@ pub fn whole(reps: u64, arms: &[&ResolvedArm]) -> u64 {
     if sealed { reps.next_multiple_of(100) } else { reps }
 }
 
+/// Of each arm the one whose executor runs it: an arm with a sealed cost is run by that of the first arm which is the same but
+/// for the cost, so that injected and uninjected phases of one machine alternate; every other arm has its own.
+pub fn executor_of(arms: &[&ResolvedArm]) -> Vec<usize> {
+    let is_sealed = |arm: &ResolvedArm| arm.parameters.contains_key(PARAMETER);
+    let open = |arm: &ResolvedArm| {
+        let mut open = arm.clone();
+        open.parameters.remove(PARAMETER);
+        open
+    };
+    let first = |(index, arm): (usize, &&ResolvedArm)| {
+        let same = |other: &&ResolvedArm| (is_sealed(arm) || is_sealed(other)) && open(arm) == open(other);
+        arms[..index].iter().position(same).unwrap_or(index)
+    };
+    arms.iter().enumerate().map(first).collect()
+}
+
 /// An arm's parameters as far as its memory and its work go: a sealed cost changes neither.
 pub fn open_parameters(arm: &ResolvedArm) -> BTreeMap<&String, &Value> {
     arm.parameters.iter().filter(|(key, _)| *key != PARAMETER).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_model::arm::PageSize;
+
+    #[test]
+    fn sealed_arms_are_run_by_the_machine_of_the_arm_that_they_copy() {
+        let plain = ResolvedArm::native(2, PageSize::Small);
+        let sealed = |label: &str| plain.clone().with(PARAMETER, Value::Text(label.to_owned()));
+        let other = ResolvedArm::native(1, PageSize::Small);
+        assert_eq!(executor_of(&[&plain, &sealed("a"), &other, &sealed("b")]), [0, 0, 2, 0]);
+        assert_eq!(executor_of(&[&sealed("a"), &plain]), [0, 0]);
+        assert_eq!(executor_of(&[&plain, &plain]), [0, 1], "a self-check has two machines");
+    }
 }

@@ -36,7 +36,7 @@ const GLANCE: Duration = Duration::from_millis(5);
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// A name is unfit.
-    #[error("'{0}' is no name of a file; write one without / that is not . or ..")]
+    #[error("invalid file name: '{0}'; write one without / that is not . or ..")]
     Name(String),
     /// The piece is too long.
     #[error("a piece of {0} bytes is more than {LONGEST_PIECE}; send it in several")]

@@ -9,7 +9,7 @@ use crate::ensemble::{self, Ensemble, joint_run};
 use crate::executors::{direct::Direct, null::Null};
 use crate::gate::{self, GateError};
 use crate::progress::Progress;
-use crate::{audit, buffers, buffers::Buffers, pace, placing, sealed};
+use crate::{audit, buffers, buffers::Buffers, disturbance, pace, placing, sealed};
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
@@ -96,8 +96,8 @@ pub(crate) fn run(
     spec: &TrialSpec,
     progress: &mut dyn Progress,
 ) -> Result<TrialResult, TrialError> {
-    let begun = Instant::now();
-    let (rate, _) = clock::tick_rate(CALIBRATION)?;
+    let mut spent = Spent::begin();
+    let calibration = clock::Calibration::begin()?;
     let crowds = crowds(spec)?;
     let arms: Vec<&ResolvedArm> = crowds.iter().map(|(arm, _)| *arm).collect();
     let site = placing::site(spec)?;
@@ -105,19 +105,26 @@ pub(crate) fn run(
         crowds.iter().map(|&(arm, members)| placing::cpus(&site, arm, members)).collect::<Result<Vec<_>, _>>()?;
     let costs = sealed::costs(&arms)?;
     let mut memory = Buffers::allocate(workload, &crowds, &cpus, &site, spec)?;
+    spent.on("memory");
+    let executor_of = sealed::executor_of(&arms);
     let mut ensembles = Vec::new();
     for (index, arm) in arms.iter().enumerate() {
-        ensembles.push(start(spec, arm, &cpus[index], &mut memory, index)?);
+        let own = executor_of[index] == index;
+        ensembles.push(own.then(|| start(spec, arm, &cpus[index], &mut memory, index)).transpose()?);
     }
+    let ensembles = Ensembles { own: ensembles, of_arm: executor_of };
+    spent.on("executors");
     let pages_before = inspect(&memory, &arms);
+    spent.on("pages");
     let preparations = memory
         .first_arm
         .iter()
         .zip(&memory.maps)
         .map(|(&arm, map)| workload.prepare(arms[arm], map))
         .collect::<Result<Vec<_>, _>>()?;
-
-    let lost_before = look_for_lost_time(rate);
+    spent.on("preparation");
+    let (rate, _) = calibration.end(CALIBRATION)?;
+    spent.on("clock");
     let rows = workload.descriptor().metrics;
     let mut stage = Stage {
         spec,
@@ -128,6 +135,7 @@ pub(crate) fn run(
         of_arm: &memory.of_arm,
         costs,
         grown: vec![BTreeMap::new(); arms.len()],
+        waited: Duration::ZERO,
         void: Vec::new(),
     };
     let mut reps = sealed::whole(stage.reps()?, &arms);
@@ -135,19 +143,30 @@ pub(crate) fn run(
         reps = pass.reps;
     }
     let counters = stage.counters(&arms, &memory);
+    spent.on("pacing");
+    let cpus_before = disturbance::Before::now();
     let phases = stage.phases(reps, progress)?;
-    let lost_after = look_for_lost_time(rate);
+    let disturbance = cpus_before.since(&phases, arms.len(), rate);
+    let discarded = disturbance::discarded(&phases, rate);
+    spent.on("phases");
     let verifications = stage.verify();
+    spent.on("verification");
     let empty = stage.empty_runs()?;
-    let Stage { ensembles, mut void, preparations, grown, .. } = stage;
-    drop(preparations);
+    let Left { mut ensembles, mut void, grown, waited } = stage.leave();
+    spent.on("empty runs");
     let pages = [pages_before, inspect(&memory, &arms)];
     let found = Found { pages, counters, grown, verifications, empty };
-    let (records, more, mut flags) = records(&arms, &ensembles, &memory, (&site, &cpus), &found);
+    let (records, more, mut flags) = records(&arms, &mut ensembles, &memory, (&site, &cpus), &found);
     void.extend(more);
+    flags.extend(disturbance::flags(&disturbance, &discarded));
     void.sort();
     void.dedup();
     flags.dedup();
+    spent.on("pages");
+    drop((ensembles, memory));
+    spent.on("end");
+    spent.of_phases("measured", measured(&phases, rate));
+    spent.of_phases("waits", waited);
     Ok(TrialResult {
         arms: records,
         series: phases,
@@ -155,11 +174,60 @@ pub(crate) fn run(
         flags,
         tick_rate_per_s: rate,
         instruction_set: isa::widest(),
-        lost_before,
-        lost_after,
-        elapsed_ns: nanos(begun.elapsed()),
+        // Measured inside the phases instead.
+        lost_before: LostTime::default(),
+        lost_after: LostTime::default(),
+        elapsed_ns: nanos(spent.begun.elapsed()),
+        spent_ns: spent.by_part,
+        disturbance: Some(disturbance),
+        discarded,
         observations: Vec::new(),
     })
+}
+
+/// Where the time of a trial goes, part by part.
+struct Spent {
+    begun: Instant,
+    last: Instant,
+    by_part: BTreeMap<String, u64>,
+}
+
+impl Spent {
+    fn begin() -> Self {
+        let now = Instant::now();
+        Spent { begun: now, last: now, by_part: BTreeMap::new() }
+    }
+
+    /// Whatever was done since the last call was done on `part`.
+    fn on(&mut self, part: &str) {
+        let now = Instant::now();
+        *self.by_part.entry(part.to_owned()).or_default() += nanos(now - self.last);
+        self.last = now;
+    }
+
+    /// A share of the time of the phases, which is in `phases` too.
+    fn of_phases(&mut self, part: &str, time: Duration) {
+        self.by_part.insert(part.to_owned(), nanos(time));
+    }
+}
+
+/// The time inside the measured regions of all phases: from the first rank's start to the last one's end.
+fn measured(phases: &[Series], rate: TickRate) -> Duration {
+    let runs = phases.iter().flat_map(|phase| &phase.runs);
+    Duration::from_secs_f64(runs.filter_map(|run| rate.span(&run.times)).sum())
+}
+
+/// The executors of all arms. Arms that differ in a sealed cost alone have one in common.
+struct Ensembles {
+    own: Vec<Option<Ensemble>>,
+    of_arm: Vec<usize>,
+}
+
+impl Ensembles {
+    /// The one that runs `arm`.
+    fn of(&mut self, arm: usize) -> &mut Ensemble {
+        self.own[self.of_arm[arm]].as_mut().expect("`sealed::executor_of` names arms that have their own")
+    }
 }
 
 /// What was found of each arm: its pages before and after the phases, the hypervisor's counters, what an empty run takes;
@@ -175,7 +243,7 @@ struct Found {
 /// The arms' records, what of them makes the trial void, and what a reader should know of them.
 fn records(
     arms: &[&ResolvedArm],
-    ensembles: &[Ensemble],
+    ensembles: &mut Ensembles,
     memory: &Buffers,
     (site, cpus): (&Topology, &[Vec<usize>]),
     found: &Found,
@@ -188,7 +256,7 @@ fn records(
         flags.extend(placing::remote_share(arm, &placed));
         judge_pages(index, arm, before, after, &mut void);
         records.push(ArmRecord {
-            executor: ensembles[index].facts().clone(),
+            executor: ensembles.of(index).facts().clone(),
             pages_before: all_pages(before),
             pages_after: all_pages(after),
             counters: found.counters[index].clone(),
@@ -314,18 +382,28 @@ pub(crate) fn look_for_lost_time(rate: TickRate) -> LostTime {
     }
 }
 
+/// What is left of a stage when its memory is given back; see there.
+struct Left {
+    ensembles: Ensembles,
+    grown: Vec<BTreeMap<String, u64>>,
+    waited: Duration,
+    void: Vec<String>,
+}
+
 /// Everything that the phases need.
 struct Stage<'t> {
     spec: &'t TrialSpec,
     rate: TickRate,
     rows: &'static [Metric],
-    ensembles: Vec<Ensemble>,
+    ensembles: Ensembles,
     preparations: Vec<Box<dyn Prepared + 't>>,
     of_arm: &'t [Vec<usize>],
     /// Of each arm: the share of repetitions that are run and not counted.
     costs: Vec<Share>,
     /// Of each arm: growth of the hypervisor's counters inside the timed regions so far.
     grown: Vec<BTreeMap<String, u64>>,
+    /// How long progress was reported and observers were read, between phases.
+    waited: Duration,
     void: Vec<String>,
 }
 
@@ -333,7 +411,8 @@ impl Stage<'_> {
     /// Repetitions of a phase, the same for every arm, so that all do the same work. Every arm has run by then.
     fn reps(&mut self) -> Result<u64, Fault> {
         let mut most = 1;
-        for (arm, ensemble) in self.ensembles.iter_mut().enumerate() {
+        for arm in 0..self.spec.arms.len() {
+            let ensemble = self.ensembles.of(arm);
             let bodies: Vec<&dyn Body> = self.of_arm[arm].iter().map(|&map| self.preparations[map].body()).collect();
             let found = match self.spec.reps {
                 Some(reps) => {
@@ -354,7 +433,7 @@ impl Stage<'_> {
         let mut all = Vec::new();
         for (index, arm) in arms.iter().enumerate() {
             let mut sum = BTreeMap::new();
-            for (counters, &map) in self.ensembles[index].counters().into_iter().zip(&memory.of_arm[index]) {
+            for (counters, &map) in self.ensembles.of(index).counters().into_iter().zip(&memory.of_arm[index]) {
                 self.void.extend(audit::of_leaves(arm, memory.maps[map].bytes(), &counters));
                 ensemble::add(&mut sum, counters);
             }
@@ -378,7 +457,9 @@ impl Stage<'_> {
                 self.void.push(format!("arm {arm}: a phase took no time that could be measured"));
             }
             phases.push(phase);
+            let told = Instant::now();
             progress.phase_done(position, arm);
+            self.waited += told.elapsed();
         }
         Ok(phases)
     }
@@ -390,7 +471,7 @@ impl Stage<'_> {
         reps: u64,
         progress: &mut dyn Progress,
     ) -> Result<Series, TrialError> {
-        let ensemble = &mut self.ensembles[arm];
+        let ensemble = self.ensembles.of(arm);
         let prepared: Vec<&dyn Prepared> = self.of_arm[arm].iter().map(|&map| &*self.preparations[map]).collect();
         let bodies: Vec<&dyn Body> = prepared.iter().map(|prepared| prepared.body()).collect();
         let begin = progress.gate(reps)?.map_or(0, |pass| gate::tick_of(pass.begin_ns, self.rate));
@@ -419,6 +500,11 @@ impl Stage<'_> {
         })
     }
 
+    /// Gives the memory back to whoever lent it.
+    fn leave(self) -> Left {
+        Left { ensembles: self.ensembles, void: self.void, grown: self.grown, waited: self.waited }
+    }
+
     fn verify(&mut self) -> Vec<Verification> {
         let verifications: Vec<Verification> = self.preparations.iter_mut().map(|prepared| prepared.verify()).collect();
         self.void.extend(verifications.iter().filter_map(audit::of_result));
@@ -428,7 +514,8 @@ impl Stage<'_> {
     /// The median time of an empty run of every arm's first member alone, entry and exit included, in nanoseconds.
     fn empty_runs(&mut self) -> Result<Vec<f64>, Fault> {
         let mut medians = Vec::new();
-        for ensemble in &mut self.ensembles {
+        for arm in 0..self.spec.arms.len() {
+            let ensemble = self.ensembles.of(arm);
             let mut runs = Vec::with_capacity(EMPTY_RUNS);
             for _ in 0..EMPTY_RUNS {
                 let start = clock::ticks();

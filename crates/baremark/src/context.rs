@@ -20,6 +20,8 @@ pub struct Context {
     pub json: bool,
     /// Whether progress is not shown.
     pub quiet: bool,
+    /// Whether a run waits until no other of its store measures.
+    pub wait: bool,
     /// Set by SIGINT, SIGTERM and SIGHUP.
     pub interrupt: Arc<AtomicBool>,
     /// Block devices that a run may overwrite.

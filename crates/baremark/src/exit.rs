@@ -1,49 +1,97 @@
-//! What `baremark` says to the program that called it.
+//! The exit codes of every command, with their documentation.
+//!
+//! `--help`, `baremark list exit-codes` and the table of the README are made from [`Exit::DOCUMENTED`]; `end_to_end/pages.rs`
+//! compares them.
 
+use std::fmt::Write as _;
 use std::process::{ExitCode, Termination};
 
 /// The exit codes of every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: what was asked was done. A run that ends undecided has been run and succeeds.
+    /// 0: the command is done.
     Success,
-    /// 1: something failed that should not have: a full disk, a broken store, an agent that cannot start, more of a load's
-    /// operations than the error limit allows.
+    /// 1: something failed, or more of a load's operations failed than the error limit allows.
     Failure,
-    /// 2: the input is wrong: a command line, a study file, the name of a run.
+    /// 2: the input is wrong.
     BadInput,
-    /// 3: something that the study needs is not on this machine, and nothing of the study could run.
+    /// 3: this machine lacks what the study needs, and nothing of the study could run.
     Missing,
-    /// 4: `check` found something worse than the baseline, by more than the difference that matters; a load exceeded a limit; or
-    /// what must hold of an application does not.
+    /// 4: a limit or a gate is broken.
     Regression,
-    /// 5: `check` found nothing worse, but cannot tell of everything yet, or a load was too short for a limit.
+    /// 5: a gate is undecided.
     Undecided,
     /// Any: that of the program which `guest` has run.
     Program(i32),
-    /// 130: interrupted; what was finished is stored and the run can be resumed.
+    /// 130: interrupted.
     Interrupted,
 }
 
-impl Exit {
-    /// Every code with its meaning, for help and documentation.
-    pub const TABLE: &str = "\
-Exit codes:
-  0    done (a run that ends undecided is done, too)
-  1    failed: full disk, broken store, agent that cannot start; load: failures above the error limit
-  2    bad input: command line, study file, name of a run
-  3    nothing of the study can run on this machine
-  4    check: worse than the baseline by more than matters; ab --fail-above: worse by more; load: a limit is
-       exceeded; auction check: something that must hold does not; auction run: no number of users was seen to
-       keep every limit
-  5    check, ab --fail-above: nothing is known to be worse, and not everything can be told yet; load: too few
-       samples for a limit
-  130  interrupted; finished trials are stored, `baremark resume` goes on";
+/// One row of the documentation.
+pub struct Documented {
+    /// The exit code; never [`Exit::Program`], which has a code of its own.
+    pub exit: Exit,
+    /// The meaning in any command.
+    pub meaning: &'static str,
+    /// What it means in single commands: the command, and when it ends so.
+    pub commands: &'static [(&'static str, &'static str)],
 }
 
-impl Termination for Exit {
-    fn report(self) -> ExitCode {
-        ExitCode::from(match self {
+impl Exit {
+    /// Every code with its meaning, in ascending order.
+    pub const DOCUMENTED: &[Documented] = &[
+        Documented {
+            exit: Exit::Success,
+            meaning: "done",
+            commands: &[
+                ("run", "the study was run, whatever its outcome"),
+                ("check", "no loss is shown, and one of --margin would have been found"),
+            ],
+        },
+        Documented {
+            exit: Exit::Failure,
+            meaning: "failed: full disk, broken store, agent that cannot start",
+            commands: &[
+                ("load", "more operations failed than --error-limit allows"),
+                ("run", "nothing could be measured, or nothing is left to compare with"),
+            ],
+        },
+        Documented {
+            exit: Exit::BadInput,
+            meaning: "bad input: command line, study file, name of a run",
+            commands: &[],
+        },
+        Documented { exit: Exit::Missing, meaning: "nothing of it can run on this machine", commands: &[] },
+        Documented {
+            exit: Exit::Regression,
+            meaning: "a limit or a gate is broken",
+            commands: &[
+                ("check", "slower than the baseline"),
+                ("ab --fail-above", "worse by more"),
+                ("load", "a limit is exceeded"),
+                ("auction run", "no number of users kept every limit"),
+                ("auction check", "a bid was lost, an item sold twice, or the money does not add up"),
+            ],
+        },
+        Documented {
+            exit: Exit::Undecided,
+            meaning: "a gate is undecided: nothing is known to be broken, and not everything is known yet",
+            commands: &[
+                ("check", "a loss of --margin could have been missed: more runs are needed"),
+                ("ab --fail-above", "more blocks are needed"),
+                ("load", "too few samples for a limit"),
+            ],
+        },
+        Documented {
+            exit: Exit::Interrupted,
+            meaning: "interrupted; finished trials are stored, and `baremark resume` goes on",
+            commands: &[],
+        },
+    ];
+
+    /// The number that the calling program sees.
+    pub fn code(self) -> u8 {
+        match self {
             Exit::Success => 0,
             Exit::Failure => 1,
             Exit::BadInput => 2,
@@ -53,7 +101,38 @@ impl Termination for Exit {
             // The kernel keeps eight bits too.
             Exit::Program(code) => code.to_le_bytes()[0],
             Exit::Interrupted => 130,
-        })
+        }
+    }
+
+    /// The documentation as text, for help: a code and its meaning by line, then the commands.
+    pub fn table() -> String {
+        let mut text = "Exit codes:\n".to_owned();
+        for row in Exit::DOCUMENTED {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "  {:<4} {}", row.exit.code(), row.meaning);
+            for (command, when) in row.commands {
+                let _ = writeln!(text, "         {command}: {when}");
+            }
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+
+    /// The documentation as a table of Markdown, for the README.
+    pub fn markdown() -> String {
+        let mut text = "| code | meaning | in single commands |\n|---|---|---|\n".to_owned();
+        for row in Exit::DOCUMENTED {
+            let commands: Vec<String> =
+                row.commands.iter().map(|(command, when)| format!("`{command}`: {when}")).collect();
+            let _ = writeln!(text, "| {} | {} | {} |", row.exit.code(), row.meaning, commands.join("; "));
+        }
+        text
+    }
+}
+
+impl Termination for Exit {
+    fn report(self) -> ExitCode {
+        ExitCode::from(self.code())
     }
 }
 
@@ -75,5 +154,43 @@ impl Refusal {
     /// A failure.
     pub fn failure(message: impl ToString) -> Self {
         Refusal { exit: Exit::Failure, message: message.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A variant that is added without its row does not compile here.
+    fn place(exit: Exit) -> Option<usize> {
+        match exit {
+            Exit::Success => Some(0),
+            Exit::Failure => Some(1),
+            Exit::BadInput => Some(2),
+            Exit::Missing => Some(3),
+            Exit::Regression => Some(4),
+            Exit::Undecided => Some(5),
+            Exit::Interrupted => Some(6),
+            Exit::Program(_) => None,
+        }
+    }
+
+    #[test]
+    fn every_code_is_documented_once_in_ascending_order() {
+        let places: Vec<Option<usize>> = Exit::DOCUMENTED.iter().map(|row| place(row.exit)).collect();
+        assert_eq!(places, (0..7).map(Some).collect::<Vec<_>>());
+        let codes: Vec<u8> = Exit::DOCUMENTED.iter().map(|row| row.exit.code()).collect();
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 130]);
+    }
+
+    #[test]
+    fn what_the_auction_application_returns_is_documented() {
+        let run = |arguments: &[&str]| {
+            let arguments: Vec<std::ffi::OsString> = arguments.iter().map(|&argument| argument.into()).collect();
+            baremark_auction::run(&arguments, &mut Vec::new(), &mut Vec::new())
+        };
+        assert_eq!(run(&["serve", "--help"]), Exit::Success.code());
+        assert_eq!(run(&["serve", "--no-such-flag"]), Exit::BadInput.code());
+        assert_eq!(run(&["check", "--database", "sqlite:/nonexistent/auction.db"]), Exit::Failure.code());
     }
 }

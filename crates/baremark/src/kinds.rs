@@ -3,6 +3,7 @@
 use baremark_agent::runner::Runners;
 use baremark_harness::workload::Auction;
 use baremark_model::job::Job;
+use baremark_streams::workload::StreamTcp;
 
 /// What agents of this program run, and what studies can name.
 pub const RUNNERS: Runners = Runners { workloads: baremark_workloads::ALL, jobs: JOBS };
@@ -10,6 +11,8 @@ pub const RUNNERS: Runners = Runners { workloads: baremark_workloads::ALL, jobs:
 const JOBS: &[&[&dyn Job]] = &[
     baremark_programs::ALL,
     baremark_load::workload::ALL,
+    baremark_databases::ALL,
     baremark_disks::workload::ALL,
     &[&Auction { places: crate::auction_places::make }],
+    &[&StreamTcp { journal: crate::changes::journal }],
 ];

@@ -8,6 +8,7 @@
 
 mod auction_places;
 mod calibrate;
+mod changes;
 mod commands;
 mod context;
 mod exit;
@@ -20,6 +21,7 @@ mod source;
 mod tracer;
 mod watch;
 
+use baremark_model::units::Share;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
     ab, agent, at, auction, auction_run, carry, check, compare, completions, desktop, doctor, echo, guest, history,
@@ -37,7 +39,7 @@ use std::time::Duration;
 ///
 /// Without a command, baremark runs the standard study on this machine.
 #[derive(Parser)]
-#[command(version, after_help = Exit::TABLE)]
+#[command(version, after_help = Exit::table())]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -56,6 +58,9 @@ struct Common {
     /// Show no progress; warnings and errors are shown
     #[arg(long, global = true)]
     quiet: bool,
+    /// Wait until no other run of the store measures on this machine
+    #[arg(long, global = true)]
+    wait: bool,
 }
 
 #[derive(Args, Clone, Copy)]
@@ -68,18 +73,28 @@ struct ModeArgs {
     aa: bool,
 }
 
+#[derive(Args)]
+struct RunArgs {
+    /// The study file or the shipped study's name
+    #[arg(required_unless_present = "program", conflicts_with_all = ["Options", "program"])]
+    study: Option<String>,
+    #[command(flatten)]
+    mode: ModeArgs,
+    /// Allow workload `block` to overwrite this unused block device (repeat for several)
+    #[arg(long, value_name = "DEVICE", conflicts_with = "program")]
+    allow_destructive: Vec<std::path::PathBuf>,
+    #[command(flatten)]
+    options: ab::Options,
+    /// Instead of a study: a program and its arguments, after --
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with_all = ["quick", "aa"])]
+    program: Vec<String>,
+}
+
 #[derive(Subcommand)]
 enum Command {
-    /// Run a study: a file, or the name of a shipped one
-    Run {
-        /// The study file or the shipped study's name
-        study: String,
-        #[command(flatten)]
-        mode: ModeArgs,
-        /// Allow workload `block` to overwrite this unused block device (repeat for several)
-        #[arg(long, value_name = "DEVICE")]
-        allow_destructive: Vec<std::path::PathBuf>,
-    },
+    /// Run a study, or one program in several environments: run --in native,microvm -- PROGRAM
+    #[command(after_help = ab::RUN_EXAMPLES)]
+    Run(Box<RunArgs>),
     /// Compare commands by interleaved runs
     #[command(after_help = ab::EXAMPLES)]
     Ab(Box<ab::Arguments>),
@@ -110,7 +125,11 @@ enum Command {
     /// Say whether this machine is fit to measure, what is noisy and what to change
     Doctor,
     /// List the runs in the store
-    History,
+    History {
+        /// Show from which run on a study's values and ratios are different (8 runs at least)
+        #[arg(long)]
+        changes: bool,
+    },
     /// Show a stored run again
     Report {
         /// The run; a unique beginning will do [default: the latest one]
@@ -133,24 +152,27 @@ enum Command {
         #[command(flatten)]
         args: compare::CompareArgs,
     },
-    /// Say by the exit code whether it has become worse than a baseline: 0 no, 4 yes, 5 cannot tell
+    /// Exit non-zero on a performance regression: 4 slower than the baseline, 5 a loss could have been missed
     Check {
         /// The baseline, named as in `compare`
         #[arg(long, value_name = "BASELINE")]
         against: String,
+        /// Loss that must not go unnoticed: exit 5 unless it would have been found with a power of 80 %
+        #[arg(long, value_name = "SHARE", default_value = "5 %", value_parser = compare::share)]
+        margin: Share,
         /// What is checked, named as in `compare` [default: all runs of that study since the baseline]
         run: Option<String>,
         #[command(flatten)]
         args: compare::CompareArgs,
     },
-    /// Put known costs on sealed arms and see whether the scale finds them
+    /// Inject known overheads into blinded arms and check that they are recovered
     ///
     /// Costs of 0, 1, 2 and 5 % run through the whole path, from the timed loop to the interval, on arms of which the
-    /// analysis knows a random label alone. Takes about one minute with --quick, else about five.
+    /// analysis knows only a random label. Takes about one minute with --quick, else about five.
     VerifyScale {
         /// The study whose workload and first native treatment carries the costs [default: fma on one rank]
         study: Option<String>,
-        /// Two arms of each cost and ten blocks
+        /// Two arms of each overhead and ten blocks
         #[arg(long)]
         quick: bool,
         /// Open a stored run again instead of measuring
@@ -300,6 +322,9 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         return desktop::run(arguments).map(|exit| (String::new(), exit));
     }
     if let Some(Command::Guest(args)) = &cli.command {
+        if args.costs {
+            return guest::costs(args);
+        }
         return guest::run(args).map(|exit| (String::new(), exit));
     }
     if let Some(Command::Echo(args)) = &cli.command {
@@ -316,16 +341,20 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         store: cli.common.store,
         json: cli.common.json,
         quiet: cli.common.quiet,
+        wait: cli.common.wait,
         interrupt,
         allow_destructive: Vec::new(),
     };
     let mode = |args: ModeArgs| baremark_model::plan::Mode { quick: args.quick, self_check: args.aa };
     match command {
         None => run::run(&context, &source::shipped(&source::SHIPPED[0]), mode(ModeArgs { quick: false, aa: false })),
-        Some(Command::Run { study, mode: args, allow_destructive }) => {
-            context.allow_destructive = allow_destructive;
-            run::run(&context, &source::find(&study)?, mode(args))
-        }
+        Some(Command::Run(args)) => match &args.study {
+            Some(study) => {
+                context.allow_destructive.clone_from(&args.allow_destructive);
+                run::run(&context, &source::find(study)?, mode(args.mode))
+            }
+            None => ab::places(&context, &args.options, &args.program),
+        },
         Some(Command::Ab(arguments)) => ab::run(&context, &arguments),
         Some(Command::Init) => Ok((source::EXAMPLE.to_owned(), Exit::Success)),
         Some(Command::Resume { run, allow_destructive }) => {
@@ -337,10 +366,13 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Load(args)) => load::run(&context, *args),
         Some(Command::List { what }) => list::run(what, context.json),
         Some(Command::Doctor) => doctor::run(context.json),
-        Some(Command::History) => history::run(&context),
+        Some(Command::History { changes: false }) => history::run(&context),
+        Some(Command::History { changes: true }) => history::changes(&context),
         Some(Command::Report { run, form, damage }) => report::run(&context, run.as_deref(), &form, &damage),
         Some(Command::Compare { base, other, args }) => compare::run(&context, &base, &other, &args),
-        Some(Command::Check { against, run, args }) => check::run(&context, &against, run.as_deref(), &args),
+        Some(Command::Check { against, margin, run, args }) => {
+            check::run(&context, &against, run.as_deref(), margin, &args)
+        }
         Some(Command::VerifyScale { study: _, quick: _, run: Some(run) }) => verify_scale::again(&context, &run),
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Import(import)) => import::run(&context, &import),

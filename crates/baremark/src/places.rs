@@ -1,7 +1,9 @@
 //! The places of a study, made from its settings: the one list of environments that this program can start.
 
 use crate::exit::{Exit, Refusal};
-use baremark_environments::container::{Container, Layer, Network, Root, Seccomp, Settings as ContainerSettings};
+use baremark_environments::container::{
+    Container, Layer, Network, Root, Runtime, Seccomp, Settings as ContainerSettings,
+};
 use baremark_environments::mpi::{Mpi, Settings as MpiSettings};
 use baremark_environments::native::Native;
 use baremark_environments::qemu::{
@@ -10,15 +12,17 @@ use baremark_environments::qemu::{
 use baremark_environments::slurm::{Launcher, Settings as SlurmSettings, Slurm};
 use baremark_environments::ssh::{Settings as SshSettings, Ssh};
 use baremark_harness::workload::{self, Found};
+use baremark_model::arm::ExecutorKind;
 use baremark_model::command;
 use baremark_model::descriptor::Value;
 use baremark_model::image;
 use baremark_model::peer;
-use baremark_model::plan::{Limits, Plan};
+use baremark_model::plan::{Limits, Plan, program_at};
 use baremark_model::scale;
 use baremark_model::site::Environment;
 use baremark_model::study::Study;
 use baremark_model::tables;
+use baremark_programs::{executable, workshop};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,12 +79,13 @@ pub fn of_plan(
 }
 
 /// Files of this machine that programs need elsewhere are looked for before anything runs.
-fn brought_files_are_there(plan: &Plan) -> Result<(), Refusal> {
+pub fn brought_files_are_there(plan: &Plan) -> Result<(), Refusal> {
     for program in plan.arms.iter().filter_map(|arm| command::of_arm(&arm.arm)) {
-        for (name, file) in &program.bring {
+        let carried = program.carry.keys().map(|file| ("carry", file));
+        for (name, file) in program.bring.iter().map(|(name, file)| (name.as_str(), file)).chain(carried) {
             std::fs::File::open(file).map_err(|why| {
                 Refusal::bad_input(format!(
-                    "[command.bring] {name}: {file} cannot be read: {why}; give a file of this machine"
+                    "[command] {name}: {file} cannot be read: {why}; give a file of this machine"
                 ))
             })?;
         }
@@ -153,6 +158,27 @@ pub fn limit_tiers(plan: &Plan, limits: &mut Limits, interrupt: &AtomicBool) -> 
                 Found::Emulated => drop(limits.emulated.insert(name)),
                 Found::Absent(why) => drop(limits.absent.insert(name, why)),
             }
+        }
+    }
+    limited
+}
+
+/// What planning must know of programs that are to run in the microVM: which of them it cannot run, by what their files say.
+/// Whether there is any.
+pub fn limit_programs(plan: &Plan, limits: &mut Limits) -> bool {
+    let mut limited = false;
+    for arm in plan.arms.iter().filter(|arm| arm.arm.executor == ExecutorKind::Microvm) {
+        let Some(program) = command::of_arm(&arm.arm) else { continue };
+        // A name that holds a placeholder is known at the site alone.
+        let Some(name) = program.argv.first().and_then(|name| command::fill(name, |_| None).ok()) else { continue };
+        let directory = command::fill(&program.directory, |_| None).unwrap_or_default();
+        let path = program.environment.get("PATH").cloned().unwrap_or_else(workshop::search_path);
+        let Ok(file) = executable::located(&name, Path::new(&directory), &path) else { continue };
+        let inherited = || std::env::var("ASAN_OPTIONS").ok();
+        let options = program.environment.get("ASAN_OPTIONS").cloned().or_else(inherited).unwrap_or_default();
+        if let Some(why) = executable::unfit_for_microvm(&file, &options) {
+            limits.absent.insert(program_at(&arm.environment, program), why);
+            limited = true;
         }
     }
     limited
@@ -252,6 +278,13 @@ fn container(name: &str, settings: &Settings, program: PathBuf) -> Result<Contai
     let cpus = (!cpus.is_empty()).then_some(cpus);
     let engine = word(settings, "engine").unwrap_or("podman");
     let seccomp = if word(settings, "seccomp") == Some("off") { Seccomp::Off } else { Seccomp::On };
+    let platform = word(settings, "platform");
+    let runtime = word(settings, "runtime")
+        .map(|name| Runtime { name: name.to_owned(), platform: platform.unwrap_or("ptrace").to_owned() });
+    if platform.is_some() && runtime.as_ref().is_none_or(|runtime| runtime.name != "runsc") {
+        let what = format!("[environments.{name}] has a platform and no gVisor; write runtime = \"runsc\"");
+        return Err(Refusal::bad_input(what));
+    }
     let layer = if word(settings, "layer") == Some("overlay") { Layer::Overlay } else { Layer::Folder };
     let pair = |text: &String| {
         let what = || format!("[environments.{name}] volumes: '{text}' has no colon; write \"HERE:INSIDE\"");
@@ -259,7 +292,7 @@ fn container(name: &str, settings: &Settings, program: PathBuf) -> Result<Contai
         Ok((PathBuf::from(here), PathBuf::from(inside)))
     };
     let volumes = words(settings, "volumes").iter().map(pair).collect::<Result<_, Refusal>>()?;
-    let made = ContainerSettings { root, cpus, memory_bytes, network, seccomp, layer, volumes };
+    let made = ContainerSettings { root, cpus, memory_bytes, network, seccomp, runtime, layer, volumes };
     Ok(Container::new(program, made).with_engine(engine))
 }
 
@@ -353,7 +386,8 @@ fn switched(settings: &Settings, key: &str, so: bool) -> bool {
 /// A list of numbers.
 fn numbers(settings: &Settings, place: &str, key: &str) -> Result<Vec<usize>, Refusal> {
     let number = |text: String| {
-        let wrong = |why| Refusal::bad_input(format!("{key} in [environments.{place}]: '{text}' is no number: {why}"));
+        let wrong =
+            |why| Refusal::bad_input(format!("{key} in [environments.{place}]: '{text}' must be a number: {why}"));
         text.parse().map_err(wrong)
     };
     words(settings, key).into_iter().map(number).collect()

@@ -1,8 +1,9 @@
 //! The lab's journal over the store: runs as they are created, written, read back and named by users.
 
 use crate::context::Context;
-use crate::exit::Refusal;
+use crate::exit::{Exit, Refusal};
 use crate::source::Source;
+use crate::watch::say;
 use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{Ending, Journal};
 use baremark_lab::tally::{Finished, complete_blocks};
@@ -12,9 +13,13 @@ use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
 use baremark_model::scale::Envelope;
 use baremark_model::units::{Nanos, UnixTime};
-use baremark_store::{LockError, RunId, RunLock, RunRecord, RunState, Store, StoreError, StoredRun, TrialEntry};
+use baremark_model::wire::TrialResult;
+use baremark_store::{LockError, RunId, RunLock, RunRecord, RunState, Store, StoreError, StoredRun, TrialEntry, Turn};
 use baremark_sys::{clock, machine};
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// A run that this process is writing; holds the run's lock.
 pub struct Record<'s> {
@@ -24,7 +29,55 @@ pub struct Record<'s> {
     cells: usize,
     /// Block, cell, and whether it counts, of every trial.
     trials: Vec<(u64, usize, bool)>,
+    /// Other runs that were live when the last trial ended.
+    others: BTreeSet<String>,
     _lock: RunLock,
+}
+
+/// How often a run that waits looks whether the others have ended: a lock tells nobody that it is free.
+const WAIT_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Sees to it that a new run does not measure beside others of its store unnoticed: warns, or with `--wait` waits for their end.
+/// The turn is to be kept until the new run holds its lock.
+pub fn turn(context: &Context, store: &Store) -> Result<Option<Turn>, Refusal> {
+    let live = store.live();
+    if live.is_empty() && !context.wait {
+        return Ok(None);
+    }
+    if !context.wait {
+        let names = names(&live);
+        say(format_args!(
+            "warning: {names} on this machine now: each disturbs the other, and trials are flagged; --wait waits for its end"
+        ));
+        return Ok(None);
+    }
+    let mut told = false;
+    let mut turn = None;
+    loop {
+        turn = turn.or(store.turn().map_err(Refusal::failure)?);
+        let live = store.live();
+        if turn.is_some() && live.is_empty() {
+            return Ok(turn);
+        }
+        if !told && !live.is_empty() {
+            say(format_args!("waiting: {} on this machine now", names(&live)));
+            told = true;
+        }
+        if context.interrupt.load(Ordering::Relaxed) {
+            let message = "interrupted while it waited for another run; nothing was measured".to_owned();
+            return Err(Refusal { exit: Exit::Interrupted, message });
+        }
+        std::thread::sleep(WAIT_INTERVAL);
+    }
+}
+
+/// "run A measures", "runs A and B measure".
+fn names(live: &BTreeSet<String>) -> String {
+    let names: Vec<&str> = live.iter().map(String::as_str).collect();
+    match names.as_slice() {
+        [one] => format!("run {one} measures"),
+        several => format!("runs {} measure", several.join(" and ")),
+    }
 }
 
 impl<'s> Record<'s> {
@@ -43,7 +96,8 @@ impl<'s> Record<'s> {
             started,
         };
         store.create_run(&record).map_err(Refusal::failure)?;
-        Ok(Record { store, id, next_seq: 0, cells: plan.cells.len(), trials: Vec::new(), _lock: lock })
+        let others = others(store, &id);
+        Ok(Record { store, id, next_seq: 0, cells: plan.cells.len(), trials: Vec::new(), others, _lock: lock })
     }
 
     /// Takes up a run that nobody holds.
@@ -61,7 +115,8 @@ impl<'s> Record<'s> {
         store.reopen(&id).map_err(Refusal::failure)?;
         let trials = stored.trials.iter().map(|trial| (trial.block, trial.cell, trial.status == TrialStatus::Ok));
         let (next_seq, cells, trials) = (stored.next_seq(), stored.plan.cells.len(), trials.collect());
-        Ok(Record { store, id, next_seq, cells, trials, _lock: lock })
+        let others = others(store, &id);
+        Ok(Record { store, id, next_seq, cells, trials, others, _lock: lock })
     }
 
     /// The run's name.
@@ -85,7 +140,7 @@ impl<'s> Record<'s> {
         let written = match ending {
             Ending::Complete(_) => self.store.finish(id, now(), &words),
             Ending::Interrupted => self.store.interrupt(id, &words),
-            Ending::Failed(_) => self.store.fail_run(id, now(), &words),
+            Ending::Failed(_) | Ending::NothingToCompare(_) => self.store.fail_run(id, now(), &words),
         };
         written.map_err(Refusal::failure)
     }
@@ -94,13 +149,15 @@ impl<'s> Record<'s> {
 impl Journal for Record<'_> {
     fn trial(&mut self, trial: &Finished) -> Result<(), String> {
         self.trials.push((trial.block, trial.cell, trial.status == TrialStatus::Ok));
+        let before = std::mem::replace(&mut self.others, others(self.store, &self.id));
+        let flagged = flagged(trial.result.as_ref(), before.union(&self.others));
         let entry = TrialEntry {
             block: trial.block,
             cell: trial.cell,
             seq: self.next_seq,
             spec: &trial.spec,
             status: &trial.status,
-            result: trial.result.as_ref(),
+            result: flagged.as_ref().or(trial.result.as_ref()),
             started: UnixTime(clock::unix_time_ns().saturating_sub(trial.elapsed_ns)),
             elapsed: Nanos(trial.elapsed_ns),
             blocks_complete: complete_blocks(self.cells, self.trials.iter().copied()),
@@ -113,6 +170,22 @@ impl Journal for Record<'_> {
     fn look(&mut self, look: &LookRow) -> Result<(), String> {
         self.store.add_look(&self.id, look).map_err(|why| why.to_string())
     }
+}
+
+/// The other runs of the store that are live.
+fn others(store: &Store, own: &RunId) -> BTreeSet<String> {
+    let mut live = store.live();
+    live.remove(own.as_str());
+    live
+}
+
+/// The result with a flag for each run that measured at the same time; `None` where there was none.
+fn flagged<'o>(result: Option<&TrialResult>, others: impl Iterator<Item = &'o String>) -> Option<TrialResult> {
+    let mut others = others.peekable();
+    others.peek()?;
+    let mut result = result?.clone();
+    result.flags.extend(others.map(|other| format!("run {other} measured on this machine at the same time")));
+    Some(result)
 }
 
 /// The plan with a seed of its own where the study leaves it to the run.
@@ -178,7 +251,7 @@ fn of_stored(stored: StoredRun) -> Run {
 }
 
 /// How the line of a study's text begins that holds the envelope: to a study's reader it is a comment.
-const SEALED: &str = "# sealed until everything is found: ";
+const SEALED: &str = "# blinded until everything is found: ";
 
 /// A study's text with an envelope.
 pub fn seal(study: &[u8], envelope: &Envelope) -> Vec<u8> {
@@ -216,7 +289,10 @@ pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refu
     let Some(name) = named else {
         return match store.latest_unfinished().map_err(Refusal::failure)? {
             Some(run) => Ok(run.id),
-            None => Err(Refusal::bad_input("every run in the store is finished; there is nothing to resume")),
+            None => Err(Refusal::bad_input(match store.live() {
+                live if live.is_empty() => "every run in the store is finished; there is nothing to resume".to_owned(),
+                live => format!("nothing to resume: {} now, and every other run is finished", names(&live)),
+            })),
         };
     };
     let id = store.resolve(name).map_err(Refusal::bad_input)?;

@@ -8,7 +8,7 @@ use crate::exit::Refusal;
 use crate::record;
 use baremark_lab::analysis;
 use baremark_lab::comparison::Chosen;
-use baremark_model::document::{Document, FORMAT};
+use baremark_model::document::{Document, FORMAT, FORMER_FORMAT};
 use baremark_model::plan::Treatment;
 use baremark_store::Store;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,8 @@ fn read(file: &Path) -> Result<Document, Refusal> {
     };
     let bytes = std::fs::read(file).map_err(|why| Refusal::bad_input(format!("reading {}: {why}", file.display())))?;
     let document: Document = serde_json::from_slice(&bytes).map_err(|why| wrong(why.to_string()))?;
-    match document.format == FORMAT {
+    // Of a document of the former format the trials are read; its outcomes are worked out anew wherever they are used.
+    match [FORMAT, FORMER_FORMAT].contains(&document.format.as_str()) {
         true => Ok(document),
         false => Err(wrong(format!("its format is '{}', not '{FORMAT}'", document.format))),
     }

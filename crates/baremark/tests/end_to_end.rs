@@ -21,8 +21,14 @@ mod around;
 mod arrows;
 #[path = "end_to_end/bench.rs"]
 mod bench;
+#[path = "end_to_end/changes.rs"]
+mod changes;
 #[path = "end_to_end/comparing.rs"]
 mod comparing;
+#[path = "end_to_end/concurrent.rs"]
+mod concurrent;
+#[path = "end_to_end/databases.rs"]
+mod databases;
 #[path = "end_to_end/elsewhere.rs"]
 mod elsewhere;
 #[path = "end_to_end/environments.rs"]
@@ -35,6 +41,8 @@ mod gate;
 mod golden;
 #[path = "end_to_end/guest.rs"]
 mod guest;
+#[path = "end_to_end/guide.rs"]
+mod guide;
 #[path = "end_to_end/input.rs"]
 mod input;
 #[path = "end_to_end/kills.rs"]
@@ -49,6 +57,8 @@ mod predict;
 mod programs;
 #[path = "end_to_end/results.rs"]
 mod results;
+#[path = "end_to_end/run_in.rs"]
+mod run_in;
 #[path = "end_to_end/scale.rs"]
 mod scale;
 #[path = "end_to_end/shipped.rs"]

@@ -247,6 +247,7 @@ impl ReadyJob for Ready {
             samples: samples(&outcome),
             checked,
             flags,
+            void: Vec::new(),
             points: points(&outcome),
             detail: Some(Detail { format: FORMAT.to_owned(), document: self.document(&outcome) }),
         })

@@ -41,7 +41,7 @@ pub struct Place<'p> {
 /// What it did that it must not, in words; the first violation ends the suite.
 pub fn conformance(environment: &dyn Environment, place: &Place<'_>) -> Result<(), String> {
     environment.probe().map_err(|missing| format!("its probe says: {missing}"))?;
-    demand(!environment.name().is_empty(), || "it has no name".to_owned())?;
+    demand(!environment.name().is_empty(), || "its name is empty".to_owned())?;
     a_trial_runs_and_two_sites_do_not_disturb_each_other(environment, place)?;
     nothing_is_left(place, "two sites and a goodbye")?;
     long_frames_pass_both_ways(environment, place)?;
@@ -169,6 +169,7 @@ fn spec(place: &Place<'_>, executor: ExecutorKind, phases: usize) -> TrialSpec {
         phase_ns: 20_000_000,
         reps: None,
         most_ns: None,
+        separate: false,
         watchdog_ns: 60_000_000_000,
         cpus: vec![place.cpu],
         seed: 1,
@@ -281,7 +282,7 @@ impl Talk {
 
     fn send(&mut self, message: &ToAgent) -> Result<(), String> {
         write_frame(&mut self.to_agent, message)
-            .or_else(|why| self.complain(format!("the agent cannot be told: {why}")))
+            .or_else(|why| self.complain(format!("the agent cannot be reached: {why}")))
     }
 
     fn receive(&mut self, limit: Duration) -> Result<FromAgent, Silence> {

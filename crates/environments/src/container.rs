@@ -9,7 +9,7 @@
 use crate::child::{self, Piped, Ran};
 use crate::folder::Folder;
 use baremark_model::image;
-use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError, loopback};
+use baremark_model::site::{Environment, Link, Missing, OWN_ROOT, Portion, Site, SiteError, loopback};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::net::SocketAddr;
@@ -62,6 +62,31 @@ pub enum Seccomp {
     Off,
 }
 
+/// What the engine starts containers with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runtime {
+    /// Its name, as the engine knows it.
+    pub name: String,
+    /// How gVisor intercepts system calls; used with `runsc` alone.
+    pub platform: String,
+}
+
+/// gVisor's runtime.
+const GVISOR: &str = "runsc";
+
+impl Runtime {
+    /// The engine's options. gVisor does without cgroups, which it cannot use in a hybrid hierarchy, and without a network.
+    fn options(&self) -> Vec<String> {
+        let mut options = vec!["--runtime".to_owned(), self.name.clone()];
+        if self.name == GVISOR {
+            for flag in [format!("platform={}", self.platform), "ignore-cgroups".into(), "network=none".into()] {
+                options.extend(["--runtime-flag".to_owned(), flag]);
+            }
+        }
+        options
+    }
+}
+
 /// How containers are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -75,6 +100,8 @@ pub struct Settings {
     pub network: Network,
     /// Its system call filter.
     pub seccomp: Seccomp,
+    /// Its runtime; the engine's own when `None`.
+    pub runtime: Option<Runtime>,
     /// Where what it writes to its own files goes.
     pub layer: Layer,
     /// Folders of this machine, and where the container sees them, writable.
@@ -139,7 +166,10 @@ impl Container {
         self.volumes_can_be_mounted()?;
         self.docker_has_a_root()?;
         let mut failures: Vec<(Way, String)> = Vec::new();
-        for way in WAYS {
+        self.runtime_is_known()?;
+        // A runtime that is named takes the place of any that would be tried.
+        let tried = |way: &&Way| self.settings.runtime.is_none() || !way.contains(&"--runtime");
+        for way in WAYS.iter().filter(tried) {
             match self.try_way(way) {
                 Ok(ran) if ran.well() => return Ok(way),
                 Ok(ran) => failures.push((way, ran.failure())),
@@ -150,6 +180,26 @@ impl Container {
         let why = failures.into_iter().next().map(|(_, why)| why).unwrap_or_default();
         let remedy = format!("see whether `{} run` works at all for this user", self.engine.to_string_lossy());
         Err(Missing { what: format!("containers cannot be started: {why}"), remedy })
+    }
+
+    /// Refuses a runtime that is not installed or that the engine cannot be asked for.
+    fn runtime_is_known(&self) -> Result<(), Missing> {
+        let Some(Runtime { name, .. }) = &self.settings.runtime else { return Ok(()) };
+        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+        if !path.split(':').any(|folder| Path::new(folder).join(name).is_file()) {
+            let what = format!("container runtime {name} not found");
+            return Err(Missing { what, remedy: format!("install it (Debian package {name})") });
+        }
+        let of_gvisor = name == GVISOR;
+        if of_gvisor && self.is_docker() {
+            let what = "docker takes no options of a runtime, which runsc needs".to_owned();
+            return Err(Missing { what, remedy: "write engine = \"podman\"".to_owned() });
+        }
+        if of_gvisor && self.settings.network != Network::None {
+            let what = "gVisor is run without a network here".to_owned();
+            return Err(Missing { what, remedy: "write network = \"none\"".to_owned() });
+        }
+        Ok(())
     }
 
     fn cannot_be_asked(&self, why: &SiteError) -> Missing {
@@ -173,10 +223,15 @@ impl Container {
                     "install what it makes bridges with (Debian: netavark and iptables), or write network = \"host\"";
                 ("none on a bridge".to_owned(), remedy)
             }
+            (Root::Program, _) if self.settings.runtime.is_some() => {
+                without.runtime = None;
+                ("none by that runtime".to_owned(), "see whether the engine can use it, or take another")
+            }
             (Root::Program, _) => return Ok(()),
         };
         let works = Container::new(self.program.clone(), without).with_engine(&self.engine).way()?;
-        let why = failures.iter().find(|(way, _)| *way == works).map_or("", |(_, why)| why);
+        let same = failures.iter().find(|(way, _)| *way == works);
+        let why = same.or(failures.last()).map_or("", |(_, why)| why);
         Err(Missing { what: format!("containers can be started here, but {none}: {why}"), remedy: remedy.to_owned() })
     }
 
@@ -232,7 +287,7 @@ impl Container {
             return Err(Missing { what: format!("the agent's program {path} is not there"), remedy });
         }
         if path.contains([',', '"', '\n']) {
-            let what = format!("the path {path} cannot be told to the engine");
+            let what = format!("path {path}: the engine cannot take it");
             return Err(Missing { what, remedy: "move the program to a path without commas and quotes".to_owned() });
         }
         Ok(())
@@ -267,6 +322,10 @@ impl Container {
         }
         command.args(["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"]);
         command.args(way).arg("--name").arg(folder.name());
+        command.args(self.settings.runtime.iter().flat_map(Runtime::options));
+        if self.settings.root == Root::Program {
+            command.arg(format!("--env={OWN_ROOT}=1"));
+        }
         let mut mount = OsString::from("type=bind,readonly,src=");
         mount.push(&self.program);
         mount.push(format!(",dst={INSIDE}"));

@@ -95,7 +95,7 @@ impl Mpi {
         let refuses_root = ran.said.iter().any(|line| line.contains("--allow-run-as-root"));
         let (what, remedy) = if refuses_root {
             let remedy = "run as another user, or write arguments = [\"--allow-run-as-root\"] in [environments.mpi]";
-            ("Open MPI does not run as root unless it is told to".to_owned(), remedy.to_owned())
+            ("Open MPI does not run as root unless OMPI_ALLOW_RUN_AS_ROOT is set".to_owned(), remedy.to_owned())
         } else {
             let remedy = "see whether `mpirun -np 1 hostname` works with the same arguments".to_owned();
             (format!("mpirun cannot run this program: {}", ran.failure()), remedy)

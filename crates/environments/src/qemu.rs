@@ -22,7 +22,7 @@ use crate::child::Piped;
 use crate::cpio::Cpio;
 use crate::patience::receive;
 use baremark_model::credit::{self, Credit, ToGuest};
-use baremark_model::site::{Environment, Link, Missing, Portion, Site, SiteError, loopback};
+use baremark_model::site::{Environment, Link, Missing, OWN_ROOT, Portion, Site, SiteError, loopback};
 use baremark_sys::affinity::pin_thread;
 use modules::Modules;
 use qmp::Qmp;
@@ -292,6 +292,11 @@ impl Qemu {
             // The kernel panics when a timer looks broken that is merely late, as an emulated one is on a busy machine.
             words.push("no_timer_check");
         }
+        let own_root = format!("{OWN_ROOT}=1");
+        if settings.root == Root::Program {
+            // What the kernel does not know it hands to its first process as a variable.
+            words.push(&own_root);
+        }
         words.extend(settings.kernel_options.iter().map(String::as_str));
         words.extend(["--", "agent", "--guest", settings.port.path()]);
         if let Some(address) = &settings.address {
@@ -359,7 +364,7 @@ impl Qemu {
         let settings = &self.settings;
         let said = |why: io::Error| format!("QEMU's machine protocol: {why}");
         if qmp.kvm().map_err(said)? == emulated {
-            return Err("QEMU runs the guest by another accelerator than it was told".to_owned());
+            return Err("QEMU runs the guest by another accelerator than requested".to_owned());
         }
         let threads = qmp.vcpu_threads().map_err(said)?;
         if threads.len() != settings.vcpus {

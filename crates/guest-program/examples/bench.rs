@@ -5,7 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a program that prints figures")]
 
 use baremark_guest_program::{Command, Cost, Costs, Error};
-use baremark_stats::estimate::median_interval;
+use baremark_stats::Estimate;
 use std::time::Instant;
 
 const ROUNDS: usize = 21;
@@ -31,7 +31,7 @@ fn main() -> Result<(), Error> {
         drop(ended);
     }
     let line = |name: &str, values: &[f64]| {
-        let Some(interval) = median_interval(values, 0.95) else { return f64::NAN };
+        let Some(interval) = Estimate::of(values).map(|of| of.interval(0.95)) else { return f64::NAN };
         println!("{name:<34} {:>9.2} ms [{:.2}, {:.2}]", interval.centre, interval.lo, interval.hi);
         interval.lo
     };

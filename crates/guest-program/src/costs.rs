@@ -7,7 +7,8 @@
 use crate::command::Command;
 use crate::counters::Counters;
 use crate::error::Error;
-use baremark_stats::estimate::median_interval;
+use baremark_model::arm::PageSize;
+use baremark_stats::Estimate;
 use baremark_sys::clock;
 use serde::{Deserialize, Serialize};
 use std::arch::global_asm;
@@ -71,10 +72,10 @@ unsafe extern "C" {
     fn baremark_guest_cost_end();
 }
 
-/// A cost in nanoseconds: the median over batches, with its interval at 95 %.
+/// A cost in nanoseconds: the Hodges-Lehmann estimate over batches, with its interval at 95 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// The median.
+    /// The estimate.
     pub ns: f64,
     /// The interval's ends.
     pub low_ns: f64,
@@ -96,7 +97,7 @@ pub struct Costs {
 /// Seconds that exits explain of a run, with the interval that follows from the costs'.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
-    /// By the medians.
+    /// By the estimates.
     pub seconds: f64,
     /// By the intervals' lower ends.
     pub low_seconds: f64,
@@ -105,16 +106,24 @@ pub struct Explained {
 }
 
 impl Costs {
-    /// Measures them; `template` says how the guest is built. Takes about a third of a second where an exit takes 50 us.
+    /// Measures them in a guest with leaf entries of 2 MiB.
+    ///
+    /// # Errors
+    /// As [`Costs::measure_with`].
+    pub fn measure() -> Result<Self, Error> {
+        Costs::measure_with(PageSize::Large)
+    }
+
+    /// Measures them in a guest with leaf entries of this size. Takes about a third of a second where an exit takes 50 us.
     ///
     /// # Errors
     /// When there is no microVM here, or the time-stamp counter cannot serve as a clock.
-    pub fn measure() -> Result<Self, Error> {
+    pub fn measure_with(page: PageSize) -> Result<Self, Error> {
         let failed = |why: String| Error::Runner(format!("cannot measure the cost of an exit: {why}"));
         let program = file().map_err(|why| failed(why.to_string()))?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), program.as_raw_fd());
         let (rate, _) = clock::tick_rate(RATE_SPAN).map_err(|why| failed(why.to_string()))?;
-        let inside = Command::new(&path).stdin(Stdio::null()).output()?;
+        let inside = Command::new(&path).guest_page(page).stdin(Stdio::null()).output()?;
         let mut native = std::process::Command::new(&path);
         let native = native.stdin(Stdio::null()).output().map_err(|why| failed(why.to_string()))?;
         let cost = |bytes: &[u8]| Cost::of(bytes, rate.0).ok_or_else(|| failed("the program wrote too little".into()));
@@ -140,7 +149,7 @@ impl Cost {
     fn of(bytes: &[u8], hz: f64) -> Option<Self> {
         let ticks = bytes.as_chunks::<8>().0.iter().skip(1).map(|ticks| u64::from_ne_bytes(*ticks));
         let ns: Vec<f64> = ticks.map(|ticks| float(ticks) * 1e9 / hz / float(CALLS as u64)).collect();
-        let interval = median_interval(&ns, CONFIDENCE)?;
+        let interval = Estimate::of(&ns)?.interval(CONFIDENCE);
         Some(Cost { ns: interval.centre, low_ns: interval.lo, high_ns: interval.hi })
     }
 

@@ -11,7 +11,7 @@ use crate::document::Document;
 use crate::layers::{Layer, Reader, Section};
 use crate::topology::{DEFAULTS, resolve};
 use baremark_model::problem::{Problem, Problems};
-use baremark_stats::estimate::mean_interval;
+use baremark_stats::Estimate;
 use baremark_stats::rng::Rng;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
@@ -247,7 +247,8 @@ fn ratio(logs: &[f64]) -> Option<Ratio> {
         return None;
     }
     let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-    let interval = if logs.len() >= FEWEST_BLOCKS { mean_interval(logs, CONFIDENCE) } else { None };
+    let interval =
+        if logs.len() >= FEWEST_BLOCKS { Estimate::of(logs).map(|of| of.interval(CONFIDENCE)) } else { None };
     Some(Ratio {
         ratio: mean.exp(),
         low: interval.as_ref().map(|interval| interval.lo.exp()),

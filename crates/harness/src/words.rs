@@ -225,10 +225,10 @@ fn loaded(text: &mut String, load: &LoadRow) {
         load.users,
         load.elapsed_s,
         load.operations_per_s,
-        if load.kept { "kept" } else { "BROKEN" }
+        if load.kept { "met" } else { "exceeded" }
     );
     for broken in &load.broken {
-        let _ = writeln!(text, "  broken: {broken}");
+        let _ = writeln!(text, "  exceeded: {broken}");
     }
     operations(text, load);
     if let Some(delay) = &load.propagation {

@@ -498,6 +498,7 @@ impl Ready {
         let begin_ns = u64::try_from(began.saturating_duration_since(phase).as_nanos()).unwrap_or(0);
         let application = self.described(&load, Invariants { held: true, report: checked.report });
         Ok(JobRun {
+            void: Vec::new(),
             samples: samples(&load, &part),
             checked: "no bid lost, nothing sold twice, money adds up".to_owned(),
             flags: flags(&load, &application),

@@ -7,6 +7,7 @@
 //! and can be undone: the table is only ever changed by exclusive-or.
 
 use crate::cell::Cell;
+use crate::fingerprint::{self, Fingerprint, Key};
 use baremark_model::seam::{Body, Work};
 use baremark_model::team::Team;
 use std::arch::x86_64::{__m128i, _mm_add_epi64, _mm_and_si128, _mm_loadu_si128, _mm_set1_epi64x};
@@ -68,13 +69,26 @@ pub struct Shape {
     pub words: usize,
 }
 
-/// What undoing all updates found.
+/// What the check of all updates found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Check {
-    /// Updates that were undone, over all ranks.
+    /// Updates that were checked, over all ranks.
     pub updates: u64,
-    /// Words that were not as at the beginning.
+    /// Words that are not what the updates make of them, over all ranks.
     pub errors: u64,
+    /// How it was checked.
+    pub method: Method,
+}
+
+/// How a table is held against its updates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// By the [fingerprint](crate::fingerprint) of all updates, which misses a wrong table with a probability of at most
+    /// 2^-64. Only where it differs are all updates undone, to count the wrong words.
+    #[default]
+    Fingerprint,
+    /// All updates are undone and every word is looked at, where the processor has no carry-less multiplication.
+    Undone,
 }
 
 impl<'m> RandomAccess<'m> {
@@ -89,8 +103,13 @@ impl<'m> RandomAccess<'m> {
             return Err(Shape { words: table.len() });
         }
         let registers = starting_registers(words as u64);
+        let mut tables = tables;
+        thread::scope(|scope| {
+            for table in &mut tables {
+                scope.spawn(|| fill(table));
+            }
+        });
         let rank = |table: &'m mut [u64]| {
-            fill(table);
             Cell::new(Rank {
                 registers,
                 ring: [[0; 2]; AHEAD / 2],
@@ -102,26 +121,28 @@ impl<'m> RandomAccess<'m> {
         Ok(RandomAccess { variant, ranks: tables.into_iter().map(rank).collect(), words, memory: PhantomData })
     }
 
-    /// Undoes every update with plain scalar code, counts the words that are not as at the beginning, and puts tables and
-    /// streams back to it.
+    /// Holds every table against all updates, which plain scalar code does once more by the definition, and puts tables and
+    /// streams back to their beginning. Each rank's by a thread of its own.
     pub fn check_and_reset(&mut self) -> Check {
         let words = self.words;
+        let method = if fingerprint::is_available() { Method::Fingerprint } else { Method::Undone };
         let checks = thread::scope(|scope| {
             let started: Vec<_> = self
                 .ranks
                 .iter_mut()
                 .map(|cell| {
                     let rank = cell.get_mut();
-                    scope.spawn(move || rank.check_and_reset(words))
+                    scope.spawn(move || rank.check_and_reset(words, method))
                 })
                 .collect();
             // A thread that panicked has checked nothing: everything counts as wrong.
-            let lost = Check { updates: 0, errors: words as u64 };
+            let lost = Check { updates: 0, errors: words as u64, method };
             started.into_iter().map(|thread| thread.join().unwrap_or(lost)).collect::<Vec<_>>()
         });
-        checks.iter().fold(Check::default(), |sum, check| Check {
+        checks.iter().fold(Check { method, ..Check::default() }, |sum, check| Check {
             updates: sum.updates + check.updates,
             errors: sum.errors + check.errors,
+            method,
         })
     }
 }
@@ -248,31 +269,69 @@ const AHEAD: usize = 128;
 const GROUP: usize = 32;
 
 impl Rank {
-    fn check_and_reset(&mut self, words: usize) -> Check {
+    fn check_and_reset(&mut self, words: usize, method: Method) -> Check {
         // SAFETY: `words` words lie there, borrowed for the life of the kernel (`RandomAccess::new`), and `&mut self` proves
         // that no body is at work on them.
         let table = unsafe { std::slice::from_raw_parts_mut(self.table, words) };
-        let updates = self.steps * STREAMS as u64;
         let distance = stream_distance(words as u64);
-        for stream in 0..STREAMS as u64 {
-            undo(table, starts((distance * stream).cast_signed()), self.steps);
-        }
-        let errors = table.iter().zip(0..).filter(|&(&word, index)| word != index).count() as u64;
-        if errors > 0 {
-            fill(table);
-        }
+        let starts: Vec<u64> = (0..STREAMS as u64).map(|stream| starts((distance * stream).cast_signed())).collect();
+        let errors = match method {
+            // SAFETY: the method is chosen where the processor has it (`RandomAccess::check_and_reset`).
+            Method::Fingerprint if unsafe { is_as_updated(table, &starts, self.steps) } => 0,
+            _ => wrong_words(table, &starts, self.steps),
+        };
+        fill(table);
+        let updates = self.steps * STREAMS as u64;
         self.registers = starting_registers(words as u64);
         self.steps = 0;
-        Check { updates, errors }
+        Check { updates, errors, method }
     }
+}
+
+/// Whether `table` has the fingerprint of `steps` updates from each of `starts` on, by a key that is drawn now.
+///
+/// # Safety
+/// [`fingerprint::is_available`] must have said so.
+#[target_feature(enable = "pclmulqdq,sse2,sse4.1")]
+unsafe fn is_as_updated(table: &[u64], starts: &[u64], steps: u64) -> bool {
+    let key = Key::fresh();
+    let last = table.len() as u64 - 1;
+    let updates = |mut register: u64| {
+        (0..steps).map(move |_| {
+            register = by_definition(register);
+            (register & last, register)
+        })
+    };
+    let words = table.iter().zip(0..).map(|(&word, index)| (index, word ^ index));
+    // SAFETY: the caller's promise.
+    let found = unsafe { Fingerprint::of(key, words) };
+    let expected = starts.iter().fold(Fingerprint::default(), |sum, &start| {
+        // SAFETY: the caller's promise.
+        sum.and(unsafe { Fingerprint::of(key, updates(start)) })
+    });
+    found == expected
+}
+
+/// The words that are not as at the beginning after all updates were undone.
+fn wrong_words(table: &mut [u64], starts: &[u64], steps: u64) -> u64 {
+    for &start in starts {
+        undo(table, start, steps);
+    }
+    table.iter().zip(0..).filter(|&(&word, index)| word != index).count() as u64
+}
+
+/// The register's next state, by the definition's own words.
+#[inline]
+fn by_definition(register: u64) -> u64 {
+    let carry = register.leading_zeros() == 0;
+    if carry { (register << 1) ^ POLY } else { register << 1 }
 }
 
 /// Applies `steps` updates from the register's state `register` on, by the definition's own words.
 fn undo(table: &mut [u64], mut register: u64, steps: u64) {
     let last = table.len() - 1;
     for _ in 0..steps {
-        let carry = register.leading_zeros() == 0;
-        register = if carry { (register << 1) ^ POLY } else { register << 1 };
+        register = by_definition(register);
         if let Some(word) = table.get_mut(register as usize & last) {
             *word ^= register;
         }
@@ -381,9 +440,11 @@ mod tests {
             body.variant = variant;
             run(&body, 3);
             run(&body, 2);
-            assert_eq!(body.check_and_reset(), Check { updates: 15 * QUANTUM, errors: 0 });
+            let Check { updates, errors, .. } = body.check_and_reset();
+            assert_eq!((updates, errors), (15 * QUANTUM, 0));
         }
-        assert_eq!(body.check_and_reset(), Check { updates: 0, errors: 0 });
+        let Check { updates, errors, .. } = body.check_and_reset();
+        assert_eq!((updates, errors), (0, 0));
     }
 
     #[test]
@@ -404,6 +465,46 @@ mod tests {
         run(&body, 1);
         body.ranks[0].get_mut().steps -= 1;
         assert_ne!(body.check_and_reset().errors, 0);
+    }
+
+    /// A fault's name and what it does to a table.
+    type Injected = (&'static str, fn(&mut [u64]));
+
+    const FAULTS: &[Injected] = &[
+        ("one bit", |table| table[4095] ^= 1),
+        ("a lost update", |table| table[9] ^= 0x1234_5678_9abc_def0),
+        ("an update of the wrong word", |table| {
+            table[8] ^= 0x1234_5678_9abc_def0;
+            table[9] ^= 0x1234_5678_9abc_def0;
+        }),
+        ("two words exchanged", |table| table.swap(100, 101)),
+        ("a stale line", |table| table[64..72].iter_mut().zip(64..).for_each(|(word, index)| *word = index)),
+        ("a page that is lost", |table| table[512..1024].fill(0)),
+    ];
+
+    #[test]
+    fn injected_faults_of_every_kind_are_found_in_each_of_many_trials_by_either_method() {
+        // Each is missed with a probability of at most 2^-64, so none may be in 6 x 50.
+        const WORDS: usize = 1 << 14;
+        for method in [Method::Fingerprint, Method::Undone] {
+            for &(name, fault) in FAULTS {
+                let mut memory = vec![0; WORDS];
+                let mut body = RandomAccess::new(vec![&mut memory], Variant::Reference).expect("2^14 words");
+                for round in 0..50 {
+                    run(&body, 1);
+                    let rank = body.ranks[0].get_mut();
+                    // SAFETY: the only rank's table has so many words, and no body is at work on it.
+                    let table = unsafe { std::slice::from_raw_parts_mut(rank.table, WORDS) };
+                    let before = table.to_vec();
+                    fault(table);
+                    let wrong = table.iter().zip(before).filter(|(now, before)| **now != *before).count();
+                    assert_ne!(wrong, 0, "{name}");
+                    let check = rank.check_and_reset(WORDS, method);
+                    assert_eq!(check.errors, wrong as u64, "{name}, round {round}, {method:?}");
+                    assert_eq!(rank.check_and_reset(WORDS, method).errors, 0, "{name} is repaired, {method:?}");
+                }
+            }
+        }
     }
 
     #[test]

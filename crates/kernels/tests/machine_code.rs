@@ -1,4 +1,5 @@
-//! The measured loops as the processor sees them: what the source promises is read out of this very binary.
+//! The measured loops as the processor sees them: what the source promises is read out of this very binary, or of the one that
+//! `BAREMARK_BINARY` names (with its symbols).
 //!
 //! Needs `objdump`, which comes with any C toolchain; without it every check here is a
 //! printed skip, as in a build that is not optimized.
@@ -10,6 +11,7 @@ use baremark_kernels::{dgemm, fma, isa, pointer_chase, random_access};
 use baremark_model::machine::Isa;
 use baremark_model::seam::Body;
 use baremark_model::team::Team;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -34,7 +36,8 @@ fn disassembly() -> Option<&'static str> {
     static TEXT: OnceLock<Option<String>> = OnceLock::new();
     let text = TEXT.get_or_init(|| {
         keep_kernels();
-        let binary = std::env::current_exe().expect("this program has a path");
+        let named = std::env::var_os("BAREMARK_BINARY").map(PathBuf::from);
+        let binary = named.unwrap_or_else(|| std::env::current_exe().expect("this program has a path"));
         let arguments = ["-d", "--no-show-raw-insn", "--no-addresses"];
         let output = Command::new("objdump").args(arguments).arg(binary).output().ok()?;
         assert!(output.status.success(), "objdump: {}", String::from_utf8_lossy(&output.stderr));

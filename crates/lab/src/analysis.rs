@@ -1,16 +1,17 @@
 //! From a stored run to the result document.
 //!
-//! Everything is worked out anew from the trials; nothing is carried over from the time when they were measured. Ratios
-//! are judged together as one family, each interval with its verdict and how sensitive it is.
+//! Everything is worked out anew from the trials; nothing is carried over from the time when they were measured. The ratios
+//! of a study are judged together; each has one interval, which decides its outcome.
 
 use crate::explain;
 use crate::observed;
 use crate::tally::{self, Finished, Observation};
+use crate::time_use;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor, Value};
 use baremark_model::document::{
-    Document, EstimateRow, FORMAT, FlagRow, LookRow, MemberEstimate, Outcome, RatioRow, RunHead, SensitivityRow,
-    TrialArm, TrialRow, UsedEnvironment,
+    Document, EstimateRow, FORMAT, FlagRow, LookRow, METHOD, MemberEstimate, Outcome, RatioRow, RunHead,
+    SensitivityRow, TrialArm, TrialRow, UsedEnvironment,
 };
 use baremark_model::imported::Imported;
 use baremark_model::machine::MachineFacts;
@@ -18,9 +19,12 @@ use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
 use baremark_model::seam::Sample;
 use baremark_model::tables;
 use baremark_model::units::{Share, UnixTime};
-use baremark_stats::estimate::{mean_interval, median};
+use baremark_stats::estimate::median;
 use baremark_stats::halves::drift;
-use baremark_stats::{Estimator, Family, Independence, Interval, Judged, PairedRatio, Reason, Verdict, judge};
+use baremark_stats::location::{Dependence, centre};
+use baremark_stats::multiplicity::{Claim, Judged, judge_study};
+use baremark_stats::outcome::{self, Direction, Lack, sharper_at};
+use baremark_stats::{Estimate, Interval, precision};
 use std::collections::BTreeMap;
 use std::thread;
 
@@ -78,9 +82,10 @@ pub fn document(run: &Run, workloads: &[&Descriptor]) -> Document {
 
 /// The document but for what was observed around the work.
 fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
-    let ratios = ratios(&run.plan, &run.trials);
+    let ratios = ratios(&run.plan, &run.trials, workloads);
     Document {
         format: FORMAT.to_owned(),
+        method: METHOD.to_owned(),
         run: head(run),
         trials: run.trials.iter().map(|trial| trial_row(&run.plan, trial)).collect(),
         estimates: estimates(run, workloads),
@@ -92,6 +97,7 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
         explanations: explain::explain(&run.plan, &run.trials, workloads),
         predictions: Vec::new(),
         observed: None,
+        time: time_use::rows(&run.trials),
     }
 }
 
@@ -239,6 +245,11 @@ pub(crate) fn better(plan: &Plan, workloads: &[&Descriptor], arm: usize) -> Opti
     workload_of(plan, workloads, arm)?.metric(plan.metric_of(arm)).map(|metric| metric.better)
 }
 
+/// The interval of absolute values, one a trial or block, in the order measured; `None` below four.
+pub(crate) fn interval(values: &[f64]) -> Option<Interval> {
+    Estimate::of(values).map(|estimate| estimate.interval(1.0 - RATE))
+}
+
 fn estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<EstimateRow> {
     let mut rows = Vec::new();
     for (arm, planned) in run.plan.arms.iter().enumerate() {
@@ -249,8 +260,8 @@ fn estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<EstimateRow> {
         keys.extend([EMPTY_REGION, FRAME_ROUND_TRIP].map(|key| (key, "ns", Better::Lower)));
         for (key, unit, better) in keys {
             let values: Vec<f64> = places.iter().filter_map(|(trial, index)| trial.value(*index, key)).collect();
-            let Some(estimate) = baremark_stats::estimate::mean(&values) else { continue };
-            let interval = mean_interval(&values, 1.0 - RATE);
+            let Some(estimate) = centre(&values) else { continue };
+            let interval = interval(&values);
             rows.push(EstimateRow {
                 metric: key.to_owned(),
                 unit: unit.to_owned(),
@@ -280,8 +291,8 @@ fn member_estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<MemberEstimate>
         for (metric, member) in metrics.iter().flat_map(|metric| (0..count).map(move |member| (metric, member))) {
             let own = trials.iter().filter_map(|members| members.get(member)?.iter().find(|s| s.metric == metric.key));
             let values: Vec<f64> = own.map(|sample| sample.value).collect();
-            let Some(estimate) = baremark_stats::estimate::mean(&values) else { continue };
-            let interval = mean_interval(&values, 1.0 - RATE);
+            let Some(estimate) = centre(&values) else { continue };
+            let interval = interval(&values);
             rows.push(MemberEstimate {
                 metric: metric.key.to_owned(),
                 unit: metric.unit.to_owned(),
@@ -298,15 +309,16 @@ fn member_estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<MemberEstimate>
     rows
 }
 
-/// Every ratio of the plan, in its order, then those of other metrics: what the study asks for is judged as one family,
-/// what explains as another, other metrics as a third.
-fn ratios(plan: &Plan, trials: &[Finished]) -> Vec<RatioRow> {
+/// Every ratio of the plan, in its order, then those of other metrics. Those that the study requests are judged together,
+/// those that explain as well, and those of other metrics.
+fn ratios(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor]) -> Vec<RatioRow> {
     let of = |asked: bool| -> Vec<(usize, &str)> {
         let pairs = (0..plan.pairs.len()).filter(|&pair| plan.pairs[pair].asked == asked);
         pairs.map(|pair| (pair, plan.metric_of(plan.pairs[pair].denominator))).collect()
     };
-    let mut rows: Vec<(usize, RatioRow)> = family(plan, trials, &of(true));
-    rows.extend(family(plan, trials, &of(false)));
+    let judged = |members: &[(usize, &str)]| judged(plan, trials, workloads, members);
+    let mut rows: Vec<(usize, RatioRow)> = judged(&of(true));
+    rows.extend(judged(&of(false)));
     rows.sort_by_key(|(pair, _)| *pair);
     let others: Vec<(usize, &str)> = of(true)
         .into_iter()
@@ -316,155 +328,152 @@ fn ratios(plan: &Plan, trials: &[Finished]) -> Vec<RatioRow> {
             also.iter().map(String::as_str).filter(move |metric| *metric != headline).map(move |metric| (pair, metric))
         })
         .collect();
-    rows.extend(family(plan, trials, &others));
+    rows.extend(judged(&others));
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-fn family(plan: &Plan, trials: &[Finished], members: &[(usize, &str)]) -> Vec<(usize, RatioRow)> {
+/// Ratios judged together. Those of emulated machines are estimated and give no outcome.
+fn judged(
+    plan: &Plan,
+    trials: &[Finished],
+    workloads: &[&Descriptor],
+    members: &[(usize, &str)],
+) -> Vec<(usize, RatioRow)> {
     let delta = plan.design.delta.0;
-    let series: Vec<Vec<Observation<'_>>> =
-        members.iter().map(|(pair, metric)| tally::observations_of(plan, trials, *pair, metric)).collect();
-    let logs = |seen: &Vec<Observation<'_>>| seen.iter().map(|seen| seen.log_ratio).collect::<Vec<f64>>();
-    let paired: Vec<Option<PairedRatio>> = series.iter().map(|seen| PairedRatio::new(&logs(seen))).collect();
-    let known: Vec<(&PairedRatio, f64)> = paired.iter().flatten().map(|ratio| (ratio, delta)).collect();
-    let Family { confidence, judged } = judge(&known, RATE);
-    let mut judged = judged.into_iter();
+    let smallest = usize::try_from(plan.design.least_blocks).unwrap_or(usize::MAX);
+    let ratio = |&(pair, metric): &(usize, &str)| {
+        let seen = tally::observations_of(plan, trials, pair, metric);
+        let logs: Vec<f64> = seen.iter().map(|seen| seen.log_ratio).collect();
+        let better = better_of(plan, workloads, plan.pairs[pair].numerator, metric);
+        (empty_row(plan, pair, metric, &logs), Claim::of(&logs, smallest, delta, better), seen)
+    };
+    let ratios: Vec<(RatioRow, Claim, Vec<Observation<'_>>)> = members.iter().map(ratio).collect();
+    let claims: Vec<Claim> = ratios.iter().filter(|(row, ..)| !row.emulated).map(|(_, claim, _)| *claim).collect();
+    let mut together = judge_study(&claims, RATE).into_iter();
     let mut rows = Vec::new();
-    for (((pair, metric), seen), ratio) in members.iter().zip(&series).zip(&paired) {
-        let mut row = empty_row(plan, *pair, metric, seen.len(), confidence);
-        if let Some((ratio, judged)) = ratio.as_ref().and_then(|ratio| Some((ratio, judged.next()?))) {
-            fill(&mut row, ratio, &judged, plan);
-            if row.emulated {
-                row.verdict = Outcome::Undecided;
-                row.words =
-                    "no verdict: an emulated machine exercises the mechanics and is no measure of a cost".to_owned();
-                row.more_blocks = None;
-            }
-            row.sensitivity = sensitivity(plan, seen, &row, confidence);
+    for ((pair, _), (mut row, claim, seen)) in members.iter().zip(ratios) {
+        let judged = if row.emulated { judge_study(&[claim], RATE).pop() } else { together.next() };
+        if let Some(judged) = judged {
+            fill(&mut row, &claim, &judged);
         }
+        row.sensitivity = sensitivity(plan, &seen, &row);
         rows.push((*pair, row));
     }
     rows
 }
 
-fn empty_row(plan: &Plan, pair: usize, metric: &str, blocks: usize, confidence: f64) -> RatioRow {
+/// Which way a metric of an arm is better; of a workload that this version does not know, higher.
+fn better_of(plan: &Plan, workloads: &[&Descriptor], arm: usize, metric: &str) -> outcome::Better {
+    let found = workload_of(plan, workloads, arm).and_then(|workload| workload.metric(metric));
+    in_statistics(found.map_or(Better::Higher, |metric| metric.better))
+}
+
+/// The same in the terms of the statistics.
+pub(crate) fn in_statistics(better: Better) -> outcome::Better {
+    match better {
+        Better::Higher => outcome::Better::Higher,
+        Better::Lower => outcome::Better::Lower,
+    }
+}
+
+fn empty_row(plan: &Plan, pair: usize, metric: &str, logs: &[f64]) -> RatioRow {
     let Pair { numerator, denominator, contrast, .. } = plan.pairs[pair];
     RatioRow {
         metric: metric.to_owned(),
         treatment: plan.arms[numerator].treatment.clone(),
         relative_to: plan.arms[denominator].treatment.clone(),
         contrast,
-        blocks,
-        ratio: None,
+        blocks: logs.len(),
+        ratio: centre(logs).map(f64::exp),
         lo: None,
         hi: None,
-        confidence,
-        estimator: name(Estimator::Mean).to_owned(),
-        verdict: Outcome::Undecided,
-        words: "undecided: too few blocks".to_owned(),
+        confidence: 1.0 - RATE,
+        outcome: Outcome::NotEnough,
+        words: String::new(),
         more_blocks: None,
-        more_is_least: false,
         emulated: plan.arms[numerator].emulated || plan.arms[denominator].emulated,
-        independence: "assumed".to_owned(),
+        independence_assumed: false,
+        correlated: false,
         sensitivity: Vec::new(),
     }
 }
 
-fn fill(row: &mut RatioRow, ratio: &PairedRatio, judged: &Judged, plan: &Plan) {
-    row.estimator = name(ratio.estimator()).to_owned();
-    row.independence = match ratio.independence() {
-        Independence::Shown => "shown",
-        Independence::Assumed => "assumed",
-        Independence::Rejected => "rejected",
+fn fill(row: &mut RatioRow, claim: &Claim, judged: &Judged) {
+    (row.outcome, row.words) = (in_document(&judged.outcome), judged.outcome.words(claim.delta));
+    if let Ok(estimate) = &claim.estimate {
+        row.ratio = Some(estimate.centre.exp());
+        row.independence_assumed = estimate.dependence == Dependence::Assumed;
+        row.correlated = estimate.visibly_correlated();
     }
-    .to_owned();
     if let Some(interval) = judged.interval {
-        row.ratio = Some(interval.centre.exp());
-        row.lo = Some(interval.lo.exp());
-        row.hi = Some(interval.hi.exp());
-    } else {
-        row.ratio = median(ratio.units()).map(f64::exp);
+        (row.lo, row.hi, row.confidence) = (Some(interval.lo.exp()), Some(interval.hi.exp()), interval.confidence);
     }
-    (row.verdict, row.words) = words(&judged.verdict, plan.design.delta, row.contrast);
-    if let Verdict::Undecided { more_blocks, reason } = judged.verdict {
-        row.more_blocks = more_blocks.map(u64::from);
-        row.more_is_least = reason == Reason::TooFewBlocks;
+    row.more_blocks = more_blocks(claim, judged);
+    if row.emulated {
+        row.outcome = Outcome::Emulated;
+        row.words = "no outcome: the times of an emulated machine are no measure of a cost".to_owned();
+        row.more_blocks = None;
     }
 }
 
-/// The verdict as an outcome and in words.
-pub(crate) fn words(verdict: &Verdict, delta: Share, contrast: Contrast) -> (Outcome, String) {
-    match verdict {
-        Verdict::DiffersByMore => (Outcome::DiffersByMore, format!("differs by more than {delta}")),
-        Verdict::DiffersByLess => (Outcome::DiffersByLess, format!("differs, by less than {delta}")),
-        Verdict::Equivalent if contrast == Contrast::SelfCheck => {
-            (Outcome::Equivalent, format!("no difference: equivalent within {delta}"))
-        }
-        Verdict::Equivalent => (Outcome::Equivalent, format!("equivalent within {delta}")),
-        Verdict::Undecided { more_blocks, reason } => {
-            let why = match reason {
-                Reason::TooFewBlocks => "too few blocks",
-                Reason::TooWide => "the interval is still too wide",
-                Reason::StraddlesDelta => "it differs, but it may be by more or by less than delta",
-                Reason::NotIndependent => "not independent: neighbouring blocks are correlated",
-                Reason::IndependenceUnproven => "so few blocks cannot exclude that neighbouring ones are correlated",
-            };
-            // Too few say nothing of how wide the interval will be.
-            let about = if *reason == Reason::TooFewBlocks { "at least" } else { "about" };
-            let blocks = if *more_blocks == Some(1) { "block" } else { "blocks" };
-            let more = more_blocks.map(|more| format!("; {about} {more} more {blocks}")).unwrap_or_default();
-            (Outcome::Undecided, format!("undecided: {why}{more}"))
-        }
+/// Blocks that would make an outcome sharper, beyond those there are.
+fn more_blocks(claim: &Claim, judged: &Judged) -> Option<u64> {
+    /// Nobody waits for more.
+    const MOST: u32 = 10_000;
+    if let outcome::Outcome::NotEnough(Lack::Blocks { have, need }) = judged.outcome {
+        return Some((need - have) as u64);
+    }
+    let (estimate, interval) = (claim.estimate.as_ref().ok()?, judged.interval?);
+    let half_width = sharper_at(&interval, claim.delta)?;
+    let blocks = precision::blocks_to_reach(estimate, half_width, interval.confidence)?;
+    let more = blocks.saturating_sub(u32::try_from(estimate.units).unwrap_or(u32::MAX));
+    (1..=MOST).contains(&more).then_some(u64::from(more))
+}
+
+/// An outcome as documents hold it.
+pub(crate) fn in_document(outcome: &outcome::Outcome) -> Outcome {
+    match outcome {
+        outcome::Outcome::Equivalent { .. } => Outcome::Equivalent,
+        outcome::Outcome::Beyond { direction: Direction::Slower } => Outcome::SlowerByMore,
+        outcome::Outcome::Beyond { direction: Direction::Faster } => Outcome::FasterByMore,
+        outcome::Outcome::Between { direction: Direction::Slower, .. } => Outcome::Slower,
+        outcome::Outcome::Between { direction: Direction::Faster, .. } => Outcome::Faster,
+        outcome::Outcome::NoLarger { .. } => Outcome::NoLarger,
+        outcome::Outcome::NotEnough(_) => Outcome::NotEnough,
     }
 }
 
-/// The same ratio without flagged trials, by the other estimators, and by which arm began.
-fn sensitivity(plan: &Plan, observations: &[Observation<'_>], row: &RatioRow, confidence: f64) -> Vec<SensitivityRow> {
-    let logs = |keep: &dyn Fn(&Observation<'_>) -> bool| -> Vec<f64> {
-        observations.iter().filter(|seen| keep(seen)).map(|seen| seen.log_ratio).collect()
-    };
-    let all = logs(&|_| true);
+/// The same ratio without flagged trials, and by which arm began.
+fn sensitivity(plan: &Plan, observations: &[Observation<'_>], row: &RatioRow) -> Vec<SensitivityRow> {
     let mut rows = Vec::new();
-    let mut add = |name: &str, logs: &[f64], interval: Option<Interval>| {
-        let Some(interval) = interval else { return };
+    let mut add = |name: &str, keep: &dyn Fn(&Observation<'_>) -> bool| {
+        let kept = observations.iter().filter(|seen| keep(seen));
+        let logs: Vec<f64> = kept.map(|seen| seen.log_ratio).collect();
+        let Some(interval) = interval(&logs).filter(|_| logs.len() < observations.len()) else { return };
         rows.push(SensitivityRow {
             name: name.to_owned(),
             blocks: logs.len(),
             ratio: interval.centre.exp(),
-            flips: contradicts(row.verdict, &interval, plan.design.delta.0),
+            flips: contradicts(row, &interval, plan.design.delta.0),
         });
     };
-    let by =
-        |logs: &[f64], estimator| PairedRatio::new(logs).and_then(|ratio| ratio.interval_by(estimator, confidence));
-    let unflagged = logs(&|seen| seen.unflagged());
-    if unflagged.len() < all.len() {
-        add("without flagged trials", &unflagged, by(&unflagged, Estimator::Mean));
-    }
-    for estimator in [Estimator::Mean, Estimator::Median, Estimator::HodgesLehmann] {
-        if name(estimator) != row.estimator {
-            add(name(estimator), &all, by(&all, estimator));
-        }
-    }
-    for (name, below) in
-        [("trials that began with the reference", true), ("trials that began with the other arm", false)]
-    {
-        let some = logs(&|seen| seen.began_below() == below);
-        add(name, &some, by(&some, Estimator::Mean));
-    }
+    add("without flagged trials", &|seen| seen.unflagged());
+    add("trials that began with the reference", &|seen| seen.began_below());
+    add("trials that began with the other arm", &|seen| !seen.began_below());
     rows
 }
 
-/// Whether another interval speaks against a verdict: it lies wholly where the verdict says that the ratio is not.
-fn contradicts(verdict: Outcome, interval: &Interval, delta: f64) -> bool {
+/// Whether another interval contradicts an outcome: it lies wholly where the outcome says that the ratio is not.
+fn contradicts(row: &RatioRow, interval: &Interval, delta: f64) -> bool {
     let band = delta.ln_1p();
-    let beyond = interval.lo > band || interval.hi < -band;
-    let within = interval.lo > -band && interval.hi < band;
-    match verdict {
-        Outcome::DiffersByMore => within,
-        Outcome::DiffersByLess => beyond,
-        Outcome::Equivalent => beyond,
-        Outcome::Undecided => false,
-    }
+    let above = row.lo.is_some_and(|lo| lo > 1.0);
+    let least = match row.outcome {
+        Outcome::Equivalent => return interval.lo > band || interval.hi < -band,
+        Outcome::SlowerByMore | Outcome::FasterByMore => band,
+        Outcome::Slower | Outcome::Faster => 0.0,
+        Outcome::NoLarger | Outcome::NotEnough | Outcome::Emulated => return false,
+    };
+    if above { interval.hi < least } else { interval.lo > -least }
 }
 
 /// Pairs whose arms ran with different instruction sets: then part of the ratio is the processor that the place shows.
@@ -534,13 +543,4 @@ fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagR
         raise(&Treatment::new(), text.to_owned(), trials);
     }
     rows
-}
-
-/// An estimator's name in documents.
-fn name(estimator: Estimator) -> &'static str {
-    match estimator {
-        Estimator::Mean => "mean log ratio",
-        Estimator::Median => "median",
-        Estimator::HodgesLehmann => "Hodges-Lehmann",
-    }
 }

@@ -12,7 +12,9 @@ use baremark_model::observation::{Observation, THIS_MACHINE};
 use baremark_model::plan::{Contrast, Pair, Plan};
 use baremark_model::view;
 use baremark_stats::estimate::mean;
-use baremark_stats::{Family, PairedRatio, judge};
+use baremark_stats::location;
+use baremark_stats::multiplicity::{Claim, judge_study};
+use baremark_stats::outcome::Better;
 
 /// The views that can explain a number, with what follows where there is more of it.
 pub(crate) const CAUSES: &[(&str, &str)] = &[
@@ -83,7 +85,7 @@ struct Candidate {
     /// The larger of both mean values.
     larger: f64,
     /// Numerator less denominator, block by block.
-    blocks: PairedRatio,
+    blocks: Claim,
 }
 
 /// The differences that are shown, by the numerator's arm.
@@ -96,13 +98,9 @@ pub(crate) fn explain(plan: &Plan, trials: &[Finished]) -> Vec<(usize, Explanati
             all.extend(grounds(plan, pair).iter().flat_map(|ground| candidates(plan, pair, ground, &sides)));
         }
     }
-    // A verdict's delta is of a ratio; here only what the interval leaves out is asked.
-    let family: Vec<(&PairedRatio, f64)> = all.iter().map(|one| (&one.blocks, plan.design.delta.0)).collect();
-    let Family { confidence, judged } = judge(&family, RATE);
-    let shown = all.iter().zip(judged).filter_map(|(one, judged)| {
-        // Too few blocks have an interval and are no discovery.
-        let found = judged.p_value <= 1.0 - confidence;
-        let interval = judged.interval.filter(|interval| found && !interval.contains(0.0))?;
+    let claims: Vec<Claim> = all.iter().map(|one| one.blocks).collect();
+    let shown = all.iter().zip(judge_study(&claims, RATE)).filter_map(|(one, judged)| {
+        let interval = judged.interval.filter(|interval| !interval.contains(0.0))?;
         let matters = interval.centre.abs() > plan.design.delta.0 * one.larger;
         let advice = if interval.centre > 0.0 { one.advice } else { "" };
         matters.then(|| (one.arm, row(plan, one.arm, &one.what, one.unit, interval, advice)))
@@ -127,7 +125,8 @@ fn candidates(plan: &Plan, pair: &Pair, ground: &Ground<'_>, sides: &[[Side<'_>;
             unit: view.unit,
             advice,
             larger: mean(&below)?.abs().max(mean(&above)?.abs()),
-            blocks: PairedRatio::new(&differences)?,
+            // Of its outcome nothing is asked but whether the interval leaves out 0.
+            blocks: Claim::of(&differences, location::SMALLEST, plan.design.delta.0, Better::Higher),
         })
     };
     CAUSES.iter().filter_map(of).collect()

@@ -7,17 +7,20 @@
 mod around;
 mod facts;
 
-use crate::analysis::{RATE, words};
-use baremark_model::comparison::{Change, Comparison, ComparisonRow, FORMAT, Method, Side};
+use crate::analysis::{RATE, in_document, in_statistics};
+use crate::gates;
+use baremark_model::comparison::{Comparison, ComparisonRow, FORMAT, Method, Side};
 use baremark_model::descriptor::Better;
 use baremark_model::document::{Document, Outcome};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Contrast, Treatment};
 use baremark_model::units::Share;
 use baremark_stats::estimate::mean;
-use baremark_stats::family::discoveries;
-use baremark_stats::unpaired::{FEWEST_RUNS, Unpaired, unpaired};
-use baremark_stats::{Family, Interval, PairedRatio, judge};
+use baremark_stats::gate::Evidence;
+use baremark_stats::location::{SMALLEST, centre};
+use baremark_stats::multiplicity::{Claim, discoveries, judge_study};
+use baremark_stats::runs::{self, Run, Shift};
+use baremark_stats::{Interval, outcome};
 use std::collections::BTreeMap;
 
 /// Documents that form a side, and the levels picked from them.
@@ -70,20 +73,25 @@ pub enum Incomparable {
     },
 }
 
-/// Compares `other` with `base`. `delta` is the difference that matters; without it the largest that the runs were
-/// measured for. `declared` are the facts that were varied on purpose.
+/// What is asked of a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The difference that matters; without it the largest that the runs were measured for.
+    pub delta: Option<Share>,
+    /// The facts that were varied on purpose.
+    pub declared: Vec<String>,
+    /// The loss that a gate must not miss; without it no gate is asked for.
+    pub margin: Option<Share>,
+}
+
+/// Compares `other` with `base`.
 ///
 /// # Errors
 /// When the sides have nothing in common that could be compared.
-pub fn compare(
-    base: &Chosen,
-    other: &Chosen,
-    delta: Option<Share>,
-    declared: &[String],
-) -> Result<Comparison, Incomparable> {
+pub fn compare(base: &Chosen, other: &Chosen, request: &Request) -> Result<Comparison, Incomparable> {
     let method = method(base, other)?;
     let head = &base.documents[0].run;
-    let delta = delta.unwrap_or_else(|| {
+    let delta = request.delta.unwrap_or_else(|| {
         let all = base.documents.iter().chain(&other.documents).map(|document| document.run.design.delta.0);
         Share(all.fold(0.0, f64::max))
     });
@@ -96,13 +104,19 @@ pub fn compare(
         };
         return Err(Incomparable::Nothing { base: of(base), other: of(other) });
     }
-    let (confidence, rows) = match method {
+    let judged = match method {
         Method::Paired => paired(&quantities, delta),
         Method::Unpaired => by_runs(&quantities, delta),
     };
+    let confidence = judged.iter().map(|row| row.confidence).fold(1.0 - RATE, f64::max);
+    let gate = request.margin.map(|margin| {
+        let evidence: Vec<Option<Evidence>> = judged.iter().map(|row| row.evidence).collect();
+        let units: Vec<usize> = judged.iter().map(|row| row.row.base_units.min(row.row.other_units)).collect();
+        gates::gate(&evidence, &units, margin, seconds_of_a_unit(other, method))
+    });
     let found = facts::between(&base.documents, &other.documents);
     let (declared, confounded) =
-        found.differing.into_iter().partition(|difference| declared.contains(&difference.fact));
+        found.differing.into_iter().partition(|difference| request.declared.contains(&difference.fact));
     Ok(Comparison {
         format: FORMAT.to_owned(),
         study: head.study.clone(),
@@ -112,7 +126,8 @@ pub fn compare(
         method,
         delta,
         confidence,
-        rows,
+        rows: judged.into_iter().map(|judged| judged.row).collect(),
+        gate,
         observed: around::observed(base, other, method, delta),
         declared,
         confounded,
@@ -326,91 +341,95 @@ fn block_ratios(document: &Document, above: &Treatment, below: &Treatment) -> Ve
     blocks.into_values().filter_map(of_block).collect()
 }
 
-fn paired(quantities: &[Quantity], delta: Share) -> (f64, Vec<ComparisonRow>) {
-    let ratios: Vec<Option<PairedRatio>> = quantities.iter().map(|of| PairedRatio::new(&of.paired)).collect();
-    let family: Vec<(&PairedRatio, f64)> = ratios.iter().flatten().map(|ratio| (ratio, delta.0)).collect();
-    let Family { confidence, judged } = judge(&family, RATE);
-    let mut judged = judged.into_iter();
-    let rows = quantities.iter().zip(&ratios).map(|(quantity, ratio)| {
-        let mut row = bare(quantity);
-        (row.base_units, row.other_units) = (quantity.paired.len(), quantity.paired.len());
-        row.words = "undecided: too few blocks".to_owned();
-        if let Some(judged) = ratio.as_ref().and_then(|_| judged.next()) {
-            (row.verdict, row.words) = words(&judged.verdict, delta, Contrast::Factor);
-            if let Some(interval) = judged.interval {
-                fill(&mut row, &interval, delta);
-            }
-            if row.verdict == Outcome::Undecided && row.change != Change::NotWorse {
-                row.change = Change::Unknown;
-            }
-        }
-        row
-    });
-    (confidence, rows.collect())
+/// How long a run of a side lasts on average, or a block of its one run, in seconds.
+#[expect(clippy::cast_precision_loss, reason = "seconds of runs")]
+fn seconds_of_a_unit(side: &Chosen, method: Method) -> Option<f64> {
+    let measured = |document: &Document| document.trials.iter().map(|trial| trial.elapsed_ns).sum::<u64>() as f64 / 1e9;
+    let blocks = |document: &Document| document.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
+    let all: f64 = side.documents.iter().map(measured).sum();
+    let units = match method {
+        Method::Unpaired => side.documents.len() as f64,
+        Method::Paired => side.documents.iter().map(blocks).sum::<u64>() as f64,
+    };
+    (units > 0.0).then(|| all / units)
 }
 
-fn by_runs(quantities: &[Quantity], delta: Share) -> (f64, Vec<ComparisonRow>) {
-    let at = |confidence: f64| move |of: &Quantity| unpaired(&of.other, &of.base, confidence);
-    let plain: Vec<Unpaired> = quantities.iter().filter_map(at(1.0 - RATE)).collect();
-    let p_values: Vec<f64> = plain.iter().map(Unpaired::p_value).collect();
-    #[expect(clippy::cast_precision_loss, reason = "a handful of rows")]
-    let share = discoveries(&p_values, RATE).max(1) as f64 / plain.len().max(1) as f64;
-    let confidence = 1.0 - RATE * share;
-    let rows = quantities.iter().map(|quantity| {
+/// A row with what a gate needs of it.
+struct JudgedRow {
+    row: ComparisonRow,
+    confidence: f64,
+    evidence: Option<Evidence>,
+}
+
+fn paired(quantities: &[Quantity], delta: Share) -> Vec<JudgedRow> {
+    let claim = |of: &Quantity| Claim::of(&of.paired, SMALLEST, delta.0, in_statistics(of.better));
+    let claims: Vec<Claim> = quantities.iter().map(claim).collect();
+    let rows = quantities.iter().zip(judge_study(&claims, RATE)).map(|(quantity, judged)| {
         let mut row = bare(quantity);
-        match at(confidence)(quantity) {
+        (row.base_units, row.other_units) = (quantity.paired.len(), quantity.paired.len());
+        (row.outcome, row.words) = (in_document(&judged.outcome), judged.outcome.words(delta.0));
+        judged.interval.iter().for_each(|interval| fill(&mut row, interval));
+        JudgedRow {
+            row,
+            confidence: judged.interval.map_or(1.0 - RATE, |interval| interval.confidence),
+            evidence: Evidence::of_blocks(&quantity.paired, in_statistics(quantity.better)),
+        }
+    });
+    rows.collect()
+}
+
+fn by_runs(quantities: &[Quantity], delta: Share) -> Vec<JudgedRow> {
+    let of_side = |runs: &[Vec<f64>]| runs.iter().filter_map(|run| Run::of(run)).collect::<Vec<Run>>();
+    let shift = |of: &Quantity| runs::compare(&of_side(&of.base), &of_side(&of.other));
+    let shifts: Vec<Option<Shift>> = quantities.iter().map(shift).collect();
+    let intervals = together(&shifts);
+    let rows = quantities.iter().zip(shifts).zip(intervals).map(|((quantity, shift), interval)| {
+        let mut row = bare(quantity);
+        let better = in_statistics(quantity.better);
+        match &interval {
             None => row.words = missing(row.base_units, row.other_units),
-            Some(found) => {
-                fill(&mut row, &found.log_ratio, delta);
-                (row.verdict, row.words) = read(&found.log_ratio, delta, row.base_units.min(row.other_units));
+            Some(interval) => {
+                fill(&mut row, interval);
+                let found = outcome::Outcome::of(interval, delta.0, better);
+                (row.outcome, row.words) = (in_document(&found), found.words(delta.0));
             }
         }
-        row
+        JudgedRow {
+            row,
+            confidence: interval.map_or(1.0 - RATE, |interval| interval.confidence),
+            evidence: shift.map(|shift| Evidence::of_runs(&shift, better)),
+        }
     });
-    (confidence, rows.collect())
+    rows.collect()
+}
+
+/// The intervals of differences judged together, as those of a study's ratios: an interval that leaves out 0 is as long as the
+/// false discovery rate demands.
+pub(super) fn together(shifts: &[Option<Shift>]) -> Vec<Option<Interval>> {
+    let p_values: Vec<f64> = shifts.iter().flatten().map(Shift::p_value).collect();
+    #[expect(clippy::cast_precision_loss, reason = "some dozens of rows")]
+    let share = discoveries(&p_values, RATE).max(1) as f64 / p_values.len().max(1) as f64;
+    let interval = |shift: &Shift| match shift.interval(1.0 - RATE) {
+        plain if plain.contains(0.0) => plain,
+        _ => shift.interval(1.0 - RATE * share),
+    };
+    shifts.iter().map(|shift| shift.as_ref().map(interval)).collect()
 }
 
 fn missing(base: usize, other: usize) -> String {
-    let need = |runs: usize, of: &str| match FEWEST_RUNS.saturating_sub(runs) {
+    let need = |runs: usize, of: &str| match runs::FEWEST.saturating_sub(runs) {
         0 => None,
         1 => Some(format!("1 more run of the {of}")),
         more => Some(format!("{more} more runs of the {of}")),
     };
     let wanted: Vec<String> = [need(base, "base"), need(other, "other side")].into_iter().flatten().collect();
-    format!("not comparable below {FEWEST_RUNS} runs a side: {}", wanted.join(" and "))
-}
-
-/// The outcome that an interval of a log ratio shows, and how many more runs would help where it shows none.
-fn read(interval: &Interval, delta: Share, runs: usize) -> (Outcome, String) {
-    let band = delta.0.ln_1p();
-    let inside = -band <= interval.lo && interval.hi <= band;
-    match (interval.contains(0.0), inside) {
-        (true, true) => (Outcome::Equivalent, format!("equivalent within {delta}")),
-        (false, true) => (Outcome::DiffersByLess, format!("differs, by less than {delta}")),
-        (false, false) if interval.lo > band || interval.hi < -band => {
-            (Outcome::DiffersByMore, format!("differs by more than {delta}"))
-        }
-        (holds_none, _) => {
-            let why = match holds_none {
-                true => "the spread between runs is too large",
-                false => "it differs, but it may be by more or by less than delta",
-            };
-            let distance = (interval.centre.abs() - band).abs();
-            #[expect(clippy::cast_precision_loss, reason = "a handful of runs")]
-            let needed = (runs as f64 * (interval.half_width() / distance).powi(2)).ceil();
-            #[expect(clippy::cast_precision_loss, reason = "a handful of runs")]
-            let more = needed - runs as f64;
-            let more =
-                if (1.0..=100.0).contains(&more) { format!("; about {more} more runs a side") } else { String::new() };
-            (Outcome::Undecided, format!("undecided: {why}{more}"))
-        }
-    }
+    format!("not enough data: {} runs a side are needed ({})", runs::FEWEST, wanted.join(" and "))
 }
 
 fn bare(quantity: &Quantity) -> ComparisonRow {
-    let centre = |runs: &[Vec<f64>]| {
-        let means: Vec<f64> = runs.iter().filter_map(|run| mean(run)).collect();
-        mean(&means).map(f64::exp)
+    let value = |runs: &[Vec<f64>]| {
+        let centres: Vec<f64> = runs.iter().filter_map(|run| centre(run)).collect();
+        mean(&centres).map(f64::exp)
     };
     ComparisonRow {
         metric: quantity.metric.clone(),
@@ -420,30 +439,18 @@ fn bare(quantity: &Quantity) -> ComparisonRow {
         relative_to: quantity.relative_to.clone(),
         base_units: quantity.base.len(),
         other_units: quantity.other.len(),
-        base_value: centre(&quantity.base),
-        other_value: centre(&quantity.other),
+        base_value: value(&quantity.base),
+        other_value: value(&quantity.other),
         ratio: None,
         lo: None,
         hi: None,
-        verdict: Outcome::Undecided,
+        outcome: Outcome::NotEnough,
         words: String::new(),
-        change: Change::Unknown,
     }
 }
 
-fn fill(row: &mut ComparisonRow, interval: &Interval, delta: Share) {
+fn fill(row: &mut ComparisonRow, interval: &Interval) {
     (row.ratio, row.lo, row.hi) = (Some(interval.centre.exp()), Some(interval.lo.exp()), Some(interval.hi.exp()));
-    let band = delta.0.ln_1p();
-    let (worst, best) = match row.better {
-        Better::Higher => (-interval.lo, -interval.hi),
-        Better::Lower => (interval.hi, interval.lo),
-    };
-    row.change = match () {
-        () if best > band => Change::Worse,
-        () if worst < -band => Change::Better,
-        () if worst <= band => Change::NotWorse,
-        () => Change::Unknown,
-    };
 }
 
 #[cfg(test)]

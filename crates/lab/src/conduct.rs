@@ -5,7 +5,7 @@
 
 use crate::analysis::FRAME_ROUND_TRIP;
 use crate::beside::{Beside, placed};
-use crate::fitting::{Peers, fitted};
+use crate::fitting::{Peers, carried, fitted};
 use crate::link::{AgentLink, LinkError};
 use crate::members;
 use crate::schedule;
@@ -19,7 +19,8 @@ use baremark_model::seam::Sample;
 use baremark_model::site::Environment;
 use baremark_model::units::Nanos;
 use baremark_model::wire::{TrialResult, TrialSpec};
-use baremark_stats::{Decision, Independence, Look, PairedRatio, StopReason, StoppingRule};
+use baremark_stats::Estimate;
+use baremark_stats::interim::{Analysis, Rule, Step, StopReason};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -35,7 +36,7 @@ pub trait Journal {
     /// In words, with the remedy: the run stops.
     fn trial(&mut self, trial: &Finished) -> Result<(), String>;
 
-    /// Stores a look.
+    /// Stores an interim analysis.
     ///
     /// # Errors
     /// In words, with the remedy: the run stops.
@@ -51,6 +52,8 @@ pub enum Ending {
     Interrupted,
     /// No cell is left that works; in words. It can be resumed when the cause is gone.
     Failed(String),
+    /// Every ratio that is requested lacks a cell that never worked; in words. It can be resumed when the cause is gone.
+    NothingToCompare(String),
 }
 
 /// The run could not be written down.
@@ -80,7 +83,7 @@ struct State<'i> {
     sites: Sites<'i>,
     peers: Peers<'i>,
     trials: Vec<Finished>,
-    looks: Vec<Look>,
+    looks: Vec<Analysis>,
     spent: Duration,
     setbacks: Vec<usize>,
     given_up: Vec<bool>,
@@ -129,8 +132,11 @@ impl<'c> Conductor<'c> {
         loop {
             let rule = self.rule(state);
             let until = match rule.next(&state.looks) {
-                Decision::Continue { until } | Decision::Confirm { until } => u64::from(until),
-                Decision::Stop { reason } => return Ok(Ending::Complete(stop_words(reason, self.plan))),
+                Step::Measure { until } | Step::Confirm { until } => u64::from(until),
+                Step::Stop { reason } => {
+                    let blocks = tally::blocks_of(self.plan, &state.trials);
+                    return Ok(Ending::Complete(stop_words(reason, self.plan, blocks)));
+                }
             };
             if let Some(ending) = self.measure(state, until)? {
                 return Ok(ending);
@@ -150,11 +156,14 @@ impl<'c> Conductor<'c> {
                     return Ok(Some(Ending::Interrupted));
                 }
                 if state.over_budget(self.plan) {
-                    return Ok(Some(Ending::Complete(stop_words(StopReason::Budget, self.plan))));
+                    return Ok(Some(Ending::Complete(stop_words(StopReason::Budget, self.plan, 0))));
                 }
                 match self.trial(block, cell, state) {
                     None => return Ok(Some(Ending::Interrupted)),
                     Some(finished) => self.take(state, finished)?,
+                }
+                if self.has_nothing_to_compare(state) {
+                    return Ok(Some(Ending::NothingToCompare(state.last_reason.clone())));
                 }
             }
             if state.given_up.iter().all(|&given_up| given_up) {
@@ -162,6 +171,21 @@ impl<'c> Conductor<'c> {
             }
         }
         Ok(None)
+    }
+
+    /// Whether every ratio that is requested lacks a cell that has been given up without one trial that counts, while others
+    /// work: what they would still measure could be compared with nothing.
+    fn has_nothing_to_compare(&self, state: &State) -> bool {
+        let lacking = |&cell: &usize| {
+            let counts = |trial: &Finished| trial.cell == cell && trial.counted().is_some();
+            state.given_up[cell] && !state.trials.iter().any(counts)
+        };
+        let without = |pair: usize| tally::cells_of(self.plan, pair).iter().any(lacking);
+        let mut asked = (0..self.plan.pairs.len()).filter(|&pair| self.plan.pairs[pair].asked).peekable();
+        state.given_up.contains(&true)
+            && state.given_up.contains(&false)
+            && asked.peek().is_some()
+            && asked.all(without)
     }
 
     /// Runs one trial, in a fresh agent unless the study keeps them; `None` when the user interrupted it.
@@ -197,7 +221,10 @@ impl<'c> Conductor<'c> {
         state: &mut State<'c>,
     ) -> Result<TrialResult, LinkError> {
         let name = wanted.environment;
-        let fit = |agent: &mut AgentLink<'c>| fitted(spec, agent, &mut state.peers, self.environments, self.interrupt);
+        let fit = |agent: &mut AgentLink<'c>| {
+            let fitted = fitted(spec, agent, &mut state.peers, self.environments, self.interrupt)?;
+            if name == NATIVE { Ok(fitted) } else { carried(fitted, agent) }
+        };
         let specs = agents.iter_mut().map(fit).collect::<Result<Vec<_>, _>>()?;
         let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
         if let Some(observe) = elsewhere {
@@ -262,28 +289,29 @@ impl<'c> Conductor<'c> {
         Ok(())
     }
 
-    fn look(&mut self, state: &mut State, rule: &StoppingRule) -> Result<(), JournalError> {
+    /// One interim analysis: recorded whatever comes of it.
+    fn look(&mut self, state: &mut State, rule: &Rule) -> Result<(), JournalError> {
         let asked = (0..self.plan.pairs.len()).filter(|&pair| self.plan.pairs[pair].asked);
-        let ratios: Vec<PairedRatio> =
-            asked.filter_map(|pair| PairedRatio::new(&tally::log_ratios(self.plan, &state.trials, pair))).collect();
-        let widths = ratios.iter().map(|ratio| ratio.stopping_half_width(0.95).unwrap_or(f64::INFINITY));
-        let half_width = if ratios.is_empty() { f64::INFINITY } else { widths.fold(0.0, f64::max) };
+        // A pair that was given up will never have a width.
+        let given_up = state.given_up.contains(&true);
+        let estimates: Vec<Option<Estimate>> = asked
+            .map(|pair| Estimate::of(&tally::log_ratios(self.plan, &state.trials, pair)))
+            .filter(|estimate| estimate.is_some() || !given_up)
+            .collect();
         let blocks = tally::blocks_of(self.plan, &state.trials);
-        let look = Look {
-            blocks: u32::try_from(blocks).unwrap_or(u32::MAX),
-            half_width,
-            independent: ratios.iter().all(|ratio| ratio.independence() != Independence::Rejected),
-        };
-        state.looks.push(look);
+        let now = u32::try_from(blocks).unwrap_or(u32::MAX);
+        let analysis = Analysis::of(now, estimates.iter().map(Option::as_ref));
+        state.looks.push(analysis);
         let decision = match rule.next(&state.looks) {
-            Decision::Continue { until } => format!("continue to {until} blocks"),
-            Decision::Confirm { until } => format!("width reached; confirm with {until} blocks"),
-            Decision::Stop { reason } => format!("stop: {}", stop_words(reason, self.plan)),
+            Step::Measure { until } => format!("continue to {until} blocks"),
+            Step::Confirm { until } => format!("width reached; confirm with {until} blocks"),
+            Step::Stop { reason } => format!("stop: {}", stop_words(reason, self.plan, blocks)),
         };
+        let half_width = analysis.half_width;
         let row = LookRow {
             blocks,
             half_width: half_width.is_finite().then(|| half_width.exp_m1()),
-            independent: look.independent,
+            correlated: analysis.correlated,
             decision,
         };
         self.journal.look(&row).map_err(JournalError)?;
@@ -292,7 +320,7 @@ impl<'c> Conductor<'c> {
     }
 
     /// The stopping rule, with the blocks that fit the budget as blocks have lasted so far.
-    fn rule(&self, state: &State) -> StoppingRule {
+    fn rule(&self, state: &State) -> Rule {
         let design = &self.plan.design;
         let most = u32::try_from(design.most_blocks).unwrap_or(u32::MAX);
         let blocks = tally::blocks_of(self.plan, &state.trials);
@@ -309,16 +337,10 @@ impl<'c> Conductor<'c> {
             }
             _ => most,
         };
-        let mut rule = match self.plan.mode.quick {
-            true => StoppingRule::quick(design.precision.0),
-            false => StoppingRule::new(design.precision.0, affordable),
-        };
-        rule.first = u32::try_from(design.least_blocks).unwrap_or(u32::MAX).min(rule.budget_blocks);
-        if !self.plan.pairs.iter().any(|pair| pair.asked) {
-            // Without a ratio there is no width to reach: the fewest blocks give every estimate its interval.
-            rule.quick = true;
-        }
-        rule
+        let smallest = u32::try_from(design.least_blocks).unwrap_or(u32::MAX).min(affordable);
+        // Without a ratio there is no width to reach: the smallest study gives every estimate its interval.
+        let fixed = self.plan.mode.quick || !self.plan.pairs.iter().any(|pair| pair.asked);
+        Rule::new(design.precision.0, smallest, if fixed { smallest } else { affordable })
     }
 }
 
@@ -330,6 +352,7 @@ impl Ending {
             Ending::Complete(words) => words.clone(),
             Ending::Interrupted => "interrupted by the user".to_owned(),
             Ending::Failed(reason) => format!("nothing could be measured: {reason}"),
+            Ending::NothingToCompare(reason) => format!("nothing could be compared: {reason}"),
         }
     }
 }
@@ -388,25 +411,30 @@ fn flag_lost_time(result: &mut TrialResult, plan: &Plan) {
     for (when, lost) in [("before", result.lost_before), ("after", result.lost_after)] {
         if Nanos(lost.longest_ns).seconds() > felt {
             let text =
-                format!("{when} the phases a CPU stood still (lost time) for longer than half of the precision allows");
+                format!("stall {when} the phases: a CPU was taken away for longer than half of the precision allows");
             result.flags.push(text);
         }
     }
 }
 
-fn stop_words(reason: StopReason, plan: &Plan) -> String {
+fn stop_words(reason: StopReason, plan: &Plan, blocks: u64) -> String {
+    let design = &plan.design;
+    let fixed = plan.mode.quick || !plan.pairs.iter().any(|pair| pair.asked);
     match reason {
-        StopReason::Precision => format!("precision of {} reached and confirmed", plan.design.precision),
-        StopReason::Budget => format!("budget of {} or {} blocks used up", plan.design.budget, plan.design.most_blocks),
-        StopReason::Fewest => "the fewest blocks were asked for".to_owned(),
+        StopReason::Precision => format!("precision of {} reached and confirmed", design.precision),
+        StopReason::Budget if fixed && blocks >= design.least_blocks => {
+            format!("all {} blocks of the smallest study are measured", design.least_blocks)
+        }
+        StopReason::Budget if blocks >= design.most_blocks => format!("all {} blocks are measured", design.most_blocks),
+        StopReason::Budget => format!("budget of {} used up", design.budget),
     }
 }
 
-fn from_row(row: &LookRow) -> Look {
-    Look {
+fn from_row(row: &LookRow) -> Analysis {
+    Analysis {
         blocks: u32::try_from(row.blocks).unwrap_or(u32::MAX),
         half_width: row.half_width.map_or(f64::INFINITY, f64::ln_1p),
-        independent: row.independent,
+        correlated: row.correlated,
     }
 }
 

@@ -78,7 +78,7 @@ impl AgentLink<'_> {
     /// # Errors
     /// When nobody has that name, or the agent is lost.
     pub fn tell(&mut self, name: &str) -> Result<Spawned, LinkError> {
-        self.spawned("tell how a program is doing", &ToAgent::Tell { name: name.to_owned() }, LIMIT)
+        self.spawned("report the state of a program", &ToAgent::Tell { name: name.to_owned() }, LIMIT)
     }
 
     /// Ends a program: asks it to, and ends it and all that it has started when it has not after `grace`.

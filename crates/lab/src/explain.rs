@@ -6,16 +6,16 @@
 //!
 //! Costs are told as the extra time that the same work takes: for a rate of which `r` is kept, `1/r - 1`.
 
-use crate::analysis::{RATE, better, places, workload_of};
+use crate::analysis::{better, interval, places, workload_of};
 use crate::around;
 use crate::tally::{self, Finished};
-use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
-use baremark_model::descriptor::{Better, Descriptor};
+use baremark_model::arm::ExecutorKind;
+use baremark_model::command;
+use baremark_model::descriptor::{Better, Descriptor, Metric};
 use baremark_model::document::ExplanationRow;
 use baremark_model::plan::{Contrast, Pair, Plan};
 use baremark_model::units::Share;
 use baremark_stats::Interval;
-use baremark_stats::estimate::mean_interval;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -29,11 +29,15 @@ type Quantity = fn(&Finished, usize) -> Option<f64>;
 const COUNTED: &[(&str, &str, Quantity)] = &[
     ("VM exits in timed phases", "/s per rank", |trial, arm| per_second(trial, arm, "exits")),
     ("VM exits for interrupts of the host", "/s per rank", |trial, arm| per_second(trial, arm, "irq_exits")),
-    ("one empty VM entry and exit, outside timed phases", "us", empty_run_us),
+    ("start of a run in the virtual machine (threads woken, entry, report), outside timed phases", "us", empty_run_us),
 ];
 
-/// The share of the time that exits take, by what an empty entry takes.
-const EXITING: &str = "time in VM exits, at the cost of an empty entry each";
+/// What exits cost, as far as the control shows it: a bound, since all that the control loses is laid at their door.
+const EXITING: &str = "cost of VM exits, at most (by the control fma, exit for exit)";
+/// How long ranks waited for their CPUs.
+const QUEUED: &str = "ready to run while others had the CPU, in timed phases";
+/// Below this share of the time waiting is not worth a row, in percent.
+const QUEUED_LEAST: f64 = 0.1;
 
 /// What one of the kernel's pieces of page-table work costs, by the metric of the workload `page-table`.
 const FAULTS: &[(&str, &str)] =
@@ -48,7 +52,9 @@ pub fn explain(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor]) -> V
         rows.extend(larger_pages(plan, trials, workloads, arm));
         rows.extend(own_settings(plan, trials, workloads, arm));
         rows.extend(faults(plan, trials, arm));
-        rows.extend(counted(plan, trials, arm));
+        rows.extend(counted(plan, trials, workloads, arm));
+        rows.extend(of_a_program(plan, trials, arm));
+        rows.extend(queued(plan, trials, arm));
         rows.extend(seen.extract_if(.., |(of, _)| *of == arm).map(|(_, row)| row));
     }
     rows
@@ -79,8 +85,9 @@ fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: us
         let base = plan.arms[pair.denominator].environment.as_str();
         let overhead = |of: &str| format!("overhead {of}over {base} (extra time)");
         if plan.workload_of(arm) == CONTROL {
-            let advice = if total.hi < 1.0 { "the CPU itself costs less than 1 %" } else { "" };
-            rows.push(row(plan, arm, &overhead("of computing alone "), "%", total, advice));
+            let advice =
+                format!("VM exits cost at most {:.1} (bound from {CONTROL})", Share(total.hi.max(0.0) / 100.0));
+            rows.push(row(plan, arm, &overhead("of computing alone "), "%", total, &advice));
             continue;
         }
         let Some(control) = control_of(plan, pair).and_then(|control| costs(plan, trials, workloads, control)) else {
@@ -91,8 +98,9 @@ fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: us
         let Some(rest) = percent(rest) else { continue };
         rows.push(row(plan, arm, &overhead(""), "%", total, ""));
         rows.push(row(plan, arm, "overhead of computing alone in the same blocks", "%", tax, ""));
-        let bare = workload_of(plan, workloads, arm).is_some_and(|of| of.executors.contains(&ExecutorKind::Microvm));
-        let advice = beyond_computing(tax, rest, &plan.arms[arm].arm, bare);
+        let bare = workload_of(plan, workloads, arm)
+            .is_some_and(|of| of.kind != command::KIND && of.executors.contains(&ExecutorKind::Microvm));
+        let advice = beyond_computing(tax, rest, bare);
         rows.push(row(plan, arm, "overhead that computing alone does not explain", "%", rest, &advice));
     }
     rows
@@ -100,22 +108,16 @@ fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: us
 
 /// What follows from the overhead that the control leaves unexplained. Work that can run without an operating system does
 /// nothing but compute, use memory and wait for each other; of any other it may be the system's own.
-fn beyond_computing(control: Interval, rest: Interval, arm: &ResolvedArm, bare: bool) -> String {
-    let (to, less) = match bare {
-        true => ("memory, address translation or waiting", ": the arms' memory probably lies differently"),
-        false => ("what the work asks of the system (calls, faults, switches, I/O), to memory or to waiting", ""),
-    };
-    let all_large = arm.page == PageSize::Large && arm.host_backing.is_none_or(|page| page == PageSize::Large);
-    let remedy = match (bare, all_large) {
-        (false, _) => "",
-        (true, true) => ", with large pages already: look at placement and NUMA",
-        (true, false) => ": try larger pages first (page, host_backing)",
+fn beyond_computing(control: Interval, rest: Interval, bare: bool) -> String {
+    let to = match bare {
+        true => "memory, address translation or waiting",
+        false => "what the work asks of the system (calls, faults, switches, I/O), to memory or to waiting",
     };
     match (rest.lo > 0.0, rest.hi < 0.0) {
         (true, _) if rest.lo <= control.hi.abs() => format!("part of it goes to {to}"),
-        (true, _) => format!("most of it goes to {to}{remedy}"),
-        (_, true) => format!("it loses less than computing alone does{less}"),
-        _ => "no overhead is shown beyond that of computing".to_owned(),
+        (true, _) => format!("most of it goes to {to}"),
+        (_, true) => "it loses less than computing alone does".to_owned(),
+        _ => format!("at most {:.1} more than computing alone", Share(rest.hi.max(0.0) / 100.0)),
     }
 }
 
@@ -141,10 +143,10 @@ fn costs(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], pair: usiz
     Some(seen.iter().map(|seen| (seen.below.block, sign * seen.log_ratio)).collect())
 }
 
-/// The mean of logarithms as an interval in percent.
+/// The estimate over blocks as an interval in percent.
 fn percent(logs: impl Iterator<Item = f64>) -> Option<Interval> {
     let logs: Vec<f64> = logs.collect();
-    let interval = mean_interval(&logs, 1.0 - RATE)?;
+    let interval = interval(&logs)?;
     let of = |log: f64| log.exp_m1() * 100.0;
     Some(Interval { centre: of(interval.centre), lo: of(interval.lo), hi: of(interval.hi), ..interval })
 }
@@ -209,8 +211,7 @@ fn faults(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> {
     let at = places(plan, trials, arm);
     let of = |&(metric, what): &(&str, &str)| {
         let values: Vec<f64> = at.iter().filter_map(|(trial, index)| trial.value(*index, metric)).collect();
-        let interval = mean_interval(&values, 1.0 - RATE)?;
-        Some(row(plan, arm, what, "ns", interval, ""))
+        Some(row(plan, arm, what, "ns", interval(&values)?, ""))
     };
     FAULTS.iter().filter_map(of).collect()
 }
@@ -225,34 +226,112 @@ fn against(interval: Interval, delta: Share) -> Ordering {
     }
 }
 
-/// What the hypervisor counted while an arm ran in its machine, and what that comes to.
-fn counted(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> {
+/// What the hypervisor counted while an arm ran in its machine, and what that costs at most.
+fn counted(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: usize) -> Vec<ExplanationRow> {
     let virtual_ones: Vec<(&Finished, usize)> =
         places(plan, trials, arm).into_iter().filter(|(trial, index)| is_virtual(trial, *index)).collect();
-    let over_trials = |quantity: &dyn Fn(&Finished, usize) -> Option<f64>| {
-        let values: Vec<f64> = virtual_ones.iter().filter_map(|(trial, index)| quantity(trial, *index)).collect();
-        mean_interval(&values, 1.0 - RATE)
-    };
     let of = |&(what, unit, quantity): &(&str, &str, Quantity)| {
-        Some(row(plan, arm, what, unit, over_trials(&quantity)?, ""))
+        let values: Vec<f64> = virtual_ones.iter().filter_map(|(trial, index)| quantity(trial, *index)).collect();
+        Some(row(plan, arm, what, unit, interval(&values)?, ""))
     };
     let mut rows: Vec<ExplanationRow> = COUNTED.iter().filter_map(of).collect();
-    let exiting = |counter: &'static str| {
-        over_trials(&|trial, arm| Some(per_second(trial, arm, counter)? * empty_run_us(trial, arm)? / 1e6 * 100.0))
-    };
-    let delta = plan.design.delta;
-    let by_interrupts = exiting("irq_exits").is_some_and(|share| against(share, delta) == Ordering::Greater);
-    rows.extend(exiting("exits").map(|share| {
-        let advice = match against(share, delta) {
-            _ if by_interrupts => {
-                "fewer interrupts on these CPUs lower it (nohz_full, a lower HZ, no other work on them)".to_owned()
-            }
-            Ordering::Less => format!("less than the {delta} that matter"),
-            _ => String::new(),
-        };
-        row(plan, arm, EXITING, "%", share, &advice)
-    }));
+    rows.extend(exits_at_most(plan, trials, workloads, arm));
     rows
+}
+
+/// What was counted of a program in the microVM: its metrics, in words.
+const OF_A_PROGRAM: &[(&Metric, &str)] = &[
+    (&command::FORWARDED_CALLS, "system calls forwarded from the microVM, a run"),
+    (&command::VM_EXITS, "exits from the microVM, a run"),
+    (&command::GUEST_FAULTS, "guest page faults, a run"),
+    (&command::GUEST_SIGNALS, "signals delivered in the microVM, a run"),
+    (&command::GUEST_START, "making the microVM before the first instruction, a run"),
+    (&command::CALL_COST, "one forwarded system call that does nothing, measured beside each trial"),
+];
+const EXPLAINED: &str = "run time that exits from the microVM explain (number x cost here)";
+/// What a ratio of a program in the microVM means.
+const LOWER_BOUND: &str =
+    "device and kernel work ran natively: a lower bound on what a virtual machine costs this program";
+
+/// What leaving the microVM comes to for a program that ran in it.
+fn of_a_program(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> {
+    let inside = plan.arms[arm].arm.executor == ExecutorKind::Microvm && plan.workload_of(arm) == command::KIND;
+    if !inside {
+        return Vec::new();
+    }
+    let at = places(plan, trials, arm);
+    let over_trials = |metric: &Metric| {
+        let values: Vec<f64> = at.iter().filter_map(|(trial, index)| trial.value(*index, metric.key)).collect();
+        interval(&values)
+    };
+    let of = |&(metric, what): &(&Metric, &str)| {
+        let unit = if metric.unit == "1" { "" } else { metric.unit };
+        Some(row(plan, arm, what, unit, over_trials(metric)?, ""))
+    };
+    let mut rows: Vec<ExplanationRow> = OF_A_PROGRAM.iter().filter_map(of).collect();
+    rows.extend(over_trials(&command::EXIT_SHARE).map(|share| row(plan, arm, EXPLAINED, "%", share, LOWER_BOUND)));
+    rows
+}
+
+/// What the exits of an arm cost at most, block by block: the control's overhead in the block, all of which is taken to be its
+/// exits' (it has no other reason to lose), times how many exits the arm has for each of the control's. An exit of the arm is
+/// taken to cost what one of the control does. What starting a run costs says nothing of it: that wakes threads and reports.
+/// `None` where the study has no control in the same places, or exits were not counted in both.
+fn exits_at_most(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: usize) -> Option<ExplanationRow> {
+    let by_place = |pair: &Pair| pair.numerator == arm && pair.contrast == Contrast::Environment && pair.asked;
+    let own = plan.pairs.iter().position(by_place)?;
+    let control = if plan.workload_of(arm) == CONTROL { own } else { control_of(plan, &plan.pairs[own])? };
+    let overhead = costs(plan, trials, workloads, control)?;
+    let of_control = exits_by_block(plan, trials, plan.pairs[control].numerator);
+    let of_arm = exits_by_block(plan, trials, arm);
+    let bound = |(block, cost): (&u64, &f64)| {
+        let each = of_control.get(block).filter(|rate| **rate > 0.0)?;
+        Some(100.0 * cost.exp_m1() * of_arm.get(block)? / each)
+    };
+    let shares: Vec<f64> = overhead.iter().filter_map(bound).collect();
+    let found = interval(&shares)?;
+    let delta = plan.design.delta;
+    let advice = match against(found, delta) {
+        Ordering::Greater if mostly_interrupts(plan, trials, arm) => {
+            "fewer interrupts on these CPUs lower it (nohz_full, a lower HZ, no other work on them)".to_owned()
+        }
+        Ordering::Less => format!("less than the {delta} that matter"),
+        _ => String::new(),
+    };
+    // Exits cost nothing or more.
+    let [lo, centre, hi] = [found.lo, found.centre, found.hi].map(|share| share.max(0.0));
+    Some(row(plan, arm, EXITING, "%", Interval { lo, centre, hi, ..found }, &advice))
+}
+
+/// Exits a second of each rank, by block.
+fn exits_by_block(plan: &Plan, trials: &[Finished], arm: usize) -> BTreeMap<u64, f64> {
+    let all = places(plan, trials, arm).into_iter().filter(|(trial, index)| is_virtual(trial, *index));
+    all.filter_map(|(trial, index)| Some((trial.block, per_second(trial, index, "exits")?))).collect()
+}
+
+/// Whether interrupts of the host are more than half of an arm's exits in every trial.
+fn mostly_interrupts(plan: &Plan, trials: &[Finished], arm: usize) -> bool {
+    let half = |(trial, index): &(&Finished, usize)| {
+        let of = |counter: &str| per_second(trial, *index, counter);
+        Some(of("irq_exits")? > 0.5 * of("exits")?)
+    };
+    let seen: Vec<bool> = places(plan, trials, arm).iter().filter_map(half).collect();
+    !seen.is_empty() && seen.into_iter().all(|half| half)
+}
+
+/// How long an arm's ranks waited for CPUs that others had, by trial; no row where that is next to nothing.
+fn queued(plan: &Plan, trials: &[Finished], arm: usize) -> Option<ExplanationRow> {
+    let share = |(trial, index): &(&Finished, usize)| {
+        let found = trial.counted()?.disturbance.as_ref()?;
+        Some(100.0 * found.queued.get(*index).copied().flatten()?)
+    };
+    let shares: Vec<f64> = places(plan, trials, arm).iter().filter_map(share).collect();
+    let found = interval(&shares).filter(|found| found.centre > QUEUED_LEAST)?;
+    let advice = match against(found, plan.design.delta) {
+        Ordering::Greater => "other programs use these CPUs: stop them, or give the ranks CPUs of their own",
+        _ => "",
+    };
+    Some(row(plan, arm, QUEUED, "%", found, advice))
 }
 
 fn is_virtual(trial: &Finished, arm: usize) -> bool {

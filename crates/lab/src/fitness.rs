@@ -96,7 +96,7 @@ fn standing(facts: &MachineFacts) -> Option<Finding> {
         Some(true) => finding(
             subject,
             Grade::Note,
-            format!("inside a virtual machine (hypervisor {vendor}): native means native of this virtual machine"),
+            format!("inside a virtual machine (hypervisor {vendor}): native is this virtual machine, not bare metal"),
             Some("for figures of bare metal, run on bare metal"),
         ),
         Some(false) => finding(subject, Grade::Good, "on bare metal", None),
@@ -121,7 +121,7 @@ fn clock(facts: &MachineFacts) -> Option<Finding> {
             Some("measure on a processor with constant_tsc and nonstop_tsc"),
         ),
         Some(clock) => {
-            let known = format!("{:.4} GHz, known to {:.1} ppm", clock.tsc_hz / 1e9, clock.tsc_error_ppm);
+            let known = format!("{:.4} GHz ± {:.1} ppm", clock.tsc_hz / 1e9, clock.tsc_error_ppm);
             finding(subject, Grade::Good, known, None)
         }
         None => finding(subject, Grade::Missing, "its rate could not be found out", None),
@@ -166,7 +166,7 @@ fn frequency(facts: &MachineFacts) -> Option<Finding> {
     let subject = "frequency";
     let turbo = facts.frequency.turbo == Some(true);
     match facts.frequency.governor.as_deref() {
-        None => finding(subject, Grade::Note, "not governed from here", None),
+        None => finding(subject, Grade::Note, "set by the hypervisor or the firmware: cannot be controlled here", None),
         Some("performance") if turbo => finding(
             subject,
             Grade::Note,
@@ -203,7 +203,7 @@ fn huge_pages(facts: &MachineFacts) -> Option<Finding> {
         Some(word) => finding(
             subject,
             Grade::Missing,
-            format!("transparent huge pages are '{word}': treatments with 2m pages will be void"),
+            format!("transparent huge pages are '{word}': trials with 2m pages will be invalid"),
             Some("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"),
         ),
         None => finding(subject, Grade::Missing, "this kernel has no transparent huge pages", None),
@@ -263,7 +263,10 @@ fn page_reporting(facts: &MachineFacts) -> Option<Finding> {
         Some(order) => finding(
             "page reporting",
             Grade::Note,
-            format!("free blocks of order {order} and up go back to the hypervisor: touching them again faults there"),
+            format!(
+                "free memory in blocks of {} KiB and more is returned to the hypervisor: its next use faults there",
+                4_u64 << order.min(30)
+            ),
             Some("memory is touched before anything is timed; for a service leave it touched"),
         ),
         None if facts.virtualization.hypervisor? => finding("page reporting", Grade::Good, "off", None),
@@ -292,7 +295,9 @@ fn watchdog(facts: &MachineFacts) -> Option<Finding> {
             "the NMI watchdog holds a counter of every CPU and interrupts it every few seconds",
             Some("echo 0 > /proc/sys/kernel/nmi_watchdog"),
         ),
-        (false, Some(true)) => finding("watchdog", Grade::Good, "NMI off; a timer every few seconds remains", None),
+        (false, Some(true)) => {
+            finding("watchdog", Grade::Good, "NMI watchdog off; the soft watchdog's timer runs every few seconds", None)
+        }
         (false, _) => finding("watchdog", Grade::Good, "off", None),
     }
 }

@@ -59,6 +59,18 @@ pub(crate) fn fitted<'i>(
     Ok(spec)
 }
 
+/// The trial with the files that its programs need at their own paths brought to the site, which is not this machine.
+pub(crate) fn carried(mut spec: TrialSpec, agent: &mut AgentLink<'_>) -> Result<TrialSpec, LinkError> {
+    for member in spec.arms.iter_mut().flat_map(|arm| &mut arm.members) {
+        if let Some(Value::Program(program)) = member.arm.parameters.get_mut(command::KIND) {
+            for (path, brought) in &mut program.carry {
+                *brought = agent.bring(path)?;
+            }
+        }
+    }
+    Ok(spec)
+}
+
 impl<'i> Peers<'i> {
     /// Where this machine reaches the other end at a site of an environment, which is started when it is not there.
     fn address(

@@ -207,7 +207,7 @@ impl<'i> AgentLink<'i> {
     /// Ends that, and takes what was observed.
     pub fn end_observation(&mut self) -> Result<Observation, LinkError> {
         self.send(&ToAgent::EndObservation)?;
-        match self.receive("tell what it observed", GREETING)? {
+        match self.receive("report its observations", GREETING)? {
             FromAgent::Observed(observation) => Ok(*observation),
             FromAgent::Failed { what, why } => Err(LinkError::Refused { what, why }),
             other => Err(LinkError::OutOfTurn(format!("{other:?}"))),

@@ -254,6 +254,9 @@ fn join(
         lost_before: worst(|result| result.lost_before),
         lost_after: worst(|result| result.lost_after),
         elapsed_ns: results.iter().map(|member| member.result.elapsed_ns).max().unwrap_or(0),
+        spent_ns: BTreeMap::new(),
+        disturbance: None,
+        discarded: Vec::new(),
         observations: Vec::new(),
     })
 }
@@ -357,11 +360,13 @@ fn numbered(sites: impl Iterator<Item = Vec<RankTime>>) -> Vec<RankTime> {
 }
 
 fn audit<'a>(sites: impl Iterator<Item = &'a Audit>) -> Audit {
-    sites.fold(Audit::default(), |mut sum, site| {
+    sites.fold(Audit { queued_ns: Some(0), ..Audit::default() }, |mut sum, site| {
         sum.ranks_inside += site.ranks_inside;
         sum.forwarded_syscalls += site.forwarded_syscalls;
         sum.guest_page_faults += site.guest_page_faults;
         sum.extra_exits += site.extra_exits;
+        sum.queued_ns = sum.queued_ns.zip(site.queued_ns).map(|(sum, more)| sum + more);
+        sum.rests += site.rests;
         add(&mut sum.counters, &site.counters);
         sum
     })

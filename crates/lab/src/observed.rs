@@ -1,11 +1,11 @@
 //! What happened around the work, from the observations of stored trials: one row for each treatment, place and quantity,
 //! and series over the time of the run.
 //!
-//! The unit is the trial, as everywhere: a trial's rates are taken first, then their mean over trials with its interval.
+//! The unit is the trial, as everywhere: a trial's rates are taken first, then their estimate over trials with its interval.
 
 mod imported;
 
-use crate::analysis::{RATE, Run, places};
+use crate::analysis::{Run, interval, places};
 use crate::tally::Finished;
 use baremark_model::arm::ExecutorKind;
 use baremark_model::observation::{
@@ -16,7 +16,7 @@ use baremark_model::plan::{Cell, Treatment};
 use baremark_model::seam::TickRate;
 use baremark_model::view::{self, Seen};
 use baremark_model::wire::TrialResult;
-use baremark_stats::estimate::{mean, mean_interval};
+use baremark_stats::location::centre;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -38,6 +38,7 @@ pub(crate) fn observed(run: &Run) -> Option<Observed> {
                 table.arm_of_trial(trial, result, index, observation);
             }
             table.counts_of_machine(result, index);
+            table.disturbance(result, index);
         }
         rows.extend(table.rows(&planned.treatment));
     }
@@ -151,6 +152,20 @@ impl Table {
         }
     }
 
+    /// What others took of the CPUs while the arm's phases ran; of the machine as a whole over the phases of all arms.
+    fn disturbance(&mut self, result: &TrialResult, index: usize) {
+        let Some(found) = &result.disturbance else { return };
+        let place = result.observations.first().map_or(THIS_MACHINE, |observation| &observation.place).to_owned();
+        let queued = found.queued.get(index).copied().flatten();
+        for (key, share) in
+            [("phases.queued", queued), ("phases.others", found.others), ("phases.stolen", found.stolen)]
+        {
+            let Some(share) = share else { continue };
+            let seen = Seen { key: key.to_owned(), instance: String::new(), value: 100.0 * share };
+            self.add(&place, seen, "%");
+        }
+    }
+
     /// What KVM counted of the arm's own microVM: growth inside what is timed, and how it mapped the memory.
     fn counts_of_machine(&mut self, result: &TrialResult, index: usize) {
         let rate: TickRate = result.tick_rate_per_s;
@@ -187,8 +202,8 @@ impl Table {
         let mut rows = Vec::new();
         for key in std::mem::take(&mut self.order) {
             let values = self.values.remove(&key).unwrap_or_default();
-            let Some(value) = mean(&values) else { continue };
-            let interval = mean_interval(&values, 1.0 - RATE);
+            let Some(value) = centre(&values) else { continue };
+            let interval = interval(&values);
             let (place, quantity, instance, unit) = key;
             rows.push(ObservedRow {
                 treatment: treatment.clone(),

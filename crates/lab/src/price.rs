@@ -9,9 +9,8 @@ use crate::analysis::Run;
 use crate::tally;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::plan::{Cell, Plan};
-use baremark_stats::StoppingRule;
-use baremark_stats::estimate::sd;
-use baremark_stats::pricing::{self, Noise};
+use baremark_stats::interim::Rule;
+use baremark_stats::{Estimate, precision};
 use serde::Serialize;
 
 /// The fewest blocks whose spread is taken for the noise.
@@ -28,7 +27,7 @@ pub struct Price {
     pub precision: f64,
     /// Blocks after which the widest interval is expected to be short enough; `null` where no number of blocks is.
     pub blocks: Option<u32>,
-    /// Blocks with what the stopping rule adds: up to the next look, and the confirmation.
+    /// Blocks with what the stopping rule adds: the smallest study at least, and the confirmation.
     pub blocks_with_confirmation: Option<u32>,
     /// How long these last.
     pub seconds: Option<f64>,
@@ -71,21 +70,21 @@ pub fn price(plan: &Plan, runs: &[Run]) -> Option<Price> {
     }
     let found = runs.iter().filter_map(|run| noise_of(plan, run));
     let best = found.reduce(|best, next| if next.source < best.source { next } else { best })?;
-    let noise = Noise { sd: best.sd, seconds_per_block: best.seconds_per_block };
-    let precision = plan.design.precision.0;
-    let most = u32::try_from(plan.design.most_blocks).unwrap_or(u32::MAX);
-    let mut rule = StoppingRule::new(precision, most);
-    rule.first = u32::try_from(plan.design.least_blocks).unwrap_or(u32::MAX);
-    let price = pricing::price(noise, precision, CONFIDENCE, &rule);
+    let (noise, seconds_per_block) = (best.noise, best.seconds_per_block);
+    let whole = |blocks| u32::try_from(blocks).unwrap_or(u32::MAX);
+    let wanted = plan.design.precision.0;
+    let rule = Rule::new(wanted, whole(plan.design.least_blocks), whole(plan.design.most_blocks));
+    let price = precision::price(noise, seconds_per_block, CONFIDENCE, &rule);
+    let within = |seconds| precision::half_width_within(noise, seconds_per_block, CONFIDENCE, seconds).map(f64::exp_m1);
     Some(Price {
-        precision,
+        precision: wanted,
         blocks: price.map(|price| price.blocks),
         blocks_with_confirmation: price.map(|price| price.blocks_with_confirmation),
         seconds: price.map(|price| price.seconds),
-        in_a_minute: pricing::precision_within(noise, MINUTE, CONFIDENCE),
-        in_the_budget: pricing::precision_within(noise, plan.design.budget.seconds(), CONFIDENCE),
-        noise: best.sd,
-        seconds_per_block: best.seconds_per_block,
+        in_a_minute: within(MINUTE),
+        in_the_budget: within(plan.design.budget.seconds()),
+        noise,
+        seconds_per_block,
         source: best.source,
         run: best.run,
         of_blocks: best.blocks,
@@ -93,7 +92,7 @@ pub fn price(plan: &Plan, runs: &[Run]) -> Option<Price> {
 }
 
 struct Found {
-    sd: f64,
+    noise: f64,
     seconds_per_block: f64,
     source: Source,
     run: String,
@@ -121,7 +120,10 @@ fn noise_of(plan: &Plan, run: &Run) -> Option<Found> {
         let pairs = (0..run.plan.pairs.len()).filter(|&index| run.plan.pairs[index].asked && keep(index));
         let logs = pairs.map(|index| tally::log_ratios(&run.plan, &run.trials, index));
         let enough = logs.filter(|logs| logs.len() >= FEWEST_BLOCKS);
-        enough.filter_map(|logs| Some((sd(&logs)?, logs.len()))).filter(|(sd, _)| *sd > 0.0).collect()
+        enough
+            .filter_map(|logs| Some((Estimate::of(&logs)?.noise(), logs.len())))
+            .filter(|(noise, _)| *noise > 0.0)
+            .collect()
     };
     let own = spreads(&matches);
     let (found, source) = match (own.is_empty(), run.plan.mode.self_check) {
@@ -130,8 +132,8 @@ fn noise_of(plan: &Plan, run: &Run) -> Option<Found> {
         (true, true) => (spreads(&|_| true), Source::OtherSelfCheck),
         (true, false) => (spreads(&|_| true), Source::OtherPairs),
     };
-    let (sd, blocks) = found.into_iter().max_by(|one, two| one.0.total_cmp(&two.0))?;
-    Some(Found { sd, seconds_per_block: seconds_per_block(plan, run)?, source, run: run.id.clone(), blocks })
+    let (noise, blocks) = found.into_iter().max_by(|one, two| one.0.total_cmp(&two.0))?;
+    Some(Found { noise, seconds_per_block: seconds_per_block(plan, run)?, source, run: run.id.clone(), blocks })
 }
 
 /// How long a block of `plan` will last, from the trials of `run`: their time beside the phases, and this plan's phases.

@@ -4,14 +4,14 @@
 //! is timed to the interval. The arms carry random labels. [`recover`] works from plan and trials, which hold labels
 //! alone; only then does [`open`] take the envelope. An arm against itself with 0 % on it is among them.
 
-use crate::analysis::{RATE, Run};
+use crate::analysis::{RATE, Run, interval};
 use crate::tally;
 use baremark_model::descriptor::{Better, Value};
 use baremark_model::plan::{Cell, Contrast, Pair, Plan};
 use baremark_model::scale::{Envelope, FORMAT, PARAMETER, ScaleDocument, ScaleRow, extra};
 use baremark_model::units::Share;
+use baremark_stats::Interval;
 use baremark_stats::special::binomial_cdf;
-use baremark_stats::{Interval, PairedRatio};
 
 /// The costs that are put on.
 pub const COSTS: [Share; 4] = [Share(0.0), Share(0.01), Share(0.02), Share(0.05)];
@@ -38,7 +38,7 @@ pub fn blind(mut plan: Plan, index: usize, labels: &[String], blocks: u64) -> Pl
     (plan.rows, plan.columns) = (Some(FACTOR.to_owned()), "environment".to_owned());
     (plan.arms, plan.absent, plan.published) = (arms, Vec::new(), None);
     (plan.design.least_blocks, plan.design.most_blocks) = (blocks, blocks);
-    plan.title = "Known costs on sealed arms: does the scale find them?".to_owned();
+    plan.title = "Known overheads in blinded arms: are they recovered?".to_owned();
     plan
 }
 
@@ -61,8 +61,7 @@ pub fn recover(run: &Run, better: Better) -> Vec<Recovered> {
             .into_iter()
             .map(|log| if better == Better::Higher { -log } else { log })
             .collect();
-        let interval = PairedRatio::new(&logs).and_then(|ratio| ratio.interval(1.0 - RATE));
-        Some(Recovered { pair, label, blocks: logs.len(), interval })
+        Some(Recovered { pair, label, blocks: logs.len(), interval: interval(&logs) })
     };
     run.plan.pairs.iter().enumerate().filter_map(of_pair).collect()
 }

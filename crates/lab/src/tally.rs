@@ -92,8 +92,8 @@ impl Finished {
         quads::summary(first).zip(quads::summary(second))
     }
 
-    /// ln(`above` / `below`) of each quad, in the order measured: of four phases in which each arm ran twice. Empty unless the
-    /// trial counts and its arms were interleaved.
+    /// ln(`above` / `below`) of each quad, in the order measured: of four phases in which each arm ran twice, but for those that
+    /// the trial's record says do not count. Empty unless the trial counts and its arms were interleaved.
     pub fn quads(&self, below: usize, above: usize, metric: &str) -> Vec<f64> {
         let Some(result) = self.counted() else { return Vec::new() };
         let of_arm = |quad: &[Series], arm: usize| -> Vec<f64> {
@@ -103,7 +103,9 @@ impl Finished {
             let (below, above) = (of_arm(quad, below), of_arm(quad, above));
             (below.len() == 2 && above.len() == 2).then(|| quads::log_ratio(&below, &above)).flatten()
         };
-        result.series.chunks_exact(4).filter_map(log_ratio).collect()
+        let counts = |quad: &usize| result.discarded.iter().all(|discarded| discarded.quad != *quad);
+        let quads = result.series.chunks_exact(4).enumerate().filter(|(quad, _)| counts(quad));
+        quads.filter_map(|(_, quad)| log_ratio(quad)).collect()
     }
 
     /// By how much each of the hypervisor's counters grew inside the timed regions of `arm`, and how long its ranks were in
@@ -196,18 +198,27 @@ pub(crate) struct Side<'t> {
 /// Where the denominator and the numerator of `pair` were measured, for each block in which both trials count, in order of
 /// blocks.
 pub(crate) fn sides<'t>(plan: &Plan, trials: &'t [Finished], pair: usize) -> Vec<[Side<'t>; 2]> {
-    let Pair { numerator, denominator, interleaved, .. } = plan.pairs[pair];
-    let places = match interleaved {
-        true => plan.cells.iter().position(|&cell| cell == Cell::Pair(pair)).map(|cell| ((cell, 0), (cell, 1))),
-        false => place_of(plan, denominator).zip(place_of(plan, numerator)),
-    };
-    let Some((below, above)) = places else { return Vec::new() };
+    let Some((below, above)) = places_of(plan, pair) else { return Vec::new() };
     let by_block = |(cell, arm): (usize, usize)| -> BTreeMap<u64, Side<'t>> {
         let of_cell = trials.iter().filter(|trial| trial.cell == cell && trial.counted().is_some());
         of_cell.map(|trial| (trial.block, Side { trial, arm })).collect()
     };
     let (below, above) = (by_block(below), by_block(above));
     below.into_iter().filter_map(|(block, below)| Some([below, *above.get(&block)?])).collect()
+}
+
+/// Where the denominator and the numerator of `pair` are measured: cells, and places among their arms.
+fn places_of(plan: &Plan, pair: usize) -> Option<((usize, usize), (usize, usize))> {
+    let Pair { numerator, denominator, interleaved, .. } = plan.pairs[pair];
+    match interleaved {
+        true => plan.cells.iter().position(|&cell| cell == Cell::Pair(pair)).map(|cell| ((cell, 0), (cell, 1))),
+        false => place_of(plan, denominator).zip(place_of(plan, numerator)),
+    }
+}
+
+/// The cells that `pair` needs.
+pub(crate) fn cells_of(plan: &Plan, pair: usize) -> Vec<usize> {
+    places_of(plan, pair).map_or_else(Vec::new, |((below, _), (above, _))| vec![below, above])
 }
 
 /// The cell in which `arm` is measured, and its place among the cell's arms: the cell that it has alone, else the first

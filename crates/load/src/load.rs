@@ -480,7 +480,10 @@ fn targets(load: &Load) -> Result<Vec<Target>, LoadError> {
             };
             let name = ServerName::try_from(origin.host.clone());
             let Ok(name) = name else {
-                return Err(refused(format!("'{}' is no name for TLS", origin.host), "use a DNS name or an address"));
+                return Err(refused(
+                    format!("invalid TLS server name: '{}'", origin.host),
+                    "use a DNS name or an address",
+                ));
             };
             tls = Some((config, name));
         }

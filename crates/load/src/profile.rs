@@ -354,7 +354,7 @@ fn keyed(kind: &str, words: &[&str]) -> Result<Shape, ProfileError> {
     };
     let number = |key: &str| -> Result<f64, ProfileError> {
         let value = text(key)?;
-        let refusal = || refused(format!("{kind}: {key}={value} is no number"), "write a number");
+        let refusal = || refused(format!("{kind}: {key}={value} must be a number"), "write a number");
         value.parse().ok().ok_or_else(refusal)
     };
     let time = |key: &str| -> Result<Nanos, ProfileError> {

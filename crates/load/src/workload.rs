@@ -248,7 +248,7 @@ fn profile(key: &str, text: &str) -> Result<Profile, Misfit> {
 fn header(text: &str) -> Result<(String, String), Misfit> {
     let parts = text.split_once(':').filter(|(name, _)| !name.trim().is_empty() && !text.contains(['\r', '\n']));
     let parts = parts.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
-    parts.ok_or_else(|| misfit(format!("header = '{text}' has no name and value"), "write \"accept: text/html\""))
+    parts.ok_or_else(|| misfit(format!("header = '{text}' must be NAME: VALUE"), "write \"accept: text/html\""))
 }
 
 impl Job for HttpLoad {
@@ -316,6 +316,7 @@ impl ReadyJob for Ready {
             }
         };
         Ok(JobRun {
+            void: Vec::new(),
             samples: samples(&document, share),
             checked: format!("{succeeded} operations succeeded"),
             flags,

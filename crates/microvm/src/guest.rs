@@ -5,7 +5,7 @@
 //! which outside of the machine would end the process: that it arrives proves where the rank executed.
 
 use baremark_model::seam::{Body, RankTime, timed_region};
-use baremark_model::team::Team;
+use baremark_model::team::{Rest, Team};
 use baremark_sys::clock::ticks;
 use std::arch::naked_asm;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -88,6 +88,24 @@ extern "C" fn token_begin(_token: u64) {
 extern "C" fn token_end(_token: u64) {
     naked_asm!("mov rax, rdi", "out {port}, al", "ret", port = const crate::layout::PORT_END)
 }
+
+#[unsafe(naked)]
+extern "C" fn port_sleep(_word: *const u32, _value: u32) {
+    naked_asm!("out {port}, al", "ret", port = const crate::layout::PORT_SLEEP)
+}
+
+#[unsafe(naked)]
+extern "C" fn port_wake(_word: *const u32) {
+    naked_asm!("out {port}, al", "ret", port = const crate::layout::PORT_WAKE)
+}
+
+/// How a rank rests inside the machine: it leaves the guest, and its thread sleeps. That is no system call of the body, and is
+/// counted by the team.
+pub(crate) const REST: Rest = Rest {
+    now: ticks,
+    sleep: |word, value| port_sleep(word.as_ptr().cast_const(), value),
+    wake: |word| port_wake(word.as_ptr().cast_const()),
+};
 
 /// What [`enter`] calls: the region between two tokens.
 ///

@@ -49,6 +49,10 @@ pub const PORT_SYSCALL: u16 = 0x11;
 pub const PORT_BEGIN: u16 = 0x12;
 /// Port of the token after the region.
 pub const PORT_END: u16 = 0x13;
+/// Port by which a rank sleeps on a word: its address in RDI, the value that it must have in RSI.
+pub const PORT_SLEEP: u16 = 0x14;
+/// Port by which a rank wakes who sleeps on a word: its address in RDI.
+pub const PORT_WAKE: u16 = 0x15;
 /// Port of exception 0's stub; vector *v* has this plus *v*.
 pub const PORT_VECTORS: u16 = 0x20;
 /// Exceptions that have a stub.

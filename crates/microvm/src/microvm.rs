@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::exception;
-use crate::guest::Order;
+use crate::guest::{self, Order};
 use crate::image;
 use crate::machine::{Machine, Shape};
 use crate::mmu::{MmuMode, mmu_virtualization};
@@ -13,7 +13,7 @@ use crate::vcpu::Stop;
 use baremark_model::arm::{GuestTables, PageSize};
 use baremark_model::placement::Placement;
 use baremark_model::seam::{Audit, Body, Executor, ExecutorFacts, Fault, RankTime, RunRecord, Work};
-use baremark_model::team::Team;
+use baremark_model::team::{Rest, Team};
 use baremark_sys::affinity::Seat;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -196,6 +196,8 @@ impl Microvm {
             guest_page_faults,
             extra_exits: forwarded_syscalls + guest_page_faults + counts().map(|counts| counts.others).sum::<u64>(),
             counters,
+            queued_ns: reports.iter().map(|report| report.queued_ns).sum(),
+            rests: self.team.rests(),
         }
     }
 }
@@ -208,7 +210,7 @@ impl Executor for Microvm {
     fn run(&mut self, body: &dyn Body, reps: u64) -> Result<RunRecord, Fault> {
         self.restore()?;
         self.runs += 1;
-        *self.team = Team::new(self.ranks.len());
+        *self.team = Team::resting(self.ranks.len(), self.rest());
         self.populate(body)?;
         self.populate(self.team.as_ref())?;
         // SAFETY: `run_team` returns only after every rank has reported, and a rank forgets its order when it reports;
@@ -227,6 +229,10 @@ impl Executor for Microvm {
             }
             None => Ok(RunRecord { times: times(&reports), audit: self.audit(&reports) }),
         }
+    }
+
+    fn rest(&self) -> Option<Rest> {
+        Some(guest::REST)
     }
 
     fn counters(&mut self) -> BTreeMap<String, u64> {
@@ -301,6 +307,8 @@ fn add(mut sum: Audit, more: Audit) -> Audit {
     sum.forwarded_syscalls += more.forwarded_syscalls;
     sum.guest_page_faults += more.guest_page_faults;
     sum.extra_exits += more.extra_exits;
+    sum.queued_ns = sum.queued_ns.zip(more.queued_ns).map(|(sum, more)| sum + more);
+    sum.rests += more.rests;
     for (name, growth) in more.counters {
         *sum.counters.entry(name).or_default() += growth;
     }

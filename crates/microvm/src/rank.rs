@@ -13,6 +13,7 @@ use crate::vcpu::{Counts, Stop, Vcpu};
 use baremark_model::seam::RankTime;
 use baremark_sys::affinity::Seat;
 use baremark_sys::clock::ticks;
+use baremark_sys::run_queue;
 use std::os::unix::thread::JoinHandleExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -27,6 +28,8 @@ use std::time::Instant;
 pub(crate) struct Report {
     pub(crate) counts: Counts,
     pub(crate) result: Result<RankTime, Ending>,
+    /// How long the rank's thread was ready to run while somebody else had its CPU; `None` where the kernel does not tell.
+    pub(crate) queued_ns: Option<u64>,
 }
 
 /// Why there are no times.
@@ -226,6 +229,7 @@ fn live(machine: Arc<Machine>, number: usize, seat: Seat, desk: &Desk, tell: mps
             Report {
                 counts: Counts::default(),
                 result: Err(Ending::Stopped(Stop::Broken("the rank's thread panicked"))),
+                queued_ns: None,
             }
         });
         desk.put(Slot::Reported(report));
@@ -252,11 +256,14 @@ fn carry_out(vcpu: &mut Vcpu, order: Order, stop: &AtomicBool) -> Report {
     let mut passage = Passage::new(order);
     if let Err(refusal) = vcpu.populate(&raw const passage) {
         order.team.break_up();
-        return Report { counts: Counts::default(), result: Err(Ending::Stopped(Stop::NoMemory(refusal))) };
+        let result = Err(Ending::Stopped(Stop::NoMemory(refusal)));
+        return Report { counts: Counts::default(), result, queued_ns: None };
     }
+    let queued_before = run_queue::waited_ns();
     let before = ticks();
     let (counts, left) = vcpu.run(&mut passage, stop);
     let after = ticks();
+    let queued_after = run_queue::waited_ns();
     let result = match (left, passage.outcome()) {
         (Err(stop), _) => Err(Ending::Stopped(stop)),
         (Ok(()), Return::Panicked) => Err(Ending::Panicked),
@@ -267,5 +274,6 @@ fn carry_out(vcpu: &mut Vcpu, order: Order, stop: &AtomicBool) -> Report {
     if result.is_err() {
         order.team.break_up();
     }
-    Report { counts, result }
+    let queued_ns = queued_after.zip(queued_before).map(|(after, before)| after.saturating_sub(before));
+    Report { counts, result, queued_ns }
 }

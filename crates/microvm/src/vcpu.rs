@@ -15,6 +15,7 @@ use crate::space::Refusal;
 use crate::stats::{Meter, Source};
 use crate::syscall;
 use crate::tsc;
+use baremark_sys::futex;
 use kvm_bindings::{
     KVM_EXIT_INTR, KVM_EXIT_IO, KVM_EXIT_IO_OUT, KVM_EXIT_MEMORY_FAULT, KVM_EXIT_MMIO, Msrs, kvm_regs, kvm_sregs,
     kvm_vcpu_events, kvm_xcrs, kvm_xsave,
@@ -232,6 +233,8 @@ impl Vcpu {
             Exit::Port(layout::PORT_BEGIN) => self.begin(token),
             Exit::Port(layout::PORT_END) => self.end(token),
             Exit::Port(layout::PORT_SYSCALL) => self.syscall(stop)?,
+            Exit::Port(layout::PORT_SLEEP) => self.sleep(),
+            Exit::Port(layout::PORT_WAKE) => self.wake(),
             Exit::Port(port @ layout::PORT_VECTORS..) => self.exception(port - layout::PORT_VECTORS)?,
             Exit::Memory(physical) => return Err(self.host_refused(physical)),
             Exit::Interrupted => self.interrupted(stop)?,
@@ -253,6 +256,27 @@ impl Vcpu {
         self.for_meters(Meter::end);
         self.counts.inside &= self.fd.sync_regs().regs.rax == token;
         self.region = Some(self.counts);
+    }
+
+    /// The rank waits at a barrier for one that is late: its thread sleeps, for a few milliseconds at most. By raw system calls,
+    /// since errno is the guest's; a bad address is refused by the kernel, and whatever ends the sleep lets the rank look again.
+    fn sleep(&mut self) {
+        let regs = self.fd.sync_regs().regs;
+        let limit = libc::timespec { tv_sec: 0, tv_nsec: futex::LONGEST_SLEEP_NS };
+        let limit = (&raw const limit).expose_provenance() as u64;
+        let operation = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u64;
+        // SAFETY: the kernel reads the word, which the code inside the machine could read itself, and `limit`, which lives
+        // through the call; it writes nothing.
+        unsafe {
+            syscall::raw(libc::SYS_futex.cast_unsigned(), [regs.rdi, operation, regs.rsi & 0xffff_ffff, limit, 0, 0])
+        };
+    }
+
+    fn wake(&mut self) {
+        let word = self.fd.sync_regs().regs.rdi;
+        let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
+        // SAFETY: the kernel wakes threads of this process that sleep on the word, who look again; it touches no memory.
+        unsafe { syscall::raw(libc::SYS_futex.cast_unsigned(), [word, operation, i32::MAX as u64, 0, 0, 0]) };
     }
 
     fn for_meters(&self, read: fn(&mut Meter)) {

@@ -1,10 +1,7 @@
 //! Published values that the validation compares with, read from `reference/`.
 
-use crate::reader::Reader;
 use baremark_model::problem::{Problem, Problems};
-use baremark_model::published;
-
-const ASSIST: &str = include_str!("../../../reference/mmu-assist-2009.toml");
+use baremark_model::published::{self, Value};
 
 /// A table of native and virtual cells by page size; higher is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,30 +35,26 @@ pub fn hpc() -> Result<(Published, Published), Problems> {
 /// # Errors
 /// When the file was broken; tests read it.
 pub fn assist_gain_percent() -> Result<f64, Problems> {
-    Reader::read("reference/mmu-assist-2009.toml", ASSIST, |reader, top| {
-        let section = reader.section(top, "kernel-micro-benchmarks")?;
-        reader.range(&section, "gain_percent_up_to", 0.0, 10_000.0).map(|range| range.low)
-    })
+    const NAME: &str = "mmu-assist-2009/gains";
+    let gain = published::find(NAME).and_then(|found| Value::of(found.table.row.first()?.cells.first()?));
+    gain.map(|value| value.number).ok_or_else(|| broken(NAME, "the first row lacks a number"))
 }
 
 /// A published table whose rows are small and large pages, and whose columns are native, nested and shadow.
 fn table(name: &str) -> Result<Published, Problems> {
-    let broken = |what: &str| Problems {
-        file: format!("reference/{name}"),
-        list: vec![Problem::new(
-            0,
-            what.to_owned(),
-            "its rows are small and large pages, its columns native, nested, shadow",
-        )],
-    };
     let rows = match published::find(name) {
         Some(found) => &found.table.row,
-        None => return Err(broken("the table is not there")),
+        None => return Err(broken(name, "the table is not there")),
     };
     let cell = |row: usize, column: usize| -> Option<f64> { rows.get(row)?.cells.get(column)?.parse().ok() };
     let column = |column| Some([cell(0, column)?, cell(1, column)?]);
     match (column(0), column(1), column(2)) {
         (Some(native), Some(nested), Some(shadow)) => Ok(Published { native, nested, shadow }),
-        _ => Err(broken("a cell is missing")),
+        _ => Err(broken(name, "rows are small and large pages, columns native, nested, shadow; a cell is missing")),
     }
+}
+
+fn broken(name: &str, what: &str) -> Problems {
+    let fix = "the table as it was published";
+    Problems { file: format!("reference/{name}"), list: vec![Problem::new(0, what.to_owned(), fix)] }
 }

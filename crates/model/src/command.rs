@@ -5,7 +5,7 @@
 //! which the agent fills in at the site. No text ever passes through a shell. Where a study compares programs, each has a
 //! name in `[commands]`, and the names are the levels of the factor `command`.
 
-use crate::arm::{ExecutorKind, ResolvedArm};
+use crate::arm::{ExecutorKind, PageSize, ResolvedArm};
 use crate::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use crate::knob::Misfit;
 use crate::machine::Isa;
@@ -252,6 +252,10 @@ pub struct Program {
     /// are there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bring: BTreeMap<String, String>,
+    /// Files of the lab's machine that it needs at their own paths, by path: where each is once it was brought to a site, and
+    /// empty at a site of the lab's own machine.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub carry: BTreeMap<String, String>,
     /// Environment variables. Nothing else is passed on but a search path and what `inherit` names.
     pub environment: BTreeMap<String, String>,
     /// Environment variables that are passed on from the agent, where it has them.
@@ -290,6 +294,7 @@ impl std::default::Default for Program {
             beside: None,
             files: BTreeMap::new(),
             bring: BTreeMap::new(),
+            carry: BTreeMap::new(),
             environment: BTreeMap::new(),
             inherit: Vec::new(),
             needs: BTreeMap::new(),
@@ -408,6 +413,23 @@ pub const TIMEOUT: Knob = Knob {
     help: "how long one run of the program may take, its preparation apart, before it is ended with all that it started",
 };
 
+/// Page size of the guest's leaf entries where a program runs in the microVM.
+pub const GUEST_PAGE: Knob = Knob {
+    key: "guest_page",
+    kind: Kind::Page,
+    default: Default::Typed("2m"),
+    help: "page size of the microVM's guest page tables; memory itself is the program's own, as natively. Applies to microvm",
+};
+
+/// The page size of an arm's guest.
+#[must_use]
+pub fn guest_page(arm: &ResolvedArm) -> PageSize {
+    match arm.parameters.get(GUEST_PAGE.key) {
+        Some(Value::Page(page)) => *page,
+        _ => PageSize::Large,
+    }
+}
+
 /// By these parameters workloads that choose it say how long a phase is measured, and how long it runs before that.
 pub const DURATION: &str = "duration";
 /// See [`DURATION`].
@@ -490,6 +512,14 @@ pub const COMMAND: &[Knob] = &[
         help: "environment variables that are passed on; PATH is always, and HOME is the folder; [\"*\"] for all as they are",
     },
     Knob {
+        key: "carry",
+        kind: Kind::Words,
+        default: Default::Derived("none"),
+        help: "files of this machine that the program needs at their own absolute paths: put there in a container or guest that \
+               has no files but this program; elsewhere they must be there, but for the program itself and files among its \
+               arguments, which are brought",
+    },
+    Knob {
         key: "instruction_set",
         kind: Kind::Choice(&["baseline", "avx2", "avx512"]),
         default: Default::Derived("any"),
@@ -509,7 +539,7 @@ pub const SUCCESS: &[Knob] = &[
         key: "present",
         kind: Kind::Words,
         default: Default::Derived("none"),
-        help: "regular expressions that must match; a placeholder in them stands for its text as it is",
+        help: "regular expressions that must match; a placeholder in them is replaced by its text as it is",
     },
     Knob {
         key: "absent",
@@ -667,6 +697,48 @@ pub const MAJOR_FAULTS: Metric = Metric {
 /// The metrics that every program has.
 pub const USUAL: [Metric; 8] = [WALL, CPU, USER, SYSTEM, PEAK_MEMORY, CONTEXT_SWITCHES, PAGE_FAULTS, MAJOR_FAULTS];
 
+/// System calls of a program in the microVM.
+pub const FORWARDED_CALLS: Metric =
+    in_guest("forwarded_calls", "1", "system calls that left the microVM for the host's kernel");
+/// Exits of a program's virtual processors.
+pub const VM_EXITS: Metric =
+    in_guest("vm_exits", "1", "times that the program left the microVM, for calls and everything else");
+/// Page faults of a program in the microVM that were not the host's alone.
+pub const GUEST_FAULTS: Metric = in_guest(
+    "guest_faults",
+    "1",
+    "page faults of the guest's own page tables, and of the host's that came as an error",
+);
+/// Signals that a program handled in the microVM.
+pub const GUEST_SIGNALS: Metric =
+    in_guest("guest_signals", "1", "signals that were delivered to the program in the microVM");
+/// What making the microVM took.
+pub const GUEST_START: Metric = in_guest(
+    "guest_start_s",
+    "s",
+    "making the microVM, up to the first instruction in it, of all programs that it started; part of the wall time",
+);
+/// What a forwarded call costs.
+pub const CALL_COST: Metric = in_guest(
+    "call_cost_ns",
+    "ns",
+    "one forwarded call that does nothing, measured beside the trial: the median of its batches",
+);
+/// The share of a program's time that leaving the microVM explains.
+pub const EXIT_SHARE: Metric = in_guest(
+    "exit_share_percent",
+    "%",
+    "share of the wall time that exits explain: forwarded calls and other exits, times what each costs here",
+);
+
+/// The metrics that a program has in the microVM alone.
+pub const IN_GUEST: [Metric; 7] =
+    [FORWARDED_CALLS, VM_EXITS, GUEST_FAULTS, GUEST_SIGNALS, GUEST_START, CALL_COST, EXIT_SHARE];
+
+const fn in_guest(key: &'static str, unit: &'static str, help: &'static str) -> Metric {
+    Metric { key, unit, better: Better::Lower, together: Together::Mean, help }
+}
+
 const PROGRAM: Knob = Knob {
     key: KIND,
     kind: Kind::Text,
@@ -675,17 +747,21 @@ const PROGRAM: Knob = Knob {
            [commands.NAME]",
 };
 
-static BARE_METRICS: [Metric; 8] = USUAL;
+static BARE_METRICS: [Metric; 15] = {
+    let [a, b, c, d, e, f, g, h] = USUAL;
+    let [i, j, k, l, m, n, o] = IN_GUEST;
+    [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o]
+};
 
 /// The workload as far as it is known without a study.
 pub static BARE: Descriptor = Descriptor {
     kind: KIND,
     help: "any external program; the section [command] says how it is run and where its metrics stand",
     source: "the study",
-    parameters: &[PROGRAM, TIMEOUT],
+    parameters: &[PROGRAM, TIMEOUT, GUEST_PAGE],
     metrics: &BARE_METRICS,
     footprint: None,
-    executors: &[ExecutorKind::Direct],
+    executors: &[ExecutorKind::Direct, ExecutorKind::Microvm],
     section: None,
     short_phases: false,
     quick: &[],
@@ -752,7 +828,7 @@ fn made(program: &Program) -> Descriptor {
         .iter()
         .filter_map(|declared| declared.quick.as_ref().map(|quick| (leak(&declared.key), leak(&quick.to_string()))));
     Descriptor {
-        parameters: Vec::leak([PROGRAM, TIMEOUT].into_iter().chain(knobs).collect()),
+        parameters: Vec::leak([PROGRAM, TIMEOUT, GUEST_PAGE].into_iter().chain(knobs).collect()),
         metrics: Vec::leak(readings.chain(BARE_METRICS).collect()),
         quick: Vec::leak(quick.collect()),
         ..BARE

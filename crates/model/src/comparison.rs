@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The name and version of the format, in every document.
-pub const FORMAT: &str = "baremark-comparison/1";
+pub const FORMAT: &str = "baremark-comparison/2";
 
 /// Two sides compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,10 +31,13 @@ pub struct Comparison {
     pub method: Method,
     /// The difference that matters.
     pub delta: Share,
-    /// The confidence of every interval, adjusted over the rows.
+    /// The confidence of the widest interval, adjusted over the rows.
     pub confidence: f64,
     /// What was compared: other / base.
     pub rows: Vec<ComparisonRow>,
+    /// Whether something has become slower, where that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Gate>,
     /// What observers saw on both sides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observed: Vec<ObservedComparison>,
@@ -94,12 +97,48 @@ pub struct ComparisonRow {
     pub lo: Option<f64>,
     /// Upper limit of its interval.
     pub hi: Option<f64>,
-    /// The verdict.
-    pub verdict: Outcome,
-    /// The verdict in words.
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The outcome in words.
     pub words: String,
-    /// What it means for whoever guards against getting worse.
-    pub change: Change,
+}
+
+/// A gate for continuous integration: has something become slower?
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Gate {
+    /// The loss that must not go unnoticed.
+    pub margin: Share,
+    /// The answer: a loss in any row; passed if every row has passed.
+    pub answer: Answer,
+    /// One row for each of the comparison.
+    pub rows: Vec<GateRow>,
+}
+
+/// The answer to a gate, or to one of its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// A loss is shown, at a family-wise error rate of 5 %.
+    Loss,
+    /// No loss is shown, and one of the margin would have been with a power of 80 %.
+    Passed,
+    /// Neither.
+    Undecided,
+}
+
+/// One row of a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GateRow {
+    /// The answer.
+    pub answer: Answer,
+    /// The power with which a loss of the margin would have been found; `null` without an interval.
+    pub power: Option<f64>,
+    /// The smallest loss that would have been found with a power of 80 %, relative; `null` where none would.
+    pub smallest_detectable: Option<f64>,
+    /// Of an undecided row: runs a side, or blocks, in all, with which it can pass; `null` where no such number is known.
+    pub needed: Option<u32>,
+    /// How long the missing runs or blocks take, in seconds.
+    pub seconds: Option<f64>,
 }
 
 /// One quantity that observers saw on both sides.
@@ -129,20 +168,6 @@ pub struct ObservedComparison {
     pub hi: Option<f64>,
     /// Whether the interval leaves out 0 and the difference is more than delta of the larger value.
     pub differs: bool,
-}
-
-/// A verdict read in the direction in which the metric is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Change {
-    /// Worse by more than delta: the whole interval says so.
-    Worse,
-    /// Better by more than delta.
-    Better,
-    /// Not worse by more than delta, as far as the interval reaches.
-    NotWorse,
-    /// Cannot be told yet.
-    Unknown,
 }
 
 /// A fact that differs.

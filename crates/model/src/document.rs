@@ -16,13 +16,20 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The name and version of the format, in every document.
-pub const FORMAT: &str = "baremark-result/1";
+pub const FORMAT: &str = "baremark-result/2";
+/// The format before it, whose ratios had other outcomes. Its trials are read as those of today.
+pub const FORMER_FORMAT: &str = "baremark-result/1";
+/// How every estimate and interval of a document is made.
+pub const METHOD: &str = "Hodges-Lehmann estimate over blocks, with one interval that decides";
 
 /// A run and everything estimated from it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
     /// [`FORMAT`].
     pub format: String,
+    /// How every estimate and interval is made: [`METHOD`].
+    #[serde(default)]
+    pub method: String,
     /// What was run, where, and why it ended.
     pub run: RunHead,
     /// One row for each trial, in the order in which they ran.
@@ -34,7 +41,7 @@ pub struct Document {
     pub members: Vec<MemberEstimate>,
     /// One row for each pair and metric.
     pub ratios: Vec<RatioRow>,
-    /// Each time the estimates were looked at.
+    /// The interim analyses, in order.
     pub looks: Vec<LookRow>,
     /// Treatments of the study that this machine cannot run.
     pub absent: Vec<Absent>,
@@ -49,6 +56,23 @@ pub struct Document {
     /// What happened around the work; `null` where nothing was observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
+    /// Where the time of the trials went, one row for each workload and part, those of all workloads together last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub time: Vec<TimeRow>,
+}
+
+/// What one part of the trials took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TimeRow {
+    /// The workload's kind; empty for all together.
+    pub workload: String,
+    /// The part: `measured`, the time inside the measured regions; `between phases`, entering and leaving them, reporting and
+    /// observing; `verification`, `memory` and so on; `start`, of the agent.
+    pub part: String,
+    /// Seconds over all trials.
+    pub seconds: f64,
+    /// The share of the wall time of these trials.
+    pub share: f64,
 }
 
 /// What was run.
@@ -198,9 +222,9 @@ pub struct EstimateRow {
     pub treatment: Treatment,
     /// Trials that count.
     pub n: usize,
-    /// The mean over trials of each trial's value.
+    /// The estimate over trials of each trial's value.
     pub estimate: f64,
-    /// Lower limit of its 95 % interval; `null` below two trials.
+    /// Lower limit of its 95 % interval; `null` below four trials.
     pub lo: Option<f64>,
     /// Upper limit.
     pub hi: Option<f64>,
@@ -221,26 +245,35 @@ pub struct MemberEstimate {
     pub member: usize,
     /// Trials that count.
     pub n: usize,
-    /// The mean over trials of the median over phases.
+    /// The estimate over trials of the median over phases.
     pub estimate: f64,
-    /// Lower limit of its 95 % interval; `null` below three trials.
+    /// Lower limit of its 95 % interval; `null` below four trials.
     pub lo: Option<f64>,
     /// Upper limit.
     pub hi: Option<f64>,
 }
 
-/// One of the four outcomes of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// The outcome of a comparison, read off its interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The whole interval lies beyond delta.
-    DiffersByMore,
-    /// The interval leaves out 1 and lies within delta.
-    DiffersByLess,
-    /// The interval holds 1 and lies within delta.
+    /// Equivalent within delta: the whole interval lies within it.
     Equivalent,
-    /// None of these can be said yet.
-    Undecided,
+    /// Slower by more than delta: the whole interval lies beyond it.
+    SlowerByMore,
+    /// Faster by more than delta.
+    FasterByMore,
+    /// Slower by `lo` to `hi`: the interval leaves out 1 and holds an edge of delta.
+    Slower,
+    /// Faster by `lo` to `hi`.
+    Faster,
+    /// No difference larger than the farther limit: the interval holds 1 and reaches beyond delta.
+    NoLarger,
+    /// Not enough data: fewer blocks than the study's smallest number, or unusable values.
+    #[default]
+    NotEnough,
+    /// A side ran on an emulated machine, whose times are no measure of a cost.
+    Emulated,
 }
 
 /// One ratio.
@@ -262,29 +295,29 @@ pub struct RatioRow {
     pub lo: Option<f64>,
     /// Upper limit of its interval.
     pub hi: Option<f64>,
-    /// The interval's confidence, adjusted over the study's family of ratios.
+    /// The interval's confidence, adjusted over the ratios of the study: 0.95 or more.
     pub confidence: f64,
-    /// What the estimate is: `mean log ratio` or `median`.
-    pub estimator: String,
-    /// The verdict.
-    pub verdict: Outcome,
-    /// The verdict in words.
-    pub words: String,
-    /// When undecided: about how many more blocks it would take, where that can be said.
-    pub more_blocks: Option<u64>,
-    /// Whether these are only the fewest with which anything can be said.
+    /// The outcome, read off this interval.
     #[serde(default)]
-    pub more_is_least: bool,
-    /// Whether a side of it ran on an emulated machine, which gives no verdict.
+    pub outcome: Outcome,
+    /// The outcome in words.
+    pub words: String,
+    /// Where the outcome could be sharper: about how many more blocks that takes.
+    pub more_blocks: Option<u64>,
+    /// Whether a side of it ran on an emulated machine, which gives no outcome.
     #[serde(default)]
     pub emulated: bool,
-    /// Whether successive blocks were shown to be independent: `shown`, `assumed` (too few blocks to tell) or `rejected`.
-    pub independence: String,
-    /// How sensitive it is: the same ratio by other estimators and from parts of the trials.
+    /// Whether the interval assumes that successive blocks are independent (fewer than 30), instead of allowing for correlation.
+    #[serde(default)]
+    pub independence_assumed: bool,
+    /// Whether successive blocks are visibly correlated.
+    #[serde(default)]
+    pub correlated: bool,
+    /// How sensitive it is: the same ratio from parts of the trials.
     pub sensitivity: Vec<SensitivityRow>,
 }
 
-/// A ratio checked: without flagged trials, with another estimator, by order.
+/// A ratio checked: without flagged trials, by order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SensitivityRow {
     /// Which check.
@@ -293,19 +326,20 @@ pub struct SensitivityRow {
     pub blocks: usize,
     /// The ratio.
     pub ratio: f64,
-    /// Whether the verdict would be another.
+    /// Whether its interval contradicts the outcome.
     pub flips: bool,
 }
 
-/// One look at the estimates while a run goes on.
+/// One interim analysis of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LookRow {
     /// Blocks at that time.
     pub blocks: u64,
-    /// The widest half-width of all ratios, relative; `null` where none has an interval.
+    /// The widest half-width of all ratios, relative; `null` where one has no interval.
     pub half_width: Option<f64>,
-    /// Whether the blocks of every ratio passed as independent.
-    pub independent: bool,
+    /// Whether successive blocks of any ratio were visibly correlated.
+    #[serde(default)]
+    pub correlated: bool,
     /// What was decided: `continue`, `confirm` or `stop`, and why.
     pub decision: String,
 }
@@ -355,7 +389,7 @@ pub struct ExplanationRow {
     pub what: String,
     /// The unit.
     pub unit: String,
-    /// The mean over trials.
+    /// The estimate over trials or blocks.
     pub value: f64,
     /// Lower limit of its 95 % interval.
     pub lo: f64,

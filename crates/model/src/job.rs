@@ -2,7 +2,8 @@
 //!
 //! A [`Workload`](crate::seam::Workload) is a loop over memory that an executor enters; a job is programs, processes and
 //! sockets. It is run once in each phase of a trial and times itself at the site, so that neither its preparation nor the
-//! agent's own work counts. Only the executor `direct` runs jobs: a microVM has no operating system.
+//! agent's own work counts. The executor `direct` runs all jobs; a program (`command`) can run in the microVM, too, with the
+//! host's kernel behind it.
 
 use crate::arm::ResolvedArm;
 use crate::descriptor::Descriptor;
@@ -37,6 +38,8 @@ pub struct JobRun {
     pub checked: String,
     /// What a reader should know though the run counts.
     pub flags: Vec<String>,
+    /// Reasons for which the trial does not count though the run came to its end.
+    pub void: Vec<String>,
     /// Parts of the run: seconds, operations.
     pub points: Vec<Point>,
     /// What only this job reports.

@@ -249,7 +249,7 @@ impl Plan {
 }
 
 /// Blocks of a `--quick` run, where the study is not content with fewer.
-pub const QUICK_BLOCKS: u64 = 10;
+pub const QUICK_BLOCKS: u64 = 6;
 const QUICK_PHASE: Nanos = Nanos(50_000_000);
 const QUICK_QUADS: u64 = 10;
 /// The most treatments that a study may have: every one of them is a row of the report.
@@ -388,7 +388,15 @@ impl Resolver<'_> {
             .map_or_else(|| vec!["native".to_owned()], |f| f.levels.iter().map(ToString::to_string).collect());
         for factor in tables::MACHINE_FACTORS.iter().filter_map(|key| varies(key)) {
             let kind = |name| tables::kind_of(name, &self.study.environments);
-            if !places.iter().any(|place| tables::applies(&factor.key, kind(place))) {
+            let of_a_workload = self.study.workloads.iter().any(|chosen| applies(chosen, &factor.key));
+            if !of_a_workload {
+                let what = format!("'{}' applies to no workload of this study", factor.key);
+                self.report(
+                    factor.line,
+                    what,
+                    "drop the factor; of a program in the microVM, guest_page can be varied",
+                );
+            } else if !places.iter().any(|place| tables::applies(&factor.key, kind(place))) {
                 let what = format!("'{}' applies to no environment of this study", factor.key);
                 self.report(factor.line, what, "add \"microvm\" to environment, or drop the factor");
             }
@@ -433,11 +441,12 @@ impl Resolver<'_> {
     /// What an arm needs beside its own environment: the place of its other end, and what its workload's own section names. Of an
     /// application that runs elsewhere the latter is that site's matter.
     fn needs(&self, levels: &BTreeMap<String, Value>, arm: &ResolvedArm, environment: &str) -> Vec<String> {
+        let program = command::of_arm(arm).map(|program| program_at(environment, program));
         let peer = peer::of_arm(arm).map(str::to_owned);
         let kind = tables::kind_of(environment, &self.study.environments);
         let here = tables::place(kind).is_none_or(|place| place.on_this_machine);
         let section = self.study.chosen(levels).descriptor.section.filter(|_| here);
-        peer.into_iter().chain(section.map_or_else(Vec::new, |section| (section.needs)(arm))).collect()
+        program.into_iter().chain(peer).chain(section.map_or_else(Vec::new, |section| (section.needs)(arm))).collect()
     }
 
     /// Why this machine cannot run a treatment, with the remedy.
@@ -499,7 +508,7 @@ impl Resolver<'_> {
             let what = format!("workload '{}' cannot run in environment '{environment}'", workload.kind);
             let why = match executor {
                 ExecutorKind::Microvm => "a microVM has no operating system, which this workload needs; ",
-                ExecutorKind::Null => "what runs nothing cannot stand for this workload; ",
+                ExecutorKind::Null => "the no-op place cannot replace this workload; ",
                 ExecutorKind::Direct => "",
             };
             let remedy = format!("{why}take that environment out of [factors]");
@@ -512,7 +521,8 @@ impl Resolver<'_> {
             Some(Value::Page(page)) => page,
             _ => PageSize::Small,
         };
-        let virtual_machine = executor == ExecutorKind::Microvm;
+        // A program in the microVM has memory of its own.
+        let virtual_machine = executor == ExecutorKind::Microvm && workload.kind != command::KIND;
         let arm = ResolvedArm {
             executor,
             ranks: self.ranks(levels) / count_of(levels),
@@ -528,7 +538,7 @@ impl Resolver<'_> {
             parts: count_of(levels),
             placement: placed(levels).0,
             memory: placed(levels).1,
-            parameters: self.parameters(chosen, levels),
+            parameters: self.parameters(chosen, levels, environment),
         };
         let mut sound = true;
         if let Err(misfit) = (workload.check)(&arm) {
@@ -570,10 +580,16 @@ impl Resolver<'_> {
     }
 
     /// The workload's parameters: its defaults, over them the study's, over them `--quick`, over them the levels.
-    fn parameters(&self, chosen: &Chosen, levels: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+    fn parameters(
+        &self,
+        chosen: &Chosen,
+        levels: &BTreeMap<String, Value>,
+        environment: &str,
+    ) -> BTreeMap<String, Value> {
         let workload = chosen.descriptor;
+        let place = tables::kind_of(environment, &self.study.environments);
         let mut values = BTreeMap::new();
-        for knob in workload.parameters {
+        for knob in workload.parameters.iter().filter(|knob| tables::applies(knob.key, place)) {
             let said = chosen.parameters.get(knob.key).cloned().or_else(|| match knob.default {
                 Default::Typed(text) => knob.read_text(text).ok(),
                 _ => None,
@@ -714,12 +730,22 @@ impl Resolver<'_> {
     }
 }
 
+/// Factors of the memory that an agent maps, of which a program has none.
+const MEMORY: &[&str] = &["host_backing", "guest_tables"];
+
 /// Whether the factor `key` says anything of this workload.
 fn applies(chosen: &Chosen, key: &str) -> bool {
     key == tables::WORKLOAD
-        || tables::FACTORS.iter().any(|knob| knob.key == key)
+        || (tables::FACTORS.iter().any(|knob| knob.key == key)
+            && !(chosen.descriptor.kind == command::KIND && MEMORY.contains(&key)))
         || chosen.descriptor.parameter(key).is_some()
         || chosen.descriptor.section.is_some_and(|section| (section.has)(key))
+}
+
+/// The key in [`Limits::absent`] of a program that cannot run in an environment where others can.
+#[must_use]
+pub fn program_at(environment: &str, program: &command::Program) -> String {
+    format!("{environment}: {} {}", program.name, program.argv.first().map_or("", String::as_str))
 }
 
 fn executor_of(environment: &str) -> ExecutorKind {

@@ -13,7 +13,7 @@ const HEAD: &str = "\
 
 <!-- Generated from the tables of keys; edit those, not this page. -->
 
-A study is a TOML file of a few sections. Words stand in quotation marks, and so do sizes, durations
+A study is a TOML file of a few sections. Words are in quotation marks, and so do sizes, durations
 and percentages, which are typed with their unit: `\"1 GiB\"`, `\"50 ms\"`, `\"1 %\"`. A key or a value that is not on this
 page is refused before anything runs.
 ";
@@ -22,14 +22,14 @@ What is varied: each key takes one level or a list of levels, and every combinat
 workload may stand here too, instead of in `[workload]`.
 ";
 const OBSERVE: &str = "\
-What is recorded around the work, at the place where it runs and on the lab's own machine; it never fails a trial. `which` may
+System activity that is recorded, at the place where it runs and on the lab's own machine; it never fails a trial. `which` may
 also be a list.
 ";
 const ENVIRONMENTS: &str = "\
 What can be set about a place where the work runs: NAME is that of the place, and the keys are listed below it.
 
 NAME may also be one of your own, which is a further level of the factor `environment`; then `like` says which place it is, and only
-what differs needs to be set. So two guests or containers of different settings stand beside each other in one study, in the same
+what differs needs to be set. So two guests or containers of different settings are in one study, in the same
 blocks:
 
 ```toml
@@ -42,8 +42,8 @@ seccomp = \"off\"
 ```
 ";
 const RATIO_TO: &str = "\
-`ratio_to` is a table of levels that make a treatment a denominator, such as `{ environment = \"native\" }`; without it no
-ratio is estimated.
+`ratio_to` is a table of levels that make a treatment a denominator, such as `{ environment = \"native\" }`. Without it
+several environments are compared with native, if it is one of them.
 ";
 const WORKLOAD: &str = "\
 `kind` names the workload and is required; the other keys are that workload's parameters, listed under its name below.

@@ -92,7 +92,7 @@ pub struct ScaleRow {
     pub injected: f64,
     /// Blocks that count.
     pub blocks: usize,
-    /// The cost that was found; `null` below three blocks, or where blocks are not independent.
+    /// The cost that was found; `null` below four blocks.
     pub recovered: Option<f64>,
     /// Lower limit of its interval.
     pub lo: Option<f64>,

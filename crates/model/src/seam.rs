@@ -7,7 +7,7 @@
 
 use crate::arm::ResolvedArm;
 use crate::descriptor::Descriptor;
-use crate::team::Team;
+use crate::team::{Rest, Team};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -118,6 +118,19 @@ pub struct Audit {
     pub extra_exits: u64,
     /// The hypervisor's counters: growth over the run.
     pub counters: BTreeMap<String, u64>,
+    /// How long ranks were ready to run while somebody else had their CPUs, over all ranks, in nanoseconds; `None` where the
+    /// kernel does not tell (`/proc/thread-self/schedstat`) and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_ns: Option<u64>,
+    /// How often a rank slept at a barrier because another was late.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rests: u64,
+}
+
+/// For serde, which hands over a reference.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// One run of a body.
@@ -199,6 +212,11 @@ pub trait Executor {
     /// # Errors
     /// A [`Fault`] when any rank could not finish. The executor can be used again afterwards.
     fn run(&mut self, body: &dyn Body, reps: u64) -> Result<RunRecord, Fault>;
+
+    /// How its ranks sleep at a barrier; `None` where they can only spin.
+    fn rest(&self) -> Option<Rest> {
+        None
+    }
 
     /// Counters of the hypervisor as they stand now (not growth), by its own names; empty without a machine.
     fn counters(&mut self) -> BTreeMap<String, u64> {

@@ -5,6 +5,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+/// The environment variable of an agent whose site has no files but this program, so that others can be put anywhere.
+pub const OWN_ROOT: &str = "BAREMARK_OWN_ROOT";
+
 /// Something that an environment needs and that is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}; {remedy}")]

@@ -201,7 +201,7 @@ fn listed(mut problems: Vec<Problem>) -> Vec<Problem> {
         problems.push(Problem::new(
             more[0].line,
             format!("{} more mistakes from here on", more.len()),
-            "mend those above first",
+            "fix those above first",
         ));
     }
     problems
@@ -281,8 +281,8 @@ impl Reader {
             [only] => (only.metric, only.also, only.published) = (metric, also, published),
             _ if published.is_some() => {
                 let line = line_in(take("study"), "published");
-                let remedy = "write it in the [workload.KIND] whose values stand beside it";
-                self.report(line, "'published' is not told which of the workloads it is for".to_owned(), remedy);
+                let remedy = "write it in the [workload.KIND] of the table";
+                self.report(line, "'published' is ambiguous".to_owned(), remedy);
             }
             _ => {}
         }
@@ -349,7 +349,7 @@ impl Reader {
             (Some(_), None) => Some(()),
             (None, Some(_)) => {
                 let section = if self.programs.is_empty() { command::KIND } else { command::NAMED };
-                let what = format!("[{section}] stands in a study whose workload is none");
+                let what = format!("[{section}] in a study without that workload");
                 self.report(line, what, "write kind = \"command\" in [workload], or drop the section");
                 None
             }
@@ -455,7 +455,7 @@ impl Reader {
             || !name.starts_with(|c: char| c.is_ascii_alphabetic())
             || !name.chars().all(is_word)
         {
-            let what = format!("[environments.{name}] has a name that is no word");
+            let what = format!("invalid environment name: [environments.{name}]");
             let remedy = format!("begin with a letter, and write letters, digits, - and _, at most {LONGEST_NAME}");
             self.report(line, what, remedy);
             return None;
@@ -770,7 +770,7 @@ impl Reader {
         } else {
             for (key, _) in [("metric", metric.is_some()), ("also", also.is_some())].iter().filter(|(_, typed)| *typed)
             {
-                let what = format!("'{key}' is not told which of the workloads it is for");
+                let what = format!("'{key}' is ambiguous");
                 self.report(line_in(entries, key), what, "write it in the [workload.KIND] whose metric it is");
             }
             Vec::new()
@@ -788,6 +788,8 @@ impl Reader {
             }
             if let Some(&(_, line, value)) = entries.iter().find(|(key, ..)| *key == "ratio_to") {
                 ratio_to = self.ratio_to(workloads, factors, line, value.get_ref());
+            } else {
+                ratio_to = native_of(factors);
             }
         }
         (Layout { rows, columns, ratio_to }, metric, also)
@@ -830,6 +832,13 @@ impl Reader {
         }
         wanted
     }
+}
+
+/// What several environments are compared with where the study does not say: native, if it is one of them.
+fn native_of(factors: &[Factor]) -> BTreeMap<String, Value> {
+    let environments = factors.iter().find(|factor| factor.key == "environment" && factor.levels.len() > 1);
+    let native = environments.and_then(|of| of.levels.iter().find(|level| level.to_string() == "native"));
+    native.map(|level| BTreeMap::from([("environment".to_owned(), level.clone())])).unwrap_or_default()
 }
 
 /// Duration of a phase and quads of a trial where the study does not set them: many short phases, or few long ones.

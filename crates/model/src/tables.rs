@@ -30,7 +30,7 @@ pub const FACTORS: &[Knob] = &[
         key: "environment",
         kind: Kind::Choice(ENVIRONMENTS),
         default: Default::Typed("native"),
-        help: "where the work runs; microvm is native with the executor microvm, null runs nothing and shows our own floor; \
+        help: "where the work runs; microvm is native with the executor microvm, null is a no-op that measures the harness overhead; \
                or a name of your own that [environments.NAME] says what it is like",
     },
     Knob {
@@ -76,12 +76,12 @@ pub const FACTORS: &[Knob] = &[
         kind: Kind::Count { min: 1, max: 64 },
         default: Default::Typed("1"),
         help: "machines (microvm, qemu, container) among which ranks and memory are divided, released by one barrier; rates of \
-               several are the sums of their bests, as published, and simultaneous ones stand beside; does not apply to native",
+               several are the sums of their bests, as published, and simultaneous ones are shown next to them; does not apply to native",
     },
 ];
 
 /// Factors that do not apply to every environment.
-pub const MACHINE_FACTORS: &[&str] = &["host_backing", "guest_tables", "count"];
+pub const MACHINE_FACTORS: &[&str] = &["host_backing", "guest_tables", "guest_page", "count"];
 
 /// Places of which several can run at once, behind one gate.
 pub const DIVISIBLE: &[&str] = &["microvm", "qemu", "container"];
@@ -90,7 +90,7 @@ pub const DIVISIBLE: &[&str] = &["microvm", "qemu", "container"];
 #[must_use]
 pub fn applies(factor: &str, environment: &str) -> bool {
     match factor {
-        "host_backing" | "guest_tables" => environment == "microvm",
+        "host_backing" | "guest_tables" | "guest_page" => environment == "microvm",
         "count" => !matches!(environment, "native" | "null"),
         _ => true,
     }
@@ -111,7 +111,7 @@ pub const OF_ONE_WORKLOAD: &[Knob] = &[
         key: "also",
         kind: Kind::Text,
         default: Default::Derived("no other"),
-        help: "other metrics that get a ratio, with commas between; they do not hold up the end",
+        help: "other metrics that get a ratio, with commas between; not used by the stopping rule",
     },
     Knob {
         key: "published",
@@ -156,8 +156,8 @@ pub const DESIGN: &[Knob] = &[
     Knob {
         key: "least_blocks",
         kind: Kind::Count { min: 4, max: 10_000 },
-        default: Default::Typed("10"),
-        help: "blocks before the first look at the result",
+        default: Default::Typed("6"),
+        help: "the smallest number of blocks with which the study gives an answer; from 30 blocks on intervals allow for serial correlation",
     },
     Knob {
         key: "most_blocks",
@@ -185,7 +185,7 @@ pub const REPORT: &[Knob] = &[
         key: "also",
         kind: Kind::Text,
         default: Default::Derived("no other"),
-        help: "other metrics that get a ratio, with commas between; they do not hold up the end",
+        help: "other metrics that get a ratio, with commas between; not used by the stopping rule",
     },
     Knob {
         key: "rows",

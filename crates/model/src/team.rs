@@ -3,29 +3,71 @@
 //! Inside a virtual machine a rank may wait only for ranks that are inside the same machine: no lock of the operating
 //! system, no thread pool, no call. What is left is a barrier that spins. It can be broken: when one rank faults, the
 //! others must not spin for ever, so the executor breaks the team and every rank leaves.
+//!
+//! A rank that spins for a CPU's whole time slice has used up its share of the CPU when its turn to compute comes. Where other
+//! programs want the CPUs too, ranks would then hardly ever run at the same time, and a run that takes 50 ms alone takes
+//! seconds. So a rank that has waited for much longer than ranks of a team lie apart on a quiet machine [rests](Rest): it
+//! sleeps until the last one has come, and has its CPU back at once. How often that happened is counted. It is at a barrier
+//! only, and only where another rank is that late.
 
 use std::hint::spin_loop;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// How a rank sleeps at a barrier: what the executor offers in the place where its ranks run.
+#[derive(Clone, Copy, Debug)]
+pub struct Rest {
+    /// The clock by which a rank knows how long it has waited, in ticks.
+    pub now: fn() -> u64,
+    /// Sleeps while the word has this value: until it is woken, or for some milliseconds at most.
+    pub sleep: fn(&AtomicU32, u32),
+    /// Wakes all that sleep on the word.
+    pub wake: fn(&AtomicU32),
+}
+
+/// For how many ticks a rank spins before it sleeps: a half to one millisecond with the rates of processors' counters.
+const SPIN_TICKS: u64 = 2_000_000;
+/// Between two looks at the clock.
+const SPINS: u32 = 64;
 
 /// The ranks of one parallel region and their barrier.
 #[derive(Debug)]
 pub struct Team {
     ranks: usize,
     arrived: AtomicUsize,
-    generation: AtomicUsize,
+    generation: AtomicU32,
     broken: AtomicBool,
+    rest: Option<Rest>,
+    /// Ranks that sleep now or are about to.
+    asleep: AtomicUsize,
+    /// How often ranks slept.
+    rests: AtomicU64,
 }
 
 impl Team {
     /// A team of `ranks` ranks, numbered from 0. A team of none is taken as a team of one.
     #[must_use]
     pub fn new(ranks: usize) -> Self {
+        Team::resting(ranks, None)
+    }
+
+    /// The same, whose ranks rest where they have waited for long.
+    #[must_use]
+    pub fn resting(ranks: usize, rest: Option<Rest>) -> Self {
         Team {
             ranks: ranks.max(1),
             arrived: AtomicUsize::new(0),
-            generation: AtomicUsize::new(0),
+            generation: AtomicU32::new(0),
             broken: AtomicBool::new(false),
+            rest,
+            asleep: AtomicUsize::new(0),
+            rests: AtomicU64::new(0),
         }
+    }
+
+    /// How often a rank slept at the barrier, because another was late.
+    #[must_use]
+    pub fn rests(&self) -> u64 {
+        self.rests.load(Ordering::Relaxed)
     }
 
     /// How many ranks enter.
@@ -34,23 +76,60 @@ impl Team {
         self.ranks
     }
 
-    /// Waits, spinning, until every rank of the team has come here. Returns at once in a broken team.
+    /// Waits until every rank of the team has come here: spinning, and resting where that takes long. Returns at once in a
+    /// broken team.
     #[inline]
     pub fn barrier(&self) {
         let generation = self.generation.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.ranks {
             self.arrived.store(0, Ordering::Release);
-            self.generation.fetch_add(1, Ordering::AcqRel);
+            // Before the sleepers are looked at, who look at the generation after they have said that they will sleep.
+            self.generation.fetch_add(1, Ordering::SeqCst);
+            self.wake();
             return;
         }
-        while self.generation.load(Ordering::Acquire) == generation && !self.broken.load(Ordering::Relaxed) {
+        let waits = || self.generation.load(Ordering::Acquire) == generation && !self.broken.load(Ordering::Relaxed);
+        for _ in 0..SPINS {
+            if !waits() {
+                return;
+            }
             spin_loop();
+        }
+        self.wait_long(generation, &waits);
+    }
+
+    /// The rest of a wait that is not over soon.
+    #[inline(never)]
+    fn wait_long(&self, generation: u32, waits: &dyn Fn() -> bool) {
+        let began = self.rest.map_or(0, |rest| (rest.now)());
+        while waits() {
+            match self.rest {
+                Some(rest) if (rest.now)().saturating_sub(began) > SPIN_TICKS => {
+                    self.asleep.fetch_add(1, Ordering::SeqCst);
+                    if self.generation.load(Ordering::SeqCst) == generation && !self.broken.load(Ordering::SeqCst) {
+                        self.rests.fetch_add(1, Ordering::Relaxed);
+                        (rest.sleep)(&self.generation, generation);
+                    }
+                    self.asleep.fetch_sub(1, Ordering::SeqCst);
+                }
+                _ => (0..SPINS).for_each(|_| spin_loop()),
+            }
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(rest) = self.rest
+            && self.asleep.load(Ordering::SeqCst) > 0
+        {
+            (rest.wake)(&self.generation);
         }
     }
 
     /// Breaks the team: whoever waits, or will wait, goes on. What such a region measured is void.
+    ///
+    /// Nobody is woken: it may be called where this team's way to wake does not work. Who sleeps looks again soon.
     pub fn break_up(&self) {
-        self.broken.store(true, Ordering::Relaxed);
+        self.broken.store(true, Ordering::SeqCst);
     }
 
     /// Whether the team was broken.
@@ -81,6 +160,40 @@ mod tests {
                 });
             }
         });
+    }
+
+    /// A rest without a system call: sleeping is watching the word, and both are counted.
+    static SLEPT: AtomicUsize = AtomicUsize::new(0);
+    static WOKEN: AtomicUsize = AtomicUsize::new(0);
+    static TICKS: AtomicU64 = AtomicU64::new(0);
+
+    const COUNTED: Rest = Rest {
+        now: || TICKS.fetch_add(1_000_000, Ordering::Relaxed),
+        sleep: |word, value| {
+            SLEPT.fetch_add(1, Ordering::SeqCst);
+            while word.load(Ordering::SeqCst) == value {
+                thread::yield_now();
+            }
+        },
+        wake: |_| {
+            WOKEN.fetch_add(1, Ordering::SeqCst);
+        },
+    };
+
+    #[test]
+    fn who_waits_for_long_sleeps_and_the_last_to_come_wakes() {
+        let team = Team::resting(2, Some(COUNTED));
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| team.barrier());
+            while SLEPT.load(Ordering::SeqCst) == 0 {
+                thread::yield_now();
+            }
+            assert_eq!(WOKEN.load(Ordering::SeqCst), 0);
+            team.barrier();
+            waiting.join().expect("the rank left the barrier");
+        });
+        assert_eq!((team.rests(), WOKEN.load(Ordering::SeqCst)), (1, 1));
+        assert_eq!(Team::new(1).rests(), 0);
     }
 
     #[test]

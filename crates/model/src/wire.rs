@@ -190,6 +190,10 @@ pub struct TrialSpec {
     /// to run the whole schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_ns: Option<u64>,
+    /// Whether each arm has memory of its own, also where several ask for the same: a self-check then has all that two
+    /// different arms can have of their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub separate: bool,
     /// The longest that one run of a body may take before it is stopped.
     pub watchdog_ns: u64,
     /// The CPUs for the ranks, in order; empty where the agent shall take those that it may use.
@@ -357,6 +361,29 @@ pub struct LostTime {
     pub longest_ns: u64,
 }
 
+/// What others took of the CPUs while the phases of a trial ran: nothing of its preparation is in it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// By arm: the share of its ranks' time in which they were ready to run while somebody else had their CPUs; `None` where
+    /// the kernel does not tell. Each phase has its own in [`Audit::queued_ns`].
+    pub queued: Vec<Option<f64>>,
+    /// By arm: how often a rank slept at a barrier because another was late.
+    pub rests: Vec<u64>,
+    /// The share of all CPUs' time that other programs and the kernel used; `None` where the kernel does not tell.
+    pub others: Option<f64>,
+    /// The share of all CPUs' time that the hypervisor below took away; likewise.
+    pub stolen: Option<f64>,
+}
+
+/// A quad of phases that does not count.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DiscardedQuad {
+    /// Its place among the trial's quads, from 0.
+    pub quad: usize,
+    /// Why, in words.
+    pub why: String,
+}
+
 /// The outcome of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialResult {
@@ -379,6 +406,17 @@ pub struct TrialResult {
     pub lost_after: LostTime,
     /// How long the whole trial took inside the agent.
     pub elapsed_ns: u64,
+    /// Where that time went, in nanoseconds by part: `memory`, `phases`, `verification` and so on. Of the phases, `measured`
+    /// is the time inside the measured regions, and `waits` the time between phases in which progress is reported and
+    /// observers are read. Empty in results of earlier versions and of jobs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub spent_ns: BTreeMap<String, u64>,
+    /// What others took of the CPUs during the phases; `None` in results of earlier versions, of jobs and of several sites.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disturbance: Option<Disturbance>,
+    /// Quads that do not count, by a rule that looks at all their phases alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub discarded: Vec<DiscardedQuad>,
     /// What was observed meanwhile: at the site, and on the lab's own machine where that is another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observations: Vec<Observation>,

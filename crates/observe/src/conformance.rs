@@ -26,7 +26,7 @@ const READINGS: usize = 3;
 pub fn check(name: &str, root: &Root) -> Result<Passed, String> {
     let mut observer = observer(name, root).map_err(|absence| absence.to_string())?;
     if observer.name() != name || !OBSERVERS.contains(&name) {
-        return Err(format!("it is asked for as '{name}' and calls itself '{}'", observer.name()));
+        return Err(format!("it is registered as '{name}' and calls itself '{}'", observer.name()));
     }
     let unstarted = observer.read(&mut Readings::default());
     if unstarted.is_ok() && name != "null" {

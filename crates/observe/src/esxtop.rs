@@ -45,7 +45,9 @@ pub enum EsxtopError {
         remedy: &'static str,
     },
     /// None of its columns is wanted.
-    #[error("none of the {columns} columns is wanted; the file has {objects}; name some with --counter, or see --list")]
+    #[error(
+        "none of the {columns} columns is selected; the file has {objects}; name some with --counter, or see --list"
+    )]
     NoColumn {
         /// How many there are.
         columns: usize,
@@ -53,7 +55,7 @@ pub enum EsxtopError {
         objects: String,
     },
     /// Too many of its columns are wanted.
-    #[error("{wanted} columns are wanted, more than {MOST_COLUMNS}; name fewer with --counter")]
+    #[error("{wanted} columns were selected, at most {MOST_COLUMNS} are possible; name fewer with --counter")]
     TooMany {
         /// How many.
         wanted: usize,
@@ -286,7 +288,7 @@ impl Taking {
             }
         }
         if odd {
-            self.tell("have a field that is no number, which is left out", row);
+            self.tell("have a field that is not a number, which is left out", row);
         }
         self.sums.add(&mut values);
         self.take(at, values);

@@ -4,13 +4,15 @@
 //! the program is timed. A run that does not succeed by the study's own rules, or lacks a metric, is no result. A program that
 //! is repeated has one folder for all its runs in a trial, and a phase of it is as many runs as fit.
 
+use crate::carried::{self, Laid};
+use crate::inside::Inside;
 use crate::keeper::{End, Outcome, Stdout, Task, find_program};
 use crate::reading;
 use crate::runs;
 use crate::stage::timeout_ns;
 use crate::workshop::{self, Workshop, badly_ended, ended_well, in_words, last_words};
 use baremark_kernels::isa;
-use baremark_model::arm::ResolvedArm;
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{self, Program, Reading};
 use baremark_model::descriptor::{Descriptor, Metric};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
@@ -50,7 +52,11 @@ impl Job for Command {
         let program =
             command::of_arm(arm).ok_or_else(|| refused("(not set)", "describe it in the section [command]"))?;
         needs(program)?;
-        Ok(Box::new(Ready { program, arm, around, timeout_ns: timeout_ns(arm), kept: None }))
+        let inside = match arm.executor {
+            ExecutorKind::Microvm => Some(Inside::prepare(arm, around.keeper)?),
+            _ => None,
+        };
+        Ok(Box::new(Ready { program, arm, around, timeout_ns: timeout_ns(arm), inside, kept: None }))
     }
 }
 
@@ -86,6 +92,8 @@ struct Ready<'s> {
     arm: &'s ResolvedArm,
     around: Surroundings<'s>,
     timeout_ns: u64,
+    /// Where it runs in the microVM.
+    inside: Option<Inside>,
     /// Where a program that is repeated runs.
     kept: Option<Opened<'s>>,
 }
@@ -95,6 +103,7 @@ struct Opened<'s> {
     workshop: Workshop,
     texts: Texts<'s>,
     environment: BTreeMap<String, String>,
+    laid: Laid,
 }
 
 impl ReadyJob for Ready<'_> {
@@ -134,13 +143,14 @@ impl<'s> Ready<'s> {
             workshop.put_copy(name, brought)?;
         }
         let environment = texts.environment()?;
+        let laid = carried::lay(program, &texts.fill(&program.directory)?)?;
         if let Some(beside) = &program.beside {
             // What prepares the program may prepare what runs beside it.
             self.prepare(&mut workshop, &texts, &environment)?;
             let task = self.task(&beside.argv, READY_LIMIT_NS, &texts, &environment)?;
             workshop.run_beside(task, &beside.ready)?;
         }
-        Ok(Opened { workshop, texts, environment })
+        Ok(Opened { workshop, texts, environment, laid })
     }
 
     fn task(
@@ -157,9 +167,16 @@ impl<'s> Ready<'s> {
             timeout_ns,
             output_limit_bytes: self.program.output_limit_bytes,
             cpus: self.around.cpus.to_vec(),
-            directory: (!directory.is_empty()).then(|| PathBuf::from(directory)),
+            directory: self.directory(directory),
             ..Task::default()
         })
+    }
+
+    /// Where it runs; in its private folder where files were brought for it to a site that lacks its own.
+    fn directory(&self, named: String) -> Option<PathBuf> {
+        let brought = self.program.carry.values().any(|brought| !brought.is_empty());
+        let named = (!named.is_empty()).then(|| PathBuf::from(named))?;
+        (!brought || named.is_dir()).then_some(named)
     }
 
     fn prepare(
@@ -182,13 +199,13 @@ impl<'s> Ready<'s> {
             Some(opened) => (opened, false),
             None => (self.open()?, true),
         };
-        let Opened { workshop, texts, environment } = &mut opened;
+        let Opened { workshop, texts, environment, laid } = &mut opened;
         // A program with another beside it was prepared before that one started.
         if self.program.beside.is_none() || !fresh {
             self.prepare(workshop, texts, environment)?;
         }
         let stdin = texts.fill(&self.program.stdin)?;
-        let task = Task {
+        let mut task = Task {
             stdin: (!stdin.is_empty()).then(|| PathBuf::from(stdin)),
             stdout: match self.program.stdout {
                 command::Stdout::Keep => Stdout::Keep,
@@ -197,10 +214,19 @@ impl<'s> Ready<'s> {
             ..self.task(&self.program.argv, self.timeout_ns, texts, environment)?
         };
         let name = workshop::name(&task);
+        let directory = texts.fill(&self.program.directory)?;
+        task.argv = (0..).zip(task.argv).map(|(index, word)| laid.word(&directory, index, word)).collect();
+        if let Some(inside) = &self.inside {
+            task = inside.task(task, workshop.folder());
+        }
         let outcome = workshop.run(task)?;
         self.judge(&name, &outcome, workshop, texts)?;
         let samples = self.samples(&name, &outcome, workshop, texts)?;
-        let run = JobRun { samples, checked: self.checked(&outcome), flags: flags(&outcome), ..JobRun::default() };
+        let flags = flags(&outcome).into_iter().chain(laid.flags.iter().cloned()).collect();
+        let mut run = JobRun { samples, checked: self.checked(&outcome), flags, ..JobRun::default() };
+        if let Some(inside) = &self.inside {
+            inside.add(&mut run, seconds(outcome.wall_ns), workshop.folder())?;
+        }
         if self.program.repeat {
             self.kept = Some(opened);
         }
@@ -282,13 +308,21 @@ impl Ready<'_> {
         for rule in &success.present {
             let regex = texts.pattern(rule)?;
             if !matches(&regex) {
-                return Err(failed(name, &format!("'{regex}' must stand in {} and does not", success.from), outcome));
+                return Err(failed(
+                    name,
+                    &format!("required pattern not found in {}: '{regex}'", success.from),
+                    outcome,
+                ));
             }
         }
         for rule in &success.absent {
             let regex = texts.pattern(rule)?;
             if matches(&regex) {
-                return Err(failed(name, &format!("'{regex}' must not stand in {} and does", success.from), outcome));
+                return Err(failed(
+                    name,
+                    &format!("forbidden pattern matched in {}: '{regex}'", success.from),
+                    outcome,
+                ));
             }
         }
         Ok(())
@@ -342,7 +376,7 @@ impl Ready<'_> {
     fn checked(&self, outcome: &Outcome) -> String {
         let rules = self.program.success.present.len() + self.program.success.absent.len();
         let metrics = self.program.metrics.len();
-        format!("{}, {rules} rules on its output held, {metrics} metrics were asked for", in_words(&outcome.end))
+        format!("{}, {rules} rules on its output held, {metrics} metrics were requested", in_words(&outcome.end))
     }
 }
 
@@ -352,7 +386,7 @@ fn divisor(reading: &Reading, filled: &Texts<'_>) -> Result<f64, JobError> {
     match text.parse::<f64>() {
         _ if text.is_empty() => Ok(1.0),
         Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-        _ => Err(JobError::failed(format!("metric {} is per '{text}', which is no number above 0", reading.key))),
+        _ => Err(JobError::failed(format!("metric {} is per '{text}', which must be a number above 0", reading.key))),
     }
 }
 
@@ -396,7 +430,7 @@ fn lacking(reading: &Reading, outcome: &Outcome) -> String {
         _ => false,
     };
     let why = if cut { ", which was cut; raise output_limit" } else { "" };
-    format!("metric {} stands nowhere in {}{why}", reading.key, reading.from)
+    format!("metric {} was not found in {}{why}", reading.key, reading.from)
 }
 
 fn failed(name: &str, why: &str, outcome: &Outcome) -> JobError {

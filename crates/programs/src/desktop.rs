@@ -435,7 +435,7 @@ fn nanos(duration: Duration) -> u64 {
 /// In words.
 pub fn main(program: &Path, arguments: &[String]) -> Result<(), String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let number = |word: &str| word.parse::<u64>().map_err(|why| format!("'{word}' is no number: {why}"));
+    let number = |word: &str| word.parse::<u64>().map_err(|why| format!("'{word}' must be a number: {why}"));
     let say = |text: String| writeln!(io::stdout(), "{text}").map_err(|why| why.to_string());
     match words.as_slice() {
         ["drive", script] => {

@@ -6,6 +6,7 @@
 //! is not in the measurement, and neither is what the keeper does before a program's start and after its end.
 
 use crate::heard::{Ear, Heard};
+use crate::loader;
 use baremark_model::wire::{WireError, read_frame, write_frame};
 use baremark_sys::launch::{self, Half, Launch, Launched};
 use baremark_sys::{offspring, process};
@@ -428,7 +429,7 @@ impl Keeper {
         };
         Ok(match launch.start() {
             Ok(launched) => Ok(Running { launched, floor_bytes, streams }),
-            Err(why) => Err(format!("{name}: {why}")),
+            Err(why) => Err(loader::missing(&program).unwrap_or_else(|| format!("{name}: {why}"))),
         })
     }
 }

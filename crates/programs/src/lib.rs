@@ -5,12 +5,16 @@
 //! and add it to [`all`]; nothing else knows jobs by name.
 #![forbid(unsafe_code)]
 
+mod carried;
 pub mod command;
 pub mod compile;
 pub mod desktop;
 pub mod echo;
+pub mod executable;
 pub mod heard;
+mod inside;
 pub mod keeper;
+pub mod loader;
 pub mod ping_pong;
 pub mod reading;
 pub mod runs;

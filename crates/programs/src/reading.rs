@@ -25,7 +25,7 @@ fn by_regex(regex: &str, text: &str) -> Result<Vec<f64>, String> {
 fn number(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(value),
-        _ => Err(format!("'{}' is no number", shortened(text))),
+        _ => Err(format!("'{}' must be a number", shortened(text))),
     }
 }
 
@@ -45,7 +45,7 @@ fn by_pointer(pointer: &str, text: &str) -> Result<Vec<f64>, String> {
     }
     let number_of = |value: &Value| match value {
         Value::String(text) => number(text),
-        other => other.as_f64().ok_or_else(|| format!("'{}' is no number", shortened(&other.to_string()))),
+        other => other.as_f64().ok_or_else(|| format!("'{}' must be a number", shortened(&other.to_string()))),
     };
     found.into_iter().map(number_of).collect()
 }
@@ -113,8 +113,8 @@ mod tests {
         assert_eq!(regex(Take::Only, "x\nrate:   12.5 /s\n"), Ok(Some(12.5)));
         assert_eq!(regex(Take::Only, "rate: 1e3"), Ok(Some(1000.0)));
         assert_eq!(regex(Take::Only, "nothing"), Ok(None));
-        assert_eq!(regex(Take::Only, "rate: fast"), Err("'fast' is no number".to_owned()));
-        assert_eq!(regex(Take::Only, "rate: nan"), Err("'nan' is no number".to_owned()));
+        assert_eq!(regex(Take::Only, "rate: fast"), Err("'fast' must be a number".to_owned()));
+        assert_eq!(regex(Take::Only, "rate: nan"), Err("'nan' must be a number".to_owned()));
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(json("/jobs/0/p/99.9", Take::Only, text), Ok(Some(2.0)));
         assert_eq!(json("/jobs/*/iops", Take::Sum, text), Ok(Some(2.0)));
         assert_eq!(json("/jobs/7/iops", Take::Only, text), Ok(None));
-        assert!(json("/jobs/0", Take::Only, text).is_err_and(|why| why.ends_with("is no number")));
+        assert!(json("/jobs/0", Take::Only, text).is_err_and(|why| why.ends_with("must be a number")));
         assert!(json("/a", Take::Only, "{\"a\": ").is_err_and(|why| why.contains("cannot be read")));
         assert!(json("/a", Take::Only, "garbage").is_err_and(|why| why.contains("no JSON")));
     }

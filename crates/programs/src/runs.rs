@@ -25,6 +25,7 @@ pub fn joined(runs: Vec<JobRun>) -> JobRun {
             values.entry(metric).or_default().push(value);
         }
         joined.flags.extend(run.flags);
+        joined.void.extend(run.void);
         joined.checked = run.checked;
     }
     let sample = |metric: String| {
@@ -32,8 +33,10 @@ pub fn joined(runs: Vec<JobRun>) -> JobRun {
         Some(Sample { metric, value })
     };
     joined.samples = order.into_iter().filter_map(sample).collect();
-    joined.flags.sort();
-    joined.flags.dedup();
+    for list in [&mut joined.flags, &mut joined.void] {
+        list.sort();
+        list.dedup();
+    }
     if count > 1 {
         joined.checked = format!("{count} runs; of the last, {}", joined.checked);
     }

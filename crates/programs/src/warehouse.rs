@@ -205,15 +205,15 @@ impl Ready<'_> {
         match asked {
             "2m" if output.contains("large pages") || share < MOSTLY => {
                 let remedy = "reserve huge pages for the heap and a little more in /proc/sys/vm/nr_hugepages";
-                wrong(format!("2m pages were asked for and {found}"), remedy)
+                wrong(format!("2m pages were requested and {found}"), remedy)
             }
             "thp" if share < MOSTLY => {
                 let remedy = "set /sys/kernel/mm/transparent_hugepage/enabled to madvise or always";
-                wrong(format!("transparent huge pages were asked for and {found}"), remedy)
+                wrong(format!("transparent huge pages were requested and {found}"), remedy)
             }
             "4k" if share > HARDLY => {
                 let remedy = "set /sys/kernel/mm/transparent_hugepage/enabled to madvise or never";
-                wrong(format!("4k pages were asked for and {found}"), remedy)
+                wrong(format!("4k pages were requested and {found}"), remedy)
             }
             _ => Ok(()),
         }

@@ -36,7 +36,7 @@ impl Workshop {
         let mut child =
             started.map_err(|why| JobError::failed(format!("starting {} keep: {why}", keeper.display())))?;
         let (Some(to_keeper), Some(from_keeper)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(JobError::failed("the keeper of programs has no streams"));
+            return Err(JobError::failed("the supervisor of programs has no streams"));
         };
         let mut workshop = Workshop { keeper: child, to_keeper: Some(to_keeper), from_keeper, folder: PathBuf::new() };
         match workshop.answer()? {
@@ -132,11 +132,11 @@ impl Drop for Workshop {
 }
 
 fn lost(why: WireError) -> JobError {
-    JobError::failed(format!("the keeper of programs is lost: {why}"))
+    JobError::failed(format!("the supervisor of programs ended: {why}"))
 }
 
 fn out_of_turn(answer: &FromKeeper) -> JobError {
-    JobError::failed(format!("the keeper of programs spoke out of turn: {answer:?}"))
+    JobError::failed(format!("unexpected answer of the supervisor of programs: {answer:?}"))
 }
 
 /// The environment of a program: a search path, the folder as its home and for temporary files, the C locale, what is

@@ -21,7 +21,7 @@ const MOST_ROWS: usize = 200;
 /// Kinds of quantities, by what stands before the dot in their key, with the heads of their tables.
 const KINDS: &[(&str, &str)] = &[
     ("cpu", "Processors"),
-    ("lost", "Lost time"),
+    ("lost", "Stalls"),
     ("kernel", "Scheduler and interrupts"),
     ("interrupts", "Interrupts by source"),
     ("softirqs", "Soft interrupts by kind"),
@@ -58,8 +58,8 @@ pub(crate) fn short(document: &Document) -> Option<Grid> {
     }
     let happened = |quantity: &str| rows.iter().any(|row| row.quantity == quantity && row.value != 0.0);
     let rows: Vec<&ObservedRow> = rows.iter().copied().filter(|row| happened(&row.quantity)).collect();
-    let more = if many { "; --html and --csv=observations tell the arms apart" } else { "" };
-    grid(document, format!("Around the work{more}"), &rows)
+    let more = if many { "; --html and --csv=observations have each arm" } else { "" };
+    grid(document, format!("System activity{more}"), &rows)
 }
 
 /// All that was observed, one table a kind, with the kind's head.

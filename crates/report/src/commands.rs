@@ -2,9 +2,12 @@
 
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::text::{Style, clean, cut, left, width};
-use baremark_model::command::{CPU, PEAK_MEMORY, SYSTEM, USER};
-use baremark_model::descriptor::Better;
-use baremark_model::document::{Document, EstimateRow, Outcome, RatioRow};
+use baremark_model::command::{
+    CALL_COST, CPU, EXIT_SHARE, FORWARDED_CALLS, GUEST_FAULTS, GUEST_SIGNALS, GUEST_START, PEAK_MEMORY, SYSTEM, USER,
+    VM_EXITS,
+};
+use baremark_model::descriptor::{Better, Metric};
+use baremark_model::document::{Document, EstimateRow, RatioRow};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::Treatment;
 use baremark_model::units::Bytes;
@@ -41,10 +44,17 @@ pub fn render(document: &Document, commands: &[(String, String)], style: &Style)
             let _ = writeln!(text, "Cause   {cause}");
         }
     }
+    for sentence in inside(document) {
+        let _ = write!(text, "\n{sentence}\n");
+    }
+    for absent in &document.absent {
+        let labels: Vec<String> = absent.treatment.values().map(|label| clean(label)).collect();
+        let _ = write!(text, "\n{}: not available here: {}\n", labels.join(" "), clean(&absent.reason));
+    }
     for (reason, trials) in discarded(document) {
         let _ = write!(text, "\nnot counted ({}): {}\n", count(trials, "trial"), clean(&reason));
     }
-    let _ = write!(text, "\nrun {}; `baremark report` has the details\n", clean(&document.run.id));
+    let _ = write!(text, "\nrun {}; `baremark report --details` has the rest\n", clean(&document.run.id));
     style.plain(&text)
 }
 
@@ -154,34 +164,29 @@ fn sentence(document: &Document, row: &RatioRow) -> String {
     }
 }
 
-/// By how much the one side is longer, where that is known; else what the verdict says.
+/// By how much the one side is longer, where that is known; else what the outcome says.
 fn outcome(document: &Document, row: &RatioRow, pair: &str) -> String {
     let better = document.estimates.iter().find(|of| of.metric == row.metric).map(|of| (of.better, of.unit.as_str()));
     let above = pair.split(" / ").next().unwrap_or_default();
     let (Some((lo, hi)), Some((better, unit))) = (row.lo.zip(row.hi), better) else { return clean(&row.words) };
-    let shown = matches!(row.verdict, Outcome::DiffersByMore | Outcome::DiffersByLess)
-        || (row.verdict == Outcome::Undecided && !row.emulated);
-    if !shown || (lo <= 1.0 && hi >= 1.0) {
+    if row.emulated || (lo <= 1.0 && hi >= 1.0) {
         return clean(&row.words);
     }
     let (least, most) = if lo > 1.0 { (lo - 1.0, hi - 1.0) } else { (1.0 - hi, 1.0 - lo) };
     let places = number::decimals(50.0 * (most - least), Digits::Plain).unwrap_or(1).clamp(0, 4);
     let range = format!("{} - {} %", fixed(100.0 * least, places), fixed(100.0 * most, places));
-    let open = row.verdict == Outcome::Undecided;
-    let but = if open { format!(" ({})", clean(&row.words)) } else { String::new() };
-    let says = match (unit, lo > 1.0, better) {
+    match (unit, lo > 1.0, better) {
         ("s", true, _) => format!("{above} takes {range} longer"),
         ("s", false, _) => format!("{above} takes {range} less time"),
         (_, true, Better::Higher) => format!("{above} is better by {range}"),
         (_, true, Better::Lower) => format!("{above} is worse by {range}"),
         (_, false, Better::Higher) => format!("{above} is worse by {range}"),
         (_, false, Better::Lower) => format!("{above} is better by {range}"),
-    };
-    says + &but
+    }
 }
 
 /// The part of CPU time, user or system, that makes up most of a difference in wall time.
-fn cause(document: &Document, row: &RatioRow) -> Option<String> {
+pub(crate) fn cause(document: &Document, row: &RatioRow) -> Option<String> {
     row.lo.zip(row.hi).filter(|(lo, hi)| *lo > 1.0 || *hi < 1.0)?;
     let of = |metric: &str, treatment: &Treatment| {
         let found = document.estimates.iter().find(|of| of.metric == metric && of.treatment == *treatment);
@@ -201,6 +206,34 @@ fn cause(document: &Document, row: &RatioRow) -> Option<String> {
     let parts = [(USER.key, "user mode"), (SYSTEM.key, "the kernel")];
     let (mode, ratio) = parts.into_iter().find_map(|(metric, mode)| Some((mode, shown(metric)?)))?;
     Some(format!("CPU time in {mode} ({} times).", fixed(ratio, 2)))
+}
+
+/// What leaving the microVM comes to, for each treatment that ran in it.
+fn inside(document: &Document) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for treatment in treatments(document) {
+        let of = |metric: &Metric| {
+            document.estimates.iter().find(|row| row.metric == metric.key && row.treatment == *treatment)
+        };
+        let whole = |metric: &Metric| of(metric).map_or_else(|| "?".to_owned(), |row| fixed(row.estimate, 0));
+        let (Some(share), Some(cost)) = (of(&EXIT_SHARE), of(&CALL_COST)) else { continue };
+        let interval = share.lo.zip(share.hi).map(|(lo, hi)| format!(" (95 %: {} - {} %)", fixed(lo, 1), fixed(hi, 1)));
+        let labels: Vec<String> = treatment.values().map(|label| clean(label)).collect();
+        sentences.push(format!(
+            "{}: {} system calls forwarded, {} page faults, {} exits and {} signals a run; exits explain {} %{} of its time \
+             ({} us a call, measured here), starting the microVM {}. Device and kernel work ran natively: a lower bound for a VM.",
+            labels.join(" "),
+            whole(&FORWARDED_CALLS),
+            whole(&GUEST_FAULTS),
+            whole(&VM_EXITS),
+            whole(&GUEST_SIGNALS),
+            fixed(share.estimate, 1),
+            interval.unwrap_or_default(),
+            fixed(cost.estimate / 1e3, 1),
+            of(&GUEST_START).map(|row| brief(row.estimate)).unwrap_or_default(),
+        ));
+    }
+    sentences
 }
 
 /// Why trials do not count, with how many of each.

@@ -2,11 +2,14 @@
 
 use crate::around::label;
 use crate::live::short;
-use crate::number::{Digits, count, estimate, fixed, ratio_decimals};
+use crate::number::{Digits, count, duration, estimate, fixed, percent, ratio_decimals};
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, left, width};
 use crate::treatment::{ENVIRONMENT, join, phrase};
-use baremark_model::comparison::{Change, Comparison, ComparisonRow, Difference, Method, ObservedComparison, Side};
+use baremark_model::comparison::{
+    Answer, Comparison, ComparisonRow, Difference, Gate, GateRow, Method, ObservedComparison, Side,
+};
+use baremark_model::document::Outcome;
 use baremark_model::observation::THIS_MACHINE;
 use baremark_model::plan::Treatment;
 use baremark_model::tables::WORKLOAD;
@@ -20,10 +23,10 @@ pub fn render(comparison: &Comparison, style: &Style) -> String {
     page.head("Sides");
     page.hanging("base ", &side(&comparison.base));
     page.hanging("other", &side(&comparison.other));
-    page.head("Verdict: other against base");
+    page.head("Result: other / base");
     let common = common(&comparison.rows);
     for row in &comparison.rows {
-        page.paragraph(paint(row.change), INDENT, INDENT, &sentence(comparison, row, &common));
+        page.paragraph(paint(row.outcome), INDENT, INDENT, &sentence(comparison, row, &common));
     }
     if !common.is_empty() {
         let levels: Vec<(&str, &str)> = common.iter().map(|(key, label)| (key.as_str(), label.as_str())).collect();
@@ -44,14 +47,15 @@ fn method(comparison: &Comparison) -> String {
     let level = fixed(comparison.confidence * 100.0, 1).trim_end_matches(".0").to_owned();
     let how = match comparison.method {
         Method::Paired => "block by block within one run",
-        Method::Unpaired => "run by run: runs share no block, so that the spread between runs judges",
+        Method::Unpaired => "run by run, judged by the spread between runs",
     };
+    let levels = if level == "95" { "95 %".to_owned() } else { format!("95 to {level} %") };
     let rows = match comparison.rows.len() {
         0 | 1 => String::new(),
-        rows => format!(", so that over the {rows} rows 95 % hold"),
+        rows => format!(" (the {rows} rows are judged together)"),
     };
     format!(
-        "{}, {how}; intervals of {level} %{rows}; differences from {} on matter",
+        "{}, {how}; intervals of {levels}{rows}; differences from {} on matter",
         clean(&comparison.workload),
         comparison.delta
     )
@@ -88,13 +92,18 @@ fn noun(row: &ComparisonRow, rows: &[ComparisonRow]) -> String {
     }
 }
 
-/// "native with 4k pages: 0.0184 -> 0.0190 GUP/s, 1.034 times (1.012 to 1.057): differs by more than 1 %, better."
-fn sentence(comparison: &Comparison, row: &ComparisonRow, common: &Treatment) -> String {
+/// What a row compares: a treatment's value, or a ratio within each run.
+fn subject(comparison: &Comparison, row: &ComparisonRow, common: &Treatment) -> String {
     let name = |treatment: &Treatment| name(treatment, common).unwrap_or_else(|| clean(&comparison.workload));
-    let what = match &row.relative_to {
+    match &row.relative_to {
         None => name(&row.treatment),
         Some(below) => format!("ratio of {} to {}", name(&row.treatment), name(below)),
-    };
+    }
+}
+
+/// "native with 4k pages: 0.0184 -> 0.0190 GUP/s, 1.034 times (1.012 to 1.057): faster by more than 1 %."
+fn sentence(comparison: &Comparison, row: &ComparisonRow, common: &Treatment) -> String {
+    let what = subject(comparison, row, common);
     let noun = noun(row, &comparison.rows);
     let shown = |value| estimate(value, None, None);
     let values = row.base_value.zip(row.other_value);
@@ -108,16 +117,11 @@ fn sentence(comparison: &Comparison, row: &ComparisonRow, common: &Treatment) ->
         limits.map(|(lo, hi)| format!(" ({} to {})", fixed(lo, places), fixed(hi, places))).unwrap_or_default();
     let values = values.map(|values| format!("{values}, ")).unwrap_or_default();
     let times = format!("{values}{} times", fixed(ratio, places));
-    let meaning = match row.change {
-        Change::Worse => ", worse",
-        Change::Better => ", better",
-        Change::NotWorse | Change::Unknown => "",
-    };
     let units = match row.base_units == row.other_units {
         true => row.base_units.to_string(),
         false => format!("{} and {}", row.base_units, row.other_units),
     };
-    format!("{what}: {times}{interval}: {}{meaning} [n = {units}].", clean(&row.words))
+    format!("{what}: {times}{interval}: {} [n = {units}].", clean(&row.words))
 }
 
 /// What observers saw that differs; where nothing does, how much was compared.
@@ -125,7 +129,7 @@ fn around(page: &mut Page, rows: &[ObservedComparison], common: &Treatment) {
     if rows.is_empty() {
         return;
     }
-    page.head("Around the work: what differs");
+    page.head("System activity that differs");
     for row in rows.iter().filter(|row| row.differs) {
         let whose = name(&row.treatment, common).unwrap_or_else(|| "all arms".to_owned());
         let place = if row.place == THIS_MACHINE { String::new() } else { format!(" in {}", clean(&row.place)) };
@@ -143,9 +147,9 @@ fn around(page: &mut Page, rows: &[ObservedComparison], common: &Treatment) {
         (rows.iter().filter(|row| row.differs).count(), rows.iter().filter(|row| row.lo.is_some()).count());
     let values = |number: usize| count(number as u64, "observed value");
     let rest = match (judged, told) {
-        (0, _) => "Nothing of it has an interval: that takes three runs a side, or three trials of each.".to_owned(),
-        (judged, 0) => format!("None of {} differs by more than its interval and delta.", values(judged)),
-        (judged, _) => format!("Of {} the others do not.", values(judged)),
+        (0, _) => "No interval: three runs a side are needed, or four trials of each.".to_owned(),
+        (judged, 0) => format!("None of {} differs beyond its interval and delta.", values(judged)),
+        (judged, told) => format!("{} of {} differ beyond their interval and delta.", told, values(judged)),
     };
     page.paragraph(Paint::Faint, INDENT, INDENT, &rest);
 }
@@ -168,10 +172,10 @@ fn name(treatment: &Treatment, common: &Treatment) -> Option<String> {
     (!told.is_empty()).then(|| told.join(", "))
 }
 
-fn paint(change: Change) -> Paint {
-    match change {
-        Change::Worse | Change::Unknown => Paint::Caution,
-        Change::Better | Change::NotWorse => Paint::Good,
+fn paint(outcome: Outcome) -> Paint {
+    match outcome {
+        Outcome::SlowerByMore | Outcome::Slower | Outcome::NoLarger | Outcome::NotEnough => Paint::Caution,
+        Outcome::FasterByMore | Outcome::Faster | Outcome::Equivalent | Outcome::Emulated => Paint::Good,
     }
 }
 
@@ -190,21 +194,64 @@ fn differences(page: &mut Page, head: &str, rows: &[Difference]) {
     }
 }
 
-/// What a guard says of a comparison, in one line.
+/// The lines of a gate, and its answer in the last one.
 #[must_use]
-pub fn tally(comparison: &Comparison) -> String {
-    let of = |change: Change| comparison.rows.iter().filter(|row| row.change == change).count() as u64;
-    let (worse, unknown) = (of(Change::Worse), of(Change::Unknown));
-    let rest = count(comparison.rows.len() as u64, "comparison");
-    match (worse, unknown) {
-        (0, 0) => format!("no regression: none of {rest} is worse by more than {}", comparison.delta),
-        (0, _) => format!("undecided: {unknown} of {rest} cannot be told yet"),
-        (_, 0) => format!("regression: {worse} of {rest} worse by more than {}", comparison.delta),
-        (..) => {
-            format!(
-                "regression: {worse} of {rest} worse by more than {}, {unknown} cannot be told yet",
-                comparison.delta
-            )
-        }
+pub fn gate(comparison: &Comparison, gate: &Gate, style: &Style) -> String {
+    let mut page = Page { style: *style, text: String::new() };
+    page.head(&format!("Gate: a loss of {} must not go unnoticed", gate.margin));
+    let common = common(&comparison.rows);
+    for (row, answer) in comparison.rows.iter().zip(&gate.rows) {
+        let line = format!("{}: {}", subject(comparison, row, &common), answered(answer, row, gate, comparison.method));
+        page.paragraph(
+            if answer.answer == Answer::Passed { Paint::Good } else { Paint::Caution },
+            INDENT,
+            INDENT,
+            &line,
+        );
     }
+    let of = |answer: Answer| gate.rows.iter().filter(|row| row.answer == answer).count() as u64;
+    let rows = count(gate.rows.len() as u64, "comparison");
+    let (losses, open) = (of(Answer::Loss), of(Answer::Undecided));
+    let last = match gate.answer {
+        Answer::Loss => format!("{losses} of {rows} {} slower (exit 4)", if losses == 1 { "is" } else { "are" }),
+        Answer::Passed => format!("none of {rows} is slower (exit 0)"),
+        Answer::Undecided => format!("none of {rows} is shown to be slower, {open} undecided (exit 5)"),
+    };
+    page.text.push('\n');
+    page.paragraph(Paint::Strong, 0, INDENT, &last);
+    page.text
+}
+
+/// "ok; a loss of 5 % would have been found (power 97 %, smallest 2.1 %)"
+fn answered(row: &GateRow, of: &ComparisonRow, gate: &Gate, method: Method) -> String {
+    let margin = gate.margin;
+    let smallest = row.smallest_detectable.map(|loss| format!("smallest detectable loss {}", percent(loss)));
+    let power = row.power.map(|power| format!("power {} %", fixed(100.0 * power, 0)));
+    let known = [power, smallest].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let settle = match (row.needed, row.seconds) {
+        (Some(units), Some(seconds)) => {
+            format!("; {} in all would settle it ({} more)", units_of(units, method), brief(seconds))
+        }
+        (Some(units), None) => format!("; {} in all would settle it", units_of(units, method)),
+        (None, _) => String::new(),
+    };
+    match row.answer {
+        Answer::Loss => format!("FAIL: {}", clean(&of.words)),
+        Answer::Passed => format!("ok; a loss of {margin} would have been found ({known})"),
+        Answer::Undecided if known.is_empty() => clean(&of.words),
+        Answer::Undecided => format!("undecided: a loss of {margin} could have been missed ({known}){settle}"),
+    }
+}
+
+fn units_of(units: u32, method: Method) -> String {
+    match method {
+        Method::Paired => format!("{units} blocks"),
+        Method::Unpaired => format!("{units} runs a side"),
+    }
+}
+
+fn brief(seconds: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time in nanoseconds; saturates")]
+    let nanoseconds = (seconds * 1e9) as u64;
+    duration(nanoseconds)
 }

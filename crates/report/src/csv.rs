@@ -11,7 +11,7 @@ use baremark_model::wire::Series;
 pub fn results(document: &Document) -> String {
     let factors = factors(document);
     let fixed = ["kind", "metric", "unit"];
-    let rest = ["relative_to", "n", "value", "lo", "hi", "confidence", "verdict", "member"];
+    let rest = ["relative_to", "n", "value", "lo", "hi", "confidence", "outcome", "member"];
     let mut text = line(fixed.into_iter().chain(factors.iter().map(String::as_str)).chain(rest));
     let none = String::new;
     for row in &document.estimates {
@@ -37,7 +37,7 @@ pub fn results(document: &Document) -> String {
             number(row.lo),
             number(row.hi),
             number(Some(row.confidence)),
-            outcome(row.verdict).to_owned(),
+            outcome(row.outcome).to_owned(),
             none(),
         ];
         text.push_str(&joined(&head, &levels(&factors, &row.treatment), &tail));
@@ -76,7 +76,7 @@ pub fn trials_with_series(document: &Document, series: &[&[Series]]) -> String {
     for (trial, series) in document.trials.iter().zip(series.iter().copied().chain(std::iter::repeat(&[][..]))) {
         let status = match &trial.status {
             TrialStatus::Ok => "ok".to_owned(),
-            TrialStatus::Void { reasons } => format!("void: {}", reasons.join("; ")),
+            TrialStatus::Void { reasons } => format!("invalid: {}", reasons.join("; ")),
             TrialStatus::Failed { reason } => format!("failed: {reason}"),
         };
         let (elapsed, flags) = (trial.elapsed_ns.to_string(), trial.flags.join("; "));
@@ -193,11 +193,15 @@ fn number(value: Option<f64>) -> String {
     value.filter(|value| value.is_finite()).map(|value| value.to_string()).unwrap_or_default()
 }
 
-fn outcome(verdict: Outcome) -> &'static str {
-    match verdict {
-        Outcome::DiffersByMore => "differs_by_more",
-        Outcome::DiffersByLess => "differs_by_less",
+fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
         Outcome::Equivalent => "equivalent",
-        Outcome::Undecided => "undecided",
+        Outcome::SlowerByMore => "slower_by_more",
+        Outcome::FasterByMore => "faster_by_more",
+        Outcome::Slower => "slower",
+        Outcome::Faster => "faster",
+        Outcome::NoLarger => "no_larger",
+        Outcome::NotEnough => "not_enough",
+        Outcome::Emulated => "emulated",
     }
 }

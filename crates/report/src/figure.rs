@@ -5,7 +5,7 @@
 
 use crate::curve;
 use crate::grid::ratio_cell;
-use crate::number::{fixed, percent, three_digits};
+use crate::number::{self, fixed, percent, three_digits};
 use crate::part::{Part, parts};
 use crate::svg::{Anchor, Svg};
 use crate::text::{clean, cut};
@@ -99,7 +99,7 @@ impl Axis {
 fn doublings(low: f64, high: f64) -> Vec<(f64, String)> {
     let base: f64 = if high / low > 200.0 { 10.0 } else { 2.0 };
     let powers = (-40..=40).map(|n| base.powi(n)).filter(|tick| (low..=high).contains(tick));
-    powers.map(|tick| (tick, if tick < 1.0 { format!("1/{}", fixed(1.0 / tick, 0)) } else { fixed(tick, 0) })).collect()
+    powers.map(|tick| (tick, if tick < 1.0 { number::trimmed(tick) } else { fixed(tick, 0) })).collect()
 }
 
 fn is_whole(value: f64) -> bool {
@@ -167,7 +167,7 @@ fn forest_caption(document: &Document, rows: &[Ratio<'_>], of: usize) -> String 
     let base = if rows.iter().all(to_native) { format!(" to {}", document.run.native_means) } else { String::new() };
     let more = if of > rows.len() { format!(" (the first {} of {of})", rows.len()) } else { String::new() };
     let open = rows.iter().any(|Ratio { row, .. }| tone(row) == Tone::Open);
-    let hollow = if open { "; hollow: not settled" } else { "" };
+    let hollow = if open { "; hollow: a bound only" } else { "" };
     let delta = document.run.design.delta;
     let several = rows.iter().any(|ratio| ratio.part.name != rows[0].part.name);
     let noun = if several { "what each workload measures" } else { quantity.noun() };
@@ -360,12 +360,12 @@ fn draw(part: &Part<'_>, course: &Course, number: usize) -> Option<Figure> {
 
 fn course_in_words(course: &Course) -> String {
     let values: Vec<f64> = course.points.iter().filter_map(|(_, value, _)| *value).collect();
-    let void = course.points.iter().filter(|(.., mark)| *mark == Mark::Void).count();
+    let discarded = course.points.iter().filter(|(.., mark)| *mark == Mark::Void).count();
     let (least, most) = values.iter().fold((f64::INFINITY, 0.0_f64), |(l, m), &v| (l.min(v), m.max(v)));
     if values.is_empty() {
         return format!("{} trials, none with a value", course.points.len());
     }
     let spread = percent((most / least - 1.0).abs());
-    let void = if void == 0 { String::new() } else { format!(", {void} not counting") };
-    format!("{} trials{void}; the largest value is {spread} above the smallest", course.points.len())
+    let invalid = if discarded == 0 { String::new() } else { format!(", {discarded} not counting") };
+    format!("{} trials{invalid}; the largest value is {spread} above the smallest", course.points.len())
 }

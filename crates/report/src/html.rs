@@ -1,7 +1,7 @@
 //! The report as one HTML file: no network, no script, no font but the reader's own.
 //!
-//! The verdict stands first, in words; then the table, the figures, what a reader must know, and how to have the numbers
-//! again. Everything that a study, a machine or an error said is escaped, and a content security policy forbids the rest.
+//! The first screen answers: machine, result, cause and advice in a line each, and every ratio with its interval, in a plot and in
+//! words. Tables, figures, what a reader must know, and how to reproduce it fold out below. Everything that a study, a machine or an error said is escaped, and a content security policy forbids the rest.
 
 use crate::around;
 use crate::course;
@@ -10,6 +10,7 @@ use crate::grid::{Cell, Grid, RatioCell};
 use crate::number::percent;
 use crate::outline::{Found, Outline, outline};
 use crate::provenance::reproduce;
+use crate::summary;
 use crate::svg::{STYLE, escape};
 use crate::words::{Headline, Tone};
 use baremark_model::document::Document;
@@ -27,8 +28,8 @@ pub fn render(document: &Document) -> String {
     let mut page = Page { text: String::new() };
     let figures = figures(document);
     let (ratios, figures): (Vec<&Figure>, Vec<&Figure>) = figures.iter().partition(|figure| figure.name == RATIOS);
-    page.top(&outline);
-    page.verdict(&outline, &ratios);
+    page.top(document, &outline);
+    page.result(document, &outline, &ratios);
     page.tables(&outline);
     page.contrasts(&outline);
     page.figures(&figures);
@@ -58,7 +59,7 @@ impl Page {
         debug_assert!(done.is_ok(), "a string takes everything");
     }
 
-    fn top(&mut self, outline: &Outline) {
+    fn top(&mut self, document: &Document, outline: &Outline) {
         let title = escape(&outline.title);
         self.put(format_args!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -66,7 +67,8 @@ impl Page {
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
              <title>{title}</title>\n<style>\n{PAGE}{STYLE}</style>\n</head>\n<body>\n<main>\n\
-             <header>\n<h1>{title}</h1>\n<p class=\"context\">{}</p>\n",
+             <header>\n<h1>{title}</h1>\n<p class=\"context\">{}</p>\n<p class=\"context\">{}</p>\n",
+            escape(&summary::machine(document)),
             escape(&outline.context)
         ));
         for caution in &outline.cautions {
@@ -75,21 +77,40 @@ impl Page {
         self.add("</header>\n");
     }
 
-    /// The verdicts in words and, beside them where the window is wide enough, the ratios with their intervals.
-    fn verdict(&mut self, outline: &Outline, ratios: &[&Figure]) {
-        self.add(
-            "<section aria-labelledby=\"verdict\">\n<h2 id=\"verdict\">Verdict</h2>\n<div class=\"said\">\n<div>\n",
-        );
+    /// Result, cause and advice in a line each; then the ratios with their intervals as a plot and, beside it where the window is
+    /// wide enough, in words.
+    fn result(&mut self, document: &Document, outline: &Outline, ratios: &[&Figure]) {
+        self.add("<section aria-labelledby=\"result\">\n<h2 id=\"result\">Answer</h2>\n");
+        let said = summary::said(document);
+        if !said.is_empty() {
+            self.add("<dl class=\"answer\">\n");
+            for (word, says) in said {
+                self.put(format_args!("<div><dt>{word}</dt><dd>{}</dd></div>\n", escape(&says)));
+            }
+            self.add("</dl>\n");
+        }
+        self.add("<div class=\"said\">\n");
+        ratios.iter().for_each(|figure| self.figure(figure));
+        self.add("<div>\n");
         for part in &outline.parts {
             self.sentences(part.name.as_deref(), &part.headlines);
         }
-        self.add("</div>\n");
-        ratios.iter().for_each(|figure| self.figure(figure));
-        self.add("</div>\n");
+        self.add("</div>\n</div>\n");
         for note in &outline.notes {
             self.put(format_args!("<p class=\"note\">{}</p>\n", escape(note)));
         }
         self.add("</section>\n");
+    }
+
+    /// Begins a section that folds out; [`Page::folded`] ends it.
+    fn fold(&mut self, id: &str, head: &str) {
+        self.put(format_args!(
+            "<section aria-labelledby=\"{id}\">\n<details class=\"fold\">\n<summary><h2 id=\"{id}\">{head}</h2></summary>\n"
+        ));
+    }
+
+    fn folded(&mut self) {
+        self.add("</details>\n</section>\n");
     }
 
     /// Which workload what follows is of, where there are several.
@@ -104,8 +125,8 @@ impl Page {
         self.add("<ul class=\"verdicts\">\n");
         for headline in headlines {
             self.put(format_args!("<li class=\"{}\">", class(headline.tone)));
-            if let Some(overturned) = &headline.overturned {
-                self.put(format_args!("<p class=\"caution\">{}</p>", escape(overturned)));
+            if let Some(caution) = &headline.caution {
+                self.put(format_args!("<p class=\"caution\">{}</p>", escape(caution)));
             }
             self.put(format_args!("<p class=\"sentence\">{of}{}</p>", escape(&headline.sentence)));
             if let Some(sensitivity) = &headline.sensitivity {
@@ -121,7 +142,7 @@ impl Page {
         if parts.is_empty() {
             return;
         }
-        self.add("<section aria-labelledby=\"table\">\n<h2 id=\"table\">Table</h2>\n");
+        self.fold("table", "Tables");
         for (part, grids) in parts {
             self.part_of(part);
             let (own, others) = grids.split_at(1);
@@ -132,7 +153,7 @@ impl Page {
             self.add("</div>\n");
             others.iter().chain(&part.more).for_each(|grid| self.grid(grid));
         }
-        self.add("</section>\n");
+        self.folded();
     }
 
     /// The published values, beside those measured here where the window is wide enough.
@@ -211,15 +232,13 @@ impl Page {
         if parts.is_empty() {
             return;
         }
-        self.add(
-            "<section aria-labelledby=\"contrasts\">\n<h2 id=\"contrasts\">Page-size contrasts</h2>\n\
-             <p class=\"note\">The application's pages differ, so this is not what a VM costs.</p>\n",
-        );
+        self.fold("contrasts", "Page-size contrasts");
+        self.add("<p class=\"note\">The application's pages differ, so this is not what a VM costs.</p>\n");
         for (part, headlines) in parts {
             self.part_of(part);
             self.items(headlines.iter().map(|headline| headline.sentence.as_str()));
         }
-        self.add("</section>\n");
+        self.folded();
     }
 
     fn predicted(&mut self, outline: &Outline) {
@@ -227,15 +246,15 @@ impl Page {
         if parts.is_empty() {
             return;
         }
+        self.fold("predicted", "Predicted from page walks");
         self.add(
-            "<section aria-labelledby=\"predicted\">\n<h2 id=\"predicted\">Predicted from page walks</h2>\n\
-             <p class=\"note\">Ratios with 95 % intervals; no prediction is fitted to what it stands beside.</p>\n",
+            "<p class=\"note\">Ratios with 95 % intervals; no prediction is fitted to the measured value next to it.</p>\n",
         );
         for (part, lines) in parts {
             self.part_of(part);
             self.items(lines.iter().map(String::as_str));
         }
-        self.add("</section>\n");
+        self.folded();
     }
 
     fn why(&mut self, outline: &Outline) {
@@ -243,12 +262,12 @@ impl Page {
         if parts.is_empty() {
             return;
         }
-        self.add("<section aria-labelledby=\"why\">\n<h2 id=\"why\">Why</h2>\n");
+        self.fold("why", "Why");
         for (part, lines) in parts {
             self.part_of(part);
             self.items(lines.iter().map(String::as_str));
         }
-        self.add("</section>\n");
+        self.folded();
     }
 
     fn items<'i>(&mut self, items: impl Iterator<Item = &'i str>) {
@@ -263,7 +282,8 @@ impl Page {
         if figures.is_empty() {
             return;
         }
-        self.add("<section aria-labelledby=\"figures\">\n<h2 id=\"figures\">Figures</h2>\n<div class=\"figures\">\n");
+        self.fold("figures", "Figures");
+        self.add("<div class=\"figures\">\n");
         for figure in figures {
             self.figure(figure);
         }
@@ -274,13 +294,13 @@ impl Page {
                  hollow dot counts and is flagged; a cross does not count.</p>\n",
             );
         }
-        self.add("</section>\n");
+        self.folded();
     }
 
     /// What happened around the work: the short table, figures over time, and everything by kind.
     fn around(&mut self, document: &Document) {
         let Some(observed) = &document.observed else { return };
-        self.add("<section aria-labelledby=\"around\">\n<h2 id=\"around\">Around the work</h2>\n");
+        self.fold("around", "System activity");
         if let Some(grid) = around::short(document) {
             self.grid(&grid);
         }
@@ -300,7 +320,7 @@ impl Page {
         for remark in around::remarks(observed) {
             self.put(format_args!("<p class=\"note\">{}</p>\n", escape(&remark)));
         }
-        self.add("</section>\n");
+        self.folded();
     }
 
     fn figure(&mut self, figure: &Figure) {
@@ -316,18 +336,19 @@ impl Page {
             return;
         }
         let id = head.to_lowercase().replace(' ', "-");
-        self.put(format_args!("<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{head}</h2>\n"));
+        self.fold(&id, head);
         self.items(items.iter().map(String::as_str));
-        self.add("</section>\n");
+        self.folded();
     }
 
     fn looks(&mut self, document: &Document) {
         if document.looks.is_empty() {
             return;
         }
+        self.fold("analyses", "Interim analyses");
         self.add(
-            "<section aria-labelledby=\"looks\">\n<h2 id=\"looks\">Looks</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"table\"><table>\n\
-             <caption>Each time the estimates were looked at</caption>\n<thead><tr><th scope=\"col\">blocks</th>\
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"table\"><table>\n\
+             <caption>The widest interval at each interim analysis</caption>\n<thead><tr><th scope=\"col\">blocks</th>\
              <th scope=\"col\">widest half-width</th><th scope=\"col\">decision</th></tr></thead>\n<tbody>\n",
         );
         for look in &document.looks {
@@ -338,16 +359,18 @@ impl Page {
                 look.blocks
             ));
         }
-        self.add("</tbody>\n</table></div>\n</section>\n");
+        self.add("</tbody>\n</table></div>\n");
+        self.folded();
     }
 
     fn provenance(&mut self, document: &Document, outline: &Outline) {
-        self.add("<section aria-labelledby=\"run\">\n<h2 id=\"run\">Run</h2>\n<dl>\n");
+        self.fold("run", "Run and how to reproduce it");
+        self.add("<dl>\n");
         for (word, says) in outline.provenance.iter().filter(|(word, _)| *word != "reproduce") {
             self.put(format_args!("<div><dt>{word}</dt><dd>{}</dd></div>\n", escape(says)));
         }
         self.put(format_args!(
-            "</dl>\n<p class=\"note\">To have these numbers again:</p>\n<pre><code>{}</code></pre>\n",
+            "</dl>\n<p class=\"note\">Reproduce:</p>\n<pre><code>{}</code></pre>\n",
             escape(&reproduce(&document.run))
         ));
         if document.run.machine != MachineFacts::default() {
@@ -359,7 +382,7 @@ impl Page {
             }
             self.add("</pre></details>\n");
         }
-        self.add("</section>\n");
+        self.folded();
     }
 }
 

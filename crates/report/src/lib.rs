@@ -20,6 +20,7 @@ pub mod maximum;
 pub mod plot;
 pub mod progress;
 pub mod scale;
+pub mod summary;
 pub mod terminal;
 
 mod around;
@@ -32,9 +33,11 @@ mod outline;
 mod part;
 mod provenance;
 mod published;
+mod published_page;
 mod svg;
 mod text;
 mod treatment;
 mod words;
 
+pub use published_page::published_page;
 pub use text::{Color, Style, beside, printable};

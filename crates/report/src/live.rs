@@ -144,7 +144,7 @@ impl Live {
             waited("pressure.cpu", "for a CPU"),
             waited("pressure.io", "for a disk"),
             waited("pressure.memory", "for memory"),
-            waited("lost.share", "lost time"),
+            waited("lost.share", "stalls"),
         ];
         screen.words("Waited", pressure);
     }

@@ -4,8 +4,18 @@ use crate::number::fixed;
 use crate::plot::{Curve, draw};
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, left, right};
-use baremark_model::maximum::{Basis, Document, Ended, KneeRow};
+use baremark_model::maximum::{Basis, Document, Ended, KneeRow, Said};
 use baremark_model::units::{Nanos, Share};
+
+/// How a window is judged, as `baremark load` says of a limit.
+#[must_use]
+pub fn said(said: Said) -> &'static str {
+    match said {
+        Said::Pass => "met",
+        Said::Fail => "exceeded",
+        Said::Insufficient => "too few samples",
+    }
+}
 
 /// The result.
 #[must_use]
@@ -107,7 +117,7 @@ fn notes(document: &Document) -> Vec<String> {
     if let Some(remembered) = document.hysteresis.filter(|value| value.abs() > 0.03) {
         let share = percent(remembered.exp_m1().abs());
         let word = if remembered < 0.0 { "lower" } else { "higher" };
-        notes.push(format!("Reached from above the maximum is {share} {word} than from below: it remembers its load."));
+        notes.push(format!("Reached from above the maximum is {share} {word} than from below: hysteresis."));
     }
     notes
 }

@@ -82,13 +82,20 @@ pub(crate) fn estimate(value: f64, lo: Option<f64>, hi: Option<f64>) -> String {
 fn with_half_width(value: f64, half_width: Option<f64>) -> String {
     match half_width {
         None => fixed(value, three_digits(value)),
-        Some(half) => match decimals(half, Digits::Two) {
+        // What differs in the last digits of a float alone was the same every time.
+        Some(half) => match decimals(half, Digits::Two).filter(|_| half > 1e-9 * value.abs()) {
             Some(places) => format!("{} ± {}", fixed(value, places), fixed(half, places)),
             // A count that was the same every time: 2 users, no packet.
             None if value.fract() == 0.0 => format!("{} ± 0", fixed(value, 0)),
-            None => format!("{} ± 0", fixed(value, three_digits(value).max(0) + 3)),
+            None => format!("{} ± 0", trimmed(value)),
         },
     }
+}
+
+/// A value that was the same every time: six significant digits, without zeros at the end.
+pub(crate) fn trimmed(value: f64) -> String {
+    let text = fixed(value, (three_digits(value) + 3).max(0));
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 /// A share as a percentage with two significant digits: `1.4 %`, `0.084 %`, `12 %`.
@@ -132,7 +139,9 @@ mod tests {
         assert_eq!(shown(1.0, 0.099_6), "1.00 ± 0.10", "rounded before digits are counted");
         assert_eq!(shown(37.04, 12.0), "37 ± 12");
         assert_eq!(shown(1.234_5e-7, 1.2e-9), "(1.235 ± 0.012)e-7");
-        assert_eq!([shown(3.0, 0.0), shown(0.0, 0.0), shown(3.5, 0.0)], ["3 ± 0", "0 ± 0", "3.50000 ± 0"]);
+        assert_eq!([shown(3.0, 0.0), shown(0.0, 0.0), shown(3.5, 0.0)], ["3 ± 0", "0 ± 0", "3.5 ± 0"]);
+        assert_eq!(shown(3.130_000_000_000_000_3, 1.3e-15), "3.13 ± 0");
+        assert_eq!(shown(0.85, 0.0), "0.85 ± 0");
         assert_eq!(shown(-0.001, 1.0), "0.0 ± 1.0");
         assert_eq!(estimate(0.015_61, None, None), "0.0156");
         assert_eq!(estimate(3.98e-7, None, None), "3.98e-7");

@@ -63,7 +63,7 @@ pub(crate) fn tables(document: &Document) -> Vec<Grid> {
 
 /// What the study itself printed, to stand below.
 pub(crate) fn published() -> Option<Beside> {
-    let [host, guest] = ["order-entry-2017/host", "order-entry-2017/guest"].map(beside);
+    let [host, guest] = ["order-entry/host", "order-entry/guest"].map(beside);
     let (mut host, guest) = (host?, guest?);
     host.grids.extend(guest.grids);
     host.notes.extend(guest.notes.into_iter().filter(|note| !host.notes.contains(note)).collect::<Vec<_>>());
@@ -87,7 +87,7 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
         remarks.push("microvm: no guest OS, so that there is nothing to see in the guest.".to_owned());
     }
     if inside("container") {
-        let remark = "container: its kernel is this machine's, whose figures stand in the machine's table.";
+        let remark = "container: its kernel is this machine's, whose figures are in the machine's table.";
         remarks.push(remark.to_owned());
     }
     if document.ratios.iter().any(|row| row.emulated) {

@@ -8,7 +8,7 @@ use crate::published::{Beside, beside};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::{Headline, Quantity, Tone, headline, limits_of};
-use baremark_model::document::{Document, ExplanationRow, PredictionRow, RatioRow, RunHead, UsedEnvironment};
+use baremark_model::document::{Document, ExplanationRow, METHOD, PredictionRow, RatioRow, RunHead, UsedEnvironment};
 use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Contrast, Treatment};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(crate) struct Outline {
     pub cautions: Vec<String>,
     /// What was found, workload by workload.
     pub parts: Vec<Found>,
-    /// What the verdicts mean and do not mean.
+    /// What the outcomes mean and do not mean.
     pub notes: Vec<String>,
     /// What should be known beside the numbers.
     pub flags: Vec<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Outline {
 pub(crate) struct Found {
     /// The workload, where there are several.
     pub name: Option<String>,
-    /// The verdicts in words.
+    /// The outcomes in words.
     pub headlines: Vec<Headline>,
     /// The headline metric's table, then those of other metrics that the study asks for.
     pub grids: Vec<Grid>,
@@ -143,11 +143,11 @@ fn context(document: &Document) -> String {
     format!("{} on {} · {blocks} · run {}", clean(&run.workload), clean(&run.native_means), clean(&run.id))
 }
 
-fn cautions(document: &Document) -> Vec<String> {
+pub(crate) fn cautions(document: &Document) -> Vec<String> {
     let run = &document.run;
     let mut cautions = Vec::new();
     if run.mode.quick {
-        cautions.push("This is a look, not a measurement: --quick ran the fewest blocks and the smallest sizes.");
+        cautions.push("--quick: the smallest study with the smallest sizes; leave it out for a measurement.");
     }
     let resumed;
     if run.ended.is_none() {
@@ -171,8 +171,7 @@ fn cautions(document: &Document) -> Vec<String> {
 fn without_ratios(document: &Document) -> Vec<Headline> {
     let factors = Factors::of(&document.run);
     let quantity = Quantity::of(document, &document.run.metric);
-    let plain =
-        |sentence: String| Headline { overturned: None, sentence, sensitivity: None, range: None, tone: Tone::Plain };
+    let plain = |sentence: String| Headline { caution: None, sentence, sensitivity: None, tone: Tone::Plain };
     let rows = document.estimates.iter().filter(|row| row.metric == document.run.metric);
     let said: Vec<Headline> = rows
         .map(|row| {
@@ -189,7 +188,7 @@ fn without_ratios(document: &Document) -> Vec<Headline> {
 }
 
 /// What could not be compared for want of it, by environment, and why where that is one reason.
-fn missing(document: &Document) -> Option<String> {
+pub(crate) fn missing(document: &Document) -> Option<String> {
     let mut places: Vec<String> = Vec::new();
     for absent in &document.absent {
         let place = absent.treatment.get(ENVIRONMENT).map_or_else(|| "a treatment".to_owned(), |label| clean(label));
@@ -213,7 +212,7 @@ fn notes(document: &Document) -> Vec<String> {
         notes.push("microvm: CPU and MMU part only: a lower bound on the cost of a VM.".to_owned());
     }
     if runs_in("null") {
-        notes.push("null: runs nothing; what it shows is the floor of our own timing.".to_owned());
+        notes.push("null: no-op; it measures the harness overhead.".to_owned());
     }
     let own = document.run.environments.iter().filter(|own| own.name != own.place);
     notes.extend(own.map(|own| own_environment(&document.run, own)));
@@ -236,21 +235,18 @@ pub(crate) fn settings(run: &RunHead, of: &UsedEnvironment) -> String {
     run.set_otherwise(of).into_iter().map(words).collect::<Vec<_>>().join(", ")
 }
 
-fn is_headline(document: &Document, row: &RatioRow) -> bool {
-    row.metric == document.run.metric_of(&row.treatment)
+/// Whether a ratio is one that the study requests.
+fn answers(document: &Document, row: &RatioRow) -> bool {
+    row.metric == document.run.metric_of(&row.treatment) && row.contrast != Contrast::PageSize
 }
 
 /// What the intervals are.
 fn intervals(document: &Document) -> Option<String> {
     let rows: Vec<_> =
-        document.ratios.iter().filter(|row| is_headline(document, row) && limits_of(row).is_some()).collect();
+        document.ratios.iter().filter(|row| answers(document, row) && limits_of(row).is_some()).collect();
     if rows.is_empty() {
         return None;
     }
-    let mut of: Vec<String> = rows.iter().map(|row| estimand(&row.estimator)).collect();
-    of.sort_unstable();
-    of.dedup();
-    let of = of.join(" or ");
     let level = |confidence: f64| number::fixed(confidence * 100.0, 1).trim_end_matches(".0").to_owned();
     let least = rows.iter().map(|row| row.confidence).fold(1.0, f64::min);
     let most = rows.iter().map(|row| row.confidence).fold(0.0, f64::max);
@@ -259,21 +255,17 @@ fn intervals(document: &Document) -> Option<String> {
     } else {
         format!("{} to {} %", level(least), level(most))
     };
-    let why = if rows.len() > 1 && level(most) != "95" {
-        format!(", so that over the {} ratios of this study 95 % hold", rows.len())
+    let together = if rows.len() > 1 && level(most) != "95" {
+        format!("; the {} ratios are judged together (false discovery rate 5 %)", rows.len())
     } else {
         String::new()
     };
-    Some(format!("Intervals: {levels} for {of}{why}."))
-}
-
-/// What an estimator estimates.
-fn estimand(estimator: &str) -> String {
-    match estimator {
-        "mean log ratio" => "the mean over blocks of the log ratio".to_owned(),
-        "median" => "the median over blocks of the ratio".to_owned(),
-        other => format!("the {} estimate over blocks of the ratio", clean(other)),
-    }
+    let method = if document.method.is_empty() { METHOD.to_owned() } else { clean(&document.method) };
+    let assumed = match rows.iter().any(|row| row.independence_assumed) {
+        true => " Below 30 blocks successive ones are taken to be independent.",
+        false => "",
+    };
+    Some(format!("Intervals: {levels} ({method}{together}).{assumed}"))
 }
 
 fn predicted(document: &Document) -> Vec<String> {
@@ -358,8 +350,8 @@ fn discarded(document: &Document) -> Vec<String> {
     for trial in &document.trials {
         let why = match &trial.status {
             TrialStatus::Ok => continue,
-            TrialStatus::Void { reasons } if reasons.is_empty() => "void: no reason was given".to_owned(),
-            TrialStatus::Void { reasons } => format!("void: {}", clean(&reasons.join("; "))),
+            TrialStatus::Void { reasons } if reasons.is_empty() => "invalid: no reason was given".to_owned(),
+            TrialStatus::Void { reasons } => format!("invalid: {}", clean(&reasons.join("; "))),
             TrialStatus::Failed { reason } => format!("failed: {}", clean(reason)),
         };
         *reasons.entry(why).or_default() += 1;
@@ -375,7 +367,7 @@ pub(crate) fn tally(document: &Document) -> String {
     if all == counting { format!("{trials}, all count") } else { format!("{trials}, of which {counting} count") }
 }
 
-/// The widest half-width at the last look, where there was one.
+/// The widest half-width at the last interim analysis, where there was one.
 pub(crate) fn last_width(document: &Document) -> Option<String> {
     document.looks.last()?.half_width.map(percent)
 }

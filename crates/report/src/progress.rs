@@ -6,8 +6,10 @@ use baremark_model::event::{Event, TrialStatus};
 use baremark_model::study::Design;
 use baremark_model::units::Nanos;
 
-/// Blocks that follow the look at which the precision is met.
-const CONFIRMATION: u64 = 5;
+/// Blocks at the end of the confirmation of a width that is met at `blocks`: a third more, two at least.
+fn confirmed(blocks: u64) -> u64 {
+    blocks + blocks.div_ceil(3).max(2)
+}
 
 /// For so long nothing is said of trials whose block is not finished.
 const SILENCE: Nanos = Nanos(10_000_000_000);
@@ -111,7 +113,7 @@ pub fn line(event: &Event) -> Option<String> {
             let place = format!("block {}, trial of cell {cell}", block + 1);
             match status {
                 TrialStatus::Ok => None,
-                TrialStatus::Void { reasons } => Some(format!("{place} is void: {}", clean(&reasons.join("; ")))),
+                TrialStatus::Void { reasons } => Some(format!("{place} is invalid: {}", clean(&reasons.join("; ")))),
                 TrialStatus::Failed { reason } => Some(format!("{place} failed: {}", clean(reason))),
             }
         }
@@ -171,7 +173,7 @@ impl Progress {
             }
             Event::Looked(look) => {
                 self.half_width = look.half_width.map(|width| (look.blocks, width));
-                self.confirming = look.decision.starts_with("confirm");
+                self.confirming = look.decision.contains("confirm with");
             }
             Event::Warning { .. } | Event::Stopped { .. } => {}
         }
@@ -183,7 +185,7 @@ impl Progress {
         self.before + self.ended / self.per_block
     }
 
-    /// About how long the run still takes: what the precision needs by the last look's width, and never beyond budget
+    /// About how long the run still takes: what the precision needs by the last analysis's width, and never beyond budget
     /// or the most blocks. `None` before the first trial has ended.
     #[must_use]
     pub fn to_go(&self, elapsed: Nanos) -> Option<Nanos> {
@@ -198,9 +200,9 @@ impl Progress {
     fn blocks_needed(&self) -> u64 {
         let design = &self.design;
         let needed = match self.half_width {
-            None => design.least_blocks + CONFIRMATION,
-            Some((at, _)) if self.confirming => at + CONFIRMATION,
-            Some((at, width)) => scaled(at, (width / design.precision.0).powi(2)).max(at) + CONFIRMATION,
+            None => confirmed(design.least_blocks),
+            Some((at, _)) if self.confirming => confirmed(at),
+            Some((at, width)) => confirmed(scaled(at, (width / design.precision.0).powi(2)).max(at)),
         };
         needed.clamp(design.least_blocks, design.most_blocks.max(design.least_blocks))
     }
@@ -213,7 +215,7 @@ impl Progress {
         let phase = self.phase.map(|(at, of)| format!(", phase {at} of {of}")).unwrap_or_default();
         let width = self
             .half_width
-            .map(|(_, width)| format!(" · ±{} of ±{} wanted", percent(width), percent(self.design.precision.0)));
+            .map(|(_, width)| format!(" · ±{} of ±{} requested", percent(width), percent(self.design.precision.0)));
         let to_go = match self.to_go(elapsed) {
             Some(Nanos(0)) => "about to end".to_owned(),
             Some(left) => format!("about {} to go", duration(left.0)),

@@ -33,8 +33,8 @@ pub(crate) fn lines(document: &Document) -> Vec<(&'static str, String)> {
     lines.push(("run", format!("{}, {}", clean(&run.id), when(run))));
     let looks = match (document.looks.len() as u64, last_width(document)) {
         (0, _) => String::new(),
-        (n, None) => format!("; {}", count(n, "look")),
-        (n, Some(width)) => format!("; {}, the widest half-width ±{width} at the last", count(n, "look")),
+        (n, None) => format!("; {}", analyses(n)),
+        (n, Some(width)) => format!("; {}, the widest half-width ±{width} at the last", analyses(n)),
     };
     lines.push(("blocks", format!("{}; {}{looks}", blocks(document), tally(document))));
     let stopped = run.stop_reason.as_deref().map_or_else(|| "not yet".to_owned(), clean);
@@ -46,6 +46,10 @@ pub(crate) fn lines(document: &Document) -> Vec<(&'static str, String)> {
     lines.push(("version", format!("baremark {}", clean(&run.version))));
     lines.push(("reproduce", reproduce(run)));
     lines
+}
+
+fn analyses(n: u64) -> String {
+    if n == 1 { "1 interim analysis".to_owned() } else { format!("{n} interim analyses") }
 }
 
 /// The command that runs it again.

@@ -4,7 +4,7 @@ use crate::grid::{Cell, Grid, GridRow, RatioCell};
 use crate::number::fixed;
 use crate::words::Tone;
 use baremark_model::descriptor::Better;
-use baremark_model::published::{Published, Table, find};
+use baremark_model::published::{Published, Row, Table, find};
 
 /// Published tables, ready to be laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,10 +22,12 @@ pub(crate) fn beside(name: &str) -> Option<Beside> {
     let published = find(name)?;
     let (publication, table) = (published.publication, published.table);
     let base = published.base().map(|table| grid(&Published { publication, table }));
-    let mut notes = vec![format!("{} ({}): {}.", publication.title, publication.year, publication.machine)];
+    let mut notes = vec![format!("{} ({}): {}.", publication.title, publication.when, publication.machine)];
     notes.extend(published.base().map(|base| format!("{}: {}.", base.title, base.setup)));
     notes.push(format!("{}: {}.", table.title, table.setup));
     notes.extend(table.notes.iter().cloned());
+    let of_row = |row: &Row| Some(format!("{}: {}.", row.label, row.note.as_ref()?));
+    notes.extend(table.row.iter().filter_map(of_row));
     Some(Beside {
         head: "Published, on other hardware: method and layout compare, not values".to_owned(),
         grids: base.into_iter().chain([grid(&published)]).collect(),
@@ -89,7 +91,7 @@ fn ratio(published: &Published, row: usize, column: usize) -> Option<RatioCell> 
     let ratio = published.ratio(row, column)?;
     let printed = published.printed(row, column).map(|text| format!("printed {text}"));
     Some(RatioCell {
-        value: fixed(ratio, 4),
+        value: format!("{}{}", ratio.bound.words(), fixed(ratio.number, 4)),
         half_width: printed.as_ref().map(|text| format!(" ({text})")).unwrap_or_default(),
         interval: printed.unwrap_or_default(),
         verdict: String::new(),

@@ -18,7 +18,7 @@ pub fn is_off(document: &ScaleDocument) -> bool {
 #[must_use]
 pub fn render(document: &ScaleDocument, style: &Style) -> String {
     let mut page = Page { style: *style, text: String::new() };
-    page.paragraph(Paint::Strong, 0, INDENT, "Known costs on sealed arms: does the scale find them?");
+    page.paragraph(Paint::Strong, 0, INDENT, "Known overheads in blinded arms: are they recovered?");
     let blocks = count(document.blocks, "block");
     let context = format!(
         "{} on {}, against itself · {blocks} · run {}",
@@ -27,7 +27,7 @@ pub fn render(document: &ScaleDocument, style: &Style) -> String {
         clean(&document.run)
     );
     page.paragraph(Paint::Faint, 0, INDENT, &context);
-    page.head("Verdict");
+    page.head("Result");
     let (paint, sentence) = verdict(document);
     page.paragraph(paint, INDENT, INDENT, &sentence);
     page.paragraph(Paint::Plain, INDENT, INDENT, &resolved(document));
@@ -53,10 +53,10 @@ fn verdict(document: &ScaleDocument) -> (Paint, String) {
         let chance = percent(document.chance);
         return (
             Paint::Caution,
-            format!("{found}. A true scale does so badly in {chance} of the cases: this one is off."),
+            format!("{found}. A calibrated method would do this badly with p = {chance}: this one is off."),
         );
     }
-    (Paint::Strong, format!("{found}: what a true scale shows."))
+    (Paint::Strong, format!("{found}: as a calibrated method does."))
 }
 
 /// What could be told from no cost at all: what this machine resolves, in so many blocks.

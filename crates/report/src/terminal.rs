@@ -140,17 +140,13 @@ impl Page {
     }
 
     fn headlines(&mut self, outline: &Outline) {
-        self.head("Verdict");
+        self.head("Result");
         outline.parts.iter().for_each(|part| self.sentences(part, &part.headlines));
         if !outline.notes.is_empty() {
             self.text.push('\n');
         }
         for note in &outline.notes {
             self.paragraph(Paint::Faint, INDENT, 0, note);
-        }
-        if outline.parts.iter().flat_map(|part| &part.headlines).any(|headline| headline.range.is_some()) {
-            let checks = "Sensitivity: the ratio by other estimators and by parts of the trials; --html gives each.";
-            self.paragraph(Paint::Faint, INDENT, 0, checks);
         }
     }
 
@@ -183,13 +179,10 @@ impl Page {
     fn sentences(&mut self, part: &Found, headlines: &[Headline]) {
         self.part_of(part);
         for headline in headlines {
-            if let Some(overturned) = &headline.overturned {
-                self.paragraph(Paint::Caution, INDENT, INDENT, overturned);
+            if let Some(caution) = &headline.caution {
+                self.paragraph(Paint::Caution, INDENT, INDENT, caution);
             }
             self.paragraph(Paint::Strong, INDENT, INDENT, &headline.sentence);
-            if let Some(range) = &headline.range {
-                self.paragraph(Paint::Faint, 2 * INDENT, INDENT, range);
-            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Ratios in sentences.
 //!
-//! A sentence names what was compared, says the estimate with its interval, and ends with the verdict. Where native is
+//! A sentence names what was compared, says the estimate with its interval, and ends with the outcome. Where native is
 //! itself a virtual machine the sentence says "of this virtual machine". A contrast of page sizes is worded as a contrast
 //! and never as what a virtual machine keeps.
 
@@ -14,39 +14,37 @@ use baremark_model::plan::{Contrast, Treatment};
 /// A ratio in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Headline {
-    /// Said first: by which check the verdict would be another.
-    pub overturned: Option<String>,
+    /// Why the sentence is to be taken with care.
+    pub caution: Option<String>,
     /// The sentence.
     pub sentence: String,
-    /// The ratio by each check: other estimators, and fewer trials.
+    /// The ratio from parts of the trials.
     pub sensitivity: Option<String>,
-    /// The least and the most that it is by them.
-    pub range: Option<String>,
     /// How it is to be taken.
     pub tone: Tone,
 }
 
-/// How a reader is to take a verdict; layouts colour by it.
+/// How a reader is to take an outcome; layouts colour by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// No verdict, only a statement.
+    /// No outcome, only a statement.
     Plain,
     /// There is a difference that matters.
     Differs,
     /// There is none that matters.
     Alike,
-    /// Not decided, or a self-check that finds what is not there.
+    /// A bound or less, or a self-check that finds what is not there.
     Open,
 }
 
-/// How the verdict of a ratio is to be taken.
+/// How the outcome of a ratio is to be taken.
 pub(crate) fn tone(row: &RatioRow) -> Tone {
-    match (row.contrast, limits_of(row), row.verdict) {
+    match (row.contrast, limits_of(row), row.outcome) {
         (Contrast::PageSize, ..) => Tone::Plain,
         (Contrast::SelfCheck, Some((lo, hi)), _) if (lo..=hi).contains(&1.0) => Tone::Alike,
-        (Contrast::SelfCheck, ..) | (.., Outcome::Undecided) => Tone::Open,
-        (.., Outcome::DiffersByMore) => Tone::Differs,
-        (.., Outcome::DiffersByLess | Outcome::Equivalent) => Tone::Alike,
+        (Contrast::SelfCheck, ..) | (.., Outcome::NoLarger | Outcome::NotEnough | Outcome::Emulated) => Tone::Open,
+        (.., Outcome::SlowerByMore | Outcome::FasterByMore | Outcome::Slower | Outcome::Faster) => Tone::Differs,
+        (.., Outcome::Equivalent) => Tone::Alike,
     }
 }
 
@@ -118,56 +116,54 @@ pub(crate) fn limits_of(row: &RatioRow) -> Option<(f64, f64)> {
     row.lo.zip(row.hi).filter(|(lo, hi)| *lo > 0.0 && hi.is_finite() && lo <= hi)
 }
 
-/// The verdict of a ratio in words for a sentence: the document's own, else what its outcome says.
-fn verdict(document: &Document, row: &RatioRow) -> String {
-    match clean(&row.words) {
-        words if words.trim().is_empty() => outcome(document, row),
-        words => words.trim_end_matches('.').replacen("undecided: ", "undecided; ", 1),
-    }
-}
-
-/// The verdict of a ratio as a table shows it.
+/// The outcome of a ratio in words: the document's own, else what its kind says.
 pub(crate) fn outcome(document: &Document, row: &RatioRow) -> String {
-    let delta = document.run.design.delta;
-    match row.verdict {
-        Outcome::DiffersByMore => format!("differs by more than {delta}"),
-        Outcome::DiffersByLess => format!("differs by less than {delta}"),
-        Outcome::Equivalent => format!("equivalent within {delta}"),
-        Outcome::Undecided => match row.more_blocks {
-            Some(more) => {
-                let about = if row.more_is_least { "at least" } else { "about" };
-                format!("undecided, {about} {more} more {}", if more == 1 { "block" } else { "blocks" })
-            }
-            None => "undecided".to_owned(),
-        },
+    match clean(&row.words) {
+        words if words.trim().is_empty() => short(document, row),
+        words => words.trim_end_matches('.').to_owned(),
     }
 }
 
-/// The verdict in a word or two, for narrow cells.
+/// The outcome in a few words, for narrow cells.
 pub(crate) fn short(document: &Document, row: &RatioRow) -> String {
     let delta = document.run.design.delta;
-    match row.verdict {
-        Outcome::DiffersByMore => format!("differs > {delta}"),
-        Outcome::DiffersByLess => format!("differs < {delta}"),
+    match row.outcome {
         Outcome::Equivalent => format!("within {delta}"),
-        Outcome::Undecided => "undecided".to_owned(),
+        Outcome::SlowerByMore => format!("slower > {delta}"),
+        Outcome::FasterByMore => format!("faster > {delta}"),
+        Outcome::Slower => "slower".to_owned(),
+        Outcome::Faster => "faster".to_owned(),
+        Outcome::NoLarger => match limits_of(row) {
+            Some((lo, hi)) => format!("at most {}", percent((1.0 - lo).max(hi - 1.0))),
+            None => "no bound".to_owned(),
+        },
+        Outcome::NotEnough => "not enough data".to_owned(),
+        Outcome::Emulated => "emulated".to_owned(),
     }
+}
+
+/// Why an outcome is to be taken with care: correlated blocks that the interval does not allow for, or parts of the trials that
+/// contradict it.
+pub(crate) fn caution(row: &RatioRow) -> Option<String> {
+    if row.correlated && row.independence_assumed {
+        return Some(format!(
+            "Correlated blocks: with {} the interval assumes independent ones and is too short; 30 blocks allow for it.",
+            count(row.blocks as u64, "block")
+        ));
+    }
+    let contradicting: Vec<String> =
+        row.sensitivity.iter().filter(|check| check.flips).map(|check| clean(&check.name)).collect();
+    (!contradicting.is_empty()).then(|| format!("Not robust: contradicted by {}.", contradicting.join("; ")))
 }
 
 /// The sentence of one ratio with what stands around it.
 pub(crate) fn headline(document: &Document, row: &RatioRow) -> Headline {
     let scale = Scale::of(document, row);
-    let checks = |flips: bool| -> Vec<String> {
-        let wanted = row.sensitivity.iter().filter(|check| check.flips || !flips);
-        wanted.map(|check| scale.check(check, row.blocks)).collect()
-    };
-    let overturned = checks(true);
+    let checks: Vec<String> = row.sensitivity.iter().map(|check| scale.check(check, row.blocks)).collect();
     Headline {
-        overturned: (!overturned.is_empty())
-            .then(|| format!("Not robust: the verdict below would be another by {}.", overturned.join("; "))),
+        caution: caution(row),
         sentence: sentence(document, row, &scale),
-        sensitivity: (!row.sensitivity.is_empty()).then(|| format!("Sensitivity: {}.", checks(false).join("; "))),
-        range: scale.range(&row.sensitivity),
+        sensitivity: (!checks.is_empty()).then(|| format!("Sensitivity: {}.", checks.join("; "))),
         tone: tone(row),
     }
 }
@@ -176,18 +172,17 @@ fn sentence(document: &Document, row: &RatioRow, scale: &Scale) -> String {
     let Some(ratio) = ratio_of(row) else {
         let factors = Factors::of(&document.run);
         let (above, below) = (factors.name(&row.treatment), factors.name(&row.relative_to));
-        let blocks = count(row.blocks as u64, "block");
-        return format!("{above} against {below}: undecided, {blocks} so far.");
+        return format!("{above} against {below}: {}.", outcome(document, row));
     };
     match row.contrast {
         Contrast::SelfCheck => self_check(document, row, scale, ratio),
         Contrast::Environment => environment(document, row, scale, ratio),
-        Contrast::Factor => format!("{}; {}.", contrast(document, row, scale, ratio), verdict(document, row)),
+        Contrast::Factor => format!("{}; {}.", contrast(document, row, scale, ratio), outcome(document, row)),
         Contrast::PageSize => format!("{}.", contrast(document, row, scale, ratio)),
     }
 }
 
-/// "microvm keeps 96.2 % of the GUP/s of bare metal with 4k pages (95.4 to 97.1 %): differs by more than 2 %."
+/// "microvm keeps 96.2 % of the GUP/s of bare metal with 4k pages (95.4 to 97.1 %): slower by more than 2 %."
 fn environment(document: &Document, row: &RatioRow, scale: &Scale, ratio: f64) -> String {
     let factors = Factors::of(&document.run);
     let label = |treatment: &Treatment| treatment.get(ENVIRONMENT).map_or("native", String::as_str).to_owned();
@@ -196,10 +191,10 @@ fn environment(document: &Document, row: &RatioRow, scale: &Scale, ratio: f64) -
     let with = if with.is_empty() { String::new() } else { format!(" with {}", join(&with)) };
     let (value, interval) = (scale.show(ratio), scale.interval(row));
     let quantity = &scale.quantity;
-    let judged = verdict(document, row);
-    if row.verdict == Outcome::Undecided {
+    let judged = outcome(document, row);
+    if matches!(row.outcome, Outcome::NotEnough | Outcome::Emulated) {
         return format!(
-            "{subject} against {base}{with}: {judged} (so far {value} of the {}{interval}).",
+            "{subject} against {base}{with}: {judged} (estimate: {value} of the {}{interval}).",
             quantity.noun()
         );
     }
@@ -299,18 +294,6 @@ impl Scale {
             Some((lo, hi)) => format!(", {} to {}", self.bare(lo), self.show(hi)),
             None => String::new(),
         }
-    }
-
-    /// "Sensitivity: 98.4 to 100.5 %.", or nothing where nothing was checked.
-    fn range(&self, checks: &[SensitivityRow]) -> Option<String> {
-        let ratios = || checks.iter().map(|check| check.ratio).filter(|ratio| ratio.is_finite());
-        let (least, most) = (ratios().reduce(f64::min)?, ratios().reduce(f64::max)?);
-        let (least, most, shown) = (self.bare(least), self.bare(most), self.show(most));
-        Some(if least == most {
-            format!("Sensitivity: {shown} throughout.")
-        } else {
-            format!("Sensitivity: {least} to {shown}.")
-        })
     }
 
     fn check(&self, check: &SensitivityRow, of: usize) -> String {

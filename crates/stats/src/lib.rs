@@ -13,10 +13,6 @@
 //! Beside it: [`precision`] says what a width costs, [`gate`] whether a build became slower, [`runs`] compares what shares no
 //! blocks, [`mod@changes`] finds changes over a history, [`components`] says where the noise comes from, and [`search`] finds
 //! the maximum of a monotone factor. docs/statistics.md has the formulas and the coverage under the stopping rule.
-//!
-//! # To be replaced
-//! [`PairedRatio`], [`StoppingRule`], [`mod@verdict`], [`family`], [`serial`], [`shape`], [`pricing`] and [`unpaired`] are the
-//! functions that the lab still calls. They choose between mean and median by shape and refuse correlated blocks.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::cast_possible_truncation,
@@ -29,7 +25,6 @@
 pub mod changes;
 pub mod components;
 pub mod estimate;
-pub mod family;
 pub mod gate;
 pub mod halves;
 pub mod interim;
@@ -42,25 +37,13 @@ pub mod outcome;
 pub mod percentile;
 pub mod permutation;
 pub mod precision;
-pub mod pricing;
 pub mod quads;
-mod ratio;
 pub mod rng;
 pub mod runs;
 pub mod search;
-pub mod serial;
-pub mod shape;
 pub mod special;
-pub mod stopping;
-pub mod unpaired;
-pub mod verdict;
 mod walsh;
 
-pub use family::{Family, Judged, judge};
-pub use interval::{Estimator, Interval};
+pub use interval::Interval;
 pub use location::Estimate;
-pub use ratio::{PairedRatio, SMALLEST_STUDY, block_log_ratio};
 pub use rng::Rng;
-pub use serial::Independence;
-pub use stopping::{Decision, Look, StopReason, StoppingRule};
-pub use verdict::{Reason, Verdict, verdict};

@@ -24,7 +24,7 @@
 //! variance. The coverage under the stopping rule is in the crate's tests and in the table of the example `coverage`.
 
 use crate::estimate::sorted;
-use crate::interval::{Estimator, Interval};
+use crate::interval::Interval;
 use crate::long_run::{self, long_run};
 use crate::special::{normal_sf, student_sf, student_two_sided};
 use crate::walsh;
@@ -109,9 +109,7 @@ impl Estimate {
             lo: self.centre - factor * self.below,
             hi: self.centre + factor * self.above,
             confidence,
-            coverage: confidence,
             units: self.units,
-            estimator: Estimator::HodgesLehmann,
         }
     }
 
@@ -153,8 +151,7 @@ const NORMAL_INEFFICIENCY: f64 = 1.023_326_707_946_488_5;
 /// Half-width of the interval of `blocks` independent normal blocks of standard deviation 1, on average. `None` below
 /// [`SMALLEST`].
 pub(crate) fn expected_half_width(blocks: usize, confidence: f64) -> Option<f64> {
-    let freedom = if blocks < long_run::FEWEST { freedom_of(blocks) } else { long_run::cosines(blocks) };
-    let factor = student_two_sided(confidence, freedom) * mean_scale(blocks);
+    let factor = student_two_sided(confidence, freedom(blocks)) * mean_scale(blocks);
     (blocks >= SMALLEST).then(|| factor / (blocks as f64).sqrt())
 }
 
@@ -188,6 +185,11 @@ fn scale_factor(n: usize) -> f64 {
         _ => 1.0 - 1.1 / n as f64,
     };
     fitted * STOPPING_ALLOWANCE
+}
+
+/// Degrees of freedom of the interval of `n` values.
+pub(crate) fn freedom(n: usize) -> f64 {
+    if n < long_run::FEWEST { freedom_of(n) } else { long_run::cosines(n) }
 }
 
 fn freedom_of(n: usize) -> f64 {

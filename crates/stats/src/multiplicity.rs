@@ -75,7 +75,10 @@ fn judge(claim: &Claim, q: f64, adjusted: f64) -> Judged {
 
 /// How many hypotheses the step-up procedure of Benjamini & Hochberg rejects: the largest R with p(R) <= q R/m.
 pub fn discoveries(p_values: &[f64], q: f64) -> usize {
-    crate::family::discoveries(p_values, q)
+    let mut ordered = p_values.to_vec();
+    ordered.sort_by(f64::total_cmp);
+    let m = ordered.len() as f64;
+    (1..=ordered.len()).rev().find(|&rank| ordered[rank - 1] <= q * rank as f64 / m).unwrap_or(0)
 }
 
 /// Which hypotheses Holm's (1979) step-down procedure rejects at family-wise error rate `alpha`, in the order given: in

@@ -6,8 +6,8 @@
 //! all made on one day carry that day with them.
 
 use crate::estimate::{mean, sd};
-use crate::interval::{Estimator, Interval};
-use crate::location::{Estimate, centre};
+use crate::interval::Interval;
+use crate::location::{self, Estimate, centre};
 use crate::special::{student_sf, student_two_sided};
 
 /// Fewest runs a side.
@@ -75,6 +75,31 @@ pub fn compare(base: &[Run], other: &[Run]) -> Option<Shift> {
     })
 }
 
+/// The difference of two estimates of which only the intervals are known ([`Estimate::interval`]), by Welch's method. `None`
+/// below [`location::SMALLEST`] units on either side, or for an interval that is not finite.
+pub fn of_intervals(base: &Interval, other: &Interval) -> Option<Shift> {
+    let part = |of: &Interval| {
+        let freedom = location::freedom(of.units);
+        let error = of.half_width() / student_two_sided(of.confidence, freedom);
+        (of.units >= location::SMALLEST && error.is_finite()).then_some((error.powi(2), freedom))
+    };
+    let ((below, few), (above, many)) = (part(base)?, part(other)?);
+    let variance = below + above;
+    let freedom = match variance > 0.0 {
+        true => variance.powi(2) / (below.powi(2) / few + above.powi(2) / many),
+        false => few.min(many),
+    };
+    Some(Shift {
+        centre: other.centre - base.centre,
+        error: variance.sqrt(),
+        freedom,
+        base_runs: base.units,
+        other_runs: other.units,
+        between: 0.0,
+        within: (0.5 * variance).sqrt(),
+    })
+}
+
 impl Shift {
     /// The two-sided interval at this confidence.
     pub fn interval(&self, confidence: f64) -> Interval {
@@ -84,9 +109,7 @@ impl Shift {
             lo: self.centre - half,
             hi: self.centre + half,
             confidence,
-            coverage: confidence,
             units: self.base_runs + self.other_runs,
-            estimator: Estimator::Mean,
         }
     }
 

@@ -19,19 +19,11 @@ mod estimate;
 mod gates;
 #[path = "stats/judging.rs"]
 mod judging;
-#[path = "stats/machine.rs"]
-mod machine;
 #[path = "stats/parts.rs"]
 mod parts;
-#[path = "stats/proof.rs"]
-mod proof;
-#[path = "stats/rules.rs"]
-mod rules;
 #[path = "stats/runs.rs"]
 mod runs;
 #[path = "stats/search.rs"]
 mod search;
 #[path = "stats/simulated.rs"]
 mod simulated;
-#[path = "stats/studies.rs"]
-mod studies;

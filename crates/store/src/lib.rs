@@ -28,7 +28,7 @@ mod store;
 
 pub use error::{LockError, StoreError};
 pub use loads::{LoadRecord, LoadSummary, StoredLoad};
-pub use lock::RunLock;
+pub use lock::{RunLock, Turn};
 pub use record::{FORMAT, Listing, RunRecord, RunState, RunSummary, StoredRun, StoredTrial, Torn, TrialEntry};
 pub use run_id::{BadRunId, RunId};
 pub use store::Store;

@@ -75,6 +75,27 @@ pub(crate) fn held(store: &Path) -> BTreeSet<String> {
     files(store).into_iter().filter(|(_, path)| is_held(path)).map(|(run, _)| run).collect()
 }
 
+/// A place in the queue of runs that wait for each other; dropped, the next has its turn.
+#[derive(Debug)]
+pub struct Turn {
+    /// Kept open: closing it gives the turn away.
+    _file: File,
+}
+
+/// Takes the turn at this store; `None` when another process has it.
+pub(crate) fn turn(store: &Path) -> Result<Option<Turn>, LockError> {
+    let mut name = store.as_os_str().to_owned();
+    name.push(".queue");
+    let path = PathBuf::from(name);
+    let fail = |why| LockError::File { path: path.clone(), why };
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(fail)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(Turn { _file: file })),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(why)) => Err(fail(why)),
+    }
+}
+
 /// Removes the lock files that killed processes left beside the store.
 pub(crate) fn sweep(store: &Path) {
     for (_, path) in files(store) {

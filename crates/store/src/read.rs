@@ -366,7 +366,7 @@ fn looks(snapshot: &Connection, run: &RunId, tally: &mut Rows) -> rusqlite::Resu
         let (half_width, decision): (Option<f64>, String) = (row.get(2)?, row.get(4)?);
         tally.looks += 1;
         tally.note("look", seq, row.get(5)?, rows::look(run, [seq, blocks, independent], half_width, &decision));
-        looks.push(LookRow { blocks: blocks.unsigned_abs(), half_width, independent: independent != 0, decision });
+        looks.push(LookRow { blocks: blocks.unsigned_abs(), half_width, correlated: independent == 0, decision });
     }
     Ok(looks)
 }

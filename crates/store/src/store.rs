@@ -3,7 +3,7 @@
 use crate::apart;
 use crate::error::{LockError, StoreError};
 use crate::heads::{self, Head};
-use crate::lock::{self, RunLock};
+use crate::lock::{self, RunLock, Turn};
 use crate::record::{FORMAT, RunRecord, TrialEntry};
 use crate::rows;
 use crate::run_id::RunId;
@@ -14,6 +14,7 @@ use baremark_model::units::UnixTime;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -147,6 +148,21 @@ impl Store {
         lock::take(&self.path, run)
     }
 
+    /// The names of the runs on which living processes work, in order.
+    #[must_use]
+    pub fn live(&self) -> BTreeSet<String> {
+        lock::held(&self.path)
+    }
+
+    /// Takes the turn of those who wait for other runs to end; `None` while another process has it. Whoever has it waits until
+    /// [`Store::live`] is empty, locks a run, and drops it.
+    ///
+    /// # Errors
+    /// When the file of the queue cannot be made or locked.
+    pub fn turn(&self) -> Result<Option<Turn>, LockError> {
+        lock::turn(&self.path)
+    }
+
     /// Stores a trial. When this returns, the trial is on the disk.
     ///
     /// # Errors
@@ -177,13 +193,13 @@ impl Store {
         })
     }
 
-    /// Stores one look at the estimates.
+    /// Stores one interim analysis.
     ///
     /// # Errors
     /// When the run is unknown or damaged, or the file cannot be written.
     pub fn add_look(&self, run: &RunId, look: &LookRow) -> Result<(), StoreError> {
         self.append(run, format!("a look of run {run}"), |connection, head| {
-            let (blocks, independent) = (whole(look.blocks), i64::from(look.independent));
+            let (blocks, independent) = (whole(look.blocks), i64::from(!look.correlated));
             let checksum = rows::look(run, [head.looks, blocks, independent], look.half_width, &look.decision);
             connection.execute(
                 "INSERT INTO look (run, seq, blocks, half_width, independent, decision, checksum)

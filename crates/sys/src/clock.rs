@@ -54,21 +54,61 @@ pub enum ClockError {
     },
 }
 
-/// The rate of the time-stamp counter, where it comes from and how well it is known. Takes `span`, for which the thread
-/// sleeps; 50 ms bound the error to a few parts per million.
+/// A calibration that has begun: what is done between its beginning and its end costs it nothing.
+#[derive(Debug)]
+pub struct Calibration {
+    first: Reading,
+}
+
+impl Calibration {
+    /// Reads both clocks for the first time.
+    ///
+    /// # Errors
+    /// When the kernel's clock cannot be read.
+    pub fn begin() -> Result<Self, ClockError> {
+        Ok(Calibration { first: Reading::best()? })
+    }
+
+    /// The rate of the time-stamp counter, where it comes from and how well it is known. Sleeps for what is left of `span` since
+    /// the beginning; 50 ms bound the error to a few parts per million.
+    ///
+    /// # Errors
+    /// When the kernel's clock cannot be read or the counter stands still.
+    pub fn end(self, span: Duration) -> Result<(TickRate, ClockFacts), ClockError> {
+        let (calibrated_hz, error_ppm) = self.calibrate(span)?;
+        let agrees = |declared_hz: f64| (declared_hz / calibrated_hz - 1.0).abs() * 1e6 <= error_ppm + DECLARED_PPM;
+        let declared = declared_by_processor().or_else(declared_by_hypervisor).filter(|&(hz, _)| agrees(hz));
+        let (hz, source) = declared.unwrap_or((calibrated_hz, RateSource::Calibration));
+        let invariant = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| is_invariant(&text));
+        Ok((
+            TickRate(hz),
+            ClockFacts { tsc_hz: hz, tsc_source: source, tsc_error_ppm: error_ppm, tsc_invariant: invariant },
+        ))
+    }
+
+    /// Ticks per second against `CLOCK_MONOTONIC_RAW` over `span` or more, and the bound of the error in parts per million: the
+    /// widths of the two readings' brackets over the span.
+    fn calibrate(self, span: Duration) -> Result<(f64, f64), ClockError> {
+        let first = self.first;
+        let gone_ns = clock_ns(libc::CLOCK_MONOTONIC_RAW).map_err(ClockError::Read)?.saturating_sub(first.raw_ns);
+        thread::sleep(span.saturating_sub(Duration::from_nanos(gone_ns)));
+        let last = Reading::best()?;
+        let elapsed_ns = last.raw_ns.saturating_sub(first.raw_ns);
+        let elapsed_ticks = last.ticks.saturating_sub(first.ticks);
+        if elapsed_ticks == 0 || elapsed_ns == 0 {
+            return Err(ClockError::Stands { from: first.ticks, to: last.ticks, elapsed_ns });
+        }
+        let hz = float(elapsed_ticks) * 1e9 / float(elapsed_ns);
+        Ok((hz, float(first.width + last.width) / float(elapsed_ticks) * 1e6))
+    }
+}
+
+/// The same as a [`Calibration`] that nothing is done in.
 ///
 /// # Errors
 /// When the kernel's clock cannot be read or the counter stands still.
 pub fn tick_rate(span: Duration) -> Result<(TickRate, ClockFacts), ClockError> {
-    let (calibrated_hz, error_ppm) = calibrate(span)?;
-    let agrees = |declared_hz: f64| (declared_hz / calibrated_hz - 1.0).abs() * 1e6 <= error_ppm + DECLARED_PPM;
-    let declared = declared_by_processor().or_else(declared_by_hypervisor).filter(|&(hz, _)| agrees(hz));
-    let (hz, source) = declared.unwrap_or((calibrated_hz, RateSource::Calibration));
-    let invariant = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| is_invariant(&text));
-    Ok((
-        TickRate(hz),
-        ClockFacts { tsc_hz: hz, tsc_source: source, tsc_error_ppm: error_ppm, tsc_invariant: invariant },
-    ))
+    Calibration::begin()?.end(span)
 }
 
 /// Whether the counter ticks at one rate whatever the frequency and the sleep states; `None` when the kernel's list of
@@ -79,22 +119,8 @@ fn is_invariant(cpuinfo: &str) -> Option<bool> {
     Some(has("constant_tsc") && has("nonstop_tsc"))
 }
 
-/// Ticks per second against `CLOCK_MONOTONIC_RAW` over `span`, and the bound of the error in parts per million: the
-/// widths of the two readings' brackets over the span.
-fn calibrate(span: Duration) -> Result<(f64, f64), ClockError> {
-    let first = Reading::best()?;
-    thread::sleep(span);
-    let last = Reading::best()?;
-    let elapsed_ns = last.raw_ns.saturating_sub(first.raw_ns);
-    let elapsed_ticks = last.ticks.saturating_sub(first.ticks);
-    if elapsed_ticks == 0 || elapsed_ns == 0 {
-        return Err(ClockError::Stands { from: first.ticks, to: last.ticks, elapsed_ns });
-    }
-    let hz = float(elapsed_ticks) * 1e9 / float(elapsed_ns);
-    Ok((hz, float(first.width + last.width) / float(elapsed_ticks) * 1e6))
-}
-
 /// The two clocks at one moment: ticks in the middle of a bracket around the kernel's clock.
+#[derive(Debug)]
 struct Reading {
     ticks: u64,
     raw_ns: u64,
@@ -168,6 +194,15 @@ pub fn monotonic_ns() -> u64 {
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).expect("Linux always has CLOCK_THREAD_CPUTIME_ID")
+}
+
+/// Processor time that all threads of this process have used, in nanoseconds, the kernel's work for them included.
+///
+/// # Panics
+/// Never on Linux, which has had this clock since 2.6.12.
+#[must_use]
+pub fn process_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).expect("Linux always has CLOCK_PROCESS_CPUTIME_ID")
 }
 
 fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {

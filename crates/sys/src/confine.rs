@@ -189,6 +189,13 @@ pub fn user(name: &str) -> Option<(u32, u32)> {
     })
 }
 
+/// The user by whose rights this process acts.
+#[must_use]
+pub fn effective_user() -> u32 {
+    // SAFETY: takes nothing, touches nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// Whether this process is the superuser's.
 #[must_use]
 pub fn is_root() -> bool {

@@ -10,6 +10,8 @@ pub struct CpuTime {
     pub busy: u64,
     /// All time.
     pub all: u64,
+    /// Time that the hypervisor below took away.
+    pub stolen: u64,
 }
 
 impl CpuTime {
@@ -21,6 +23,13 @@ impl CpuTime {
         parse(&fs::read_to_string("/proc/stat")?).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "/proc/stat has no line 'cpu' with its times; is this Linux?")
         })
+    }
+
+    /// The share of the time from `earlier` to this that the hypervisor below took away; `None` where no time has passed.
+    #[must_use]
+    pub fn stolen_since(&self, earlier: &CpuTime) -> Option<f64> {
+        let all = self.all.saturating_sub(earlier.all);
+        (all > 0).then(|| self.stolen.saturating_sub(earlier.stolen) as f64 / all as f64)
     }
 
     /// The share of the time from `earlier` to this in which CPUs were busy; `None` where no time has passed.
@@ -37,8 +46,9 @@ fn parse(text: &str) -> Option<CpuTime> {
     let times: Vec<u64> = line.split_ascii_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
     let [_, _, _, idle, rest @ ..] = &times[..] else { return None };
     let waiting = rest.first().copied().unwrap_or(0);
+    let stolen = rest.get(3).copied().unwrap_or(0);
     let all = times.iter().sum::<u64>();
-    Some(CpuTime { busy: all.saturating_sub(idle + waiting), all })
+    Some(CpuTime { busy: all.saturating_sub(idle + waiting), all, stolen })
 }
 
 #[cfg(test)]
@@ -48,10 +58,12 @@ mod tests {
     #[test]
     fn waiting_for_a_disk_is_idle_and_stolen_time_is_busy() {
         let text = "cpu  100 10 40 800 50 0 0 20 0 0\ncpu0 1 2 3 4\n";
-        assert_eq!(parse(text), Some(CpuTime { busy: 170, all: 1020 }));
+        assert_eq!(parse(text), Some(CpuTime { busy: 170, all: 1020, stolen: 20 }));
         assert_eq!(parse("intr 5\n"), None);
-        let (before, after) = (CpuTime { busy: 100, all: 1000 }, CpuTime { busy: 175, all: 1100 });
+        let (before, after) =
+            (CpuTime { busy: 100, all: 1000, stolen: 0 }, CpuTime { busy: 175, all: 1100, stolen: 11 });
         assert_eq!(after.share_since(&before), Some(0.75));
+        assert_eq!(after.stolen_since(&before), Some(0.11));
         assert_eq!(before.share_since(&before), None);
         assert!(CpuTime::now().is_ok_and(|now| now.all > 0));
     }

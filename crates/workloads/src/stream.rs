@@ -193,7 +193,7 @@ fn array_bytes_for(asked: Option<Bytes>, small: bool, caches: Option<u64>) -> Re
         (Some(array), _) => array,
         (None, Some(least)) => Bytes(least),
         (None, None) => {
-            let why = "this machine does not tell the size of its caches; write a size and small = true";
+            let why = "cache sizes are unknown on this machine; write a size and small = true";
             return Err(odd(&ARRAY, "(not set)", why));
         }
     };
@@ -211,7 +211,7 @@ fn array_bytes_for(asked: Option<Bytes>, small: bool, caches: Option<u64>) -> Re
             Bytes(least / 4),
             Bytes(least)
         ),
-        None => "this machine does not tell the size of its caches; write small = true if memory is not the aim".into(),
+        None => "cache sizes are unknown on this machine; write small = true if memory is not the aim".into(),
     };
     Err(odd(&ARRAY, array, why))
 }

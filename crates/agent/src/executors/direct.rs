@@ -7,10 +7,11 @@
 
 use baremark_model::arm::ExecutorKind;
 use baremark_model::seam::{Audit, Body, Executor, ExecutorFacts, Fault, RankTime, RunRecord, timed_region};
-use baremark_model::team::Team;
+use baremark_model::team::{Rest, Team};
 use baremark_sys::affinity::Seat;
 use baremark_sys::clock::ticks;
 use baremark_sys::crew::{Crew, CrewError};
+use baremark_sys::{futex, run_queue};
 use std::collections::BTreeMap;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
@@ -60,10 +61,14 @@ impl Executor for Direct {
     }
 
     fn run(&mut self, body: &dyn Body, reps: u64) -> Result<RunRecord, Fault> {
-        let team = Team::new(self.facts.ranks);
-        let times: Vec<OnceLock<RankTime>> = (0..self.facts.ranks).map(|_| OnceLock::new()).collect();
+        let team = Team::resting(self.facts.ranks, self.rest());
+        let times: Vec<OnceLock<(RankTime, Option<u64>)>> = (0..self.facts.ranks).map(|_| OnceLock::new()).collect();
         let result = self.crew.run(&|rank| {
-            let region = || timed_region(body, rank, &team, reps, ticks);
+            let region = || {
+                let before = run_queue::waited_ns();
+                let time = timed_region(body, rank, &team, reps, ticks);
+                (time, run_queue::waited_ns().zip(before).map(|(after, before)| after.saturating_sub(before)))
+            };
             match panic::catch_unwind(AssertUnwindSafe(region)) {
                 // Set once: each rank is one thread of the crew.
                 Ok(time) => drop(times[rank].set(time)),
@@ -76,7 +81,17 @@ impl Executor for Direct {
         if let Err(panics) = result {
             return Err(Fault::Panicked { rank: panics.iter().map(|panic| panic.member).min().unwrap_or(0) });
         }
-        let times: Vec<RankTime> = times.into_iter().filter_map(OnceLock::into_inner).collect();
-        Ok(RunRecord { audit: Audit { ranks_inside: times.len(), ..Audit::default() }, times })
+        let (times, queued): (Vec<_>, Vec<_>) = times.into_iter().filter_map(OnceLock::into_inner).unzip();
+        let audit = Audit {
+            ranks_inside: times.len(),
+            queued_ns: queued.into_iter().sum(),
+            rests: team.rests(),
+            ..Audit::default()
+        };
+        Ok(RunRecord { audit, times })
+    }
+
+    fn rest(&self) -> Option<Rest> {
+        Some(futex::REST)
     }
 }

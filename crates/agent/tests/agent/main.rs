@@ -9,6 +9,7 @@
     reason = "a test crate"
 )]
 
+mod busy;
 mod conformance;
 mod ensembles;
 mod kinds;

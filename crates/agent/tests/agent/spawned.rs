@@ -106,8 +106,8 @@ fn files_and_programs_come_and_nothing_of_them_stays() {
     assert_eq!((ended.ended.as_deref(), ended.log), (Some("exit status: 3"), vec!["bye".to_owned()]));
     let lasting = talk.spawned(&spawn("second", "sleep", &["600"]));
     for (asked, expected) in [
-        (put("../escape", "", false), "the file ../escape: '../escape' is no name of a file"),
-        (put("", "", false), "the file : '' is no name of a file"),
+        (put("../escape", "", false), "the file ../escape: invalid file name: '../escape'"),
+        (put("", "", false), "the file : invalid file name: ''"),
         (spawn("third", "/nowhere/program", &[]), "the start of third: starting /nowhere/program: No such file"),
         (
             ToAgent::Tell { name: "fourth".to_owned() },

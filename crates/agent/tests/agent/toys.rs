@@ -140,6 +140,7 @@ impl ReadyJob for Counting {
         let end_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap();
         let all = Point { name: "all".to_owned(), end_ns, samples: samples.clone(), ..Point::default() };
         Ok(JobRun {
+            void: Vec::new(),
             samples,
             checked: "it counted".to_owned(),
             flags: Vec::new(),

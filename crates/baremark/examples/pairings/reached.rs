@@ -2,7 +2,7 @@
 
 use crate::verdict::within;
 use crate::{Bench, Outcome, ours};
-use baremark_stats::estimate::mean_interval;
+use baremark_stats::Estimate;
 use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ const START_MS: f64 = 10.0;
 /// From the request to the end of a microVM's first, empty region.
 pub fn start(_: &Bench) -> Outcome<String> {
     let times = (0..STARTS).map(|_| Ok(1e3 * ours::first_instruction()?)).collect::<Outcome<Vec<f64>>>()?;
-    let found = mean_interval(&times, 0.95).ok_or("too few starts")?;
+    let found = Estimate::of(&times).ok_or("too few starts")?.interval(0.95);
     let judged = within(found.lo, found.hi, START_MS);
     Ok(format!("{:.2} ms [{:.2}, {:.2}]  limit {START_MS} ms  {judged}", found.centre, found.lo, found.hi))
 }

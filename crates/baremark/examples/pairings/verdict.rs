@@ -1,8 +1,8 @@
 //! One line of the bench: two rates, their ratio with its interval, and what that says of the goal.
 
 use crate::Outcome;
-use baremark_stats::PairedRatio;
-use baremark_stats::estimate::{mean_interval, median};
+use baremark_stats::Estimate;
+use baremark_stats::estimate::median;
 
 /// How far below its goal a lower limit may lie.
 const TOLERANCE: f64 = 0.02;
@@ -13,9 +13,7 @@ const TOLERANCE: f64 = 0.02;
 /// When there are too few rounds for an interval.
 pub fn line(rounds: &[(f64, f64)], unit: &str, goal: Option<f64>) -> Outcome<String> {
     let logs: Vec<f64> = rounds.iter().map(|(ours, peers)| (ours / peers).ln()).collect();
-    let paired = PairedRatio::new(&logs).ok_or("an interval needs three rounds or more")?;
-    let interval = paired.interval_by(paired.estimator(), 0.95).or_else(|| mean_interval(&logs, 0.95));
-    let interval = interval.ok_or("an interval needs three rounds or more")?;
+    let interval = Estimate::of(&logs).ok_or("an interval needs four rounds or more")?.interval(0.95);
     let [ratio, lo, hi] = [interval.centre, interval.lo, interval.hi].map(f64::exp);
     let side = |of: fn(&(f64, f64)) -> f64| median(&rounds.iter().map(of).collect::<Vec<_>>()).unwrap_or(f64::NAN);
     let (ours, peers) = (side(|round| round.0), side(|round| round.1));

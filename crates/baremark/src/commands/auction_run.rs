@@ -180,10 +180,11 @@ fn show(event: &Event) {
         Event::Step(text) => text.clone(),
         Event::Search(step) => match &**step {
             Step::Window { trial, level, said, reading } => format!(
-                "trial {}: {level:.0} users: {:.0} operations/s, p99 {}: {said:?}",
+                "trial {}: {level:.0} users: {:.0} operations/s, p99 {}: {}",
                 trial + 1,
                 reading.achieved_per_s,
-                reading.p99_ns.map_or("-".to_owned(), |ns| format!("{:.1} ms", ns as f64 / 1e6))
+                reading.p99_ns.map_or("-".to_owned(), |ns| format!("{:.1} ms", ns as f64 / 1e6)),
+                baremark_report::maximum::said(*said)
             ),
             Step::Trial { trial, so_far } => match so_far.maximum {
                 Some(maximum) => format!("trial {}: at most {:.0} users", trial + 1, maximum.level),

@@ -1,13 +1,14 @@
-//! `baremark check`: has it become worse than a baseline? For scripts, which read the exit code.
+//! `baremark check`: has it become slower than a baseline? For scripts, which read the exit code.
 
 use crate::commands::compare::{self, CompareArgs};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::{record, sides};
 use baremark_lab::comparison::Chosen;
-use baremark_model::comparison::{Change, Comparison};
+use baremark_model::comparison::Answer;
 use baremark_model::plan::Treatment;
-use baremark_report::comparison::tally;
+use baremark_model::units::Share;
+use baremark_report::comparison as report;
 use baremark_store::RunState;
 
 /// The newest runs among which those to be checked are looked for.
@@ -18,6 +19,7 @@ pub fn run(
     context: &Context,
     against: &str,
     named: Option<&str>,
+    margin: Share,
     args: &CompareArgs,
 ) -> Result<(String, Exit), Refusal> {
     let baseline = sides::find(context, against)?;
@@ -25,20 +27,21 @@ pub fn run(
         Some(named) => sides::find(context, named)?,
         None => since(context, &baseline)?,
     };
-    let comparison = compare::of(&baseline, &checked, args)?;
+    let comparison = compare::of(&baseline, &checked, args, Some(margin))?;
     let mut text = compare::show(context, &comparison)?;
+    let Some(gate) = &comparison.gate else { return Ok((text, Exit::Undecided)) };
     if !context.json {
-        text.push_str(&format!("\n{}\n", tally(&comparison)));
+        text.push_str(&report::gate(&comparison, gate, &crate::watch::style()));
     }
-    Ok((text, exit_of(&comparison)))
+    Ok((text, exit_of(gate.answer)))
 }
 
-fn exit_of(comparison: &Comparison) -> Exit {
-    let any = |change| comparison.rows.iter().any(|row| row.change == change);
-    match () {
-        () if any(Change::Worse) => Exit::Regression,
-        () if any(Change::Unknown) => Exit::Undecided,
-        () => Exit::Success,
+/// The exit code of a gate's answer.
+pub(super) fn exit_of(answer: Answer) -> Exit {
+    match answer {
+        Answer::Loss => Exit::Regression,
+        Answer::Passed => Exit::Success,
+        Answer::Undecided => Exit::Undecided,
     }
 }
 

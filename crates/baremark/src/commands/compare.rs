@@ -3,36 +3,37 @@
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::sides;
-use baremark_lab::comparison::{self, Chosen};
+use baremark_lab::comparison::{self, Chosen, Request};
 use baremark_model::comparison::Comparison;
 use baremark_model::units::Share;
 use baremark_report::comparison::render;
 
-/// What both `compare` and `check` can be told.
+/// Options of both `compare` and `check`.
 #[derive(clap::Args)]
 pub struct CompareArgs {
     /// The difference that matters, such as "2 %" [default: the largest that the runs were measured for]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub delta: Option<Share>,
-    /// A fact that was varied on purpose, such as machine.kernel.release, and is no confounder; may be repeated
+    /// Fact varied on purpose, such as machine.kernel.release (repeatable)
     #[arg(long, value_name = "FACT")]
     pub factor: Vec<String>,
 }
 
-fn share(text: &str) -> Result<Share, String> {
+pub fn share(text: &str) -> Result<Share, String> {
     let share: Share = text.parse().map_err(|why| format!("{why}"))?;
     if (0.0002..=1.0).contains(&share.0) { Ok(share) } else { Err("write a share from 0.02 % to 100 %".to_owned()) }
 }
 
 /// The comparison of `other` with `base` as text or JSON.
 pub fn run(context: &Context, base: &str, other: &str, args: &CompareArgs) -> Result<(String, Exit), Refusal> {
-    let comparison = of(&sides::find(context, base)?, &sides::find(context, other)?, args)?;
+    let comparison = of(&sides::find(context, base)?, &sides::find(context, other)?, args, None)?;
     Ok((show(context, &comparison)?, Exit::Success))
 }
 
-/// Compares two sides.
-pub fn of(base: &Chosen, other: &Chosen, args: &CompareArgs) -> Result<Comparison, Refusal> {
-    comparison::compare(base, other, args.delta, &args.factor).map_err(Refusal::bad_input)
+/// Compares two sides; `margin` is the loss that a gate must not miss.
+pub fn of(base: &Chosen, other: &Chosen, args: &CompareArgs, margin: Option<Share>) -> Result<Comparison, Refusal> {
+    let request = Request { delta: args.delta, declared: args.factor.clone(), margin };
+    comparison::compare(base, other, &request).map_err(Refusal::bad_input)
 }
 
 /// A comparison as text or JSON.

@@ -8,11 +8,12 @@ use baremark_sys::{gaps, machine};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// For how long lost time is looked for.
+/// For how long stalls are measured.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The examination as text or JSON.
 pub fn run(json: bool) -> Result<(String, Exit), Refusal> {
+    crate::changes::recover()?;
     let facts = machine::this();
     let lost = facts.clock.map(|clock| gaps::measure(LOOK, gaps::THRESHOLD, TickRate(clock.tsc_hz)));
     let limits = crate::context::limits()?;

@@ -4,7 +4,7 @@
 //! and ends as the program has ended.
 
 use crate::exit::{Exit, Refusal};
-use baremark_guest_program::{Command, Error};
+use baremark_guest_program::{Command, Costs, Error};
 use baremark_model::arm::PageSize;
 use clap::Args;
 use std::ffi::OsString;
@@ -26,13 +26,23 @@ pub struct GuestArgs {
     /// With --stats: kill the program after this many seconds without progress and report where its threads stood
     #[arg(long, value_name = "SECONDS", requires = "stats")]
     stall_limit: Option<u64>,
+    /// Instead: print what a forwarded system call and another exit cost here, as JSON
+    #[arg(long)]
+    pub costs: bool,
     /// The program and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required_unless_present = "costs")]
     program: Vec<OsString>,
 }
 
 fn page_size(text: &str) -> Result<PageSize, String> {
     PageSize::from_label(text).ok_or_else(|| format!("no page size: '{text}'; use 4k or 2m"))
+}
+
+/// What leaving the guest costs, as a line of JSON.
+pub fn costs(args: &GuestArgs) -> Result<(String, Exit), Refusal> {
+    let missing = |why: Error| Refusal { exit: Exit::Missing, message: why.to_string() };
+    let costs = Costs::measure_with(args.guest_page).map_err(missing)?;
+    Ok((serde_json::to_string(&costs).map_err(Refusal::failure)? + "\n", Exit::Success))
 }
 
 /// Runs the program.

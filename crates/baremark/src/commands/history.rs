@@ -2,10 +2,11 @@
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
-use crate::record;
 use crate::watch::say;
-use baremark_report::history::{self, HistoryRow};
-use baremark_store::{LoadSummary, RunSummary};
+use crate::{record, sides};
+use baremark_lab::history::{Series, series};
+use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
+use baremark_store::{LoadSummary, RunState, RunSummary};
 use serde_json::json;
 
 /// The runs as a table or as JSON. A store that is not there yet has no runs. Runs that are damaged are named on standard
@@ -31,6 +32,41 @@ pub fn run(context: &Context) -> Result<(String, Exit), Refusal> {
     };
     damaged.iter().for_each(|why| say(format_args!("error: {why}")));
     Ok((text, if damaged.is_empty() { Exit::Success } else { Exit::Failure }))
+}
+
+/// From which run on the quantities of each study are different.
+pub fn changes(context: &Context) -> Result<(String, Exit), Refusal> {
+    let store = record::open_existing(context)?;
+    let runs = store.runs().map_err(Refusal::failure)?;
+    let finished = runs.iter().filter(|run| run.state == RunState::Finished);
+    let documents = finished.map(|run| sides::stored(&store, run.id.as_str())).collect::<Result<Vec<_>, Refusal>>()?;
+    let found = series(&documents);
+    let text = match context.json {
+        true => format!("{:#}\n", json!({ "format": "baremark-changes/1", "series": found })),
+        false => history::changes(&found.iter().map(changed).collect::<Vec<_>>(), &crate::watch::style()),
+    };
+    Ok((text, Exit::Success))
+}
+
+/// A series as the report shows it.
+fn changed(series: &Series) -> SeriesRow<'_> {
+    SeriesRow {
+        study: &series.study,
+        quick: series.quick,
+        metric: &series.metric,
+        treatment: &series.treatment,
+        relative_to: series.relative_to.as_ref(),
+        runs: series.runs,
+        changes: series.changes.as_ref().map(|changes| {
+            let row = |of: &baremark_lab::history::Change| ChangeRow {
+                run: of.run.clone(),
+                started: of.started.clone(),
+                ratio: [of.ratio, of.lo, of.hi],
+                p_value: of.p_value,
+            };
+            changes.iter().map(row).collect()
+        }),
+    }
 }
 
 fn row(run: &RunSummary) -> serde_json::Value {

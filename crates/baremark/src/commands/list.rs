@@ -1,7 +1,7 @@
 //! `baremark list`: what there is to choose from, straight from the descriptor tables.
 
 use crate::context::descriptors;
-use crate::exit::{Exit, Refusal};
+use crate::exit::{Documented, Exit, Refusal};
 use crate::places;
 use crate::source::SHIPPED;
 use crate::watch::style;
@@ -27,6 +27,8 @@ pub enum What {
     Published,
     /// Keys of a study file.
     Keys,
+    /// Exit codes of all commands.
+    ExitCodes,
 }
 
 /// The listing; without a word, what can be listed.
@@ -40,6 +42,8 @@ pub fn run(what: Option<What>, json: bool) -> Result<(String, Exit), Refusal> {
         (What::Published, _) => published(json),
         (What::Keys, false) => keys(),
         (What::Keys, true) => pretty(&keys_json()),
+        (What::ExitCodes, false) => Exit::markdown(),
+        (What::ExitCodes, true) => pretty(&exit_codes_json()),
     };
     Ok((text, Exit::Success))
 }
@@ -58,7 +62,8 @@ fn lists(json: bool) -> String {
     beside("studies       ", &studies.join(", "), &style)
         + &beside("workloads     ", &kinds.join(", "), &style)
         + &beside("environments  ", &tables::ENVIRONMENTS.join(", "), &style)
-        + &format!("\n`baremark list WHAT` describes them; WHAT is one of {}\n", lists.join(", "))
+        + "\nAny program can be compared: `baremark run --in native,microvm -- PROGRAM` (environments), `baremark ab A B` (commands)\n"
+        + &format!("`baremark list WHAT` describes them; WHAT is one of {}\n", lists.join(", "))
 }
 
 fn pretty(value: &serde_json::Value) -> String {
@@ -147,15 +152,28 @@ fn studies(json: bool) -> Result<String, Refusal> {
 }
 
 fn published(json: bool) -> String {
-    let names = published::names();
-    let tables = names.iter().filter_map(|name| Some((name, published::find(name)?)));
     if json {
+        let tables = published::names().into_iter().filter_map(|name| Some((published::find(&name)?, name)));
         let rows: Vec<_> = tables
-            .map(|(name, of)| json!({ "name": name, "title": of.table.title, "year": of.publication.year }))
+            .map(|(of, name)| {
+                let publication = of.publication;
+                json!({ "name": name, "title": of.table.title, "when": publication.when, "studies": publication.studies })
+            })
             .collect();
         return pretty(&rows.into());
     }
-    tables.map(|(name, of)| format!("{name}\n  {}; {}\n", of.table.title, of.publication.title)).collect()
+    let of = |(name, of): &(&str, published::Publication)| {
+        let widest = of.table.iter().map(|table| table.name.len()).max().unwrap_or(0);
+        let rows = of.table.iter().map(|table| beside(&format!("  {:<widest$}  ", table.name), &table.title, &style()));
+        let here = match of.studies.as_slice() {
+            [] => "no shipped study measures this yet".to_owned(),
+            studies => format!("baremark run {}", studies.join(" | ")),
+        };
+        format!("{name} ({}): {}\n", of.when, of.title)
+            + &rows.collect::<String>()
+            + &beside("  here: ", &here, &style())
+    };
+    published::all().iter().map(of).collect::<Vec<_>>().join("\n")
 }
 
 /// Every section of a study file but that of a workload, with its keys.
@@ -189,6 +207,15 @@ fn keys_json() -> serde_json::Value {
 
 fn knob_json(knob: &Knob) -> serde_json::Value {
     json!({ "key": knob.key, "takes": knob.takes(), "help": knob.help })
+}
+
+fn exit_codes_json() -> serde_json::Value {
+    let command = |(command, when): &(&str, &str)| json!({ "command": command, "when": when });
+    let row = |row: &Documented| {
+        let commands: Vec<_> = row.commands.iter().map(command).collect();
+        json!({ "code": row.exit.code(), "meaning": row.meaning, "commands": commands })
+    };
+    Exit::DOCUMENTED.iter().map(row).collect()
 }
 
 fn keys() -> String {

@@ -29,13 +29,19 @@ pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, R
     let mut limits = limits()?;
     places::limit(&study, &mut limits, interrupt)?;
     let mut plan = resolve(&source.name, &study, &limits, mode);
-    if plan.as_ref().is_ok_and(|plan| places::limit_tiers(plan, &mut limits, interrupt)) {
+    let mut limited = |plan: &Plan| {
+        let tiers = places::limit_tiers(plan, &mut limits, interrupt);
+        places::limit_programs(plan, &mut limits) || tiers
+    };
+    if plan.as_ref().is_ok_and(&mut limited) {
         plan = resolve(&source.name, &study, &limits, mode);
     }
-    plan.map_err(|problems| match limits.absent.is_empty() {
+    let plan = plan.map_err(|problems| match limits.absent.is_empty() {
         true => wrong(problems),
         false => Refusal { exit: exit_of(&problems, &limits.absent), message: problems.to_string() },
-    })
+    })?;
+    places::brought_files_are_there(&plan)?;
+    Ok(plan)
 }
 
 /// A study of which nothing can run lacks an environment; any other problem is the study's own.
@@ -65,7 +71,7 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
     Ok((style().plain(&text), Exit::Success))
 }
 
-/// The latest runs of the plan's workload on this machine, from which its noise can be told.
+/// The latest runs of the plan's workload on this machine, from which its noise is estimated.
 fn priors(context: &Context, plan: &Plan) -> Result<Vec<Run>, Refusal> {
     if !context.store_path()?.exists() {
         return Ok(Vec::new());
@@ -167,12 +173,12 @@ fn describe(plan: &Plan) -> String {
     let _ = match plan.pairs.iter().any(|pair| pair.asked) {
         true => writeln!(
             text,
-            "It looks from block {} on, until every ratio is known to ±{} and that is confirmed,\nand ends after {} or {} blocks at the latest. Differences from {} on matter.",
+            "The first interim analysis is at block {}; the run ends when every ratio is known to ±{}, confirmed by a\nthird more blocks, and after {} or {} blocks at the latest. Differences from {} on matter.",
             design.least_blocks, design.precision, design.budget, design.most_blocks, design.delta
         ),
         false => writeln!(
             text,
-            "No ratio is asked for: it ends after {} blocks, or {} at the latest.",
+            "No ratio is requested: it ends after {} blocks, or {} at the latest.",
             design.least_blocks, design.budget
         ),
     };

@@ -31,7 +31,7 @@ pub struct Arguments {
     /// The study file or the shipped study's name
     #[arg(required_unless_present_any = ["validate", "calibrate", "distances", "program"], conflicts_with_all = ["validate", "calibrate", "distances", "program"])]
     study: Option<String>,
-    /// The processor to predict for [default: this machine's]; unknown ones are told the list
+    /// The processor to predict for [default: this machine's]; an unknown one prints the list
     #[arg(long, value_name = "NAME")]
     machine: Option<String>,
     /// Cores that do the same work side by side [default: a study's ranks, else 1]

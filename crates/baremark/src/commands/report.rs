@@ -17,11 +17,14 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[group(multiple = false)]
 pub struct Form {
+    /// Show tables, causes, system activity, flags and provenance too
+    #[arg(long)]
+    pub details: bool,
     /// Write the report as one HTML page that needs nothing else
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Print comma-separated values: estimates and ratios, or with --csv=trials every value of every trial and of the parts of
-    /// its phases, with --csv=observations and --csv=series what was observed around the work
+    /// its phases, with --csv=observations and --csv=series system activity
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "results")]
     pub csv: Option<Rows>,
     /// Print the tables of a published study, filled from this run
@@ -51,7 +54,7 @@ pub enum Rows {
     Results,
     /// Values of trials.
     Trials,
-    /// What was observed around the work.
+    /// System activity.
     Observations,
     /// What was observed over the time of the run.
     Series,
@@ -108,7 +111,7 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage)
         return Ok((text, Exit::Success));
     }
     let Some(file) = &form.html else {
-        return Ok((show(context, &run)?, Exit::Success));
+        return Ok((show(context, &run, form.details)?, Exit::Success));
     };
     let document = document()?;
     write_page(file, &baremark_report::html::render(&document))?;

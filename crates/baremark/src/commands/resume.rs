@@ -11,7 +11,9 @@ pub fn run(context: &Context, named: Option<&str>) -> Result<(String, Exit), Ref
     drop(record::open_existing(context)?);
     let store = context.open_store()?;
     let id = record::find_unfinished(&store, named)?;
+    let turn = record::turn(context, &store)?;
     let record = Record::take_up(&store, id.clone())?;
+    drop(turn);
     let then = record.run()?.machine;
     if baremark_sys::machine::this().fingerprint() != then.fingerprint() {
         return Err(Refusal::bad_input(format!(

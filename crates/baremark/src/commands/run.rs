@@ -6,7 +6,7 @@ use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::places;
 use crate::predicted;
-use crate::record::Record;
+use crate::record::{self, Record};
 use crate::source::Source;
 use crate::watch::{Watch, say};
 use baremark_disks::workload;
@@ -22,17 +22,21 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
     let plan = plan::of(source, mode, &context.interrupt)?;
     disks(context, &plan)?;
     let store = context.open_store()?;
-    conduct(context, Record::create(&store, source, &plan)?)
+    let turn = record::turn(context, &store)?;
+    let record = Record::create(&store, source, &plan)?;
+    drop(turn);
+    conduct(context, record)
 }
 
 /// Measures what a run still lacks and shows it.
 pub fn conduct(context: &Context, record: Record<'_>) -> Result<(String, Exit), Refusal> {
     let (run, exit) = measure(context, record)?;
-    Ok((show(context, &run)?, exit))
+    Ok((show(context, &run, false)?, exit))
 }
 
-/// Measures what a run still lacks. Its agents get the envelope of its sealed arms, if it has any.
+/// Measures what a run still lacks. Its agents get the labels of its blinded arms, if it has any.
 pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit), Refusal> {
+    crate::changes::recover()?;
     let mut run = record.run()?;
     disks(context, &run.plan)?;
     if let Some(notice) = workload::notice(block_arms(&run.plan)).filter(|_| !context.quiet) {
@@ -97,12 +101,13 @@ impl Steps {
     }
 }
 
-/// The run as text or JSON.
-pub fn show(context: &Context, run: &Run) -> Result<String, Refusal> {
+/// The run as text or JSON: its answer in a few lines, or with all details.
+pub fn show(context: &Context, run: &Run, details: bool) -> Result<String, Refusal> {
     let document = predicted::document(run, &descriptors_of(run)?, calibrate::of_run(context, run).as_ref());
     Ok(match context.json {
         true => baremark_report::json::render(&document),
-        false => baremark_report::terminal::render(&document, &crate::watch::style()),
+        false if details => baremark_report::terminal::render(&document, &crate::watch::style()),
+        false => baremark_report::summary::render(&document, &crate::watch::style()),
     })
 }
 
@@ -115,6 +120,10 @@ fn exit_of(ending: &Ending, run: &Run) -> Exit {
         }
         Ending::Failed(why) => {
             say(format_args!("error: nothing could be measured: {why}"));
+            Exit::Failure
+        }
+        Ending::NothingToCompare(why) => {
+            say(format_args!("error: nothing could be compared: {why}"));
             Exit::Failure
         }
     }

@@ -76,7 +76,7 @@ fn end_as(status: ExitStatus) -> Result<(String, Exit), Refusal> {
         // Comes back for signals that end nobody.
         drop(signal_hook::low_level::emulate_default_handler(signal));
     }
-    #[expect(clippy::exit, reason = "the program's own code, which this one has no name for")]
+    #[expect(clippy::exit, reason = "an exit code of the program itself")]
     std::process::exit(status.code().unwrap_or(1))
 }
 

@@ -37,7 +37,7 @@ pub struct TopArgs {
     /// Observers, with commas between them [default: the usual ones and lost]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     which: Vec<String>,
-    /// Say what observing costs instead, as a share of one CPU with its interval [default: 20 looks]
+    /// Say what observing costs instead, as a share of one CPU with its interval [default: 20 readings]
     #[arg(long)]
     cost: bool,
 }
@@ -164,7 +164,8 @@ fn cost(context: &Context, spec: &ObserveSpec, looks: u32) -> Result<(String, Ex
     };
     let exit = if share.lo > LIMIT { Exit::Regression } else { Exit::Success };
     if context.json {
-        let of = |share: overhead::Share| serde_json::json!({ "mean": share.mean, "lo": share.lo, "hi": share.hi });
+        let of =
+            |share: overhead::Share| serde_json::json!({ "estimate": share.centre, "lo": share.lo, "hi": share.hi });
         let text = serde_json::json!({
             "interval_ns": spec.interval.0, "looks": looks, "observers": spec.which, "share_of_one_cpu": of(share),
             "null": of(null), "limit": LIMIT,
@@ -173,8 +174,8 @@ fn cost(context: &Context, spec: &ObserveSpec, looks: u32) -> Result<(String, Ex
     }
     let mut text = String::new();
     let percent = |share: overhead::Share| {
-        let [mean, lo, hi] = [share.mean, share.lo, share.hi].map(|share| 100.0 * share);
-        format!("{mean:.4} % of one CPU (95 % interval {lo:.4} to {hi:.4} %)")
+        let [centre, lo, hi] = [share.centre, share.lo, share.hi].map(|share| 100.0 * share);
+        format!("{centre:.4} % of one CPU (95 % interval {lo:.4} to {hi:.4} %)")
     };
     let _ = writeln!(text, "observing every {}, {looks} looks: {}", spec.interval, percent(share));
     let _ = writeln!(text, "reading nothing (null): {}", percent(null));

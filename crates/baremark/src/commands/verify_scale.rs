@@ -59,7 +59,9 @@ pub fn run(context: &Context, study: Option<&str>, quick: bool) -> Result<(Strin
     let plan = blind(resolved, index, &labels, size.blocks);
     let sealed = Source { name: source.name, bytes: record::seal(&source.bytes, &envelope) };
     let store = context.open_store()?;
+    let turn = record::turn(context, &store)?;
     let record = Record::create(&store, &sealed, &plan)?;
+    drop(turn);
     let id = record.id();
     let (run, exit) = run::measure(context, record)?;
     if exit != Exit::Success {
@@ -76,7 +78,7 @@ pub fn again(context: &Context, named: &str) -> Result<(String, Exit), Refusal> 
     show(context, &store, &id, &run)
 }
 
-/// Everything is found before the envelope is read.
+/// Everything is found before the labels are read.
 fn show(context: &Context, store: &Store, id: &RunId, run: &Run) -> Result<(String, Exit), Refusal> {
     let descriptors = descriptors_of(run)?;
     let (kind, metric) = (run.plan.workload_of(0), run.plan.metric_of(0));
@@ -86,7 +88,7 @@ fn show(context: &Context, store: &Store, id: &RunId, run: &Run) -> Result<(Stri
     let native_means = analysis::document(run, &descriptors).run.native_means;
     let Some(envelope) = record::envelope_of(store, id)? else {
         return Err(Refusal::bad_input(format!(
-            "run {id} has no sealed arms; `baremark verify-scale` makes such a run"
+            "run {id} has no blinded arms; `baremark verify-scale` makes such a run"
         )));
     };
     let document = open(run, &native_means, found, &envelope);

@@ -33,8 +33,8 @@ fn a_run_tells_what_happened_around_each_arm_and_what_telling_cost() {
     assert!(!points.unwrap()["points"].as_array().unwrap().is_empty());
     let cost = observed["cost"][0]["share"].as_f64().unwrap();
     assert!(cost > 0.0 && cost < 0.2, "a share of one CPU on a machine that is not ours alone: {cost}");
-    let report = text(&bench.run(&["report"]).stdout);
-    assert!(report.contains("Around the work") && report.contains("observing took"), "{report}");
+    let report = text(&bench.run(&["report", "--details"]).stdout);
+    assert!(report.contains("System activity") && report.contains("observing took"), "{report}");
     let tables = text(&bench.run(&["report", "--tables", "d1"]).stdout);
     assert!(tables.contains("CPU utilization") && tables.contains("network packets/s"), "{tables}");
     for (what, heading) in [("observations", "place,quantity"), ("series", "place,quantity")] {

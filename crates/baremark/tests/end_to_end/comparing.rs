@@ -34,20 +34,29 @@ fn check_says_by_its_exit_code_what_came_out() {
     sides(&bench, 0.9);
     let (code, said) = check(&bench, &["other"]);
     assert_eq!(code, Some(4), "{said}");
-    assert!(said.contains("regression: 1 of 1 comparison worse by more than 0.2 %"), "{said}");
-    let (code, said) = check(&bench, &["other", "--delta", "20 %"]);
+    assert!(said.contains("FAIL: slower by more than 0.2 %") && said.contains("1 of 1 comparison is slower"), "{said}");
+    sides(&bench, 1.0);
+    let (code, said) = check(&bench, &["other"]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("no regression"), "{said}");
+    assert!(said.contains("ok; a loss of 5 % would have been found (power 100 %"), "{said}");
+    let (code, said) = check(&bench, &["other", "--margin", "0.1 %"]);
+    assert_eq!(code, Some(5), "{said}");
+    assert!(
+        said.contains("a loss of 0.1 % could have been missed") && said.contains("runs a side in all would"),
+        "{said}"
+    );
+    sides(&bench, 0.9);
     let (code, said) = check(&bench, &["other/0.json,other/1.json"]);
     assert_eq!(code, Some(5), "{said}");
-    assert!(said.contains("not comparable below 3 runs a side: 1 more run of the other side"), "{said}");
+    assert!(said.contains("not enough data: 3 runs a side are needed (1 more run of the other side)"), "{said}");
     let (code, said) = check(&bench, &["base"]);
     assert_eq!(code, Some(2), "{said}");
     let output = bench.run(&["check", "--against", "other", "base", "--json"]);
     assert_eq!(output.status.code(), Some(0), "faster is no regression");
     let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(comparison["format"], "baremark-comparison/1");
-    assert_eq!(comparison["rows"][0]["change"], "better", "{comparison:#}");
+    assert_eq!(comparison["format"], "baremark-comparison/2");
+    assert_eq!(comparison["rows"][0]["outcome"], "faster_by_more", "{comparison:#}");
+    assert_eq!(comparison["gate"]["answer"], "passed", "{comparison:#}");
 }
 
 #[test]

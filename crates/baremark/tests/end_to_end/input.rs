@@ -216,3 +216,38 @@ fn escape_sequences_of_a_study_file_and_of_programs_do_not_reach_the_terminal() 
     assert!(shown(&["run", "program.toml"]).contains("death"));
     shown(&["run", "\x1b[2J"]);
 }
+
+/// A file that the study brings to its sites is looked for before anything runs, by `plan` as well.
+#[test]
+fn plan_refuses_a_study_that_brings_a_missing_file() {
+    let bench = Bench::new();
+    let study = "[study]\ntitle = \"t\"\n[workload]\nkind = \"command\"\n[command]\nargv = [\"true\"]\n\
+                 [command.bring]\n\"data.bin\" = \"/no/such/data.bin\"\n";
+    bench.write("bring.toml", study);
+    for command in ["plan", "run"] {
+        let said = refusal(&bench, &[command, "bring.toml"], 2);
+        assert!(said.contains("[command.bring] data.bin: /no/such/data.bin cannot be read: "), "{command}: {said}");
+    }
+}
+
+/// `run s<TAB>` in bash, with the script that the program prints.
+#[test]
+fn the_shell_completes_shipped_studies() {
+    let bench = Bench::new();
+    let script = bench.write("completions.bash", bench.run(&["completions", "bash"]).stdout);
+    let completed = |command: &str, word: &str| {
+        let typed = format!(
+            "source {}; COMP_WORDS=(baremark {command} {word}); COMP_CWORD=2; _baremark baremark {word} {command}; \
+             echo \"${{COMPREPLY[@]}}\"",
+            script.display()
+        );
+        let ran = std::process::Command::new("bash").args(["-c", &typed]).output().unwrap();
+        text(&ran.stdout).split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for command in ["run", "plan"] {
+        let found = completed(command, "st");
+        assert_eq!(found, ["standard", "stream", "star-random-access", "stress-ng"], "{command}");
+    }
+    // A study of one's own is still taken.
+    assert!(text(&bench.run(&["run", "nowhere.toml"]).stderr).contains("there is no file and no shipped study"));
+}

@@ -1,21 +1,82 @@
 //! Pages in docs/ that are written from the program's own tables.
 
 use baremark_model::descriptor::Descriptor;
+use baremark_model::published;
 use baremark_model::reference::study_reference;
+use baremark_report::published_page;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 #[test]
 fn the_study_reference_is_written_from_the_tables() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/study-reference.md");
     let workloads = baremark_workloads::all().iter().map(|workload| workload.descriptor());
-    let jobs = [baremark_programs::all(), baremark_load::workload::ALL].concat();
+    let jobs = [baremark_programs::all(), baremark_load::workload::ALL, baremark_databases::ALL].concat();
     let jobs = jobs.iter().map(|job| job.descriptor()).chain([baremark_harness::workload::descriptor()]);
     let descriptors: Vec<&Descriptor> = workloads.chain(jobs).collect();
     let wanted = study_reference(&descriptors);
-    if std::env::var_os("UPDATE_PAGES").is_some() {
-        fs::write(&page, &wanted).unwrap();
+    is_written(&page, &wanted);
+}
+
+#[test]
+fn every_publication_has_its_page() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/published");
+    for (name, publication) in published::all() {
+        is_written(&folder.join(format!("{name}.md")), &published_page(name, publication));
     }
-    let found = fs::read_to_string(&page).unwrap_or_default();
-    assert!(found == wanted, "docs/study-reference.md is not what the tables say; UPDATE_PAGES=1 cargo test writes it");
+    let pages = fs::read_dir(&folder).unwrap().count();
+    assert_eq!(pages, published::all().len(), "docs/published/ has a page that no publication has");
+}
+
+/// A publication sends its readers to studies that there are.
+#[test]
+fn studies_of_publications_are_shipped() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    for (name, publication) in published::all() {
+        for study in &publication.studies {
+            assert!(folder.join(format!("{study}.toml")).is_file(), "reference/{name}.toml: no study '{study}'");
+        }
+    }
+}
+
+fn is_written(page: &Path, wanted: &str) {
+    if std::env::var_os("UPDATE_PAGES").is_some() {
+        fs::create_dir_all(page.parent().unwrap()).unwrap();
+        fs::write(page, wanted).unwrap();
+    }
+    let found = fs::read_to_string(page).unwrap_or_default();
+    assert!(found == wanted, "{} is not what the tables say; UPDATE_PAGES=1 cargo test writes it", page.display());
+}
+
+/// What stands in the README around the table of exit codes.
+const MARKS: [&str; 2] = ["<!-- exit codes: begin -->\n", "<!-- exit codes: end -->"];
+
+fn printed(arguments: &[&str]) -> String {
+    let ran = Command::new(env!("CARGO_BIN_EXE_baremark")).args(arguments).output().unwrap();
+    assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+#[test]
+fn the_readme_and_help_show_the_same_exit_codes() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let (table, text) = (printed(&["list", "exit-codes"]), fs::read_to_string(&readme).unwrap());
+    let begin = text.find(MARKS[0]).unwrap() + MARKS[0].len();
+    let end = begin + text[begin..].find(MARKS[1]).unwrap();
+    if std::env::var_os("UPDATE_PAGES").is_some() {
+        fs::write(&readme, [&text[..begin], &table, &text[end..]].concat()).unwrap();
+    }
+    let text = fs::read_to_string(&readme).unwrap();
+    assert!(text.contains(&[MARKS[0], &table, MARKS[1]].concat()), "README.md; UPDATE_PAGES=1 cargo test writes it");
+
+    // One source: each code with its meaning is in the help and in the manual page, too.
+    let rows: serde_json::Value = serde_json::from_str(&printed(&["list", "exit-codes", "--json"])).unwrap();
+    let (help, rows) = (printed(&["--help"]), rows.as_array().unwrap());
+    assert_eq!(rows.iter().filter_map(|row| row["code"].as_u64()).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5, 130]);
+    for row in rows {
+        let line = format!("  {:<4} {}\n", row["code"].as_u64().unwrap(), row["meaning"].as_str().unwrap());
+        assert!(format!("{help}\n").contains(&line), "{help}");
+        assert!(table.contains(&format!("| {} | {} |", row["code"], row["meaning"].as_str().unwrap())), "{table}");
+    }
 }

@@ -39,7 +39,7 @@ fn known_costs_are_found_and_nothing_stored_tells_them_before() {
     let again = bench.run(&["verify-scale", "--run", found["run"].as_str().unwrap(), "--json"]);
     assert_eq!(serde_json::from_slice::<Value>(&again.stdout).unwrap(), found);
     let labels: Vec<&str> = rows.iter().map(|row| row["label"].as_str().unwrap()).collect();
-    let blinded = text(&bench.run(&["report"]).stdout);
+    let blinded = text(&bench.run(&["report", "--details"]).stdout);
     assert!(labels.iter().all(|label| blinded.contains(label)), "{blinded}");
     let output = bench.run(&["verify-scale", "--run", "nothing"]);
     assert_eq!(output.status.code(), Some(2));
@@ -53,5 +53,5 @@ fn a_run_without_sealed_arms_is_none_to_open() {
     let output =
         bench.run(&["verify-scale", "--run", bench.json(&["history", "--json"])["runs"][0]["id"].as_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("has no sealed arms"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("has no blinded arms"), "{}", text(&output.stderr));
 }

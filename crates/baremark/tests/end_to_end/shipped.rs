@@ -48,12 +48,9 @@ fn the_standard_study_gives_the_three_kernels_and_says_why() {
         for ratio in own.iter().filter(|ratio| ratio["contrast"] == "environment") {
             assert_eq!(ratio["metric"], metric, "{ratio}");
             let limits = (ratio["lo"].as_f64(), ratio["ratio"].as_f64(), ratio["hi"].as_f64());
-            // Blocks that are seen to depend on each other, as when other work begins meanwhile, have no interval.
-            assert!(
-                ratio["independence"] == "rejected" && limits.0.is_none()
-                    || limits.0 > Some(0.0) && limits.0 <= limits.1 && limits.1 <= limits.2,
-                "{ratio}"
-            );
+            // No run ends without a bound, on a busy machine too.
+            assert!(limits.0 > Some(0.0) && limits.0 <= limits.1 && limits.1 <= limits.2, "{ratio}");
+            assert_ne!(ratio["outcome"], "not_enough", "{ratio}");
             assert_eq!(ratio["treatment"]["workload"], ratio["relative_to"]["workload"]);
         }
         let said: Vec<&str> = why.iter().filter(of).filter_map(|row| row["what"].as_str()).collect();
@@ -63,7 +60,7 @@ fn the_standard_study_gives_the_three_kernels_and_says_why() {
     }
     assert!(why.iter().any(|row| row["what"] == "one demand-zero page fault" && row["lo"].as_f64().is_some()));
     assert!(rows(&document, "absent").iter().all(|row| row["treatment"]["workload"] == "page-table"));
-    let report = text(&bench.run(&["report"]).stdout);
+    let report = text(&bench.run(&["report", "--details"]).stdout);
     for part in ["stream:", "random-access:", "hpl:", "fma:", "page-table:", "Published", "Why"] {
         assert!(report.contains(part), "{part} is missing: {report}");
     }

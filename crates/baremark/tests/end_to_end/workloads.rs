@@ -229,7 +229,7 @@ fn reported(studied: &Studied, metric: &str, unit: &str, factor: &str, [base, ot
     assert_eq!(row["unit"], unit);
     assert!(row["lo"].as_f64() <= row["estimate"].as_f64() && row["estimate"].as_f64() <= row["hi"].as_f64(), "{row}");
 
-    let shown = studied.text(&["report"]);
+    let shown = studied.text(&["report", "--details"]);
     assert!(shown.contains(unit) && shown.contains("latency_p50_ms (ms)"), "{shown}");
     let results = studied.text(&["report", "--csv"]);
     assert!(results.contains(&format!("\r\nestimate,{metric},{unit},{base},")), "{results}");

@@ -2,9 +2,9 @@
 //!
 //! A quantity is compared where both sides saw it alike: the place of the work with the place of the work, and this machine
 //! beside sites elsewhere with the same. Runs are the units between runs, trials within one; all quantities together are
-//! one family, and a difference is told when its interval leaves out 0 and it is more than delta of the larger value.
+//! judged together, and a difference is shown when its interval leaves out 0 and it is more than delta of the larger value.
 
-use super::{Chosen, matched, without};
+use super::{Chosen, matched, together, without};
 use crate::analysis::RATE;
 use crate::around::{CAUSES, own_place};
 use baremark_model::comparison::{Method, ObservedComparison};
@@ -12,9 +12,9 @@ use baremark_model::observation::ObservedRow;
 use baremark_model::plan::Treatment;
 use baremark_model::units::Share;
 use baremark_model::view;
-use baremark_stats::estimate::{mean, sd};
-use baremark_stats::family::discoveries;
-use baremark_stats::unpaired::{Summary, Unpaired, of_summaries};
+use baremark_stats::Interval;
+use baremark_stats::estimate::mean;
+use baremark_stats::runs::{self, Run, Shift};
 
 /// Where something was seen, apart from the environment's name.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +38,7 @@ impl Seat {
 /// Every quantity that both sides saw alike.
 pub(super) fn observed(base: &Chosen, other: &Chosen, method: Method, delta: Share) -> Vec<ObservedComparison> {
     let mut rows = Vec::new();
-    let mut sides = Vec::new();
+    let mut shifts = Vec::new();
     for (of_base, of_other) in matched(base, other) {
         for (quantity, _) in CAUSES {
             for (seat, place) in seats(other, &of_other, quantity) {
@@ -59,20 +59,12 @@ pub(super) fn observed(base: &Chosen, other: &Chosen, method: Method, delta: Sha
                     hi: None,
                     differs: false,
                 });
-                sides.push([summary(&there, method), summary(&here, method)]);
+                shifts.push(shift(&here, &there, method));
             }
         }
     }
-    let at = |confidence: f64| {
-        move |[there, here]: &[Option<Summary>; 2]| -> Option<Unpaired> {
-            of_summaries((*there)?, (*here)?, confidence)
-        }
-    };
-    let p_values: Vec<f64> = sides.iter().filter_map(at(1.0 - RATE)).map(|found| found.p_value()).collect();
-    #[expect(clippy::cast_precision_loss, reason = "some dozens of quantities")]
-    let share = discoveries(&p_values, RATE).max(1) as f64 / p_values.len().max(1) as f64;
-    for (row, sides) in rows.iter_mut().zip(&sides) {
-        let Some(interval) = at(1.0 - RATE * share)(sides).map(|found| found.log_ratio) else { continue };
+    for (row, interval) in rows.iter_mut().zip(together(&shifts)) {
+        let Some(interval) = interval else { continue };
         (row.lo, row.hi) = (Some(interval.lo), Some(interval.hi));
         let larger = row.base_value.abs().max(row.other_value.abs());
         row.differs = !interval.contains(0.0) && row.difference.abs() > delta.0 * larger;
@@ -130,12 +122,15 @@ fn count(rows: &[&ObservedRow], method: Method) -> usize {
     }
 }
 
-fn summary(rows: &[&ObservedRow], method: Method) -> Option<Summary> {
-    if let (Method::Paired, [row]) = (method, rows) {
-        return Summary::of_interval(row.value, (row.lo?, row.hi?), row.n, 1.0 - RATE);
+/// Other less base: over runs, or over the trials of the one run.
+fn shift(here: &[&ObservedRow], there: &[&ObservedRow], method: Method) -> Option<Shift> {
+    if let (Method::Paired, [below], [above]) = (method, here, there) {
+        return runs::of_intervals(&of_trials(below)?, &of_trials(above)?);
     }
-    let values: Vec<f64> = rows.iter().map(|row| row.value).collect();
-    #[expect(clippy::cast_precision_loss, reason = "a handful of runs")]
-    let error = sd(&values)? / (values.len() as f64).sqrt();
-    Some(Summary { mean: mean(&values)?, error, units: values.len() })
+    let side = |rows: &[&ObservedRow]| rows.iter().map(|row| Run { centre: row.value, error: 0.0 }).collect::<Vec<_>>();
+    runs::compare(&side(here), &side(there))
+}
+
+fn of_trials(row: &ObservedRow) -> Option<Interval> {
+    Some(Interval { centre: row.value, lo: row.lo?, hi: row.hi?, confidence: 1.0 - RATE, units: row.n })
 }

@@ -1,5 +1,5 @@
 use super::*;
-use baremark_model::comparison::ObservedComparison;
+use baremark_model::comparison::{Answer, Gate, ObservedComparison};
 use baremark_model::document::{EstimateRow, FORMAT as RESULT, RatioRow, RunHead, TrialArm, TrialRow, UsedEnvironment};
 use baremark_model::machine::MachineFacts;
 use baremark_model::observation::ObservedRow;
@@ -81,6 +81,7 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
     };
     Document {
         format: RESULT.to_owned(),
+        method: String::new(),
         run: head(id),
         trials: (0..20).map(trial).collect(),
         estimates: vec![estimate("native", native), estimate("microvm", native * ratio)],
@@ -94,13 +95,12 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
             lo: None,
             hi: None,
             confidence: 0.95,
-            estimator: String::new(),
-            verdict: Outcome::Undecided,
+            outcome: Outcome::NotEnough,
             words: String::new(),
             more_blocks: None,
-            more_is_least: false,
             emulated: false,
-            independence: String::new(),
+            independence_assumed: false,
+            correlated: false,
             sensitivity: Vec::new(),
         }],
         looks: Vec::new(),
@@ -109,6 +109,7 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         explanations: Vec::new(),
         members: Vec::new(),
         predictions: Vec::new(),
+        time: Vec::new(),
         observed: None,
     }
 }
@@ -121,7 +122,7 @@ fn runs(name: &str, native: f64, ratio: f64, wander: &[f64]) -> Chosen {
 }
 
 fn found(base: &Chosen, other: &Chosen) -> Comparison {
-    compare(base, other, None, &[]).expect("comparable")
+    compare(base, other, &Request::default()).expect("comparable")
 }
 
 #[test]
@@ -129,15 +130,15 @@ fn a_change_beyond_the_spread_of_runs_is_found_and_one_within_is_not() {
     let base = runs("a", 1.0, 0.9, &[0.002, -0.001, 0.000]);
     let slower = found(&base, &runs("b", 0.9, 0.9, &[0.001, -0.002, 0.001]));
     assert_eq!(slower.method, Method::Unpaired);
-    let changes: Vec<Change> = slower.rows.iter().map(|row| row.change).collect();
-    assert_eq!(changes, [Change::Worse, Change::Worse, Change::NotWorse], "{slower:#?}");
+    let outcomes: Vec<Outcome> = slower.rows.iter().map(|row| row.outcome).collect();
+    assert_eq!(outcomes, [Outcome::SlowerByMore, Outcome::SlowerByMore, Outcome::Equivalent], "{slower:#?}");
     assert!(slower.rows[2].relative_to.is_some(), "the ratio to native survives what slows both");
     let faster = found(&base, &runs("b", 1.1, 0.9, &[0.001, -0.002, 0.001]));
-    assert_eq!(faster.rows[0].change, Change::Better);
+    assert_eq!(faster.rows[0].outcome, Outcome::FasterByMore);
     // Trials are as alike as before, but the runs of either side wander by more than the change.
     let wandering = found(&runs("a", 1.0, 0.9, &[0.1, -0.12, 0.0]), &runs("b", 0.95, 0.9, &[0.11, -0.09, 0.0]));
-    assert_eq!(wandering.rows[0].change, Change::Unknown, "{wandering:#?}");
-    assert_eq!(wandering.rows[2].change, Change::NotWorse, "what wanders with the run leaves its ratios alone");
+    assert_eq!(wandering.rows[0].outcome, Outcome::NoLarger, "{wandering:#?}");
+    assert_eq!(wandering.rows[2].outcome, Outcome::Equivalent, "what wanders with the run leaves its ratios alone");
 }
 
 #[test]
@@ -145,10 +146,10 @@ fn fewer_than_three_runs_a_side_are_not_comparable() {
     let two = runs("a", 1.0, 0.9, &[0.0, 0.001]);
     let comparison = found(&two, &runs("b", 0.5, 0.9, &[0.0]));
     for row in &comparison.rows {
-        assert_eq!((row.ratio, row.verdict, row.change), (None, Outcome::Undecided, Change::Unknown));
+        assert_eq!((row.ratio, row.outcome), (None, Outcome::NotEnough));
         assert_eq!(
             row.words,
-            "not comparable below 3 runs a side: 1 more run of the base and 2 more runs of the other side"
+            "not enough data: 3 runs a side are needed (1 more run of the base and 2 more runs of the other side)"
         );
     }
 }
@@ -159,10 +160,10 @@ fn levels_of_one_run_are_compared_block_by_block() {
     let comparison = found(&one("native"), &one("microvm"));
     assert_eq!((comparison.method, comparison.rows.len()), (Method::Paired, 1));
     let row = &comparison.rows[0];
-    assert_eq!((row.base_units, row.change, row.verdict), (20, Change::Worse, Outcome::DiffersByMore));
+    assert_eq!((row.base_units, row.outcome), (20, Outcome::SlowerByMore));
     let (lo, ratio, hi) = (row.lo.expect("lo"), row.ratio.expect("ratio"), row.hi.expect("hi"));
     assert!(lo < ratio && ratio < hi && (ratio - 0.9).abs() < 0.005, "{row:?}");
-    let itself = compare(&one("native"), &one("native"), None, &[]);
+    let itself = compare(&one("native"), &one("native"), &Request::default());
     assert_eq!(itself, Err(Incomparable::Itself("a".to_owned())));
 }
 
@@ -255,8 +256,8 @@ fn whatever_differs_is_named_unless_it_was_declared() {
         }
     }
     other.documents[1].run.machine.hostname = Some("elsewhere".to_owned());
-    let declared = ["machine.kernel.release".to_owned()];
-    let comparison = compare(&base, &other, None, &declared).expect("comparable");
+    let declared = vec!["machine.kernel.release".to_owned()];
+    let comparison = compare(&base, &other, &Request { declared, ..Request::default() }).expect("comparable");
     let facts = |list: &[baremark_model::comparison::Difference]| -> Vec<String> {
         list.iter().map(|of| format!("{}: {} -> {}", of.fact, of.base, of.other)).collect()
     };
@@ -272,14 +273,64 @@ fn other_work_is_refused() {
     let base = runs("a", 1.0, 0.9, &[0.0]);
     let mut other = runs("b", 1.0, 0.9, &[0.0]);
     other.documents[0].run.parameters.insert("table".to_owned(), "2 GiB".to_owned());
-    let why = compare(&base, &other, None, &[]).expect_err("other work").to_string();
+    let why = compare(&base, &other, &Request::default()).expect_err("other work").to_string();
     assert_eq!(why, "the sides did not do the same work: table is 1 GiB in a0 and 2 GiB in b0");
     let mut other = runs("b", 1.0, 0.9, &[0.0]);
     other.levels = treatment("native");
-    assert!(matches!(compare(&base, &other, None, &[]), Err(Incomparable::Factors { .. })));
+    assert!(matches!(compare(&base, &other, &Request::default()), Err(Incomparable::Factors { .. })));
     let nowhere = |name: &str, place: &str| Chosen { levels: treatment(place), ..runs(name, 1.0, 0.9, &[0.0]) };
-    let nothing = compare(&nowhere("a", "moon"), &nowhere("b", "native"), None, &[]);
+    let nothing = compare(&nowhere("a", "moon"), &nowhere("b", "native"), &Request::default());
     assert!(matches!(nothing, Err(Incomparable::Nothing { .. })));
-    let none = compare(&Chosen::default(), &base, None, &[]);
+    let none = compare(&Chosen::default(), &base, &Request::default());
     assert_eq!(none, Err(Incomparable::Empty("base")));
+}
+
+fn gated(base: &Chosen, other: &Chosen, margin: f64) -> Gate {
+    let request = Request { margin: Some(Share(margin)), ..Request::default() };
+    compare(base, other, &request).expect("comparable").gate.expect("it was asked for")
+}
+
+#[test]
+fn a_gate_passes_only_where_a_loss_of_the_margin_would_have_been_found() {
+    let base = runs("a", 1.0, 0.9, &[0.002, -0.001, 0.000]);
+    let alike = gated(&base, &runs("b", 1.0, 0.9, &[0.001, -0.002, 0.001]), 0.05);
+    assert_eq!(alike.answer, Answer::Passed, "{alike:#?}");
+    assert!(alike.rows.iter().all(|row| row.power > Some(0.8) && row.smallest_detectable < Some(0.05)), "{alike:#?}");
+    let slower = gated(&base, &runs("b", 0.9, 0.9, &[0.001, -0.002, 0.001]), 0.05);
+    let answers: Vec<Answer> = slower.rows.iter().map(|row| row.answer).collect();
+    assert_eq!((slower.answer, answers[..2].to_vec()), (Answer::Loss, vec![Answer::Loss, Answer::Loss]), "{slower:#?}");
+    // Runs that wander by a tenth would have hidden a loss of 5 %.
+    let blunt = gated(&runs("a", 1.0, 0.9, &[0.1, -0.12, 0.0]), &runs("b", 1.0, 0.9, &[0.11, -0.09, 0.0]), 0.05);
+    assert_eq!(blunt.answer, Answer::Undecided, "{blunt:#?}");
+    let row = blunt.rows[0];
+    assert!(row.power < Some(0.5) && row.smallest_detectable > Some(0.1), "{row:?}");
+    let needed = row.needed.expect("a number of runs");
+    let expected = f64::from(needed - 3) * 2e-8;
+    let close = row.seconds.is_some_and(|seconds| (seconds / expected - 1.0).abs() < 1e-9);
+    assert!(needed > 10 && close, "20 trials of a nanosecond each: {row:?}");
+    let few = gated(&base, &runs("b", 0.5, 0.9, &[0.0]), 0.05);
+    assert!(few.answer == Answer::Undecided && few.rows.iter().all(|row| row.power.is_none()), "{few:#?}");
+}
+
+#[test]
+fn a_history_shows_from_which_run_on_it_is_different() {
+    let mut documents: Vec<Document> = Vec::new();
+    for index in 0..14_u64 {
+        let level = if index < 7 { 1.0 } else { 0.95 };
+        let mut rng = Rng::new(index);
+        let mut document = run(&format!("r{index:02}"), level * (1.0 + 0.003 * rng.normal()), 0.9, index);
+        document.run.started = format!("2026-01-{:02}T00:00:00Z", index + 1);
+        documents.push(document);
+    }
+    documents.reverse();
+    let found = crate::history::series(&documents);
+    assert_eq!(found.iter().map(|series| series.runs).collect::<Vec<_>>(), [14, 14, 14]);
+    for series in &found[..2] {
+        let changes = series.changes.as_ref().expect("enough runs");
+        assert_eq!(changes.iter().map(|change| change.run.as_str()).collect::<Vec<_>>(), ["r07"], "{series:?}");
+        assert!((changes[0].ratio - 0.95).abs() < 0.01, "{series:?}");
+    }
+    assert_eq!(found[2].changes, Some(Vec::new()), "the ratio did not change");
+    let few = crate::history::series(&documents[..7]);
+    assert!(few.iter().all(|series| series.changes.is_none()), "{few:?}");
 }

@@ -315,6 +315,9 @@ pub fn result(spec: &TrialSpec, values: &[f64]) -> TrialResult {
         lost_before: LostTime::default(),
         lost_after: LostTime::default(),
         elapsed_ns: 1,
+        spent_ns: BTreeMap::new(),
+        disturbance: None,
+        discarded: Vec::new(),
         observations: Vec::new(),
     }
 }

@@ -39,14 +39,15 @@ fn the_price_follows_from_the_noise() {
     let plan = plan("microvm");
     let found = price(&plan, &[noisy("check", &self_check(&plan), 0.02)]).unwrap();
     assert_eq!((found.source, found.run.as_str()), (Source::SelfCheck, "check"));
-    assert!((0.014..0.027).contains(&found.noise), "{found:?}");
-    // t(n-1) 0.02 / sqrt(n) <= 0.00995 from n = 18 on; the rule confirms at 25 blocks at the earliest.
-    assert!((10..=30).contains(&found.blocks.unwrap()), "{found:?}");
-    assert!((25..=35).contains(&found.blocks_with_confirmation.unwrap()), "{found:?}");
+    assert!((0.012..0.03).contains(&found.noise), "{found:?}");
+    // The run ended early where its noise happened to look small: a plan and no promise.
+    let blocks = found.blocks.unwrap();
+    assert!((9..=40).contains(&blocks), "{found:?}");
+    assert_eq!(found.blocks_with_confirmation, Some(blocks.max(10) + blocks.max(10).div_ceil(3)), "a third more");
     // Four phases of 50 ms make a block last a fifth of a second; nothing else was measured.
     assert!((0.2..0.24).contains(&found.seconds_per_block), "{found:?}");
     let minute = found.in_a_minute.unwrap();
-    assert!((0.0015..0.0045).contains(&minute), "about 300 blocks: {found:?}");
+    assert!((0.0013..0.0045).contains(&minute), "about 300 blocks: {found:?}");
     let mut dear = plan.clone();
     (dear.design.precision, dear.design.budget) = (Share(0.000_001), Nanos(3_000_000_000));
     let dear = price(&dear, &[noisy("check", &self_check(&plan), 0.02)]).unwrap();

@@ -84,7 +84,7 @@ impl Reader {
         let entries = self.entries(table);
         let of = format!("commands.{name}");
         for (key, line, _) in entries.iter().filter(|(key, ..)| SHARED.contains(key)) {
-            let what = format!("'{key}' stands in [{of}], and all programs of a study share it");
+            let what = format!("'{key}' in [{of}] is shared by all programs of a study");
             self.report(*line, what, format!("write it in [command.{key}]"));
         }
         let own: Vec<Entry<'_>> = entries.iter().copied().filter(|(key, ..)| !SHARED.contains(key)).collect();
@@ -116,6 +116,9 @@ impl Reader {
         }
         if let Some(inherit) = head.remove("inherit") {
             program.inherit = words(inherit);
+        }
+        if let Some(carry) = head.remove("carry") {
+            program.carry = self.carried(words(carry), line_of(&flat, "carry", 0));
         }
         if let Some(widest) = head.remove("instruction_set") {
             program.instruction_set = instruction_set(widest);
@@ -180,6 +183,18 @@ impl Reader {
         }
     }
 
+    /// Files that are carried, each of which must be an absolute path.
+    fn carried(&mut self, paths: Vec<String>, line: usize) -> BTreeMap<String, String> {
+        for path in paths.iter().filter(|path| !path.starts_with('/')) {
+            self.report(
+                line,
+                format!("'{path}' in carry is no absolute path"),
+                "write the whole path of a file of this machine",
+            );
+        }
+        paths.into_iter().map(|path| (path, String::new())).collect()
+    }
+
     /// The entries of a section below that of a program; what is no section becomes a problem.
     fn table<'t>(&mut self, of: &str, entry: Option<Entry<'t>>) -> Vec<Entry<'t>> {
         let Some((name, line, value)) = entry else { return Vec::new() };
@@ -220,7 +235,7 @@ impl Reader {
         for (key, line, value) in self.table("command", parameters) {
             let taken = command::GIVEN.iter().any(|(given, _)| *given == key)
                 || tables::FACTORS.iter().any(|knob| knob.key == key)
-                || ["kind", command::KIND, command::TIMEOUT.key].contains(&key);
+                || ["kind", command::KIND, command::TIMEOUT.key, command::GUEST_PAGE.key].contains(&key);
             if taken {
                 let remedy = "give the parameter another name";
                 self.report(line, format!("'{key}' has a meaning of its own in every study"), remedy);
@@ -378,7 +393,7 @@ impl Reader {
         let scale = match scale.parse::<f64>() {
             Ok(scale) if scale.is_finite() && scale > 0.0 => scale,
             _ => {
-                self.report(line, format!("scale = '{scale}' is no number above 0"), "write one, such as \"1e-3\"");
+                self.report(line, format!("scale = '{scale}' must be a number above 0"), "write one, such as \"1e-3\"");
                 1.0
             }
         };
@@ -471,7 +486,7 @@ impl Reader {
         }
         let declared = programs.first().map_or(&[][..], |program| &program.parameters);
         for declared in declared.iter().filter(|declared| !used.contains(&declared.key)) {
-            let what = format!("parameter '{}' stands nowhere in the program's texts", declared.key);
+            let what = format!("parameter '{}' is never used", declared.key);
             self.report(line("parameters"), what, format!("write {{{}}} where it belongs, or drop it", declared.key));
         }
     }

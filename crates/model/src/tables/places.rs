@@ -22,16 +22,13 @@ pub const PLACES: &[Place] = &[
     Place { name: "native", help: "this machine itself", on_this_machine: true, settings: &[] },
     Place {
         name: "microvm",
-        help: "this machine, inside a virtual machine that shares the agent's memory: the CPU and MMU part alone",
+        help: "this machine, inside a virtual machine that shares the agent's memory: the CPU and MMU part alone. Runs kernels, and \
+               any 64-bit x86 program with the host's kernel behind it: good for what paging, page sizes and exits cost your \
+               own code within a minute; device and kernel work runs natively, so it is a lower bound for a virtual machine",
         on_this_machine: true,
         settings: &[],
     },
-    Place {
-        name: "null",
-        help: "nowhere: nothing is run, which shows our own floor",
-        on_this_machine: true,
-        settings: &[],
-    },
+    Place { name: "null", help: "no-op: measures the harness overhead", on_this_machine: true, settings: &[] },
     Place {
         name: "container",
         help: "a container (podman) made of this program alone",
@@ -81,6 +78,18 @@ const CONTAINER: &[Knob] = &[
         kind: Kind::Choice(&["podman", "docker"]),
         default: Default::Typed("podman"),
         help: "the program that makes containers",
+    },
+    Knob {
+        key: "runtime",
+        kind: Kind::Choice(&["runc", "crun", "runsc"]),
+        default: Default::Derived("the engine's own, or runc where that does not work"),
+        help: "the runtime that the engine starts containers with; runsc is gVisor, which needs engine podman and network none",
+    },
+    Knob {
+        key: "platform",
+        kind: Kind::Choice(&["ptrace", "systrap", "kvm"]),
+        default: Default::Derived("ptrace with runtime = runsc, else none"),
+        help: "how gVisor intercepts system calls; Debian 12's runsc has ptrace and kvm",
     },
     Knob {
         key: "image",

@@ -196,8 +196,16 @@ fn levels_that_differ_are_different_treatments_however_little() {
 }
 
 #[test]
+fn several_environments_are_compared_with_native_where_nothing_else_is_asked_for() {
+    let (unsaid, said) = (planned(&study(SKETCH, "")), planned(&study(SKETCH, TO_NATIVE)));
+    assert!(!said.pairs.is_empty());
+    assert_eq!((unsaid.pairs, unsaid.cells), (said.pairs, said.cells));
+}
+
+#[test]
 fn without_ratios_every_arm_is_measured_alone() {
-    let plan = planned(&study(SKETCH, ""));
+    let without_native = SKETCH.replace("[\"native\", \"microvm\"]", "[\"container\", \"microvm\"]");
+    let plan = planned(&study(&without_native, ""));
     assert!(plan.pairs.is_empty());
     assert_eq!(plan.cells, [Cell::Single(0), Cell::Single(1), Cell::Single(2), Cell::Single(3)]);
     assert_eq!(plan.least_block(), Nanos(4 * 2 * 100_000_000), "four cells of two phases of 100 ms");
@@ -268,7 +276,7 @@ fn one_trial_must_fit_into_memory() {
     let apart = "environment = [\"native\", \"microvm\"]\npage = \"4k\"\nhost_backing = \"2m\"";
     assert!(fits(apart, TO_NATIVE, 8).is_ok());
     insta::assert_snapshot!(fits(apart, TO_NATIVE, 7).expect_err("two buffers"), @r#"a.toml:5: table needs 8 GiB of memory in one trial, and 7.0 GiB are available; write a smaller table"#);
-    assert!(fits(apart, "", 4).is_ok(), "one after the other");
+    assert!(fits(&apart.replace("native", "container"), "", 4).is_ok(), "one after the other");
     let limits = Limits { memory_available: Bytes((4 << 30) + 1), ..machine() };
     let varied = study("table = [\"2 GiB\", \"8 GiB\"]", "").replacen("table = \"1 GiB\"\n", "", 1);
     insta::assert_snapshot!(outcome(&varied, &limits, Mode::default()).expect_err("the second is too large"), @r#"a.toml:6: table needs 8 GiB of memory in one trial, and 4.0 GiB are available; write a smaller table"#);
@@ -446,7 +454,9 @@ fn consistent(plan: &Plan, base: &[(usize, usize)]) -> Result<(), TestCaseError>
         prop_assert_ne!(pair.numerator, pair.denominator);
         prop_assert!(above.arm.executor != ExecutorKind::Null && below.arm.executor != ExecutorKind::Null);
         for (key, label) in &above.treatment {
-            let named = base.iter().any(|&(index, _)| LEVELS[index].0 == key) || (!pair.asked && key == "page");
+            let named = base.iter().any(|&(index, _)| LEVELS[index].0 == key)
+                || (base.is_empty() && key == "environment")
+                || (!pair.asked && key == "page");
             let other = below.treatment.get(key);
             prop_assert!(
                 named || other.is_none() || other == Some(label),

@@ -84,7 +84,7 @@ fn a_sound_study_is_read_as_written() {
     assert_eq!(study.design.precision, Share(0.01));
     assert_eq!(study.design.delta, Share(0.02), "twice the precision");
     assert_eq!(study.design.budget, Nanos(180_000_000_000));
-    assert_eq!((study.design.least_blocks, study.design.most_blocks, study.design.quads), (10, 200, 20));
+    assert_eq!((study.design.least_blocks, study.design.most_blocks, study.design.quads), (6, 200, 20));
     assert_eq!(study.layout.ratio_to["environment"], Value::Choice("native".to_owned()));
 }
 

@@ -6,8 +6,9 @@ use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Ver
 use baremark_model::spawned::{LONGEST_PIECE, PutFile};
 use baremark_model::units::{Bytes, Nanos, Share};
 use baremark_model::wire::{
-    ArmRecord, ArmSpec, BodyRun, Detail, FromAgent, LONGEST_FRAME, LostTime, Member, MemberResult, PROTOCOL, PagesSeen,
-    Pass, Point, Series, Stretch, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
+    ArmRecord, ArmSpec, BodyRun, Detail, DiscardedQuad, Disturbance, FromAgent, LONGEST_FRAME, LostTime, Member,
+    MemberResult, PROTOCOL, PagesSeen, Pass, Point, Series, Stretch, ToAgent, TrialResult, TrialSpec, WireError,
+    read_frame, write_frame,
 };
 use proptest::prelude::*;
 use serde::Serialize;
@@ -70,6 +71,7 @@ fn spec() -> TrialSpec {
         phase_ns: 100_000_000,
         reps: None,
         most_ns: None,
+        separate: false,
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 2],
         seed: u64::MAX,
@@ -86,6 +88,8 @@ fn half(value: f64) -> BodyRun {
             guest_page_faults: 0,
             extra_exits: 3,
             counters: BTreeMap::from([("pf_fixed".to_owned(), 4)]),
+            queued_ns: Some(9),
+            rests: 1,
         },
         samples: vec![Sample { metric: "gups".to_owned(), value }],
     }
@@ -143,6 +147,14 @@ fn result() -> TrialResult {
         lost_before: LostTime::default(),
         lost_after: LostTime { looked_ns: 50_000_000, gaps: 2, share: 0.001, longest_ns: 40_000 },
         elapsed_ns: 812_345_678,
+        spent_ns: BTreeMap::from([("phases".to_owned(), 400_000_000)]),
+        disturbance: Some(Disturbance {
+            queued: vec![Some(0.01), None],
+            rests: vec![0, 3],
+            others: Some(0.1),
+            stolen: None,
+        }),
+        discarded: vec![DiscardedQuad { quad: 3, why: "ranks waited".to_owned() }],
         observations: Vec::new(),
     }
 }

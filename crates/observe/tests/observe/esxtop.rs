@@ -103,7 +103,7 @@ fn odd_rows_are_skipped_and_told() {
         imported.notes,
         [
             "row 5: 1 row of those that are no later than the row before and are skipped: the clock was set back",
-            "row 6: 1 row of those that have a field that is no number, which is left out",
+            "row 6: 1 row of those that have a field that is not a number, which is left out",
             "row 4: 1 row of those that have no time of the form 11/21/2026 06:51:42 and are skipped",
             "row 7: 1 row of those that have too many fields, of which the last are left out",
         ]
@@ -140,7 +140,7 @@ fn a_counter_that_some_rows_lack_has_their_values_alone() {
     assert_eq!((imported.rows, utilization.n, utilization.mean), (3, 2, 41.0), "of 40 and 42, not of 40, 0 and 42");
     assert_eq!(utilization.points, [[0.0, 40.0], [10.0, 42.0]]);
     assert_eq!(series(&imported, "disk.iops", "").n, 3, "the row's other values count");
-    assert_eq!(imported.notes, ["row 3: 1 row of those that have a field that is no number, which is left out"]);
+    assert_eq!(imported.notes, ["row 3: 1 row of those that have a field that is not a number, which is left out"]);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn bytes_that_are_no_text_spoil_their_own_field_alone() {
     assert_eq!(
         imported.notes,
         [
-            "row 2: 1 row of those that have a field that is no number, which is left out",
+            "row 2: 1 row of those that have a field that is not a number, which is left out",
             "row 4: 1 row of those that have no time of the form 11/21/2026 06:51:42 and are skipped",
         ]
     );
@@ -188,7 +188,7 @@ fn other_files_are_refused_with_what_would_be_right() {
     let other = HEADING.replace("vmhba1", "vmhba9");
     assert!(why(file(1) + &other).contains("row 3 is a heading with other columns: two files became one"));
     let none = "\"(PDH-CSV 4.0) (UTC)(0)\",\"\\\\h\\Power\\Watts\"\n\"11/21/2026 06:00:00\",\"1\"\n";
-    assert!(why(none).contains("none of the 1 columns is wanted; the file has Power; name some with --counter"));
+    assert!(why(none).contains("none of the 1 columns is selected; the file has Power; name some with --counter"));
     let marked = format!("\u{feff}{}", file(1));
     assert_eq!(of(&marked).rows, 1, "a byte-order mark is nobody's fault");
 }

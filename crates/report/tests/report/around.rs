@@ -87,7 +87,7 @@ fn observed() -> Document {
 #[test]
 fn a_short_table_stands_in_the_terminal() {
     let text = terminal::render(&observed(), &STYLE);
-    let from = text.find("Around the work").expect("the table");
+    let from = text.find("System activity").expect("the table");
     let to = text.find("\nRun\n").expect("provenance");
     assert!(text.lines().all(|line| line.chars().count() <= 80));
     insta::assert_snapshot!(&text[from..to]);
@@ -110,11 +110,11 @@ fn a_short_table_of_many_arms_tells_of_places_and_of_no_members() {
     }
     let short = |document: &Document| {
         let text = terminal::render(document, &STYLE);
-        let (from, to) = (text.find("Around the work"), text.find("\nRun\n"));
+        let (from, to) = (text.find("System activity"), text.find("\nRun\n"));
         from.zip(to).map(|(from, to)| text[from..to].to_owned()).expect("the table")
     };
     let text = short(&document);
-    assert!(text.contains("--html and --csv=observations tell the arms apart"), "{text}");
+    assert!(text.contains("--html and --csv=observations have each arm"), "{text}");
     assert!(text.contains("all arms, qemu") && text.contains("all arms, this machine"), "{text}");
     assert!(!text.contains(" of 2") && !text.contains("80.0"), "{text}");
     // Where members are all that there is, they are told of.
@@ -191,7 +191,7 @@ fn the_tables_tell_guests_from_containers_and_emulated_ones() {
 #[test]
 fn the_page_has_figures_and_everything_by_kind() {
     let page = html::render(&observed());
-    for words in ["Around the work", "<details><summary>Disks</summary>", "around-cpu-utilization", "course course-1"] {
+    for words in ["System activity", "<details><summary>Disks</summary>", "around-cpu-utilization", "course course-1"] {
         assert!(page.contains(words), "{words}");
     }
     assert!(page.contains("36 &lt;virtio&gt;") && !page.contains("<virtio>"), "what others wrote is escaped");

@@ -2,14 +2,14 @@
 
 use crate::documents;
 use baremark_model::comparison::{
-    Change, Comparison, ComparisonRow, Difference, FORMAT, Method, ObservedComparison, Side,
+    Answer, Comparison, ComparisonRow, Difference, FORMAT, Gate, GateRow, Method, ObservedComparison, Side,
 };
 use baremark_model::descriptor::Better;
 use baremark_model::document::Outcome;
 use baremark_model::plan::Treatment;
 use baremark_model::seam::Sample;
 use baremark_model::units::Share;
-use baremark_report::comparison::{render, tally};
+use baremark_report::comparison::{gate, render};
 use baremark_report::{Style, csv};
 
 fn side(runs: &[&str]) -> Side {
@@ -20,13 +20,14 @@ fn side(runs: &[&str]) -> Side {
     }
 }
 
-fn row(place: &str, below: Option<&str>, found: Option<[f64; 3]>, change: Change) -> ComparisonRow {
+fn row(place: &str, below: Option<&str>, found: Option<[f64; 3]>) -> ComparisonRow {
     let [ratio, lo, hi] = found.map_or([None; 3], |found| found.map(Some));
-    let (verdict, words) = match (found, change) {
-        (None, _) => (Outcome::Undecided, "not comparable below 3 runs a side: 1 more run of the base"),
-        (_, Change::Unknown) => (Outcome::Undecided, "undecided: the spread between runs is too large"),
-        (_, Change::NotWorse) => (Outcome::Equivalent, "equivalent within 2 %"),
-        _ => (Outcome::DiffersByMore, "differs by more than 2 %"),
+    let (outcome, words) = match found {
+        None => (Outcome::NotEnough, "not enough data: 3 runs a side are needed (1 more run of the base)"),
+        Some([_, lo, hi]) if lo > 1.0 / 1.02 && hi < 1.02 => (Outcome::Equivalent, "equivalent within 2 %"),
+        Some([_, lo, hi]) if lo < 1.0 && hi > 1.0 => (Outcome::NoLarger, "no difference larger than 22 %"),
+        Some([ratio, ..]) if ratio < 1.0 => (Outcome::SlowerByMore, "slower by more than 2 %"),
+        Some(_) => (Outcome::FasterByMore, "faster by more than 2 %"),
     };
     let base = if below.is_some() { 0.985 } else { 0.018_42 };
     ComparisonRow {
@@ -42,9 +43,8 @@ fn row(place: &str, below: Option<&str>, found: Option<[f64; 3]>, change: Change
         ratio,
         lo,
         hi,
-        verdict,
+        outcome,
         words: words.to_owned(),
-        change,
     }
 }
 
@@ -64,6 +64,7 @@ fn comparison(rows: Vec<ComparisonRow>) -> Comparison {
         delta: Share(0.02),
         confidence: 0.975,
         rows,
+        gate: None,
         observed: Vec::new(),
         declared: vec![differs("machine.kernel.release", "6.1.0", "6.2.0")],
         confounded: vec![differs("baremark", "0.1.0", "0.2.0"), differs("machine.cpu.microcode", "0x1", "0x2")],
@@ -74,16 +75,38 @@ fn comparison(rows: Vec<ComparisonRow>) -> Comparison {
 #[test]
 fn every_kind_of_row() {
     let all = comparison(vec![
-        row("native", None, Some([0.95, 0.93, 0.97]), Change::Worse),
-        row("microvm", None, Some([1.10, 1.05, 1.15]), Change::Better),
-        row("qemu", None, None, Change::Unknown),
-        row("ssh", None, Some([0.99, 0.80, 1.22]), Change::Unknown),
-        row("microvm", Some("native"), Some([1.001, 0.989, 1.012]), Change::NotWorse),
+        row("native", None, Some([0.95, 0.93, 0.97])),
+        row("microvm", None, Some([1.10, 1.05, 1.15])),
+        row("qemu", None, None),
+        row("ssh", None, Some([0.99, 0.80, 1.22])),
+        row("microvm", Some("native"), Some([1.001, 0.989, 1.012])),
     ]);
     insta::assert_snapshot!(render(&all, &Style::default()));
-    assert_eq!(tally(&all), "regression: 1 of 5 comparisons worse by more than 2 %, 2 cannot be told yet");
-    let quiet = comparison(vec![row("native", None, Some([1.0, 0.99, 1.01]), Change::NotWorse)]);
-    assert_eq!(tally(&quiet), "no regression: none of 1 comparison is worse by more than 2 %");
+}
+
+#[test]
+fn a_gate_says_what_it_could_have_missed() {
+    let all = comparison(vec![
+        row("native", None, Some([0.95, 0.93, 0.97])),
+        row("microvm", None, Some([1.001, 0.989, 1.012])),
+        row("ssh", None, Some([0.99, 0.80, 1.22])),
+        row("qemu", None, None),
+    ]);
+    let of = |answer, power, smallest_detectable, needed| GateRow {
+        answer,
+        power,
+        smallest_detectable,
+        needed,
+        seconds: needed.map(|units| f64::from(units) * 21.0),
+    };
+    let rows = vec![
+        of(Answer::Loss, Some(0.99), Some(0.021), None),
+        of(Answer::Passed, Some(0.97), Some(0.031), None),
+        of(Answer::Undecided, Some(0.12), Some(0.38), Some(17)),
+        of(Answer::Undecided, None, None, None),
+    ];
+    let found = Gate { margin: Share(0.05), answer: Answer::Loss, rows };
+    insta::assert_snapshot!(gate(&all, &found, &Style::default()));
 }
 
 fn seen(place: &str, quantity: &str, values: [f64; 2], half: Option<f64>) -> ObservedComparison {
@@ -111,7 +134,7 @@ fn what_observers_saw_is_told_where_it_differs() {
         confounded: Vec::new(),
         declared: Vec::new(),
         mixed: Vec::new(),
-        ..comparison(vec![row("qemu", None, Some([0.95, 0.93, 0.97]), Change::Worse)])
+        ..comparison(vec![row("qemu", None, Some([0.95, 0.93, 0.97]))])
     };
     let some = with(vec![
         seen("qemu", "kernel.context_switches", [1234.0, 45_678.0], Some(512.0)),
@@ -120,9 +143,9 @@ fn what_observers_saw_is_told_where_it_differs() {
     ]);
     insta::assert_snapshot!(render(&some, &Style::default()));
     let none = render(&with(vec![seen("qemu", "disk.iops", [10.0, 11.0], Some(2.0))]), &Style::default());
-    assert!(none.contains("None of 1 observed value differs by more"), "{none}");
+    assert!(none.contains("None of 1 observed value differs"), "{none}");
     let few = render(&with(vec![seen("qemu", "disk.iops", [10.0, 90.0], None)]), &Style::default());
-    assert!(few.contains("Nothing of it has an interval") && !few.contains("90"), "{few}");
+    assert!(few.contains("No interval: three runs a side are needed") && !few.contains("90"), "{few}");
 }
 
 #[test]

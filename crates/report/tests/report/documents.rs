@@ -38,11 +38,16 @@ pub fn estimate(metric: &str, treatment: &Treatment, value: f64, half: f64) -> E
 
 pub fn ratio(above: &Treatment, below: &Treatment, [ratio, lo, hi]: [f64; 3]) -> RatioRow {
     let same_page = above.get("page") == below.get("page");
-    let verdict = match (lo, hi) {
-        (lo, hi) if lo > 1.02 || hi < 1.0 / 1.02 => Outcome::DiffersByMore,
-        (lo, hi) if lo >= 1.0 / 1.02 && hi <= 1.02 && lo < 1.0 && hi > 1.0 => Outcome::Equivalent,
-        (lo, hi) if lo >= 1.0 / 1.02 && hi <= 1.02 => Outcome::DiffersByLess,
-        _ => Outcome::Undecided,
+    let (small, large) =
+        ((1.0 - lo).abs().min((hi - 1.0).abs()) * 100.0, (1.0 - lo).abs().max((hi - 1.0).abs()) * 100.0);
+    let (slower, faster) = (hi < 1.0, lo > 1.0);
+    let (outcome, words) = match () {
+        () if lo >= 1.0 / 1.02 && hi <= 1.02 => (Outcome::Equivalent, "equivalent within 2 %".to_owned()),
+        () if hi < 1.0 / 1.02 => (Outcome::SlowerByMore, "slower by more than 2 %".to_owned()),
+        () if lo > 1.02 => (Outcome::FasterByMore, "faster by more than 2 %".to_owned()),
+        () if slower => (Outcome::Slower, format!("slower by {small:.1} to {large:.1} %")),
+        () if faster => (Outcome::Faster, format!("faster by {small:.1} to {large:.1} %")),
+        () => (Outcome::NoLarger, format!("no difference larger than {large:.1} %")),
     };
     RatioRow {
         metric: "gups".to_owned(),
@@ -58,13 +63,12 @@ pub fn ratio(above: &Treatment, below: &Treatment, [ratio, lo, hi]: [f64; 3]) ->
         lo: Some(lo),
         hi: Some(hi),
         confidence: 0.95,
-        estimator: "mean log ratio".to_owned(),
-        verdict,
-        words: String::new(),
-        more_blocks: (verdict == Outcome::Undecided).then_some(34),
-        more_is_least: false,
+        outcome,
+        words,
+        more_blocks: (outcome == Outcome::NoLarger).then_some(34),
         emulated: false,
-        independence: "shown".to_owned(),
+        independence_assumed: true,
+        correlated: false,
         sensitivity: Vec::new(),
     }
 }
@@ -152,6 +156,7 @@ pub fn head() -> RunHead {
 pub fn empty() -> Document {
     Document {
         format: FORMAT.to_owned(),
+        method: METHOD.to_owned(),
         run: head(),
         trials: Vec::new(),
         estimates: Vec::new(),
@@ -162,6 +167,7 @@ pub fn empty() -> Document {
         explanations: Vec::new(),
         members: Vec::new(),
         predictions: Vec::new(),
+        time: Vec::new(),
         observed: None,
     }
 }
@@ -186,8 +192,8 @@ pub fn typical() -> Document {
     for row in &mut document.ratios {
         row.sensitivity = vec![
             check("without flagged trials", 18, row.ratio.unwrap_or(1.0) + 0.0011, false),
-            check("median", 20, row.ratio.unwrap_or(1.0) - 0.0022, false),
-            check("native first", 11, row.ratio.unwrap_or(1.0) + 0.0004, false),
+            check("trials that began with the other arm", 9, row.ratio.unwrap_or(1.0) - 0.0022, false),
+            check("trials that began with the reference", 11, row.ratio.unwrap_or(1.0) + 0.0004, false),
         ];
     }
     for block in 0..20 {
@@ -198,16 +204,16 @@ pub fn typical() -> Document {
         LookRow {
             blocks: 10,
             half_width: Some(0.0121),
-            independent: true,
+            correlated: false,
             decision: "continue: ±1.2 % is wider than ±1 %".to_owned(),
         },
         LookRow {
             blocks: 15,
             half_width: Some(0.0093),
-            independent: true,
+            correlated: false,
             decision: "confirm: ±1 % is met".to_owned(),
         },
-        LookRow { blocks: 20, half_width: Some(0.0088), independent: true, decision: "stop: confirmed".to_owned() },
+        LookRow { blocks: 20, half_width: Some(0.0088), correlated: false, decision: "stop: confirmed".to_owned() },
     ];
     let counted = |page: &str, value: f64, advice: &str| ExplanationRow {
         treatment: arm("microvm", page),
@@ -223,15 +229,16 @@ pub fn typical() -> Document {
     document
 }
 
-/// As typical, but large pages are not decided and the machine is bare.
-pub fn undecided() -> Document {
+/// As typical, but large pages have a bound alone and the machine is bare.
+pub fn bounded() -> Document {
     let mut document = typical();
     document.run.native_means = "bare metal".to_owned();
     document.run.stop_reason = Some("the budget of 3 min is spent".to_owned());
     let row = &mut document.ratios[1];
-    (row.ratio, row.lo, row.hi) = (Some(0.987), Some(0.968), Some(1.007));
-    (row.verdict, row.more_blocks) = (Outcome::Undecided, Some(34));
-    row.words = "undecided: the interval is still too wide; about 34 more blocks".to_owned();
+    *row = RatioRow {
+        sensitivity: row.sensitivity.clone(),
+        ..ratio(&row.treatment, &row.relative_to, [0.987, 0.968, 1.007])
+    };
     document
 }
 
@@ -309,11 +316,12 @@ pub fn page_sizes() -> Document {
     document
 }
 
-/// Flags, void and failed trials, and a verdict that a check overturns.
+/// Flags, void and failed trials, and an outcome that a check contradicts.
 pub fn flagged() -> Document {
     let mut document = typical();
     let (v4, n2) = (document.estimates[1].treatment.clone(), document.estimates[2].treatment.clone());
-    document.ratios[1].sensitivity[1] = check("median", 20, 0.9771, true);
+    document.ratios[1].sensitivity[1] = check("without flagged trials", 18, 0.9771, true);
+    document.ratios[0].correlated = true;
     document.flags = vec![
         FlagRow { treatment: Treatment::new(), text: "the load average was 1.7 before the run".to_owned(), trials: 0 },
         FlagRow { treatment: v4, text: "lost time differs between the arms by 0.61 %".to_owned(), trials: 3 },
@@ -373,7 +381,6 @@ pub fn scaling() -> Document {
     let mut row = ratio(&two, &one, [1.8898, 1.8741, 1.9057]);
     row.metric = "triad".to_owned();
     row.contrast = Contrast::Factor;
-    row.estimator = "median".to_owned();
     document.ratios = vec![row];
     document
 }

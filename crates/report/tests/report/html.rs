@@ -68,16 +68,19 @@ fn members_of_an_ensemble_stand_beside_what_they_came_to_together() {
 fn the_verdict_stands_before_everything_else() {
     let page = body(&documents::flagged());
     let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what} is missing"));
-    assert!(at("<h2 id=\"verdict\">") < at("<table"));
+    assert!(at("<h2 id=\"result\">") < at("<table"));
     assert!(at("Not robust") < at("microvm keeps 99.38"), "what overturns a verdict is said first");
-    assert!(at("microvm keeps 99.38") < at("<svg"), "words first, then the ratios beside them");
+    assert!(
+        at("<dt>Result</dt>") < at("<svg") && at("<svg") < at("microvm keeps 99.38"),
+        "answer, plot, then sentences"
+    );
     assert!(at("<table") < at("<h2 id=\"flags\">"));
     assert!(at("<h2 id=\"flags\">") < at("baremark run studies/star-random-access.toml"));
 }
 
 #[test]
 fn the_page_says_what_the_terminal_says() {
-    let documents = [documents::typical(), documents::undecided(), documents::self_check(), documents::wide()];
+    let documents = [documents::typical(), documents::bounded(), documents::self_check(), documents::wide()];
     for document in documents {
         let style = baremark_report::Style { width: 10_000, ..Default::default() };
         let terminal = baremark_report::terminal::render(&document, &style);
@@ -110,7 +113,7 @@ fn assert_well_formed(page: &str) {
 fn pages_are_well_formed_and_ask_for_nothing() {
     let documents = [
         documents::typical(),
-        documents::undecided(),
+        documents::bounded(),
         documents::self_check(),
         documents::absent(),
         documents::page_sizes(),

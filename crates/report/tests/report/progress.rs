@@ -26,13 +26,13 @@ fn events() -> Vec<Event> {
     events.push(Event::Looked(LookRow {
         blocks: 10,
         half_width: Some(0.0141),
-        independent: true,
+        correlated: false,
         decision: "continue: too wide".to_owned(),
     }));
     events.push(Event::Looked(LookRow {
         blocks: 15,
         half_width: Some(0.0099),
-        independent: true,
+        correlated: false,
         decision: "confirm: met".to_owned(),
     }));
     events.push(Event::Stopped { reason: "confirmed".to_owned(), blocks: 20, elapsed_ns: 171 * SECOND });
@@ -89,12 +89,12 @@ fn time_to_go_follows_width_and_never_passes_the_budget() {
         progress.heard(&Event::TrialEnded { block, cell: 0, status: TrialStatus::Ok, elapsed_ns: SECOND });
     }
     let at = |progress: &mut Progress, width: f64| {
-        let look = LookRow { blocks: 10, half_width: Some(width), independent: true, decision: "continue".to_owned() };
+        let look = LookRow { blocks: 10, half_width: Some(width), correlated: false, decision: "continue".to_owned() };
         progress.heard(&Event::Looked(look));
         progress.to_go(Nanos(10 * SECOND)).map(|left| left.0 / SECOND)
     };
-    assert_eq!(at(&mut progress, 0.02), Some(35), "four times the blocks and the confirmation");
-    assert_eq!(at(&mut progress, 0.01), Some(5));
+    assert_eq!(at(&mut progress, 0.02), Some(44), "four times the blocks and the confirmation");
+    assert_eq!(at(&mut progress, 0.01), Some(4));
     assert_eq!(at(&mut progress, 0.5), Some(170), "what the budget leaves");
     assert_eq!(at(&mut progress, f64::INFINITY), Some(170));
 }

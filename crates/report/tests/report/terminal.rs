@@ -3,8 +3,8 @@
 use crate::documents;
 use baremark_model::document::{EstimateRow, MemberEstimate};
 use baremark_model::units::UnixTime;
-use baremark_report::history::{self, HistoryRow};
-use baremark_report::{Color, Style, json, terminal};
+use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
+use baremark_report::{Color, Style, json, summary, terminal};
 
 const STYLE: Style = Style { width: 80, color: Color::Never, unicode: true };
 
@@ -34,7 +34,7 @@ fn columns(line: &str) -> usize {
 
 golden! {
     typical: documents::typical(), STYLE;
-    undecided_on_bare_metal: documents::undecided(), STYLE;
+    bounded_on_bare_metal: documents::bounded(), STYLE;
     self_check_quick: documents::self_check(), STYLE;
     absent_microvm: documents::absent(), STYLE;
     page_size_contrasts: documents::page_sizes(), STYLE;
@@ -48,7 +48,7 @@ golden! {
     native_stands_beside_every_count: documents::divided(), STYLE;
     members_of_an_ensemble: documents::ensemble(), STYLE;
     nothing_was_measured: documents::nothing(), STYLE;
-    ascii: documents::undecided(), Style { unicode: false, ..STYLE };
+    ascii: documents::bounded(), Style { unicode: false, ..STYLE };
     colored: documents::flagged(), Style { color: Color::Always, ..STYLE };
 }
 
@@ -92,7 +92,7 @@ fn no_width_panics_or_loses_the_verdict() {
     for width in 0..200 {
         for document in [documents::wide(), documents::flagged(), documents::absent()] {
             let text = terminal::render(&document, &Style { width, ..STYLE });
-            assert!(text.contains("Verdict"), "{text}");
+            assert!(text.contains("Result"), "{text}");
         }
     }
 }
@@ -141,4 +141,57 @@ fn history_of_runs() {
     ];
     insta::assert_snapshot!(history::render(&rows, &STYLE));
     assert_eq!(history::render(&[], &STYLE), "No run has been stored yet.\n");
+}
+
+macro_rules! first_screen {
+    ($($name:ident: $document:expr, $width:expr;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                let text = summary::render(&$document, &Style { width: $width, ..STYLE });
+                for line in text.lines() {
+                    assert!(columns(line) <= $width, "{} columns: {line}", columns(line));
+                    assert_eq!(line, line.trim_end(), "no blanks at the end");
+                }
+                assert!(text.lines().count() <= 25, "{} lines:\n{text}", text.lines().count());
+                insta::assert_snapshot!(text);
+            }
+        )*
+    };
+}
+
+first_screen! {
+    answer_of_several_workloads: documents::several(), 80;
+    answer_of_several_workloads_at_60: documents::several(), 60;
+    answer_typical: documents::typical(), 80;
+    answer_typical_at_60: documents::typical(), 60;
+    answer_bounded: documents::bounded(), 80;
+    answer_flagged: documents::flagged(), 80;
+    answer_self_check: documents::self_check(), 80;
+    answer_nothing: documents::nothing(), 80;
+    answer_wide_at_60: documents::wide(), 60;
+    answer_another_factor: documents::scaling(), 80;
+    answer_absent: documents::absent(), 80;
+}
+
+#[test]
+fn changes_over_a_history_name_their_run() {
+    let (native, machine) = (documents::arm("native", "4k"), documents::arm("microvm", "4k"));
+    let series = |changes: Option<Vec<ChangeRow>>, relative_to| SeriesRow {
+        study: "StarRandomAccess",
+        quick: false,
+        metric: "gups",
+        treatment: &machine,
+        relative_to,
+        runs: if changes.is_some() { 14 } else { 5 },
+        changes,
+    };
+    let change = ChangeRow {
+        run: "20261108-0335-3fa9".to_owned(),
+        started: "2026-11-08T03:35:00Z".to_owned(),
+        ratio: [0.9512, 0.9448, 0.9575],
+        p_value: 0.001,
+    };
+    let rows = [series(Some(vec![change]), None), series(Some(Vec::new()), Some(&native)), series(None, Some(&native))];
+    insta::assert_snapshot!(history::changes(&rows, &STYLE));
 }

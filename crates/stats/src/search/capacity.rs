@@ -6,8 +6,8 @@
 //! counts.
 
 use super::{Approach, Count, Window};
-use crate::estimate::{mean, mean_interval, sd, sorted};
-use crate::interval::{Estimator, Interval};
+use crate::estimate::{mean, sd, sorted};
+use crate::interval::Interval;
 use crate::special::student_two_sided;
 
 /// Fewest fresh trials for an interval that counts.
@@ -51,7 +51,10 @@ pub fn over_trials(levels: &[f64], confidence: f64) -> Option<Capacity> {
         return None;
     }
     let logs: Vec<f64> = levels.iter().map(|level| level.ln()).collect();
-    let interval = mean_interval(&logs, confidence)?.exp();
+    let (centre, n) = (mean(&logs)?, logs.len() as f64);
+    // Searches are few and dear: three have no interval but that of Student.
+    let half = student_two_sided(confidence, n - 1.0) * sd(&logs)? / n.sqrt();
+    let interval = Interval { centre, lo: centre - half, hi: centre + half, confidence, units: logs.len() }.exp();
     Some(Capacity { level: interval.centre, interval: Some(interval), basis: Basis::FreshTrials })
 }
 
@@ -120,15 +123,7 @@ fn jackknife(windows: &[Window], allowed: f64, level: f64, confidence: f64) -> O
     let centre = mean(&left_out)?;
     let squares: f64 = left_out.iter().map(|v| (v - centre).powi(2)).sum();
     let half = student_two_sided(confidence, n - 1.0) * ((n - 1.0) / n * squares).sqrt();
-    Some(Interval {
-        centre: level,
-        lo: level - half,
-        hi: level + half,
-        confidence,
-        coverage: confidence,
-        units: windows.len(),
-        estimator: Estimator::Mean,
-    })
+    Some(Interval { centre: level, lo: level - half, hi: level + half, confidence, units: windows.len() })
 }
 
 /// Capacity by isotonic regression: the shares by level made monotone (pool adjacent violators), interpolated linearly

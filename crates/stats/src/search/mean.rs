@@ -5,7 +5,7 @@
 
 use super::{Basis, Capacity};
 use crate::estimate::{mean, sd};
-use crate::interval::{Estimator, Interval};
+use crate::interval::Interval;
 use crate::special::{student_sf, student_two_sided};
 
 /// A mean of one window at one level.
@@ -33,15 +33,7 @@ pub fn capacity_of_mean(windows: &[Level], ceiling: f64, confidence: f64) -> Opt
         let centre = mean(&levels)?;
         let squares: f64 = levels.iter().map(|v| (v - centre).powi(2)).sum();
         let half = student_two_sided(confidence, n - 1.0) * ((n - 1.0) / n * squares).sqrt();
-        Some(Interval {
-            centre: level,
-            lo: level - half,
-            hi: level + half,
-            confidence,
-            coverage: confidence,
-            units: windows.len(),
-            estimator: Estimator::Mean,
-        })
+        Some(Interval { centre: level, lo: level - half, hi: level + half, confidence, units: windows.len() })
     });
     Some(Capacity { level, interval, basis: Basis::WithinRun })
 }

@@ -4,13 +4,13 @@ use baremark_stats::interim::{Analysis, Rule, Step, StopReason};
 use baremark_stats::multiplicity::{Claim, holm, judge_study};
 use baremark_stats::outcome::{Better, Direction, Lack, Outcome, sharper_at};
 use baremark_stats::precision::{blocks_for, blocks_to_reach, half_width_for, half_width_within, price};
-use baremark_stats::{Estimate, Estimator, Interval, Rng};
+use baremark_stats::{Estimate, Interval, Rng};
 use proptest::prelude::*;
 
 fn interval(lo: f64, hi: f64) -> Interval {
     let (lo, hi) = (f64::ln(lo), f64::ln(hi));
     let centre = 0.5 * (lo + hi);
-    Interval { centre, lo, hi, confidence: 0.95, coverage: 0.95, units: 10, estimator: Estimator::HodgesLehmann }
+    Interval { centre, lo, hi, confidence: 0.95, units: 10 }
 }
 
 #[test]

@@ -89,6 +89,7 @@ pub fn spec(seed: u64) -> TrialSpec {
         phase_ns: 100_000_000,
         reps: None,
         most_ns: None,
+        separate: false,
         watchdog_ns: 10_000_000_000,
         cpus: vec![0, 1],
         seed,
@@ -145,6 +146,9 @@ pub fn result(seed: u64, phases: usize) -> TrialResult {
         lost_before: LostTime::default(),
         lost_after: LostTime { looked_ns: 1, gaps: 2, share: 0.25, longest_ns: 3 },
         elapsed_ns: 1,
+        spent_ns: BTreeMap::new(),
+        disturbance: None,
+        discarded: Vec::new(),
         observations: Vec::new(),
     }
 }
@@ -169,7 +173,7 @@ pub fn add(store: &Store, run: &RunId, seq: u64, phases: usize) -> Result<(), St
 }
 
 pub fn look(blocks: u64, half_width: Option<f64>) -> LookRow {
-    LookRow { blocks, half_width, independent: true, decision: "continue: not yet".to_owned() }
+    LookRow { blocks, half_width, correlated: false, decision: "continue: not yet".to_owned() }
 }
 
 /// What SQLite itself thinks of the whole file.

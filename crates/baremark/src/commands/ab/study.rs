@@ -1,7 +1,8 @@
-//! The study of an `ab`: written from the arguments as TOML, so that what is printed, stored and run is one text.
+//! The study of an `ab` or a `run --in`: written from the arguments as TOML, so that what is printed, stored and run is one text.
 
-use super::Arguments;
+use super::elsewhere::{self, Place};
 use super::words::{quote, split};
+use super::{Arguments, Options};
 use crate::exit::Refusal;
 use baremark_model::command::{self, Finder};
 use baremark_model::units::Share;
@@ -13,8 +14,13 @@ const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 /// Metrics that get a ratio beside the headline's.
 const ALSO: [&str; 6] = ["wall_s", "cpu_s", "user_s", "system_s", "context_switches", "page_faults"];
 
-/// A study, and what is told of it.
+/// Where a program runs when nothing is said.
+const USUAL_PLACES: [&str; 2] = ["native", "microvm"];
+
+/// A study and its remarks.
 pub struct Study {
+    /// What it was written by.
+    pub name: &'static str,
     /// Its text.
     pub text: String,
     /// The commands by name.
@@ -30,9 +36,46 @@ struct Command {
     argv: Vec<String>,
 }
 
-/// The study of these arguments.
-pub fn of(arguments: &Arguments) -> Result<Study, Refusal> {
-    written(arguments, &working_folder()?, std::env::args().skip(1).collect()).map_err(Refusal::bad_input)
+/// Everything that a study is written from.
+struct Request<'a> {
+    name: &'static str,
+    commands: Vec<Command>,
+    parameters: BTreeMap<String, Vec<String>>,
+    places: Vec<Place>,
+    options: &'a Options,
+    folder: &'a str,
+}
+
+/// The study of several commands.
+pub fn of_commands(arguments: &Arguments) -> Result<Study, Refusal> {
+    let (folder, typed) = (working_folder()?, std::env::args().skip(1).collect());
+    commands_in(arguments, &folder, typed).map_err(Refusal::bad_input)
+}
+
+fn commands_in(arguments: &Arguments, folder: &str, typed: Vec<String>) -> Result<Study, String> {
+    let options = &arguments.options;
+    let parameters = parameters(&options.parameter)?;
+    let commands = commands(arguments, &parameters)?;
+    let places = elsewhere::places(&options.places)?;
+    written(Request { name: "ab", commands, parameters, places, options, folder }, typed)
+}
+
+/// The study of one program in several places.
+pub fn of_program(options: &Options, program: &[String]) -> Result<Study, Refusal> {
+    let (folder, typed) = (working_folder()?, std::env::args().skip(1).collect());
+    program_in(options, program, &folder, typed).map_err(Refusal::bad_input)
+}
+
+fn program_in(options: &Options, program: &[String], folder: &str, typed: Vec<String>) -> Result<Study, String> {
+    let parameters = parameters(&options.parameter)?;
+    let keys: Vec<&str> = parameters.keys().map(String::as_str).collect();
+    let text = program.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
+    let words = shelled(options, &text, || Ok(program.to_vec()))?;
+    let argv = words.iter().map(|word| command::escape(word, &keys)).collect();
+    let commands = vec![Command { name: String::new(), text, argv }];
+    let usual = USUAL_PLACES.map(str::to_owned);
+    let places = elsewhere::places(if options.places.is_empty() { &usual } else { &options.places })?;
+    written(Request { name: "run", commands, parameters, places, options, folder }, typed)
 }
 
 fn working_folder() -> Result<String, Refusal> {
@@ -42,15 +85,14 @@ fn working_folder() -> Result<String, Refusal> {
     })
 }
 
-fn written(arguments: &Arguments, folder: &str, typed: Vec<String>) -> Result<Study, String> {
-    let parameters = parameters(&arguments.parameter)?;
-    let commands = commands(arguments, &parameters)?;
+fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
+    let Request { name, commands, parameters, places, options, folder } = request;
     let several = commands.len() > 1;
-    let mut text = String::from("# Written by `baremark ab`.\n\n[study]\n");
+    let mut text = format!("# Written by `baremark {name}`.\n\n[study]\n");
     let title: Vec<&str> = commands.iter().map(|command| command.text.as_str()).collect();
     line(&mut text, "title", &toml(&title.join(" | ")));
     text.push_str("\n[workload]\nkind = \"command\"\n");
-    line(&mut text, "timeout", &toml(&arguments.timeout.to_string()));
+    line(&mut text, "timeout", &toml(&options.timeout.to_string()));
     text.push_str("\n[command]\n");
     if !several {
         line(&mut text, "argv", &list(&commands[0].argv));
@@ -58,14 +100,19 @@ fn written(arguments: &Arguments, folder: &str, typed: Vec<String>) -> Result<St
     line(&mut text, "directory", &toml(&command::escape(folder, &[])));
     line(&mut text, "inherit", "[\"*\"]");
     text.push_str("repeat = true\n");
-    line(&mut text, "warmup", &arguments.warmup.to_string());
+    line(&mut text, "warmup", &options.warmup.to_string());
     let keys: Vec<&str> = parameters.keys().map(String::as_str).collect();
-    if let Some(stdin) = &arguments.stdin {
+    if let Some(stdin) = &options.stdin {
         line(&mut text, "stdin", &toml(&command::escape(stdin, &keys)));
     }
-    let kept = !arguments.metric.is_empty();
-    line(&mut text, "stdout", &toml(arguments.output.as_deref().unwrap_or(if kept { "keep" } else { "drop" })));
-    let steps = [("setup", &arguments.setup), ("prepare", &arguments.prepare), ("cleanup", &arguments.cleanup)];
+    let kept = !options.metric.is_empty();
+    line(&mut text, "stdout", &toml(options.output.as_deref().unwrap_or(if kept { "keep" } else { "drop" })));
+    if places.iter().any(Place::is_another_machine) {
+        let mut words: Vec<Vec<String>> = commands.iter().map(|command| command.argv.clone()).collect();
+        words.extend(options.stdin.iter().map(|file| vec![String::new(), file.clone()]));
+        line(&mut text, "carry", &list(&elsewhere::files(&words, &options.with, folder)?));
+    }
+    let steps = [("setup", &options.setup), ("prepare", &options.prepare), ("cleanup", &options.cleanup)];
     for (key, typed) in steps {
         if typed.len() > 1 && typed.len() != commands.len() {
             return Err(format!(
@@ -75,25 +122,34 @@ fn written(arguments: &Arguments, folder: &str, typed: Vec<String>) -> Result<St
             ));
         }
         if let [all] = typed.as_slice() {
-            line(&mut text, key, &format!("[{}]", list(&argv(arguments, all, &keys)?)));
+            line(&mut text, key, &format!("[{}]", list(&argv(options, all, &keys)?)));
         }
     }
-    sections(&mut text, arguments, &parameters)?;
+    sections(&mut text, options, &parameters)?;
     if several {
         for (index, command) in commands.iter().enumerate() {
             let _ = writeln!(text, "\n[commands.{}]", toml(&command.name));
             line(&mut text, "argv", &list(&command.argv));
             for (key, typed) in steps.iter().filter(|(_, typed)| typed.len() > 1) {
-                line(&mut text, key, &format!("[{}]", list(&argv(arguments, &typed[index], &keys)?)));
+                line(&mut text, key, &format!("[{}]", list(&argv(options, &typed[index], &keys)?)));
             }
         }
     }
-    factors(&mut text, &commands, &parameters);
-    design(&mut text, arguments);
-    report(&mut text, arguments, &commands, &parameters);
+    factors(&mut text, &commands, &parameters, &places);
+    for place in &places {
+        let settings = place.settings();
+        if !settings.is_empty() {
+            let _ = writeln!(text, "\n[environments.{}]", place.name);
+            settings.iter().for_each(|(key, value)| {
+                line(&mut text, key, &value.parse::<u16>().map_or_else(|_| toml(value), |n| n.to_string()))
+            });
+        }
+    }
+    design(&mut text, options);
+    report(&mut text, options, &commands, &parameters, &places);
     let commands = commands.into_iter().map(|command| (command.name, command.text)).collect();
     let typed: Vec<String> = typed.iter().map(|word| quote(word)).collect();
-    Ok(Study { text, commands, command_line: format!("baremark {}", typed.join(" ")) })
+    Ok(Study { name, text, commands, command_line: format!("baremark {}", typed.join(" ")) })
 }
 
 fn commands(arguments: &Arguments, parameters: &BTreeMap<String, Vec<String>>) -> Result<Vec<Command>, String> {
@@ -110,19 +166,28 @@ fn commands(arguments: &Arguments, parameters: &BTreeMap<String, Vec<String>>) -
         }
         let appended: Vec<String> = arguments.arguments.iter().map(|word| quote(word)).collect();
         let text = std::iter::once(text.to_owned()).chain(appended).collect::<Vec<_>>().join(" ");
-        let argv = argv(arguments, &text, &keys)?;
+        let argv = argv(&arguments.options, &text, &keys)?;
         commands.push(Command { name: name.to_owned(), text, argv });
     }
     Ok(commands)
 }
 
 /// The words of a command, in which declared parameters alone are placeholders.
-fn argv(arguments: &Arguments, text: &str, keys: &[&str]) -> Result<Vec<String>, String> {
-    let words = match &arguments.shell {
-        Some(shell) => vec![shell.clone(), "-c".to_owned(), text.to_owned()],
-        None => split(text)?,
-    };
+fn argv(options: &Options, text: &str, keys: &[&str]) -> Result<Vec<String>, String> {
+    let words = shelled(options, text, || split(text))?;
     Ok(words.iter().map(|word| command::escape(word, keys)).collect())
+}
+
+/// A shell with the text, where one is asked for; else the words.
+fn shelled(
+    options: &Options,
+    text: &str,
+    words: impl FnOnce() -> Result<Vec<String>, String>,
+) -> Result<Vec<String>, String> {
+    match &options.shell {
+        Some(shell) => Ok(vec![shell.clone(), "-c".to_owned(), text.to_owned()]),
+        None => words(),
+    }
 }
 
 /// Values by name: a list, or a range of whole numbers.
@@ -145,11 +210,7 @@ fn parameters(typed: &[String]) -> Result<BTreeMap<String, Vec<String>>, String>
     Ok(parameters)
 }
 
-fn sections(
-    text: &mut String,
-    arguments: &Arguments,
-    parameters: &BTreeMap<String, Vec<String>>,
-) -> Result<(), String> {
+fn sections(text: &mut String, arguments: &Options, parameters: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
     if !parameters.is_empty() {
         text.push_str("\n[command.parameters]\n");
         for (name, values) in parameters {
@@ -188,11 +249,14 @@ fn typed(values: &[String], value: &str) -> String {
     if all_counts { value.parse::<u64>().unwrap_or_default().to_string() } else { toml(value) }
 }
 
-fn factors(text: &mut String, commands: &[Command], parameters: &BTreeMap<String, Vec<String>>) {
-    if commands.len() < 2 && parameters.is_empty() {
+fn factors(text: &mut String, commands: &[Command], parameters: &BTreeMap<String, Vec<String>>, places: &[Place]) {
+    if commands.len() < 2 && parameters.is_empty() && places.is_empty() {
         return;
     }
     text.push_str("\n[factors]\n");
+    if !places.is_empty() {
+        line(text, "environment", &list(&places.iter().map(|place| place.name.clone()).collect::<Vec<_>>()));
+    }
     if commands.len() > 1 {
         let names: Vec<String> = commands.iter().map(|command| command.name.clone()).collect();
         line(text, command::KIND, &list(&names));
@@ -203,7 +267,7 @@ fn factors(text: &mut String, commands: &[Command], parameters: &BTreeMap<String
     }
 }
 
-fn design(text: &mut String, arguments: &Arguments) {
+fn design(text: &mut String, arguments: &Options) {
     let half = arguments.fail_above.map_or(0.01, |margin| margin.0 / 2.0);
     let precision = arguments.precision.unwrap_or(Share(half.min(0.01)));
     let delta = Share(arguments.fail_above.map_or(0.0, |margin| margin.0).max(2.0 * precision.0));
@@ -214,8 +278,15 @@ fn design(text: &mut String, arguments: &Arguments) {
     text.push_str("phase = \"100 ms\"\nquads = 1\nmost_blocks = 10000\n");
 }
 
-fn report(text: &mut String, arguments: &Arguments, commands: &[Command], parameters: &BTreeMap<String, Vec<String>>) {
-    let metric = arguments.by.split(':').next().unwrap_or_default();
+/// What is compared: commands where there are several, else places, else values of a parameter.
+fn report(
+    text: &mut String,
+    options: &Options,
+    commands: &[Command],
+    parameters: &BTreeMap<String, Vec<String>>,
+    places: &[Place],
+) {
+    let metric = options.by.split(':').next().unwrap_or_default();
     let also: Vec<&str> = ALSO.into_iter().filter(|key| *key != metric).collect();
     text.push_str("\n[report]\n");
     line(text, "metric", &toml(metric));
@@ -224,6 +295,9 @@ fn report(text: &mut String, arguments: &Arguments, commands: &[Command], parame
     if commands.len() > 1 {
         line(text, "columns", &toml(command::KIND));
         line(text, "ratio_to", &format!("{{ command = {} }}", toml(&commands[0].name)));
+    } else if let [base, _, ..] = places {
+        line(text, "columns", &toml("environment"));
+        line(text, "ratio_to", &format!("{{ environment = {} }}", toml(&base.name)));
     } else if let Some((name, values)) = first {
         line(text, "columns", &toml(name));
         line(text, "ratio_to", &format!("{{ {name} = {} }}", typed(values, &values[0])));
@@ -272,7 +346,7 @@ mod tests {
     fn study_of(words: &[&str]) -> Result<Study, String> {
         let cli = Cli::try_parse_from(std::iter::once("ab").chain(words.iter().copied()));
         let cli = cli.map_err(|why| why.to_string())?;
-        written(&cli.arguments, "/srv/{data}", words.iter().map(|&word| word.to_owned()).collect())
+        commands_in(&cli.arguments, "/srv/{data}", words.iter().map(|&word| word.to_owned()).collect())
     }
 
     fn parsed(words: &[&str]) -> Parsed {
@@ -349,6 +423,56 @@ mod tests {
             (Share(0.01), Share(0.02), 5_000_000_000)
         );
         assert_eq!(study.factors[1].levels, [1, 2, 3].map(Value::Count));
+    }
+
+    #[derive(Parser)]
+    struct RunCli {
+        #[command(flatten)]
+        options: Options,
+        #[arg(long)]
+        json: bool,
+        #[arg(last = true)]
+        program: Vec<String>,
+    }
+
+    fn run_of(words: &[&str]) -> Result<String, String> {
+        let cli = RunCli::try_parse_from(std::iter::once("run").chain(words.iter().copied()));
+        let cli = cli.map_err(|why| why.to_string())?;
+        program_in(&cli.options, &cli.program, "/", Vec::new()).map(|study| study.text)
+    }
+
+    #[test]
+    fn a_program_runs_in_places_against_the_first_and_its_files_are_carried_elsewhere() {
+        let of = |words: &[&str]| {
+            let text = run_of(words).expect("sound");
+            study::parse("run", text.as_bytes(), &descriptors()).unwrap_or_else(|why| panic!("{why}\n{text}"))
+        };
+        let usual = of(&["--", "sh", "-c", "echo {x} | cat"]);
+        assert_eq!(usual.factors[0].levels, ["native", "microvm"].map(|place| Value::Choice(place.to_owned())));
+        assert!(programs(&usual)[0].carry.is_empty(), "nothing is brought to this machine");
+        assert_eq!(programs(&usual)[0].argv[2], "echo {{x} | cat", "no placeholder");
+        let study = of(&["--in", "native,container,ssh:root@far:2222,ssh:near", "--with", "/etc/hosts", "--", "sh"]);
+        let carried: Vec<String> = programs(&study)[0].carry.keys().cloned().collect();
+        assert!(carried.iter().any(|path| path.ends_with("bin/sh")), "{carried:?}");
+        assert!(carried.iter().any(|path| path.contains("ld-linux")) && carried.contains(&"/etc/hosts".to_owned()));
+        let text = |name: &str, key: &str| study.environments[name][key].to_string();
+        assert_eq!((text("ssh", "host"), text("ssh", "port")), ("root@far".to_owned(), "2222".to_owned()));
+        assert_eq!((text("ssh-2", "host"), text("ssh-2", "like")), ("near".to_owned(), "ssh".to_owned()));
+        assert_eq!(study.layout.ratio_to, [("environment".to_owned(), Value::Choice("native".to_owned()))].into());
+    }
+
+    #[test]
+    fn places_that_cannot_be_are_refused() {
+        for (places, expected) in [
+            ("native,native", "native is named twice"),
+            ("nativ", "write native, microvm"),
+            ("ssh", "ssh needs a host"),
+            ("native:x", "native takes nothing after a colon"),
+        ] {
+            let why = run_of(&["--in", places, "--", "true"]).expect_err("refused");
+            assert!(why.contains(expected), "{places}: {why}");
+        }
+        assert!(run_of(&["--in", "container", "--", "no-such-program"]).expect_err("refused").contains("not found"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use baremark_load::dial::Dial;
 use baremark_load::load::{Drive, Load, LoadError};
 use baremark_load::profile::Profile;
 use baremark_load::reading::{patience, reading};
-use baremark_model::maximum::{Document, Ended, FORMAT, Plan, Said};
+use baremark_model::maximum::{Document, Ended, FORMAT, Plan};
 use baremark_model::qos::{Bound, Limit, Qos, Reading};
 use baremark_model::units::{Nanos, Share};
 use baremark_sys::clock::monotonic_ns;
@@ -230,7 +230,7 @@ impl UnderLoad for Target<'_> {
     }
 }
 
-/// Tells what goes on, on standard error.
+/// Reports progress on standard error.
 struct Watch {
     recorder: Recorder,
     live: bool,
@@ -250,11 +250,7 @@ impl Watch {
         // A terminal or pipe that is gone ends nothing.
         drop(match step {
             Step::Window { trial, level, said, reading } => {
-                let said = match said {
-                    Said::Pass => "met",
-                    Said::Fail => "exceeded",
-                    Said::Insufficient => "too few samples",
-                };
+                let said = baremark_report::maximum::said(*said);
                 let time = |ns: Option<u64>| super::words::time(ns);
                 let line = format!(
                     "trial {}  {level:>8.1} requested  {:>8.1}/s done  {:>6} failed  p50 {:>8}  p99 {:>8}  {said}",

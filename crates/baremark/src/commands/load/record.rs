@@ -12,13 +12,13 @@ use baremark_sys::{clock, machine};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// What writes a load down; does nothing where no record is wanted.
+/// What writes a load down; does nothing where no record is requested.
 pub(super) struct Recorder {
     to: Option<(Store, RunId, RunLock)>,
 }
 
 impl Recorder {
-    /// Begins a record. What is asked for is stored without headers and scenario text, which may hold secrets.
+    /// Begins a record. The request is stored without headers and scenario text, which may hold secrets.
     pub(super) fn begin(context: &Context, args: &LoadArgs, kind: &str, title: &str) -> Result<Recorder, Refusal> {
         if args.no_record {
             return Ok(Recorder { to: None });

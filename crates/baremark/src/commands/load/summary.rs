@@ -41,7 +41,7 @@ pub(super) fn hints(document: &Document) -> Vec<&'static str> {
     kinds.filter_map(Failure::remedy).collect()
 }
 
-/// How much was asked for, sent and answered.
+/// How much was requested, sent and answered.
 pub(super) fn summary(document: &Document) -> String {
     let (succeeded, ended) = document.succeeded();
     let (asked, counts) = (&document.asked, &document.counts);

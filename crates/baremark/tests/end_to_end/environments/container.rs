@@ -506,3 +506,27 @@ fn how_long_containers_take() {
         print_times(&container, cpu());
     }
 }
+
+/// A dynamic program in a container of nothing but this program: the reason with its remedy, an early end, and exit code 1.
+#[test]
+fn a_dynamic_program_in_an_empty_container_is_explained_and_ends_the_run() {
+    let Some((_alone, _program)) = containers() else { return };
+    let bench = Bench::new();
+    let study = "[study]\ntitle = \"dynamic\"\n[workload]\nkind = \"command\"\n[command]\n\
+                 argv = [\"{folder}/own-true\"]\n[command.bring]\nown-true = \"/bin/true\"\n\
+                 [factors]\nenvironment = [\"native\", \"container\"]\n\
+                 [design]\nleast_blocks = 10\nmost_blocks = 10\n\
+                 [report]\nratio_to = { environment = \"native\" }\n";
+    bench.write("study.toml", study);
+    let ran = bench.run(&["run", "study.toml"]);
+    let (said, shown) = (text(&ran.stderr), text(&ran.stdout));
+    assert_eq!(ran.status.code(), Some(1), "{said}\n{shown}");
+    let expected = "is dynamically linked: its loader /lib64/ld-linux-x86-64.so.2 does not exist in this environment; link it \
+                    statically, or set image or rootfs in [environments.container]";
+    assert!(said.contains("nothing could be compared: ") && said.contains(expected), "{said}");
+    let document = bench.json(&["report", "--json"]);
+    let trials = document["trials"].as_array().unwrap();
+    assert!(trials.len() <= 6, "native goes on for no more than three blocks: {}", trials.len());
+    let history = bench.json(&["history", "--json"]);
+    assert_eq!(history["runs"][0]["state"], "failed", "{history:#}");
+}

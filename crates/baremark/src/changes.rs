@@ -1,0 +1,58 @@
+//! Changes to this host: the journal of them, and undoing what earlier processes left that were killed.
+
+use crate::exit::Refusal;
+use crate::watch::say;
+use baremark_journal::file::Files;
+use baremark_journal::value::Values;
+use baremark_journal::{Journal, JournalError, Kind, Recovery};
+use std::path::PathBuf;
+
+/// Every type of change that this program makes to a host. A new one is one line here.
+fn kinds() -> Vec<Box<dyn Kind>> {
+    let mut kinds = baremark_networks::kinds();
+    kinds.extend([Box::new(Values::system()) as Box<dyn Kind>, Box::new(Files)]);
+    kinds
+}
+
+/// Where changes are recorded: $XDG_STATE_HOME/baremark/changes; without it /var/lib/baremark/changes for root, else
+/// ~/.local/state/baremark/changes.
+fn folder() -> PathBuf {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = named("XDG_STATE_HOME");
+    let own = || named("HOME").filter(|_| !baremark_sys::confine::is_root()).map(|home| home.join(".local/state"));
+    state.or_else(own).unwrap_or_else(|| PathBuf::from("/var/lib")).join("baremark/changes")
+}
+
+/// The journal of this process's changes to this host.
+pub fn journal() -> Result<Journal, JournalError> {
+    Journal::open(folder(), kinds())
+}
+
+/// Undoes what processes left on this host that have ended without undoing it, and says what became of it.
+pub fn recover() -> Result<(), Refusal> {
+    // Without the folder nothing was ever recorded.
+    if !folder().exists() {
+        return Ok(());
+    }
+    let recovered = journal().and_then(|journal| journal.recover()).map_err(Refusal::failure)?;
+    describe(&recovered).iter().for_each(say);
+    Ok(())
+}
+
+fn describe(recovery: &Recovery) -> Vec<String> {
+    let mut lines = Vec::new();
+    for target in &recovery.undone {
+        lines.push(format!("undone: {target}, changed by a run that was killed"));
+    }
+    for (target, found) in &recovery.foreign {
+        lines.push(format!("left as it is: {target}, which somebody else has changed since: {found}"));
+    }
+    for (target, why) in &recovery.failed {
+        lines.push(format!("warning: {target} is still changed by a run that was killed: {why}; undo it by hand"));
+    }
+    for (path, what) in &recovery.damaged {
+        let path = path.display();
+        lines.push(format!("warning: {path} records changes and is damaged: {what}; remove it when you have read it"));
+    }
+    lines
+}

@@ -1,0 +1,90 @@
+//! Environments as they are typed for a program, and the files that it needs in those that are not this machine.
+
+use baremark_programs::executable;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// What can be typed.
+const FORMS: &str = "native, microvm, container[:IMAGE], qemu[:KERNEL] or ssh:HOST[:PORT]";
+
+/// One environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its name in the study.
+    pub name: String,
+    kind: &'static str,
+    target: Option<String>,
+}
+
+/// The environments of a list.
+pub fn places(typed: &[String]) -> Result<Vec<Place>, String> {
+    let mut places: Vec<Place> = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for text in typed {
+        if seen.contains(&text.as_str()) {
+            return Err(format!("{text} is named twice; name each environment once"));
+        }
+        seen.push(text);
+        let (word, target) = text.split_once(':').map_or((text.as_str(), None), |(word, target)| (word, Some(target)));
+        let kinds = ["native", "microvm", "container", "qemu", "ssh"];
+        let kind = kinds
+            .into_iter()
+            .find(|kind| *kind == word)
+            .ok_or_else(|| format!("--in {text}: unknown; write {FORMS}"))?;
+        match (kind, target.filter(|target| !target.is_empty())) {
+            ("ssh", None) => return Err(format!("--in {text}: ssh needs a host; write {FORMS}")),
+            ("native" | "microvm", Some(_)) => return Err(format!("--in {text}: {kind} takes nothing after a colon")),
+            _ => {}
+        }
+        let alike = places.iter().filter(|place| place.kind == kind).count();
+        let name = if alike == 0 { kind.to_owned() } else { format!("{kind}-{}", alike + 1) };
+        places.push(Place { name, kind, target: target.map(str::to_owned) });
+    }
+    Ok(places)
+}
+
+impl Place {
+    /// Whether programs that run there see other files than this machine's.
+    pub fn is_another_machine(&self) -> bool {
+        !matches!(self.kind, "native" | "microvm")
+    }
+
+    /// What `[environments.NAME]` says of it.
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        let mut settings = Vec::new();
+        if self.name != self.kind {
+            settings.push(("like", self.kind.to_owned()));
+        }
+        match (self.kind, &self.target) {
+            ("container", Some(image)) => settings.push(("image", image.clone())),
+            ("qemu", Some(kernel)) => settings.push(("kernel", kernel.clone())),
+            ("ssh", Some(target)) => {
+                let port = target.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+                settings.push(("host", port.map_or(target.as_str(), |(host, _)| host).to_owned()));
+                settings.extend(port.map(|(_, port)| ("port", port.to_string())));
+            }
+            _ => {}
+        }
+        settings
+    }
+}
+
+/// The files that programs with these words need, and those that are named besides, by their absolute paths.
+pub fn files(commands: &[Vec<String>], with: &[PathBuf], folder: &str) -> Result<Vec<String>, String> {
+    let folder = Path::new(folder);
+    let path = baremark_programs::workshop::search_path();
+    let mut files: BTreeSet<PathBuf> = BTreeSet::new();
+    for words in commands {
+        if let Some(program) = words.first().filter(|name| !name.is_empty() && !name.contains('{')) {
+            files.extend(executable::files(&executable::located(program, folder, &path)?, &path)?);
+        }
+        files.extend(executable::named(words.get(1..).unwrap_or_default(), folder));
+    }
+    for named in with {
+        files.extend(executable::within(&folder.join(named)).map_err(|why| format!("--with {why}"))?);
+    }
+    let text = |file: PathBuf| {
+        file.into_os_string().into_string().map_err(|file| format!("{}: not UTF-8; rename it", file.to_string_lossy()))
+    };
+    files.into_iter().map(text).collect()
+}

@@ -1,0 +1,42 @@
+//! docs/guide.md does what it says: every command on the page is run, in its order, in one folder.
+
+use crate::bench::{Bench, text};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The commands of the page with the exit code that a comment announces (`# exit 4`).
+fn commands(page: &str) -> Vec<(String, i32)> {
+    let mut inside = false;
+    let mut found = Vec::new();
+    for line in page.lines() {
+        if line.starts_with("```") {
+            inside = line == "```console";
+        } else if inside && let Some(command) = line.strip_prefix("$ ") {
+            let (command, comment) = command.split_once("  # ").unwrap_or((command, ""));
+            let code = comment.strip_prefix("exit ").map_or(0, |code| code.parse().expect("an exit code"));
+            found.push((command.to_owned(), code));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_command_of_the_guide_runs() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide.md");
+    let commands = commands(&std::fs::read_to_string(page).unwrap());
+    assert!(commands.len() > 10, "{commands:?}");
+    let bench = Bench::new();
+    let program = Path::new(env!("CARGO_BIN_EXE_baremark")).parent().unwrap().to_owned();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
+    for (command, code) in commands {
+        let ran = Command::new("sh")
+            .args(["-c", &command])
+            .current_dir(bench.path("."))
+            .env("PATH", &path)
+            .env("XDG_DATA_HOME", bench.path("."))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(ran.status.code(), Some(code), "{command}:\n{}{}", text(&ran.stdout), text(&ran.stderr));
+    }
+}

@@ -1,0 +1,494 @@
+//! The load on a database: connections that each run one transaction at a time, in a closed loop, paced, or at open arrivals.
+//!
+//! Every connection is one thread with a blocking client, so that nothing lies between a transaction and its answer. A
+//! closed loop counts what completes in the measured time, with the latency from its start; open arrivals count what was
+//! meant to start in it, with the latency from the intended start, whenever a connection was free for it. A transaction that is
+//! retried has one latency, from its first start to its commit.
+
+use crate::database::{Class, Connection, Database, Failure};
+use baremark_load::latency::Latencies;
+use baremark_stats::Rng;
+use baremark_sys::{affinity, clock};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// How often a waiting thread looks whether it is to end.
+const GLANCE: Duration = Duration::from_millis(50);
+/// How often a lost connection is tried again.
+const RECONNECT: Duration = Duration::from_millis(20);
+/// Retries of one transaction, after which the run fails: the conflict does not resolve.
+const RETRIES: u32 = 1000;
+/// How long after the measured time arrivals that are behind are still started.
+const GRACE_NS: u64 = 1_000_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// How a transaction ended that ran to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// The commit was acknowledged.
+    Committed,
+    /// It was rolled back, as its inputs demand.
+    RolledBack,
+}
+
+/// One terminal: what it does over a connection.
+pub trait Client: Send {
+    /// Its statements in the database's dialect, prepared on each connection.
+    fn statements(&self) -> Vec<String>;
+
+    /// Draws the next transaction with its inputs, which stay the same when it is retried. Returns its index among the
+    /// workload's operations.
+    fn draw(&mut self) -> usize;
+
+    /// Time before the transaction that was drawn: keying.
+    fn before(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Time after it: thinking.
+    fn after(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Runs the transaction that was drawn, from its begin to its commit.
+    ///
+    /// # Errors
+    /// The first failure. The engine rolls back.
+    fn run(&mut self, connection: &mut dyn Connection) -> Result<Done, Failure>;
+
+    /// The outcome of the transaction that was drawn is unknown: the connection was lost during the commit.
+    fn ambiguous(&mut self) {}
+}
+
+/// When transactions start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Drive {
+    /// Each connection starts the next when the last has ended, after the client's own waits.
+    Closed,
+    /// At this rate, whatever the database does.
+    Open {
+        /// Starts per second, of all connections together.
+        rate: f64,
+        /// Exponential gaps instead of equal ones.
+        poisson: bool,
+    },
+}
+
+/// A load.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// When transactions start.
+    pub drive: Drive,
+    /// Time under load before the measured time.
+    pub warm_up: Duration,
+    /// The measured time.
+    pub duration: Duration,
+    /// Seed of the arrivals.
+    pub seed: u64,
+    /// CPUs of the connections' threads; empty leaves them all.
+    pub cpus: Vec<usize>,
+}
+
+/// What became of one operation in the measured time.
+#[derive(Clone, Debug, Default)]
+pub struct Operation {
+    /// From the start, or the intended start, to the answer of the commit.
+    pub latencies: Latencies,
+    /// Commits that were acknowledged.
+    pub committed: u64,
+    /// Rolled back as the inputs demand.
+    pub rolled_back: u64,
+}
+
+/// What became of a load.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// By operation, in the workload's order.
+    pub operations: Vec<Operation>,
+    /// Failures of the whole run by class, those that were retried among them.
+    pub failures: BTreeMap<Class, u64>,
+    /// Connections that were opened again.
+    pub reconnects: u64,
+    /// Open arrivals: actual start minus intended start.
+    pub lag: Latencies,
+    /// Open arrivals that were not started within a second after the measured time.
+    pub unserved: u64,
+    /// Transactions that ended in each second of the measured time.
+    pub seconds: Vec<u64>,
+    /// CPU time of the connections' threads in the measured time, in ns.
+    pub driver_cpu_ns: u64,
+    /// What the meter grew in the measured time.
+    pub metered: u64,
+    /// When the measured time began, after the call, in ns.
+    pub begin_ns: u64,
+    /// How long the measured time was, in ns.
+    pub elapsed_ns: u64,
+}
+
+impl Outcome {
+    /// Transactions that ended, of all operations.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.operations.iter().map(|operation| operation.committed + operation.rolled_back).sum()
+    }
+
+    /// Transactions per second.
+    #[must_use]
+    pub fn per_s(&self) -> f64 {
+        self.ended() as f64 * SECOND as f64 / self.elapsed_ns.max(1) as f64
+    }
+
+    /// Failures of a class.
+    #[must_use]
+    pub fn failed(&self, class: Class) -> u64 {
+        self.failures.get(&class).copied().unwrap_or(0)
+    }
+
+    fn merge(&mut self, other: Outcome) {
+        self.operations.resize_with(self.operations.len().max(other.operations.len()), Operation::default);
+        for (sum, more) in self.operations.iter_mut().zip(&other.operations) {
+            sum.latencies.merge(&more.latencies);
+            sum.committed += more.committed;
+            sum.rolled_back += more.rolled_back;
+        }
+        for (class, count) in other.failures {
+            *self.failures.entry(class).or_default() += count;
+        }
+        self.seconds.resize(self.seconds.len().max(other.seconds.len()), 0);
+        self.seconds.iter_mut().zip(&other.seconds).for_each(|(sum, more)| *sum += more);
+        self.lag.merge(&other.lag);
+        self.reconnects += other.reconnects;
+        self.unserved += other.unserved;
+        self.driver_cpu_ns += other.driver_cpu_ns;
+    }
+}
+
+/// Why a load has no outcome.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// A transaction failed for good.
+    #[error("{operation}: {failure}")]
+    Failed {
+        /// The operation, or what else was done.
+        operation: String,
+        /// Why.
+        failure: Failure,
+    },
+    /// The interrupt was raised.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Runs a load, one connection for each client. `names` are the workload's operations; `meter` is read at the begin and the
+/// end of the measured time, for whatever is counted beside (the server's CPU time).
+///
+/// # Errors
+/// The first failure that is not retried, or the interrupt.
+pub fn run(
+    database: &dyn Database,
+    clients: &mut [Box<dyn Client + '_>],
+    names: &[&str],
+    load: &Load,
+    meter: &mut dyn FnMut() -> u64,
+    interrupt: &AtomicBool,
+) -> Result<Outcome, LoadError> {
+    let called_ns = clock::monotonic_ns();
+    let window = Mutex::new((0, 0));
+    let plan = Plan {
+        database,
+        names,
+        load,
+        starts: Mutex::new(None),
+        window: &window,
+        connected: Barrier::new(clients.len() + 1),
+        ready: Barrier::new(clients.len() + 1),
+        over: AtomicBool::new(false),
+        interrupt,
+    };
+    let mut outcome = Outcome::default();
+    let mut failure = None;
+    thread::scope(|scope| {
+        let threads: Vec<_> = clients
+            .iter_mut()
+            .map(|client| {
+                let plan = &plan;
+                scope.spawn(move || plan.connection(&mut **client))
+            })
+            .collect();
+        plan.connected.wait();
+        let (begin, end) = plan.set_window();
+        plan.ready.wait();
+        plan.sleep_until(begin);
+        let before = meter();
+        plan.sleep_until(end);
+        outcome.metered = meter().saturating_sub(before);
+        outcome.begin_ns = begin.saturating_sub(called_ns);
+        outcome.elapsed_ns = end - begin;
+        for thread in threads {
+            match thread.join() {
+                Ok(Ok(part)) => outcome.merge(part),
+                Ok(Err(why)) => failure = failure.take().or(Some(why)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+    });
+    match failure {
+        _ if interrupt.load(Ordering::Acquire) => Err(LoadError::Interrupted),
+        Some(why) => Err(why),
+        None => Ok(outcome),
+    }
+}
+
+/// Intended starts, taken by whichever connection is free.
+struct Starts {
+    next_ns: f64,
+    gap_ns: f64,
+    rng: Option<Rng>,
+}
+
+impl Starts {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a moment of this boot in ns")]
+    fn take(&mut self) -> u64 {
+        let start = self.next_ns as u64;
+        self.next_ns += self.gap_ns * self.rng.as_mut().map_or(1.0, Rng::exponential);
+        start
+    }
+}
+
+/// What all connections share.
+struct Plan<'p> {
+    database: &'p dyn Database,
+    names: &'p [&'p str],
+    load: &'p Load,
+    starts: Mutex<Option<Starts>>,
+    window: &'p Mutex<(u64, u64)>,
+    connected: Barrier,
+    ready: Barrier,
+    over: AtomicBool,
+    interrupt: &'p AtomicBool,
+}
+
+/// What one connection's thread has.
+struct Turn {
+    begin: u64,
+    end: u64,
+    outcome: Outcome,
+    /// CPU time of the thread at the begin of the measured time.
+    cpu_at_begin: Option<u64>,
+}
+
+impl Plan<'_> {
+    fn set_window(&self) -> (u64, u64) {
+        let now = clock::monotonic_ns();
+        let begin = now + nanos(self.load.warm_up);
+        let end = begin + nanos(self.load.duration);
+        *self.window.lock().unwrap_or_else(PoisonError::into_inner) = (begin, end);
+        if let Drive::Open { rate, poisson } = self.load.drive {
+            let rng = poisson.then(|| Rng::stream(self.load.seed, u64::MAX));
+            let starts = Starts { next_ns: now as f64, gap_ns: SECOND as f64 / rate.max(1e-9), rng };
+            *self.starts.lock().unwrap_or_else(PoisonError::into_inner) = Some(starts);
+        }
+        (begin, end)
+    }
+
+    fn stopped(&self) -> bool {
+        self.over.load(Ordering::Acquire) || self.interrupt.load(Ordering::Acquire)
+    }
+
+    fn sleep_until(&self, moment: u64) {
+        loop {
+            let left = Duration::from_nanos(moment.saturating_sub(clock::monotonic_ns()));
+            if left.is_zero() || self.stopped() {
+                return;
+            }
+            thread::sleep(left.min(GLANCE));
+        }
+    }
+
+    fn failed(&self, operation: &str, failure: Failure) -> LoadError {
+        self.over.store(true, Ordering::Release);
+        LoadError::Failed { operation: operation.to_owned(), failure }
+    }
+
+    /// The whole life of one connection.
+    fn connection(&self, client: &mut dyn Client) -> Result<Outcome, LoadError> {
+        let prepared = self.prepare(client);
+        if prepared.is_err() {
+            self.over.store(true, Ordering::Release);
+        }
+        self.connected.wait();
+        self.ready.wait();
+        let mut connection = prepared?;
+        let (begin, end) = *self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outcome = Outcome::default();
+        outcome.operations.resize_with(self.names.len(), Operation::default);
+        outcome.seconds = vec![0; usize::try_from((end - begin).div_ceil(SECOND)).unwrap_or(0)];
+        let mut turn = Turn { begin, end, outcome, cpu_at_begin: None };
+        while self.next(client, &mut connection, &mut turn)? {}
+        let cpu = clock::thread_cpu_ns();
+        turn.outcome.driver_cpu_ns = cpu.saturating_sub(turn.cpu_at_begin.unwrap_or(cpu));
+        Ok(turn.outcome)
+    }
+
+    fn prepare(&self, client: &dyn Client) -> Result<Box<dyn Connection>, LoadError> {
+        if !self.load.cpus.is_empty() {
+            let pinned = affinity::restrict_current_thread(&self.load.cpus);
+            pinned.map_err(|why| self.failed("setting the CPUs of a connection", Failure::other(why)))?;
+        }
+        self.connect(client).map_err(|why| self.failed("connecting", why))
+    }
+
+    fn connect(&self, client: &dyn Client) -> Result<Box<dyn Connection>, Failure> {
+        let mut connection = self.database.connect()?;
+        connection.prepare(&client.statements())?;
+        Ok(connection)
+    }
+
+    /// One transaction with its waits; `false` when there are no more.
+    fn next(
+        &self,
+        client: &mut dyn Client,
+        connection: &mut Box<dyn Connection>,
+        turn: &mut Turn,
+    ) -> Result<bool, LoadError> {
+        let operation = client.draw();
+        let open = matches!(self.load.drive, Drive::Open { .. });
+        let intended = if open { self.intended(turn) } else { self.keyed(client, turn) };
+        let Some(intended) = intended else { return Ok(false) };
+        let started = clock::monotonic_ns();
+        if turn.cpu_at_begin.is_none() && started >= turn.begin {
+            turn.cpu_at_begin = Some(clock::thread_cpu_ns());
+        }
+        let done = self.until_done(client, operation, connection, turn)?;
+        let ended = clock::monotonic_ns();
+        let counted = if open { intended } else { ended };
+        if let Some(done) = done.filter(|_| (turn.begin..turn.end).contains(&counted)) {
+            let row = &mut turn.outcome.operations[operation];
+            row.latencies.record(ended - intended);
+            match done {
+                Done::Committed => row.committed += 1,
+                Done::RolledBack => row.rolled_back += 1,
+            }
+            if open {
+                turn.outcome.lag.record(started - intended);
+            }
+            let second = usize::try_from((counted - turn.begin) / SECOND).unwrap_or(usize::MAX);
+            if let Some(count) = turn.outcome.seconds.get_mut(second) {
+                *count += 1;
+            }
+        }
+        let after = client.after();
+        if !open && !after.is_zero() {
+            self.sleep_until((ended + nanos(after)).min(turn.end));
+        }
+        Ok(!self.stopped())
+    }
+
+    /// Waits for the next open arrival; `None` when there are no more.
+    fn intended(&self, turn: &mut Turn) -> Option<u64> {
+        let start = self.starts.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.take();
+        if start >= turn.end {
+            return None;
+        }
+        if clock::monotonic_ns() > turn.end + GRACE_NS {
+            turn.outcome.unserved += 1;
+            return self.intended_rest(turn);
+        }
+        self.sleep_until(start);
+        (!self.stopped()).then_some(start)
+    }
+
+    /// Counts the arrivals that nobody will start.
+    fn intended_rest(&self, turn: &mut Turn) -> Option<u64> {
+        let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        while starts.as_mut()?.take() < turn.end {
+            turn.outcome.unserved += 1;
+        }
+        None
+    }
+
+    /// Waits the keying time; `None` when the measured time is over.
+    fn keyed(&self, client: &dyn Client, turn: &Turn) -> Option<u64> {
+        let before = client.before();
+        if !before.is_zero() {
+            self.sleep_until((clock::monotonic_ns() + nanos(before)).min(turn.end));
+        }
+        let now = clock::monotonic_ns();
+        (now < turn.end && !self.stopped()).then_some(now)
+    }
+
+    /// Runs the transaction that was drawn until it has an outcome; `None` when that is unknown or the load is over.
+    fn until_done(
+        &self,
+        client: &mut dyn Client,
+        operation: usize,
+        connection: &mut Box<dyn Connection>,
+        turn: &mut Turn,
+    ) -> Result<Option<Done>, LoadError> {
+        for _ in 0..RETRIES {
+            let failure = match client.run(&mut **connection) {
+                Ok(done) => return Ok(Some(done)),
+                Err(failure) => failure,
+            };
+            *turn.outcome.failures.entry(failure.class).or_default() += 1;
+            match failure.class {
+                Class::Lost | Class::Ambiguous => {
+                    let ambiguous = failure.class == Class::Ambiguous;
+                    if ambiguous {
+                        client.ambiguous();
+                    }
+                    if !self.reconnect(client, connection, turn)? || ambiguous {
+                        return Ok(None);
+                    }
+                }
+                class if class.is_retried() => {
+                    let rolled_back = connection.rollback();
+                    if rolled_back.is_err() && !self.reconnect(client, connection, turn)? {
+                        return Ok(None);
+                    }
+                }
+                _ => {
+                    // The first failure is the one to report.
+                    drop(connection.rollback());
+                    return Err(self.failed(self.names[operation], failure));
+                }
+            }
+            if self.stopped() {
+                return Ok(None);
+            }
+        }
+        let what = format!("no success after {RETRIES} retries");
+        Err(self.failed(self.names[operation], Failure::new(Class::Serialization, what)))
+    }
+
+    /// Connects again as soon as the server lets; `false` when the load is over before.
+    fn reconnect(
+        &self,
+        client: &dyn Client,
+        connection: &mut Box<dyn Connection>,
+        turn: &mut Turn,
+    ) -> Result<bool, LoadError> {
+        loop {
+            match self.connect(client) {
+                Ok(new) => {
+                    *connection = new;
+                    turn.outcome.reconnects += 1;
+                    return Ok(true);
+                }
+                Err(why) if matches!(why.class, Class::Lost | Class::Resource) => {}
+                Err(why) => return Err(self.failed("connecting again", why)),
+            }
+            if self.stopped() || clock::monotonic_ns() > turn.end {
+                return Ok(false);
+            }
+            thread::sleep(RECONNECT);
+        }
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

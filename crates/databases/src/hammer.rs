@@ -1,0 +1,452 @@
+//! `oltp-hammer`: single-row statements by random primary key, each a transaction of its own, without thinking.
+//!
+//! After the catalog's row B5: a load generator on a table that fits the database's page cache, with connections for each CPU
+//! of the server. It stresses processes, page tables and locks more than storage when commits are not synced.
+
+use crate::database::{Access, Cell, Connection, Database, Dialect, Failure, Param, Rows};
+use crate::engine::{Client, Done, Outcome};
+use crate::parameters::{
+    ARRIVAL, BUFFERS, Common, DATA, DATABASE, FSYNC, HUGE_PAGES, ISOLATION, RATE, SERVER_CPUS, SERVER_SETTINGS,
+    SYNCHRONOUS_COMMIT, TIME, WARM, count, knob, metric, misfit, word,
+};
+use crate::result::sample;
+use crate::run::{Ready, Workload};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::command::{self, TIMEOUT};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::knob::Misfit;
+use baremark_model::seam::Sample;
+use baremark_stats::Rng;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::thread;
+
+/// The statements, in the order of the mix.
+pub const NAMES: [&str; 4] = ["select", "update", "insert", "delete"];
+const STATEMENTS: [&str; 4] = [
+    "select c from hammer where id = ?",
+    "update hammer set k = k + 1 where id = ?",
+    "insert into hammer (id, k, c, pad) values (?, 0, ?, ?)",
+    "delete from hammer where id = ?",
+];
+const CREATE: &str = "create table hammer (id integer not null primary key, k integer not null, c char(120) not null, \
+                      pad char(60) not null)";
+/// Bytes of a row on disk with its index, about.
+const ROW_BYTES: u64 = 300;
+/// Rows that are inserted at once while loading.
+const BATCH: i64 = 5000;
+
+static PARAMETERS: [Knob; 17] = [
+    DATABASE,
+    knob(
+        "rows",
+        Kind::Count { min: 1000, max: 1_000_000_000 },
+        Default::Typed("100000"),
+        "rows of the table, about 300 bytes each; buffers should hold them",
+    ),
+    knob(
+        "per_cpu",
+        Kind::Count { min: 1, max: 1000 },
+        Default::Typed("4"),
+        "connections for each CPU of the server: those of server_cpus, else of the arm",
+    ),
+    knob(
+        "mix",
+        Kind::Text,
+        Default::Typed("40/40/10/10"),
+        "select / update / insert / delete of 100 statements; as many deletes as inserts",
+    ),
+    RATE,
+    ARRIVAL,
+    TIME,
+    WARM,
+    ISOLATION,
+    BUFFERS,
+    SYNCHRONOUS_COMMIT,
+    FSYNC,
+    HUGE_PAGES,
+    SERVER_SETTINGS,
+    SERVER_CPUS,
+    DATA,
+    TIMEOUT,
+];
+
+static METRICS: [Metric; 10] = [
+    metric("tx_per_s", "tx/s", Better::Higher, Together::Sum, "statements per second, each a transaction"),
+    metric("tx_per_s_per_cpu", "tx/s", Better::Higher, Together::Mean, "the same for each CPU of the server"),
+    metric("latency_p50_ms", "ms", Better::Lower, Together::Mean, "median latency"),
+    metric("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of it"),
+    metric("latency_p99_ms", "ms", Better::Lower, Together::Most, "99th percentile of it"),
+    metric("cpu_us_per_tx", "us", Better::Lower, Together::Mean, "CPU time of server and driver per transaction"),
+    metric(
+        "driver_cpu_us_per_tx",
+        "us",
+        Better::Lower,
+        Together::Mean,
+        "CPU time of the connections' threads per transaction",
+    ),
+    metric(
+        "server_cpu_us_per_tx",
+        "us",
+        Better::Lower,
+        Together::Mean,
+        "CPU time of the server's processes per transaction",
+    ),
+    metric("retries", "%", Better::Lower, Together::Mean, "serialization failures and deadlocks per 100 transactions"),
+    metric(
+        "lag_p99_ms",
+        "ms",
+        Better::Lower,
+        Together::Most,
+        "99th percentile of the actual minus the intended start; with rate alone",
+    ),
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "oltp-hammer",
+    help: "single-row statements by random primary key on a table in the page cache, by connections for each CPU",
+    source: "this program, after a published study (the catalog's B5)",
+    parameters: &PARAMETERS,
+    metrics: &METRICS,
+    footprint: None,
+    executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
+    quick: &[("duration", "1 s"), ("warm_up", "300 ms")],
+    check: |arm| Settings::of(arm).map(drop),
+};
+
+/// The workload `oltp-hammer`.
+#[derive(Clone, Copy, Debug)]
+pub struct Hammer;
+
+struct Settings {
+    common: Common,
+    rows: i64,
+    per_cpu: usize,
+    mix: [usize; 4],
+}
+
+impl Settings {
+    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+        command::fits_timeout(arm)?;
+        Ok(Settings {
+            common: Common::of(arm)?,
+            rows: i64::try_from(count(arm, "rows").unwrap_or(1000)).unwrap_or(i64::MAX),
+            per_cpu: usize::try_from(count(arm, "per_cpu").unwrap_or(1)).unwrap_or(1),
+            mix: mix(&word(arm, "mix"))?,
+        })
+    }
+}
+
+fn mix(text: &str) -> Result<[usize; 4], Misfit> {
+    let parts: Option<Vec<usize>> = text.split('/').map(|part| part.trim().parse().ok()).collect();
+    let mix = parts.and_then(|parts| <[usize; 4]>::try_from(parts).ok());
+    match mix {
+        Some(mix) if mix.iter().sum::<usize>() == 100 && mix[2] == mix[3] => Ok(mix),
+        _ => Err(misfit(
+            format!("mix = \"{text}\" must be four numbers of sum 100 with as many deletes as inserts"),
+            "write such as \"40/40/10/10\"",
+        )),
+    }
+}
+
+impl Job for Hammer {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn heeds_interrupt(&self) -> bool {
+        true
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let Settings { mut common, rows, per_cpu, mix } = Settings::of(arm).map_err(JobError::failed)?;
+        let cpus = if common.setup.cpus.is_empty() { around.cpus.len() } else { common.setup.cpus.len() };
+        common.setup.connections = per_cpu * cpus.max(1);
+        let counts = Arc::new(Counts::default());
+        let seed = around.seed;
+        Ok(Box::new(Ready::new(Nails { rows, mix, cpus: cpus.max(1), seed, phase: 0, counts }, common, around)?))
+    }
+}
+
+impl ReadyJob for Ready<Nails> {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        self.once()
+    }
+}
+
+/// Acknowledged statements of a phase, and those of unknown outcome, by statement.
+#[derive(Default)]
+pub struct Counts {
+    known: [AtomicI64; 4],
+    unknown: [AtomicI64; 4],
+}
+
+struct Nails {
+    rows: i64,
+    mix: [usize; 4],
+    cpus: usize,
+    seed: u64,
+    phase: u64,
+    counts: Arc<Counts>,
+}
+
+impl Workload for Nails {
+    fn name(&self) -> String {
+        format!("oltp-hammer-{}", self.rows)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.rows.unsigned_abs() * ROW_BYTES
+    }
+
+    fn operations(&self) -> &'static [&'static str] {
+        &NAMES
+    }
+
+    fn load(&self, database: &dyn Database, connections: usize, interrupt: &AtomicBool) -> Result<(), Failure> {
+        populate(database, self.rows, connections, interrupt)
+    }
+
+    fn clients(&mut self, connections: usize, database: &dyn Database) -> Vec<Box<dyn Client>> {
+        self.phase += 1;
+        self.counts = Arc::default();
+        let seed = self.seed.wrapping_add(self.phase << 32);
+        let one = |number: usize| -> Box<dyn Client> {
+            let counts = Arc::clone(&self.counts);
+            Box::new(Nail::new(self.rows, self.mix, database.dialect(), seed, (number, connections), counts))
+        };
+        (0..connections).map(one).collect()
+    }
+
+    fn check(&self, connection: &mut dyn Connection) -> Result<Result<Vec<String>, String>, Failure> {
+        Ok(match unaccounted(connection, self.rows, &self.counts)? {
+            Some(what) => Err(what),
+            None => Ok(vec!["every acknowledged statement is in the table".to_owned()]),
+        })
+    }
+
+    fn samples(&self, outcome: &Outcome) -> Vec<Sample> {
+        vec![sample("tx_per_s_per_cpu", outcome.per_s() / self.cpus as f64)]
+    }
+}
+
+/// Makes the table and fills it with `rows` rows, numbered from 1.
+///
+/// # Errors
+/// What the database says.
+pub fn populate(database: &dyn Database, rows: i64, connections: usize, interrupt: &AtomicBool) -> Result<(), Failure> {
+    let mut first = database.connect()?;
+    first.script(&database.dialect().sql(CREATE))?;
+    let next = AtomicUsize::new(0);
+    let work = |connection: &mut dyn Connection| -> Result<(), Failure> {
+        loop {
+            let begin = i64::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(i64::MAX / BATCH) * BATCH;
+            if begin >= rows {
+                return Ok(());
+            }
+            if interrupt.load(Ordering::Acquire) {
+                return Err(Failure::other("loading was interrupted"));
+            }
+            let mut rng = Rng::stream(1, begin.unsigned_abs());
+            let cells: Vec<Cell> = (begin + 1..=rows.min(begin + BATCH))
+                .flat_map(|id| {
+                    [Cell::Int(id), Cell::Int(0), Cell::Text(digits(&mut rng, 120)), Cell::Text(digits(&mut rng, 60))]
+                })
+                .collect();
+            connection.insert("hammer", 4, &cells)?;
+        }
+    };
+    let outcomes: Vec<Result<(), Failure>> = thread::scope(|scope| {
+        let others: Vec<_> = (1..connections)
+            .map(|_| scope.spawn(|| database.connect().and_then(|mut connection| work(&mut *connection))))
+            .collect();
+        let own = work(&mut *first);
+        let others =
+            others.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(Failure::other("a loader panicked"))));
+        std::iter::once(own).chain(others).collect()
+    });
+    outcomes.into_iter().collect::<Result<(), Failure>>()?;
+    match database.dialect() {
+        Dialect::Sqlite => first.script("analyze; pragma wal_checkpoint(truncate);"),
+        Dialect::Postgres => first.script("vacuum analyze"),
+        Dialect::Mariadb => first.query("analyze table hammer", &mut Rows::default()),
+    }
+}
+
+fn digits(rng: &mut Rng, length: usize) -> String {
+    (0..length).map(|_| char::from(b'0' + u8::try_from(rng.below(10)).unwrap_or(0))).collect()
+}
+
+/// One connection of the hammer.
+pub struct Nail {
+    rows: i64,
+    mix: [usize; 4],
+    dialect: Dialect,
+    rng: Rng,
+    deck: Vec<usize>,
+    /// Rows that this connection has inserted, the oldest first.
+    own: VecDeque<i64>,
+    next: i64,
+    step: i64,
+    kind: usize,
+    id: i64,
+    text: String,
+    result: Rows,
+    counts: Arc<Counts>,
+}
+
+impl Nail {
+    /// Connection `number` of so many.
+    #[must_use]
+    pub fn new(
+        rows: i64,
+        mix: [usize; 4],
+        dialect: Dialect,
+        seed: u64,
+        (number, of): (usize, usize),
+        counts: Arc<Counts>,
+    ) -> Nail {
+        let mut rng = Rng::stream(seed, number as u64 + 1);
+        let text = digits(&mut rng, 120);
+        let next = rows + 1 + i64::try_from(number).unwrap_or(0);
+        let step = i64::try_from(of).unwrap_or(1);
+        let (deck, own, result) = (Vec::new(), VecDeque::new(), Rows::default());
+        Nail { rows, mix, dialect, rng, deck, own, next, step, kind: 0, id: 1, text, result, counts }
+    }
+
+    /// The next of a shuffled hundred, in which inserts and deletes take turns: there is always a row to delete.
+    fn card(&mut self) -> usize {
+        if self.deck.is_empty() {
+            self.deck = (0..4).flat_map(|kind| vec![kind; self.mix[kind]]).collect();
+            self.rng.shuffle(&mut self.deck);
+            let mut last = 3;
+            // Cards are taken from the end.
+            for card in self.deck.iter_mut().rev().filter(|card| **card >= 2) {
+                last = 5 - last;
+                *card = last;
+            }
+        }
+        self.deck.pop().unwrap_or(0)
+    }
+
+    fn statement(&mut self, connection: &mut dyn Connection) -> Result<(), Failure> {
+        let id = Param::Int(self.id);
+        let changed = match self.kind {
+            2 => {
+                let params = [id, Param::Text(&self.text), Param::Text(&self.text[..60])];
+                connection.execute(2, &params, &mut self.result)?
+            }
+            kind => connection.execute(kind, &[id], &mut self.result)?,
+        };
+        if changed == 1 { Ok(()) } else { Err(Failure::other(format!("row {} is in {changed} rows", self.id))) }
+    }
+}
+
+impl Client for Nail {
+    fn statements(&self) -> Vec<String> {
+        STATEMENTS.iter().map(|sql| self.dialect.sql(sql)).collect()
+    }
+
+    fn draw(&mut self) -> usize {
+        self.kind = self.card();
+        self.id = match self.kind {
+            2 => self.next,
+            3 => self.own.front().copied().unwrap_or(0),
+            _ => 1 + i64::try_from(self.rng.below(self.rows.unsigned_abs())).unwrap_or(0),
+        };
+        self.kind
+    }
+
+    fn run(&mut self, connection: &mut dyn Connection) -> Result<Done, Failure> {
+        // SQLite lets writers of one process poll for each other, unless they say that they will write.
+        if self.kind > 0 && self.dialect == Dialect::Sqlite {
+            connection.begin(Access::Write)?;
+            self.statement(connection)?;
+            connection.commit()?;
+        } else {
+            // A statement that is lost may have been committed.
+            self.statement(connection).map_err(|why| if self.kind > 0 { why.at_commit() } else { why })?;
+        }
+        self.counts.known[self.kind].fetch_add(1, Ordering::Relaxed);
+        self.turn_over();
+        Ok(Done::Committed)
+    }
+
+    fn ambiguous(&mut self) {
+        self.counts.unknown[self.kind].fetch_add(1, Ordering::Relaxed);
+        // A row of unknown existence is neither inserted nor deleted again.
+        match self.kind {
+            2 => self.next += self.step,
+            3 => drop(self.own.pop_front()),
+            _ => {}
+        }
+    }
+}
+
+impl Nail {
+    fn turn_over(&mut self) {
+        match self.kind {
+            2 => {
+                self.own.push_back(self.id);
+                self.next += self.step;
+            }
+            3 => drop(self.own.pop_front()),
+            _ => {}
+        }
+    }
+}
+
+/// Compares the table with what was acknowledged; a mismatch in words.
+///
+/// # Errors
+/// What the database says.
+pub fn unaccounted(connection: &mut dyn Connection, rows: i64, counts: &Counts) -> Result<Option<String>, Failure> {
+    let mut found = Rows::default();
+    connection.query("select count(*), sum(k) from hammer", &mut found)?;
+    let (present, updates) = (found.int(0, 0)?, found.int(0, 1)?);
+    let known = |kind: usize| counts.known[kind].load(Ordering::Relaxed);
+    let unknown = |kind: usize| counts.unknown[kind].load(Ordering::Relaxed);
+    let expected = rows + known(2) - known(3);
+    let rows_fit = (expected - unknown(3)..=expected + unknown(2)).contains(&present);
+    let updates_fit = (known(1)..=known(1) + unknown(1)).contains(&updates);
+    Ok((!rows_fit || !updates_fit).then(|| {
+        format!(
+            "{present} rows where {expected} are expected ({} of unknown outcome), {updates} updates of {} acknowledged ({} of unknown outcome)",
+            unknown(2) + unknown(3),
+            known(1),
+            unknown(1)
+        )
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mix_is_exact_and_there_is_always_a_row_to_delete() {
+        let mut nail = Nail::new(1000, [40, 40, 10, 10], Dialect::Postgres, 3, (1, 4), Arc::default());
+        for _ in 0..5 {
+            let mut counts = [0; 4];
+            for _ in 0..100 {
+                let kind = nail.draw();
+                counts[kind] += 1;
+                assert!(kind != 3 || nail.id > 1000, "a delete without a row of its own");
+                nail.turn_over();
+            }
+            assert_eq!(counts, [40, 40, 10, 10]);
+        }
+    }
+
+    #[test]
+    fn a_mix_is_four_numbers_of_sum_100() {
+        assert_eq!(mix("40/40/10/10").ok(), Some([40, 40, 10, 10]));
+        for wrong in ["40/40/20", "40/40/15/5", "a/b/c/d", "40/40/10/11"] {
+            assert!(mix(wrong).is_err(), "{wrong}");
+        }
+    }
+}

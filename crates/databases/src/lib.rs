@@ -1,0 +1,23 @@
+//! Databases under load: an OLTP engine over PostgreSQL, MariaDB and `SQLite`, and the workloads that run on it.
+//!
+//! A workload loads its data once and keeps it; each phase of a trial runs on a copy of that. What the database holds after a run is
+//! checked, and a run that fails a check has no result. Nothing here prints.
+#![forbid(unsafe_code)]
+
+pub mod database;
+pub mod engine;
+pub mod hammer;
+pub mod kept;
+pub mod mariadb;
+pub mod order_entry;
+mod parameters;
+pub mod postgres;
+mod result;
+mod run;
+pub mod server;
+pub mod sqlite;
+
+use baremark_model::job::Job;
+
+/// Jobs of this crate.
+pub const ALL: &[&dyn Job] = &[&order_entry::workload::OrderEntry, &hammer::Hammer];

@@ -1,0 +1,296 @@
+//! Order-entry as a workload of a study.
+
+use super::conditions::{self, CONDITIONS};
+use super::draw::Constants;
+use super::transactions::{Acknowledged, LIMIT_MS, NAMES, Rules, Terminal, unaccounted};
+use super::{populate, schema};
+use crate::database::{Connection, Database, Failure};
+use crate::engine::{Client, Drive, Outcome};
+use crate::parameters::{
+    ARRIVAL, BUFFERS, CONNECTIONS, Common, DATA, DATABASE, FSYNC, HUGE_PAGES, ISOLATION, RATE, SERVER_CPUS,
+    SERVER_SETTINGS, SYNCHRONOUS_COMMIT, TIME, WARM, count, knob, metric, misfit, word,
+};
+use crate::result::sample;
+use crate::run::{Ready, Workload};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::command::{self, TIMEOUT};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::knob::Misfit;
+use baremark_model::seam::Sample;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Seed of the data: the same for all, so that it can be reused.
+const DATA_SEED: u64 = 1;
+
+static PARAMETERS: [Knob; 18] = [
+    DATABASE,
+    knob(
+        "warehouses",
+        Kind::Count { min: 1, max: 100_000 },
+        Default::Typed("1"),
+        "scale: warehouses, about 130 MiB each",
+    ),
+    CONNECTIONS,
+    knob(
+        "pace",
+        Kind::Choice(&["none", "keyed"]),
+        Default::Typed("none"),
+        "none: as fast as connections allow; keyed: terminals with keying and thinking times, 10 a warehouse",
+    ),
+    RATE,
+    ARRIVAL,
+    TIME,
+    WARM,
+    ISOLATION,
+    BUFFERS,
+    SYNCHRONOUS_COMMIT,
+    FSYNC,
+    HUGE_PAGES,
+    SERVER_SETTINGS,
+    SERVER_CPUS,
+    DATA,
+    TIMEOUT,
+    knob(
+        "seed_of_inputs",
+        Kind::Count { min: 0, max: u64::MAX >> 1 },
+        Default::Derived("the trial's"),
+        "random seed of the transactions' inputs",
+    ),
+];
+
+static METRICS: [Metric; 15] = [
+    metric(
+        "tx_per_s",
+        "tx/s",
+        Better::Higher,
+        Together::Sum,
+        "transactions of all five kinds per second, rollbacks included",
+    ),
+    metric(
+        "new_orders_per_min",
+        "new-orders/min",
+        Better::Higher,
+        Together::Sum,
+        "new orders committed per minute; not comparable with tpmC",
+    ),
+    metric(
+        "latency_p50_ms",
+        "ms",
+        Better::Lower,
+        Together::Mean,
+        "median latency of all transactions, retries included",
+    ),
+    metric("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of it"),
+    metric("latency_p99_ms", "ms", Better::Lower, Together::Most, "99th percentile of it"),
+    metric(
+        "new_order_p90_ms",
+        "ms",
+        Better::Lower,
+        Together::Most,
+        "90th percentile of new-order; the rules' limit is 5 s",
+    ),
+    metric(
+        "payment_p90_ms",
+        "ms",
+        Better::Lower,
+        Together::Most,
+        "90th percentile of payment; the rules' limit is 5 s",
+    ),
+    metric(
+        "order_status_p90_ms",
+        "ms",
+        Better::Lower,
+        Together::Most,
+        "90th percentile of order-status; the rules' limit is 5 s",
+    ),
+    metric(
+        "delivery_p90_ms",
+        "ms",
+        Better::Lower,
+        Together::Most,
+        "90th percentile of delivery; the rules' limit is 5 s",
+    ),
+    metric(
+        "stock_level_p90_ms",
+        "ms",
+        Better::Lower,
+        Together::Most,
+        "90th percentile of stock-level; the rules' limit is 20 s",
+    ),
+    metric("cpu_us_per_tx", "us", Better::Lower, Together::Mean, "CPU time of server and driver per transaction"),
+    metric(
+        "driver_cpu_us_per_tx",
+        "us",
+        Better::Lower,
+        Together::Mean,
+        "CPU time of the connections' threads per transaction; with sqlite the database is in it",
+    ),
+    metric(
+        "server_cpu_us_per_tx",
+        "us",
+        Better::Lower,
+        Together::Mean,
+        "CPU time of the server's processes per transaction",
+    ),
+    metric(
+        "retries",
+        "%",
+        Better::Lower,
+        Together::Mean,
+        "serialization failures and deadlocks per 100 transactions; each is retried",
+    ),
+    metric(
+        "lag_p99_ms",
+        "ms",
+        Better::Lower,
+        Together::Most,
+        "99th percentile of the actual minus the intended start; with rate alone",
+    ),
+];
+
+/// Metrics of the 90th percentile, by transaction.
+const P90: [&str; 5] =
+    ["new_order_p90_ms", "payment_p90_ms", "order_status_p90_ms", "delivery_p90_ms", "stock_level_p90_ms"];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "order-entry",
+    help: "five transactions of a wholesaler on nine tables; derived from TPC-C and not comparable with it",
+    source: "TPC-C revision 5.11 (rules for schema, inputs and consistency)",
+    parameters: &PARAMETERS,
+    metrics: &METRICS,
+    footprint: None,
+    executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
+    quick: &[("duration", "1 s"), ("warm_up", "300 ms")],
+    check: |arm| Settings::of(arm).map(drop),
+};
+
+/// The workload `order-entry`.
+#[derive(Clone, Copy, Debug)]
+pub struct OrderEntry;
+
+struct Settings {
+    common: Common,
+    warehouses: i64,
+    paced: bool,
+    seed: Option<u64>,
+}
+
+impl Settings {
+    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+        let common = Common::of(arm)?;
+        let paced = word(arm, "pace") == "keyed";
+        let warehouses = i64::try_from(count(arm, "warehouses").unwrap_or(1)).unwrap_or(1);
+        if paced && common.load.drive != Drive::Closed {
+            return Err(misfit("rate is set and pace is \"keyed\"", "keep one of them"));
+        }
+        let terminals = i64::try_from(common.setup.connections).unwrap_or(i64::MAX);
+        if paced && terminals > 10 * warehouses {
+            let what = format!("{terminals} connections of {warehouses} warehouses: a warehouse has 10 terminals");
+            return Err(misfit(what, "lower connections, or raise warehouses"));
+        }
+        command::fits_timeout(arm)?;
+        Ok(Settings { common, warehouses, paced, seed: count(arm, "seed_of_inputs") })
+    }
+}
+
+impl Job for OrderEntry {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn heeds_interrupt(&self) -> bool {
+        true
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let Settings { common, warehouses, paced, seed } = Settings::of(arm).map_err(JobError::failed)?;
+        let seed = seed.unwrap_or(around.seed);
+        let sales = Sales { warehouses, paced, seed, phase: 0, acknowledged: Arc::default() };
+        Ok(Box::new(Ready::new(sales, common, around)?))
+    }
+}
+
+impl ReadyJob for Ready<Sales> {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        self.once()
+    }
+}
+
+struct Sales {
+    warehouses: i64,
+    paced: bool,
+    seed: u64,
+    /// Phases so far: each draws other inputs.
+    phase: u64,
+    acknowledged: Arc<Acknowledged>,
+}
+
+impl Workload for Sales {
+    fn name(&self) -> String {
+        format!("order-entry-{}", self.warehouses)
+    }
+
+    fn bytes(&self) -> u64 {
+        schema::bytes(self.warehouses.unsigned_abs())
+    }
+
+    fn operations(&self) -> &'static [&'static str] {
+        &NAMES
+    }
+
+    fn load(&self, database: &dyn Database, connections: usize, interrupt: &AtomicBool) -> Result<(), Failure> {
+        populate::populate(database, self.warehouses, DATA_SEED, connections, &|_, _| (), interrupt)?;
+        match conditions::broken(&mut *database.connect()?)? {
+            Some(broken) => Err(Failure::other(format!("the loaded data is inconsistent: {broken}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn clients(&mut self, connections: usize, database: &dyn Database) -> Vec<Box<dyn Client>> {
+        self.phase += 1;
+        self.acknowledged = Arc::default();
+        let rules = Rules {
+            warehouses: self.warehouses,
+            constants: Constants::of_run(Constants::of_load(DATA_SEED), self.seed),
+            seed: self.seed.wrapping_add(self.phase << 32),
+            paced: self.paced,
+            dialect: database.dialect(),
+            acknowledged: Arc::clone(&self.acknowledged),
+        };
+        (0..connections).map(|number| Box::new(Terminal::new(&rules, number)) as Box<dyn Client>).collect()
+    }
+
+    fn check(&self, connection: &mut dyn Connection) -> Result<Result<Vec<String>, String>, Failure> {
+        if let Some(broken) = conditions::broken(connection)? {
+            return Ok(Err(broken));
+        }
+        if let Some(unaccounted) = unaccounted(connection, &self.acknowledged, self.warehouses)? {
+            return Ok(Err(unaccounted));
+        }
+        let conditions = format!("{} consistency conditions hold", CONDITIONS.len());
+        Ok(Ok(vec![conditions, "every acknowledged transaction is in the database".to_owned()]))
+    }
+
+    fn samples(&self, outcome: &Outcome) -> Vec<Sample> {
+        let minutes = outcome.elapsed_ns.max(1) as f64 / 60e9;
+        let orders = outcome.operations.first().map_or(0, |operation| operation.committed);
+        let percentiles = P90.iter().zip(&outcome.operations);
+        let percentiles = percentiles
+            .filter_map(|(metric, operation)| Some(sample(*metric, operation.latencies.percentile(0.9)? as f64 / 1e6)));
+        [sample("new_orders_per_min", orders as f64 / minutes)].into_iter().chain(percentiles).collect()
+    }
+
+    fn flags(&self, outcome: &Outcome) -> Vec<String> {
+        let rows = NAMES.iter().zip(LIMIT_MS).zip(&outcome.operations);
+        let slow = rows.filter_map(|((name, limit), operation)| {
+            let p90 = operation.latencies.percentile(0.9)? as f64 / 1e6;
+            (p90 > limit)
+                .then(|| format!("{name}: 90th percentile {p90:.0} ms, above the rules' limit of {limit:.0} ms"))
+        });
+        slow.collect()
+    }
+}

@@ -1,0 +1,70 @@
+//! What the tests share: databases in folders of their own, and skips that are printed.
+
+use baremark_databases::database::{Database, Isolation};
+use baremark_databases::engine::{Drive, Load};
+use baremark_databases::order_entry::draw::Constants;
+use baremark_databases::order_entry::populate;
+use baremark_databases::order_entry::transactions::{Acknowledged, Rules, Terminal};
+use baremark_databases::server::{Kind, Server, Setup};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+pub static QUIET: AtomicBool = AtomicBool::new(false);
+
+pub fn setup(kind: Kind) -> Setup {
+    Setup {
+        kind,
+        buffers: 256 << 20,
+        synchronous_commit: true,
+        fsync: true,
+        huge_pages: false,
+        isolation: Isolation::ReadCommitted,
+        extra: Vec::new(),
+        cpus: Vec::new(),
+        connections: 8,
+    }
+}
+
+/// The database, started; `None` with a printed reason where its program is not installed.
+pub fn start(setup: &Setup, root: &Path) -> Option<Server> {
+    if let Err(why) = setup.kind.version() {
+        eprintln!("skipped: {why}");
+        return None;
+    }
+    Some(Server::start(setup, root, "s3cr3tOfThisTest", &QUIET).unwrap_or_else(|why| panic!("{why}")))
+}
+
+/// One warehouse, loaded over two connections, or one where there is one writer.
+pub fn populated(server: &Server) -> Box<dyn Database> {
+    let database = server.database();
+    let connections = if server.address().is_some() { 2 } else { 1 };
+    populate::populate(&*database, 1, 1, connections, &|_, _| (), &QUIET).unwrap_or_else(|why| panic!("{why}"));
+    database
+}
+
+pub fn rules(database: &dyn Database, acknowledged: &Arc<Acknowledged>) -> Rules {
+    Rules {
+        warehouses: 1,
+        constants: Constants::of_run(Constants::of_load(1), 5),
+        seed: 5,
+        paced: false,
+        dialect: database.dialect(),
+        acknowledged: Arc::clone(acknowledged),
+    }
+}
+
+pub fn terminals(rules: &Rules, connections: usize) -> Vec<Box<dyn baremark_databases::engine::Client>> {
+    (0..connections).map(|number| Box::new(Terminal::new(rules, number)) as Box<_>).collect()
+}
+
+pub fn closed(seconds: f64) -> Load {
+    Load {
+        drive: Drive::Closed,
+        warm_up: Duration::ZERO,
+        duration: Duration::from_secs_f64(seconds),
+        seed: 1,
+        cpus: Vec::new(),
+    }
+}

@@ -1,0 +1,199 @@
+//! The engine on a database that fails as it is told to.
+
+use crate::bench::{QUIET, closed};
+use baremark_databases::database::{Access, Cell, Class, Connection, Database, Dialect, Failure, Param, Rows};
+use baremark_databases::engine::{Client, Done, Drive, Load, LoadError, Outcome, run};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What the next transactions fail with, and what was seen.
+#[derive(Default)]
+struct Script {
+    failures: Mutex<VecDeque<Class>>,
+    takes: Duration,
+    connects: AtomicU64,
+    rollbacks: AtomicU64,
+    prepared: AtomicU64,
+}
+
+struct Scripted(Arc<Script>);
+
+impl Database for Scripted {
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    fn connect(&self) -> Result<Box<dyn Connection>, Failure> {
+        self.0.connects.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(Scripted(Arc::clone(&self.0))))
+    }
+}
+
+impl Connection for Scripted {
+    fn prepare(&mut self, statements: &[String]) -> Result<(), Failure> {
+        self.0.prepared.fetch_add(statements.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn execute(&mut self, _: usize, _: &[Param<'_>], _: &mut Rows) -> Result<u64, Failure> {
+        std::thread::sleep(self.0.takes);
+        Ok(1)
+    }
+
+    fn begin(&mut self, _: Access) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), Failure> {
+        match self.0.failures.lock().unwrap().pop_front() {
+            Some(class) => Err(Failure::new(class, "as told")),
+            None => Ok(()),
+        }
+    }
+
+    fn rollback(&mut self) -> Result<(), Failure> {
+        self.0.rollbacks.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn script(&mut self, _: &str) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn query(&mut self, _: &str, _: &mut Rows) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn insert(&mut self, _: &str, _: usize, _: &[Cell]) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// One statement a transaction; counts what it drew, ran, and was not told the outcome of.
+#[derive(Default)]
+struct Counting {
+    seen: Arc<[AtomicU64; 3]>,
+}
+
+impl Client for Counting {
+    fn statements(&self) -> Vec<String> {
+        vec!["select 1".to_owned()]
+    }
+
+    fn draw(&mut self) -> usize {
+        self.seen[0].fetch_add(1, Ordering::Relaxed);
+        0
+    }
+
+    fn run(&mut self, connection: &mut dyn Connection) -> Result<Done, Failure> {
+        self.seen[1].fetch_add(1, Ordering::Relaxed);
+        connection.begin(Access::Write)?;
+        connection.execute(0, &[], &mut Rows::default())?;
+        connection.commit()?;
+        Ok(Done::Committed)
+    }
+
+    fn ambiguous(&mut self) {
+        self.seen[2].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn load(script: &Arc<Script>, load: &Load) -> (Result<Outcome, LoadError>, [u64; 3]) {
+    let client = Counting::default();
+    let seen = Arc::clone(&client.seen);
+    let mut clients: Vec<Box<dyn Client>> = vec![Box::new(client)];
+    let outcome = run(&Scripted(Arc::clone(script)), &mut clients, &["one"], load, &mut || 0, &QUIET);
+    (outcome, [0, 1, 2].map(|index: usize| seen[index].load(Ordering::Relaxed)))
+}
+
+fn script(failures: &[Class], takes: Duration) -> Arc<Script> {
+    Arc::new(Script { failures: Mutex::new(failures.iter().copied().collect()), takes, ..Script::default() })
+}
+
+#[test]
+fn conflicts_are_rolled_back_retried_with_the_same_inputs_and_counted() {
+    let script = script(&[Class::Serialization, Class::Deadlock, Class::Serialization], Duration::from_millis(1));
+    let (outcome, [drawn, ran, _]) = load(&script, &closed(0.1));
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.failed(Class::Serialization), outcome.failed(Class::Deadlock)), (2, 1));
+    assert_eq!(script.rollbacks.load(Ordering::Relaxed), 3);
+    // The last draw may not have been run.
+    assert!(ran == drawn + 3 || ran == drawn + 2, "{drawn} drawn, {ran} ran");
+    assert_eq!(script.connects.load(Ordering::Relaxed), 1);
+    // The first transaction's latency has its retries in it.
+    assert!(outcome.operations[0].latencies.largest().unwrap() >= 4_000_000);
+}
+
+#[test]
+fn a_lost_connection_is_opened_and_prepared_again_and_its_transaction_retried() {
+    let script = script(&[Class::Lost], Duration::from_millis(1));
+    let (outcome, [drawn, ran, ambiguous]) = load(&script, &closed(0.05));
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.reconnects, ambiguous), (1, 0));
+    assert_eq!((script.connects.load(Ordering::Relaxed), script.prepared.load(Ordering::Relaxed)), (2, 2));
+    assert!(ran == drawn + 1 || ran == drawn, "{drawn} drawn, {ran} ran");
+}
+
+#[test]
+fn a_commit_of_unknown_outcome_is_recorded_and_never_retried() {
+    let script = script(&[Class::Ambiguous], Duration::from_millis(1));
+    let (outcome, [drawn, ran, ambiguous]) = load(&script, &closed(0.05));
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.failed(Class::Ambiguous), ambiguous, outcome.reconnects), (1, 1, 1));
+    assert!(ran == drawn || ran + 1 == drawn, "{drawn} drawn, {ran} ran");
+    assert!(outcome.ended() < ran, "a transaction of unknown outcome counts as none");
+}
+
+#[test]
+fn another_error_ends_the_load_with_its_operation() {
+    for class in [Class::Constraint, Class::Resource, Class::Other] {
+        let begun = Instant::now();
+        let (outcome, _) = load(&script(&[class], Duration::ZERO), &closed(30.0));
+        let why = outcome.unwrap_err().to_string();
+        assert_eq!(why, format!("one: {}: as told", class.label()));
+        assert!(begun.elapsed() < Duration::from_secs(5), "it waited for the end of the load");
+    }
+}
+
+#[test]
+fn open_arrivals_count_from_their_intended_start() {
+    // 100/s of 30 ms on one connection: the k-th waits for all before it.
+    let drive = Drive::Open { rate: 100.0, poisson: false };
+    let load_of = Load { drive, ..closed(0.2) };
+    let (outcome, _) = load(&script(&[], Duration::from_millis(30)), &load_of);
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.ended(), 20);
+    let last = outcome.operations[0].latencies.largest().unwrap();
+    // 20 transactions take 600 ms, and the last was meant to start after 190: a latency from its own start would be 30 ms.
+    assert!(last >= 390_000_000, "{last}");
+    assert!(outcome.lag.largest().unwrap() >= 360_000_000);
+}
+
+#[test]
+fn arrivals_that_nobody_can_start_are_counted() {
+    let drive = Drive::Open { rate: 100.0, poisson: false };
+    let load_of = Load { drive, ..closed(0.2) };
+    let (outcome, [_, ran, _]) = load(&script(&[], Duration::from_millis(300)), &load_of);
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.unserved + ran, 20);
+    assert!(outcome.unserved >= 10, "{}", outcome.unserved);
+}
+
+#[test]
+fn an_interrupt_ends_a_load() {
+    let interrupt = AtomicBool::new(false);
+    let mut clients: Vec<Box<dyn Client>> = vec![Box::new(Counting::default())];
+    let script = script(&[], Duration::from_millis(1));
+    let begun = Instant::now();
+    let outcome = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            run(&Scripted(Arc::clone(&script)), &mut clients, &["one"], &closed(60.0), &mut || 0, &interrupt)
+        });
+        interrupt.store(true, Ordering::Release);
+        thread.join().unwrap()
+    });
+    assert_eq!(outcome.unwrap_err(), LoadError::Interrupted);
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}

@@ -1,0 +1,7 @@
+//! The engine on a scripted database, and the workloads on real ones.
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+
+mod bench;
+mod engine;
+mod hammer;
+mod order_entry;

@@ -1,0 +1,232 @@
+//! Order-entry on real databases: loading, consistency, durability.
+
+use crate::bench::{QUIET, closed, populated, rules, setup, start, terminals};
+use baremark_databases::database::{Connection, Database, Rows};
+use baremark_databases::engine::{self, LoadError};
+use baremark_databases::order_entry::conditions::{self, CONDITIONS};
+use baremark_databases::order_entry::schema;
+use baremark_databases::order_entry::transactions::{Acknowledged, NAMES, unaccounted};
+use baremark_databases::server::{Kind, Server};
+use baremark_databases::sqlite::{Sqlite, Synchronous};
+use std::collections::HashSet;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// For each condition what violates it, and the conditions that this violates.
+const VIOLATIONS: [(&str, &[u32]); 12] = [
+    ("update warehouse set w_ytd = w_ytd + 1", &[1, 8]),
+    ("update district set d_next_o_id = d_next_o_id + 1 where d_id = 3", &[2]),
+    ("delete from new_order where no_d_id = 1 and no_o_id = 2500", &[3, 5, 11]),
+    ("delete from order_line where ol_d_id = 2 and ol_o_id = 10 and ol_number = 1", &[4, 6]),
+    ("update orders set o_carrier_id = null where o_d_id = 1 and o_id = 5", &[5, 7]),
+    (
+        "update orders set o_ol_cnt = o_ol_cnt + case when o_id = 1 then 1 else -1 end where o_d_id = 1 and o_id <= 2",
+        &[6],
+    ),
+    ("update order_line set ol_delivery_d = null where ol_d_id = 1 and ol_o_id = 5 and ol_number = 1", &[7]),
+    ("update history set h_w_id = 2 where h_d_id = 1 and h_c_id = 7", &[8, 9]),
+    ("update district set d_ytd = d_ytd + case when d_id = 1 then 1 else -1 end where d_id <= 2", &[9]),
+    (
+        "update customer set c_balance = c_balance + 1, c_ytd_payment = c_ytd_payment - 1 where c_d_id = 1 and c_id = 7",
+        &[10],
+    ),
+    ("update customer set c_delivery_cnt = c_delivery_cnt + 1 where c_d_id = 4 and c_id = 9", &[11]),
+    ("update customer set c_ytd_payment = c_ytd_payment + 1 where c_d_id = 1 and c_id = 7", &[12]),
+];
+
+fn count(connection: &mut dyn Connection, sql: &str) -> i64 {
+    let mut rows = Rows::default();
+    connection.query(sql, &mut rows).unwrap_or_else(|why| panic!("{why}"));
+    rows.int(0, 0).unwrap()
+}
+
+fn has_the_rules_cardinalities(connection: &mut dyn Connection) {
+    let expected = [1, 10, 30_000, 30_000, 30_000, 9000, 0, 100_000, 100_000];
+    for (table, expected) in schema::TABLES.iter().zip(expected) {
+        let found = count(connection, &format!("select count(*) from {}", table.name));
+        if table.name == "order_line" {
+            // 5 to 15 an order, mean 10: within five standard errors.
+            assert!((found - 300_000).abs() < 2800, "{found}");
+        } else {
+            assert_eq!(found, expected, "{}", table.name);
+        }
+    }
+}
+
+fn each_violation_is_found(connection: &mut dyn Connection) {
+    assert_eq!(conditions::broken(connection).unwrap(), None);
+    for ((sql, expected), condition) in VIOLATIONS.iter().zip(CONDITIONS) {
+        assert!(expected.contains(&condition.number));
+        connection.script("begin").unwrap();
+        connection.script(sql).unwrap();
+        let found: Vec<u32> = conditions::violated(connection).unwrap().iter().map(|(found, _)| found.number).collect();
+        connection.script("rollback").unwrap();
+        assert_eq!(found, *expected, "{sql}");
+    }
+    assert_eq!(conditions::broken(connection).unwrap(), None);
+}
+
+/// A closed load, after which all conditions hold and everything acknowledged is there.
+fn runs_and_stays_consistent(database: &dyn Database) {
+    let acknowledged = Arc::new(Acknowledged::default());
+    let mut clients = terminals(&rules(database, &acknowledged), 4);
+    let outcome = engine::run(database, &mut clients, &NAMES, &closed(1.0), &mut || 0, &QUIET);
+    let outcome = outcome.unwrap_or_else(|why| panic!("{why}"));
+    drop(clients);
+    assert!(outcome.ended() > 50, "{}", outcome.ended());
+    assert!(outcome.operations.iter().all(|operation| operation.latencies.count() > 0));
+    let mut connection = database.connect().unwrap();
+    assert_eq!(conditions::broken(&mut *connection).unwrap(), None);
+    assert_eq!(unaccounted(&mut *connection, &acknowledged, 1).unwrap(), None);
+    acknowledged.new_orders.fetch_add(1, Ordering::Relaxed);
+    let missing = unaccounted(&mut *connection, &acknowledged, 1).unwrap().unwrap();
+    assert!(missing.starts_with("new orders: "), "{missing}");
+}
+
+#[test]
+fn on_sqlite_the_rules_are_kept_and_each_violation_of_a_condition_is_found() {
+    let root = tempfile::tempdir().unwrap();
+    let server = start(&setup(Kind::Sqlite), root.path()).unwrap();
+    let database = populated(&server);
+    let mut connection = database.connect().unwrap();
+    has_the_rules_cardinalities(&mut *connection);
+    each_violation_is_found(&mut *connection);
+    runs_and_stays_consistent(&*database);
+    let bytes = std::fs::metadata(server.data().join("database")).unwrap().len();
+    assert!(bytes < schema::bytes(1), "{bytes} bytes are more than is stated before loading");
+}
+
+/// New orders, by district, beyond those that were loaded.
+fn orders_in(connection: &mut dyn Connection) -> HashSet<[i64; 3]> {
+    let mut rows = Rows::default();
+    connection.query("select o_w_id, o_d_id, o_id from orders where o_id > 3000", &mut rows).unwrap();
+    (0..rows.len()).map(|row| [0, 1, 2].map(|column| rows.int(row, column).unwrap())).collect()
+}
+
+/// Runs a load, kills the server in the midst of it and starts it again. Returns how many acknowledged orders are lost.
+fn orders_lost_by_a_kill(server: &mut Server) -> (usize, usize, Arc<Acknowledged>) {
+    let database = server.database();
+    let acknowledged = Arc::new(Acknowledged { orders: Some(Mutex::default()), ..Acknowledged::default() });
+    let mut clients = terminals(&rules(&*database, &acknowledged), 4);
+    let over = AtomicBool::new(false);
+    let load = closed(60.0);
+    let outcome = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| engine::run(&*database, &mut clients, &NAMES, &load, &mut || 0, &over));
+        let enough = |count: u64| {
+            let deadline = Instant::now() + Duration::from_secs(50);
+            let until = acknowledged.new_orders.load(Ordering::Relaxed) + count;
+            while acknowledged.new_orders.load(Ordering::Relaxed) < until && !thread.is_finished() {
+                assert!(Instant::now() < deadline, "no orders are acknowledged");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        enough(200);
+        server.kill();
+        server.restart(&QUIET).unwrap_or_else(|why| panic!("{why}"));
+        enough(50);
+        over.store(true, Ordering::Release);
+        thread.join().unwrap()
+    });
+    assert_eq!(outcome.unwrap_err(), LoadError::Interrupted);
+    drop(clients);
+    let mut connection = database.connect().unwrap();
+    assert_eq!(conditions::broken(&mut *connection).unwrap(), None);
+    let known = acknowledged.orders.as_ref().unwrap().lock().unwrap().clone();
+    let there = orders_in(&mut *connection);
+    // The number of a lost order is given again: each order that is there was acknowledged once.
+    let kept = known.iter().collect::<HashSet<_>>().into_iter().filter(|order| there.contains(*order)).count();
+    (known.len() - kept, known.len(), Arc::clone(&acknowledged))
+}
+
+fn is_durable_under_kills(server: &mut Server) {
+    let (lost, known, acknowledged) = orders_lost_by_a_kill(server);
+    assert_eq!(lost, 0, "of {known} acknowledged orders");
+    let mut connection = server.database().connect().unwrap();
+    // A kill may have cut off a commit's answer: what is unknown is counted as such.
+    assert_eq!(unaccounted(&mut *connection, &acknowledged, 1).unwrap(), None);
+}
+
+#[test]
+fn on_postgres_the_rules_are_kept_and_a_kill_loses_what_was_not_synchronous_and_nothing_else() {
+    let root = tempfile::tempdir().unwrap();
+    let Some(mut server) = start(&setup(Kind::Postgres), root.path()) else { return };
+    let database = populated(&server);
+    let mut connection = database.connect().unwrap();
+    has_the_rules_cardinalities(&mut *connection);
+    drop(connection);
+    is_durable_under_kills(&mut server);
+    // The control: with commits that are not waited for and a log that is written late, the same test shows a loss.
+    let mut connection = database.connect().unwrap();
+    for setting in ["synchronous_commit = off", "wal_writer_delay = '10s'", "wal_writer_flush_after = '1GB'"] {
+        connection.script(&format!("alter system set {setting}")).unwrap();
+    }
+    connection.query("select pg_reload_conf()", &mut Rows::default()).unwrap();
+    drop(connection);
+    let (lost, known, _) = orders_lost_by_a_kill(&mut server);
+    eprintln!("synchronous_commit = off: {lost} of {known} acknowledged orders are lost by a kill of the server");
+    assert!(lost > 0, "a test of durability that sees no loss here sees none at all");
+}
+
+#[test]
+fn on_mariadb_the_rules_are_kept_and_a_kill_loses_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let Some(mut server) = start(&setup(Kind::Mariadb), root.path()) else { return };
+    let database = populated(&server);
+    has_the_rules_cardinalities(&mut *database.connect().unwrap());
+    is_durable_under_kills(&mut server);
+}
+
+/// Started again by the next test, as a process that is killed with its embedded database.
+#[test]
+fn writes_acknowledged_orders_until_it_is_killed() {
+    let Some(folder) = std::env::var_os("BAREMARK_TEST_DATABASE") else { return };
+    let path = std::path::Path::new(&folder);
+    let database = Sqlite::new(path.join("database"), Synchronous::Full, 64 << 20);
+    let acknowledged = Arc::new(Acknowledged { orders: Some(Mutex::default()), ..Acknowledged::default() });
+    let mut clients = terminals(&rules(&database, &acknowledged), 2);
+    let mut log = std::fs::File::create(path.join("log")).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| engine::run(&database, &mut clients, &NAMES, &closed(60.0), &mut || 0, &QUIET));
+        loop {
+            let orders = std::mem::take(&mut *acknowledged.orders.as_ref().unwrap().lock().unwrap());
+            for [w, d, o] in orders {
+                writeln!(log, "{w} {d} {o}").unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+#[test]
+fn on_sqlite_a_kill_of_the_whole_process_loses_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let server = start(&setup(Kind::Sqlite), root.path()).unwrap();
+    let database = populated(&server);
+    let log = server.data().join("log");
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "order_entry::writes_acknowledged_orders_until_it_is_killed", "--nocapture"])
+        .env("BAREMARK_TEST_DATABASE", server.data())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = || -> HashSet<[i64; 3]> {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let numbers = |line: &str| -> Vec<i64> { line.split(' ').map(|word| word.parse().unwrap()).collect() };
+        whole.lines().map(|line| numbers(line).try_into().unwrap()).collect()
+    };
+    let deadline = Instant::now() + Duration::from_secs(50);
+    while lines().len() < 100 {
+        assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no orders are acknowledged");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut connection = database.connect().unwrap();
+    assert_eq!(conditions::broken(&mut *connection).unwrap(), None);
+    let there = orders_in(&mut *connection);
+    let lost: Vec<_> = lines().into_iter().filter(|order| !there.contains(order)).collect();
+    assert_eq!(lost, Vec::<[i64; 3]>::new());
+}

@@ -1,0 +1,76 @@
+//! What can go wrong with a journal.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a journal could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// A file or folder of the journal cannot be read or written.
+    #[error("{what}: {path}: {source}; changes to this host need a journal that can be written", path = path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Of what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody else could write records that would be obeyed.
+    #[error("{path} is not safe: {why}; it must belong to this user and be writable by nobody else", path = path.display())]
+    Unsafe {
+        /// The folder.
+        path: PathBuf,
+        /// Who else can write it.
+        why: String,
+    },
+    /// No kind of this name was given to [`crate::Journal::open`].
+    #[error("unknown type of change: '{0}'; this version cannot undo it")]
+    UnknownKind(String),
+    /// A live process holds a change of the same target.
+    #[error("{target} is already changed by process {pid}; wait until it ends, or end it")]
+    Held {
+        /// The target.
+        target: String,
+        /// The owner.
+        pid: u32,
+    },
+    /// A dead process changed the same target and that cannot be undone.
+    #[error("{target} is still changed by process {pid}, which has ended: {why}; undo it by hand")]
+    Stuck {
+        /// The target.
+        target: String,
+        /// The owner that has ended.
+        pid: u32,
+        /// Why it cannot be undone.
+        why: String,
+    },
+    /// Undoing failed; the record is kept and the next start tries again.
+    #[error("undoing the change of {target}: {source}; the next start tries again")]
+    Undo {
+        /// The target.
+        target: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl JournalError {
+    pub(crate) fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> JournalError {
+        let path = path.into();
+        move |source| JournalError::Io { what, path, source }
+    }
+}
+
+/// Why a change was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum MakeError<E> {
+    /// It was not tried, for it could not be recorded.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// It was recorded, tried and failed; what had been made of it is undone.
+    #[error("{0}")]
+    Change(E),
+}

@@ -1,0 +1,82 @@
+//! Gates for scripts: has something become slower? The statistics are `baremark_stats::gate`.
+//!
+//! `check` compares runs with runs or levels of one run; `ab` two commands interleaved in one run. A shown loss fails a gate, and
+//! a gate passes only where a loss of the margin would have been found.
+
+use crate::analysis::{Run, in_statistics};
+use crate::tally;
+use baremark_model::comparison::{Answer, Gate, GateRow};
+use baremark_model::descriptor::Better;
+use baremark_model::units::Share;
+use baremark_stats::gate::{self, Evidence};
+use baremark_stats::{Estimate, precision};
+
+/// More blocks than these are not named: nobody waits for them.
+const MOST: u32 = 10_000;
+
+/// Answers a gate over rows whose evidence comes from so many `units` (runs a side, or blocks), of which one lasts
+/// `seconds`.
+pub(crate) fn gate(evidence: &[Option<Evidence>], units: &[usize], margin: Share, seconds: Option<f64>) -> Gate {
+    let found = gate::gate(evidence, margin.0);
+    let row = |(row, &units): (&gate::Row, &usize)| {
+        let needed = row.needed.filter(|_| row.answer == gate::Answer::Undecided);
+        let more = needed.map(|needed| f64::from(needed) - f64::from(u32::try_from(units).unwrap_or(u32::MAX)));
+        GateRow {
+            answer: answer(row.answer),
+            power: row.power,
+            smallest_detectable: row.smallest_detectable.filter(|loss| loss.is_finite()),
+            needed,
+            seconds: more.zip(seconds).map(|(more, seconds)| more.max(0.0) * seconds),
+        }
+    };
+    Gate { margin, answer: answer(found.answer), rows: found.rows.iter().zip(units).map(row).collect() }
+}
+
+/// The gate of the requested ratios of one run: have their numerators become worse than their denominators by more than
+/// `margin`? Rows are in the order of the plan's requested pairs, each of its headline's metric, of which `better` says which
+/// way is better. A loss that is shown to be smaller than the margin passes, and one that may be smaller is undecided.
+#[must_use]
+pub fn of_run(run: &Run, better: Better, margin: Share) -> Gate {
+    let asked = (0..run.plan.pairs.len()).filter(|&pair| run.plan.pairs[pair].asked);
+    let logs: Vec<Vec<f64>> = asked.map(|pair| tally::log_ratios(&run.plan, &run.trials, pair)).collect();
+    let evidence: Vec<Option<Evidence>> =
+        logs.iter().map(|logs| Evidence::of_blocks(logs, in_statistics(better))).collect();
+    let units: Vec<usize> = logs.iter().map(Vec::len).collect();
+    let spent: u64 = run.trials.iter().map(|trial| trial.elapsed_ns).sum();
+    #[expect(clippy::cast_precision_loss, reason = "seconds of a run")]
+    let seconds = spent as f64 / 1e9 / tally::blocks_of(&run.plan, &run.trials).max(1) as f64;
+    let mut found = gate(&evidence, &units, margin, Some(seconds));
+    for (row, logs) in found.rows.iter_mut().zip(&logs).filter(|(row, _)| row.answer == Answer::Loss) {
+        let Some(interval) = crate::analysis::interval(logs) else { continue };
+        let (least, most) = match better {
+            Better::Lower => (interval.lo, interval.hi),
+            Better::Higher => (-interval.hi, -interval.lo),
+        };
+        row.answer = match margin.0.ln_1p() {
+            margin if least > margin => Answer::Loss,
+            margin if most < margin => Answer::Passed,
+            margin => {
+                let estimate = Estimate::of(logs);
+                let distance = (interval.centre.abs() - margin).abs();
+                row.needed = estimate.and_then(|of| precision::blocks_to_reach(&of, distance, interval.confidence));
+                row.needed = row.needed.filter(|&needed| needed <= MOST);
+                Answer::Undecided
+            }
+        };
+    }
+    let any = |answer| found.rows.iter().any(|row| row.answer == answer);
+    found.answer = match () {
+        () if any(Answer::Loss) => Answer::Loss,
+        () if any(Answer::Undecided) || found.rows.is_empty() => Answer::Undecided,
+        () => Answer::Passed,
+    };
+    found
+}
+
+fn answer(of: gate::Answer) -> Answer {
+    match of {
+        gate::Answer::Loss => Answer::Loss,
+        gate::Answer::Passed => Answer::Passed,
+        gate::Answer::Undecided => Answer::Undecided,
+    }
+}

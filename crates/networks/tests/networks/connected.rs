@@ -1,0 +1,117 @@
+//! Namespaces reach each other and the host, at the rate and with the offloads that were asked for.
+
+use crate::{can, journal};
+use baremark_networks::netlink::Netlink;
+use baremark_networks::pair::ADDRESSES;
+use baremark_networks::{Namespace, Network, Pair};
+use baremark_sys::ethtool::{Offload, TapHeader, is_on};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Bytes per second from one namespace to an address of another.
+fn transfer(from: &Namespace, to: &Namespace, address: Ipv4Addr, bytes: usize) -> f64 {
+    let listener = to.run(|| TcpListener::bind((address, 0)).unwrap()).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::scope(|scope| {
+        let taken = scope.spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let (mut buffer, mut taken) = (vec![0; 1 << 16], 0);
+            let began = Instant::now();
+            while taken < bytes {
+                taken += stream.read(&mut buffer).unwrap();
+            }
+            bytes as f64 / began.elapsed().as_secs_f64()
+        });
+        let to = SocketAddr::from((address, port));
+        from.run(|| {
+            TcpStream::connect_timeout(&to, Duration::from_secs(10)).unwrap().write_all(&vec![7; bytes]).unwrap()
+        })
+        .unwrap();
+        taken.join().unwrap()
+    })
+}
+
+fn our_links() -> Vec<String> {
+    let links = Netlink::open().unwrap().links().unwrap();
+    links.into_iter().map(|link| link.name).filter(|name| name.starts_with("bm")).collect()
+}
+
+#[test]
+fn nodes_of_a_bridge_reach_each_other_and_the_host_and_go_with_it() {
+    if !can() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let journal = journal(folder.path());
+    let network = Network::new(&journal).unwrap();
+    let (one, two) = (network.namespace().unwrap(), network.namespace().unwrap());
+    assert_ne!(one.address, two.address);
+    let tap = network.tap(TapHeader::Virtio).unwrap();
+    let names = [network.bridge().to_owned(), one.outside.clone(), two.outside.clone(), tap.name.clone()];
+    assert!(names.iter().all(|name| our_links().contains(name)), "{names:?}");
+    assert!(transfer(&one.namespace, &two.namespace, two.address, 1 << 20) > 0.0);
+    let host = Namespace::current().unwrap();
+    assert!(transfer(&one.namespace, &host, network.host().unwrap(), 1 << 20) > 0.0);
+    let second = Network::new(&journal).unwrap();
+    assert_ne!(second.host().unwrap(), network.host().unwrap(), "a run of its own has a subnet of its own");
+    drop((one, two, tap, network));
+    assert!(names.iter().all(|name| !our_links().contains(name)), "{:?}", our_links());
+    drop(second);
+    let left = std::fs::read_dir(folder.path().join("journal")).unwrap().count();
+    assert_eq!(left, 1, "the journal holds its lock alone");
+}
+
+#[test]
+fn a_link_is_not_taken_to_be_gone_by_a_process_in_another_namespace() {
+    if !can() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let network = Network::new(&journal(folder.path())).unwrap();
+    let name = network.bridge().to_owned();
+    let failed = Namespace::new().unwrap().run(move || drop(network));
+    failed.unwrap();
+    let found = Netlink::open().unwrap().link(&name).unwrap().expect("it could not be seen from there");
+    let records = std::fs::read_dir(folder.path().join("journal")).unwrap().count();
+    assert_eq!(records, 2, "the lock and the record, which is kept");
+    Netlink::open().unwrap().remove(found.index).unwrap();
+}
+
+#[test]
+fn a_rate_is_kept_from_both_sides() {
+    if !can() {
+        return;
+    }
+    let pair = Pair::new().unwrap();
+    let bits = 200_000_000;
+    pair.limit_rate(bits).unwrap();
+    for (from, to) in [(0, 1), (1, 0)] {
+        // Longer than the burst by so much that it does not matter.
+        let rate = 8.0 * transfer(&pair.ends[from], &pair.ends[to], ADDRESSES[to], 10 << 20);
+        assert!((0.75..1.05).contains(&(rate / bits as f64)), "{rate} bit/s");
+    }
+}
+
+#[test]
+fn offloads_and_frame_sizes_are_switched_and_read_back() {
+    if !can() {
+        return;
+    }
+    let pair = Pair::new().unwrap();
+    for offload in Offload::ALL {
+        for on in [false, true] {
+            // Segmentation needs checksums, which are switched last here and are on before.
+            pair.switch(0, offload, on).unwrap();
+            let (near, far) =
+                (pair.ends[0].run(|| is_on("eth0", offload)), pair.ends[1].run(|| is_on("eth0", offload)));
+            assert_eq!(near.unwrap().unwrap(), on, "{offload:?}");
+            let _ = far.unwrap().unwrap();
+        }
+    }
+    pair.set_mtu(9000).unwrap();
+    let refused = pair.set_mtu(10).unwrap_err();
+    assert!(refused.to_string().contains("setting an MTU of 10 B"), "{refused}");
+    assert!(transfer(&pair.ends[0], &pair.ends[1], ADDRESSES[1], 1 << 20) > 0.0);
+}

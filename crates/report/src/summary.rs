@@ -1,0 +1,437 @@
+//! The answer of a run in a few lines: the machine, each ratio with its interval and outcome, and one sentence of cause. The rest
+//! is in [`crate::terminal`].
+//!
+//! A cause is named only where intervals show it: that larger pages end a loss, or what differs between the arms. What the
+//! control (`fma`) loses bounds the cost of VM exits.
+
+use crate::commands;
+use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
+use crate::outline::{blocks, cautions, missing};
+use crate::part::{Part, parts};
+use crate::terminal::{INDENT, Page};
+use crate::text::{Paint, Style, clean, cut, left, right, width, wrap};
+use crate::treatment::{ENVIRONMENT, Factors, list};
+use crate::words::{Tone, caution, limits_of, outcome, ratio_of, tone};
+use baremark_model::document::{Document, ExplanationRow, Outcome, RatioRow};
+use baremark_model::plan::Contrast;
+use baremark_model::units::Bytes;
+
+/// Lines of a first screen.
+const LINES: usize = 25;
+/// Rows of the table; more are left to the details.
+const MOST_ROWS: usize = 9;
+/// Lines of the result, of the cause and of the advice.
+const MOST_LINES: usize = 3;
+/// Columns that an outcome needs beside its ratio.
+const LEAST_ROOM: usize = 22;
+/// The widest label of a row.
+const LABEL: usize = 28;
+/// The workload that only computes: it has no page walks and no system calls, so that its loss is that of VM exits.
+const CONTROL: &str = "fma";
+
+/// The report of one run within 25 lines: as many rows as fit.
+#[must_use]
+pub fn render(document: &Document, style: &Style) -> String {
+    let whole = page(document, style, MOST_ROWS);
+    if whole.lines().count() <= LINES {
+        return whole;
+    }
+    let mut shorter = (1..MOST_ROWS).rev().map(|rows| page(document, style, rows));
+    shorter.find(|text| text.lines().count() <= LINES).unwrap_or(whole)
+}
+
+fn page(document: &Document, style: &Style, most: usize) -> String {
+    let mut page = Page { style: *style, text: String::new() };
+    page.paragraph(Paint::Faint, 0, INDENT, &machine(document));
+    page.paragraph(Paint::Strong, 0, INDENT, &title(document));
+    for caution in cautions(document) {
+        page.paragraph(Paint::Caution, 0, INDENT, &caution);
+    }
+    let parts = parts(document);
+    let rows = fitting_rows(&parts, style.width);
+    page.text.push('\n');
+    table(&mut page, &parts, &rows, most);
+    page.text.push('\n');
+    let said = said(document);
+    for (label, says) in &said {
+        labelled(&mut page, label, says);
+    }
+    if !said.is_empty() {
+        page.text.push('\n');
+    }
+    for note in notes(document, &rows) {
+        page.paragraph(Paint::Faint, 0, INDENT, &note);
+    }
+    page.paragraph(Paint::Faint, 0, INDENT, "More: baremark report --details | --html FILE | --json");
+    page.text
+}
+
+/// "AMD EPYC 9R14, 2 CPUs, 23.5 GiB, Linux 6.18 (a virtual machine)"
+pub(crate) fn machine(document: &Document) -> String {
+    let facts = &document.run.machine;
+    let parts = [
+        facts.cpu.model_name.as_deref().map(clean),
+        facts.cpu.logical_cpus.map(|cpus| count(cpus, "CPU")),
+        facts.memory.total_bytes.map(|bytes| format!("{:.1}", Bytes(bytes))),
+        facts.kernel.release.as_ref().map(|release| format!("Linux {}", clean(release))),
+    ];
+    let known: Vec<String> = parts.into_iter().flatten().collect();
+    let known = if known.is_empty() { "machine not recorded".to_owned() } else { known.join(", ") };
+    let inside = if facts.virtualization.hypervisor == Some(true) { " (itself a virtual machine)" } else { "" };
+    known + inside
+}
+
+/// "STREAM: native against virtual; 6 blocks in 58 s; run 7f3a"
+fn title(document: &Document) -> String {
+    let spent: u64 = document.trials.iter().map(|trial| trial.elapsed_ns).sum();
+    let measured = format!("{} in {}", count(blocks(document), "block"), duration(spent));
+    format!("{}; {measured}; run {}", clean(&document.run.study), clean(&document.run.id))
+}
+
+/// A line of the table.
+struct Row<'d> {
+    label: String,
+    value: String,
+    ratio: Option<&'d RatioRow>,
+    of: &'d Document,
+}
+
+/// The rows with their values where there is room for them, else those that have a ratio.
+fn fitting_rows<'d>(parts: &'d [Part<'d>], width: usize) -> Vec<Row<'d>> {
+    let all = rows(parts, parts.len() == 1);
+    if all.iter().all(|row| row.ratio.is_none()) || Columns::of(&all, width).room >= LEAST_ROOM {
+        return all;
+    }
+    rows(parts, false)
+}
+
+/// Ratios of the headline's metrics; with `values` each value with its ratio, also the values that have none.
+fn rows<'d>(parts: &'d [Part<'d>], values: bool) -> Vec<Row<'d>> {
+    let mut rows = Vec::new();
+    for part in parts {
+        let document: &Document = &part.document;
+        let ratios: Vec<&RatioRow> = headline(document).collect();
+        if values && ratios.iter().all(|row| row.contrast != Contrast::SelfCheck) {
+            for value in document.estimates.iter().filter(|row| row.metric == document.run.metric) {
+                let ratio = ratios.iter().find(|row| row.treatment == value.treatment).copied();
+                let label = Factors::of(&document.run).name(&value.treatment);
+                let value = format!("{} {}", number::estimate(value.estimate, value.lo, value.hi), clean(&value.unit));
+                rows.push(Row { label, value, ratio, of: document });
+            }
+            continue;
+        }
+        for ratio in ratios {
+            let label = name(part, ratio, !one_place(parts));
+            rows.push(Row { label, value: String::new(), ratio: Some(ratio), of: document });
+        }
+    }
+    rows
+}
+
+/// The ratios that answer the study.
+fn headline(document: &Document) -> impl Iterator<Item = &RatioRow> {
+    document.ratios.iter().filter(|row| row.metric == document.run.metric && row.contrast != Contrast::PageSize)
+}
+
+/// Whether all ratios are of the same two environments.
+fn one_place(parts: &[Part<'_>]) -> bool {
+    let mut places = parts.iter().flat_map(|part| headline(&part.document)).map(places);
+    let first = places.next();
+    places.all(|other| Some(other) == first)
+}
+
+fn places(row: &RatioRow) -> (&str, &str) {
+    [&row.treatment, &row.relative_to].map(|of| of.get(ENVIRONMENT).map_or("native", String::as_str)).into()
+}
+
+/// "random-access, 4k pages"
+fn name(part: &Part<'_>, row: &RatioRow, with_place: bool) -> String {
+    let factors = Factors::of(&part.document.run);
+    let without: &[&str] = if with_place { &[] } else { &[ENVIRONMENT] };
+    let levels = list(&factors.levels(&row.treatment, without));
+    match (part.name.map(clean), levels.is_empty()) {
+        (Some(name), true) => name,
+        (Some(name), false) => format!("{name}, {levels}"),
+        (None, false) => levels,
+        (None, true) => factors.name(&row.treatment),
+    }
+}
+
+fn table(page: &mut Page, parts: &[Part<'_>], rows: &[Row<'_>], most: usize) {
+    if rows.is_empty() {
+        page.paragraph(Paint::Caution, INDENT, INDENT, "Nothing was measured: no trial counts.");
+        return;
+    }
+    let columns = Columns::of(rows, page.style.width);
+    let shown = &rows[..rows.len().min(most)];
+    if columns.widths[2] > 0 {
+        let [value, ratio, limits] = columns.widths;
+        let left = INDENT + columns.label + if value > 0 { value + 2 } else { 0 } + 2 + ratio;
+        let head = format!("{}  {}  result", right(&heading(parts, shown), left), right("95 % interval", limits));
+        page.line(Paint::Faint, &page.style.plain(&head));
+    }
+    for row in shown {
+        line(page, row, &columns.laid(row), columns.room);
+    }
+    if rows.len() > shown.len() {
+        page.paragraph(Paint::Faint, INDENT, INDENT, &format!("{} more: --details", rows.len() - shown.len()));
+    }
+}
+
+/// A row; its outcome beside it where there is room, else below.
+fn line(page: &mut Page, row: &Row<'_>, text: &str, room: usize) {
+    let style = page.style;
+    let Some(ratio) = row.ratio else {
+        page.line(Paint::Plain, &style.plain(text));
+        return;
+    };
+    let says = match (ratio.contrast, limits_of(ratio)) {
+        (Contrast::SelfCheck, Some((lo, hi))) if (lo..=hi).contains(&1.0) => "no difference found".to_owned(),
+        (Contrast::SelfCheck, Some(_)) => "differs from itself".to_owned(),
+        _ => outcome(row.of, ratio),
+    };
+    let paint = match tone(ratio) {
+        Tone::Plain => Paint::Plain,
+        Tone::Differs => Paint::Strong,
+        Tone::Alike => Paint::Good,
+        Tone::Open => Paint::Caution,
+    };
+    let text = style.plain(text);
+    if room < LEAST_ROOM {
+        page.line(Paint::Plain, &text);
+        page.paragraph(paint, 2 * INDENT, 0, &says);
+        return;
+    }
+    let mut lines = wrap(&style.plain(&says), room).into_iter();
+    let first = lines.next().unwrap_or_default();
+    page.line(Paint::Plain, &format!("{text}  {}", style.paint(paint, &first)));
+    for rest in lines {
+        page.line(paint, &format!("{}  {rest}", " ".repeat(width(&text))));
+    }
+}
+
+/// Value, ratio and interval.
+fn cells(row: &Row<'_>) -> [String; 3] {
+    let ratio = row.ratio.and_then(|ratio| {
+        let value = ratio_of(ratio)?;
+        let limits = limits_of(ratio);
+        let places = ratio_decimals(value, limits, 1.0, Digits::Plain);
+        let interval = limits.map(|(lo, hi)| format!("{} - {}", fixed(lo, places), fixed(hi, places)));
+        Some((fixed(value, places), interval.unwrap_or_default()))
+    });
+    let (ratio, interval) = ratio.unwrap_or_default();
+    [row.value.clone(), ratio, interval]
+}
+
+/// The widths of the table's columns: label, then value, ratio and interval, of which those without a cell are left out.
+struct Columns {
+    label: usize,
+    widths: [usize; 3],
+    /// What is left for the outcome.
+    room: usize,
+}
+
+impl Columns {
+    fn of(rows: &[Row<'_>], width_of_page: usize) -> Self {
+        let label = rows.iter().map(|row| width(&row.label)).max().unwrap_or(0).min(LABEL.min(width_of_page / 2));
+        let cells: Vec<[String; 3]> = rows.iter().map(cells).collect();
+        let widths = [0, 1, 2].map(|at: usize| cells.iter().map(|row| width(&row[at])).max().unwrap_or(0));
+        let used: usize = widths.iter().filter(|column| **column > 0).map(|column| column + 2).sum();
+        Columns { label, widths, room: width_of_page.saturating_sub(INDENT + label + used + 2) }
+    }
+
+    fn laid(&self, row: &Row<'_>) -> String {
+        let mut text = format!("{}{}", " ".repeat(INDENT), left(&cut(&row.label, self.label), self.label));
+        for (cell, column) in cells(row).iter().zip(self.widths).filter(|(_, column)| *column > 0) {
+            text.push_str("  ");
+            text.push_str(&right(cell, column));
+        }
+        text
+    }
+}
+
+/// What the ratios are of, where that is the same for all: `microvm / native`.
+fn heading(parts: &[Part<'_>], rows: &[Row<'_>]) -> String {
+    let first = rows.iter().find_map(|row| row.ratio);
+    match first.filter(|row| one_place(parts) && row.contrast == Contrast::Environment) {
+        Some(row) => {
+            let (above, below) = places(row);
+            format!("{} / {}", clean(above), clean(below))
+        }
+        None => "ratio".to_owned(),
+    }
+}
+
+/// What is said of the table: a label, and a sentence or two.
+pub(crate) fn said(document: &Document) -> Vec<(&'static str, String)> {
+    let parts = parts(document);
+    let mut lines = Vec::new();
+    lines.extend(result(document, &parts).map(|text| ("Result", text)));
+    lines.extend(cause(&parts).map(|text| ("Cause", text)));
+    lines.extend(advice(&parts).map(|text| ("Advice", text)));
+    lines
+}
+
+/// The rows by outcome: differences first, then what is alike, then bounds.
+fn result(document: &Document, parts: &[Part<'_>]) -> Option<String> {
+    let with_place = !one_place(parts);
+    let of_part = |part| headline_of(part).map(move |row| (name(part, row, with_place), row));
+    let all: Vec<(String, &RatioRow)> = parts.iter().flat_map(of_part).collect();
+    if all.is_empty() {
+        return missing(document);
+    }
+    let mut groups: Vec<(u8, String, Vec<&str>)> = Vec::new();
+    let bounds = all.iter().filter(|(_, row)| row.outcome == Outcome::NoLarger).filter_map(|(_, row)| limits_of(row));
+    let largest = bounds.map(|(lo, hi)| (1.0 - lo).max(hi - 1.0)).fold(0.0, f64::max);
+    for (name, row) in &all {
+        let rank = match row.outcome {
+            Outcome::SlowerByMore | Outcome::Slower => 0,
+            Outcome::FasterByMore | Outcome::Faster => 1,
+            Outcome::Equivalent => 2,
+            Outcome::NoLarger => 3,
+            Outcome::NotEnough | Outcome::Emulated => 4,
+        };
+        // One bound for all that have one: the largest.
+        let words = match row.outcome {
+            Outcome::NoLarger => format!("no difference larger than {}", number::percent(largest)),
+            _ => outcome(document, row),
+        };
+        match groups.iter_mut().find(|(_, known, _)| *known == words) {
+            Some((.., names)) => names.push(name),
+            None => groups.push((rank, words, vec![name])),
+        }
+    }
+    groups.sort_by_key(|(rank, ..)| *rank);
+    let sentences: Vec<String> =
+        groups.iter().map(|(_, words, names)| format!("{}: {words}", names.join("; "))).collect();
+    Some(format!("{}.", sentences.join(". ")))
+}
+
+fn headline_of<'p>(part: &'p Part<'_>) -> impl Iterator<Item = &'p RatioRow> {
+    headline(&part.document).filter(|row| row.contrast != Contrast::SelfCheck)
+}
+
+/// One sentence: what ends a loss, and what bounds the cost of VM exits.
+fn cause(parts: &[Part<'_>]) -> Option<String> {
+    let slower = |row: &&RatioRow| matches!(row.outcome, Outcome::Slower | Outcome::SlowerByMore);
+    let lost: Vec<(&Part<'_>, &RatioRow)> =
+        parts.iter().flat_map(|part| headline_of(part).filter(slower).map(move |row| (part, row))).collect();
+    let walks = lost.iter().find_map(|(part, row)| page_walks(part, row));
+    let bound = parts.iter().find_map(exits);
+    let cause = walks
+        .or_else(|| {
+            lost.iter()
+                .find_map(|(part, row)| Some(commands::cause(&part.document, row)?.trim_end_matches('.').to_owned()))
+        })
+        .or_else(|| lost.iter().find_map(|(part, row)| differing(part, row)))
+        .or_else(|| (!lost.is_empty()).then(|| "Not found in what was measured".to_owned()));
+    match (cause, bound) {
+        (None, None) => None,
+        (cause, bound) => Some(format!("{}.", [cause, bound].into_iter().flatten().collect::<Vec<_>>().join(". "))),
+    }
+}
+
+/// That a loss with small pages is smaller with large ones: the intervals have nothing in common.
+fn page_walks(part: &Part<'_>, row: &RatioRow) -> Option<String> {
+    let mut large = row.treatment.clone();
+    let page = large.get_mut("page").filter(|page| *page == "4k")?;
+    "2m".clone_into(page);
+    let other = headline_of(part).find(|other| other.treatment == large)?;
+    let ((lo, hi), (least, most)) = (limits_of(row)?, limits_of(other)?);
+    let smaller = if hi < 1.0 { least > hi } else { most < lo };
+    let name = part.name.map(|name| format!("{} ", clean(name))).unwrap_or_default();
+    smaller.then(|| format!("Page walks; {name}with 2m pages: {}", outcome(&part.document, other)))
+}
+
+/// What observers saw that differs most between the arms, relative to its interval.
+fn differing(part: &Part<'_>, row: &RatioRow) -> Option<String> {
+    let own = |found: &&ExplanationRow| found.treatment == row.treatment && found.what.contains(" beyond ");
+    let distance = |found: &ExplanationRow| found.value.abs() / (found.hi - found.lo).max(f64::MIN_POSITIVE);
+    let rows = part.document.explanations.iter().filter(own).filter(|found| found.lo > 0.0 || found.hi < 0.0);
+    let most = rows.max_by(|one, two| distance(one).total_cmp(&distance(two)))?;
+    let value = number::estimate(most.value, Some(most.lo), Some(most.hi));
+    Some(
+        format!("Not shown; what differs most: {} {value} {}", clean(&most.what), clean(&most.unit))
+            .trim_end()
+            .to_owned(),
+    )
+}
+
+/// The bound that the control sets on the cost of VM exits.
+fn exits(part: &Part<'_>) -> Option<String> {
+    let document = &part.document;
+    let (_, hi) = headline_of(part).filter(|_| document.run.workload == CONTROL).find_map(loss)?;
+    Some(format!("VM exits cost at most {} (bound from {CONTROL})", number::percent(hi.max(0.0))))
+}
+
+/// The extra time of a ratio's numerator, from its interval: least and most.
+fn loss(row: &RatioRow) -> Option<(f64, f64)> {
+    let (lo, hi) = limits_of(row)?;
+    Some((1.0 / hi - 1.0, 1.0 / lo - 1.0))
+}
+
+/// What follows from what was measured, where the interval supports it.
+fn advice(parts: &[Part<'_>]) -> Option<String> {
+    let given = |part: &Part<'_>| {
+        let of = |row: &ExplanationRow| {
+            let gain = row.what == "speedup by 2m pages" && row.lo > 0.0 && !row.advice.is_empty();
+            let virtual_one = row.treatment.get(ENVIRONMENT).is_some_and(|place| place != "native");
+            let places = number::decimals(0.5 * (row.hi - row.lo), Digits::Plain).unwrap_or(1).clamp(0, 3);
+            let name = part.name.map(|name| format!("{}: ", clean(name))).unwrap_or_default();
+            let range = format!("{} to {} % faster here", fixed(row.lo, places), fixed(row.hi, places));
+            (gain && virtual_one).then(|| format!("{name}use 2m pages in the guest: {range}."))
+        };
+        part.document.explanations.iter().find_map(of)
+    };
+    parts.iter().find_map(given)
+}
+
+/// What a reader must know of the intervals and of the trials, and where there is more.
+fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let cautioned = rows.iter().filter_map(|row| Some(format!("{}: {}", row.label, caution(row.ratio?)?)));
+    let cautioned: Vec<String> = cautioned.collect();
+    match cautioned.as_slice() {
+        [] => {}
+        [only] => notes.push(only.clone()),
+        [first, rest @ ..] => notes.push(format!("{first} {} more: --details", rest.len())),
+    }
+    let ratios = || rows.iter().filter_map(|row| row.ratio);
+    if ratios().next().is_some() {
+        let assumed = ratios().any(|ratio| ratio.independence_assumed);
+        let assumed = if assumed { "; below 30, blocks are taken to be independent" } else { "" };
+        notes.push(format!("Hodges-Lehmann estimates over blocks{assumed}."));
+    }
+    let microvm = |row: &Row<'_>| row.ratio.is_some_and(|ratio| places(ratio) == ("microvm", "native"));
+    if rows.iter().any(microvm) {
+        notes.push("The microVM has no devices: a lower bound for a VM.".to_owned());
+    }
+    let invalid = document.trials.iter().filter(|trial| trial.status != baremark_model::event::TrialStatus::Ok).count();
+    let flags = document.flags.len();
+    let absent = document.absent.len();
+    let known = [(flags, "flag", ""), (invalid, "invalid trial", ""), (absent, "treatment", " not available")];
+    let known = known.into_iter().filter(|(n, ..)| *n > 0);
+    let known: Vec<String> = known.map(|(n, noun, rest)| format!("{}{rest}", count(n as u64, noun))).collect();
+    if !known.is_empty() {
+        notes.push(format!("{}: --details", known.join(", ")));
+    }
+    notes
+}
+
+/// A label with what it says, in at most a few lines.
+fn labelled(page: &mut Page, label: &str, says: &str) {
+    let column = 8;
+    let style = page.style;
+    let room = style.width.saturating_sub(column).max(20);
+    let mut lines = wrap(&style.plain(says), room);
+    if lines.len() > MOST_LINES {
+        lines.truncate(MOST_LINES);
+        if let Some(last) = lines.last_mut() {
+            *last = cut(&format!("{last} ..."), room);
+        }
+    }
+    for (index, line) in lines.iter().enumerate() {
+        let label = if index == 0 { style.paint(Paint::Strong, &left(label, column)) } else { " ".repeat(column) };
+        page.line(Paint::Plain, &format!("{label}{line}"));
+    }
+}

@@ -1,0 +1,343 @@
+//! `stream-tcp` as a workload of studies.
+
+use crate::ends::Path;
+use crate::engine::{self, Direction, Order, Outcome, Pattern};
+use baremark_journal::{Journal, JournalError};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::knob::Misfit;
+use baremark_model::seam::Sample;
+use baremark_networks::NetworkError;
+use baremark_stats::percentile::sample_floor;
+use baremark_sys::ethtool::Offload;
+use std::time::Duration;
+
+/// The longest payload of a UDP datagram over IPv4.
+const LONGEST_DATAGRAM: u64 = 65_507;
+const WARM_UP: Duration = Duration::from_millis(200);
+
+const fn knob(key: &'static str, kind: Kind, default: Default, help: &'static str) -> Knob {
+    Knob { key, kind, default, help }
+}
+
+static PARAMETERS: [Knob; 13] = [
+    knob(
+        "path",
+        Kind::Choice(&["loopback", "veth", "bridge"]),
+        Default::Typed("loopback"),
+        "network path: loopback, a veth pair between two network namespaces, or two namespaces on a bridge",
+    ),
+    knob(
+        "pattern",
+        Kind::Choice(&["stream", "request-response", "connect-close", "udp"]),
+        Default::Typed("stream"),
+        "stream one way, request and response, a connection for each request, or UDP datagrams one way",
+    ),
+    knob(
+        "message",
+        Kind::Size { min: 1, max: 16 << 20 },
+        Default::Typed("64 KiB"),
+        "bytes of a write, request or datagram",
+    ),
+    knob(
+        "buffer",
+        Kind::Size { min: 2048, max: 1 << 30 },
+        Default::Derived("adapted by the kernel"),
+        "socket buffers, as SO_SNDBUF and SO_RCVBUF take them; the kernel limits them to net.core.wmem_max and rmem_max",
+    ),
+    knob(
+        "buffer_messages",
+        Kind::Count { min: 1, max: 1024 },
+        Default::Derived("buffer decides"),
+        "socket buffers in messages, at least 8 KiB, in place of buffer",
+    ),
+    knob("streams", Kind::Count { min: 1, max: 256 }, Default::Typed("1"), "connections in each direction"),
+    knob("direction", Kind::Choice(&["forward", "both"]), Default::Typed("forward"), "one end sends, or both do"),
+    knob("zero_copy", Kind::Switch, Default::Typed("false"), "send by sendfile(2), which copies nothing"),
+    knob(
+        "tso",
+        Kind::Switch,
+        Default::Typed("true"),
+        "TCP segmentation offload of the sending link; veth and bridge only",
+    ),
+    knob(
+        "gso",
+        Kind::Switch,
+        Default::Typed("true"),
+        "generic segmentation offload of the sending link; veth and bridge only",
+    ),
+    knob(
+        "gro",
+        Kind::Switch,
+        Default::Typed("false"),
+        "generic receive offload of the receiving link; veth and bridge only",
+    ),
+    knob(
+        "mtu",
+        Kind::Count { min: 576, max: 65_535 },
+        Default::Derived("1500; 65536 on loopback"),
+        "largest packet of both links, in bytes; veth only",
+    ),
+    knob(
+        "rate_mbit",
+        Kind::Count { min: 1, max: 1_000_000 },
+        Default::Derived("unlimited"),
+        "rate of both links in 10^6 bit/s, by a token bucket (tbf); veth only",
+    ),
+];
+
+const fn metric(
+    key: &'static str,
+    unit: &'static str,
+    better: Better,
+    together: Together,
+    help: &'static str,
+) -> Metric {
+    Metric { key, unit, better, together, help }
+}
+
+static METRICS: [Metric; 13] = [
+    metric("gbit_per_s", "Gbit/s", Better::Higher, Together::Sum, "10^9 bits of payload received per second"),
+    metric(
+        "gbit_per_cpu",
+        "Gbit/s per CPU",
+        Better::Higher,
+        Together::Mean,
+        "CPU efficiency: gbit_per_s over the CPUs that both ends and ksoftirqd kept busy; softirqs count in the thread that they interrupt",
+    ),
+    metric(
+        "gbit_per_receiver_cpu",
+        "Gbit/s per CPU",
+        Better::Higher,
+        Together::Mean,
+        "the same over the receiving threads and ksoftirqd alone",
+    ),
+    metric("cpus", "CPUs", Better::Lower, Together::Sum, "CPUs that both ends and ksoftirqd kept busy"),
+    metric(
+        "softirq_cpus",
+        "CPUs",
+        Better::Lower,
+        Together::Sum,
+        "softirq time of the CPUs of both ends, by ticks; part of cpus",
+    ),
+    metric(
+        "packets_per_s",
+        "packets/s",
+        Better::Lower,
+        Together::Sum,
+        "packets that IP of the receiving end took, after merging",
+    ),
+    metric("packet_bytes", "B", Better::Higher, Together::Mean, "mean size of these packets"),
+    metric("retransmits_per_s", "segments/s", Better::Lower, Together::Sum, "TCP segments that were sent again"),
+    metric("transactions_per_s", "transactions/s", Better::Higher, Together::Sum, "requests answered per second"),
+    metric("latency_p50_us", "us", Better::Lower, Together::Mean, "round trip of a request, median"),
+    metric("latency_p99_us", "us", Better::Lower, Together::Most, "round trip of a request, 99th percentile"),
+    metric("latency_p99_9_us", "us", Better::Lower, Together::Most, "round trip of a request, 99.9th percentile"),
+    metric("lost", "%", Better::Lower, Together::Mean, "datagrams that did not arrive"),
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "stream-tcp",
+    help: "TCP streams, requests and UDP datagrams between two ends of one machine: throughput and its cost in CPU time; ranks = 2 \
+           gives each end a CPU of its own",
+    source: "this program",
+    parameters: &PARAMETERS,
+    metrics: &METRICS,
+    footprint: None,
+    executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
+    quick: &[],
+    check: |arm| Settings::of(arm).map(drop),
+};
+
+/// The workload `stream-tcp`.
+#[derive(Clone, Copy)]
+pub struct StreamTcp {
+    /// Opens the journal of changes to this host, which a bridge needs.
+    pub journal: fn() -> Result<Journal, JournalError>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Between {
+    Loopback,
+    Veth,
+    Bridge,
+}
+
+struct Settings {
+    between: Between,
+    order: Order,
+    offloads: [(usize, Offload, bool); 3],
+    mtu: Option<u32>,
+    rate: Option<u64>,
+}
+
+impl Settings {
+    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+        let word = |key: &str| match arm.parameters.get(key) {
+            Some(Value::Choice(word)) => word.as_str(),
+            _ => "",
+        };
+        let switch = |key: &str| matches!(arm.parameters.get(key), Some(Value::Switch(true)));
+        let number = |key: &str| match arm.parameters.get(key) {
+            Some(Value::Count(number)) => Some(*number),
+            Some(Value::SizeBytes(size)) => Some(size.0),
+            _ => None,
+        };
+        let between = match word("path") {
+            "veth" => Between::Veth,
+            "bridge" => Between::Bridge,
+            _ => Between::Loopback,
+        };
+        let pattern = match word("pattern") {
+            "request-response" => Pattern::RequestResponse,
+            "connect-close" => Pattern::ConnectClose,
+            "udp" => Pattern::Datagrams,
+            _ => Pattern::Stream,
+        };
+        let message = number("message").unwrap_or(64 << 10);
+        if pattern == Pattern::Datagrams && message > LONGEST_DATAGRAM {
+            return Err(misfit(format!("message = {message} B is too long for a datagram"), "write 65507 B or less"));
+        }
+        if switch("zero_copy") && pattern != Pattern::Stream {
+            return Err(misfit("zero_copy = true is of streams alone", "write pattern = \"stream\", or leave it out"));
+        }
+        let only_veth = number("mtu").is_some() || number("rate_mbit").is_some();
+        if only_veth && between != Between::Veth {
+            return Err(misfit(
+                "mtu and rate_mbit are of the path veth alone",
+                "write path = \"veth\", or leave them out",
+            ));
+        }
+        let usual = switch("tso") && switch("gso") && !switch("gro");
+        if !usual && between == Between::Loopback {
+            return Err(misfit("tso, gso and gro are not switched on loopback", "write path = \"veth\" or \"bridge\""));
+        }
+        if number("buffer").is_some() && number("buffer_messages").is_some() {
+            return Err(misfit("buffer and buffer_messages are both set", "keep one of them"));
+        }
+        let in_messages = number("buffer_messages").map(|messages| (messages * message).max(8 << 10));
+        let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let order = Order {
+            pattern,
+            message: size(message),
+            buffer: number("buffer").or(in_messages).map(size),
+            streams: number("streams").map_or(1, size),
+            direction: if word("direction") == "both" { Direction::Both } else { Direction::Forward },
+            zero_copy: switch("zero_copy"),
+            cpus: None,
+            warm_up: WARM_UP,
+            duration: Duration::ZERO,
+        };
+        // What is on needs what is below it: TSO is switched after GSO.
+        let offloads =
+            [(0, Offload::Gso, switch("gso")), (0, Offload::Tso, switch("tso")), (1, Offload::Gro, switch("gro"))];
+        let mtu = number("mtu").and_then(|mtu| u32::try_from(mtu).ok());
+        Ok(Settings { between, order, offloads, mtu, rate: number("rate_mbit").map(|rate| rate * 1_000_000) })
+    }
+
+    fn path(&self, journal: fn() -> Result<Journal, JournalError>) -> Result<Path, NetworkError> {
+        let path = match self.between {
+            Between::Loopback => return Ok(Path::Loopback),
+            Between::Veth => Path::veth()?,
+            Between::Bridge => Path::bridge(&journal()?)?,
+        };
+        for (end, offload, on) in self.offloads {
+            path.switch(end, offload, on)?;
+        }
+        if let Path::Veth(pair) = &path {
+            self.mtu.map_or(Ok(()), |mtu| pair.set_mtu(mtu))?;
+            self.rate.map_or(Ok(()), |rate| pair.limit_rate(rate))?;
+        }
+        Ok(path)
+    }
+}
+
+fn misfit(what: impl Into<String>, remedy: &str) -> Misfit {
+    Misfit { what: what.into(), remedy: remedy.to_owned() }
+}
+
+impl Job for StreamTcp {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn heeds_interrupt(&self) -> bool {
+        true
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let mut settings = Settings::of(arm).map_err(|misfit| JobError::failed(misfit.to_string()))?;
+        let missing = |why: NetworkError| JobError::Missing {
+            what: why.to_string(),
+            remedy: "paths other than loopback want root, or CAP_NET_ADMIN and CAP_SYS_ADMIN".to_owned(),
+        };
+        let path = settings.path(self.journal).map_err(missing)?;
+        settings.order.duration = around.phase;
+        settings.order.cpus = match around.cpus {
+            [] => None,
+            [first, .., last] => Some([*first, *last]),
+            [only] => Some([*only, *only]),
+        };
+        Ok(Box::new(Ready { order: settings.order, path, around }))
+    }
+}
+
+struct Ready<'s> {
+    order: Order,
+    path: Path,
+    around: Surroundings<'s>,
+}
+
+impl ReadyJob for Ready<'_> {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        if self.around.interrupt.load(std::sync::atomic::Ordering::Acquire) {
+            return Err(JobError::Interrupted);
+        }
+        let outcome = engine::run(&self.order, &self.path).map_err(|why| JobError::failed(why.to_string()))?;
+        if outcome.bytes == 0 {
+            return Err(JobError::failed("nothing arrived in the measured time"));
+        }
+        let checked = match self.order.pattern {
+            Pattern::Stream => "every byte that was sent arrived".to_owned(),
+            Pattern::Datagrams => format!("{:.2} % of the datagrams did not arrive", 100.0 * outcome.lost),
+            _ => format!("{} requests were answered whole", outcome.trips.len()),
+        };
+        let mut flags = Vec::new();
+        if self.order.cpus.is_some_and(|cpus| cpus[0] == cpus[1]) {
+            flags.push("both ends share one CPU; ranks = 2 gives each its own".to_owned());
+        }
+        Ok(JobRun { samples: samples(&self.order, &outcome), checked, flags, ..JobRun::default() })
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds far below 2^53")]
+fn samples(order: &Order, outcome: &Outcome) -> Vec<Sample> {
+    let per_s = |count: u64| count as f64 / outcome.seconds;
+    let receiver = (outcome.cpu.receiving + outcome.cpu.ksoftirqd) / outcome.seconds;
+    let mut values = vec![
+        ("gbit_per_s", outcome.gbit_per_s()),
+        ("gbit_per_cpu", outcome.gbit_per_s() / outcome.cpus()),
+        ("gbit_per_receiver_cpu", outcome.gbit_per_s() / receiver),
+        ("cpus", outcome.cpus()),
+        ("softirq_cpus", outcome.cpu.softirq / outcome.seconds),
+        ("packets_per_s", per_s(outcome.receiving.received)),
+        ("packet_bytes", outcome.receiving.received_bytes as f64 / outcome.receiving.received as f64),
+        ("retransmits_per_s", per_s(outcome.retransmits)),
+    ];
+    match order.pattern {
+        Pattern::Stream => {}
+        Pattern::Datagrams => values.push(("lost", 100.0 * outcome.lost)),
+        Pattern::RequestResponse | Pattern::ConnectClose => {
+            values.push(("transactions_per_s", per_s(outcome.trips.len())));
+            for (metric, share) in [("latency_p50_us", 0.5), ("latency_p99_us", 0.99), ("latency_p99_9_us", 0.999)] {
+                if sample_floor(share, 0.95).is_some_and(|floor| outcome.trips.len() >= floor) {
+                    values.push((metric, outcome.trips.value_at_quantile(share) as f64 / 1e3));
+                }
+            }
+        }
+    }
+    values.into_iter().map(|(metric, value)| Sample { metric: metric.to_owned(), value }).collect()
+}

@@ -1,0 +1,54 @@
+//! The file system that a folder is on: free space, and whether it is in memory.
+
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What `statfs(2)` says of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSystem {
+    /// Bytes that an ordinary user may still write.
+    pub free_bytes: u64,
+    /// It is tmpfs or ramfs: nothing there is ever on a disk.
+    pub in_memory: bool,
+}
+
+const TMPFS: i64 = 0x0102_1994;
+const RAMFS: i64 = 0x8584_58f6;
+
+impl FileSystem {
+    /// Of an existing file or folder.
+    ///
+    /// # Errors
+    /// What statfs(2) gives.
+    pub fn of(path: &Path) -> io::Result<FileSystem> {
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        let mut stat = std::mem::MaybeUninit::<libc::statfs>::zeroed();
+        // SAFETY: the path ends in zero and both live through the call.
+        let rc = unsafe { libc::statfs(path.as_ptr(), stat.as_mut_ptr()) };
+        if rc != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: zeros are a valid statfs, and the call has filled it.
+        let stat = unsafe { stat.assume_init() };
+        let block = u64::try_from(stat.f_bsize).unwrap_or(0);
+        Ok(FileSystem {
+            free_bytes: stat.f_bavail.saturating_mul(block),
+            in_memory: [TMPFS, RAMFS].contains(&stat.f_type),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_has_no_room_and_a_missing_folder_is_an_error() {
+        let proc = FileSystem::of(Path::new("/proc")).expect("it is mounted");
+        assert_eq!(proc, FileSystem { free_bytes: 0, in_memory: false });
+        assert!(FileSystem::of(&std::env::temp_dir()).expect("it is there").free_bytes > 0);
+        assert!(FileSystem::of(Path::new("/nowhere/at/all")).is_err());
+    }
+}
