@@ -139,6 +139,7 @@ impl<W: Workload> Ready<W> {
             samples,
             checked: format!("{} transactions; {}", outcome.ended(), checks.join("; ")),
             flags,
+            void: Vec::new(),
             points: result::points(&outcome, names, before_ns),
             detail: Some(result::detail(&outcome, &self.setup, &self.version, bytes, checks)),
         })

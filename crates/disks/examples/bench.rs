@@ -15,7 +15,7 @@ use baremark_disks::access::{BlockShare, Mix, Pattern};
 use baremark_disks::engine::{self, Engine, Plan, Ramp, Stop};
 use baremark_disks::pace::Load;
 use baremark_disks::target::{Cache, Place, Target};
-use baremark_stats::interval::Interval;
+use baremark_stats::Interval;
 use baremark_stats::multiplicity::{Claim, judge_study};
 use baremark_stats::outcome::Better;
 use std::error::Error;
@@ -101,7 +101,7 @@ fn main() -> Outcome<()> {
 
 /// Both, in an order that alternates.
 fn pair(case: &Case, round: usize, seconds: u64, target: &Target, file: &Path) -> Outcome<(Figures, Figures)> {
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         let own = ours(case, round, seconds, target)?;
         Ok((own, fio(case, round, seconds, file)?))
     } else {
