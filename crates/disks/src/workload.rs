@@ -87,7 +87,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    quick: &[("duration", "500 ms"), ("warm_up", "200 ms"), ("size", "128 MiB")],
+    quick: &[("duration", "300 ms"), ("warm_up", "50 ms"), ("size", "64 MiB")],
     check,
 };
 

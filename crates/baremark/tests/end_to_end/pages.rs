@@ -12,7 +12,13 @@ use std::process::Command;
 fn the_study_reference_is_written_from_the_tables() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/study-reference.md");
     let workloads = baremark_workloads::all().iter().map(|workload| workload.descriptor());
-    let jobs = [baremark_programs::all(), baremark_load::workload::ALL, baremark_databases::ALL].concat();
+    let jobs = [
+        baremark_programs::all(),
+        baremark_load::workload::ALL,
+        baremark_databases::ALL,
+        baremark_disks::workload::ALL,
+    ]
+    .concat();
     let whole = [baremark_harness::workload::descriptor(), baremark_streams::workload::descriptor()];
     let jobs = jobs.iter().map(|job| job.descriptor()).chain(whole);
     let descriptors: Vec<&Descriptor> = workloads.chain(jobs).collect();
