@@ -226,7 +226,7 @@ struct Ensembles {
 impl Ensembles {
     /// The one that runs `arm`.
     fn of(&mut self, arm: usize) -> &mut Ensemble {
-        self.own[self.of_arm[arm]].as_mut().expect("`sealed::executor_of` names arms that have their own")
+        self.own[self.of_arm[arm]].as_mut().expect("every arm that executor_of names has an executor")
     }
 }
 

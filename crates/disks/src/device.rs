@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::print_stdout, reason = "a skip is told")]
+    #[expect(clippy::print_stdout, reason = "a skip is printed")]
     fn a_device_that_holds_something_or_is_in_use_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("image");

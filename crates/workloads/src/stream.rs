@@ -334,8 +334,8 @@ mod tests {
             "array = 127 MiB: last-level caches here hold 32 MiB together, and an array needs four times that, 128 MiB; \
              or write small = true to measure caches"
         );
-        assert!(refused(Some(Bytes(1 << 40)), false, None).contains("does not tell"));
-        assert!(refused(None, true, None).contains("does not tell"));
+        assert!(refused(Some(Bytes(1 << 40)), false, None).contains("cache sizes are unknown"));
+        assert!(refused(None, true, None).contains("cache sizes are unknown"));
         assert!(refused(Some(Bytes(4100)), true, caches).ends_with("nearest is 4096 bytes"));
     }
 

@@ -78,7 +78,7 @@ fn refusal(from: &str, to: &str) -> String {
 fn a_program_is_read_as_written_and_its_metrics_are_the_studys_own() {
     let study = parsed(SOUND).expect("sound");
     let keys: Vec<&str> = study.workloads[0].descriptor.metrics.iter().map(|metric| metric.key).collect();
-    let usual = command::USUAL.iter().map(|metric| metric.key);
+    let usual = command::USUAL.iter().chain(&command::IN_GUEST).map(|metric| metric.key);
     let expected: Vec<&str> = ["rate", "delay_us"].into_iter().chain(usual).collect();
     assert_eq!(keys, expected, "as typed, then what every program has");
     let Value::Program(program) = &study.workloads[0].parameters[command::KIND] else { panic!("no program") };
@@ -107,11 +107,8 @@ fn its_arms_carry_the_program_and_the_levels() {
     assert_eq!(serde_json::from_str::<baremark_model::plan::Plan>(&stored).expect("and read"), plan);
     let both = parsed(&with("threads = [1, 2]", "environment = [\"native\", \"microvm\"]")).expect("sound");
     let plan = resolve("a.toml", &both, &limits, Mode::default()).expect("native can");
-    let reason = "workload 'command' requires an operating system; microvm has no guest kernel";
-    assert_eq!((plan.arms.len(), plan.absent.len(), &plan.absent[0].reason[..]), (1, 1, reason));
-    let micro = parsed(&with("threads = [1, 2]", "environment = \"microvm\"")).expect("sound");
-    let why = resolve("a.toml", &micro, &limits, Mode::default()).expect_err("no system").to_string();
-    assert!(why.contains("cannot run in environment 'microvm'; a microVM has no operating system"), "{why}");
+    let executors: Vec<ExecutorKind> = plan.arms.iter().map(|arm| arm.arm.executor).collect();
+    assert_eq!((executors.as_slice(), plan.absent.len()), (&[ExecutorKind::Direct, ExecutorKind::Microvm][..], 0));
 }
 
 #[test]
