@@ -81,12 +81,11 @@ pub fn of_plan(
 /// Files of this machine that programs need elsewhere are looked for before anything runs.
 pub fn brought_files_are_there(plan: &Plan) -> Result<(), Refusal> {
     for program in plan.arms.iter().filter_map(|arm| command::of_arm(&arm.arm)) {
-        let carried = program.carry.keys().map(|file| ("carry", file));
-        for (name, file) in program.bring.iter().map(|(name, file)| (name.as_str(), file)).chain(carried) {
+        let carried = program.carry.keys().map(|file| ("[command] carry".to_owned(), file));
+        let brought = program.bring.iter().map(|(name, file)| (format!("[command.bring] {name}"), file));
+        for (key, file) in brought.chain(carried) {
             std::fs::File::open(file).map_err(|why| {
-                Refusal::bad_input(format!(
-                    "[command] {name}: {file} cannot be read: {why}; give a file of this machine"
-                ))
+                Refusal::bad_input(format!("{key}: {file} cannot be read: {why}; give a file of this machine"))
             })?;
         }
     }

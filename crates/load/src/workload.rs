@@ -105,7 +105,7 @@ static PARAMETERS: [Knob; 25] = [
         "share of failed operations above which the phase is no result",
     ),
     knob(
-        "count",
+        "operations",
         Kind::Count { min: 1, max: i64::MAX as u64 },
         Default::Derived("until duration has passed"),
         "operations after which a phase ends, instead of duration",
@@ -323,7 +323,7 @@ impl Settings {
             cycle_ns: of.time("cycle"),
             drive,
             points: None,
-            stop: of.count("count").map_or(Stop::After(of.time(DURATION).unwrap_or_default()), Stop::Count),
+            stop: of.count("operations").map_or(Stop::After(of.time(DURATION).unwrap_or_default()), Stop::Count),
             threads,
             connections: of.size("connections").unwrap_or(most.max(threads)),
             pool: if shared { Pool::Shared } else { Pool::Own },

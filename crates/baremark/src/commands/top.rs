@@ -139,8 +139,8 @@ fn ends(context: &Context, keys: Option<&Keys>, until: Instant) -> bool {
 
 /// What observing costs here: processor time of each reading, everything made of it included, beside reading nothing.
 fn cost(context: &Context, spec: &ObserveSpec, looks: u32) -> Result<(String, Exit), Refusal> {
-    if looks < 3 {
-        return Err(Refusal::bad_input(format!("--count is {looks}; an interval needs three looks or more")));
+    if looks < 4 {
+        return Err(Refusal::bad_input(format!("--count is {looks}; an interval needs four readings or more")));
     }
     let null = ObserveSpec { which: vec!["null".to_owned()], ..spec.clone() };
     let mut real = Recorder::start(spec, &Root::default());

@@ -103,12 +103,12 @@ fn the_live_view_tells_people_and_programs() {
     assert!(laps.iter().all(|lap| lap["values"]["kernel.context_switches"].as_f64() > Some(0.0)), "{lines}");
     let cost = bench.run(&["top", "--cost", "--json", "--interval", "100 ms", "--count", "4"]);
     let cost: Value = serde_json::from_slice(&cost.stdout).unwrap();
-    let share = |of: &str| cost[of]["mean"].as_f64().unwrap();
+    let share = |of: &str| cost[of]["estimate"].as_f64().unwrap();
     assert!(share("share_of_one_cpu") > share("null"), "reading costs more than reading nothing: {cost}");
     for (arguments, why) in [
         (vec!["top", "--which", "cpux"], "there is no observer 'cpux'"),
         (vec!["top", "--interval", "1 us"], "write a time from 10 ms to 1 h"),
-        (vec!["top", "--cost", "--count", "1"], "needs three looks"),
+        (vec!["top", "--cost", "--count", "3"], "needs four readings"),
     ] {
         let refused = bench.run(&arguments);
         assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains(why), "{arguments:?}");

@@ -122,7 +122,7 @@ fn are_compared(bench: &Bench) {
     let side = |numbers: &str| format!("{run}:numbers={numbers}");
     let comparison = bench.json(&["compare", &side("1000"), &side("2000"), "--json"]);
     let row = &comparison["rows"][0];
-    assert_eq!((&row["change"], row["ratio"].as_f64()), (&"better".into(), Some(2.0)), "{comparison:#}");
+    assert_eq!((&row["outcome"], row["ratio"].as_f64()), (&"faster_by_more".into(), Some(2.0)), "{comparison:#}");
     let text = shown(bench, &["compare", &side("1000"), &side("2000")]);
     assert!(text.contains("2.00 times"), "{text}");
 }

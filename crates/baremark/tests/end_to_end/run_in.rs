@@ -58,7 +58,7 @@ fn a_static_and_a_dynamic_program_print_the_same_natively_in_the_microvm_and_in_
                 row["unit"] == "%" && row["what"].as_str().unwrap().contains("exits from the microVM explain")
             });
         assert!(share.is_some_and(
-            |row| row["lo"].as_f64() > Some(0.0) && row["advice"].as_str().unwrap().contains("lower bound")
+            |row| row["value"].as_f64() > Some(0.0) && row["advice"].as_str().unwrap().contains("lower bound")
         ));
         assert!(
             document["trials"].as_array().unwrap().iter().all(|trial| trial["status"]["status"] != "void"),

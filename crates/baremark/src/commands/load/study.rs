@@ -61,7 +61,7 @@ pub(super) fn text(args: &LoadArgs, secrets: Secrets) -> String {
     put("streams", args.http2.then(|| args.streams.to_string()));
     put("threads", Some(args.threads.to_string()));
     put("duration", Some(toml(&format!("{} ns", args.duration.0))));
-    put("count", args.count.map(|count| count.to_string()));
+    put("operations", args.count.map(|count| count.to_string()));
     put("warm_up", Some(toml("0 s")));
     put("request_timeout", Some(toml(&format!("{} ns", args.timeout.0))));
     put("cycle", args.cycle.map(|cycle| toml(&format!("{} ns", cycle.0))));

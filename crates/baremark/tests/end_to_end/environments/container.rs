@@ -332,7 +332,7 @@ fn containers_of_two_settings_stand_beside_each_other_in_one_study() {
         let settings = (&used["settings"]["seccomp"], &used["settings"]["memory"], &used["settings"]["network"]);
         assert_eq!(settings, (&seccomp.into(), &"64 MiB".into(), &"none".into()), "{used}");
     }
-    let report = text(&bench.run(&["report"]).stdout);
+    let report = text(&bench.run(&["report", "--details"]).stdout);
     assert!(report.contains("  unfiltered: container with seccomp = off."), "{report}");
     assert!(report.contains("  places      container: fresh = run, memory = 64 MiB\n"), "{report}");
     let seen = |place: &str| document["observed"]["rows"].to_string().contains(&format!("\"place\":\"{place}\""));
