@@ -277,11 +277,11 @@ fn compared_and_checked(studied: &Studied, document: &Value, metric: &str) {
     }
     let compared = studied.json(&["compare", "base", "other", "--json"]);
     let rows: Vec<&Value> = compared["rows"].as_array().unwrap().iter().filter(|row| row["ratio"].is_f64()).collect();
-    assert!(rows.iter().any(|row| row["metric"] == metric && row["change"] == "worse"), "{compared:#}");
+    assert!(rows.iter().any(|row| row["metric"] == metric && row["outcome"] == "slower_by_more"), "{compared:#}");
     for (sides, code, words) in [
-        (["base", "other"], 4, "regression"),
-        (["other", "base"], 0, "no regression"),
-        (["base", "other/0.json,other/1.json"], 5, "not comparable below 3 runs a side"),
+        (["base", "other"], 4, "FAIL: slower by more"),
+        (["other", "base"], 0, "faster by more"),
+        (["base", "other/0.json,other/1.json"], 5, "not enough data"),
     ] {
         let output = studied.run(&["check", "--against", sides[0], sides[1]]);
         let said = text(&output.stdout) + &text(&output.stderr);
