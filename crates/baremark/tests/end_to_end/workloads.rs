@@ -250,7 +250,9 @@ fn reported(studied: &Studied, metric: &str, unit: &str, factor: &str, [base, ot
     let compared = studied.json(&["compare", &side(base), &side(other), "--json"]);
     let row = &compared["rows"][0];
     assert_eq!((&row["metric"], row["base_units"].as_u64()), (&metric.into(), Some(blocks(&document))), "{row:#}");
-    assert!(row["ratio"].as_f64().is_some_and(|found| (found / ratio["ratio"].as_f64().unwrap() - 1.0).abs() < 0.05));
+    // Levels are compared by the medians of trials, the run's ratio by quads: on a busy machine these differ.
+    let (found, expected) = (row["ratio"].as_f64().unwrap(), ratio["ratio"].as_f64().unwrap());
+    assert!((found / expected).ln().abs() < 0.25, "{found} {expected}");
     document
 }
 
