@@ -7,6 +7,7 @@
 use crate::counts::{MEMORY, PLACES};
 use crate::page::{PAGES, Page};
 use crate::random::Random;
+pub use crate::range::Range;
 use crate::reader::{Reader, Section};
 use crate::sets::{Geometry, REPLACEMENTS, Replacement};
 use crate::simulator::{MOST_LEVELS, Part};
@@ -41,34 +42,6 @@ const TOP: &[&str] = &[
 ];
 const SHAPE: &[&str] = &["entries", "ways", "replacement", "source"];
 const LEVEL_NAMES: [&str; MOST_LEVELS + 1] = ["", "", "pde", "pdpte", "pml4e", "pml5e"];
-
-/// A number that is known to lie between two others; one that is known exactly has both alike.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Range {
-    /// The least it may be.
-    pub low: f64,
-    /// The most it may be.
-    pub high: f64,
-}
-
-impl Range {
-    /// A number known exactly.
-    #[must_use]
-    pub const fn exactly(value: f64) -> Self {
-        Range { low: value, high: value }
-    }
-
-    /// One of its values, each as likely.
-    pub fn draw(&self, random: &mut Random) -> f64 {
-        random.between(self.low, self.high)
-    }
-
-    /// Whether `value` may be it.
-    #[must_use]
-    pub fn contains(&self, value: f64) -> bool {
-        (self.low..=self.high).contains(&value)
-    }
-}
 
 /// A structure and what its size may be.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! What is assumed of virtual machines and of memory, read from `priors/virtualization.toml`, where the sources stand.
 
-use crate::machine::Range;
 use crate::random::Random;
+use crate::range::Range;
 use crate::reader::Reader;
 use crate::stream::Dependence;
 use crate::time::Overlap;

@@ -434,6 +434,13 @@ pub fn guest_page(arm: &ResolvedArm) -> PageSize {
 pub const DURATION: &str = "duration";
 /// See [`DURATION`].
 pub const WARM_UP: &str = "warm_up";
+/// How the gaps of an open loop are made, in workloads that have one.
+pub const ARRIVAL: Knob = Knob {
+    key: "arrival",
+    kind: Kind::Choice(&["constant", "poisson"]),
+    default: Default::Typed("constant"),
+    help: "inter-arrival time distribution of an open loop",
+};
 
 /// How long a phase of an arm lasts, where its workload says so by [`DURATION`] and [`WARM_UP`].
 #[must_use]

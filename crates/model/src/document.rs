@@ -4,7 +4,6 @@
 //! test, so that the two cannot part.
 
 use crate::descriptor::Better;
-use crate::event::TrialStatus;
 use crate::machine::MachineFacts;
 use crate::observation::Observed;
 use crate::placement::Placed;
@@ -328,6 +327,24 @@ pub struct SensitivityRow {
     pub ratio: f64,
     /// Whether its interval contradicts the outcome.
     pub flips: bool,
+}
+
+/// How a trial ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "status")]
+pub enum TrialStatus {
+    /// It counts.
+    Ok,
+    /// It ran and does not count.
+    Void {
+        /// Why.
+        reasons: Vec<String>,
+    },
+    /// It did not run to its end.
+    Failed {
+        /// Why, with the remedy where there is one.
+        reason: String,
+    },
 }
 
 /// One interim analysis of a run.

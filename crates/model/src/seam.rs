@@ -7,6 +7,7 @@
 
 use crate::arm::ResolvedArm;
 use crate::descriptor::Descriptor;
+use crate::knob::Misfit;
 use crate::team::{Rest, Team};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -282,6 +283,9 @@ pub enum WorkloadError {
         /// What would be right.
         why: String,
     },
+    /// A parameter is missing or of another kind than its row.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
     /// Its memory could not be had.
     #[error(transparent)]
     Memory(#[from] MemoryError),

@@ -21,8 +21,6 @@ use toml::de::{DeTable, DeValue};
 mod command_section;
 mod own_section;
 
-pub(crate) use own_section::literal;
-
 /// A factor and the levels that the study gives it, in the order typed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Factor {
@@ -558,6 +556,15 @@ impl Reader {
         if found.is_none() {
             self.report(line, format!("unknown workload kind '{kind}'"), nearest(kind, &kinds));
         }
+        if let Some(lost) = found.and_then(Descriptor::lost_parameter) {
+            let remedy = "give the parameter another name in the workload's table";
+            self.report(
+                line,
+                format!("workload '{kind}': its parameter '{lost}' means something else in every study"),
+                remedy,
+            );
+            return None;
+        }
         found
     }
 
@@ -859,7 +866,7 @@ fn knobs_of(workloads: &[Chosen]) -> Vec<&'static Knob> {
 
 /// The knob of `key` in the own section of one of these workloads.
 fn own_knob(workloads: &[Chosen], key: &str) -> Option<&'static Knob> {
-    workloads.iter().find_map(|chosen| own_section::knob(&chosen.descriptor.section?, key))
+    workloads.iter().find_map(|chosen| chosen.descriptor.section?.knob(key))
 }
 
 /// The workloads that a study can name, with its own program in place of the unknown one.

@@ -9,14 +9,14 @@ use crate::inside::Inside;
 use crate::keeper::{End, Outcome, Stdout, Task, find_program};
 use crate::reading;
 use crate::runs;
-use crate::stage::timeout_ns;
 use crate::workshop::{self, Workshop, badly_ended, ended_well, in_words, last_words};
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::command::{self, Program, Reading};
+use baremark_model::command::{self, Program, Reading, TIMEOUT};
 use baremark_model::descriptor::{Descriptor, Metric};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::{Sample, WorkloadError};
+use baremark_model::units::Nanos;
 use regex_lite::Regex;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -56,7 +56,8 @@ impl Job for Command {
             ExecutorKind::Microvm => Some(Inside::prepare(arm, around.keeper)?),
             _ => None,
         };
-        Ok(Box::new(Ready { program, arm, around, timeout_ns: timeout_ns(arm), inside, kept: None }))
+        let Nanos(timeout_ns) = TIMEOUT.get(arm)?;
+        Ok(Box::new(Ready { program, arm, around, timeout_ns, inside, kept: None }))
     }
 }
 

@@ -111,6 +111,6 @@ mod tests {
     fn an_instruction_set_of_no_known_name_is_refused() {
         let map = Map::new(&[8], PageSize::Small, 1).expect("2 MiB");
         let error = Fma.prepare(&arm("avx9"), &map).err().expect("refused");
-        assert_eq!(error.to_string(), "isa = avx9: its words are widest, baseline, avx2 and avx512");
+        assert_eq!(error.to_string(), "isa: avx9; write one of widest, baseline, avx2, avx512");
     }
 }

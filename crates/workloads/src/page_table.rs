@@ -6,7 +6,7 @@
 //! do: touching pages that are there (beside the fault) and a system call that does nothing (beside the other two). They
 //! are not subtracted, and unlike operations are never compared with each other.
 
-use crate::parameters::{misfit, odd, size};
+use crate::parameters::{misfit, odd};
 use baremark_kernels::laps::Laps;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together, size_of};
@@ -100,7 +100,7 @@ impl Workload for PageTable {
 }
 
 fn rank_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
-    let total = size(arm, &REGION)?;
+    let total: Bytes = REGION.get(arm)?;
     let ranks = arm.all_ranks().max(1) as u64;
     if total.0.is_multiple_of(ranks * RANK_BYTES) && total.0 > 0 {
         return Ok(total.0 / ranks);

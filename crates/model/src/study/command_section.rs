@@ -234,8 +234,8 @@ impl Reader {
         let mut declared: Vec<Declared> = Vec::new();
         for (key, line, value) in self.table("command", parameters) {
             let taken = command::GIVEN.iter().any(|(given, _)| *given == key)
-                || tables::FACTORS.iter().any(|knob| knob.key == key)
-                || ["kind", command::KIND, command::TIMEOUT.key, command::GUEST_PAGE.key].contains(&key);
+                || tables::is_reserved(key)
+                || [command::KIND, command::TIMEOUT.key, command::GUEST_PAGE.key].contains(&key);
             if taken {
                 let remedy = "give the parameter another name";
                 self.report(line, format!("'{key}' has a meaning of its own in every study"), remedy);

@@ -1,7 +1,7 @@
 //! What a study file with a mistake is told. Each golden is read as its author would read it.
 
-use crate::specimen::WORKLOADS;
-use baremark_model::descriptor::Value;
+use crate::specimen::{RANDOM_ACCESS, WORKLOADS};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Value};
 use baremark_model::study::{Study, parse};
 use baremark_model::units::{Bytes, Nanos, Share};
 use std::fmt::Write;
@@ -210,6 +210,25 @@ fn designs_that_cannot_end_well() {
         ("[study]\ntitle = \"native against virtual\"\n", ""),
     ]);
     insta::assert_snapshot!(golden);
+}
+
+#[test]
+fn a_workload_whose_parameter_would_be_lost_is_refused() {
+    const COUNT: Knob = Knob::new("count", Kind::Count { min: 1, max: 9 }, Default::Typed("3"), "operations");
+    const OWN: Knob = Knob::new("operations", Kind::Count { min: 1, max: 9 }, Default::Typed("3"), "operations");
+    static COUNTS: Descriptor = Descriptor { parameters: &[COUNT], ..RANDOM_ACCESS };
+    static TWICE: Descriptor = Descriptor { parameters: &[OWN, OWN], ..RANDOM_ACCESS };
+    let text = with(&[("table = \"1 GiB\"\n", "")]);
+    let refused =
+        |known: &[&'static Descriptor]| parse("a.toml", text.as_bytes(), known).expect_err("lost").to_string();
+    let expected = |key| {
+        format!(
+            "a.toml:5: workload 'random-access': its parameter '{key}' means something else in every study; \
+             give the parameter another name in the workload's table"
+        )
+    };
+    assert_eq!(refused(&[&COUNTS]), expected("count"));
+    assert_eq!(refused(&[&TWICE]), expected("operations"));
 }
 
 #[test]
