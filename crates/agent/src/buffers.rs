@@ -6,7 +6,7 @@
 //! drawn anew for every trial, so that over the trials no arm is favoured. Members of an ensemble never share: each has
 //! its own, which it can share with the same member of another arm.
 
-use crate::trial::TrialError;
+use crate::trial_error::TrialError;
 use crate::{placing, sealed};
 use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::placement::{Placed, Topology};

@@ -25,3 +25,4 @@ mod load;
 mod pace;
 mod placing;
 mod sealed;
+mod trial_error;

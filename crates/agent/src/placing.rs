@@ -1,6 +1,6 @@
 //! Where an arm's ranks and their memory are put, and where they were found afterwards.
 
-use crate::trial::TrialError;
+use crate::trial_error::TrialError;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::placement::{MemoryPolicy, Placed, Topology};
 use baremark_model::seam::{MemoryError, Owner};

@@ -1,6 +1,6 @@
 //! Arms that carry a sealed cost: opened here, inside the agent, and told to nobody.
 
-use crate::trial::TrialError;
+use crate::trial_error::TrialError;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::Value;
 use baremark_model::scale::{Envelope, PARAMETER, VARIABLE};

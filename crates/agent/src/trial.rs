@@ -7,24 +7,22 @@
 
 use crate::ensemble::{self, Ensemble, joint_run};
 use crate::executors::{direct::Direct, null::Null};
-use crate::gate::{self, GateError};
+use crate::gate;
 use crate::progress::Progress;
+pub use crate::trial_error::TrialError;
 use crate::{audit, buffers, buffers::Buffers, disturbance, pace, placing, sealed};
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::Metric;
-use baremark_model::job::JobError;
 use baremark_model::placement::Topology;
 use baremark_model::scale::extra;
 use baremark_model::seam::{
-    Body, Executor, Fault, MemoryError, Prepared, RankTime, RunRecord, TickRate, Verification, Work, Workload,
-    WorkloadError,
+    Body, Executor, Fault, Prepared, RankTime, RunRecord, TickRate, Verification, Work, Workload,
 };
 use baremark_model::team::Team;
 use baremark_model::units::Share;
 use baremark_model::wire::{ArmRecord, BodyRun, LostTime, MemberRecord, PagesSeen, Series, TrialResult, TrialSpec};
-use baremark_sys::crew::CrewError;
 use baremark_sys::{clock, gaps};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -39,53 +37,6 @@ const EMPTY_RUNS: usize = 9;
 const QUAD: usize = 4;
 /// Untimed runs of each arm before the first phase, where the repetitions are known.
 const WARM_RUNS: usize = 2;
-
-/// Why a trial could not be run to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum TrialError {
-    /// The specification asks for what this agent cannot do.
-    #[error("{what}; {remedy}")]
-    Spec {
-        /// What it asks for.
-        what: String,
-        /// What would be right.
-        remedy: String,
-    },
-    /// A parameter is out of range, or the memory could not be had.
-    #[error(transparent)]
-    Workload(#[from] WorkloadError),
-    /// The memory could not be had.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// The microVM could not be started.
-    #[error(transparent)]
-    Microvm(#[from] baremark_microvm::Error),
-    /// The threads of an executor could not be started.
-    #[error(transparent)]
-    Crew(#[from] CrewError),
-    /// The CPUs that may be used could not be asked for.
-    #[error("asking which CPUs may be used: {0}")]
-    Affinity(#[source] std::io::Error),
-    /// A job gave no result.
-    #[error(transparent)]
-    Job(#[from] JobError),
-    /// A rank did not come back.
-    #[error(transparent)]
-    Fault(#[from] Fault),
-    /// The other sites of its ensemble did not come.
-    #[error(transparent)]
-    Gate(#[from] GateError),
-    /// The clock cannot be used.
-    #[error(transparent)]
-    Clock(#[from] clock::ClockError),
-}
-
-impl TrialError {
-    /// A specification that no lab of this version writes.
-    pub(crate) fn spec(what: String) -> Self {
-        TrialError::Spec { what, remedy: "use the same version of baremark on both sides".to_owned() }
-    }
-}
 
 /// Runs a trial of a kernel; `progress` hears of each phase.
 ///

@@ -11,7 +11,6 @@ use baremark_environments::qemu::{
 };
 use baremark_environments::slurm::{Launcher, Settings as SlurmSettings, Slurm};
 use baremark_environments::ssh::{Settings as SshSettings, Ssh};
-use baremark_harness::workload::{self, Found};
 use baremark_model::arm::ExecutorKind;
 use baremark_model::command;
 use baremark_model::descriptor::Value;
@@ -142,24 +141,6 @@ pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Resu
         }
     }
     Ok(())
-}
-
-/// What planning must know of what the tiers of applications need on this machine; whether anything is missing or emulated.
-pub fn limit_tiers(plan: &Plan, limits: &mut Limits, interrupt: &AtomicBool) -> bool {
-    let Ok(program) = program() else { return false };
-    let mut limited = false;
-    let here = plan.arms.iter().enumerate().filter(|(_, arm)| arm.on_this_machine());
-    for (_, arm) in here.filter(|(index, _)| plan.workload_of(*index) == workload::KIND) {
-        for (name, found) in workload::look_for(&arm.arm, crate::auction_places::make, &program, interrupt) {
-            limited |= found != Found::Here;
-            match found {
-                Found::Here => {}
-                Found::Emulated => drop(limits.emulated.insert(name)),
-                Found::Absent(why) => drop(limits.absent.insert(name, why)),
-            }
-        }
-    }
-    limited
 }
 
 /// What planning must know of programs that are to run in the microVM: which of them it cannot run, by what their files say.

@@ -1,6 +1,5 @@
 //! The lab's journal over the store: runs as they are created, written, read back and named by users.
 
-use crate::commands::load;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::source::Source;
@@ -23,6 +22,9 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// The name in the place of a study file of runs that `baremark load` has made.
+pub const LOADS: &str = "baremark load";
 
 /// A run that this process is writing; holds the run's lock.
 pub struct Record<'s> {
@@ -309,7 +311,7 @@ pub fn find(store: &Store, named: Option<&str>) -> Result<RunId, Refusal> {
 pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refusal> {
     let Some(name) = named else {
         let runs = store.runs().map_err(Refusal::failure)?;
-        let unfinished = |run: &RunSummary| run.state.can_be_resumed() && run.study_file != load::STUDY;
+        let unfinished = |run: &RunSummary| run.state.can_be_resumed() && run.study_file != LOADS;
         return match runs.into_iter().find(unfinished) {
             Some(run) => Ok(run.id),
             None => Err(Refusal::bad_input(match store.live() {
@@ -325,9 +327,9 @@ pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refu
         Some(RunState::Finished) => {
             Err(Refusal::bad_input(format!("run {id} is finished; `baremark report {id}` shows it")))
         }
-        _ if run.is_some_and(|run| run.study_file == load::STUDY) => Err(Refusal::bad_input(format!(
+        _ if run.is_some_and(|run| run.study_file == LOADS) => Err(Refusal::bad_input(format!(
             "run {id} was made by `{}`, whose secrets are not stored; run the load again",
-            load::STUDY
+            LOADS
         ))),
         _ => Ok(id),
     }

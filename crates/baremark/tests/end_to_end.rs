@@ -17,8 +17,6 @@
 mod ab;
 #[path = "end_to_end/around.rs"]
 mod around;
-#[path = "end_to_end/arrows.rs"]
-mod arrows;
 #[path = "end_to_end/bench.rs"]
 mod bench;
 #[path = "end_to_end/changes.rs"]

@@ -1,6 +1,6 @@
 //! Whether a block device may be overwritten: only one that nothing uses and that holds no file system.
 
-use crate::engine::EngineError;
+use crate::error::EngineError;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! What is read and written: a file without a name, a file of the user's, or a block device that may be destroyed.
 
 use crate::device;
-use crate::engine::EngineError;
+use crate::error::EngineError;
 use crate::io::buffers::Buffers;
 use crate::io::calls;
 use crate::verify::Ledger;

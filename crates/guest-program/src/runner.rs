@@ -11,6 +11,7 @@
 
 mod arena;
 mod calls;
+mod counter_page;
 mod counters;
 mod descriptors;
 mod elf;

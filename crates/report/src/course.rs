@@ -1,7 +1,8 @@
 //! What was observed over the time of the run, as figures: one quantity each, one line for each place.
 
 use crate::around::label;
-use crate::figure::{Axis, Figure, MARGIN, WIDTH};
+use crate::axis::{Axis, Figure};
+use crate::figure::{MARGIN, WIDTH};
 use crate::number::{fixed, three_digits};
 use crate::svg::{Anchor, Svg};
 use crate::text::{clean, cut};

@@ -1,7 +1,7 @@
 //! Curves: the headline's metric against a factor whose levels are numbers or sizes, one line for each combination of the
 //! others. Latency over working sets and bandwidth over threads are read as curves, not as tables.
 
-use crate::figure::{Axis, Figure};
+use crate::axis::{Axis, Figure};
 use crate::number::{fixed, three_digits};
 use crate::part::Part;
 use crate::svg::{Anchor, Svg};

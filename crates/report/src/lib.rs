@@ -24,6 +24,7 @@ pub mod summary;
 pub mod terminal;
 
 mod around;
+mod axis;
 mod course;
 mod curve;
 mod grid;

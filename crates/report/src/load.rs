@@ -3,7 +3,7 @@
 //! The page is laid out from plain data, so that this crate knows neither engine nor HTTP; like every page it needs nothing
 //! else and runs no script.
 
-use crate::figure::Axis;
+use crate::axis::Axis;
 use crate::svg::{Anchor, STYLE, Svg, escape};
 use std::fmt::Write;
 

@@ -1,9 +1,9 @@
 //! What a report of a run says, before anybody lays it out.
 
 use crate::grid::{Grid, grid, members, others, predicted_ratio, ratio_cell};
-use crate::number::{self, count, percent};
+use crate::number::{self, count};
 use crate::part::{Part, parts};
-use crate::provenance;
+use crate::provenance::{self, blocks, settings};
 use crate::published::{Beside, beside};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
@@ -120,12 +120,6 @@ fn to_stand_beside(document: &Document) -> Option<Beside> {
     document.run.published.as_deref().filter(|_| measured).and_then(beside)
 }
 
-/// Blocks of the run that are complete; in documents that do not say, those that were begun.
-pub(crate) fn blocks(document: &Document) -> u64 {
-    let begun = || document.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
-    document.run.blocks.unwrap_or_else(begun)
-}
-
 /// The headline's metric, then the others as they come.
 fn metrics(document: &Document) -> Vec<&str> {
     let mut metrics = vec![document.run.metric.as_str()];
@@ -227,12 +221,6 @@ fn own_environment(run: &RunHead, own: &UsedEnvironment) -> String {
         true => format!("{}: {}.", clean(&own.name), clean(&own.place)),
         false => format!("{}: {} with {settings}.", clean(&own.name), clean(&own.place)),
     }
-}
-
-/// `backing = 2m, pin = 0 1`: what is set otherwise.
-pub(crate) fn settings(run: &RunHead, of: &UsedEnvironment) -> String {
-    let words = |(key, value): (&str, &str)| format!("{} = {}", clean(key), clean(value));
-    run.set_otherwise(of).into_iter().map(words).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a ratio is one that the study requests.
@@ -357,17 +345,4 @@ fn discarded(document: &Document) -> Vec<String> {
         *reasons.entry(why).or_default() += 1;
     }
     reasons.into_iter().map(|(why, n)| format!("{}, {why}", count(n, "trial"))).collect()
-}
-
-/// The trials' tally: "40 trials, of which 38 count".
-pub(crate) fn tally(document: &Document) -> String {
-    let all = document.trials.len() as u64;
-    let counting = document.trials.iter().filter(|trial| trial.status == TrialStatus::Ok).count() as u64;
-    let trials = count(all, "trial");
-    if all == counting { format!("{trials}, all count") } else { format!("{trials}, of which {counting} count") }
-}
-
-/// The widest half-width at the last interim analysis, where there was one.
-pub(crate) fn last_width(document: &Document) -> Option<String> {
-    document.looks.last()?.half_width.map(percent)
 }

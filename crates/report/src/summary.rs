@@ -6,8 +6,9 @@
 
 use crate::commands;
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
-use crate::outline::{blocks, cautions, missing};
+use crate::outline::{cautions, missing};
 use crate::part::{Part, parts};
+use crate::provenance::blocks;
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, cut, left, right, width, wrap};
 use crate::treatment::{ENVIRONMENT, Factors, list};

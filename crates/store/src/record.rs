@@ -1,7 +1,6 @@
 //! What is stored, as the rest of the program sees it.
 
 use crate::error::StoreError;
-use crate::loads::LoadSummary;
 use crate::run_id::RunId;
 use baremark_model::document::LookRow;
 use baremark_model::event::TrialStatus;
@@ -211,6 +210,25 @@ pub struct RunSummary {
     /// Blocks of which every cell has a trial.
     pub blocks: u64,
     /// Whether it goes on.
+    pub state: RunState,
+}
+
+/// A stored load in a line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadSummary {
+    /// Its name.
+    pub id: RunId,
+    /// Its document's format.
+    pub kind: String,
+    /// What was loaded.
+    pub title: String,
+    /// When it began.
+    pub started: UnixTime,
+    /// When it ended.
+    pub ended: Option<UnixTime>,
+    /// How.
+    pub stop_reason: Option<String>,
+    /// Whether it goes on, was killed, or has ended.
     pub state: RunState,
 }
 

@@ -13,7 +13,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// The examination as text or JSON.
 pub fn run(json: bool) -> Result<(String, Exit), Refusal> {
-    crate::changes::recover()?;
+    crate::changes::recover()?.iter().for_each(crate::watch::say);
     let facts = machine::this();
     let lost = facts.clock.map(|clock| gaps::measure(LOOK, gaps::THRESHOLD, TickRate(clock.tsc_hz)));
     let limits = crate::context::limits()?;

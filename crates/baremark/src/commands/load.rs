@@ -144,10 +144,6 @@ enum Gaps {
 
 /// The share of operations that may fail where nobody says.
 const ERROR_LIMIT: f64 = 0.01;
-
-/// The study file of runs that this command records.
-pub const STUDY: &str = study::NAME;
-
 /// A profile as typed, which must be one.
 fn profile(text: &str) -> Result<String, String> {
     text.parse::<Profile>().map(|_| text.to_owned()).map_err(|why| why.to_string())

@@ -6,11 +6,12 @@ use crate::places;
 use crate::record;
 use crate::source::Source;
 use crate::watch::style;
+use baremark_harness::workload::{self as applications, Found};
 use baremark_lab::analysis::Run;
 use baremark_lab::price::{Price, Source as NoiseOf, price};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
-use baremark_model::plan::{Cell, Mode, Plan, PlannedArm, Treatment, resolve};
+use baremark_model::plan::{Cell, Limits, Mode, Plan, PlannedArm, Treatment, resolve};
 use baremark_model::problem::Problems;
 use baremark_model::study;
 use baremark_model::tables::WORKLOAD;
@@ -30,7 +31,7 @@ pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, R
     places::limit(&study, &mut limits, interrupt)?;
     let mut plan = resolve(&source.name, &study, &limits, mode);
     let mut limited = |plan: &Plan| {
-        let tiers = places::limit_tiers(plan, &mut limits, interrupt);
+        let tiers = limit_tiers(plan, &mut limits, interrupt);
         places::limit_programs(plan, &mut limits) || tiers
     };
     if plan.as_ref().is_ok_and(&mut limited) {
@@ -65,7 +66,7 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
     if plan.pairs.iter().any(|pair| pair.asked) {
         text.push_str(&price.map_or_else(|| unpriced(source, &plan), |price| priced(&source.name, &price, &plan)));
     }
-    if let Some(notice) = baremark_disks::workload::notice(super::run::block_arms(&plan)) {
+    if let Some(notice) = baremark_disks::workload::notice(block_arms(&plan)) {
         text.push_str(&format!("\n{notice}\n"));
     }
     Ok((style().plain(&text), Exit::Success))
@@ -239,4 +240,28 @@ fn lasting(plan: &Plan) -> String {
         plan.design.phase,
         plan.least_block()
     )
+}
+
+/// What planning must know of what the tiers of applications need on this machine; whether anything is missing or emulated.
+fn limit_tiers(plan: &Plan, limits: &mut Limits, interrupt: &AtomicBool) -> bool {
+    let Ok(program) = places::program() else { return false };
+    let mut limited = false;
+    let here = plan.arms.iter().enumerate().filter(|(_, arm)| arm.on_this_machine());
+    for (_, arm) in here.filter(|(index, _)| plan.workload_of(*index) == applications::KIND) {
+        for (name, found) in applications::look_for(&arm.arm, crate::auction_places::make, &program, interrupt) {
+            limited |= found != Found::Here;
+            match found {
+                Found::Here => {}
+                Found::Emulated => drop(limits.emulated.insert(name)),
+                Found::Absent(why) => drop(limits.absent.insert(name, why)),
+            }
+        }
+    }
+    limited
+}
+
+/// The arms of the workload `block`.
+pub fn block_arms(plan: &Plan) -> impl Iterator<Item = &ResolvedArm> {
+    let of = |index: &usize| plan.workload_of(*index) == baremark_disks::workload::KIND;
+    (0..plan.arms.len()).filter(of).map(|index| &plan.arms[index].arm)
 }

@@ -78,7 +78,7 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
     let (mut machine, outer) = machine_of(arguments.machine.as_deref())?;
     let processor = baremark_sys::machine::this().cpu.model_name.unwrap_or_default();
     if arguments.calibrate {
-        let (calibration, path) = calibrate::run(context, &machine, &processor)?;
+        let (calibration, path) = crate::commands::calibrate::run(context, &machine, &processor)?;
         return Ok((format!("{calibration}\n# kept in {}\n", path.display()), Exit::Success));
     }
     let mut priors = priors().map_err(Refusal::failure)?;

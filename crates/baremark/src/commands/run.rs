@@ -1,7 +1,7 @@
 //! `baremark run`: plan, measure, show.
 
 use crate::calibrate;
-use crate::commands::plan;
+use crate::commands::plan::{self, block_arms};
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::places;
@@ -36,7 +36,7 @@ pub fn conduct(context: &Context, record: Record<'_>) -> Result<(String, Exit), 
 
 /// Measures what a run still lacks. Its agents get the labels of its blinded arms, if it has any.
 pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit), Refusal> {
-    crate::changes::recover()?;
+    crate::changes::recover()?.iter().for_each(say);
     let mut run = record.run()?;
     disks(context, &run.plan)?;
     if let Some(notice) = workload::notice(block_arms(&run.plan)).filter(|_| !context.quiet) {
@@ -62,12 +62,6 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
     let run = record.run()?;
     let exit = exit_of(&ending, &run);
     Ok((run, exit))
-}
-
-/// The arms of the workload `block`.
-pub fn block_arms(plan: &Plan) -> impl Iterator<Item = &ResolvedArm> {
-    let of = |index: &usize| plan.workload_of(*index) == workload::KIND;
-    (0..plan.arms.len()).filter(of).map(|index| &plan.arms[index].arm)
 }
 
 /// Refuses a plan that would overwrite a block device that the user has not named.

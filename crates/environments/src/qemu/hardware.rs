@@ -1,12 +1,12 @@
 //! What the guest's machine is made of: processors, memory, disks, network, as settings and as QEMU's arguments.
 
-use super::Settings;
-use super::root::{self, Root};
+use super::root;
+use super::settings::{Backing, Disks, Mmu, Net, Root, Settings};
 use baremark_model::site::Missing;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// The least memory of a NUMA node: below it a kernel has no use for one.
@@ -14,93 +14,6 @@ const LEAST_NODE: u64 = 64 << 20;
 /// Where the kernel counts its reserved huge pages of 2 MiB.
 const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
 const HUGE_PAGE: u64 = 2 << 20;
-
-/// Sockets, cores in each and threads of each; what is `None` follows from the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Topology {
-    /// Sockets.
-    pub sockets: Option<usize>,
-    /// Cores of each socket.
-    pub cores: Option<usize>,
-    /// Threads of each core.
-    pub threads: Option<usize>,
-}
-
-impl Topology {
-    /// Sockets, cores and threads for so many virtual processors.
-    fn of(self, vcpus: usize) -> Result<[usize; 3], Missing> {
-        let threads = self.threads.unwrap_or(1);
-        let (sockets, cores) = match (self.sockets, self.cores) {
-            (Some(sockets), Some(cores)) => (sockets, cores),
-            (Some(sockets), None) => (sockets, vcpus / (sockets * threads).max(1)),
-            (None, Some(cores)) => (vcpus / (cores * threads).max(1), cores),
-            (None, None) => (1, vcpus / threads.max(1)),
-        };
-        if sockets * cores * threads == vcpus {
-            return Ok([sockets, cores, threads]);
-        }
-        Err(Missing {
-            what: format!("{sockets} sockets of {cores} cores of {threads} threads are not {vcpus} vCPUs"),
-            remedy: "let sockets, cores and threads multiply to vcpus, or leave one of them out".to_owned(),
-        })
-    }
-}
-
-/// What the guest's memory is made of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Backing {
-    /// What the kernel gives.
-    #[default]
-    AsIs,
-    /// Small pages: QEMU's process gets no transparent huge ones.
-    Small,
-    /// Transparent huge pages, touched before the guest starts and counted after.
-    Huge,
-    /// Huge pages that the machine has reserved.
-    Reserved,
-}
-
-/// How KVM translates the guest's addresses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mmu {
-    /// As the loaded module does.
-    #[default]
-    AsIs,
-    /// By tables of the processor (EPT, NPT).
-    Nested,
-    /// By tables that KVM keeps.
-    Shadow,
-}
-
-/// The guest's disks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Disks {
-    /// Files, or block devices where that is allowed; raw.
-    pub paths: Vec<PathBuf>,
-    /// QEMU's word for how this machine caches them; none when empty.
-    pub cache: String,
-    /// QEMU's word for how it reads and writes; threads when empty.
-    pub aio: String,
-    /// Whether block devices may be given to the guest.
-    pub block_devices: bool,
-}
-
-/// The guest's network.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Net {
-    /// None.
-    #[default]
-    None,
-    /// QEMU's own, with ports of this machine's loopback (the first of each pair) that lead to the guest's (the second).
-    User(Vec<(u16, u16)>),
-    /// A tap of this machine.
-    Tap {
-        /// The device.
-        device: String,
-        /// Whether the kernel moves the packets.
-        vhost: bool,
-    },
-}
 
 /// Says what of the settings cannot be on this machine.
 pub fn check(settings: &Settings) -> Result<(), Missing> {
@@ -369,6 +282,7 @@ pub fn backing_is(asked: Backing, memory_bytes: u64, pid: u32) -> Result<(), Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::qemu::settings::Topology;
 
     #[test]
     fn a_topology_gives_the_processors_or_says_why_not() {

@@ -1,6 +1,6 @@
 //! One guest of several that run at once: its part of the CPUs, the memory, the pins and the disks.
 
-use super::{Net, Settings};
+use super::settings::{Net, Settings};
 use baremark_model::site::{Missing, Portion};
 
 /// The least memory with which a guest boots.

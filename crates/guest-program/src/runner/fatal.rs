@@ -4,7 +4,7 @@
 //! threads must not allocate, so texts are built in memory of their own.
 
 use crate::options::Line;
-use crate::runner::counters;
+use crate::runner::counter_page;
 use crate::runner::sys::{self, Errno};
 use std::fmt;
 
@@ -91,7 +91,7 @@ pub(crate) fn end(fatal: Fatal) -> ! {
 /// Ends this process with `code` and a message.
 pub(crate) fn end_with(code: i32, message: fmt::Arguments<'_>) -> ! {
     let text = Line::<512>::of(message);
-    if let Some(shared) = counters::if_started() {
+    if let Some(shared) = counter_page::if_started() {
         shared.fail(code, text.as_str());
     }
     sys::write(2, Line::<600>::of(format_args!("baremark: guest: {}\n", text.as_str())).as_bytes());

@@ -1,8 +1,8 @@
 //! The study of an `ab` or a `run --in`: written from the arguments as TOML, so that what is printed, stored and run is one text.
 
+use super::arguments::{Arguments, Options};
 use super::elsewhere::{self, Place};
 use super::words::{quote, split};
-use super::{Arguments, Options};
 use crate::exit::Refusal;
 use crate::source::toml;
 use baremark_model::command::{self, Finder};

@@ -3,7 +3,7 @@
 
 use super::study::{self, Secrets};
 use super::{LoadArgs, find_max, page, words};
-use crate::commands::report::{Form, Rows, write_page};
+use crate::commands::form::{Form, Rows, write_page};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::{self, Others};

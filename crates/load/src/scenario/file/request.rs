@@ -1,8 +1,7 @@
 //! Requests of a scenario file: what is sent, what is expected, and what is taken from the answer.
 
 use super::keys::{DELAY, EXTRACT, METHODS, PART, REQUEST};
-use super::table::list_in;
-use super::{LONGEST_BODY_MIB, Reader, Table, Value};
+use super::table::{LONGEST_BODY_MIB, Reader, Table, Value, list_in};
 use crate::bounded_file;
 use crate::json::JsonPath;
 use crate::scenario::{Delay, Extract, Pick, Piece, Request, Since, Source, Stream};
