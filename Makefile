@@ -18,6 +18,14 @@ run: build
 test: install-needs lint
 	./scripts/test
 
+# Before every commit: format, lints, and the tests that need no system but this one: crates of pure functions, the shape of the source's
+# crates, argument parsing, statistics without their long simulations.
+check: lint
+	$(CARGO) test --release --locked --quiet --lib $(patsubst %,-p baremark-%,$(PURE))
+	$(CARGO) test --release --locked --quiet -p baremark-model --tests
+	$(CARGO) test --release --locked --quiet -p baremark --bin baremark
+PURE := model stats kernels mmu report store workloads
+
 # What is handed out: a tarball, a Debian package and a Python wheel in target/dist, the same bytes for the same commit.
 dist:
 	./scripts/dist
