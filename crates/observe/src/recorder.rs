@@ -5,7 +5,7 @@
 
 use crate::points::Points;
 use crate::tracks::{Change, Span, Tracked};
-use crate::{Root, observer};
+use crate::{LIST, Root, Row, observer};
 use baremark_model::observation::{ArmValues, Cost, Observation, Values};
 use baremark_model::observer::{Absence, ObserveSpec, Price, Readings};
 use baremark_sys::clock;
@@ -43,6 +43,12 @@ impl Recorder {
     /// Starts the observers that are asked for and reads them for the first time.
     #[must_use]
     pub fn start(spec: &ObserveSpec, root: &Root) -> Self {
+        Recorder::start_of(LIST, spec, root)
+    }
+
+    /// The same with the observers of another list.
+    #[must_use]
+    pub fn start_of(list: &[Row], spec: &ObserveSpec, root: &Root) -> Self {
         let now = Instant::now();
         let mut recorder = Recorder {
             tracked: Vec::new(),
@@ -59,7 +65,7 @@ impl Recorder {
         };
         let cpu_before = clock::thread_cpu_ns();
         for name in &spec.which {
-            let started = observer(name, root).and_then(|mut observer| observer.start().map(|()| observer));
+            let started = observer(list, name, root).and_then(|mut observer| observer.start().map(|()| observer));
             match started {
                 Ok(observer) => {
                     recorder.absent.extend(observer.lacks());

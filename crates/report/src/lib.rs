@@ -35,6 +35,8 @@ mod part;
 mod provenance;
 mod published;
 mod published_page;
+mod section;
+mod sections;
 mod svg;
 mod text;
 mod treatment;
