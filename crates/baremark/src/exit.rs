@@ -53,6 +53,7 @@ impl Exit {
             meaning: "failed: full disk, broken store, agent that cannot start",
             commands: &[
                 ("load", "more operations failed than --error-limit allows"),
+                ("auction run", "more operations failed than error_limit allows"),
                 ("run", "nothing could be measured, or nothing is left to compare with"),
             ],
         },
@@ -69,7 +70,7 @@ impl Exit {
                 ("check", "slower than the baseline"),
                 ("ab --fail-above", "worse by more"),
                 ("load", "a limit is exceeded"),
-                ("auction run", "no number of users kept every limit"),
+                ("auction run", "a limit is exceeded, or no number of users kept every limit"),
                 ("auction check", "a bid was lost, an item sold twice, or the money does not add up"),
             ],
         },
@@ -80,6 +81,7 @@ impl Exit {
                 ("check", "a loss of --margin could have been missed: more runs are needed"),
                 ("ab --fail-above", "more blocks are needed"),
                 ("load", "too few samples for a limit"),
+                ("auction run", "the search had no time, or too few samples, to verify a number of users"),
             ],
         },
         Documented {

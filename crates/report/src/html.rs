@@ -244,6 +244,11 @@ impl Page {
                 self.items(headlines.iter().map(|headline| headline.sentence.as_str()));
             }
             Block::Table(grid) => self.grid(grid),
+            Block::Group(group) => {
+                self.part_of(Some(&group.head));
+                self.items(group.lines.iter().map(String::as_str));
+                group.grids.iter().for_each(|grid| self.grid(grid));
+            }
             Block::Remarks(remarks) => remarks.iter().for_each(|remark| self.note(remark)),
             Block::Legend(legend) => self.note(legend),
             Block::Figures(figures) => {

@@ -23,6 +23,7 @@ pub mod scale;
 pub mod summary;
 pub mod terminal;
 
+mod application;
 mod around;
 mod axis;
 mod course;

@@ -1,7 +1,7 @@
 //! A document of several workloads as one document of each: their metrics, tables and published values differ.
 
 use baremark_model::document::{
-    Document, EstimateRow, ExplanationRow, MemberEstimate, PredictionRow, RatioRow, TrialRow,
+    DetailRow, Document, EstimateRow, ExplanationRow, MemberEstimate, PredictionRow, RatioRow, TrialRow,
 };
 use baremark_model::plan::{Absent, PlannedWorkload, Treatment};
 use baremark_model::tables::WORKLOAD;
@@ -48,6 +48,7 @@ of_treatments! {
     MemberEstimate: treatment;
     RatioRow: treatment, relative_to;
     Absent: treatment;
+    DetailRow: treatment;
     ExplanationRow: treatment;
     PredictionRow: treatment, relative_to;
 }
@@ -82,6 +83,7 @@ fn of(document: &Document, workload: &PlannedWorkload) -> Document {
         members,
         ratios,
         absent,
+        details,
         explanations,
         predictions,
         trials,
@@ -90,6 +92,7 @@ fn of(document: &Document, workload: &PlannedWorkload) -> Document {
     keep(members, kind);
     keep(ratios, kind);
     keep(absent, kind);
+    keep(details, kind);
     keep(explanations, kind);
     keep(predictions, kind);
     keep(trials, kind);

@@ -38,6 +38,8 @@ pub(crate) enum Block {
     Sentences(Option<String>, Vec<Headline>),
     /// A table, which has its own caption.
     Table(Grid),
+    /// Paragraphs and tables under a head of their own.
+    Group(Group),
     /// Remarks, less than what they are about.
     Remarks(Vec<String>),
     /// Figures, where there is room for them.
@@ -46,4 +48,15 @@ pub(crate) enum Block {
     Legend(&'static str),
     /// Tables with their heads, where there is room for them.
     Wide(Vec<(&'static str, Grid)>),
+}
+
+/// Paragraphs and tables of one thing out of several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// Whose they are.
+    pub head: String,
+    /// In words.
+    pub lines: Vec<String>,
+    /// In tables.
+    pub grids: Vec<Grid>,
 }

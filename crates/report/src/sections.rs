@@ -2,6 +2,7 @@
 //!
 //! A new section is a function of the form [`Making`], beside what it is about, and a line of [`SECTIONS`].
 
+use crate::application;
 use crate::around;
 use crate::axis::Figure;
 use crate::course;
@@ -13,7 +14,8 @@ use crate::section::{Block, Making, Section, Subject};
 use crate::text::clean;
 
 /// The sections in the order of every report.
-pub(crate) const SECTIONS: &[Making] = &[contrasts, drawn, predicted, why, activity, flags, discarded, analyses];
+pub(crate) const SECTIONS: &[Making] =
+    &[applications, contrasts, drawn, predicted, why, activity, flags, discarded, analyses];
 
 /// A section of what each workload's part has of something.
 fn of_parts<T: Clone>(
@@ -27,6 +29,11 @@ fn of_parts<T: Clone>(
 /// Paragraphs of the run as a whole.
 fn lines(items: &[String]) -> Vec<Block> {
     if items.is_empty() { Vec::new() } else { vec![Block::Lines(None, items.to_vec())] }
+}
+
+fn applications(of: Subject<'_>) -> Section {
+    let blocks = application::groups(of.document).into_iter().map(Block::Group).collect();
+    Section { id: "applications", head: "Applications", note: "", blocks }
 }
 
 fn contrasts(of: Subject<'_>) -> Section {

@@ -1,10 +1,11 @@
 //! The report for a terminal or a pipe: verdicts in words first, then the table, then what a reader must know of them.
 
+use crate::application;
 use crate::grid::{Cell, Grid, RatioCell};
 use crate::order_entry;
 use crate::outline::{Found, Outline, outline};
 use crate::published::Beside;
-use crate::section::{Block, Making, Section, Subject};
+use crate::section::{Block, Group, Making, Section, Subject};
 use crate::sections::SECTIONS;
 use crate::text::{Paint, Style, clean, left, width, wrap};
 use crate::words::{Headline, Tone};
@@ -38,6 +39,14 @@ pub(crate) fn with(document: &Document, style: &Style, sections: &[Making]) -> S
     for (word, says) in &outline.provenance {
         page.hanging(&left(word, label), says);
     }
+    page.text
+}
+
+/// The applications of a document; nothing where it has none.
+#[must_use]
+pub fn applications(document: &Document, style: &Style) -> String {
+    let mut page = Page { style: *style, text: String::new() };
+    application::groups(document).iter().for_each(|group| page.group(group));
     page.text
 }
 
@@ -102,11 +111,17 @@ impl Page {
         }
     }
 
-    /// A section, of whose blocks those for a page are left out. A table has a head of its own.
+    /// Paragraphs and tables under a head of their own.
+    fn group(&mut self, group: &Group) {
+        self.list(&group.head, &group.lines);
+        group.grids.iter().for_each(|grid| self.table(&grid.caption, grid));
+    }
+
+    /// A section, of whose blocks those for a page are left out. Tables and groups have heads of their own.
     fn section(&mut self, section: &Section) {
         let mut headed = false;
         for block in &section.blocks {
-            let own_head = matches!(block, Block::Table(_));
+            let own_head = matches!(block, Block::Table(_) | Block::Group(_));
             let shown = own_head || matches!(block, Block::Lines(..) | Block::Sentences(..) | Block::Remarks(_));
             if shown && !own_head && !headed {
                 self.head(&section_head(section));
@@ -122,6 +137,7 @@ impl Page {
                 Block::Remarks(remarks) => {
                     remarks.iter().for_each(|remark| self.paragraph(Paint::Faint, INDENT, INDENT, remark));
                 }
+                Block::Group(group) => self.group(group),
                 Block::Figures(_) | Block::Legend(_) | Block::Wide(_) => {}
             }
         }

@@ -41,7 +41,7 @@ const STANDING: &[(&str, &[&str])] = &[
             "runner::step",
         ],
     ),
-    ("harness", &["conduct", "fixed", "instances", "verify"]),
+    ("harness", &["fixed", "instances", "phase", "verify"]),
     ("journal", &["journal", "recovery"]),
     ("lab", &["analysis", "around", "explain", "observed", "observed::imported"]),
     ("lab", &["beside", "errands", "link", "members"]),
