@@ -151,6 +151,11 @@ impl Refusal {
         Refusal { exit: Exit::BadInput, message: message.to_string() }
     }
 
+    /// This machine or this program lacks what it takes.
+    pub fn missing(message: impl ToString) -> Self {
+        Refusal { exit: Exit::Missing, message: message.to_string() }
+    }
+
     /// A failure.
     pub fn failure(message: impl ToString) -> Self {
         Refusal { exit: Exit::Failure, message: message.to_string() }

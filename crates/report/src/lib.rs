@@ -23,6 +23,7 @@ pub mod scale;
 pub mod summary;
 pub mod terminal;
 
+mod agreement;
 mod around;
 mod course;
 mod curve;
