@@ -69,6 +69,8 @@ impl Exit {
                 ("check", "slower than the baseline"),
                 ("ab --fail-above", "worse by more"),
                 ("load", "a limit is exceeded"),
+                ("verify", "a number of the bundle does not follow from its trials"),
+                ("site", "a bundle could not be verified, or a run not be shown, and was left out"),
                 ("auction run", "no number of users kept every limit"),
                 ("auction check", "a bid was lost, an item sold twice, or the money does not add up"),
             ],

@@ -24,8 +24,8 @@ mod watch;
 use baremark_model::units::Share;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    ab, agent, at, auction, auction_run, carry, check, compare, completions, desktop, doctor, echo, guest, history,
-    import, keep, list, load, man, plan, predict, report, resume, run, tend, top, verify_scale,
+    ab, agent, at, auction, auction_run, bundle, carry, check, compare, completions, desktop, doctor, echo, guest,
+    history, import, keep, list, load, man, plan, predict, report, resume, run, site, tend, top, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -139,6 +139,17 @@ enum Command {
         #[command(flatten)]
         damage: report::Damage,
     },
+    /// Write a run as one file for others: trials, machine, versions, study, result and a script that derives it again
+    ///
+    /// Names of hosts and users, addresses, paths and environment variables are removed unless --identify is given.
+    Bundle(bundle::Arguments),
+    /// Compute the numbers of a bundle again and compare: exit 4 where one does not follow from its trials
+    Verify {
+        /// The bundle
+        bundle: PathBuf,
+    },
+    /// Write static pages of the store's runs, or of bundles: an index that can be sorted and a report of each run
+    Site(site::Arguments),
     /// Compare two sides: runs with runs, or two levels of one run
     ///
     /// A side is RUN[,RUN ...][:FACTOR=LEVEL[+FACTOR=LEVEL ...]]. Each RUN is a stored run, a file that --json wrote, or a
@@ -369,6 +380,9 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::History { changes: false }) => history::run(&context),
         Some(Command::History { changes: true }) => history::changes(&context),
         Some(Command::Report { run, form, damage }) => report::run(&context, run.as_deref(), &form, &damage),
+        Some(Command::Bundle(arguments)) => bundle::bundle(&context, &arguments),
+        Some(Command::Verify { bundle }) => bundle::verify(&context, &bundle),
+        Some(Command::Site(arguments)) => site::run(&context, &arguments),
         Some(Command::Compare { base, other, args }) => compare::run(&context, &base, &other, &args),
         Some(Command::Check { against, margin, run, args }) => {
             check::run(&context, &against, run.as_deref(), margin, &args)

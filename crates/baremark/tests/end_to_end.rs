@@ -21,6 +21,8 @@ mod around;
 mod arrows;
 #[path = "end_to_end/bench.rs"]
 mod bench;
+#[path = "end_to_end/bundles.rs"]
+mod bundles;
 #[path = "end_to_end/changes.rs"]
 mod changes;
 #[path = "end_to_end/comparing.rs"]

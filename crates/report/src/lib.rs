@@ -20,6 +20,7 @@ pub mod maximum;
 pub mod plot;
 pub mod progress;
 pub mod scale;
+pub mod site;
 pub mod summary;
 pub mod terminal;
 
