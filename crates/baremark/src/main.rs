@@ -83,6 +83,9 @@ struct RunArgs {
     /// Allow workload `block` to overwrite this unused block device (repeat for several)
     #[arg(long, value_name = "DEVICE", conflicts_with = "program")]
     allow_destructive: Vec<std::path::PathBuf>,
+    /// Allow a study to set features of this host (factors `host.*`); they are undone at the end
+    #[arg(long, conflicts_with = "program")]
+    allow_host_changes: bool,
     #[command(flatten)]
     options: ab::Options,
     /// Instead of a study: a program and its arguments, after --
@@ -107,6 +110,9 @@ enum Command {
         /// Allow workload `block` to overwrite this unused block device (repeat for several)
         #[arg(long, value_name = "DEVICE")]
         allow_destructive: Vec<std::path::PathBuf>,
+        /// Allow the study to set features of this host (factors `host.*`); they are undone at the end
+        #[arg(long)]
+        allow_host_changes: bool,
     },
     /// Show what a study would do on this machine, without doing it
     Plan {
@@ -355,6 +361,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         wait: cli.common.wait,
         interrupt,
         allow_destructive: Vec::new(),
+        allow_host_changes: false,
     };
     let mode = |args: ModeArgs| baremark_model::plan::Mode { quick: args.quick, self_check: args.aa };
     match command {
@@ -362,14 +369,16 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Run(args)) => match &args.study {
             Some(study) => {
                 context.allow_destructive.clone_from(&args.allow_destructive);
+                context.allow_host_changes = args.allow_host_changes;
                 run::run(&context, &source::find(study)?, mode(args.mode))
             }
             None => ab::places(&context, &args.options, &args.program),
         },
         Some(Command::Ab(arguments)) => ab::run(&context, &arguments),
         Some(Command::Init) => Ok((source::EXAMPLE.to_owned(), Exit::Success)),
-        Some(Command::Resume { run, allow_destructive }) => {
+        Some(Command::Resume { run, allow_destructive, allow_host_changes }) => {
             context.allow_destructive = allow_destructive;
+            context.allow_host_changes = allow_host_changes;
             resume::run(&context, run.as_deref())
         }
         Some(Command::Plan { study, mode: args }) => plan::run(&context, &source::find(&study)?, mode(args)),

@@ -45,6 +45,8 @@ mod golden;
 mod guest;
 #[path = "end_to_end/guide.rs"]
 mod guide;
+#[path = "end_to_end/host.rs"]
+mod host;
 #[path = "end_to_end/input.rs"]
 mod input;
 #[path = "end_to_end/kills.rs"]
