@@ -53,6 +53,7 @@ impl Exit {
             meaning: "failed: full disk, broken store, agent that cannot start",
             commands: &[
                 ("load", "more operations failed than --error-limit allows"),
+                ("auction run", "more operations failed than error_limit allows"),
                 ("run", "nothing could be measured, or nothing is left to compare with"),
             ],
         },
@@ -71,7 +72,7 @@ impl Exit {
                 ("load", "a limit is exceeded"),
                 ("verify", "a number of the bundle does not follow from its trials"),
                 ("site", "a bundle could not be verified, or a run not be shown, and was left out"),
-                ("auction run", "no number of users kept every limit"),
+                ("auction run", "a limit is exceeded, or no number of users kept every limit"),
                 ("auction check", "a bid was lost, an item sold twice, or the money does not add up"),
             ],
         },
@@ -82,6 +83,7 @@ impl Exit {
                 ("check", "a loss of --margin could have been missed: more runs are needed"),
                 ("ab --fail-above", "more blocks are needed"),
                 ("load", "too few samples for a limit"),
+                ("auction run", "the search had no time, or too few samples, to verify a number of users"),
             ],
         },
         Documented {

@@ -54,6 +54,11 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "seccomp", text: include_str!("../../../studies/seccomp.toml") },
     Shipped { name: "sessions", text: include_str!("../../../studies/sessions.toml") },
     Shipped { name: "auction", text: include_str!("../../../studies/auction.toml") },
+    Shipped { name: "auction-bursts", text: include_str!("../../../studies/auction-bursts.toml") },
+    Shipped { name: "auction-databases", text: include_str!("../../../studies/auction-databases.toml") },
+    Shipped { name: "auction-elastic", text: include_str!("../../../studies/auction-elastic.toml") },
+    Shipped { name: "auction-places", text: include_str!("../../../studies/auction-places.toml") },
+    Shipped { name: "auction-tiers", text: include_str!("../../../studies/auction-tiers.toml") },
     Shipped { name: "load", text: include_str!("../../../studies/load.toml") },
     Shipped { name: "monster-vms", text: include_str!("../../../studies/monster-vms.toml") },
 ];

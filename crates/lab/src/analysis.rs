@@ -10,7 +10,7 @@ use crate::time_use;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor, Value};
 use baremark_model::document::{
-    Document, EstimateRow, FORMAT, FlagRow, LookRow, METHOD, MemberEstimate, Outcome, RatioRow, RunHead,
+    DetailRow, Document, EstimateRow, FORMAT, FlagRow, LookRow, METHOD, MemberEstimate, Outcome, RatioRow, RunHead,
     SensitivityRow, TrialArm, TrialRow, UsedEnvironment,
 };
 use baremark_model::imported::Imported;
@@ -98,7 +98,29 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
         predictions: Vec::new(),
         observed: None,
         time: time_use::rows(&run.trials),
+        details: details(run, workloads),
     }
+}
+
+/// Of each treatment what its workload alone reports: of the last trial that counts, or where none does, of the last.
+fn details(run: &Run, workloads: &[&Descriptor]) -> Vec<DetailRow> {
+    let shown = |arm: usize| workloads.iter().any(|of| of.kind == run.plan.workload_of(arm) && of.section.is_some());
+    let of_arm = |arm: usize| {
+        let last = |counted: bool| {
+            let trials = run.trials.iter().rev().filter(|trial| !counted || trial.counted().is_some());
+            trials.into_iter().find_map(|trial| detail_of(run, trial, arm))
+        };
+        last(true).or_else(|| last(false))
+    };
+    (0..run.plan.arms.len()).filter(|&arm| shown(arm)).filter_map(of_arm).collect()
+}
+
+fn detail_of(run: &Run, trial: &Finished, arm: usize) -> Option<DetailRow> {
+    let place = run.plan.arms_of(*run.plan.cells.get(trial.cell)?).iter().position(|&of| of == arm)?;
+    let phases = trial.result.as_ref()?.series.iter().rev().filter(|phase| phase.arm == place);
+    let detail = phases.into_iter().find_map(|phase| phase.detail.clone())?;
+    let treatment = run.plan.arms[arm].treatment.clone();
+    Some(DetailRow { treatment, block: trial.block, format: detail.format, document: detail.document })
 }
 
 fn head(run: &Run) -> RunHead {

@@ -59,6 +59,22 @@ pub struct Document {
     /// Where the time of the trials went, one row for each workload and part, those of all workloads together last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub time: Vec<TimeRow>,
+    /// What only this kind of workload reports: of each treatment the last phase that has such a detail.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<DetailRow>,
+}
+
+/// What only one kind of workload reports of a treatment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DetailRow {
+    /// The treatment.
+    pub treatment: Treatment,
+    /// The block of the trial.
+    pub block: u64,
+    /// The name and version of the format, such as `baremark-auction/2`.
+    pub format: String,
+    /// The document, as that workload writes it.
+    pub document: serde_json::Value,
 }
 
 /// What one part of the trials took.

@@ -231,8 +231,8 @@ impl Plan {
     #[must_use]
     pub fn phases_of(&self, cell: Cell) -> u64 {
         match cell {
-            Cell::Pair(_) => 4 * self.design.quads,
-            Cell::Single(_) => 2 * self.design.quads,
+            Cell::Pair(_) => (4 * self.design.quads).max(2),
+            Cell::Single(_) => (2 * self.design.quads).max(1),
         }
     }
 
@@ -330,7 +330,7 @@ impl Resolver<'_> {
                 design.quads = design.quads.min(QUICK_QUADS);
             } else {
                 design.phase = design.phase.min(QUICK_PHASE);
-                design.quads = 1;
+                design.quads = design.quads.min(1);
             }
             // What a study of long programs is content with, a look is too.
             design.least_blocks = design.least_blocks.min(QUICK_BLOCKS);

@@ -3,6 +3,7 @@
 //! The first screen answers: machine, result, cause and advice in a line each, and every ratio with its interval, in a plot and in
 //! words. Tables, figures, what a reader must know, and how to reproduce it fold out below. Everything that a study, a machine or an error said is escaped, and a content security policy forbids the rest.
 
+use crate::application;
 use crate::around;
 use crate::course;
 use crate::figure::{Figure, RATIOS, figures};
@@ -31,6 +32,7 @@ pub fn render(document: &Document) -> String {
     page.top(document, &outline);
     page.result(document, &outline, &ratios);
     page.tables(&outline);
+    page.applications(document);
     page.contrasts(&outline);
     page.figures(&figures);
     page.predicted(&outline);
@@ -152,6 +154,21 @@ impl Page {
             self.beside(part);
             self.add("</div>\n");
             others.iter().chain(&part.more).for_each(|grid| self.grid(grid));
+        }
+        self.folded();
+    }
+
+    /// What applications report beside their metrics.
+    fn applications(&mut self, document: &Document) {
+        let sections = application::sections(document);
+        if sections.is_empty() {
+            return;
+        }
+        self.fold("applications", "Applications");
+        for section in &sections {
+            self.put(format_args!("<h3>{}</h3>\n", escape(&section.head)));
+            self.items(section.lines.iter().map(String::as_str));
+            section.grids.iter().for_each(|grid| self.grid(grid));
         }
         self.folded();
     }

@@ -1,5 +1,6 @@
 //! The report for a terminal or a pipe: verdicts in words first, then the table, then what a reader must know of them.
 
+use crate::application::{self, Section};
 use crate::around;
 use crate::grid::{Cell, Grid, RatioCell};
 use crate::order_entry;
@@ -24,6 +25,7 @@ pub fn render(document: &Document, style: &Style) -> String {
     for part in &outline.parts {
         page.tables(part);
     }
+    page.applications(&application::sections(document));
     let contrasts = outline.having(|part| &part.contrasts);
     if !contrasts.is_empty() {
         page.head("Page-size contrasts: the application's pages differ, so this is not what a VM costs");
@@ -114,6 +116,15 @@ impl Page {
         self.head(head);
         for item in items {
             self.paragraph(Paint::Plain, INDENT, INDENT, item);
+        }
+    }
+
+    /// What applications report beside their metrics.
+    pub(crate) fn applications(&mut self, sections: &[Section]) {
+        for section in sections {
+            self.head(&section.head);
+            section.lines.iter().for_each(|line| self.paragraph(Paint::Plain, INDENT, INDENT, line));
+            section.grids.iter().for_each(|grid| self.table(&grid.caption, grid));
         }
     }
 

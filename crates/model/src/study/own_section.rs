@@ -63,7 +63,8 @@ pub(super) fn knob(section: &OwnSection, key: &str) -> Option<&'static Knob> {
 /// Takes a value under `path`, or of a table every value below it.
 fn flatten(path: &str, value: &DeValue<'_>, into: &mut BTreeMap<String, Value>) {
     match value {
-        DeValue::Table(table) => {
+        // An empty one is a value: that a key is there may say something.
+        DeValue::Table(table) if !table.is_empty() => {
             for (key, value) in table {
                 flatten(&format!("{path}.{}", key.get_ref()), value.get_ref(), into);
             }
@@ -123,6 +124,7 @@ mod tests {
             max_users = 400
             history = "10 %"
             faults = [{ at = "3 s", tier = "app" }]
+            empty = {}
             [database]
             service = 'say "hi"'
             settings = { shared_buffers = "16MB", hex = 0x10, share = 0.5, on = true, list = ["a", "b"] }

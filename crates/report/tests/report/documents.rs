@@ -168,6 +168,7 @@ pub fn empty() -> Document {
         members: Vec::new(),
         predictions: Vec::new(),
         time: Vec::new(),
+        details: Vec::new(),
         observed: None,
     }
 }

@@ -197,3 +197,28 @@ fn changes_over_a_history_name_their_run() {
     let rows = [series(Some(vec![change]), None), series(Some(Vec::new()), Some(&native)), series(None, Some(&native))];
     insta::assert_snapshot!(history::changes(&rows, &STYLE));
 }
+
+#[test]
+fn labels_that_are_too_long_become_levels_under_the_names_of_their_factors() {
+    let mut document = documents::typical();
+    let long = |level: &str| documents::treatment(&[("environment", "container"), ("access", level)]);
+    let native = |level: &str| documents::treatment(&[("environment", "native"), ("access", level)]);
+    let levels = ["random-read-of-4096-bytes", "random-read-of-8192-bytes"];
+    document.run.factors = vec![
+        ("environment".to_owned(), vec!["native".to_owned(), "container".to_owned()]),
+        ("access".to_owned(), levels.map(str::to_owned).to_vec()),
+    ];
+    document.estimates =
+        levels.iter().map(|level| documents::estimate(&document.run.metric, &long(level), 0.4312, 0.0123)).collect();
+    document.ratios =
+        levels.iter().map(|level| documents::ratio(&long(level), &native(level), [0.9, 0.88, 0.92])).collect();
+    let text = summary::render(&document, &STYLE);
+    let lines: Vec<&str> = text.lines().collect();
+    let at = lines.iter().position(|line| line.trim_start().starts_with("access ")).unwrap_or_else(|| panic!("{text}"));
+    assert!(lines[at].contains("container / native"), "{text}");
+    assert!(
+        lines[at + 1].starts_with("  random-read-of-4096-bytes  ")
+            && lines[at + 2].starts_with("  random-read-of-8192-bytes  ")
+    );
+    assert!(lines.iter().all(|line| columns(line) <= 80), "{text}");
+}
