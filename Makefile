@@ -56,6 +56,7 @@ soak: install-needs build
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture studies_of_kernels
 	./scripts/make-base
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture tiers
+	$(CARGO) test --release --locked -p baremark-host --test features -- --ignored --nocapture soak
 	$(CARGO) test --release --locked -p baremark-guest-program --test guest -- --ignored --nocapture --test-threads=1 soak
 	BAREMARK_SOAK_SECONDS=300 $(CARGO) test --release --locked -p baremark-microvm --test microvm -- --ignored --nocapture soak
 

@@ -3,12 +3,13 @@
 use crate::exit::Refusal;
 use baremark_lab::analysis::Run;
 use baremark_model::command;
-use baremark_model::descriptor::Descriptor;
+use baremark_model::descriptor::{Descriptor, Kind};
 use baremark_model::plan::Limits;
+use baremark_model::tables;
 use baremark_model::units::Bytes;
 use baremark_store::Store;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -26,6 +27,8 @@ pub struct Context {
     pub interrupt: Arc<AtomicBool>,
     /// Block devices that a run may overwrite.
     pub allow_destructive: Vec<PathBuf>,
+    /// Whether a study may set features of this host.
+    pub allow_host_changes: bool,
 }
 
 impl Context {
@@ -74,6 +77,14 @@ pub fn descriptors_of(run: &Run) -> Result<Vec<&'static Descriptor>, Refusal> {
     named.into_iter().map(find).collect()
 }
 
+/// The levels of a factor that is a choice of words.
+fn choices_of(key: &str) -> &'static [&'static str] {
+    match tables::FACTORS.iter().find(|knob| knob.key == key).map(|knob| knob.kind) {
+        Some(Kind::Choice(words)) => words,
+        _ => &[],
+    }
+}
+
 /// What planning must know of this machine.
 pub fn limits() -> Result<Limits, Refusal> {
     let cpus = baremark_sys::affinity::allowed_cpus()
@@ -84,6 +95,7 @@ pub fn limits() -> Result<Limits, Refusal> {
     if let Some(why) = baremark_microvm::probe().problem {
         absent.insert("microvm".to_owned(), why.to_string());
     }
+    absent.extend(baremark_host::absent(Path::new("/"), choices_of));
     let topology = baremark_sys::topology::this().ok();
     Ok(Limits { cpus, topology, memory_available: Bytes(memory), absent, emulated: BTreeSet::new() })
 }

@@ -70,6 +70,8 @@ impl Exit {
                 ("check", "slower than the baseline"),
                 ("ab --fail-above", "worse by more"),
                 ("load", "a limit is exceeded"),
+                ("verify", "a number of the bundle does not follow from its trials"),
+                ("site", "a bundle could not be verified, or a run not be shown, and was left out"),
                 ("auction run", "a limit is exceeded, or no number of users kept every limit"),
                 ("auction check", "a bid was lost, an item sold twice, or the money does not add up"),
             ],
@@ -151,6 +153,11 @@ impl Refusal {
     /// Bad input.
     pub fn bad_input(message: impl ToString) -> Self {
         Refusal { exit: Exit::BadInput, message: message.to_string() }
+    }
+
+    /// This machine or this program lacks what it takes.
+    pub fn missing(message: impl ToString) -> Self {
+        Refusal { exit: Exit::Missing, message: message.to_string() }
     }
 
     /// A failure.

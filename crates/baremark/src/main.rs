@@ -24,8 +24,8 @@ mod watch;
 use baremark_model::units::Share;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    ab, agent, at, auction, auction_run, carry, check, compare, completions, desktop, doctor, echo, guest, history,
-    import, keep, list, load, man, plan, predict, report, resume, run, tend, top, verify_scale,
+    ab, agent, at, auction, auction_run, bundle, carry, check, compare, completions, desktop, doctor, echo, guest,
+    history, import, keep, list, load, man, plan, predict, report, resume, run, site, tend, top, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -83,6 +83,9 @@ struct RunArgs {
     /// Allow workload `block` to overwrite this unused block device (repeat for several)
     #[arg(long, value_name = "DEVICE", conflicts_with = "program")]
     allow_destructive: Vec<std::path::PathBuf>,
+    /// Allow a study to set features of this host (factors `host.*`); they are undone at the end
+    #[arg(long, conflicts_with = "program")]
+    allow_host_changes: bool,
     #[command(flatten)]
     options: ab::Options,
     /// Instead of a study: a program and its arguments, after --
@@ -107,6 +110,9 @@ enum Command {
         /// Allow workload `block` to overwrite this unused block device (repeat for several)
         #[arg(long, value_name = "DEVICE")]
         allow_destructive: Vec<std::path::PathBuf>,
+        /// Allow the study to set features of this host (factors `host.*`); they are undone at the end
+        #[arg(long)]
+        allow_host_changes: bool,
     },
     /// Show what a study would do on this machine, without doing it
     Plan {
@@ -139,6 +145,17 @@ enum Command {
         #[command(flatten)]
         damage: report::Damage,
     },
+    /// Write a run as one file for others: trials, machine, versions, study, result and a script that derives it again
+    ///
+    /// Names of hosts and users, addresses, paths and environment variables are removed unless --identify is given.
+    Bundle(bundle::Arguments),
+    /// Compute the numbers of a bundle again and compare: exit 4 where one does not follow from its trials
+    Verify {
+        /// The bundle
+        bundle: PathBuf,
+    },
+    /// Write static pages of the store's runs, or of bundles: an index that can be sorted and a report of each run
+    Site(site::Arguments),
     /// Compare two sides: runs with runs, or two levels of one run
     ///
     /// A side is RUN[,RUN ...][:FACTOR=LEVEL[+FACTOR=LEVEL ...]]. Each RUN is a stored run, a file that --json wrote, or a
@@ -344,6 +361,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         wait: cli.common.wait,
         interrupt,
         allow_destructive: Vec::new(),
+        allow_host_changes: false,
     };
     let mode = |args: ModeArgs| baremark_model::plan::Mode { quick: args.quick, self_check: args.aa };
     match command {
@@ -351,14 +369,16 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Run(args)) => match &args.study {
             Some(study) => {
                 context.allow_destructive.clone_from(&args.allow_destructive);
+                context.allow_host_changes = args.allow_host_changes;
                 run::run(&context, &source::find(study)?, mode(args.mode))
             }
             None => ab::places(&context, &args.options, &args.program),
         },
         Some(Command::Ab(arguments)) => ab::run(&context, &arguments),
         Some(Command::Init) => Ok((source::EXAMPLE.to_owned(), Exit::Success)),
-        Some(Command::Resume { run, allow_destructive }) => {
+        Some(Command::Resume { run, allow_destructive, allow_host_changes }) => {
             context.allow_destructive = allow_destructive;
+            context.allow_host_changes = allow_host_changes;
             resume::run(&context, run.as_deref())
         }
         Some(Command::Plan { study, mode: args }) => plan::run(&context, &source::find(&study)?, mode(args)),
@@ -369,6 +389,9 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::History { changes: false }) => history::run(&context),
         Some(Command::History { changes: true }) => history::changes(&context),
         Some(Command::Report { run, form, damage }) => report::run(&context, run.as_deref(), &form, &damage),
+        Some(Command::Bundle(arguments)) => bundle::bundle(&context, &arguments),
+        Some(Command::Verify { bundle }) => bundle::verify(&context, &bundle),
+        Some(Command::Site(arguments)) => site::run(&context, &arguments),
         Some(Command::Compare { base, other, args }) => compare::run(&context, &base, &other, &args),
         Some(Command::Check { against, margin, run, args }) => {
             check::run(&context, &against, run.as_deref(), margin, &args)

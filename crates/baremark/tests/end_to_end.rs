@@ -19,6 +19,8 @@ mod ab;
 mod around;
 #[path = "end_to_end/bench.rs"]
 mod bench;
+#[path = "end_to_end/bundles.rs"]
+mod bundles;
 #[path = "end_to_end/changes.rs"]
 mod changes;
 #[path = "end_to_end/comparing.rs"]
@@ -41,6 +43,8 @@ mod golden;
 mod guest;
 #[path = "end_to_end/guide.rs"]
 mod guide;
+#[path = "end_to_end/host.rs"]
+mod host;
 #[path = "end_to_end/input.rs"]
 mod input;
 #[path = "end_to_end/kills.rs"]

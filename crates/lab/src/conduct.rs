@@ -14,7 +14,7 @@ use crate::tally::{self, Finished, PATIENCE};
 use baremark_model::document::LookRow;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::observation::THIS_MACHINE;
-use baremark_model::plan::Plan;
+use baremark_model::plan::{Plan, Treatment};
 use baremark_model::seam::Sample;
 use baremark_model::site::Environment;
 use baremark_model::units::Nanos;
@@ -71,6 +71,8 @@ pub struct Conductor<'c> {
     pub environments: &'c BTreeMap<String, Box<dyn Environment>>,
     /// Set when the user wants it to stop.
     pub interrupt: &'c AtomicBool,
+    /// Brings this host into the state that a treatment names, before each trial of it; in words why it cannot.
+    pub host: &'c mut dyn FnMut(&Treatment) -> Result<(), String>,
     /// Where it is written down.
     pub journal: &'c mut dyn Journal,
     /// Who watches.
@@ -196,7 +198,9 @@ impl<'c> Conductor<'c> {
         (self.watch)(&Event::TrialStarted { block, cell, treatments });
         let began = Instant::now();
         let wanted = wanted(&spec, self.plan.environment_of(self.plan.cells[cell]), block);
-        let agents = self.agents(wanted, state);
+        // All arms of a trial have the same state of the host.
+        let host = arms.first().map_or(Ok(()), |&arm| (self.host)(&self.plan.arms[arm].treatment));
+        let agents = host.map_err(LinkError::Host).and_then(|()| self.agents(wanted, state));
         let outcome = agents.and_then(|agents| self.run(agents, wanted, &spec, state));
         let elapsed_ns = nanos(began.elapsed());
         let (status, result) = self.judge(outcome)?;

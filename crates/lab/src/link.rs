@@ -57,6 +57,9 @@ pub enum LinkError {
         /// What it said.
         why: String,
     },
+    /// This host could not be brought into the state that the trial asks for.
+    #[error("{0}")]
+    Host(String),
     /// One site of several that ran a trial together.
     #[error("site {} of {of}: {why}", index + 1)]
     Member {

@@ -30,7 +30,8 @@ pub struct Limits {
     pub topology: Option<Topology>,
     /// Memory that could be had without swapping.
     pub memory_available: Bytes,
-    /// Environments that cannot run here, with the reason and the remedy.
+    /// Environments that cannot run here, with the reason and the remedy; features of the host, as `host.KEY`, and their
+    /// levels, as `host.KEY=LEVEL`, likewise.
     pub absent: BTreeMap<String, String>,
     /// Environments whose machine is emulated here: they exercise the mechanics and never give a verdict.
     pub emulated: BTreeSet<String>,
@@ -454,6 +455,12 @@ impl Resolver<'_> {
         if let Some(reason) = self.limits.absent.get(environment) {
             return Some(reason.clone());
         }
+        for (key, level) in levels.iter().filter(|(key, _)| key.starts_with(tables::HOST)) {
+            let absent = self.limits.absent.get(key).or_else(|| self.limits.absent.get(&format!("{key}={level}")));
+            if let Some(reason) = absent {
+                return Some(format!("{key} = {level}: {reason}"));
+            }
+        }
         let (ranks, count) = (self.ranks(levels), count_of(levels));
         let kind = tables::kind_of(environment, &self.study.environments);
         if tables::place(kind).is_none_or(|place| place.on_this_machine) {
@@ -687,7 +694,13 @@ impl Resolver<'_> {
             let found = arms.iter().position(|base| is_base(base) && agrees(base));
             if let Some(denominator) = found {
                 let contrast = contrast(arm, &arms[denominator]);
-                let interleaved = arm.on_this_machine() && arms[denominator].on_this_machine();
+                // A feature of the host is set for a whole trial.
+                let host = |arm: &PlannedArm| -> Vec<(String, String)> {
+                    let levels = tables::host_levels(&arm.treatment);
+                    levels.map(|(key, level)| (key.to_owned(), level.to_owned())).collect()
+                };
+                let together = host(arm) == host(&arms[denominator]);
+                let interleaved = together && arm.on_this_machine() && arms[denominator].on_this_machine();
                 pairs.push(Pair { numerator, denominator, contrast, interleaved, asked: true });
             }
         }

@@ -9,6 +9,7 @@ pub use places::{ENVIRONMENTS, LIKE, PLACES, Place, kind_of, like, place};
 
 use crate::descriptor::{Default, Kind, Knob};
 use crate::placement::{MemoryPolicy, Placement};
+use std::collections::BTreeMap;
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const HOUR: u64 = 3600 * SECOND;
@@ -78,7 +79,93 @@ pub const FACTORS: &[Knob] = &[
         help: "machines (microvm, qemu, container) among which ranks and memory are divided, released by one barrier; rates of \
                several are the sums of their bests, as published, and simultaneous ones are shown next to them; does not apply to native",
     },
+    // Features of this host: set between trials with --allow-host-changes and undone at the end.
+    host("host.thp", Kind::Choice(&["always", "madvise", "never"]), "transparent huge pages of the host"),
+    host(
+        "host.thp_defrag",
+        Kind::Choice(&["always", "defer", "defer+madvise", "madvise", "never"]),
+        "when the host makes room for transparent huge pages",
+    ),
+    host(
+        "host.numa_balancing",
+        Kind::Choice(&["off", "on"]),
+        "whether the host moves pages to the NUMA node that uses them",
+    ),
+    host("host.ksm", Kind::Choice(&["off", "on"]), "whether the host merges pages of the same content"),
+    host(
+        "host.halt_poll_ns",
+        Kind::Count { min: 0, max: 1_000_000 },
+        "longest time that KVM polls before a halted vCPU sleeps, in ns",
+    ),
+    host(
+        "host.guest_halt_poll_ns",
+        Kind::Count { min: 0, max: 1_000_000 },
+        "the same of this machine as a guest (haltpoll), in ns",
+    ),
+    host("host.timer_migration", Kind::Choice(&["off", "on"]), "whether timers of idle CPUs move to busy ones"),
+    host(
+        "host.deepest_idle_state",
+        Kind::Count { min: 0, max: 31 },
+        "deepest idle state of the CPUs that stays enabled",
+    ),
+    host("host.idle_governor", Kind::Choice(&["menu", "teo", "ladder", "haltpoll"]), "governor of idle states"),
+    host(
+        "host.governor",
+        Kind::Choice(&["performance", "powersave", "schedutil", "ondemand", "conservative", "userspace"]),
+        "frequency governor of all CPUs",
+    ),
+    host("host.boost", Kind::Choice(&["off", "on"]), "frequencies above the nominal one"),
+    host(
+        "host.smt",
+        Kind::Choice(&["off", "on"]),
+        "hardware threads; off takes the siblings offline, whose CPUs no rank may use then",
+    ),
+    host(
+        "host.tdp_mmu",
+        Kind::Choice(&["off", "on"]),
+        "parallel page-table code of KVM for nested paging, for virtual machines that start afterwards",
+    ),
+    host("host.sched_autogroup", Kind::Choice(&["off", "on"]), "one scheduling group for each session"),
+    host("host.sched_slice_us", Kind::Count { min: 0, max: 1_000_000 }, "slice of CPU quotas, in us"),
+    host(
+        "host.swappiness",
+        Kind::Count { min: 0, max: 200 },
+        "how readily memory of programs is swapped instead of the file cache",
+    ),
+    host(
+        "host.dirty_ratio",
+        Kind::Count { min: 0, max: 100 },
+        "share of memory that may wait to be written before writers wait, in %",
+    ),
+    host(
+        "host.dirty_background_ratio",
+        Kind::Count { min: 0, max: 100 },
+        "share of memory that may wait to be written before writing begins, in %",
+    ),
+    host(
+        "host.vfs_cache_pressure",
+        Kind::Count { min: 0, max: 1_000 },
+        "how readily the caches of names and inodes are given up",
+    ),
+    host("host.compaction_proactiveness", Kind::Count { min: 0, max: 100 }, "how much memory is compacted in advance"),
+    host(
+        "host.zone_reclaim_mode",
+        Kind::Count { min: 0, max: 7 },
+        "whether a NUMA node frees its own memory before another's is taken",
+    ),
 ];
+
+/// How the keys of the host's features begin.
+pub const HOST: &str = "host.";
+
+const fn host(key: &'static str, kind: Kind, help: &'static str) -> Knob {
+    Knob { key, kind, default: Default::Derived("as it is on this host"), help }
+}
+
+/// The features of the host among the levels of a treatment: key and level.
+pub fn host_levels(treatment: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> {
+    treatment.iter().filter(|(key, _)| key.starts_with(HOST)).map(|(key, level)| (key.as_str(), level.as_str()))
+}
 
 /// Factors that do not apply to every environment.
 pub const MACHINE_FACTORS: &[&str] = &["host_backing", "guest_tables", "guest_page", "count"];

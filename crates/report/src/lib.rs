@@ -20,9 +20,11 @@ pub mod maximum;
 pub mod plot;
 pub mod progress;
 pub mod scale;
+pub mod site;
 pub mod summary;
 pub mod terminal;
 
+mod agreement;
 mod application;
 mod around;
 mod axis;

@@ -110,7 +110,7 @@ fn kind<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d str {
 }
 
 /// Where the machine that carries the work was observed.
-fn host_of<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d str {
+pub(crate) fn host_of<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d str {
     if HERE.contains(&kind(document, treatment)) { THIS_MACHINE } else { environment(treatment) }
 }
 
@@ -188,7 +188,7 @@ fn rows<'d>(
 }
 
 /// Whether a row is of a place, or of one of several members' places there.
-fn is_at(row: &ObservedRow, place: &str) -> bool {
+pub(crate) fn is_at(row: &ObservedRow, place: &str) -> bool {
     row.place.strip_prefix(place).is_some_and(|member| member.is_empty() || member.starts_with(", "))
 }
 

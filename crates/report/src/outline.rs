@@ -4,7 +4,7 @@ use crate::grid::{Grid, grid, members, others, predicted_ratio, ratio_cell};
 use crate::number::{self, count};
 use crate::part::{Part, parts};
 use crate::provenance::{self, blocks, settings};
-use crate::published::{Beside, beside};
+use crate::published::{Beside, with_agreement};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::{Headline, Quantity, Tone, headline, limits_of};
@@ -117,7 +117,7 @@ fn grids(document: &Document) -> (Vec<Grid>, Vec<Grid>) {
 /// The published values, where there is something measured to stand beside: a self-check measures no such thing.
 fn to_stand_beside(document: &Document) -> Option<Beside> {
     let measured = !document.estimates.is_empty() && !document.run.mode.self_check;
-    document.run.published.as_deref().filter(|_| measured).and_then(beside)
+    document.run.published.as_deref().filter(|_| measured).and_then(|name| with_agreement(name, document))
 }
 
 /// The headline's metric, then the others as they come.

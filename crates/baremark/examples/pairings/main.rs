@@ -11,6 +11,7 @@
 //! is no excuse for a line. Peers are built by scripts/bench-peers into a folder that is given as $BAREMARK_PEERS.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints what it measures")]
 
+mod author;
 mod ours;
 mod pairings;
 mod peers;

@@ -49,7 +49,7 @@ pub fn changes(context: &Context) -> Result<(String, Exit), Refusal> {
 }
 
 /// A series as the report shows it.
-fn changed(series: &Series) -> SeriesRow<'_> {
+pub fn changed(series: &Series) -> SeriesRow<'_> {
     SeriesRow {
         study: &series.study,
         quick: series.quick,

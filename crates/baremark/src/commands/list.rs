@@ -157,7 +157,7 @@ fn published(json: bool) -> String {
         let rows: Vec<_> = tables
             .map(|(of, name)| {
                 let publication = of.publication;
-                json!({ "name": name, "title": of.table.title, "when": publication.when, "studies": publication.studies })
+                json!({ "name": name, "title": of.table.title, "when": publication.when, "studies": publication.studies, "blank": publication.blank.as_ref().or(of.table.blank.as_ref()) })
             })
             .collect();
         return pretty(&rows.into());
@@ -166,8 +166,9 @@ fn published(json: bool) -> String {
         let widest = of.table.iter().map(|table| table.name.len()).max().unwrap_or(0);
         let rows = of.table.iter().map(|table| beside(&format!("  {:<widest$}  ", table.name), &table.title, &style()));
         let here = match of.studies.as_slice() {
-            [] => "no shipped study measures this yet".to_owned(),
-            studies => format!("baremark run {}", studies.join(" | ")),
+            [] => format!("not measured: {}", of.blank.as_deref().unwrap_or("no shipped study does")),
+            studies if studies[0] == *name => format!("baremark run {}", studies.join(" | ")),
+            studies => format!("baremark run {name} | {}", studies.join(" | ")),
         };
         format!("{name} ({}): {}\n", of.when, of.title)
             + &rows.collect::<String>()

@@ -44,6 +44,8 @@ golden! {
     wide_table_at_120: documents::wide(), Style { width: 120, ..STYLE };
     another_factor_than_the_environment: documents::scaling(), STYLE;
     two_published_tables: documents::stream(), STYLE;
+    agreement_with_a_published_table: documents::shadow(), Style { width: 120, ..STYLE };
+    agreement_with_gains_and_other_tables: documents::offloads(), Style { width: 100, ..STYLE };
     several_workloads: documents::several(), STYLE;
     native_stands_beside_every_count: documents::divided(), STYLE;
     members_of_an_ensemble: documents::ensemble(), STYLE;
