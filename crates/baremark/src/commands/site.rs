@@ -4,7 +4,7 @@
 //! nothing that a bundle says becomes a path.
 
 use crate::commands::bundle;
-use crate::commands::report::write_page;
+use crate::commands::form::write_page;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch::say;
