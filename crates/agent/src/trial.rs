@@ -9,7 +9,7 @@ use crate::ensemble::{self, Ensemble, joint_run};
 use crate::executors::{direct::Direct, null::Null};
 use crate::gate::{self, GateError};
 use crate::progress::Progress;
-use crate::{audit, buffers, buffers::Buffers, disturbance, pace, placing, sealed};
+use crate::{audit, blinded, buffers, buffers::Buffers, disturbance, pace, placing};
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 /// For how long lost time is looked for, before and after the phases.
 const LOST_TIME_LOOK: Duration = Duration::from_millis(10);
-/// For how long the time-stamp counter is calibrated where nobody tells its rate.
+/// For how long the time-stamp counter is calibrated where its rate is unknown.
 pub(crate) const CALIBRATION: Duration = Duration::from_millis(50);
 /// Entries whose median gives the cost of an empty run.
 const EMPTY_RUNS: usize = 9;
@@ -63,7 +63,7 @@ pub enum TrialError {
     /// The threads of an executor could not be started.
     #[error(transparent)]
     Crew(#[from] CrewError),
-    /// The CPUs that may be used could not be asked for.
+    /// The CPUs that may be used could not be requested.
     #[error("asking which CPUs may be used: {0}")]
     Affinity(#[source] std::io::Error),
     /// A job gave no result.
@@ -103,10 +103,10 @@ pub(crate) fn run(
     let site = placing::site(spec)?;
     let cpus =
         crowds.iter().map(|&(arm, members)| placing::cpus(&site, arm, members)).collect::<Result<Vec<_>, _>>()?;
-    let costs = sealed::costs(&arms)?;
+    let costs = blinded::costs(&arms)?;
     let mut memory = Buffers::allocate(workload, &crowds, &cpus, &site, spec)?;
     spent.on("memory");
-    let executor_of = sealed::executor_of(&arms);
+    let executor_of = blinded::executor_of(&arms);
     let mut ensembles = Vec::new();
     for (index, arm) in arms.iter().enumerate() {
         let own = executor_of[index] == index;
@@ -138,7 +138,7 @@ pub(crate) fn run(
         waited: Duration::ZERO,
         void: Vec::new(),
     };
-    let mut reps = sealed::whole(stage.reps()?, &arms);
+    let mut reps = blinded::whole(stage.reps()?, &arms);
     if let Some(pass) = progress.gate(reps)? {
         reps = pass.reps;
     }
@@ -217,7 +217,7 @@ fn measured(phases: &[Series], rate: TickRate) -> Duration {
     Duration::from_secs_f64(runs.filter_map(|run| rate.span(&run.times)).sum())
 }
 
-/// The executors of all arms. Arms that differ in a sealed cost alone have one in common.
+/// The executors of all arms. Arms that differ in a blinded cost alone have one in common.
 struct Ensembles {
     own: Vec<Option<Ensemble>>,
     of_arm: Vec<usize>,

@@ -100,7 +100,7 @@ enum Command {
     Ab(Box<ab::Arguments>),
     /// Print a complete study of two programs, to be changed and run
     Init,
-    /// Go on with a run that was interrupted or killed
+    /// Continue a run that was interrupted or killed
     Resume {
         /// The run; a unique beginning will do [default: the latest unfinished one]
         run: Option<String>,
@@ -179,7 +179,7 @@ enum Command {
         #[arg(long, value_name = "RUN", conflicts_with_all = ["study", "quick"])]
         run: Option<String>,
     },
-    /// Read what another program observed, show it or put it beside a run
+    /// Read what another program observed, show it or put it alongside a run
     #[command(subcommand)]
     Import(import::Import),
     /// Show what happens on this machine now, by the observers that runs use; --cost says what they cost
@@ -241,7 +241,7 @@ enum Command {
         /// With --guest: take the root of the host, which the virtio file system of this tag shares
         #[arg(long, value_name = "TAG")]
         host_files: Option<String>,
-        /// Say a line before the first frame, so that what a launcher says is told apart from it
+        /// Say a line before the first frame, so that what a launcher says is distinguished from it
         #[arg(long)]
         announce: bool,
         /// Serve the lab by files in this folder
@@ -270,7 +270,7 @@ fn main() -> Exit {
     let json = cli.common.json;
     match dispatch(cli) {
         Ok((text, exit)) => match print(&text, json) {
-            // A reader that has seen enough, such as `head`, is no failure; a terminal that hung up interrupted the run.
+            // A reader that has seen enough, such as `head`, is not a failure; a terminal that hung up interrupted the run.
             Err(why) if why.kind() != io::ErrorKind::BrokenPipe && exit != Exit::Interrupted => {
                 watch::say(format_args!("error: writing the output: {why}"));
                 Exit::Failure
@@ -299,7 +299,7 @@ fn on_signals() -> io::Result<Arc<AtomicBool>> {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&interrupt))?;
         signal_hook::flag::register(signal, Arc::clone(&interrupt))?;
     }
-    // Whoever started this with `nohup` wants it to go on. A hang-up may come twice, from the kernel and from the shell.
+    // Whoever started this with `nohup` wants it to continue. A hang-up may come twice, from the kernel and from the shell.
     if !baremark_sys::process::ignores(SIGHUP) {
         signal_hook::flag::register(SIGHUP, Arc::clone(&interrupt))?;
     }

@@ -31,7 +31,7 @@ pub struct Delay {
 pub struct Overhead(pub Duration);
 
 impl Overhead {
-    /// Measures it on this machine's loopback: the median over what was asked for.
+    /// Measures it on this machine's loopback: the median over what was requested.
     ///
     /// # Errors
     /// What sockets give.

@@ -111,7 +111,7 @@ fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: us
 fn beyond_computing(control: Interval, rest: Interval, bare: bool) -> String {
     let to = match bare {
         true => "memory, address translation or waiting",
-        false => "what the work asks of the system (calls, faults, switches, I/O), to memory or to waiting",
+        false => "system activity (calls, faults, switches, I/O), memory or waiting",
     };
     match (rest.lo > 0.0, rest.hi < 0.0) {
         (true, _) if rest.lo <= control.hi.abs() => format!("part of it goes to {to}"),
@@ -172,7 +172,7 @@ fn larger_pages(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm
     rows
 }
 
-/// What its own settings give an arm over the place that it is like, where the same reference stands below both: that is in
+/// What its own settings give an arm over the place that it is like, where the same reference is below both: that is in
 /// the same trials and cancels.
 fn own_settings(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: usize) -> Option<ExplanationRow> {
     let like = plan.arms[arm].like.as_ref()?;
@@ -195,9 +195,9 @@ fn own_settings(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm
     let matters = 100.0 * delta.0;
     let what = format!("the settings that differ from {like}'s");
     let advice = match gain {
-        Interval { lo, .. } if lo > matters => format!("{what} are worth that"),
+        Interval { lo, .. } if lo > matters => format!("{what} gain that"),
         Interval { hi, .. } if hi < -matters => format!("{what} cost that: keep {like}'s"),
-        Interval { lo, hi, .. } if lo > -matters && hi < matters => format!("{what} make less than {delta}"),
+        Interval { lo, hi, .. } if lo > -matters && hi < matters => format!("{what} matter less than {delta}"),
         _ => String::new(),
     };
     Some(row(plan, arm, &format!("speedup over {like} by its own settings"), "%", gain, &advice))
@@ -246,12 +246,12 @@ const OF_A_PROGRAM: &[(&Metric, &str)] = &[
     (&command::GUEST_FAULTS, "guest page faults, a run"),
     (&command::GUEST_SIGNALS, "signals delivered in the microVM, a run"),
     (&command::GUEST_START, "making the microVM before the first instruction, a run"),
-    (&command::CALL_COST, "one forwarded system call that does nothing, measured beside each trial"),
+    (&command::CALL_COST, "one forwarded system call that does nothing, measured in each trial"),
 ];
 const EXPLAINED: &str = "run time that exits from the microVM explain (number x cost here)";
 /// What a ratio of a program in the microVM means.
 const LOWER_BOUND: &str =
-    "device and kernel work ran natively: a lower bound on what a virtual machine costs this program";
+    "device and kernel work ran natively: a lower bound on the cost of a virtual machine for this program";
 
 /// What leaving the microVM comes to for a program that ran in it.
 fn of_a_program(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> {

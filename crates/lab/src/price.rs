@@ -23,7 +23,7 @@ const MINUTE: f64 = 60.0;
 /// The price of a plan's precision.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Price {
-    /// The precision asked for, relative.
+    /// The precision requested, relative.
     pub precision: f64,
     /// Blocks after which the widest interval is expected to be short enough; `null` where no number of blocks is.
     pub blocks: Option<u32>,
@@ -99,7 +99,7 @@ struct Found {
     blocks: usize,
 }
 
-/// The noise that a run tells of a plan: that of its noisiest pair, because every ratio must reach the precision.
+/// The noise that a run reports a plan: that of its noisiest pair, because every ratio must reach the precision.
 fn noise_of(plan: &Plan, run: &Run) -> Option<Found> {
     let arm = |of: &Plan, index: usize| -> ResolvedArm { of.arms[index].arm.clone() };
     let wanted: Vec<(ResolvedArm, ResolvedArm)> = plan
@@ -136,7 +136,7 @@ fn noise_of(plan: &Plan, run: &Run) -> Option<Found> {
     Some(Found { noise, seconds_per_block: seconds_per_block(plan, run)?, source, run: run.id.clone(), blocks })
 }
 
-/// How long a block of `plan` will last, from the trials of `run`: their time beside the phases, and this plan's phases.
+/// How long a block of `plan` will last, from the trials of `run`: their time alongside the phases, and this plan's phases.
 fn seconds_per_block(plan: &Plan, run: &Run) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "phases and trials are few")]
     let measured = |of: &Plan, cell: Cell| of.phases_of(cell) as f64 * of.design.phase.seconds();

@@ -118,7 +118,7 @@ const CONFIRMED_AT: f64 = 0.9;
 
 impl Search<'_> {
     /// Searches. Always returns what is known by the end; how it ended is in the document, and why it broke, if it did,
-    /// beside it.
+    /// alongside it.
     ///
     /// # Errors
     /// When there is nothing to search, or not even the first trial could start.

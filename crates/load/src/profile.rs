@@ -130,7 +130,7 @@ impl Profile {
             }
             let mut numbers = line.split([',', ' ', '\t']).filter(|word| !word.is_empty()).map(str::parse::<f64>);
             let (Some(Ok(at)), Some(Ok(level)), None) = (numbers.next(), numbers.next(), numbers.next()) else {
-                let what = format!("trace, line {}: '{line}' is no pair of numbers", index + 1);
+                let what = format!("trace, line {}: '{line}' is not a pair of numbers", index + 1);
                 return Err(refused(what, "write seconds,level on each line"));
             };
             if points.last().is_some_and(|(before, _)| at <= *before) || at < 0.0 || level < 0.0 {
@@ -168,7 +168,7 @@ impl Profile {
             }
         }
         if pieces.is_empty() || pieces.iter().all(|piece| piece.from <= 0.0 && piece.to <= 0.0) {
-            return Err(refused("never asks for anything", "give it a level above 0"));
+            return Err(refused("never sends a request", "give it a level above 0"));
         }
         let repeats = self.after == After::Repeat || matches!(self.shape, Shape::Sine { .. } | Shape::Burst { .. });
         Ok(Curve::new(&pieces, repeats))

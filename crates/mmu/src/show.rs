@@ -56,7 +56,7 @@ impl Said {
         self.line(&format!("              {} ns beyond L3", interval(&verdict.memory_ns, 1.0)));
         self.line(
             "    fitted to virtual cells: nothing. But the published values were known when two assumptions were revised: how far\n    \
-             walks pipeline (for the native cells' sake), and how memory lies (from documents). This is no blind prediction",
+             walks pipeline (for the native cells' sake), and how memory lies (from documents). This is not a blind prediction",
         );
         let (kept, draws) = verdict.kept;
         self.line(&format!("    draws that the native cells left: {kept} of {draws}"));
@@ -81,7 +81,7 @@ impl Said {
             extra.low, extra.high
         ));
         self.line(
-            "    What makes it wide: variance explained by each unknown alone, and the half-width left if it were known",
+            "    Sources of its width: variance explained by each unknown alone, and the remaining half-width if it were known",
         );
         for part in verdict.spread.iter().filter(|part| part.share >= 0.01) {
             let (share, left) = (100.0 * part.share, 100.0 * part.half_width_left);

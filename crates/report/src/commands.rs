@@ -1,4 +1,4 @@
-//! Commands beside each other: what each took, and the ratios, in a few lines.
+//! Commands next to each other: what each took, and the ratios, in a few lines.
 
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::text::{Style, clean, cut, left, width};

@@ -77,7 +77,7 @@ impl Page {
         self.add("</header>\n");
     }
 
-    /// Result, cause and advice in a line each; then the ratios with their intervals as a plot and, beside it where the window is
+    /// Result, cause and advice in a line each; then the ratios with their intervals as a plot and, alongside it where the window is
     /// wide enough, in words.
     fn result(&mut self, document: &Document, outline: &Outline, ratios: &[&Figure]) {
         self.add("<section aria-labelledby=\"result\">\n<h2 id=\"result\">Answer</h2>\n");
@@ -156,7 +156,7 @@ impl Page {
         self.folded();
     }
 
-    /// The published values, beside those measured here where the window is wide enough.
+    /// The published values, alongside those measured here where the window is wide enough.
     fn beside(&mut self, part: &Found) {
         let Some(beside) = &part.beside else { return };
         self.put(format_args!("<div class=\"published\">\n<p class=\"label\">{}</p>\n", escape(&beside.head)));
@@ -233,7 +233,7 @@ impl Page {
             return;
         }
         self.fold("contrasts", "Page-size contrasts");
-        self.add("<p class=\"note\">The application's pages differ, so this is not what a VM costs.</p>\n");
+        self.add("<p class=\"note\">The application's pages differ, so this is not the cost of a VM.</p>\n");
         for (part, headlines) in parts {
             self.part_of(part);
             self.items(headlines.iter().map(|headline| headline.sentence.as_str()));
@@ -297,7 +297,7 @@ impl Page {
         self.folded();
     }
 
-    /// What happened around the work: the short table, figures over time, and everything by kind.
+    /// System activity: the short table, figures over time, and everything by kind.
     fn around(&mut self, document: &Document) {
         let Some(observed) = &document.observed else { return };
         self.fold("around", "System activity");

@@ -251,7 +251,7 @@ impl Screen<'_> {
         self.lines.push(format!("{label}{}", text.trim_end()));
     }
 
-    /// Words beside a label, as many in a line as fit; no line where there are none.
+    /// Words alongside a label, as many in a line as fit; no line where there are none.
     fn words(&mut self, label: &str, words: impl IntoIterator<Item = Option<String>>) {
         let room = self.style.width.saturating_sub(LABEL);
         let (mut text, mut head) = (String::new(), label);

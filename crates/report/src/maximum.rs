@@ -83,8 +83,10 @@ pub fn answer(document: &Document) -> String {
     let trials = document.trials.iter().filter(|trial| trial.maximum.is_some()).count();
     let basis = match maximum.basis {
         Basis::FreshTrials => format!("over {trials} trials from a fresh start"),
-        Basis::Bracket => "between what kept the limits and what broke them: no confidence interval".to_owned(),
-        Basis::WithinRun => "within one run: what differs between starts is not in it".to_owned(),
+        Basis::Bracket => {
+            "between levels that kept the limits and levels that broke them: not a confidence interval".to_owned()
+        }
+        Basis::WithinRun => "within one run: differences between starts are not included".to_owned(),
     };
     format!("{cut}{least}{} {factor}{interval}, {basis}.", level(maximum.level))
 }
@@ -93,7 +95,7 @@ fn notes(document: &Document) -> Vec<String> {
     let mut notes = Vec::new();
     if document.generator_was_the_limit {
         notes.push(
-            "THE GENERATOR WAS A LIMIT: give it more threads (--threads), more CPUs or more sites; what is loaded may do more."
+            "The load generator was a limit: give it more threads (--threads), more CPUs or more sites; the server may be capable of more."
                 .to_owned(),
         );
     }
@@ -175,7 +177,7 @@ fn picture(document: &Document, style: &Style) -> String {
         .collect();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a median of u64")]
     let of_time = |ns: f64| time(Some(ns as u64));
-    let title = format!("p99 (or what is known below it) by {}", document.factor);
+    let title = format!("p99 (or the highest known percentile) by {}", document.factor);
     draw(&Curve { points: &points, x: &level, y: &of_time, title: &title, logarithmic: true }, 8, style)
 }
 

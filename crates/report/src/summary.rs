@@ -22,7 +22,7 @@ const LINES: usize = 25;
 const MOST_ROWS: usize = 9;
 /// Lines of the result, of the cause and of the advice.
 const MOST_LINES: usize = 3;
-/// Columns that an outcome needs beside its ratio.
+/// Columns that an outcome needs alongside its ratio.
 const LEAST_ROOM: usize = 22;
 /// The widest label of a row.
 const LABEL: usize = 28;
@@ -159,7 +159,7 @@ fn name(part: &Part<'_>, row: &RatioRow, with_place: bool) -> String {
 
 fn table(page: &mut Page, parts: &[Part<'_>], rows: &[Row<'_>], most: usize) {
     if rows.is_empty() {
-        page.paragraph(Paint::Caution, INDENT, INDENT, "Nothing was measured: no trial counts.");
+        page.paragraph(Paint::Caution, INDENT, INDENT, "Nothing was measured: every trial was discarded.");
         return;
     }
     let columns = Columns::of(rows, page.style.width);
@@ -178,7 +178,7 @@ fn table(page: &mut Page, parts: &[Part<'_>], rows: &[Row<'_>], most: usize) {
     }
 }
 
-/// A row; its outcome beside it where there is room, else below.
+/// A row; its outcome alongside it where there is room, else below.
 fn line(page: &mut Page, row: &Row<'_>, text: &str, room: usize) {
     let style = page.style;
     let Some(ratio) = row.ratio else {
@@ -324,7 +324,7 @@ fn cause(parts: &[Part<'_>]) -> Option<String> {
                 .find_map(|(part, row)| Some(commands::cause(&part.document, row)?.trim_end_matches('.').to_owned()))
         })
         .or_else(|| lost.iter().find_map(|(part, row)| differing(part, row)))
-        .or_else(|| (!lost.is_empty()).then(|| "Not found in what was measured".to_owned()));
+        .or_else(|| (!lost.is_empty()).then(|| "No cause found in the measured quantities".to_owned()));
     match (cause, bound) {
         (None, None) => None,
         (cause, bound) => Some(format!("{}.", [cause, bound].into_iter().flatten().collect::<Vec<_>>().join(". "))),
@@ -351,7 +351,7 @@ fn differing(part: &Part<'_>, row: &RatioRow) -> Option<String> {
     let most = rows.max_by(|one, two| distance(one).total_cmp(&distance(two)))?;
     let value = number::estimate(most.value, Some(most.lo), Some(most.hi));
     Some(
-        format!("Not shown; what differs most: {} {value} {}", clean(&most.what), clean(&most.unit))
+        format!("Not shown; the largest difference: {} {value} {}", clean(&most.what), clean(&most.unit))
             .trim_end()
             .to_owned(),
     )

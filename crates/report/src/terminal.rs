@@ -11,7 +11,7 @@ use baremark_model::document::Document;
 
 pub(crate) const INDENT: usize = 2;
 const GAP: usize = 3;
-/// More rows of what was measured beside what the study asks for are left to the formats that have room for them.
+/// More rows of what was measured alongside what the study asks for are left to the formats that have room for them.
 const MOST_MORE: usize = 60;
 
 /// The report of one run.
@@ -26,12 +26,12 @@ pub fn render(document: &Document, style: &Style) -> String {
     }
     let contrasts = outline.having(|part| &part.contrasts);
     if !contrasts.is_empty() {
-        page.head("Page-size contrasts: the application's pages differ, so this is not what a VM costs");
+        page.head("Page-size contrasts: the application's pages differ, so this is not the cost of a VM");
         contrasts.into_iter().for_each(|(part, headlines)| page.sentences(part, headlines));
     }
     let predicted = outline.having(|part| &part.predicted);
     if !predicted.is_empty() {
-        page.head("Predicted from page walks, beside what was measured: ratios, with 95 % intervals");
+        page.head("Predicted from page walks, with the measured values: ratios, with 95 % intervals");
         for (part, lines) in predicted {
             page.part_of(part);
             lines.iter().for_each(|line| page.paragraph(Paint::Plain, INDENT, INDENT, line));
@@ -173,7 +173,7 @@ impl Page {
         let what = part.more.iter().map(|grid| grid.caption.split(" (").next().unwrap_or_default());
         let what = what.collect::<Vec<_>>().join("; ");
         self.text.push('\n');
-        self.paragraph(Paint::Faint, 0, INDENT, &format!("--html and --csv have {rows} rows more: {what}."));
+        self.paragraph(Paint::Faint, 0, INDENT, &format!("--html and --csv have {rows} more rows: {what}."));
     }
 
     fn sentences(&mut self, part: &Found, headlines: &[Headline]) {

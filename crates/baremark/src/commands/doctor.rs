@@ -49,7 +49,7 @@ fn describe(findings: &[Finding]) -> String {
     let concerns = findings.iter().filter(|finding| finding.grade >= Grade::Concern).count();
     let _ = match concerns {
         0 => writeln!(text, "\nThis machine is fit to measure."),
-        1 => writeln!(text, "\nOne thing to change or to know before you trust small differences."),
+        1 => writeln!(text, "\nOne finding to fix or consider before you trust small differences."),
         _ => writeln!(text, "\n{concerns} things to change or to know before you trust small differences."),
     };
     text

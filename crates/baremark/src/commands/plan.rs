@@ -80,7 +80,7 @@ fn priors(context: &Context, plan: &Plan) -> Result<Vec<Run>, Refusal> {
     let store = record::open_existing(context)?;
     let (mut checks, mut others) = (Vec::new(), Vec::new());
     for run in store.runs().map_err(Refusal::failure)?.into_iter().take(MOST_PRIORS) {
-        // A run of an older version may not be readable any more; then it tells nothing.
+        // A run of an older version may not be readable any more; then it reports nothing.
         let Ok(head) = store.load_head(&run.id) else { continue };
         if head.plan.workload != plan.workload || head.machine.fingerprint() != here {
             continue;

@@ -71,7 +71,7 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
     if arguments.validate {
         let shown =
             show::validation(Effort { seed: arguments.seed, ..Effort::VALIDATION }).map_err(Refusal::failure)?;
-        // A prediction that failed is told in words; the command itself did what was asked.
+        // A prediction that failed is reported in words; the command itself did what was asked.
         let document = serde_json::json!({ "passes": shown.passes, "text": shown.text });
         return Ok((if context.json { format!("{document:#}\n") } else { style().plain(&shown.text) }, Exit::Success));
     }
@@ -82,7 +82,7 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
         return Ok((format!("{calibration}\n# kept in {}\n", path.display()), Exit::Success));
     }
     let mut priors = priors().map_err(Refusal::failure)?;
-    // A machine that was asked for by name is the one in the books.
+    // A machine that was requested by name is the one in the books.
     let calibration = if arguments.machine.is_none() { calibrate::load(context, &processor)? } else { None };
     if let Some(calibration) = &calibration {
         calibration.apply(&mut machine, &mut priors);
@@ -138,8 +138,7 @@ fn machine_of(named: Option<&str>) -> Result<(Machine, Vec<Page>), Refusal> {
     let Some(machine) = found.and_then(|(family, model)| machine::recognised(family, model)) else {
         let keys: Vec<_> = machine::known_keys().collect();
         let name = facts.cpu.model_name.unwrap_or_else(|| "unnamed".to_owned());
-        let message =
-            format!("this processor ({name}) is none of those known; name one with --machine: {}", keys.join(", "));
+        let message = format!("unknown processor ({name}); select one with --machine: {}", keys.join(", "));
         return Err(Refusal { exit: Exit::Missing, message });
     };
     let outer = if facts.virtualization.hypervisor == Some(true) { vec![Small, Large, Huge] } else { Vec::new() };
@@ -207,7 +206,7 @@ fn of_study(context: &Context, named: &str) -> Result<Subjects, Refusal> {
             Ok((found.into_iter().map(|(kernel, ranks)| (Subject::Kernel(kernel), ranks)).collect(), left_out))
         }
         (true, false) => Err(Refusal::bad_input(format!("{named}: {}", left_out.join("; ")))),
-        (true, true) => Err(Refusal::bad_input(format!("{named}: nothing of it can be planned here"))),
+        (true, true) => Err(Refusal::bad_input(format!("{named}: no part of it can run here"))),
     }
 }
 

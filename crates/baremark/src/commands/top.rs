@@ -70,7 +70,7 @@ pub fn run(context: &Context, args: &TopArgs) -> Result<(String, Exit), Refusal>
         drop(io::stdout().flush());
     }
     match shown {
-        // A reader that has seen enough, such as `head`, is no failure.
+        // A reader that has seen enough, such as `head`, is not a failure.
         Err(why) if why.kind() != io::ErrorKind::BrokenPipe => Err(Refusal::failure(format!("writing: {why}"))),
         _ => Ok((String::new(), Exit::Success)),
     }
@@ -137,7 +137,7 @@ fn ends(context: &Context, keys: Option<&Keys>, until: Instant) -> bool {
     }
 }
 
-/// What observing costs here: processor time of each reading, everything made of it included, beside reading nothing.
+/// What observing costs here: processor time of each reading, everything made of it included, alongside reading nothing.
 fn cost(context: &Context, spec: &ObserveSpec, looks: u32) -> Result<(String, Exit), Refusal> {
     if looks < 4 {
         return Err(Refusal::bad_input(format!("--count is {looks}; an interval needs four readings or more")));

@@ -592,7 +592,7 @@ fn a_site_that_is_cut_off_elsewhere_is_named() {
 }
 
 /// So many users with a cycle of half a second make twice as many requests a second: of 300 that the bucket grants, 10 % more
-/// are asked for by 166.7 users.
+/// are requested by 166.7 users.
 #[test]
 fn the_largest_number_of_users_of_a_server_with_a_known_limit_is_found() {
     let bench = Bench::new();
@@ -641,7 +641,7 @@ fn every_kind_of_limit_is_read_in_a_search() {
                 let mut request = [0; 4096];
                 while stream.read(&mut request).is_ok_and(|count| count > 0) {
                     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-                    // It tells of what happened a while ago.
+                    // It reports what happened a while ago.
                     let body = format!("{{\"at\":{}}}", now.as_nanos() - 30_000_000);
                     let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
                     if stream.write_all(text.as_bytes()).is_err() {

@@ -56,7 +56,7 @@ fn is_written(page: &Path, wanted: &str) {
     assert!(found == wanted, "{} is not what the tables say; UPDATE_PAGES=1 cargo test writes it", page.display());
 }
 
-/// What stands in the README around the table of exit codes.
+/// What is in the README around the table of exit codes.
 const MARKS: [&str; 2] = ["<!-- exit codes: begin -->\n", "<!-- exit codes: end -->"];
 
 fn printed(arguments: &[&str]) -> String {

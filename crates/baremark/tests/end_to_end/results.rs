@@ -4,7 +4,7 @@ use crate::bench::{Bench, SMALL, kvm, text};
 use serde_json::Value;
 
 fn array<'v>(value: &'v Value, key: &str) -> &'v Vec<Value> {
-    value[key].as_array().unwrap_or_else(|| panic!("{key} is no array: {value}"))
+    value[key].as_array().unwrap_or_else(|| panic!("{key} is not an array: {value}"))
 }
 
 /// At least four in five trials count. One may be void on a machine that is not ours alone: the kernel may move a page in
@@ -83,7 +83,10 @@ fn native_and_microvm_are_compared_in_one_process() {
         assert_eq!(contrast["treatment"]["environment"], contrast["relative_to"]["environment"]);
     }
     for ratio in asked {
-        assert_eq!(ratio["treatment"]["page"], ratio["relative_to"]["page"], "a page-size contrast is no cost of a VM");
+        assert_eq!(
+            ratio["treatment"]["page"], ratio["relative_to"]["page"],
+            "a page-size contrast is not a cost of a VM"
+        );
         // Six, unless a machine busy with other work ends the budget before: then there is no interval.
         assert!(ratio["blocks"].as_u64() >= Some(3), "{ratio}");
         let (lo, value, hi) = (ratio["lo"].as_f64(), ratio["ratio"].as_f64().unwrap(), ratio["hi"].as_f64());

@@ -1,4 +1,4 @@
-//! Known costs on sealed arms, through the whole program.
+//! Known costs on blinded arms, through the whole program.
 
 use crate::bench::{Bench, text};
 use serde_json::Value;

@@ -37,7 +37,7 @@ fn part(what: &str, whole: usize, of: usize) -> Result<usize, Missing> {
         return Ok(whole / of);
     }
     let remedy = format!("write a multiple of {of}, or leave {what} out");
-    Err(Missing { what: format!("{what} = {whole} cannot be divided over {of} guests"), remedy })
+    Err(Missing { what: format!("{what} = {whole} cannot be divided among {of} guests"), remedy })
 }
 
 fn chunk<T: Clone>(what: &str, all: &[T], (index, of): (usize, usize)) -> Result<Vec<T>, Missing> {

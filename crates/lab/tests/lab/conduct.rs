@@ -1,4 +1,4 @@
-//! How a run goes on, ends, and is judged.
+//! How a run continues, ends, and is judged.
 
 use crate::played::{Answer, Memory, Played, conduct, plan, run, with_control};
 use baremark_lab::analysis::document;
@@ -388,7 +388,7 @@ fn a_drift_inside_trials_is_flagged_in_words_for_people() {
     assert_eq!(flag.treatment["environment"], "microvm");
 }
 
-/// Containers of two settings beside native: what the settings give is told block by block, past what both lose.
+/// Containers of two settings alongside native: what the settings give is told block by block, past what both lose.
 #[test]
 fn what_settings_of_its_own_give_a_place_is_told_with_its_interval() {
     let told = |like: f64, own: f64, emulated: bool| {

@@ -228,7 +228,7 @@ impl UnderLoad for Uneven {
     }
 }
 
-/// A row used to show a median of 3 s beside a 99th percentile of 5 ms, and fewer operations than had been answered.
+/// A row used to show a median of 3 s alongside a 99th percentile of 5 ms, and fewer operations than had been answered.
 #[test]
 fn a_row_is_of_all_its_windows_together() {
     let (limits, interrupt) = (qos(&["p50<4s"]), AtomicBool::new(false));

@@ -177,5 +177,5 @@ fn a_user_who_interrupts_waits_for_no_site() {
         let (ending, _) = conduct(&divided(), vec![("native", native), ("container", sites)], &mut memory, &interrupt);
         assert_eq!(ending, Ok(Ending::Interrupted));
     });
-    assert!(memory.trials.iter().all(|trial| trial.cell == 0), "what was interrupted is no trial");
+    assert!(memory.trials.iter().all(|trial| trial.cell == 0), "what was interrupted is not a trial");
 }

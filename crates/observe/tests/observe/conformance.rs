@@ -50,7 +50,7 @@ fn a_machine_that_has_nothing_is_absent_with_reasons() {
         "memory is absent: /proc/meminfo is not there",
         "paging is absent: /proc/vmstat is not there",
         "numa is absent: /sys/devices/system/node names no node; the kernel was built without NUMA",
-        "pressure is absent: /proc/pressure is not there; the kernel was built without PSI, or needs psi=1 when it boots",
+        "pressure is absent: /proc/pressure does not exist; the kernel was built without PSI, or needs psi=1 when it boots",
         "kvm is absent: there is no KVM here",
         "counters is absent: a recording has no counters to read",
     ];

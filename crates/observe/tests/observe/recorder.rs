@@ -80,7 +80,7 @@ fn kvm_tells_exits_and_page_tables_of_all_machines_together() {
         file("exits", &format!("{exits}\n"));
         file("tlb_flush", &format!("{}\n", exits / 10));
         file("pages_2m", &format!("{pages}\n"));
-        // What stands there beside: one machine's own, which is in the sums, and what is no number.
+        // What is there alongside: one machine's own, which is in the sums, and what is not a number.
         file("4242-11/exits", "999999\n");
         file("halt_wait_hist", "3 1 4 1 5\n");
     };

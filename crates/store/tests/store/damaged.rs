@@ -153,7 +153,7 @@ fn rows_that_are_missing_or_exchanged_are_noticed() {
         ("DELETE FROM trial WHERE seq = 7", "7 of 8 trials are there"),
         ("DELETE FROM look", "0 of 1 looks are there"),
         ("UPDATE look SET half_width = 0.5", "look 0: checksum mismatch"),
-        ("UPDATE trial SET checksum = NULL WHERE seq = 7", "its rows are not those that were written"),
+        ("UPDATE trial SET checksum = NULL WHERE seq = 7", "its rows differ from those that were written"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
@@ -171,7 +171,7 @@ fn a_damaged_head_or_plan_is_refused_by_name_and_other_runs_are_read() {
     for (sql, damage) in [
         ("UPDATE run SET title = 'another' WHERE id = 'a-1'", "run a-1: checksum mismatch (stored "),
         ("UPDATE document SET text = text || ' ' WHERE owner = 'a-1' AND part = 'plan'", "run a-1, its plan: checksum"),
-        ("DELETE FROM document WHERE owner = 'a-1' AND part = 'machine'", "run a-1, its machine: it is not there"),
+        ("DELETE FROM document WHERE owner = 'a-1' AND part = 'machine'", "run a-1, its machine: it does not exist"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");

@@ -41,7 +41,7 @@ fn metric(key: &&str) -> String {
 
 const FOUR_BLOCKS: &str = "least_blocks = 4\nmost_blocks = 4";
 
-/// Whether the places can be used; what is missing is told.
+/// Whether the places can be used; what is missing is reported.
 fn usable(bench: &Bench, study: &str) -> bool {
     let planned = bench.run(&["plan", study]);
     let absent = text(&planned.stdout) + &text(&planned.stderr);
@@ -80,7 +80,7 @@ fn left(bench: &Bench) -> Vec<String> {
     lines.filter(|line| line.contains(folder)).map(|line| line.replace('\0', " ")).collect()
 }
 
-/// The table in which a machine tells its system of NUMA nodes: there where a guest is to know of them, and else not.
+/// The table with the NUMA nodes of a machine (ACPI SRAT): present where a guest is given nodes.
 const NODES_TOLD: &str = "/sys/firmware/acpi/tables/SRAT";
 
 /// The same program natively and in a guest that has this machine's files: what it is, what it may write, what it cannot.
@@ -190,7 +190,7 @@ fn a_guest_finds_what_the_study_has_set() {
         let careless = written_text.replace("block_devices = true", "block_devices = false");
         let planned = bench.run(&["plan", bench.write("careless.toml", careless).to_str().unwrap()]);
         let said = text(&planned.stdout) + &text(&planned.stderr);
-        let expected = format!("{} is a block device, whose content the guest may destroy", device.device);
+        let expected = format!("{} is a block device, whose contents the guest may overwrite", device.device);
         assert!(said.split_whitespace().collect::<Vec<_>>().join(" ").contains(&expected), "{said}");
     }
     drop(device);
