@@ -19,6 +19,8 @@ mod ab;
 mod around;
 #[path = "end_to_end/arrows.rs"]
 mod arrows;
+#[path = "end_to_end/audit.rs"]
+mod audit;
 #[path = "end_to_end/bench.rs"]
 mod bench;
 #[path = "end_to_end/changes.rs"]
