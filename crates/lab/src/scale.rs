@@ -68,9 +68,9 @@ pub fn recover(run: &Run, better: Better) -> Vec<Recovered> {
 
 /// The injected costs, opened after everything was found.
 #[must_use]
-pub fn open(run: &Run, native_means: &str, found: Vec<Recovered>, injected: &InjectedCosts) -> ScaleDocument {
+pub fn open(run: &Run, native_means: &str, found: Vec<Recovered>, costs: &InjectedCosts) -> ScaleDocument {
     let row = |found: Recovered| {
-        let asked = *injected.0.get(&found.label)?;
+        let asked = *costs.0.get(&found.label)?;
         let injected = injected(run, found.pair, asked);
         let limits = found.interval.map(|interval| (interval.lo, interval.centre, interval.hi));
         Some(ScaleRow {

@@ -171,7 +171,7 @@ impl Search<'_> {
             return refuse("a window has some length");
         }
         if plan.visits < 6 || plan.trials == 0 || plan.windows_per_visit == 0 {
-            return refuse("a trial needs at least 6 visits at the finest step, and a search one trial");
+            return refuse("use at least 6 visits (--visits) and 1 trial (--trials)");
         }
         if !(plan.confidence > 0.5 && plan.confidence < 1.0) {
             return refuse("confidence lies between 50 % and 100 %");

@@ -50,7 +50,7 @@ fn describe(findings: &[Finding]) -> String {
     let _ = match concerns {
         0 => writeln!(text, "\nThis machine is fit to measure."),
         1 => writeln!(text, "\nOne finding to fix or consider before you trust small differences."),
-        _ => writeln!(text, "\n{concerns} things to change or to know before you trust small differences."),
+        _ => writeln!(text, "\n{concerns} findings to fix or consider before you trust small differences."),
     };
     text
 }

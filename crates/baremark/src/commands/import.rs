@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// What is imported.
 #[derive(clap::Subcommand)]
 pub enum Import {
-    /// What esxtop wrote in batch mode: esxtop -b -d 5 -n 60 > FILE
+    /// Batch output of esxtop: esxtop -b -d 5 -n 60 > FILE
     Esxtop(EsxtopArgs),
 }
 
@@ -23,7 +23,7 @@ pub enum Import {
 pub struct EsxtopArgs {
     /// The file; - for standard input
     file: PathBuf,
-    /// Put it alongside this run, whose reports show it from then on; a unique beginning will do
+    /// Put it alongside this run, whose reports show it from then on; a unique prefix is enough
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// Take the columns whose heading contains TEXT as well, such as '% Ready' or ':web01'

@@ -34,7 +34,7 @@ pub struct Arguments {
     /// The processor to predict for [default: this machine's]; an unknown one prints the list
     #[arg(long, value_name = "NAME")]
     machine: Option<String>,
-    /// Cores that do the same work side by side [default: a study's ranks, else 1]
+    /// Cores that run the same work at once [default: a study's ranks, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     cores: Option<u32>,
     /// Compare the model with published measurements instead; says what was fitted to what
@@ -50,7 +50,7 @@ pub struct Arguments {
     /// Write the program's page distances, which hold no address, to be shared
     #[arg(long, value_name = "FILE", requires = "program")]
     save_distances: Option<PathBuf>,
-    /// Seed of everything that is drawn
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// A program and its arguments, run once under valgrind; processes that it starts are not traced

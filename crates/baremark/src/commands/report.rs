@@ -20,7 +20,7 @@ pub struct Form {
     /// Show tables, causes, system activity, flags and provenance too
     #[arg(long)]
     pub details: bool,
-    /// Write the report as one HTML page that needs nothing else
+    /// Write the report as a self-contained HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Print comma-separated values: estimates and ratios, or with --csv=trials every value of every trial and of the parts of
@@ -35,7 +35,7 @@ pub struct Form {
 /// What is done about damage to the store.
 #[derive(clap::Args)]
 pub struct Damage {
-    /// Leave damaged trials out instead of refusing the run; the report names them
+    /// Skip damaged trials instead of refusing the run; the report names them
     #[arg(long)]
     pub without_damaged: bool,
 }

@@ -28,16 +28,16 @@ const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 /// What `top` shows.
 #[derive(clap::Args)]
 pub struct TopArgs {
-    /// Time between two looks
+    /// Sampling interval
     #[arg(long, value_name = "TIME", default_value = "1 s")]
     interval: Nanos,
-    /// End after so many looks
+    /// Stop after N samples
     #[arg(long, value_name = "N")]
     count: Option<u32>,
     /// Observers, with commas between them [default: the usual ones and lost]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     which: Vec<String>,
-    /// Say what observing costs instead, as a share of one CPU with its interval [default: 20 readings]
+    /// Measure the cost of observing instead, as a share of one CPU [default: 20 readings]
     #[arg(long)]
     cost: bool,
 }

@@ -43,7 +43,10 @@ fn the_script_of_the_audit_page_derives_the_printed_numbers() {
             .replace("[\"native\", \"null\"]", "\"native\"")
             .replace("\"8 MiB\"", "\"1 MiB\"")
             .replace("phase = \"50 ms\"\nquads = 1", "phase = \"2 ms\"\nquads = 6")
-            .replace("least_blocks = 10\nmost_blocks = 12", &format!("least_blocks = {blocks}\nmost_blocks = {blocks}"));
+            .replace(
+                "least_blocks = 10\nmost_blocks = 12",
+                &format!("least_blocks = {blocks}\nmost_blocks = {blocks}"),
+            );
         let study = bench.write("audited.toml", study);
         let document = bench.json(&["run", study.to_str().unwrap(), "--aa", "--json"]);
         let run = document["run"]["id"].as_str().unwrap();

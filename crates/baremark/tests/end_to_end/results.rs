@@ -52,8 +52,16 @@ fn a_self_check_compares_every_treatment_with_itself() {
     assert_eq!((&price["source"], &price["run"]), (&"self_check".into(), &document["run"]["id"]), "{price:#}");
     assert!(price["noise"].as_f64() > Some(0.0) && price["seconds_per_block"].as_f64() > Some(0.2), "{price:#}");
     let plan = text(&bench.run(&["plan", study.to_str().unwrap(), "--aa"]).stdout);
-    // Twelve blocks, unless a machine busy with other work ends the budget before.
-    assert!(plan.contains("of noise a block over ") && plan.contains(" blocks."), "{plan}");
+    assert!(plan.contains("by the self-check") && plan.contains("requested"), "{plan}");
+    let piloted = bench.json(&["plan", study.to_str().unwrap(), "--aa", "--pilot", "3 s", "--json"]);
+    let price = &piloted["price"];
+    assert!(price["source"] == "pilot" && price["of_blocks"].as_u64() >= Some(4), "{price:#}");
+    let history = bench.json(&["history", "--json"]);
+    assert_eq!(history["runs"][0]["id"], price["run"], "a pilot is a run: {history:#}");
+    for level in array(price, "levels") {
+        let of = |key: &str| level[key].as_f64();
+        assert!(of("seconds_low") <= of("seconds") && of("seconds") <= of("seconds_high"), "{level}");
+    }
     let ratios = array(&document, "ratios");
     assert_eq!(ratios.len(), 1, "{ratios:?}");
     let ratio = &ratios[0];
