@@ -144,10 +144,10 @@ pub(crate) fn run(
     }
     let counters = stage.counters(&arms, &memory);
     spent.on("pacing");
-    let cpus_before = disturbance::Before::now();
-    let phases = stage.phases(reps, progress)?;
-    let disturbance = cpus_before.since(&phases, arms.len(), rate);
-    let discarded = disturbance::discarded(&phases, rate);
+    let mut meter = disturbance::Meter::begin(Duration::from_nanos(spec.phase_ns));
+    let phases = stage.phases(reps, progress, &mut meter)?;
+    let disturbance = meter.end(&phases, arms.len(), rate);
+    let discarded = disturbance::discarded(&phases, &disturbance, rate);
     spent.on("phases");
     let verifications = stage.verify();
     spent.on("verification");
@@ -442,7 +442,12 @@ impl Stage<'_> {
         all
     }
 
-    fn phases(&mut self, reps: u64, progress: &mut dyn Progress) -> Result<Vec<Series>, TrialError> {
+    fn phases(
+        &mut self,
+        reps: u64,
+        progress: &mut dyn Progress,
+        meter: &mut disturbance::Meter,
+    ) -> Result<Vec<Series>, TrialError> {
         let mut phases = Vec::with_capacity(self.spec.schedule.len());
         progress.phases_begin();
         let began = Instant::now();
@@ -458,6 +463,7 @@ impl Stage<'_> {
             }
             phases.push(phase);
             let told = Instant::now();
+            meter.phase_done(position);
             progress.phase_done(position, arm);
             self.waited += told.elapsed();
         }

@@ -12,6 +12,7 @@ mod changes;
 mod commands;
 mod context;
 mod exit;
+mod json;
 mod kinds;
 mod places;
 mod predicted;

@@ -63,6 +63,8 @@ mod results;
 mod run_in;
 #[path = "end_to_end/scale.rs"]
 mod scale;
+#[path = "end_to_end/schemas.rs"]
+mod schemas;
 #[path = "end_to_end/shipped.rs"]
 mod shipped;
 #[path = "end_to_end/sites.rs"]

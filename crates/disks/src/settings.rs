@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_with_what_would_be_right() {
-        assert!(refusal(&[("block", "4000 B")]).contains("no multiple of 512, which O_DIRECT needs; write multiples"));
+        assert!(refusal(&[("block", "4000 B")]).contains("not a multiple of 512, which O_DIRECT needs; write multiples"));
         assert!(refusal(&[("block", "4 KiB: x")]).contains("is not a size; write such as"));
         assert!(refusal(&[("burst", "1 s")]).contains("without the other; write both"));
         assert!(refusal(&[("file", "/a"), ("device", "/dev/b")]).contains("more than one of path, file and device"));

@@ -36,6 +36,8 @@ const COUNTED: &[(&str, &str, Quantity)] = &[
 const EXITING: &str = "cost of VM exits, at most (by the control fma, exit for exit)";
 /// How long ranks waited for their CPUs.
 const QUEUED: &str = "ready to run while others had the CPU, in timed phases";
+/// What other programs used of the CPUs while an arm's phases ran, beyond the phases of what it is compared with.
+const USED_BY_OTHERS: &str = "CPU use by other programs in timed phases";
 /// Below this share of the time waiting is not worth a row, in percent.
 const QUEUED_LEAST: f64 = 0.1;
 
@@ -55,6 +57,7 @@ pub fn explain(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor]) -> V
         rows.extend(counted(plan, trials, workloads, arm));
         rows.extend(of_a_program(plan, trials, arm));
         rows.extend(queued(plan, trials, arm));
+        rows.extend(used_by_others(plan, trials, arm));
         rows.extend(seen.extract_if(.., |(of, _)| *of == arm).map(|(_, row)| row));
     }
     rows
@@ -332,6 +335,29 @@ fn queued(plan: &Plan, trials: &[Finished], arm: usize) -> Option<ExplanationRow
         _ => "",
     };
     Some(row(plan, arm, QUEUED, "%", found, advice))
+}
+
+/// How much more of the CPUs other programs used in an arm's phases than in those of what it is compared with, block by
+/// block; no row where the interval holds 0. Others that compute compete for memory, caches and the clock even on CPUs of their own.
+fn used_by_others(plan: &Plan, trials: &[Finished], arm: usize) -> Option<ExplanationRow> {
+    let own = |pair: &Pair| pair.numerator == arm && pair.asked && pair.contrast != Contrast::SelfCheck;
+    let index = plan.pairs.iter().position(own)?;
+    let share = |side: tally::Side<'_>| {
+        let result = side.trial.counted()?;
+        let arms = result.series.iter().map(|phase| phase.arm);
+        Some(100.0 * result.disturbance.as_ref()?.others_of(side.arm, arms)?)
+    };
+    let sides = tally::sides(plan, trials, index);
+    let differences: Vec<f64> =
+        sides.into_iter().filter_map(|[below, above]| Some(share(above)? - share(below)?)).collect();
+    let found = interval(&differences).filter(|found| !found.contains(0.0))?;
+    let base = plan.arms[plan.pairs[index].denominator].environment.as_str();
+    let delta = plan.design.delta;
+    let advice = match against(found, delta) {
+        Ordering::Greater => "other programs disturbed it more: stop them, or repeat the run on a quiet machine",
+        _ => "",
+    };
+    Some(row(plan, arm, &format!("{USED_BY_OTHERS} beyond {base}"), "%", found, advice))
 }
 
 fn is_virtual(trial: &Finished, arm: usize) -> bool {

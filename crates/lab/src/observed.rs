@@ -157,9 +157,8 @@ impl Table {
         let Some(found) = &result.disturbance else { return };
         let place = result.observations.first().map_or(THIS_MACHINE, |observation| &observation.place).to_owned();
         let queued = found.queued.get(index).copied().flatten();
-        for (key, share) in
-            [("phases.queued", queued), ("phases.others", found.others), ("phases.stolen", found.stolen)]
-        {
+        let others = found.others_of(index, result.series.iter().map(|phase| phase.arm));
+        for (key, share) in [("phases.queued", queued), ("phases.others", others), ("phases.stolen", found.stolen)] {
             let Some(share) = share else { continue };
             let seen = Seen { key: key.to_owned(), instance: String::new(), value: 100.0 * share };
             self.add(&place, seen, "%");

@@ -172,6 +172,9 @@ pub enum LoadError {
         /// What would be right.
         remedy: &'static str,
     },
+    /// Several numbers that cannot be, one a line.
+    #[error("{0}")]
+    Several(String),
     /// A thread.
     #[error("cannot start a thread; is the limit on processes (ulimit -u) reached?")]
     Thread(#[source] io::Error),
@@ -363,33 +366,49 @@ fn watch(ticks: &mpsc::Receiver<Tick>, threads: usize, progress: &mut dyn FnMut(
     }
 }
 
+/// Refuses numbers out of range, all of them at once.
 fn check_numbers(load: &Load) -> Result<(), LoadError> {
     let (site, sites) = load.site;
-    if !(1..=MOST_THREADS).contains(&load.threads) {
-        return Err(refused(format!("{} threads cannot be", load.threads), "use 1 to 4096"));
+    let streams = match load.protocol {
+        Protocol::Http2 { streams } => streams,
+        Protocol::Http1 => 1,
+    };
+    let checks = [
+        (
+            !(1..=MOST_THREADS).contains(&load.threads),
+            format!("threads = {} is out of range", load.threads),
+            "use 1 to 4096",
+        ),
+        (
+            load.connections < load.threads,
+            format!("{} connections for {} threads", load.connections, load.threads),
+            "use at least one connection for each thread",
+        ),
+        (
+            load.connections > 1 << 24,
+            format!("connections = {} is out of range", load.connections),
+            "use at most 16 million",
+        ),
+        (site >= sites || sites > 1 << 20, format!("site {site} of {sites}"), "sites count from 0"),
+        (
+            load.stop == Stop::After(Nanos(0)) || load.stop == Stop::Count(0),
+            "duration or count is 0".to_owned(),
+            "use a duration or a count above 0",
+        ),
+        (
+            !(1..=MOST_STREAMS).contains(&streams),
+            format!("streams = {streams} is out of range"),
+            "use 1 to 10000 for each connection",
+        ),
+        (load.timeout.0 == 0, "timeout is 0".to_owned(), "use a time such as 10 s"),
+    ];
+    let wrong = checks.into_iter().filter(|(wrong, ..)| *wrong).map(|(_, what, remedy)| refused(what, remedy));
+    let mut wrong: Vec<LoadError> = wrong.collect();
+    match wrong.len() {
+        0 => Ok(()),
+        1 => Err(wrong.remove(0)),
+        _ => Err(LoadError::Several(wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))),
     }
-    if load.connections < load.threads {
-        let what = format!("{} connections for {} threads", load.connections, load.threads);
-        return Err(refused(what, "use at least one connection for each thread"));
-    }
-    if load.connections > 1 << 24 {
-        return Err(refused(format!("{} connections", load.connections), "use at most 16 million"));
-    }
-    if site >= sites || sites > 1 << 20 {
-        return Err(refused(format!("site {site} of {sites}"), "sites count from 0"));
-    }
-    if load.stop == Stop::After(Nanos(0)) || load.stop == Stop::Count(0) {
-        return Err(refused("a load of no length".to_owned(), "use a duration or a count above 0"));
-    }
-    if let Protocol::Http2 { streams } = load.protocol
-        && !(1..=MOST_STREAMS).contains(&streams)
-    {
-        return Err(refused(format!("{streams} streams a connection"), "use 1 to 10000"));
-    }
-    if load.timeout.0 == 0 {
-        return Err(refused("a timeout of 0".to_owned(), "give requests some time, such as 10 s"));
-    }
-    Ok(())
 }
 
 /// The users of this site who keep a connection each.

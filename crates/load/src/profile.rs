@@ -423,7 +423,7 @@ mod tests {
         for (text, part) in [
             ("ramps from=0 to=1 over=1s", "did you mean 'ramp'"),
             ("ramp from=0 to=1", "add over=VALUE"),
-            ("ramp from=0 to=0 over=1s", "never asks"),
+            ("ramp from=0 to=0 over=1s", "never sends"),
             ("steady level=-1", "levels are from 0"),
             ("sine mean=1 amplitude=5 period=6s", "levels are from 0"),
             ("steps from=1 by=1 every=1s count=1000000", "1 to 10000"),

@@ -373,6 +373,41 @@ pub struct Disturbance {
     pub others: Option<f64>,
     /// The share of all CPUs' time that the hypervisor below took away; likewise.
     pub stolen: Option<f64>,
+    /// By phase, in order. Empty in results of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseDisturbance>,
+}
+
+/// What others took of the CPUs while one phase ran. The kernel counts CPU time in ticks: phases that are too short for it are
+/// counted together with the other phases of their quad, and all four have the quad's values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PhaseDisturbance {
+    /// The share of its ranks' time in which they were ready to run while somebody else had their CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued: Option<f64>,
+    /// The share of all CPUs' time that other programs and the kernel used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<f64>,
+    /// The share of all CPUs' time that the hypervisor below took away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen: Option<f64>,
+    /// The share that one tick of one CPU is: `others` and `stolen` are known to so much.
+    pub resolution: f64,
+}
+
+impl Disturbance {
+    /// The share of all CPUs' time that others used while phases of `arm` ran, `arms` being the arm of each phase: the mean of
+    /// its phases; of the whole trial where phases were not recorded.
+    #[must_use]
+    pub fn others_of(&self, arm: usize, arms: impl Iterator<Item = usize>) -> Option<f64> {
+        let own = arms.zip(&self.phases).filter(|(of, _)| *of == arm);
+        let (mut sum, mut phases) = (0.0, 0.0);
+        for (_, phase) in own {
+            sum += phase.others?;
+            phases += 1.0;
+        }
+        if phases > 0.0 { Some(sum / phases) } else { self.others }
+    }
 }
 
 /// A quad of phases that does not count.

@@ -145,11 +145,9 @@ fn around(page: &mut Page, rows: &[ObservedComparison], common: &Treatment) {
     }
     let (told, judged) =
         (rows.iter().filter(|row| row.differs).count(), rows.iter().filter(|row| row.lo.is_some()).count());
-    let values = |number: usize| count(number as u64, "observed value");
-    let rest = match (judged, told) {
-        (0, _) => "No interval: three runs a side are needed, or four trials of each.".to_owned(),
-        (judged, 0) => format!("0 of {} differ beyond interval and delta.", values(judged)),
-        (judged, told) => format!("{} of {} differ beyond their interval and delta.", told, values(judged)),
+    let rest = match judged {
+        0 => "No interval: three runs a side are needed, or four trials of each.".to_owned(),
+        judged => format!("{told} of {judged} observed values differ by more than their interval and delta."),
     };
     page.paragraph(Paint::Faint, INDENT, INDENT, &rest);
 }

@@ -313,5 +313,5 @@ pub fn json(values: &Values, seconds: f64) -> serde_json::Value {
             all.entry(baremark_model::quantity::join(&seen.key, &seen.instance)).or_insert_with(|| seen.value.into());
         }
     }
-    serde_json::json!({ "seconds": seconds, "values": all })
+    serde_json::json!({ "format": "baremark-top/1", "seconds": seconds, "values": all })
 }

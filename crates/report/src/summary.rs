@@ -323,6 +323,7 @@ fn cause(parts: &[Part<'_>]) -> Option<String> {
             lost.iter()
                 .find_map(|(part, row)| Some(commands::cause(&part.document, row)?.trim_end_matches('.').to_owned()))
         })
+        .or_else(|| lost.iter().find_map(|(part, row)| disturbed(part, row)))
         .or_else(|| lost.iter().find_map(|(part, row)| differing(part, row)))
         .or_else(|| (!lost.is_empty()).then(|| "No cause found in the measured quantities".to_owned()));
     match (cause, bound) {
@@ -341,6 +342,19 @@ fn page_walks(part: &Part<'_>, row: &RatioRow) -> Option<String> {
     let smaller = if hi < 1.0 { least > hi } else { most < lo };
     let name = part.name.map(|name| format!("{} ", clean(name))).unwrap_or_default();
     smaller.then(|| format!("Page walks; {name}with 2m pages: {}", outcome(&part.document, other)))
+}
+
+/// Other programs that took the CPUs of the slower arm's ranks, or more of all CPUs while its phases ran.
+fn disturbed(part: &Part<'_>, row: &RatioRow) -> Option<String> {
+    let own = part.document.explanations.iter().filter(|found| found.treatment == row.treatment);
+    let named = |found: &&ExplanationRow| {
+        let of_others =
+            found.what.starts_with("ready to run while others") || found.what.starts_with("CPU use by other programs");
+        of_others && !found.advice.is_empty()
+    };
+    let most = own.filter(named).max_by(|one, two| one.lo.total_cmp(&two.lo))?;
+    let value = number::estimate(most.value, Some(most.lo), Some(most.hi));
+    Some(format!("Other programs: {} {value} %", clean(&most.what)))
 }
 
 /// What observers saw that differs most between the arms, relative to its interval.

@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn what_is_said_stands_beside_its_head() {
         let style = Style { width: 24, ..Style::default() };
-        assert_eq!(beside("ksm   ", "off, and nothing else", &style), "ksm   off, and no more\n      than that\n");
+        assert_eq!(beside("ksm   ", "off, and nothing else", &style), "ksm   off, and nothing\n      else\n");
         assert_eq!(beside("x ", "", &style), "x\n");
     }
 

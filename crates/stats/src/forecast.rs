@@ -8,6 +8,7 @@
 use crate::estimate::{mean, sorted};
 use crate::interim::{Analysis, Rule, Step};
 use crate::location::{Estimate, expected_half_width, freedom};
+use crate::long_run;
 use crate::quads;
 use crate::rng::Rng;
 
@@ -33,11 +34,17 @@ impl Noise {
     /// From a pilot: one log ratio for each block, and the log ratios of the quads of each block, where there are any.
     ///
     /// What quads vary inside their trials is known far better than what blocks vary. Where blocks do not vary visibly more
-    /// than the trimmed means of their quads should, the two are pooled (Bancroft 1944: a preliminary test at 10 %). `None`
+    /// than the trimmed means of their quads should, the two are pooled (Bancroft 1944: a preliminary test at 10 %). From 30
+    /// blocks on the noise is that of parts of fewer, because the long-run variance of so few is known badly. `None`
     /// where the blocks have no estimate (fewer than four) or do not vary.
     pub fn of(blocks: &[f64], quads: &[Vec<f64>]) -> Option<Self> {
-        let own = Estimate::of(blocks)?.noise().powi(2);
-        let known = 0.7 * (blocks.len() as f64 - 1.0);
+        let parts = blocks.len().div_ceil(long_run::FEWEST - 1);
+        let squares: Option<Vec<f64>> = blocks
+            .chunks(blocks.len().div_ceil(parts.max(1)).max(1))
+            .map(|part| Some(Estimate::of(part)?.noise().powi(2)))
+            .collect();
+        let own = mean(&squares?)?;
+        let known = 0.7 * (blocks.len() - parts) as f64;
         let within: Vec<(f64, f64)> = quads.iter().filter_map(|quads| variance_of_trimmed_mean(quads)).collect();
         let expected = mean(&within.iter().map(|(variance, _)| *variance).collect::<Vec<_>>());
         let visibly_more = |expected: f64| own > expected * (1.0 + 1.28 * (2.0 / known).sqrt());

@@ -3,6 +3,7 @@
 use crate::commands::run as run_command;
 use crate::context::{Context, descriptors, limits};
 use crate::exit::{Exit, Refusal};
+use crate::json;
 use crate::places;
 use crate::record;
 use crate::record::Record;
@@ -66,7 +67,7 @@ pub fn run(context: &Context, source: &Source, mode: Mode, pilot: Option<Nanos>)
     if context.json {
         let mut document = serde_json::to_value(&plan).map_err(Refusal::failure)?;
         document["price"] = serde_json::to_value(&price).map_err(Refusal::failure)?;
-        return Ok((format!("{document:#}\n"), Exit::Success));
+        return Ok((json::document("baremark-plan/1", document), Exit::Success));
     }
     let mut text = describe(&plan);
     if plan.pairs.iter().any(|pair| pair.asked) {

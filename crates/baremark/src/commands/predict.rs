@@ -6,6 +6,7 @@ use crate::calibrate;
 use crate::commands::plan;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
+use crate::json;
 use crate::source;
 use crate::tracer;
 use crate::watch::style;
@@ -72,14 +73,18 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
         let shown =
             show::validation(Effort { seed: arguments.seed, ..Effort::VALIDATION }).map_err(Refusal::failure)?;
         // A prediction that failed is reported in words; the command itself did what was asked.
-        let document = serde_json::json!({ "passes": shown.passes, "text": shown.text });
-        return Ok((if context.json { format!("{document:#}\n") } else { style().plain(&shown.text) }, Exit::Success));
+        let text = if context.json { validation_json(&shown) } else { style().plain(&shown.text) };
+        return Ok((text, Exit::Success));
     }
     let (mut machine, outer) = machine_of(arguments.machine.as_deref())?;
     let processor = baremark_sys::machine::this().cpu.model_name.unwrap_or_default();
     if arguments.calibrate {
         let (calibration, path) = calibrate::run(context, &machine, &processor)?;
-        return Ok((format!("{calibration}\n# kept in {}\n", path.display()), Exit::Success));
+        let text = match context.json {
+            true => calibration_json(&calibration, &path),
+            false => format!("{calibration}\n# kept in {}\n", path.display()),
+        };
+        return Ok((text, Exit::Success));
     }
     let mut priors = priors().map_err(Refusal::failure)?;
     // A machine that was requested by name is the one in the books.
@@ -107,7 +112,7 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
         found.push((subject.to_string(), prediction));
     }
     let text = if context.json {
-        json(&machine, calibration.as_ref(), &found, &left_out)
+        prediction_json(&machine, calibration.as_ref(), &found, &left_out)
     } else {
         text(&machine, calibration.as_ref(), &outer, &found, &left_out)
     };
@@ -274,7 +279,7 @@ fn text(
     text
 }
 
-fn json(
+fn prediction_json(
     machine: &Machine,
     calibration: Option<&Calibration>,
     found: &[(String, Prediction)],
@@ -288,11 +293,40 @@ fn json(
         "subjects": subjects,
         "not_predicted": left_out,
     });
-    format!("{document:#}\n")
+    json::document("baremark-prediction/1", document)
+}
+
+/// What a calibration found, and the file in which it is kept.
+fn calibration_json(calibration: &Calibration, path: &Path) -> String {
+    let document = serde_json::json!({ "date": calibration.date, "run": calibration.run, "file": path });
+    json::document("baremark-calibration/1", document)
+}
+
+/// The validation: each condition and whether it holds, and each predicted ratio with the published one.
+fn validation_json(shown: &show::Shown) -> String {
+    let conditions: Vec<_> = shown
+        .conditions
+        .iter()
+        .map(|of| serde_json::json!({ "part": of.part, "condition": of.condition, "holds": of.holds }))
+        .collect();
+    let ratios: Vec<_> = shown
+        .ratios
+        .iter()
+        .map(|of| {
+            let predicted = interval_json(&of.compared.predicted);
+            serde_json::json!({ "part": of.part, "case": of.case, "predicted": predicted, "published": of.compared.published })
+        })
+        .collect();
+    let document = serde_json::json!({ "passes": shown.passes, "conditions": conditions, "ratios": ratios });
+    json::document("baremark-validation/1", document)
+}
+
+fn interval_json(of: &Interval) -> serde_json::Value {
+    serde_json::json!({ "median": of.median, "low": of.low, "high": of.high })
 }
 
 fn subject_json(name: &str, prediction: &Prediction) -> serde_json::Value {
-    let interval = |of: &Interval| serde_json::json!({ "median": of.median, "low": of.low, "high": of.high });
+    let interval = interval_json;
     let cells: Vec<_> = prediction
         .cells
         .iter()

@@ -166,11 +166,11 @@ fn cost(context: &Context, spec: &ObserveSpec, looks: u32) -> Result<(String, Ex
     if context.json {
         let of =
             |share: overhead::Share| serde_json::json!({ "estimate": share.centre, "lo": share.lo, "hi": share.hi });
-        let text = serde_json::json!({
+        let document = serde_json::json!({
             "interval_ns": spec.interval.0, "looks": looks, "observers": spec.which, "share_of_one_cpu": of(share),
             "null": of(null), "limit": LIMIT,
         });
-        return Ok((format!("{text}\n"), exit));
+        return Ok((crate::json::document("baremark-top-cost/1", document), exit));
     }
     let mut text = String::new();
     let percent = |share: overhead::Share| {

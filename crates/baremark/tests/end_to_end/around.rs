@@ -72,7 +72,8 @@ fn a_study_says_what_is_observed_and_mistakes_are_told() {
 fn an_arm_elsewhere_is_observed_there_and_here() {
     let bench = Bench::new();
     let environments = bench.json(&["list", "environments", "--json"]);
-    let container = environments.as_array().unwrap().iter().find(|place| place["name"] == "container").unwrap();
+    let container =
+        environments["environments"].as_array().unwrap().iter().find(|place| place["name"] == "container").unwrap();
     if !container["missing"].is_null() {
         println!("skipped: no containers here: {}", container["missing"]);
         return;
@@ -87,7 +88,10 @@ fn an_arm_elsewhere_is_observed_there_and_here() {
     assert_eq!((switches("container"), switches("this machine")), (1, 1), "{:#}", document["observed"]["absent"]);
     assert_eq!(rows(&document, "native", "container", "kernel.context_switches").len(), 0);
     let tables = text(&bench.run(&["report", "--tables", "d1"]).stdout);
-    assert!(tables.contains("What the machine did") && !tables.contains("System activity in the guest\n"), "{tables}");
+    assert!(
+        tables.contains("System activity of the machine") && !tables.contains("System activity in the guest\n"),
+        "{tables}"
+    );
     assert!(tables.contains("container: its kernel is this machine's"), "{tables}");
 }
 

@@ -128,7 +128,7 @@ mod tests {
             modules.files_of(&["torn".to_owned()]).expect_err("it needs a module that does not exist").to_string();
         assert!(why.starts_with("the guest's kernel has no module nowhere, which torn needs (looked under "), "{why}");
         let why = modules.files_of(&["packed".to_owned()]).expect_err("it is compressed").to_string();
-        assert!(why.contains("packed.ko.xz is compressed; unpack it"), "{why}");
+        assert!(why.contains("packed.ko.xz is compressed; decompress it"), "{why}");
         fs::remove_dir_all(folder).expect("it is ours");
     }
 }

@@ -119,7 +119,7 @@ fn mistakes_are_told_with_their_line_and_what_would_be_right() {
         ("{mode}", "{mode_rows}", "nothing fills the placeholder {mode_rows}"),
         ("mode = \"fast\"", "mode = \"fast\"\nother = 3", "parameter 'other' is never used"),
         ("mode = \"fast\"", "mode = 1.5", "mode: 'the default' is a float"),
-        ("mode = \"fast\"", "ranks = 2\nmode = \"fast\"", "'ranks' has a meaning of its own"),
+        ("mode = \"fast\"", "ranks = 2\nmode = \"fast\"", "'ranks' is reserved in every study"),
         ("\"tool.conf\"", "\"../tool.conf\"", "'../tool.conf' is not a file in the program's folder"),
         ("(?<value>\\d+)", "(\\d+)", "the regex of metric 'delay_us' has no group 'value'"),
         ("(?<value>\\d+)", "(?<value>\\d+", "is not a regular expression"),

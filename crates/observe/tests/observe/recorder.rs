@@ -124,8 +124,8 @@ fn a_cpu_that_goes_and_one_that_comes_are_told() {
     assert_eq!(
         seen.notes,
         [
-            "cpu 7 came while it was observed; what it did before is not counted",
-            "cpu 3 went while it was observed; what it did until then is counted"
+            "cpu 7 appeared during observation; its earlier activity is not counted",
+            "cpu 3 disappeared during observation; its activity until then is counted"
         ]
     );
 }

@@ -293,7 +293,7 @@ fn programs_run_as_members_of_an_ensemble_in_guests_and_containers() {
             };
             let members = arm["members"].as_array().unwrap();
             assert_eq!(members.len(), 2, "{trial:#}");
-            assert_eq!(value(&arm["medians"], "alone"), 2.0, "what is higher is added up");
+            assert_eq!(value(&arm["medians"], "alone"), 2.0, "higher-is-better metrics are summed");
             let begun: Vec<f64> = members.iter().map(|member| value(member, "begun")).collect();
             let mean = (begun[0] + begun[1]) / 2.0;
             assert!((value(&arm["medians"], "begun") - mean).abs() < 0.001, "what is lower is averaged: {trial:#}");
