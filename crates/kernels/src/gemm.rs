@@ -131,11 +131,11 @@ impl Gemm {
                 if rows == self.tile_rows && shape.columns == self.tile_columns {
                     (self.tile)(shape.depth, a, b, c.first, c.stride);
                 } else {
-                    let mut edge = [0.0; MOST_TILE];
-                    (self.tile)(shape.depth, a, b, edge.as_mut_ptr(), self.tile_rows);
+                    let mut edge = Edge([0.0; MOST_TILE]);
+                    (self.tile)(shape.depth, a, b, edge.0.as_mut_ptr(), self.tile_rows);
                     for column in 0..shape.columns {
                         for row in 0..rows {
-                            *c.from(row, column).first += edge[column * self.tile_rows + row];
+                            *c.from(row, column).first += edge.0[column * self.tile_rows + row];
                         }
                     }
                 }
@@ -164,6 +164,10 @@ impl Gemm {
         }
     }
 }
+
+/// A tile that only begins inside C, in whole cache lines: a vector that crosses two costs twice.
+#[repr(align(64))]
+struct Edge([f64; MOST_TILE]);
 
 /// One rank's room to pack in.
 #[derive(Clone, Copy, Debug)]

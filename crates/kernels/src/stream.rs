@@ -294,6 +294,9 @@ impl Body for Stream<'_> {
 
     fn rank(&self, rank: usize, team: &Team, reps: u64) {
         let mut keeper = if rank == 0 { self.keeper.enter() } else { None };
+        if let Some(keeper) = &mut keeper {
+            keeper.laps.begin();
+        }
         for _ in 0..reps * self.plan.passes {
             for &kernel in self.plan.kernels {
                 // A lap begins before any rank begins and ends when all are done. With one barrier less, a rank that loses its
