@@ -129,7 +129,7 @@ pub(crate) fn discarded(series: &[Series], found: &Disturbance, rate: TickRate) 
         let waited = queued_share(phases.iter(), rate).filter(|share| *share > TOO_LONG);
         let waited =
             waited.map(|share| format!("its ranks waited for their CPUs for {:.1} % of their time", 100.0 * share));
-        let used = others_share(found.phases.get(QUAD * quad..QUAD * (quad + 1))?);
+        let used = found.phases.get(QUAD * quad..QUAD * (quad + 1)).and_then(others_share);
         let used = used.map(|share| format!("other programs used {:.0} % of the CPUs", 100.0 * share));
         Some(DiscardedQuad { quad, why: waited.or(used)? })
     };
@@ -140,9 +140,8 @@ pub(crate) fn discarded(series: &[Series], found: &Disturbance, rate: TickRate) 
 /// The share of all CPUs that others used over the phases of a quad, where it is certainly more than [`TOO_MUCH`].
 fn others_share(phases: &[PhaseDisturbance]) -> Option<f64> {
     let shares: Option<Vec<f64>> = phases.iter().map(|phase| phase.others).collect();
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let share = mean(&shares?);
-    // Readings at both ends of a quad: one tick over all of it, however many phases were read between.
+    let share = 0.25 * shares?.iter().sum::<f64>();
+    // The smallest of the readings' resolutions, which is that of the quad or coarser.
     let resolution = phases.iter().map(|phase| phase.resolution).fold(f64::INFINITY, f64::min);
     (share - resolution > TOO_MUCH).then_some(share)
 }
@@ -219,27 +218,32 @@ mod tests {
         assert_eq!(with([0.08; 4], 0.0), []);
     }
 
-    /// Real phases with and without another program that computes: by phase, the one and not the other has it.
-    #[test]
-    fn what_another_program_uses_is_known_by_phase() {
+    /// What others use in a phase without and in one with another program that computes.
+    fn without_and_with_a_hog() -> [f64; 2] {
         let phase = Duration::from_millis(200);
         let mut meter = Meter::begin(phase);
         std::thread::sleep(phase);
         meter.phase_done(0);
-        let mut other =
+        let mut hog =
             std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell starts");
         std::thread::sleep(phase);
         meter.phase_done(1);
-        let ended = other.kill().and_then(|()| other.wait());
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        let [quiet, busy] = meter.phases[..] else { panic!("two phases") };
-        let (quiet, busy) = (quiet.others.expect("/proc/stat"), busy.others.expect("/proc/stat"));
-        assert!(ended.is_ok());
-        if quiet > 0.5 / cpus {
-            eprintln!("skipped: other programs use {:.0} % of the CPUs already", 100.0 * quiet);
+        hog.kill().and_then(|()| hog.wait()).expect("it ends");
+        [0, 1].map(|phase: usize| meter.phases[phase].others.expect("/proc/stat"))
+    }
+
+    /// Real phases: by phase, the one has what another program uses and the other has not. What else runs on the machine comes
+    /// and goes: one of three tries must show it.
+    #[test]
+    fn what_another_program_uses_is_known_by_phase() {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let cpus = f64::from(u32::try_from(cpus).unwrap_or(u32::MAX));
+        let tries = [(); 3].map(|()| without_and_with_a_hog());
+        if tries.iter().all(|[quiet, _]| *quiet > 0.5 / cpus) {
+            eprintln!("skipped: other programs use the CPUs already: {tries:?}");
             return;
         }
-        assert!(busy - quiet > 0.4 / cpus, "a CPU of {cpus} was used: {quiet} before, {busy} while");
+        assert!(tries.iter().any(|[quiet, busy]| busy - quiet > 0.3 / cpus), "a CPU of {cpus} was used: {tries:?}");
     }
 
     fn quads(queued: &[[u64; 4]]) -> Vec<Series> {

@@ -1,4 +1,4 @@
-//! The calibrated machine: measured by a shipped study, kept as a file alongside the store, used by every prediction of this
+//! The calibrated machine: measured by a shipped study, kept as a file next to the store, used by every prediction of this
 //! machine afterwards.
 //!
 //! The run itself stays in the store, with everything that was recorded of it; the file has what predictions need. It is

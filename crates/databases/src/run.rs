@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Room for the log of a database alongside its data, as a share of that and at least so much.
+/// Room for the log of a database in addition to its data, as a share of that and at least so much.
 const LOG_BYTES: u64 = 256 << 20;
 
 /// What a workload brings.

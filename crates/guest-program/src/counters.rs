@@ -41,7 +41,7 @@ pub struct Counters {
     pub interruptions: u64,
     /// Signals given to handlers.
     pub signals: u64,
-    /// Threads begun alongside each process's first.
+    /// Threads begun in addition to each process's first.
     pub threads: u64,
     /// Processes begun by `fork`.
     pub forks: u64,

@@ -45,7 +45,7 @@ pub(crate) enum Count {
     Interruptions,
     /// Signals given to handlers of the program.
     Signals,
-    /// Threads begun alongside each process's first.
+    /// Threads begun in addition to each process's first.
     Threads,
     /// Processes by fork.
     Forks,

@@ -186,7 +186,7 @@ fn noise_of(plan: &Plan, run: &Run) -> Option<Found> {
 }
 
 /// How long a block of `plan` will last, from the trials of `run`. Of the same cells: what these lasted. Of others: what trials
-/// took alongside their phases, and this plan's phases.
+/// took in addition to their phases, and this plan's phases.
 fn seconds_per_block(plan: &Plan, run: &Run) -> Option<f64> {
     let counted: Vec<&Finished> = run.trials.iter().filter(|trial| trial.counted().is_some()).collect();
     #[expect(clippy::cast_precision_loss, reason = "seconds")]

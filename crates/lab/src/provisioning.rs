@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long the agent may take for a piece of a file, a start or an account, alongside what was granted.
+/// How long the agent may take for a piece of a file, a start or an account, in addition to what was granted.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// What was done for a site already: an agent that serves several trials is not asked twice.

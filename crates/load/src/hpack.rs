@@ -15,7 +15,7 @@ const MOST_DECODED: usize = 64 << 10;
 const TABLE_SIZE: usize = 4096;
 /// That of the other side, likewise.
 pub(crate) const USUAL_TABLE: u32 = 4096;
-/// What an entry takes alongside its text (RFC 7541, 4.1).
+/// What an entry takes in addition to its text (RFC 7541, 4.1).
 const ENTRY: usize = 32;
 
 /// A name and its value.

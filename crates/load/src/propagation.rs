@@ -34,7 +34,7 @@ struct Value {
 const KEPT_NS: u64 = 60_000_000_000;
 /// At most about so many bytes are kept, whatever servers answer: some 500,000 identifiers.
 const MOST_BYTES: usize = 96 << 20;
-/// What a value takes alongside its text, of which there are two.
+/// What a value takes in addition to its text, of which there are two.
 const ENTRY: usize = 192;
 /// What it takes to note that it was heard early.
 const EARLY: usize = 16;

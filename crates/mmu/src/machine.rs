@@ -133,7 +133,7 @@ pub struct Machine {
     pub place_ns: Option<[Range; PLACES]>,
 }
 
-/// What a reference of a walk costs alongside its load.
+/// What a reference of a walk costs in addition to its load.
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
     /// So many cycles.
@@ -160,7 +160,7 @@ pub struct Timing {
     pub place_ns: [f64; PLACES],
     /// Beginning a walk.
     pub begin_ns: f64,
-    /// Each reference of a walk, alongside its load.
+    /// Each reference of a walk, in addition to its load.
     pub step_ns: f64,
     /// Walks under way at once.
     pub walkers: f64,

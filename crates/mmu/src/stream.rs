@@ -1,6 +1,6 @@
 //! Streams of addresses: the kernels' own generators, endless and in blocks.
 //!
-//! A stream also says what the model must know alongside addresses: whether an access needs the last one's value
+//! A stream also says what the model must know in addition to addresses: whether an access needs the last one's value
 //! (a chase does, an update of RandomAccess does not). Addresses begin at a fixed place high in the user's half.
 
 use crate::random::Random;

@@ -22,7 +22,7 @@ pub const NAMED: &str = "commands";
 /// What [`Program::inherit`] names to pass on every environment variable.
 pub const EVERY_VARIABLE: &str = "*";
 
-/// Placeholders that every program has alongside its own parameters.
+/// Placeholders that every program has in addition to its own parameters.
 pub const GIVEN: &[(&str, &str)] = &[
     ("ranks", "the CPUs that the program may use, their number"),
     ("folder", "the program's private working folder"),

@@ -173,7 +173,7 @@ pub struct FrequencyFacts {
     pub max_hz: Option<u64>,
 }
 
-/// What the kernel does alongside what it is asked for.
+/// What the kernel does in addition to what it is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BackgroundFacts {

@@ -438,7 +438,7 @@ impl Resolver<'_> {
         arms
     }
 
-    /// What an arm needs alongside its own environment: the place of its other end, and what its workload's own section names. Of an
+    /// What an arm needs in addition to its own environment: the place of its other end, and what its workload's own section names. Of an
     /// application that runs elsewhere the latter is that site's matter.
     fn needs(&self, levels: &BTreeMap<String, Value>, arm: &ResolvedArm, environment: &str) -> Vec<String> {
         let program = command::of_arm(arm).map(|program| program_at(environment, program));

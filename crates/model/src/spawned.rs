@@ -48,7 +48,7 @@ pub struct Spawn {
     pub program: Option<String>,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// Variables of its environment, alongside the agent's.
+    /// Variables of its environment, in addition to the agent's.
     pub environment: BTreeMap<String, String>,
     /// What it may have; all that the agent has when nothing is said.
     #[serde(default)]

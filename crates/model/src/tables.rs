@@ -24,7 +24,7 @@ pub const STUDY: &[Knob] = &[
     },
 ];
 
-/// Keys of `[factors]` alongside the workload's own parameters.
+/// Keys of `[factors]` in addition to the workload's own parameters.
 pub const FACTORS: &[Knob] = &[
     Knob {
         key: "environment",
@@ -99,7 +99,7 @@ pub fn applies(factor: &str, environment: &str) -> bool {
 /// The factor that is there when a study runs several workloads: their kinds.
 pub const WORKLOAD: &str = "workload";
 
-/// Keys of `[workload.KIND]` alongside the workload's own parameters and the shared factors that are held for it.
+/// Keys of `[workload.KIND]` in addition to the workload's own parameters and the shared factors that are held for it.
 pub const OF_ONE_WORKLOAD: &[Knob] = &[
     Knob {
         key: "metric",

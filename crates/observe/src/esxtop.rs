@@ -27,7 +27,7 @@ const MARK: &[u8] = b"(PDH-CSV 4.0)";
 /// What of a file is requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// Columns whose heading contains one of these, whatever the case, alongside the usual ones.
+    /// Columns whose heading contains one of these, whatever the case, in addition to the usual ones.
     pub containing: Vec<String>,
     /// Nanoseconds to add to every time in the file.
     pub shift_ns: i64,

@@ -22,7 +22,7 @@ const LINES: usize = 25;
 const MOST_ROWS: usize = 9;
 /// Lines of the result, of the cause and of the advice.
 const MOST_LINES: usize = 3;
-/// Columns that an outcome needs alongside its ratio.
+/// Columns that an outcome needs in addition to its ratio.
 const LEAST_ROOM: usize = 22;
 /// The widest label of a row.
 const LABEL: usize = 28;

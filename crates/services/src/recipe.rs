@@ -11,7 +11,7 @@ pub struct Step {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables of its environment alongside the caller's: secrets go here.
+    /// Variables of its environment in addition to the caller's: secrets go here.
     pub env: Vec<(String, String)>,
 }
 
@@ -89,7 +89,7 @@ pub struct Recipe {
     pub death_signal: i32,
     /// How it takes a new configuration.
     pub reload: Reload,
-    /// A file in its folder that it logs to alongside its standard error.
+    /// A file in its folder that it logs to in addition to its standard error.
     pub log_file: Option<&'static str>,
 }
 

@@ -1,6 +1,6 @@
-//! Reading a store where nothing may be written alongside it: on a full disk, or a read-only one.
+//! Reading a store where nothing may be written next to it: on a full disk, or a read-only one.
 //!
-//! SQLite reads a file with a write-ahead log through an index in shared memory, which is one more file alongside the store.
+//! SQLite reads a file with a write-ahead log through an index in shared memory, which is one more file next to the store.
 //! Where that cannot be made, a store whose log is empty is read as one that nobody changes; one with a log is copied with
 //! it to a place that has room, and the copy is read.
 
@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Opens the store at `path`, alongside which nothing can be made.
+/// Opens the store at `path`, next to which nothing can be made.
 pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     let log = beside(path, "-wal");
     if fs::metadata(&log).map_or(0, |log| log.len()) == 0 {

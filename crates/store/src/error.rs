@@ -178,7 +178,7 @@ impl StoreError {
             ErrorCode::NotADatabase => StoreError::NotAStore { path: at, what: "no SQLite file".to_owned() },
             ErrorCode::DatabaseCorrupt => StoreError::Corrupt { path: at, what: said },
             ErrorCode::ReadOnly | ErrorCode::PermissionDenied => StoreError::ReadOnly(at),
-            // What SQLite says when it may not make its log alongside the file.
+            // What SQLite says when it may not make its log next to the file.
             ErrorCode::CannotOpen if refuses_writing(path) => StoreError::ReadOnly(at),
             ErrorCode::DiskFull => StoreError::Full { path: at, what: said },
             ErrorCode::SystemIoFailure if refused_growth(failure.extended_code) => {

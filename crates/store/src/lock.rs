@@ -1,4 +1,4 @@
-//! The lock of a live run: `flock` on a file alongside the store, named by the run.
+//! The lock of a live run: `flock` on a file next to the store, named by the run.
 //!
 //! The kernel frees it when its holder dies, however it dies, so nothing has to be cleaned up before a run is resumed. A
 //! lock file is removed by its holder while it still holds it; who locks therefore makes sure afterwards that the file
@@ -107,7 +107,7 @@ pub(crate) fn sweep(store: &Path) {
     }
 }
 
-/// The lock files alongside the store, with the names of their runs.
+/// The lock files next to the store, with the names of their runs.
 fn files(store: &Path) -> Vec<(String, PathBuf)> {
     let folder = store.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Some(name) = store.file_name().and_then(|name| name.to_str()) else { return Vec::new() };

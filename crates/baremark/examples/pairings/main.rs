@@ -1,4 +1,4 @@
-//! `make bench`: what baremark reaches alongside named peers, one line a pairing.
+//! `make bench`: what baremark reaches compared with named peers, one line a pairing.
 //!
 //!     make bench                                    # all pairings; says how long it will take
 //!     make bench-quick                              # small sizes and few rounds: a look

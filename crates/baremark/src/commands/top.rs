@@ -137,7 +137,7 @@ fn ends(context: &Context, keys: Option<&Keys>, until: Instant) -> bool {
     }
 }
 
-/// What observing costs here: processor time of each reading, everything made of it included, alongside reading nothing.
+/// What observing costs here: processor time of each reading, everything made of it included, compared with reading nothing.
 fn cost(context: &Context, spec: &ObserveSpec, looks: u32) -> Result<(String, Exit), Refusal> {
     if looks < 4 {
         return Err(Refusal::bad_input(format!("--count is {looks}; an interval needs four readings or more")));

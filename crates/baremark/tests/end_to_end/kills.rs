@@ -120,7 +120,7 @@ fn an_interrupt_stops_cleanly_and_the_run_can_be_resumed_to_its_end() {
     assert_eq!(output.status.code(), Some(2), "a finished run is not resumed");
 }
 
-/// The lock files alongside the store.
+/// The lock files next to the store.
 fn lock_files(bench: &Bench) -> Vec<String> {
     let names = std::fs::read_dir(bench.path("store")).unwrap().map(|entry| entry.unwrap().file_name());
     names.map(|name| name.into_string().unwrap()).filter(|name| name.ends_with(".lock")).collect()

@@ -91,7 +91,7 @@ fn hpcc_gives_every_result_of_its_summary() {
     assert!(estimate(&document, "MPIRandomAccess_ErrorsFraction") <= 0.01);
 }
 
-/// What HPC Challenge's summary says alongside its results: versions, sizes of types and problems, how it was built and run.
+/// What HPC Challenge's summary says in addition to its results: versions, sizes of types and problems, how it was built and run.
 const SETTINGS: &[&str] = &[
     "Version",
     "LANG",

@@ -48,7 +48,7 @@ impl Written {
         block
     }
 
-    /// Writes the block at `offset` once more; `put` decides what becomes of the new data alongside the old.
+    /// Writes the block at `offset` once more; `put` decides what becomes of the new data, given the old.
     fn rewrite(&self, offset: u64, put: impl FnOnce(&[u8], &[u8])) -> u32 {
         let old = self.block(offset);
         let mut ledger = self.ledger.lock().unwrap();

@@ -34,7 +34,7 @@ const DESCRIPTION_BYTES: usize = 48;
 /// Bytes of the state that every processor has, and with the header behind it.
 const LEGACY: usize = 512;
 
-/// What a frame holds alongside the extended state.
+/// What a frame holds in addition to the extended state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Context {
     pub(crate) registers: kvm_regs,

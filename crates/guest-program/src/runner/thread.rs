@@ -65,7 +65,7 @@ pub(crate) struct Caught {
     pub(crate) info: [AtomicU64; 16],
 }
 
-/// State of a virtual processor alongside the general registers.
+/// State of a virtual processor in addition to the general registers.
 #[repr(C, align(64))]
 pub(crate) struct Saved {
     pub(crate) extended: kvm_xsave,
@@ -302,7 +302,7 @@ impl Thread {
         self.state.compare_exchange(from as u32, to as u32, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The state alongside the general registers, while it has no virtual processor.
+    /// The state in addition to the general registers, while it has no virtual processor.
     ///
     /// # Safety
     /// The calling thread is the record's own, or has set its state to `Losing`, or makes it.

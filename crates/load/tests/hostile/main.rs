@@ -31,7 +31,7 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) speaks: Speaks,
     pub(crate) asks: Asks,
-    /// The kinds of failure that it may come to alongside timeouts, of which one must occur; none: it is answered.
+    /// The kinds of failure that it may come to in addition to timeouts, of which one must occur; none: it is answered.
     pub(crate) kinds: &'static [&'static str],
     pub(crate) conduct: fn(&mut TcpStream) -> io::Result<()>,
 }

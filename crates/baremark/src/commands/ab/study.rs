@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 /// Names of commands that have none.
 const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-/// Metrics that get a ratio alongside the headline's.
+/// Metrics that get a ratio in addition to the headline's.
 const ALSO: [&str; 6] = ["wall_s", "cpu_s", "user_s", "system_s", "context_switches", "page_faults"];
 
 /// Where a program runs when nothing is said.

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What a search needs alongside a load.
+/// What a search needs in addition to a load.
 #[derive(Args)]
 pub struct SearchArgs {
     /// Find the highest rate, or number of users, that meets every limit
