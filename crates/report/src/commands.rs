@@ -126,7 +126,7 @@ fn measured(row: &EstimateRow) -> String {
     format!("{text} {unit}").trim_end().to_owned()
 }
 
-fn brief(seconds: f64) -> String {
+pub(crate) fn brief(seconds: f64) -> String {
     let (unit, factor) = time_unit(seconds);
     format!("{} {unit}", fixed(seconds * factor, number::three_digits(seconds * factor).max(0)))
 }

@@ -1,11 +1,12 @@
 //! A search for a maximum as text: the answer in words first, then what limited it, then the knee.
 
+use crate::commands::brief;
 use crate::number::fixed;
 use crate::plot::{Curve, draw};
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, right};
 use baremark_model::maximum::{Basis, Document, Ended, KneeRow, Said};
-use baremark_model::units::{Nanos, Share};
+use baremark_model::units::Share;
 
 /// How a window is judged, as `baremark load` says of a limit.
 #[must_use]
@@ -200,8 +201,10 @@ fn picture(document: &Document, style: &Style) -> String {
     draw(&Curve { points: &points, x: &level, y: &of_time, title: &title, logarithmic: true }, 8, style)
 }
 
+/// A time with three significant digits: `7.55 ms`, `707 us`.
+#[expect(clippy::cast_precision_loss, reason = "three digits")]
 fn time(ns: Option<u64>) -> String {
-    ns.map_or("-".to_owned(), |ns| format!("{:.2}", Nanos(ns)))
+    ns.map_or("-".to_owned(), |ns| brief(ns as f64 / 1e9))
 }
 
 fn percent(share: f64) -> String {

@@ -623,7 +623,7 @@ fn the_largest_number_of_users_of_a_server_with_a_known_limit_is_found() {
         "{before:?}"
     );
     let shown = text(&bench.run(&["report"]).stdout);
-    for part in ["users", "Knee", "done/s", "p95", "cpu", "failures<10 %"] {
+    for part in ["users", "Levels", "done/s", "p95", "CPU", "failures<10 %"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert!(!shown.contains("% %"), "{shown}");
@@ -750,7 +750,7 @@ fn a_search_is_a_run_whose_windows_are_reported() {
     assert_eq!(lines.next(), Some("trial,level,said,achieved_per_s,failed,p50_ns,p99_ns"));
     let row = lines.next().unwrap();
     assert!(row.starts_with("1,") && row.split(',').count() == 7 && lines.count() > 3, "{csv}");
-    assert!(text(&bench.run(&["report"]).stdout).contains("Knee"));
+    assert!(text(&bench.run(&["report"]).stdout).contains("Levels"));
 }
 
 /// The study that a command line describes runs as any other and asks for the same.
