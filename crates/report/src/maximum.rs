@@ -130,7 +130,7 @@ fn notes(document: &Document) -> Vec<String> {
 
 /// Columns of the table of levels, and those that go first where the line is too narrow for all.
 const COLUMNS: [&str; 8] = ["requested", "done/s", "failed", "p50", "p95", "p99", "CPU", "result"];
-const OPTIONAL: [&str; 4] = ["p95", "done/s", "p50", "CPU"];
+const OPTIONAL: [&str; 5] = ["p95", "done/s", "p50", "CPU", "failed"];
 
 /// One row a level. Columns are as wide as what they hold; what does not fit the style's width is left out by column.
 fn table(page: &mut Page, document: &Document) {

@@ -204,7 +204,7 @@ fn limits_are_checked_against_the_result() {
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("limit p99 &lt; 1 us: exceeded ("), "{page}");
     let (code, told) = load(&["--limit", "p99<1us", "--json"]);
-    let document = json(told.as_bytes());
+    let document = crate::schemas::assert_fits(told.as_bytes(), "baremark-load/1");
     assert_eq!((code, &document["limits"][0]["verdict"]), (Some(4), &"exceeded".into()));
     assert_eq!(document["limits"][0]["broken"], serde_json::json!({ "bad": 1000, "all": 1000 }));
     // Five requests have no p99.
@@ -602,6 +602,7 @@ fn the_largest_number_of_users_of_a_server_with_a_known_limit_is_found() {
     let brief = ["--window", "700 ms", "--settle", "700 ms", "--visits", "8", "--json"];
     let output = bench.run(&[&arguments[..], &brief[..]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    crate::schemas::assert_fits(&output.stdout, "baremark-maximum/1");
     let document: Maximum = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((document.ended, document.factor.as_str()), (Ended::Found, "users"), "{}", text(&output.stderr));
     let maximum = document.maximum.unwrap();

@@ -116,17 +116,21 @@ fn is_of(value: &Value, name: &str) -> bool {
     }
 }
 
-/// Runs a command and holds its one document against the schema of its format.
-fn fits(bench: &Bench, arguments: &[&str], format: &str) -> Value {
-    let output = bench.run(arguments);
-    let document: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|why| panic!("{arguments:?}: {why}: {}{}", text(&output.stdout), text(&output.stderr)));
-    assert_eq!(document["format"], format, "{arguments:?}");
+/// Holds what a command printed, one document, against the schema of its format.
+pub fn assert_fits(stdout: &[u8], format: &str) -> Value {
+    let document: Value = serde_json::from_slice(stdout).unwrap_or_else(|why| panic!("{why}: {}", text(stdout)));
+    assert_eq!(document["format"], format);
     let schema = schema_of(format);
     let mut found = Vec::new();
     misfits(&document, &schema, &schema, "", &mut found);
-    assert_eq!(found, Vec::<String>::new(), "{arguments:?}");
+    assert_eq!(found, Vec::<String>::new(), "{format}");
     document
+}
+
+fn fits(bench: &Bench, arguments: &[&str], format: &str) -> Value {
+    let output = bench.run(arguments);
+    assert!(!output.stdout.is_empty(), "{arguments:?}: {}", text(&output.stderr));
+    assert_fits(&output.stdout, format)
 }
 
 #[test]
@@ -172,13 +176,12 @@ fn documents_of_runs_fit_their_schemas() {
     let (base, other) = (format!("{run}:page=4k"), format!("{run}:page=2m"));
     fits(&bench, &["compare", &base, &other, "--json"], "baremark-comparison/2");
     fits(&bench, &["check", "--against", &base, &other, "--json"], "baremark-comparison/2");
-    fits(&bench, &["verify-scale", "--quick", "--json"], "baremark-scale/1");
 }
 
 /// Half a minute of simulation.
 #[test]
-#[ignore = "half a minute; `make soak` runs it"]
-fn schemas_of_the_validation_fit() {
+#[ignore = "long; `make soak` runs it"]
+fn schemas_of_long_commands_fit() {
     let document = fits(&Bench::new(), &["predict", "--validate", "--json"], "baremark-validation/1");
     assert!(document["conditions"].as_array().unwrap().len() > 10 && document["ratios"].as_array().unwrap().len() > 3);
 }
