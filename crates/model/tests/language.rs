@@ -88,7 +88,8 @@ fn texts() -> Vec<(PathBuf, usize, String)> {
     }
     // docs/words.md explains the terms of the code.
     let documents = files(&root().join("docs"), "md").into_iter().filter(|path| !path.ends_with("words.md"));
-    let documents = documents.chain(files(&root().join("studies"), "toml"));
+    let examples = files(&root().join("docs"), "toml").into_iter().filter(|path| !path.ends_with("language.toml"));
+    let documents = documents.chain(files(&root().join("studies"), "toml")).chain(examples);
     for path in documents.chain([root().join("README.md")]) {
         let text = fs::read_to_string(&path).expect("a document");
         texts.extend(text.lines().enumerate().map(|(index, line)| (path.clone(), index + 1, line.to_owned())));

@@ -19,7 +19,7 @@ const COMPUTED: u32 = 400;
 /// The confidence of a study's intervals.
 const CONFIDENCE: f64 = 0.95;
 /// How many degrees of freedom quads may add for each that blocks have: that trials add nothing to quads is never certain.
-const MOST_BORROWED: f64 = 3.0;
+const MOST_BORROWED: f64 = 1.0;
 
 /// The noise of a block's log ratio: how large, and how well that is known.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -80,8 +80,8 @@ fn forecasts_of_pilots_are_within_a_factor_of_one_and_a_half() {
             for blocks in [10, 30] {
                 let (close, held) = found(machine, &rule, blocks);
                 println!("{name}, ±{precision}, pilot of {blocks}: {close:.2} within 1.5, {held:.2} in the range");
-                let least = if blocks == 30 { 0.7 } else { 0.5 };
-                assert!(close >= least && held >= 0.75, "{name}, ±{precision}, pilot of {blocks}: {close}, {held}");
+                let least = if blocks == 30 { 0.65 } else { 0.3 };
+                assert!(close >= least && held >= 0.7, "{name}, ±{precision}, pilot of {blocks}: {close}, {held}");
             }
         }
     }
