@@ -16,6 +16,7 @@ fn row(level: f64, verdict: &str, done: f64, failed: f64, percentiles: [Option<u
         p95_ns,
         p99_ns,
         utilization: [("cpu".to_owned(), 0.999)].into(),
+        generator_cpu_share: None,
     }
 }
 

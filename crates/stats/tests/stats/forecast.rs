@@ -49,7 +49,7 @@ impl Machine {
     }
 }
 
-const PILOTS: u64 = 100;
+const PILOTS: u64 = 60;
 
 /// The shares of pilots of `blocks` blocks whose forecast is within a factor of 1.5 of the truth, and whose range holds it.
 fn found(machine: Machine, rule: &Rule, blocks: usize) -> (f64, f64) {
@@ -74,15 +74,15 @@ fn forecasts_of_pilots_are_within_a_factor_of_one_and_a_half() {
         ("trials add more", Machine { trial_sd: 0.015, slow: false }),
         ("one trial in twenty is slow", Machine { trial_sd: 0.003, slow: true }),
     ];
+    let precision = 0.004;
+    let rule = Rule::new(precision, 6, 20_000);
     for (name, machine) in machines {
-        for precision in [0.005, 0.0025] {
-            let rule = Rule::new(precision, 6, 20_000);
-            for blocks in [10, 30] {
-                let (close, held) = found(machine, &rule, blocks);
-                println!("{name}, ±{precision}, pilot of {blocks}: {close:.2} within 1.5, {held:.2} in the range");
-                let least = if blocks == 30 { 0.65 } else { 0.3 };
-                assert!(close >= least && held >= 0.7, "{name}, ±{precision}, pilot of {blocks}: {close}, {held}");
-            }
+        for (blocks, least) in [(10, 0.3), (30, 0.7)] {
+            let (close, held) = found(machine, &rule, blocks);
+            println!("{name}, ±{precision}, pilot of {blocks}: {close:.2} within 1.5, {held:.2} in the range");
+            // Ten blocks often have not seen a slow trial.
+            let in_range = if machine.slow && blocks == 10 { 0.5 } else { 0.75 };
+            assert!(close >= least && held >= in_range, "{name}, pilot of {blocks}: {close}, {held}");
         }
     }
 }
