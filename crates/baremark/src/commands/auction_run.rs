@@ -1,7 +1,7 @@
 //! `baremark auction run`: the short form of a study of the auction, which is run, stored and reported like any other.
 
 use crate::calibrate;
-use crate::commands::report::write_page;
+use crate::commands::form::write_page;
 use crate::commands::{plan, run as study};
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};

@@ -31,7 +31,7 @@ fn judged(first: &str, again: Option<&str>) -> (i32, String) {
     leaving("", first, again)
 }
 
-/// The same where cargo runs these commands too. The machine is a file `state` beside it.
+/// The same where cargo runs these commands too. The machine is a file `state` in its folder.
 fn leaving(commands: &str, first: &str, again: Option<&str>) -> (i32, String) {
     let bench = Bench::new();
     bench.write("state", "mount /\n");
@@ -42,7 +42,7 @@ fn leaving(commands: &str, first: &str, again: Option<&str>) -> (i32, String) {
     let cargo = "case \"$*\" in *--exact*) of=$here/again ;; *) of=$here/first ;; esac\n\
                  [ -e \"$of\" ] || exit 0\ncat \"$of\"\n! grep -q ' \\.\\.\\. FAILED$' \"$of\"\n";
     let program = |name: &str, text: &str| {
-        let path = bench.write(name, &format!("#!/bin/sh\nhere=$(dirname \"$0\")\n{text}"));
+        let path = bench.write(name, format!("#!/bin/sh\nhere=$(dirname \"$0\")\n{text}"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path
     };
