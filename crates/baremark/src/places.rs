@@ -35,18 +35,35 @@ pub fn program() -> Result<PathBuf, Refusal> {
     std::env::current_exe().map_err(|why| Refusal::failure(format!("asking for this program's file: {why}")))
 }
 
+/// How a place is made: the name that it has in the study, its settings, this program.
+type Make = fn(&str, &Settings, PathBuf) -> Result<Box<dyn Environment>, Refusal>;
+
+/// A row of the list of places: its name in studies, and how it is made.
+type Row = (&'static str, Make);
+
+/// Every place but those that `native` serves. A new one is a line here, and its row in `model::tables::PLACES`.
+const PLACES: &[Row] = &[
+    ("container", |name, settings, program| Ok(Box::new(container(name, settings, program)?))),
+    ("qemu", |name, settings, program| Ok(Box::new(qemu(name, settings, program)?))),
+    ("ssh", |_, settings, program| Ok(Box::new(ssh(settings, program)))),
+    ("slurm", |_, settings, program| Ok(Box::new(slurm(settings, program)))),
+    ("mpi", |_, settings, program| Ok(Box::new(mpi(settings, program)))),
+];
+
 /// The environment of that name with these settings, which may say that it is like another; `None` where `native` serves it,
 /// or none is known by it.
 pub fn place(name: &str, settings: &Settings, program: PathBuf) -> Result<Option<Box<dyn Environment>>, Refusal> {
-    let place: Box<dyn Environment> = match kind(name, settings) {
-        "container" => Box::new(container(name, settings, program)?),
-        "ssh" => Box::new(ssh(settings, program)),
-        "qemu" => Box::new(qemu(name, settings, program)?),
-        "slurm" => Box::new(slurm(settings, program)),
-        "mpi" => Box::new(mpi(settings, program)),
-        _ => return Ok(None),
-    };
-    Ok(Some(place))
+    place_of(PLACES, name, settings, program)
+}
+
+fn place_of(
+    list: &[Row],
+    name: &str,
+    settings: &Settings,
+    program: PathBuf,
+) -> Result<Option<Box<dyn Environment>>, Refusal> {
+    let row = list.iter().find(|(known, _)| *known == kind(name, settings));
+    row.map(|(_, make)| make(name, settings, program)).transpose()
 }
 
 /// Which place it is.
@@ -383,4 +400,60 @@ fn forwards(name: &str, settings: &Settings) -> Result<Vec<(u16, u16)>, Refusal>
         })
     };
     words(settings, "forwards").into_iter().map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_model::site::{Missing, Site, SiteError};
+
+    /// A place that is nowhere.
+    struct Toy {
+        wheels: usize,
+    }
+
+    impl Environment for Toy {
+        fn name(&self) -> &'static str {
+            "toy"
+        }
+
+        fn probe(&self) -> Result<(), Missing> {
+            let what = format!("{} wheels are no car", self.wheels);
+            Err(Missing { what, remedy: "write wheels = 4".to_owned() })
+        }
+
+        fn start(&self, _: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
+            Err(SiteError::Missing(Missing { what: "a toy has no agent".to_owned(), remedy: "play".to_owned() }))
+        }
+    }
+
+    #[test]
+    fn a_place_is_made_by_its_line_of_the_list_under_any_name_that_is_like_it() {
+        let toys: &[Row] = &[("toy", |_, settings, _| {
+            Ok(Box::new(Toy { wheels: count(settings, "wheels").unwrap_or(0) }) as Box<dyn Environment>)
+        })];
+        let settings = Settings::from([
+            ("like".to_owned(), Value::Text("toy".to_owned())),
+            ("wheels".to_owned(), Value::Count(3)),
+        ]);
+        let made = |name: &str, settings: &Settings| {
+            place_of(toys, name, settings, PathBuf::new())
+                .ok()
+                .flatten()
+                .map(|place| place.probe().expect_err("it is nowhere").to_string())
+        };
+        assert!(made("mine", &settings).is_some_and(|why| why.starts_with("3 wheels are no car")));
+        assert!(made("toy", &Settings::new()).is_some_and(|why| why.starts_with("0 wheels are no car")));
+        assert_eq!(made("container", &Settings::new()), None, "it is not in this list");
+    }
+
+    #[test]
+    fn every_place_of_a_study_can_be_made() {
+        let own = PLACES.iter().map(|(name, _)| *name);
+        let made: BTreeSet<&str> = own.chain(["native", "microvm", "null"]).collect();
+        let known: BTreeSet<&str> = tables::ENVIRONMENTS.iter().copied().collect();
+        assert_eq!(made, known);
+        let listed: BTreeSet<&str> = tables::PLACES.iter().map(|place| place.name).collect();
+        assert!(listed.is_subset(&known), "{listed:?}");
+    }
 }

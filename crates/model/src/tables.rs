@@ -184,7 +184,7 @@ pub fn applies(factor: &str, environment: &str) -> bool {
 }
 
 /// Whether a parameter of a workload must not have this name, which means something else in every study: a factor that all
-/// share, whose setting would be taken for the parameter's, or a key alongside the parameters of a workload.
+/// share, whose setting would be taken for the parameter's, or a key next to the parameters of a workload.
 #[must_use]
 pub fn is_reserved(key: &str) -> bool {
     let shared = FACTORS.iter().chain(OF_ONE_WORKLOAD).any(|knob| knob.key == key);

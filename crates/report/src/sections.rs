@@ -1,6 +1,6 @@
 //! The sections of a report below its answer and tables: one list for every format.
 //!
-//! A new section is a function of the form [`Making`], alongside what it is about, and a line of [`SECTIONS`].
+//! A new section is a function of the form [`Making`] and a line of [`SECTIONS`].
 
 use crate::application;
 use crate::around;
@@ -69,7 +69,7 @@ fn why(of: Subject<'_>) -> Section {
     Section { id: "why", head: "Why", note: "", blocks: of_parts(of, |part| &part.why, Block::Lines) }
 }
 
-/// What happened around the work: the short table, figures over time, and everything by kind.
+/// System activity: the short table, figures over time, and everything by kind.
 fn activity(of: Subject<'_>) -> Section {
     let document = of.document;
     let mut blocks = Vec::new();
