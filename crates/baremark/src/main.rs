@@ -26,7 +26,7 @@ use baremark_model::units::{Nanos, Share};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
     ab, agent, at, auction, auction_run, bundle, carry, check, compare, completions, desktop, doctor, echo, guest,
-    history, import, keep, list, load, man, plan, predict, report, resume, run, site, tend, top, verify_scale,
+    history, import, keep, list, load, man, plan, predict, report, resume, run, setup, site, tend, top, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -158,7 +158,7 @@ enum Command {
         /// The bundle
         bundle: PathBuf,
     },
-    /// Write static pages of the store's runs, or of bundles: an index that can be sorted and a report of each run
+    /// Write static pages of the store's runs or of bundles, or serve them: an index that can be sorted and a report of each run
     Site(site::Arguments),
     /// Compare two sides: runs with runs, or two levels of one run
     ///
@@ -205,6 +205,9 @@ enum Command {
     Import(import::Import),
     /// Show what happens on this machine now, by the observers that runs use; --cost says what they cost
     Top(top::TopArgs),
+    /// Fetch what environments need: the kernel of guests
+    #[command(subcommand)]
+    Setup(setup::Setup),
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -397,7 +400,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Report { run, form, damage }) => report::run(&context, run.as_deref(), &form, &damage),
         Some(Command::Bundle(arguments)) => bundle::bundle(&context, &arguments),
         Some(Command::Verify { bundle }) => bundle::verify(&context, &bundle),
-        Some(Command::Site(arguments)) => site::run(&context, &arguments),
+        Some(Command::Site(arguments)) => site::run(context, &arguments),
         Some(Command::Compare { base, other, args }) => compare::run(&context, &base, &other, &args),
         Some(Command::Check { against, margin, run, args }) => {
             check::run(&context, &against, run.as_deref(), margin, &args)
@@ -406,6 +409,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Import(import)) => import::run(&context, &import),
         Some(Command::Top(args)) => top::run(&context, &args),
+        Some(Command::Setup(what)) => setup::run(&context, &what),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
         Some(Command::Tend { folder: Some(folder), .. }) => tend::guard(&folder),

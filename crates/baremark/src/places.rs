@@ -1,5 +1,6 @@
 //! The places of a study, made from its settings: the one list of environments that this program can start.
 
+use crate::commands::setup::guest_kernel_folder;
 use crate::exit::{Exit, Refusal};
 use baremark_environments::container::{
     Container, Layer, Network, Root, Runtime, Seccomp, Settings as ContainerSettings,
@@ -305,12 +306,14 @@ fn ssh(settings: &Settings, program: PathBuf) -> Ssh {
     Ssh::new(program, made)
 }
 
-/// `kernel` may name a folder that scripts/fetch-kernel has filled: then its modules give the guest a fast port.
+/// `kernel` may name a folder that `baremark setup guest-kernel` has filled, and where it is not given that folder is taken if
+/// it is filled: then its modules give the guest a fast port.
 fn qemu(name: &str, settings: &Settings, program: PathBuf) -> Result<Qemu, Refusal> {
-    let kernel = word(settings, "kernel").map(Path::new);
+    let fetched = || guest_kernel_folder().filter(|folder| folder.join("vmlinuz").exists());
+    let kernel = word(settings, "kernel").map(PathBuf::from).or_else(fetched);
     let mut made = match kernel {
-        Some(folder) if folder.is_dir() => QemuSettings::of_fetched(folder),
-        kernel => QemuSettings { kernel: kernel.map(Path::to_owned), ..QemuSettings::default() },
+        Some(folder) if folder.is_dir() => QemuSettings::of_fetched(&folder),
+        kernel => QemuSettings { kernel, ..QemuSettings::default() },
     };
     made.vcpus = count(settings, "vcpus").unwrap_or_else(own_cpus);
     made.vcpus_as_ranks = count(settings, "vcpus").is_none();

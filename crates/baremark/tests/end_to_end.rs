@@ -67,6 +67,10 @@ mod run_in;
 mod scale;
 #[path = "end_to_end/schemas.rs"]
 mod schemas;
+#[path = "end_to_end/serving.rs"]
+mod serving;
+#[path = "end_to_end/setup.rs"]
+mod setup;
 #[path = "end_to_end/shipped.rs"]
 mod shipped;
 #[path = "end_to_end/sites.rs"]

@@ -90,7 +90,7 @@ impl Qemu {
         for file in std::iter::once(self.kernel()).chain(self.module_files()?) {
             File::open(&file).map_err(|why| Missing {
                 what: format!("a file of the guest's kernel, {}, cannot be read: {why}", file.display()),
-                remedy: "give a bzImage and its modules, such as scripts/fetch-kernel gets".to_owned(),
+                remedy: "run `baremark setup guest-kernel`, or set kernel to a bzImage that has its modules".to_owned(),
             })?;
         }
         Ok(())

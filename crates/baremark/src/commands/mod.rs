@@ -27,6 +27,7 @@ pub mod predict;
 pub mod report;
 pub mod resume;
 pub mod run;
+pub mod setup;
 pub mod site;
 pub mod tend;
 pub mod top;

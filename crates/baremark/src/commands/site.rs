@@ -1,7 +1,9 @@
-//! `baremark site`: a folder of static pages, from the store and from bundles.
+//! `baremark site`: static pages of the store's runs or of bundles, in a folder or served on loopback.
 //!
 //! A bundle of a stranger is verified first, and its page is made from what was computed here, not from what it prints. Files are named by us:
 //! nothing that a bundle says becomes a path.
+
+mod serve;
 
 use crate::commands::bundle;
 use crate::commands::form::write_page;
@@ -13,40 +15,55 @@ use baremark_lab::history::series;
 use baremark_report::history;
 use baremark_report::site::{Entry, render};
 use baremark_report::{Color, Style, html};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where to and what of.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The folder to write, created if it does not exist
-    folder: PathBuf,
+    #[arg(required_unless_present = "serve")]
+    folder: Option<PathBuf>,
     /// Bundles to show instead of the store's runs
     bundles: Vec<PathBuf>,
+    /// Instead of a folder, serve the store's runs on this port of 127.0.0.1; pages follow runs that measure
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "8765", conflicts_with = "folder")]
+    serve: Option<u16>,
 }
 
 /// Writes an index and a page for each run. A run that cannot be shown and a bundle that cannot be verified are named on standard error and left out; the exit code says so.
-pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), Refusal> {
-    let (mut entries, refused) = match arguments.bundles.as_slice() {
+pub fn run(context: Context, arguments: &Arguments) -> Result<(String, Exit), Refusal> {
+    match (&arguments.folder, arguments.serve) {
+        (_, Some(port)) => serve::run(context, port),
+        (Some(folder), None) => write(&context, folder, &arguments.bundles),
+        (None, None) => Err(Refusal::bad_input("no folder is named; name one, or serve pages with --serve")),
+    }
+}
+
+fn write(context: &Context, folder: &Path, bundles: &[PathBuf]) -> Result<(String, Exit), Refusal> {
+    let (mut entries, refused) = match bundles {
         [] => of_store(context)?,
         bundles => of_bundles(bundles),
     };
     if entries.is_empty() {
         return Err(Refusal::bad_input("there is no run to show; `baremark run STUDY` makes one"));
     }
-    let folder = &arguments.folder;
     std::fs::create_dir_all(folder).map_err(|why| Refusal::failure(format!("making {}: {why}", folder.display())))?;
     for (number, entry) in (1..).zip(&mut entries) {
         entry.page = format!("run-{number}.html");
         write_page(&folder.join(&entry.page), &html::render(&entry.document))?;
     }
+    let index = folder.join("index.html");
+    write_page(&index, &render(&entries, &changes(&entries)))?;
+    Ok((format!("{}\n", index.display()), if refused == 0 { Exit::Success } else { Exit::Regression }))
+}
+
+/// From which run on a study's values are different, as text; empty where nothing is known of that.
+fn changes(entries: &[Entry]) -> String {
     let documents: Vec<_> = entries.iter().map(|entry| entry.document.clone()).collect();
     let found = series(&documents);
     let rows: Vec<_> = found.iter().map(crate::commands::history::changed).collect();
     let plain = Style { width: 100, color: Color::Never, unicode: true };
-    let changes = if rows.is_empty() { String::new() } else { history::changes(&rows, &plain) };
-    let index = folder.join("index.html");
-    write_page(&index, &render(&entries, &changes))?;
-    Ok((format!("{}\n", index.display()), if refused == 0 { Exit::Success } else { Exit::Regression }))
+    if rows.is_empty() { String::new() } else { history::changes(&rows, &plain) }
 }
 
 /// The store's runs, and how many of them cannot be shown.

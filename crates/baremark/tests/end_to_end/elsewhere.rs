@@ -167,8 +167,8 @@ fn the_study_of_places_has_all_its_arms() {
     let own = "accel = \"tcg\"\nmemory = \"512 MiB\"\n[topology.load]\ncycle = \"1 s\"\n[topology.app.settings]\nlease = \"6 s\"\n";
     let study = fs::read_to_string(shipped).unwrap();
     let study = study.replace("users = \"most\"", few).replace("max_users = 4000", "max_users = 300");
-    let study =
-        study.replace("\"target/kernel\"", &format!("{kernel:?}")).replace("[factors]", &format!("{own}\n[factors]"));
+    let own = format!("kernel = {kernel:?}\n{own}");
+    let study = study.replace("[factors]", &format!("{own}\n[factors]"));
     let study = study.replace("metric = \"maximum_users\"", "metric = \"operations_per_s\"");
     let (result, said) = bench.first_block(&study);
     assert!(result["trials"].as_array().unwrap().iter().all(|trial| trial["status"] == "ok"), "{said:#?}");
@@ -206,7 +206,7 @@ fn what_cannot_run_elsewhere_is_told_before_anything_runs() {
         return;
     }
     for (set, phrase) in [
-        (&["app.on=qemu", "environments.qemu.kernel=/nowhere/vmlinuz"][..], "scripts/fetch-kernel"),
+        (&["app.on=qemu", "environments.qemu.kernel=/nowhere/vmlinuz"][..], "baremark setup guest-kernel"),
         (&["app.on=ssh:nowhere.invalid"], "nowhere.invalid cannot be reached by ssh"),
     ] {
         let output = ran(&bench, &[set, &["database.service=postgres"]].concat(), &[]);

@@ -227,7 +227,7 @@ fn native_conforms() {
 #[test]
 fn a_program_that_is_not_there_is_missing_with_a_remedy() {
     let missing = Native::new(PathBuf::from("/nowhere/baremark")).probe().unwrap_err();
-    assert!(missing.to_string().contains("/nowhere/baremark is not there; install"), "{missing}");
+    assert!(missing.to_string().contains("/nowhere/baremark does not exist; install"), "{missing}");
 }
 
 #[test]

@@ -310,8 +310,8 @@ fn java_warehouses_and_desktop_users_run_as_their_studies_say() {
 #[test]
 fn kernel_micro_benchmarks_run_in_guests_and_containers_over_their_cpus() {
     let _alone = alone();
-    let kernel = format!("{:?}\naccel = \"tcg\"", fetched());
-    let changes = [("kernel", &*kernel), ("memory", "\"256 MiB\""), ("fresh", "\"run\""), ("precision", "\"20 %\"")];
+    let memory = format!("\"256 MiB\"\nkernel = {:?}\naccel = \"tcg\"", fetched());
+    let changes = [("memory", &*memory), ("fresh", "\"run\""), ("precision", "\"20 %\"")];
     let text =
         shrunk("mmu-guests", &changes).replace("budget = \"1 s\"", "budget = \"10 min\"\nphase = \"50 ms\"\nquads = 1");
     let bench = Bench::new();

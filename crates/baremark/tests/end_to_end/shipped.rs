@@ -128,9 +128,12 @@ fn studies_of_kernels_and_micro_vms_run_to_their_first_block() {
 #[test]
 fn the_study_of_several_guests_and_containers_runs_to_its_first_block() {
     let _alone = qemu::alone();
-    let kernel = format!("kernel = {:?}\naccel = \"tcg\" #", qemu::fetched());
+    let kernel = format!("[environments.qemu]\nkernel = {:?}\naccel = \"tcg\"", qemu::fetched());
     let once = ("fresh = \"block\"", "fresh = \"run\"");
-    one_block("consolidation-guests", &[SMALL_STREAM, ("kernel = ", &kernel), ("\"4 GiB\"", "\"2 GiB\""), once]);
+    one_block(
+        "consolidation-guests",
+        &[SMALL_STREAM, ("[environments.qemu]", &kernel), ("\"4 GiB\"", "\"2 GiB\""), once],
+    );
 }
 
 fn rows<'v>(document: &'v Value, key: &str) -> &'v Vec<Value> {

@@ -43,7 +43,8 @@ impl Modules {
             }
             let who = needed_by.map(|who| format!(", which {who} needs")).unwrap_or_default();
             let what = format!("the guest's kernel has no module {name}{who} (looked under {})", self.folder.display());
-            let remedy = "name another, or give a kernel that has it: scripts/fetch-kernel gets Debian's for clouds";
+            let remedy =
+                "name another, or give a kernel that has it: `baremark setup guest-kernel` fetches Debian's for clouds";
             return Err(Missing { what, remedy: remedy.to_owned() });
         };
         if files.contains(file) {

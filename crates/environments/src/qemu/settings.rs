@@ -228,7 +228,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// With the kernel that `scripts/fetch-kernel` has put into a folder, and with its modules for a fast port.
+    /// With the kernel that `baremark setup guest-kernel` has put into a folder, and with its modules for a fast port.
     #[must_use]
     pub fn of_fetched(folder: &Path) -> Self {
         let module = |name: &&str| folder.join("modules/kernel").join(format!("{name}.ko"));

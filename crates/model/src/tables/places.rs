@@ -146,8 +146,10 @@ const QEMU: &[Knob] = &[
     Knob {
         key: "kernel",
         kind: Kind::Text,
-        default: Default::Derived("this machine's own, under /boot"),
-        help: "the guest's kernel: a bzImage, or a folder that scripts/fetch-kernel has filled",
+        default: Default::Derived(
+            "what `baremark setup guest-kernel` has fetched, else this machine's own, under /boot",
+        ),
+        help: "the guest's kernel: a bzImage, or a folder that `baremark setup guest-kernel --to FOLDER` has filled",
     },
     Knob {
         key: "rootfs",

@@ -20,8 +20,8 @@ fn shrunk(server: &Server, cluster: &Cluster, kernel: &Path) -> String {
         .replace("host = \"localhost\"", &host)
         .replace("[environments.slurm]", &cluster)
         .replace(
-            "kernel = \"target/kernel\"",
-            &format!("kernel = \"{}\"\naccel = \"tcg\"\nvcpus = 1", kernel.display()),
+            "[environments.qemu]",
+            &format!("[environments.qemu]\nkernel = \"{}\"\naccel = \"tcg\"\nvcpus = 1", kernel.display()),
         )
         .replace("budget = \"10 min\"", design)
 }
