@@ -27,7 +27,7 @@ fn every_study_of_the_folder_is_shipped_and_can_be_planned() {
         let plan = bench.json(&["plan", name, "--json"]);
         assert!(!rows(&plan, "arms").is_empty(), "{plan:#}");
         let asked = rows(&plan, "pairs").iter().any(|pair| pair["asked"] == true);
-        assert_eq!(text(&output.stdout).contains("on this machine is not known"), asked, "{name}: {output:?}");
+        assert_eq!(text(&output.stdout).contains("Time to ±"), asked, "{name}: {output:?}");
     }
 }
 

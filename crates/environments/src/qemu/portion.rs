@@ -76,7 +76,7 @@ mod tests {
         );
         assert_eq!(why(&as_ranks, 16), "memory divided over 16 guests leaves each 64 MiB; write 2048 MiB at least");
         let disks = super::super::Disks { paths: vec![PathBuf::from("disk")], ..Default::default() };
-        assert!(why(&Settings { disks, ..as_ranks.clone() }, 2).starts_with("disks = 1 cannot be divided over 2"));
+        assert!(why(&Settings { disks, ..as_ranks.clone() }, 2).starts_with("disks = 1 cannot be divided among 2"));
         let net = Net::Tap { device: "tap0".to_owned(), vhost: false };
         assert!(
             why(&Settings { net, ..as_ranks }, 2).starts_with("a tap or forwarded ports lead to one guest, not to 2")

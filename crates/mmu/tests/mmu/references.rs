@@ -153,7 +153,7 @@ fn what_a_processor_lacks_is_refused() {
     assert_eq!(huge.to_string(), "1g pages are not among those of this processor (4k, 2m); choose one of them");
     assert!(matches!(refusal(Setup::new(nested(Small, Huge))), SetupError::Page { page: Huge, .. }));
     let five = refusal(Setup { levels: 5, ..Setup::new(native(Small)) });
-    assert_eq!(five.to_string(), "tables of 5 levels; this processor walks 4 to 4");
+    assert_eq!(five.to_string(), "tables of 5 levels; this processor supports 4 to 4");
     part.caches.clear();
     assert_eq!(Simulator::new(&part, Setup::new(native(Small))).err(), Some(SetupError::Caches(0)));
     part.caches = vec![lru(24, 5)];

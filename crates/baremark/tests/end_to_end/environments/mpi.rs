@@ -118,7 +118,7 @@ fn what_mpirun_refuses_is_said() {
     let begun = Instant::now();
     let late = Mpi::new(program.path(), Settings { start_limit: Duration::ZERO, ..settings() });
     let why = late.start(&NEVER).err().unwrap().to_string();
-    assert!(why.starts_with("the agent was not there 0 s after the start of mpirun"), "{why}");
+    assert!(why.starts_with("the agent did not connect within 0 s of the start of mpirun"), "{why}");
     assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
     wait_for(|| program.pids().is_empty().then_some(()));
 }

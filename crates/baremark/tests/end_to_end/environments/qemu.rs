@@ -84,7 +84,7 @@ fn a_guest_that_never_comes_is_stopped_at_its_limit() {
     }
     let begun = Instant::now();
     let why = qemu.start(&NEVER).err().unwrap().to_string();
-    assert!(why.starts_with("the agent was not there 1 s after the start of its emulated guest"), "{why}");
+    assert!(why.starts_with("the agent did not connect within 1 s of the start of its emulated guest"), "{why}");
     assert!(begun.elapsed() < Duration::from_secs(20) && left().is_empty(), "{:?}", begun.elapsed());
 }
 
@@ -286,7 +286,7 @@ fn a_guest_of_this_machines_files_is_refused_where_they_cannot_be_served() {
     let hide = "for daemon in /usr/libexec/virtiofsd /usr/lib/qemu/virtiofsd /usr/lib/virtiofsd; do \
                   test ! -e $daemon || mount --bind /dev/null $daemon || exit 1; done; exec ./baremark \"$@\"";
     let without = said(Command::new("unshare").args(["--mount", "sh", "-c", hide, "sh"]).args(plan));
-    assert!(without.contains("rootfs = host needs virtiofsd, which is none of /usr/libexec/virtiofsd, "), "{without}");
+    assert!(without.contains("rootfs = host needs virtiofsd, which was not found in /usr/libexec/virtiofsd, "), "{without}");
     assert!(without.contains("; install it (Debian 12: qemu-system-common, later: virtiofsd)"), "{without}");
 }
 
