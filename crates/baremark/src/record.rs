@@ -243,7 +243,7 @@ pub fn load_without_damaged(store: &Store, id: &RunId) -> Result<Run, Refusal> {
 fn of_stored(stored: StoredRun) -> Run {
     let damaged = stored.all_damage().into_iter();
     let mut notes: Vec<(String, usize)> =
-        damaged.map(|(what, why)| (format!("excluded because it is damaged: {what} {why}"), 0)).collect();
+        damaged.map(|(what, why)| (format!("excluded because it is damaged: {what}: {why}"), 0)).collect();
     if stored.unverified > 0 {
         let text = "stored by a version without checksums: damage to them would not be noticed".to_owned();
         notes.push((text, usize::try_from(stored.unverified).unwrap_or(usize::MAX)));

@@ -250,8 +250,9 @@ fn a_damaged_trial_is_refused_by_name_and_other_runs_stay_usable() {
     }
     let left = bench.json(&["report", &run, "--without-damaged", "--json"]);
     assert_eq!(left["trials"].as_array().unwrap().len(), 9, "{left:#}");
-    let named =
-        |flag: &Value| flag["text"].as_str().is_some_and(|text| text.contains("left out: trial block 3 cell 0"));
+    let named = |flag: &Value| {
+        flag["text"].as_str().is_some_and(|text| text.contains("damaged: trial block 3 cell 0: checksum mismatch"))
+    };
     assert!(left["flags"].as_array().unwrap().iter().any(named), "{:#}", left["flags"]);
     shown(&bench, &["report", &other]);
     shown(&bench, &["history"]);

@@ -286,7 +286,10 @@ fn a_guest_of_this_machines_files_is_refused_where_they_cannot_be_served() {
     let hide = "for daemon in /usr/libexec/virtiofsd /usr/lib/qemu/virtiofsd /usr/lib/virtiofsd; do \
                   test ! -e $daemon || mount --bind /dev/null $daemon || exit 1; done; exec ./baremark \"$@\"";
     let without = said(Command::new("unshare").args(["--mount", "sh", "-c", hide, "sh"]).args(plan));
-    assert!(without.contains("rootfs = host needs virtiofsd, which was not found in /usr/libexec/virtiofsd, "), "{without}");
+    assert!(
+        without.contains("rootfs = host needs virtiofsd, which was not found in /usr/libexec/virtiofsd, "),
+        "{without}"
+    );
     assert!(without.contains("; install it (Debian 12: qemu-system-common, later: virtiofsd)"), "{without}");
 }
 
