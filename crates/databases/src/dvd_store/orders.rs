@@ -436,6 +436,74 @@ mod tests {
         assert!(one.iter().all(|number| *number > SIZES[0].orders() && !two.contains(number)));
     }
 
+    /// Answers as a shop in which everything is found; commits fail so many times more.
+    struct Scripted {
+        ran: Vec<usize>,
+        deadlocks: usize,
+    }
+
+    impl Connection for Scripted {
+        fn prepare(&mut self, _: &[String]) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn execute(&mut self, statement: usize, params: &[Param<'_>], rows: &mut Rows) -> Result<u64, Failure> {
+            self.ran.push(statement);
+            let number = match params.first() {
+                Some(Param::Text(name)) => name.trim_start_matches("user").parse().unwrap_or(0),
+                _ => 100,
+            };
+            rows.reset(1);
+            rows.cells.push(crate::database::Cell::Int(number));
+            Ok(1)
+        }
+
+        fn begin(&mut self, _: Access) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn commit(&mut self) -> Result<(), Failure> {
+            if self.deadlocks == 0 {
+                return Ok(());
+            }
+            self.deadlocks -= 1;
+            Err(Failure::new(crate::database::Class::Deadlock, "scripted"))
+        }
+
+        fn rollback(&mut self) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn script(&mut self, _: &str) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn query(&mut self, _: &str, _: &mut Rows) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn insert(&mut self, _: &str, _: usize, _: &[crate::database::Cell]) -> Result<(), Failure> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_order_that_is_retried_goes_on_from_the_step_that_failed() {
+        let mut shopper = shopper(0);
+        let mut db = Scripted { ran: Vec::new(), deadlocks: 2 };
+        shopper.draw();
+        shopper.steps = vec![Step::Login, Step::Purchase { number: 1, lines: vec![Line { product: 1, quantity: 2 }] }];
+        for _ in 0..2 {
+            assert!(shopper.run(&mut db).is_err());
+        }
+        assert_eq!(shopper.run(&mut db), Ok(Done::Committed));
+        let times = |statement: Statement| db.ran.iter().filter(|ran| **ran == statement as usize).count();
+        assert_eq!((times(Statement::CUSTOMER_LOGIN), times(Statement::ORDER_INSERT)), (1, 3));
+        let took: Vec<usize> = Client::steps(&shopper).iter().map(|(step, _)| *step).collect();
+        assert_eq!(took, [0, 9]);
+        assert_eq!(shopper.rules.acknowledged.orders.load(Ordering::Relaxed), 1);
+    }
+
     #[test]
     fn titles_are_searched_by_a_word_that_a_product_has() {
         let mut shopper = shopper(0);
