@@ -40,10 +40,11 @@ lint:
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 
 # What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, machines under signals, images
-# of every tier, and a hundred A/A runs, of which ten may say that something differs.
+# of every tier, a hundred A/A runs, of which ten may say that something differs, and forecasts of `plan --pilot` against real runs.
 soak: install-needs build
 	./scripts/soak-aa $(BAREMARK) $(TARGET_DIR)/soak-aa
 	./scripts/soak-phases $(BAREMARK) $(TARGET_DIR)/soak-phases
+	./scripts/soak-plan $(BAREMARK) $(TARGET_DIR)/soak-plan
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- trace 10000000
@@ -54,6 +55,7 @@ soak: install-needs build
 	./scripts/fetch-sources
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture programs
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture studies_of_kernels
+	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture schemas_of
 	./scripts/make-base
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture tiers
 	$(CARGO) test --release --locked -p baremark-host --test features -- --ignored --nocapture soak

@@ -10,7 +10,7 @@ use crate::executors::{direct::Direct, null::Null};
 use crate::gate;
 use crate::progress::Progress;
 pub use crate::trial_error::TrialError;
-use crate::{audit, buffers, buffers::Buffers, disturbance, pace, placing, sealed};
+use crate::{audit, blinded, buffers, buffers::Buffers, disturbance, pace, placing};
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 /// For how long lost time is looked for, before and after the phases.
 const LOST_TIME_LOOK: Duration = Duration::from_millis(10);
-/// For how long the time-stamp counter is calibrated where nobody tells its rate.
+/// For how long the time-stamp counter is calibrated where its rate is unknown.
 pub(crate) const CALIBRATION: Duration = Duration::from_millis(50);
 /// Entries whose median gives the cost of an empty run.
 const EMPTY_RUNS: usize = 9;
@@ -54,10 +54,10 @@ pub(crate) fn run(
     let site = placing::site(spec)?;
     let cpus =
         crowds.iter().map(|&(arm, members)| placing::cpus(&site, arm, members)).collect::<Result<Vec<_>, _>>()?;
-    let costs = sealed::costs(&arms)?;
+    let costs = blinded::costs(&arms)?;
     let mut memory = Buffers::allocate(workload, &crowds, &cpus, &site, spec)?;
     spent.on("memory");
-    let executor_of = sealed::executor_of(&arms);
+    let executor_of = blinded::executor_of(&arms);
     let mut ensembles = Vec::new();
     for (index, arm) in arms.iter().enumerate() {
         let own = executor_of[index] == index;
@@ -89,16 +89,16 @@ pub(crate) fn run(
         waited: Duration::ZERO,
         void: Vec::new(),
     };
-    let mut reps = sealed::whole(stage.reps()?, &arms);
+    let mut reps = blinded::whole(stage.reps()?, &arms);
     if let Some(pass) = progress.gate(reps)? {
         reps = pass.reps;
     }
     let counters = stage.counters(&arms, &memory);
     spent.on("pacing");
-    let cpus_before = disturbance::Before::now();
-    let phases = stage.phases(reps, progress)?;
-    let disturbance = cpus_before.since(&phases, arms.len(), rate);
-    let discarded = disturbance::discarded(&phases, rate);
+    let mut meter = disturbance::Meter::begin(Duration::from_nanos(spec.phase_ns));
+    let phases = stage.phases(reps, progress, &mut meter)?;
+    let disturbance = meter.end(&phases, arms.len(), rate);
+    let discarded = disturbance::discarded(&phases, &disturbance, rate);
     spent.on("phases");
     let verifications = stage.verify();
     spent.on("verification");
@@ -168,7 +168,7 @@ fn measured(phases: &[Series], rate: TickRate) -> Duration {
     Duration::from_secs_f64(runs.filter_map(|run| rate.span(&run.times)).sum())
 }
 
-/// The executors of all arms. Arms that differ in a sealed cost alone have one in common.
+/// The executors of all arms. Arms that differ in a blinded cost alone have one in common.
 struct Ensembles {
     own: Vec<Option<Ensemble>>,
     of_arm: Vec<usize>,
@@ -393,7 +393,12 @@ impl Stage<'_> {
         all
     }
 
-    fn phases(&mut self, reps: u64, progress: &mut dyn Progress) -> Result<Vec<Series>, TrialError> {
+    fn phases(
+        &mut self,
+        reps: u64,
+        progress: &mut dyn Progress,
+        meter: &mut disturbance::Meter,
+    ) -> Result<Vec<Series>, TrialError> {
         let mut phases = Vec::with_capacity(self.spec.schedule.len());
         progress.phases_begin();
         let began = Instant::now();
@@ -409,6 +414,7 @@ impl Stage<'_> {
             }
             phases.push(phase);
             let told = Instant::now();
+            meter.phase_done(position);
             progress.phase_done(position, arm);
             self.waited += told.elapsed();
         }

@@ -1,4 +1,4 @@
-//! The calibrated machine: measured by a shipped study, kept as a file beside the store, used by every prediction of this
+//! The calibrated machine: measured by a shipped study, kept as a file next to the store, used by every prediction of this
 //! machine afterwards.
 //!
 //! The run itself stays in the store, with everything that was recorded of it; the file has what predictions need. It is
@@ -12,7 +12,7 @@ use baremark_mmu::calibration::Calibration;
 use std::fs;
 use std::path::PathBuf;
 
-/// Where the calibration is: beside the store.
+/// Where the calibration is: alongside the store.
 pub fn path(context: &Context) -> Result<PathBuf, Refusal> {
     Ok(context.store_path()?.with_file_name("machine.toml"))
 }
@@ -32,7 +32,7 @@ pub fn load(context: &Context, processor: &str) -> Result<Option<Calibration>, R
     Ok((calibration.processor == processor).then_some(calibration))
 }
 
-/// The calibration that a run's report may use: the run must be of this very machine. A report never fails for want of one:
+/// The calibration that a run's report may use: the run must be of this very machine. A report never fails for lack of one:
 /// a file that cannot be read is told, and left alone.
 pub fn of_run(context: &Context, run: &Run) -> Option<Calibration> {
     let facts = baremark_sys::machine::this();

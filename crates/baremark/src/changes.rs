@@ -43,14 +43,16 @@ fn describe(recovery: &Recovery) -> Vec<String> {
         lines.push(format!("undone: {target}, changed by a run that was killed"));
     }
     for (target, found) in &recovery.foreign {
-        lines.push(format!("left as it is: {target}, which somebody else has changed since: {found}"));
+        lines.push(format!("not undone: {target} has been changed since by another program: {found}"));
     }
     for (target, why) in &recovery.failed {
         lines.push(format!("warning: {target} is still changed by a run that was killed: {why}; undo it by hand"));
     }
     for (path, what) in &recovery.damaged {
         let path = path.display();
-        lines.push(format!("warning: {path} records changes and is damaged: {what}; remove it when you have read it"));
+        lines.push(format!(
+            "warning: {path} is a damaged record of changes: {what}; check the changes by hand, then remove the file"
+        ));
     }
     lines
 }

@@ -45,7 +45,7 @@ impl Context {
         }
     }
 
-    /// Opens the store for writing, making it when it is not there.
+    /// Opens the store for writing, making it when it does not exist.
     pub fn open_store(&self) -> Result<Store, Refusal> {
         Store::open(self.store_path()?).map_err(Refusal::failure)
     }
@@ -64,14 +64,15 @@ pub fn descriptors_of(run: &Run) -> Result<Vec<&'static Descriptor>, Refusal> {
         several => several.iter().map(|workload| workload.kind.as_str()).collect(),
     };
     let known = descriptors();
-    // What a study defines itself stands in its own plan.
+    // What a study defines itself is in its own plan.
     let own = plan.arms.iter().find_map(|planned| command::of_arm(&planned.arm)).map(command::descriptor);
     let find = |kind: &str| {
         if let Some(own) = own.filter(|own| own.kind == kind) {
             return Ok(own);
         }
         let found = known.iter().find(|descriptor| descriptor.kind == kind).copied();
-        let lacks = || Refusal::failure(format!("run {} is of a workload that this version lacks: {kind}", run.id));
+        let lacks =
+            || Refusal::failure(format!("run {} is of a workload that this version does not support: {kind}", run.id));
         found.ok_or_else(lacks)
     };
     named.into_iter().map(find).collect()

@@ -12,6 +12,7 @@ mod changes;
 mod commands;
 mod context;
 mod exit;
+mod json;
 mod kinds;
 mod places;
 mod predicted;
@@ -21,7 +22,7 @@ mod source;
 mod tracer;
 mod watch;
 
-use baremark_model::units::Share;
+use baremark_model::units::{Nanos, Share};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
     ab, agent, at, auction, auction_run, bundle, carry, check, compare, completions, desktop, doctor, echo, guest,
@@ -65,7 +66,7 @@ struct Common {
 
 #[derive(Args, Clone, Copy)]
 struct ModeArgs {
-    /// Fewest blocks, smallest sizes: a look, not a measurement
+    /// Fewest blocks and smallest sizes, for a first impression
     #[arg(long)]
     quick: bool,
     /// A/A: every treatment against itself, through the identical path; shows the noise floor
@@ -103,9 +104,9 @@ enum Command {
     Ab(Box<ab::Arguments>),
     /// Print a complete study of two programs, to be changed and run
     Init,
-    /// Go on with a run that was interrupted or killed
+    /// Continue a run that was interrupted or killed
     Resume {
-        /// The run; a unique beginning will do [default: the latest unfinished one]
+        /// Run ID or unique prefix [default: the latest unfinished one]
         run: Option<String>,
         /// Allow workload `block` to overwrite this unused block device (repeat for several)
         #[arg(long, value_name = "DEVICE")]
@@ -114,21 +115,24 @@ enum Command {
         #[arg(long)]
         allow_host_changes: bool,
     },
-    /// Show what a study would do on this machine, without doing it
+    /// Show what a study would do on this machine and how long each precision takes
     Plan {
         /// The study file or the shipped study's name
         study: String,
         #[command(flatten)]
         mode: ModeArgs,
+        /// Measure for TIME, stored as a run of its own, to find how long each precision takes
+        #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "15 s")]
+        pilot: Option<Nanos>,
     },
     /// Predict what MMU virtualization and page sizes would cost, of a study or of any program
     Predict(predict::Arguments),
-    /// List what there is to choose from
+    /// List workloads, environments, studies, keys and exit codes
     List {
         /// What to list [default: the names of everything]
         what: Option<list::What>,
     },
-    /// Say whether this machine is fit to measure, what is noisy and what to change
+    /// Check whether this machine is fit to measure, and show what is noisy and what to change
     Doctor,
     /// List the runs in the store
     History {
@@ -138,7 +142,7 @@ enum Command {
     },
     /// Show a stored run again
     Report {
-        /// The run; a unique beginning will do [default: the latest one]
+        /// Run ID or unique prefix [default: the latest one]
         run: Option<String>,
         #[command(flatten)]
         form: report::Form,
@@ -162,9 +166,9 @@ enum Command {
     /// folder of such files. Levels of one run are compared block by block; runs share no block, so that at least three a
     /// side are needed. Whatever else differs between the sides is named.
     Compare {
-        /// What is compared with
+        /// Baseline side
         base: String,
-        /// What is looked at
+        /// Side that is compared with the baseline
         other: String,
         #[command(flatten)]
         args: compare::CompareArgs,
@@ -177,7 +181,7 @@ enum Command {
         /// Loss that must not go unnoticed: exit 5 unless it would have been found with a power of 80 %
         #[arg(long, value_name = "SHARE", default_value = "5 %", value_parser = compare::share)]
         margin: Share,
-        /// What is checked, named as in `compare` [default: all runs of that study since the baseline]
+        /// Runs to check, named as in `compare` [default: all runs of that study since the baseline]
         run: Option<String>,
         #[command(flatten)]
         args: compare::CompareArgs,
@@ -196,7 +200,7 @@ enum Command {
         #[arg(long, value_name = "RUN", conflicts_with_all = ["study", "quick"])]
         run: Option<String>,
     },
-    /// Read what another program observed, show it or put it beside a run
+    /// Import monitoring data from another tool
     #[command(subcommand)]
     Import(import::Import),
     /// Show what happens on this machine now, by the observers that runs use; --cost says what they cost
@@ -258,7 +262,7 @@ enum Command {
         /// With --guest: take the root of the host, which the virtio file system of this tag shares
         #[arg(long, value_name = "TAG")]
         host_files: Option<String>,
-        /// Say a line before the first frame, so that what a launcher says is told apart from it
+        /// Say a line before the first frame, so that what a launcher says is distinguished from it
         #[arg(long)]
         announce: bool,
         /// Serve the lab by files in this folder
@@ -287,7 +291,7 @@ fn main() -> Exit {
     let json = cli.common.json;
     match dispatch(cli) {
         Ok((text, exit)) => match print(&text, json) {
-            // A reader that has seen enough, such as `head`, is no failure; a terminal that hung up interrupted the run.
+            // A reader that has seen enough, such as `head`, is not a failure; a terminal that hung up interrupted the run.
             Err(why) if why.kind() != io::ErrorKind::BrokenPipe && exit != Exit::Interrupted => {
                 watch::say(format_args!("error: writing the output: {why}"));
                 Exit::Failure
@@ -316,7 +320,7 @@ fn on_signals() -> io::Result<Arc<AtomicBool>> {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&interrupt))?;
         signal_hook::flag::register(signal, Arc::clone(&interrupt))?;
     }
-    // Whoever started this with `nohup` wants it to go on. A hang-up may come twice, from the kernel and from the shell.
+    // Whoever started this with `nohup` wants it to continue. A hang-up may come twice, from the kernel and from the shell.
     if !baremark_sys::process::ignores(SIGHUP) {
         signal_hook::flag::register(SIGHUP, Arc::clone(&interrupt))?;
     }
@@ -381,7 +385,9 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
             context.allow_host_changes = allow_host_changes;
             resume::run(&context, run.as_deref())
         }
-        Some(Command::Plan { study, mode: args }) => plan::run(&context, &source::find(&study)?, mode(args)),
+        Some(Command::Plan { study, mode: args, pilot }) => {
+            plan::run(&context, &source::find(&study)?, mode(args), pilot)
+        }
         Some(Command::Predict(arguments)) => predict::run(&context, &arguments),
         Some(Command::Load(args)) => load::run(&context, *args),
         Some(Command::List { what }) => list::run(what, context.json),

@@ -54,14 +54,14 @@ fn kind<'s>(name: &'s str, settings: &'s Settings) -> &'s str {
     tables::like(settings).unwrap_or(name)
 }
 
-/// All environments in which the cells of a plan run, by name. The agents of this machine get the envelope of the run's
-/// sealed arms, if it has any.
+/// All environments in which the cells of a plan run, by name. The agents of this machine get the injected costs of the run's
+/// blinded arms, if it has any.
 pub fn of_plan(
     plan: &Plan,
-    envelope: Option<impl ToString>,
+    injected: Option<impl ToString>,
 ) -> Result<BTreeMap<String, Box<dyn Environment>>, Refusal> {
-    let native = match envelope {
-        Some(envelope) => Native::new(program()?).with(scale::VARIABLE, envelope.to_string()),
+    let native = match injected {
+        Some(injected) => Native::new(program()?).with(scale::VARIABLE, injected.to_string()),
         None => Native::new(program()?),
     };
     let native: Box<dyn Environment> = Box::new(native);
@@ -95,7 +95,7 @@ pub fn brought_files_are_there(plan: &Plan) -> Result<(), Refusal> {
 /// that is given, if any.
 pub fn of_site(text: &str, ssh_config: Option<&Path>) -> Result<Box<dyn Environment>, Refusal> {
     let (name, target) = text.split_once(':').unwrap_or((text, ""));
-    let refused = || Refusal::bad_input(format!("'{text}' is no site; write native, container or ssh:HOST[:PORT]"));
+    let refused = || Refusal::bad_input(format!("'{text}' is not a site; write native, container or ssh:HOST[:PORT]"));
     let mut settings = Settings::new();
     match (name, target) {
         ("native", "") => return Ok(Box::new(Native::new(program()?))),

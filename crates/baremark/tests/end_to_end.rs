@@ -17,6 +17,8 @@
 mod ab;
 #[path = "end_to_end/around.rs"]
 mod around;
+#[path = "end_to_end/audit.rs"]
+mod audit;
 #[path = "end_to_end/bench.rs"]
 mod bench;
 #[path = "end_to_end/bundles.rs"]
@@ -63,6 +65,8 @@ mod results;
 mod run_in;
 #[path = "end_to_end/scale.rs"]
 mod scale;
+#[path = "end_to_end/schemas.rs"]
+mod schemas;
 #[path = "end_to_end/shipped.rs"]
 mod shipped;
 #[path = "end_to_end/sites.rs"]

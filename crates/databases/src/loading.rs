@@ -19,7 +19,7 @@ pub struct Table {
     pub create: &'static str,
 }
 
-/// Tables and their indexes beside the primary keys, which are made once the rows are there.
+/// Tables and their indexes in addition to the primary keys, which are made once the rows are there.
 pub struct Schema {
     /// All tables.
     pub tables: &'static [Table],

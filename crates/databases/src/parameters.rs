@@ -161,7 +161,7 @@ impl Common {
             None => PathBuf::from(USUAL_DATA),
             Some(path) if path.is_absolute() => path,
             Some(path) => {
-                let what = format!("data: {} is no absolute path", path.display());
+                let what = format!("data: {} is not an absolute path", path.display());
                 return Err(Misfit::new(what, "begin it with /"));
             }
         };

@@ -24,7 +24,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 const SECOND: u64 = 1_000_000_000;
-/// How often the conductor looks whether somebody wants to stop.
+/// How often the conductor checks whether somebody wants to stop.
 const LOOK: Duration = Duration::from_millis(20);
 /// Windows by which a steady state is judged.
 const WINDOWS: usize = 5;

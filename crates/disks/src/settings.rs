@@ -147,7 +147,7 @@ pub struct Settings {
     pub size: u64,
     /// Whether the page cache is used.
     pub cache: Cache,
-    /// The engine that was asked for; `None` for auto.
+    /// The engine that was requested; `None` for auto.
     pub engine: Option<Engine>,
     /// Whether blocks are verified.
     pub verify: bool,
@@ -201,7 +201,7 @@ impl Settings {
         if self.cache == Cache::Direct
             && let Some(odd) = units.iter().find(|bytes| *bytes % 512 != 0)
         {
-            let what = format!("{odd} bytes are no multiple of 512, which O_DIRECT needs");
+            let what = format!("{odd} bytes are not a multiple of 512, which O_DIRECT needs");
             return Err(Misfit::new(what, "write multiples of 512 in block and align, or cache = \"buffered\""));
         }
         let jobs = self.plan.jobs as u64;
@@ -333,7 +333,7 @@ fn pattern(of: Parameters<'_>) -> Result<Pattern, Misfit> {
             match text.parse::<f64>() {
                 Ok(exponent) if exponent > 0.0 && exponent <= 10.0 => Ok(Pattern::Zipf(exponent)),
                 _ => Err(Misfit::new(
-                    format!("exponent = '{text}' is no exponent"),
+                    format!("exponent = '{text}' is not an exponent"),
                     "write a number above 0, such as \"1.2\"",
                 )),
             }
@@ -344,8 +344,9 @@ fn pattern(of: Parameters<'_>) -> Result<Pattern, Misfit> {
 
 /// `4 KiB`, or `4 KiB: 60, 64 KiB: 40`.
 fn blocks(text: &str) -> Result<Vec<BlockShare>, Misfit> {
-    let wrong =
-        || Misfit::new(format!("block = '{text}' is no size"), "write such as \"4 KiB\" or \"4 KiB: 60, 64 KiB: 40\"");
+    let wrong = || {
+        Misfit::new(format!("block = '{text}' is not a size"), "write such as \"4 KiB\" or \"4 KiB: 60, 64 KiB: 40\"")
+    };
     let part = |part: &str| {
         let (size, weight) = part.split_once(':').unwrap_or((part, "1"));
         let bytes = size.trim().parse::<Bytes>().ok()?.0;
@@ -389,8 +390,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_with_what_would_be_right() {
-        assert!(refusal(&[("block", "4000 B")]).contains("no multiple of 512, which O_DIRECT needs; write multiples"));
-        assert!(refusal(&[("block", "4 KiB: x")]).contains("is no size; write such as"));
+        assert!(
+            refusal(&[("block", "4000 B")]).contains("not a multiple of 512, which O_DIRECT needs; write multiples")
+        );
+        assert!(refusal(&[("block", "4 KiB: x")]).contains("is not a size; write such as"));
         assert!(refusal(&[("burst", "1 s")]).contains("without the other; write both"));
         assert!(refusal(&[("file", "/a"), ("device", "/dev/b")]).contains("more than one of path, file and device"));
         assert!(

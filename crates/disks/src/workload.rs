@@ -73,7 +73,7 @@ static METRICS: [Metric; 20] = [
         "device_depth",
         "I/Os",
         Better::Higher,
-        "the same at the device, by the kernel's statistics; others' I/Os included; absent where it shows none",
+        "the same at the device, by the kernel's statistics; others' I/Os included; absent where it has none",
     ),
     metric("ramp_s", "s", Better::Lower, "time under load before the measured time"),
 ];
@@ -183,7 +183,7 @@ fn chosen(settings: &Settings, target: &Target) -> Result<(Engine, Vec<String>),
     }
 }
 
-/// A new ledger. Beside a file that is kept it is kept too, as FILE.ledger, and what is found there is checked first.
+/// A new ledger. Next to a file that is kept it is kept too, as FILE.ledger, and what is found there is checked first.
 fn ledger(settings: &Settings, target: &Target, seed: u64) -> Result<Ledger, JobError> {
     let block = usize::try_from(settings.plan.mix.largest()).unwrap_or(usize::MAX);
     let Place::File(path) = &settings.place else { return Ok(Ledger::new(seed, block, settings.size)) };

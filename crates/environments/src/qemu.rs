@@ -1,7 +1,7 @@
 //! A full Linux guest in QEMU, from a kernel and the program alone.
 //!
 //! There is no disk image: the initial file system is the program as the first process, and the kernel modules that are
-//! asked for. Nothing lies on this machine's disk either; the file system is handed over in memory. The first serial port
+//! requested. Nothing lies on this machine's disk either; the file system is handed over in memory. The first serial port
 //! is the guest's console and becomes the site's log, the second or a virtio port carries the frames, paced as `model::credit` says. QEMU
 //! is a child like any other and dies with the lab, and the guest with it.
 //!
@@ -204,7 +204,10 @@ impl Qemu {
                         stopped.unwrap_or_else(|| format!("the {accel} guest ended before its agent was there"))
                     }
                     NotThere::Silent => {
-                        format!("the agent was not there {} s after the start of its {accel} guest", limit.as_secs())
+                        format!(
+                            "the agent did not connect within {} s of the start of its {accel} guest",
+                            limit.as_secs()
+                        )
                     }
                 };
                 Err(QemuSite { guest, files, link: None, qmp, address: None }.not_ready(what))
@@ -218,7 +221,7 @@ impl Qemu {
         Some(address.split('/').next().unwrap_or(address).to_owned())
     }
 
-    /// Makes of a running guest what was asked for and reads back that it is; else what is not so, in words.
+    /// Makes of a running guest what was requested and reads back that it is; else what is not so, in words.
     fn settle(&self, emulated: bool, qmp: &mut Qmp, pid: u32) -> Result<(), String> {
         let settings = &self.settings;
         let said = |why: io::Error| format!("QEMU's machine protocol: {why}");
@@ -264,7 +267,7 @@ impl Environment for Qemu {
             return Err(Missing { what: format!("{QEMU} does not run: {why}"), remedy });
         }
         if !self.program.is_file() {
-            let what = format!("the agent's program {} is not there", self.program.display());
+            let what = format!("the agent's program {} does not exist", self.program.display());
             let remedy = "install baremark again; it runs itself as its agent".to_owned();
             return Err(Missing { what, remedy });
         }

@@ -113,7 +113,7 @@ impl Slurm {
                             look.map_or_else(|| format!("{} is not in the queue", job.name()), |l| l.to_string());
                         let seconds = start_limit.as_secs();
                         return Err(NotThere::Because(format!(
-                            "{look}, but its agent was not there after {seconds} s"
+                            "{look}, but its agent did not connect within {seconds} s"
                         )));
                     }
                 }
@@ -121,7 +121,7 @@ impl Slurm {
         }
     }
 
-    /// What the cluster says of the partition that is asked for, or of all.
+    /// What the cluster says of the partition that is requested, or of all.
     fn partition_is_up(&self) -> Result<(), Missing> {
         let mut sinfo = self.settings.tool("sinfo");
         let ran = child::run(sinfo.args(["--noheader", "--format=%R %a"]), ANSWER_LIMIT).map_err(|why| Missing {
@@ -165,7 +165,7 @@ impl Environment for Slurm {
         if self.program.is_file() {
             return Ok(());
         }
-        let what = format!("the agent's program {} is not there", self.program.display());
+        let what = format!("the agent's program {} does not exist", self.program.display());
         Err(Missing { what, remedy: "install baremark again; it runs itself as its agent".to_owned() })
     }
 

@@ -41,7 +41,7 @@ pub(crate) enum RunError {
     Load(String),
 }
 
-/// What a phase needs beside its applications.
+/// What a phase needs alongside its applications.
 pub(crate) struct Ground<'g> {
     /// Set when the phase is to end now.
     pub interrupt: Arc<AtomicBool>,
@@ -441,7 +441,7 @@ mod tests {
         row
     }
 
-    /// "At most 510 users keep the limits" was printed beside "verified at 510 users: 16 limits broken".
+    /// "At most 510 users keep the limits" was printed next to "verified at 510 users: 16 limits broken".
     #[test]
     fn a_refuted_search_has_no_number_of_users() {
         let refuted = document(vec![row(Some(970.0), Some(1030.0), &[(950.0, false), (850.0, false), (700.0, false)])]);

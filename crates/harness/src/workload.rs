@@ -410,7 +410,7 @@ fn lines(arm: &ResolvedArm, origin: Origin) -> Vec<(String, String)> {
     arm.parameters.iter().filter_map(line).collect()
 }
 
-/// What lies over the section beside factors: the workload's own parameters.
+/// What lies over the section alongside factors: the workload's own parameters.
 fn own_levels(arm: &ResolvedArm) -> Result<Vec<String>, Misfit> {
     let seconds = |key: &str| match arm.parameters.get(key) {
         Some(Value::TimeNs(time)) => format!("{} ms", time.0 / 1_000_000),

@@ -1,7 +1,7 @@
 //! An HTTP load as a workload of a study: one load in each phase, described by parameters, reported as series.
 //!
 //! The generator runs where the arm's environment is; the server is whatever the URL names. A phase is a warm-up, which is
-//! thrown away, and a measured load. A load with more failures than `error_limit` is no result.
+//! thrown away, and a measured load. A load with more failures than `error_limit` is not a result.
 
 use crate::arrival::Arrival;
 use crate::bounded_file;
@@ -104,7 +104,7 @@ static PARAMETERS: [Knob; 25] = [
         "error_limit",
         Kind::Percent { min: 0.0, max: 1.0 },
         Default::Typed("1 %"),
-        "share of failed operations above which the phase is no result",
+        "share of failed operations above which the phase is not a result",
     ),
     Knob::new(
         "operations",
@@ -278,7 +278,7 @@ impl Settings {
         let shared: bool = of.get("shared")?;
         let most = match &drive {
             Drive::Closed if !open => CLOSED,
-            // Of users without loops beside them, the engine takes as many as there are users.
+            // Of users without loops alongside them, the engine takes as many as there are users.
             Drive::Users { profile } if !shared => most_connections(profile)?,
             _ => OPEN,
         };
@@ -345,7 +345,7 @@ impl Settings {
 /// The longest recording, trace or list of certificates, in MiB.
 const LONGEST_MIB: u64 = 256;
 
-/// Connections of a user who keeps one, with those of the loops that run beside.
+/// Connections of a user who keeps one, with those of the loops that run alongside.
 const BESIDE: usize = 4;
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]

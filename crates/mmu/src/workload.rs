@@ -1,6 +1,6 @@
-//! The workloads of a study as streams of addresses: what each kernel accesses, with what work beside it.
+//! The workloads of a study as streams of addresses: what each kernel accesses, with what work alongside it.
 //!
-//! A stream is one rank's; the others do the same beside it (`busy`). What a workload does that is no access (floating-point
+//! A stream is one rank's; the others do the same alongside it (`busy`). What a workload does that is not an access (floating-point
 //! work, faults) is a range here, so that what is not known of a kernel becomes width. Workloads that are neither loops over
 //! memory nor changes of page tables are refused: their addresses are not known.
 

@@ -184,10 +184,10 @@ mod tests {
         };
         let words = vec!["--qos=low".to_owned(), "two words".to_owned()];
         assert_eq!(read("arguments = ['--qos=low', 'two words']"), Ok(Value::Words(words)));
-        let misfit = read("arguments = ['--nice', 3]").expect_err("a number is no text");
+        let misfit = read("arguments = ['--nice', 3]").expect_err("a number is not a text");
         let right = "write a list of texts, such as [\"one\", \"two\"]";
         assert_eq!(misfit.to_string(), format!("'arguments' is a list with an integer; {right}"));
-        let misfit = read("arguments = '--nice'").expect_err("a text is no list");
+        let misfit = read("arguments = '--nice'").expect_err("a text is not a list");
         assert_eq!(misfit.to_string(), format!("'arguments' is a string; {right}"));
     }
 

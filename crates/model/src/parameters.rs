@@ -1,4 +1,4 @@
-//! An arm's parameters by their types: the one reader beside the rows of [`crate::descriptor`] that define them.
+//! An arm's parameters by their types: the one reader alongside the rows of [`crate::descriptor`] that define them.
 //!
 //! A row's default holds where an arm does not set the parameter, so that no reader repeats it. What does not fit its row is
 //! refused with what would be right, and never taken for a default: an arm may have come over the wire.

@@ -2,7 +2,7 @@
 //!
 //! Cells are kept as the text that was printed, so that no digit is lost or made up; one that was not printed is empty. A cell is a number (`0.01842`,
 //! `66.5K`), a bound (`> 510`, `< 5`, `up to 500`, `about 470`), or words where a direction alone was printed (`equal`). Ratios are worked out again from the
-//! cells and stand beside the printed ones, which are rounded. The values are of other hardware: a report that shows them
+//! cells and are shown next to the printed ones, which are rounded. The values are of other hardware: a report that shows them
 //! says so.
 
 use crate::descriptor::Better;
@@ -173,7 +173,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// What stands before the number.
+    /// What precedes the number.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -221,7 +221,7 @@ impl Value {
     }
 }
 
-/// A table with the publication that it stands in.
+/// A table with the publication that it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
     /// The publication.
@@ -325,14 +325,14 @@ mod tests {
                     assert!(row.printed.is_empty() || row.printed.len() == row.cells.len(), "{name}: {}", row.label);
                     (0..row.cells.len()).for_each(|column| one_cell(&published, index, column));
                     let said = row.cells.iter().chain(&row.printed).any(|text| !text.is_empty());
-                    assert!(said, "{name}: nothing was printed of {}", row.label);
+                    assert!(said, "{name}: the publication has no value for {}", row.label);
                 }
                 for (column, head) in table.heads.iter().enumerate() {
                     let said = |row: usize| {
                         !table.row[row].cells[column].is_empty() || published.printed(row, column).is_some()
                     };
                     let base = table.ratio_to.as_ref() == Some(head);
-                    assert!(base || (0..table.row.len()).any(said), "{name}: nothing was printed of {head}");
+                    assert!(base || (0..table.row.len()).any(said), "{name}: the publication has no value for {head}");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The tables of every study: what may stand in `[study]`, `[factors]`, `[design]` and `[report]`.
+//! The tables of every study: what may be in `[study]`, `[factors]`, `[design]` and `[report]`.
 //!
 //! A workload's own parameters are in its [`Descriptor`](crate::descriptor::Descriptor); these are the keys that all
 //! workloads share. The reference page in docs/ is generated from the same rows.
@@ -16,22 +16,22 @@ pub(crate) const HOUR: u64 = 3600 * SECOND;
 
 /// Keys of `[study]`.
 pub const STUDY: &[Knob] = &[
-    Knob { key: "title", kind: Kind::Text, default: Default::Required, help: "what the study asks, in one line" },
+    Knob { key: "title", kind: Kind::Text, default: Default::Required, help: "the study's question, in one line" },
     Knob {
         key: "published",
         kind: Kind::Text,
         default: Default::Derived("nothing to compare with"),
-        help: "the published table beside which the report prints the values measured here, as source/table",
+        help: "the published table to print next to the values measured here, as source/table",
     },
 ];
 
-/// Keys of `[factors]` beside the workload's own parameters.
+/// Keys of `[factors]` in addition to the workload's own parameters.
 pub const FACTORS: &[Knob] = &[
     Knob {
         key: "environment",
         kind: Kind::Choice(ENVIRONMENTS),
         default: Default::Typed("native"),
-        help: "where the work runs; microvm is native with the executor microvm, null is a no-op that measures the harness overhead; \
+        help: "where the workload runs; microvm is native with the executor microvm, null is a no-op that measures the harness overhead; \
                or a name of your own that [environments.NAME] says what it is like",
     },
     Knob {
@@ -44,7 +44,7 @@ pub const FACTORS: &[Knob] = &[
         key: "host_backing",
         kind: Kind::Page,
         default: Default::Derived("the same as page"),
-        help: "the pages of which a virtual machine's memory is made; does not apply to native",
+        help: "page size of a virtual machine's memory on the host; does not apply to native",
     },
     Knob {
         key: "guest_tables",
@@ -184,7 +184,7 @@ pub fn applies(factor: &str, environment: &str) -> bool {
 }
 
 /// Whether a parameter of a workload must not have this name, which means something else in every study: a factor that all
-/// share, whose setting would be taken for the parameter's, or a key beside the parameters of a workload.
+/// share, whose setting would be taken for the parameter's, or a key alongside the parameters of a workload.
 #[must_use]
 pub fn is_reserved(key: &str) -> bool {
     let shared = FACTORS.iter().chain(OF_ONE_WORKLOAD).any(|knob| knob.key == key);
@@ -194,7 +194,7 @@ pub fn is_reserved(key: &str) -> bool {
 /// The factor that is there when a study runs several workloads: their kinds.
 pub const WORKLOAD: &str = "workload";
 
-/// Keys of `[workload.KIND]` beside the workload's own parameters and the shared factors that are held for it.
+/// Keys of `[workload.KIND]` in addition to the workload's own parameters and the shared factors that are held for it.
 pub const OF_ONE_WORKLOAD: &[Knob] = &[
     Knob {
         key: "metric",
@@ -212,7 +212,7 @@ pub const OF_ONE_WORKLOAD: &[Knob] = &[
         key: "published",
         kind: Kind::Text,
         default: Default::Derived("nothing to compare with"),
-        help: "the published table beside which the report prints this workload's values, as source/table",
+        help: "the published table to print next to this workload's values, as source/table",
     },
 ];
 

@@ -35,7 +35,7 @@ pub fn check(name: &str, root: &Root) -> Result<Passed, String> {
     if let Err(absence) = observer.start() {
         observer.stop();
         return match absence.reason.is_empty() || absence.observer != name {
-            true => Err(format!("it is absent without a reason of its own: {absence:?}")),
+            true => Err(format!("it is absent without a specific reason: {absence:?}")),
             false => Ok(Passed::Absent(absence)),
         };
     }
@@ -52,7 +52,7 @@ pub fn check(name: &str, root: &Root) -> Result<Passed, String> {
         for reading in readings.values {
             let key = (reading.quantity.key, reading.instance.clone());
             if !QUANTITIES.iter().any(|row| row.key == key.0) {
-                return Err(format!("'{}' is no quantity of the table", key.0));
+                return Err(format!("'{}' is not a quantity of the table", key.0));
             }
             if seen.insert(key.clone(), reading.count).is_some() {
                 return Err(format!("{key:?} stands twice in one reading"));

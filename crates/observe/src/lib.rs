@@ -1,7 +1,7 @@
-//! Observers: what happens around the work, read from the kernel's and the processor's own counters.
+//! Observers: system activity, read from the kernel's and the processor's own counters.
 //!
 //! Each observer is one file and reads one thing; [`recorder`] makes growth, totals of arms and series of what they read, and
-//! [`watch`] does so beside a trial. Files are read below a root folder, so that recorded files of other machines can be
+//! [`watch`] does so alongside a trial. Files are read below a root folder, so that recorded files of other machines can be
 //! read by the same code. Nothing here fails a trial: what cannot be read is absent, with its reason.
 #![forbid(unsafe_code)]
 

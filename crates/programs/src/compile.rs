@@ -26,32 +26,32 @@ const TARBALL: Knob = Knob {
 const CONFIGURE: Knob = Knob {
     key: "configure",
     kind: Kind::Words,
-    default: Default::Derived("nothing is configured"),
-    help: "what configures the tree, program and arguments; not measured",
+    default: Default::Derived("no configure step"),
+    help: "program and arguments that configure the tree; not measured",
 };
 const BUILD: Knob = Knob {
     key: "build",
     kind: Kind::Words,
     default: Default::Typed("make"),
-    help: "what builds it, program and arguments; -jN is added",
+    help: "program and arguments that build it; -jN is added",
 };
 const JOBS: Knob = Knob {
     key: "jobs",
     kind: Kind::Count { min: 1, max: 4096 },
     default: Default::Derived("one for each CPU"),
-    help: "how many compilers run at once",
+    help: "number of parallel compilers",
 };
 const ARTEFACT: Knob = Knob {
     key: "artefact",
     kind: Kind::Words,
     default: Default::Required,
-    help: "what must be there afterwards and run, with its arguments, such as [\"./httpd\", \"-v\"]",
+    help: "the built program, which is run with these arguments to check it, such as [\"./httpd\", \"-v\"]",
 };
 const SAYS: Knob = Knob {
     key: "says",
     kind: Kind::Text,
     default: Default::Typed(""),
-    help: "a regular expression that must match what the artefact says",
+    help: "a regular expression that the built program's output must match",
 };
 
 static METRICS: [Metric; 3] = [
@@ -83,7 +83,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
 fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
     let misfit = |what: String, remedy: &str| Err(Misfit { what, remedy: remedy.to_owned() });
     if let Err(why) = Regex::new(&SAYS.get::<String>(arm)?) {
-        return misfit(format!("says is no regular expression: {why}"), "write one, such as says = 'Apache/2'");
+        return misfit(format!("says is not a regular expression: {why}"), "write one, such as says = 'Apache/2'");
     }
     if ARTEFACT.get::<Vec<String>>(arm)?.is_empty() {
         return misfit("artefact names no program".to_owned(), "write artefact = [\"./program\", \"--version\"]");

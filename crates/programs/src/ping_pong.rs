@@ -1,7 +1,7 @@
 //! `ping-pong`: latency and bandwidth between two sites by message size, over TCP or UDP.
 //!
 //! Half a phase sends one message to and fro: half of the round trip is the latency, its percentiles come from an HDR
-//! histogram. The other half sends one way as fast as it can, and the receiver tells what came. Both ends check every byte.
+//! histogram. The other half sends one way as fast as it can, and the receiver reports what came. Both ends check every byte.
 //! Datagrams that are lost are counted, not sent again.
 
 use crate::echo::{DATAGRAM_HEAD, Echo, LONGEST, Mode, PATIENCE, Payload, datagram_head, head, u64_at};
@@ -30,7 +30,7 @@ const TRANSPORT: Knob = Knob {
     key: "transport",
     kind: Kind::Choice(&["tcp", "udp"]),
     default: Default::Typed("tcp"),
-    help: "what carries the messages",
+    help: "transport of the messages",
 };
 
 const MESSAGE: Knob = Knob {
@@ -115,7 +115,7 @@ impl Settings {
                 None
             }
             peer if peer != "loopback" => Some(peer.parse::<SocketAddr>().map_err(|why| {
-                let what = format!("peer = '{peer}' is no address and port: {why}");
+                let what = format!("peer = '{peer}' is not an address and port: {why}");
                 Misfit::new(
                     what,
                     "write site:ENVIRONMENT, or numbers, such as \"192.0.2.7:7007\": names are not resolved at a site",
@@ -137,7 +137,7 @@ impl Job for PingPong {
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let settings = Settings::of(arm).map_err(|misfit| JobError::failed(misfit.to_string()))?;
         if let Some(name) = peer::of_arm(arm) {
-            return Err(JobError::failed(format!("nobody has started the other end at a site of {name}")));
+            return Err(JobError::failed(format!("the other end is not running at a site of {name}")));
         }
         let peer = match settings.peer {
             Some(peer) => peer,
@@ -283,7 +283,7 @@ impl Ready {
         stream.shutdown(std::net::Shutdown::Write)?;
         let mut told = [0_u8; 16];
         stream.read_exact(&mut told)?;
-        // Until the last byte was taken, and told.
+        // Until the last byte was taken, and reported.
         let seconds = began.elapsed().as_secs_f64();
         let (came, wrong) = (u64_at(&told, 0), u64_at(&told, 8));
         if came != sent {

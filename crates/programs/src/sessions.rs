@@ -20,7 +20,7 @@ const USERS: Knob = Knob {
     key: "users",
     kind: Kind::Count { min: 1, max: 10_000 },
     default: Default::Typed("4"),
-    help: "users at once, a process each",
+    help: "concurrent users, a process each",
 };
 const MOST: Knob = Knob {
     key: "most",
@@ -44,7 +44,7 @@ const LIMIT: Knob = Knob {
     key: "limit",
     kind: Kind::Time { min: 100_000, max: 3600 * SECOND },
     default: Default::Typed("200 ms"),
-    help: "what 95 of 100 actions must keep",
+    help: "limit that 95 % of actions must keep",
 };
 const TIME: Knob = Knob {
     key: "time",
@@ -149,9 +149,8 @@ impl ReadyJob for Ready<'_> {
         let program = self.around.keeper.to_string_lossy();
         let outcome = stage.run(&[&*program, "desktop", "drive", &script])?;
         let last = outcome.stdout.text.lines().last().unwrap_or_default();
-        let told: Told = serde_json::from_str(last).map_err(|why| {
-            JobError::failed(format!("the driver's last line is not what it should be ({why}): {last}"))
-        })?;
+        let told: Told = serde_json::from_str(last)
+            .map_err(|why| JobError::failed(format!("the driver's last line is not valid ({why}): {last}")))?;
         if let Some(wrong) = told.wrong {
             return Err(JobError::failed(format!("a user went wrong: {wrong}")));
         }

@@ -2,7 +2,7 @@
 //!
 //! The program is one file of our own, compiled at the site before it is measured. Throughput is its own count over its
 //! own clock; pauses are those of the collector's log inside the measured time. Stock and money of every warehouse must
-//! add up, and the pages must be those that were asked for.
+//! add up, and the pages must be those that were requested.
 
 use crate::command::missing;
 use crate::stage::Stage;
@@ -40,7 +40,7 @@ const PAGES: Knob = Knob {
     key: "pages",
     kind: Kind::Choice(&["4k", "thp", "2m"]),
     default: Default::Typed("4k"),
-    help: "what the heap is made of: 4 KiB pages, transparent huge pages, or reserved 2 MiB pages",
+    help: "page size of the heap: 4 KiB pages, transparent huge pages, or reserved 2 MiB pages",
 };
 const COLLECTOR: Knob = Knob {
     key: "gc",
@@ -116,7 +116,7 @@ impl Job for JvmWarehouse {
     }
 }
 
-/// What Java takes of reserved pages beside a heap and its tables: room for code, 240 MiB unless told otherwise, and some more.
+/// What Java takes of reserved pages alongside a heap and its tables: room for code, 240 MiB unless told otherwise, and some more.
 const BESIDE_HEAP: u64 = 272 << 20;
 
 /// Refuses a heap for which the site has not reserved huge pages: Java would quietly take small ones.
@@ -129,7 +129,7 @@ fn reserved(heap_bytes: u64) -> Result<(), JobError> {
         return Ok(());
     }
     let what = format!(
-        "a heap of {heap_bytes} bytes in 2m pages, with what Java keeps beside it, takes {needed} of them, and {free} are free \
+        "a heap of {heap_bytes} bytes in 2m pages, with Java's other memory, takes {needed} of them, and {free} are free \
          at the site"
     );
     let remedy = format!("reserve them: write {needed} into /proc/sys/vm/nr_hugepages");
@@ -185,9 +185,8 @@ impl ReadyJob for Ready<'_> {
         let argv = self.argv(stage.cpus());
         let outcome = stage.run(&argv)?;
         let last = outcome.stdout.text.lines().last().unwrap_or_default();
-        let said: Said = serde_json::from_str(last).map_err(|why| {
-            JobError::failed(format!("the program's last line is not what it should be ({why}): {last}"))
-        })?;
+        let said: Said = serde_json::from_str(last)
+            .map_err(|why| JobError::failed(format!("the program's last line is not valid ({why}): {last}")))?;
         self.pages(&said, &outcome.stdout.text)?;
         let log = stage.read("gc.log")?;
         let pauses = pauses(&log, said.from_ms, said.to_ms);
@@ -222,7 +221,7 @@ impl Ready<'_> {
         argv
     }
 
-    /// Refuses a run whose heap is not made of the pages that were asked for.
+    /// Refuses a run whose heap is not made of the pages that were requested.
     fn pages(&self, said: &Said, output: &str) -> Result<(), JobError> {
         #[expect(clippy::cast_precision_loss, reason = "bytes of a heap")]
         let share = said.huge_bytes as f64 / (said.heap_bytes.max(1)) as f64;

@@ -1,4 +1,4 @@
-//! What an application under load reports beside its metrics: operations against their limits, the levels of a search, changes
+//! What an application under load reports alongside its metrics: operations against their limits, the levels of a search, changes
 //! of the number of servers, and each instance.
 //!
 //! The details are read by their keys: one that is not there is left out, so that older and newer ones can be shown.
@@ -325,7 +325,7 @@ mod tests {
         })
     }
 
-    /// "At most 510 users keep the limits" was printed beside "verified at 510 users: 16 limits broken".
+    /// "At most 510 users keep the limits" was printed next to "verified at 510 users: 16 limits broken".
     #[test]
     fn users_that_exceeded_a_limit_are_never_reported_to_meet_every_limit() {
         let said = lines(&row(), &json!({ "users": null })).join("\n");

@@ -28,7 +28,7 @@ const DRAWN: &[&str] = &[
     "pressure.cpu",
     "kvm.exits",
 ];
-/// Lines that one figure tells apart.
+/// Lines that one figure distinguishes.
 const MOST_LINES: usize = 4;
 const MOST_FIGURES: usize = 40;
 const HEIGHT: f64 = 130.0;

@@ -19,7 +19,7 @@ const HEIGHT: f64 = 190.0;
 const LINE: f64 = 17.0;
 /// Levels from which on a table is a curve.
 const FEWEST: usize = 3;
-/// Lines that can be told apart.
+/// Lines that can be distinguished.
 const MOST: usize = 6;
 
 /// One line of a figure.

@@ -1,6 +1,6 @@
 //! The figures of a report: ratios with their intervals, and what each block gave over the course of the run.
 //!
-//! Ratios are drawn on a logarithmic axis, on which half and twice are equally far from 1. Labels stand above what they
+//! Ratios are drawn on a logarithmic axis, on which half and twice are equally far from 1. Labels are above what they
 //! name, so that a figure is as readable on a telephone as on a wide screen.
 
 use crate::axis::Axis;
@@ -100,7 +100,7 @@ fn forest_caption(document: &Document, rows: &[Ratio<'_>], of: usize) -> String 
     let hollow = if open { "; hollow: a bound only" } else { "" };
     let delta = document.run.design.delta;
     let several = rows.iter().any(|ratio| ratio.part.name != rows[0].part.name);
-    let noun = if several { "what each workload measures" } else { quantity.noun() };
+    let noun = if several { "metrics" } else { quantity.noun() };
     format!("Ratio of {noun}{base}{more}. Dashed: no difference; shaded: within {delta}{hollow}.")
 }
 
@@ -152,7 +152,7 @@ fn label(document: &Document, row: &RatioRow) -> String {
     }
 }
 
-/// What every block gave for one ratio, or for one treatment where no ratio was asked for.
+/// What every block gave for one ratio, or for one treatment where no ratio was requested.
 struct Course {
     label: String,
     points: Vec<(u64, Option<f64>, Mark)>,

@@ -75,7 +75,7 @@ impl Page {
         self.add("</header>\n");
     }
 
-    /// Result, cause and advice in a line each; then the ratios with their intervals as a plot and, beside it where the window is
+    /// Result, cause and advice in a line each; then the ratios with their intervals as a plot and, alongside it where the window is
     /// wide enough, in words.
     fn result(&mut self, document: &Document, outline: &Outline, ratios: &[Figure]) {
         self.add("<section aria-labelledby=\"result\">\n<h2 id=\"result\">Answer</h2>\n");
@@ -152,7 +152,7 @@ impl Page {
         self.folded();
     }
 
-    /// The published values, beside those measured here where the window is wide enough.
+    /// The published values, alongside those measured here where the window is wide enough.
     fn beside(&mut self, part: &Found) {
         let Some(beside) = &part.beside else { return };
         self.put(format_args!("<div class=\"published\">\n<p class=\"label\">{}</p>\n", escape(&beside.head)));

@@ -177,7 +177,7 @@ mod tests {
         };
         let html = html(&page);
         assert!(html.contains("http://a/&lt;script&gt;") && !html.contains("<script"));
-        assert_eq!(html.matches("<polyline").count(), 2, "each curve, and none of a single point");
+        assert_eq!(html.matches("<polyline").count(), 2, "each curve, and no curve of a single point");
         for part in
             ["p50", "p99", "uncorrected", "latency by percentile", "<td class=\"number\">5 ms</td>", "100 requests/s"]
         {

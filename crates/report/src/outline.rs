@@ -26,7 +26,7 @@ pub(crate) struct Outline {
     pub parts: Vec<Found>,
     /// What the outcomes mean and do not mean.
     pub notes: Vec<String>,
-    /// What should be known beside the numbers.
+    /// What should be known alongside the numbers.
     pub flags: Vec<String>,
     /// Trials that do not count, by reason.
     pub discarded: Vec<String>,
@@ -45,11 +45,11 @@ pub(crate) struct Found {
     pub grids: Vec<Grid>,
     /// What else was measured: the other metrics, and what each member of an ensemble had alone.
     pub more: Vec<Grid>,
-    /// The published values that the study names, to stand beside its own.
+    /// The published values that the study names, to be next to its own.
     pub beside: Option<Beside>,
-    /// Contrasts of page sizes, which are no cost of virtualization.
+    /// Contrasts of page sizes, which are not a cost of virtualization.
     pub contrasts: Vec<Headline>,
-    /// Predicted ratios beside the measured ones, and in the place of those that cannot be had here.
+    /// Predicted ratios alongside the measured ones, and in the place of those that cannot be had here.
     pub predicted: Vec<String>,
     /// What was counted while it was measured, and what follows from it.
     pub why: Vec<String>,
@@ -114,7 +114,7 @@ fn grids(document: &Document) -> (Vec<Grid>, Vec<Grid>) {
     (grids, others(document, &rest).into_iter().chain(members(document)).collect())
 }
 
-/// The published values, where there is something measured to stand beside: a self-check measures no such thing.
+/// The published values, where there is something measured to be next to: a self-check measures no such thing.
 fn to_stand_beside(document: &Document) -> Option<Beside> {
     let measured = !document.estimates.is_empty() && !document.run.mode.self_check;
     document.run.published.as_deref().filter(|_| measured).and_then(|name| with_agreement(name, document))
@@ -146,9 +146,9 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
     let resumed;
     if run.ended.is_none() {
         cautions.push(match &run.stop_reason {
-            None => "This run has not ended; what follows may change.",
+            None => "This run has not ended; the figures below may change.",
             Some(why) => {
-                resumed = format!("Stopped: {}; `baremark resume {}` goes on.", clean(why), clean(&run.id));
+                resumed = format!("Stopped: {}; `baremark resume {}` continues it.", clean(why), clean(&run.id));
                 &resumed
             }
         });
@@ -161,7 +161,7 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
     cautions.into_iter().map(str::to_owned).collect()
 }
 
-/// What can be said where no ratio was asked for, or none could be had.
+/// What can be said where no ratio was requested, or none could be had.
 fn without_ratios(document: &Document) -> Vec<Headline> {
     let factors = Factors::of(&document.run);
     let quantity = Quantity::of(document, &document.run.metric);
@@ -176,12 +176,12 @@ fn without_ratios(document: &Document) -> Vec<Headline> {
         .collect();
     let mut said: Vec<Headline> = missing(document).map(plain).into_iter().chain(said).collect();
     if document.estimates.is_empty() {
-        said.push(plain("Nothing was measured: no trial counts.".to_owned()));
+        said.push(plain("Nothing was measured: every trial was discarded.".to_owned()));
     }
     said
 }
 
-/// What could not be compared for want of it, by environment, and why where that is one reason.
+/// What could not be compared for lack of it, by environment, and why where that is one reason.
 pub(crate) fn missing(document: &Document) -> Option<String> {
     let mut places: Vec<String> = Vec::new();
     for absent in &document.absent {
@@ -267,7 +267,7 @@ fn predicted(document: &Document) -> Vec<String> {
         match measured.and_then(|ratio| ratio_cell(document, ratio)) {
             Some(cell) => {
                 let interval = if cell.interval.is_empty() { String::new() } else { format!(" ({})", cell.interval) };
-                let far = if row.disagrees { "; beyond both intervals: it wants an explanation" } else { "" };
+                let far = if row.disagrees { "; beyond both intervals: not explained" } else { "" };
                 format!("{name}: measured {}{interval}, predicted {how}{far}", cell.value)
             }
             None => format!("{name}: predicted {how}, not measured"),

@@ -1,4 +1,4 @@
-//! Published values beside those measured here: the same layout, and a label that says what may be compared.
+//! Published values alongside those measured here: the same layout, and a label that says what may be compared.
 
 use crate::agreement::{EXPLAINED, agreement, fills};
 use crate::grid::{Cell, Grid, GridRow, RatioCell};
@@ -19,7 +19,7 @@ pub(crate) struct Beside {
     pub notes: Vec<String>,
 }
 
-/// What is to stand beside a run that names `name`; `None` where this version has no such table.
+/// What is to be next to a run that names `name`; `None` where this version has no such table.
 pub(crate) fn beside(name: &str) -> Option<Beside> {
     let published = find(name)?;
     let (publication, table) = (published.publication, published.table);

@@ -1,6 +1,6 @@
 //! The sections of a report below its answer and tables: one list for every format.
 //!
-//! A new section is a function of the form [`Making`], beside what it is about, and a line of [`SECTIONS`].
+//! A new section is a function of the form [`Making`], alongside what it is about, and a line of [`SECTIONS`].
 
 use crate::application;
 use crate::around;
@@ -40,7 +40,7 @@ fn contrasts(of: Subject<'_>) -> Section {
     Section {
         id: "contrasts",
         head: "Page-size contrasts",
-        note: "The application's pages differ, so this is not what a VM costs.",
+        note: "The application's pages differ, so this is not the cost of a VM.",
         blocks: of_parts(of, |part| &part.contrasts, Block::Sentences),
     }
 }

@@ -19,7 +19,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 pub struct Entry {
     /// The run.
     pub document: Document,
-    /// The file of its report, beside the index.
+    /// The file of its report, alongside the index.
     pub page: String,
     /// Where the run comes from, such as `store` or `bundle, verified`.
     pub source: String,

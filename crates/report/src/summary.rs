@@ -23,7 +23,7 @@ const LINES: usize = 25;
 const MOST_ROWS: usize = 9;
 /// Lines of the result, of the cause and of the advice.
 const MOST_LINES: usize = 3;
-/// Columns that an outcome needs beside its ratio.
+/// Columns that an outcome needs in addition to its ratio.
 const LEAST_ROOM: usize = 22;
 /// The widest label of a row.
 const LABEL: usize = 28;
@@ -189,7 +189,7 @@ fn levels<'r>(part: &Part<'_>, row: &'r RatioRow, with_place: bool) -> Vec<(&'r 
 
 fn table(page: &mut Page, parts: &[Part<'_>], rows: &[Row<'_>], most: usize) {
     if rows.is_empty() {
-        page.paragraph(Paint::Caution, INDENT, INDENT, "Nothing was measured: no trial counts.");
+        page.paragraph(Paint::Caution, INDENT, INDENT, "Nothing was measured: every trial was discarded.");
         return;
     }
     let columns = Columns::of(rows, page.style.width);
@@ -361,8 +361,9 @@ fn cause(parts: &[Part<'_>]) -> Option<String> {
             lost.iter()
                 .find_map(|(part, row)| Some(commands::cause(&part.document, row)?.trim_end_matches('.').to_owned()))
         })
+        .or_else(|| lost.iter().find_map(|(part, row)| disturbed(part, row)))
         .or_else(|| lost.iter().find_map(|(part, row)| differing(part, row)))
-        .or_else(|| (!lost.is_empty()).then(|| "Not found in what was measured".to_owned()));
+        .or_else(|| (!lost.is_empty()).then(|| "No cause found in the measured quantities".to_owned()));
     match (cause, bound) {
         (None, None) => None,
         (cause, bound) => Some(format!("{}.", [cause, bound].into_iter().flatten().collect::<Vec<_>>().join(". "))),
@@ -381,6 +382,19 @@ fn page_walks(part: &Part<'_>, row: &RatioRow) -> Option<String> {
     smaller.then(|| format!("Page walks; {name}with 2m pages: {}", outcome(&part.document, other)))
 }
 
+/// Other programs that took the CPUs of the slower arm's ranks, or more of all CPUs while its phases ran.
+fn disturbed(part: &Part<'_>, row: &RatioRow) -> Option<String> {
+    let own = part.document.explanations.iter().filter(|found| found.treatment == row.treatment);
+    let named = |found: &&ExplanationRow| {
+        let of_others =
+            found.what.starts_with("ready to run while others") || found.what.starts_with("CPU use by other programs");
+        of_others && !found.advice.is_empty()
+    };
+    let most = own.filter(named).max_by(|one, two| one.lo.total_cmp(&two.lo))?;
+    let value = number::estimate(most.value, Some(most.lo), Some(most.hi));
+    Some(format!("Other programs: {} {value} %", clean(&most.what)))
+}
+
 /// What observers saw that differs most between the arms, relative to its interval.
 fn differing(part: &Part<'_>, row: &RatioRow) -> Option<String> {
     let own = |found: &&ExplanationRow| found.treatment == row.treatment && found.what.contains(" beyond ");
@@ -389,7 +403,7 @@ fn differing(part: &Part<'_>, row: &RatioRow) -> Option<String> {
     let most = rows.max_by(|one, two| distance(one).total_cmp(&distance(two)))?;
     let value = number::estimate(most.value, Some(most.lo), Some(most.hi));
     Some(
-        format!("Not shown; what differs most: {} {value} {}", clean(&most.what), clean(&most.unit))
+        format!("Not shown; the largest difference: {} {value} {}", clean(&most.what), clean(&most.unit))
             .trim_end()
             .to_owned(),
     )

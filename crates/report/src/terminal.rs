@@ -13,7 +13,7 @@ use baremark_model::document::Document;
 
 pub(crate) const INDENT: usize = 2;
 const GAP: usize = 3;
-/// More rows of what was measured beside what the study asks for are left to the formats that have room for them.
+/// More rows of what was measured alongside what the study asks for are left to the formats that have room for them.
 const MOST_MORE: usize = 60;
 
 /// The report of one run.
@@ -188,7 +188,7 @@ impl Page {
         let what = part.more.iter().map(|grid| grid.caption.split(" (").next().unwrap_or_default());
         let what = what.collect::<Vec<_>>().join("; ");
         self.text.push('\n');
-        self.paragraph(Paint::Faint, 0, INDENT, &format!("--html and --csv have {rows} rows more: {what}."));
+        self.paragraph(Paint::Faint, 0, INDENT, &format!("--html and --csv have {rows} more rows: {what}."));
     }
 
     fn sentences(&mut self, of: Option<&str>, headlines: &[Headline]) {

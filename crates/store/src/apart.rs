@@ -1,6 +1,6 @@
-//! Reading a store where nothing may be written beside it: on a full disk, or a read-only one.
+//! Reading a store where nothing may be written next to it: on a full disk, or a read-only one.
 //!
-//! SQLite reads a file with a write-ahead log through an index in shared memory, which is one more file beside the store.
+//! SQLite reads a file with a write-ahead log through an index in shared memory, which is one more file next to the store.
 //! Where that cannot be made, a store whose log is empty is read as one that nobody changes; one with a log is copied with
 //! it to a place that has room, and the copy is read.
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// How long SQLite waits for the locks of other processes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Opens the store at `path`, beside which nothing can be made.
+/// Opens the store at `path`, next to which nothing can be made.
 pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     let log = beside(path, "-wal");
     if fs::metadata(&log).map_or(0, |log| log.len()) == 0 {
@@ -31,7 +31,7 @@ pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
         }
     }
     Err(StoreError::Path {
-        what: "copy, to read it where nothing can be written beside it,",
+        what: "copy, to read it where its folder cannot be written,",
         path: path.to_owned(),
         why: last,
     })

@@ -1,4 +1,4 @@
-//! What runs report while a trial is under way, and the loads of earlier versions, which were no runs.
+//! What runs report while a trial is under way, and the loads of earlier versions, which were not runs.
 //!
 //! `baremark load` writes an ordinary run. Before, a load had no plan and no trials: its result is a document of its own. Such
 //! loads are still read; none is written. Rows of progress are the JSON that the load engine and the search write.
@@ -97,10 +97,10 @@ impl Store {
             |what| move |why: serde_json::Error| StoreError::Garbled { run: load.clone(), what, why: why.to_string() };
         let (_asked, machine, result) = (document("asked")?, document("machine")?, document(RESULT)?);
         let machine =
-            machine.ok_or_else(|| self.damaged(format!("load {load}, its machine"), "it is not there".into()))?;
+            machine.ok_or_else(|| self.damaged(format!("load {load}, its machine"), "it does not exist".into()))?;
         let seconds = seconds(&snapshot, load, &mut tally)
             .map_err(|why| self.damaged(format!("load {load}, its seconds"), why.to_string()))?;
-        if let Some(why) = tally.verdict(&head).into_iter().next().filter(|_| self.sealed) {
+        if let Some(why) = tally.verdict(&head).into_iter().next().filter(|_| self.checksummed) {
             return Err(self.damaged(format!("load {load}"), why));
         }
         Ok(StoredLoad {

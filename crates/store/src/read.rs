@@ -38,7 +38,7 @@ impl Store {
         stored.imported = imported(&snapshot, run, &mut tally).map_err(|why| fail("imports", why))?;
         stored.progress = tally::seconds(&snapshot, run, &mut tally).map_err(|why| fail("progress", why))?;
         stored.unverified = tally.trials_without;
-        if self.sealed {
+        if self.checksummed {
             stored.damage = tally.verdict(&head);
         }
         Ok(stored)
@@ -80,7 +80,7 @@ impl Store {
     /// # Errors
     /// When the file cannot be read.
     pub fn list(&self) -> Result<Listing, StoreError> {
-        let all = heads::all(&self.connection, self.sealed).map_err(|why| self.fail("list the runs", why))?;
+        let all = heads::all(&self.connection, self.checksummed).map_err(|why| self.fail("list the runs", why))?;
         let live = lock::held(&self.path);
         let (runs, loads) = all.heads.into_iter().partition::<Vec<Head>, _>(|head| head.kind == heads::STUDY);
         let what = |id: Option<RunId>| id.map_or_else(|| "the list of runs".to_owned(), |id| format!("run {id}"));
@@ -139,7 +139,7 @@ impl Store {
     /// The head of a run or load, as it was written.
     pub(crate) fn head(&self, connection: &Connection, run: &RunId) -> Result<Head, StoreError> {
         let found = heads::one(connection, run).map_err(|why| self.fail("read the run", why))?;
-        let head = found.ok_or_else(|| self.no_such(run))?.verified(self.sealed);
+        let head = found.ok_or_else(|| self.no_such(run))?.verified(self.checksummed);
         let head = head.map_err(|why| self.damaged(format!("run {run}"), why))?;
         if head.format > FORMAT {
             let remedy = "use the newer baremark";
@@ -178,7 +178,7 @@ impl Store {
     fn stored(&self, connection: &Connection, head: &Head, tally: &mut Rows) -> Result<StoredRun, StoreError> {
         let mut text = |part| {
             let found = self.document(connection, &head.id, part, tally)?;
-            found.ok_or_else(|| self.damaged(format!("run {}, its {part}", head.id), "it is not there".to_owned()))
+            found.ok_or_else(|| self.damaged(format!("run {}, its {part}", head.id), "it does not exist".to_owned()))
         };
         let (study_text, plan, machine) = (text("study")?, text("plan")?, text("machine")?);
         let garbled = |what, why| StoreError::Garbled { run: head.id.clone(), what, why };

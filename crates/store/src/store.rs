@@ -29,7 +29,7 @@ pub struct Store {
     pub(crate) connection: Connection,
     pub(crate) path: PathBuf,
     /// Whether its rows have checksums: those of a file of an earlier schema that is only read have none.
-    pub(crate) sealed: bool,
+    pub(crate) checksummed: bool,
 }
 
 impl Store {
@@ -53,7 +53,7 @@ impl Store {
         schema::migrate(&mut connection, path)?;
         let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
         connection.execute_batch(settings).map_err(fail)?;
-        let store = Store { connection, path: path.to_owned(), sealed: true };
+        let store = Store { connection, path: path.to_owned(), checksummed: true };
         store.check_writable()?;
         store.check_intact()?;
         lock::sweep(path);
@@ -76,8 +76,8 @@ impl Store {
         if version == 0 {
             return Err(StoreError::Missing(path.to_owned()));
         }
-        let sealed = schema::present(&connection, path, version)?;
-        let store = Store { connection, path: path.to_owned(), sealed };
+        let checksummed = schema::present(&connection, path, version)?;
+        let store = Store { connection, path: path.to_owned(), checksummed };
         store.check_intact()?;
         Ok(store)
     }
@@ -259,7 +259,7 @@ impl Store {
         self.writable(&self.connection, run).map(drop)
     }
 
-    /// Notes that a run goes on.
+    /// Notes that a run continues.
     ///
     /// # Errors
     /// When it is unknown or damaged, of another format than this version writes, or the file cannot be written.

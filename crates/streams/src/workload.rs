@@ -129,8 +129,7 @@ static METRICS: [Metric; 13] = [
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "stream-tcp",
-    help: "TCP streams, requests and UDP datagrams between two ends of one machine: throughput and its cost in CPU time; ranks = 2 \
-           gives each end a CPU of its own",
+    help: "TCP streams, requests and UDP datagrams between two ends of one machine: throughput and its cost in CPU time; ranks = 2 gives each end its own CPU",
     source: "this program",
     parameters: &PARAMETERS,
     metrics: &METRICS,
@@ -264,7 +263,7 @@ impl Job for StreamTcp {
         let mut settings = Settings::of(arm).map_err(|misfit| JobError::failed(misfit.to_string()))?;
         let missing = |why: NetworkError| JobError::Missing {
             what: why.to_string(),
-            remedy: "paths other than loopback want root, or CAP_NET_ADMIN and CAP_SYS_ADMIN".to_owned(),
+            remedy: "paths other than loopback need root, or CAP_NET_ADMIN and CAP_SYS_ADMIN".to_owned(),
         };
         let path = settings.path(self.journal).map_err(missing)?;
         settings.order.duration = around.phase.max(SHORTEST);
@@ -295,7 +294,7 @@ impl ReadyJob for Ready<'_> {
         let checked = match self.order.pattern {
             Pattern::Stream => "every byte that was sent arrived".to_owned(),
             Pattern::Datagrams => format!("{:.2} % of the datagrams did not arrive", 100.0 * outcome.lost),
-            _ => format!("{} requests were answered whole", outcome.trips.len()),
+            _ => format!("{} requests were answered completely", outcome.trips.len()),
         };
         let mut flags = Vec::new();
         if self.order.cpus.is_some_and(|cpus| cpus[0] == cpus[1]) {

@@ -1,7 +1,7 @@
 //! The control: multiply-adds in registers.
 //!
 //! It asks nothing of memory or MMU, so that what an environment takes from it is the price of exits and interrupts
-//! alone. Run beside another workload, at the same width of vectors, it says how much of that one's loss is *not* explained
+//! alone. Run alongside another workload, at the same width of vectors, it says how much of that one's loss is *not* explained
 //! by them.
 
 use crate::parameters::{EVERYWHERE, ISA, chosen_isa, misfit, odd};

@@ -29,13 +29,12 @@ const VARIANT: Knob = Knob {
     key: "variant",
     kind: Kind::Choice(&["reference", "optimized"]),
     default: Default::Typed("reference"),
-    help: "reference: the 128 interleaved streams of the HPC Challenge's own code; optimized: the same updates, each line asked for \
-           128 updates before",
+    help: "reference: the 128 interleaved streams of the HPC Challenge's own code; optimized: the same updates, each line prefetched 128 updates ahead",
 };
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "random-access",
-    help: "random updates of a table by every rank, each in a table of its own (StarRandomAccess)",
+    help: "random updates by every rank, each in its own table (StarRandomAccess)",
     source: "HPC Challenge 1.5, RandomAccess",
     parameters: &[TABLE, VARIANT],
     metrics: &[
@@ -119,7 +118,7 @@ impl Prepared for Ready<'_> {
         let kernel::Check { updates, errors, method } = check;
         if errors > 0 {
             return Verification::Failed {
-                detail: format!("{errors} words are not what {updates} updates make of them"),
+                detail: format!("{errors} words differ from the result of {updates} updates"),
             };
         }
         let detail = match method {

@@ -2,7 +2,7 @@
 //!
 //! Each kernel of each pass is timed inside the region, from rank 0's barrier to rank 0's barrier, as the reference code
 //! times it, and as there the best time gives the rate. All ranks share the three arrays. An array smaller than four
-//! times all last-level caches together measures caches: it is refused unless that is what is wanted.
+//! times all last-level caches together measures caches: it is refused unless that is what is requested.
 
 use crate::parameters::{EVERYWHERE, ISA, chosen_isa, misfit, odd, spans_together};
 use baremark_kernels::laps::Lap;
@@ -108,7 +108,7 @@ const SIMULTANEOUS: Metric = Metric {
     better: Better::Higher,
     together: Together::Window,
     help: "10^-6 x STREAM's bytes of all kernels and passes / the time from the first rank's start to the last one's end: \
-           with several machines what all moved at the same time, where the other rates are sums of bests",
+           with several machines the bytes that all moved at the same time, where the other rates are sums of bests",
 };
 
 const METRICS: [Metric; 21] = {
@@ -345,7 +345,7 @@ mod tests {
             (DESCRIPTOR.footprint.expect("declared").bytes)(&arm)
         };
         assert_eq!((size(1), size(2)), (Some(3 << 20), Some(3 << 20)), "divided, not multiplied");
-        assert_eq!(size(3), None, "a megabyte is no three parts of whole lines");
+        assert_eq!(size(3), None, "a megabyte is not a three parts of whole lines");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The micro-benchmarks with which MMU virtualization was judged in 2009: what changes page tables (faults, processes made,
 //! ended and switched) against what does not (a system call). Like `page-table` they make system calls, so that
-//! only the executor `direct` runs them; in a virtual machine an agent there does. Each has its baseline beside it, which is not
+//! only the executor `direct` runs them; in a virtual machine an agent there does. Each has its baseline alongside it, which is not
 //! subtracted.
 
 use crate::parameters::{misfit, odd};

@@ -1,4 +1,4 @@
-//! The pairings: what is measured beside what, with which goal.
+//! The pairings: what is measured compared with what, with which goal.
 
 use crate::author::{Author, PASSES, WORDS as WORDS_OF_STREAM};
 use crate::ours::{cpus, independent_loads, measure, passes, star};
@@ -274,7 +274,7 @@ fn hpl(bench: &Bench) -> Outcome<String> {
     Ok(format!("{found}  n = {n}, the peer's NB = {}, OpenBLAS for {}, {ranks} ranks", best.0, peers.core()))
 }
 
-/// Whether our build of the peer is one: its tests beside those of the package, whose BLAS is whatever the system has.
+/// Whether our build of the peer is one: its tests compared with those of the package, whose BLAS is whatever the system has.
 fn packaged(bench: &Bench) -> Outcome<String> {
     let (peers, ranks) = (peers(bench)?, cpus()?.len());
     let asked = Asked { test: "all", processes: ranks, n: 2000, nb: 128 };

@@ -276,14 +276,14 @@ fn fits(plan: &Plan, trials: &[Trial]) -> Result<(), String> {
         return Err(format!("{arms} arms, {pairs} pairs and {} trials are more than any run has", trials.len()));
     }
     if plan.pairs.iter().any(|pair| pair.numerator >= arms || pair.denominator >= arms) {
-        return Err("run.json: a pair names an arm that is not there".to_owned());
+        return Err("run.json: a pair names an arm that does not exist".to_owned());
     }
     let known = |cell: &Cell| match *cell {
         Cell::Pair(pair) => pair < pairs,
         Cell::Single(arm) => arm < arms,
     };
     if !plan.cells.iter().all(known) {
-        return Err("run.json: a cell names an arm or pair that is not there".to_owned());
+        return Err("run.json: a cell names an arm or pair that does not exist".to_owned());
     }
     let of = |trial: &Trial| -> bool {
         let Some(&cell) = plan.cells.get(trial.cell) else { return false };
@@ -294,7 +294,7 @@ fn fits(plan: &Plan, trials: &[Trial]) -> Result<(), String> {
                 .is_none_or(|result| result.arms.len() <= most && result.series.iter().all(|phase| phase.arm < most))
     };
     match trials.iter().position(|trial| !of(trial)) {
-        Some(index) => Err(format!("trials.json: trial {index} names a cell or arm that is not there")),
+        Some(index) => Err(format!("trials.json: trial {index} names a cell or arm that does not exist")),
         None => Ok(()),
     }
 }

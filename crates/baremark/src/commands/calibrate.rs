@@ -1,4 +1,4 @@
-//! Calibrating: a shipped study measures this machine, and what predictions need of it is kept beside the store.
+//! Calibrating: a shipped study measures this machine, and what predictions need of it is kept alongside the store.
 
 use crate::calibrate::path;
 use crate::commands::plan;

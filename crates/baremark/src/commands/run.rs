@@ -48,7 +48,7 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
     }
     let steps = Steps::of(&run.plan)?;
     steps.set_up()?;
-    let environments = places::of_plan(&run.plan, record.envelope()?)?;
+    let environments = places::of_plan(&run.plan, record.injected()?)?;
     let mut watch = Watch::new(&run.plan, context);
     let ending = Conductor {
         plan: &run.plan,
@@ -145,7 +145,7 @@ fn exit_of(ending: &Ending, run: &Run) -> Exit {
     match ending {
         Ending::Complete(_) => Exit::Success,
         Ending::Interrupted => {
-            say(format_args!("interrupted; `baremark resume {}` goes on", run.id));
+            say(format_args!("interrupted; `baremark resume {}` continues", run.id));
             Exit::Interrupted
         }
         Ending::Failed(why) => {

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 /// Where to and what of.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The folder to write, made where it is not there
+    /// The folder to write, created if it does not exist
     folder: PathBuf,
     /// Bundles to show instead of the store's runs
     bundles: Vec<PathBuf>,

@@ -31,7 +31,7 @@ fn judged(first: &str, again: Option<&str>) -> (i32, String) {
     leaving("", first, again)
 }
 
-/// The same where cargo runs these commands too. The machine is a file `state` beside it.
+/// The same where cargo runs these commands too. The machine is a file `state` alongside it.
 fn leaving(commands: &str, first: &str, again: Option<&str>) -> (i32, String) {
     let bench = Bench::new();
     bench.write("state", "mount /\n");

@@ -183,7 +183,7 @@ fn the_embedded_default_finds_how_many_users_it_carries() {
     assert!(html.contains("Operations: latency from the intended start") && !html.contains("<script"));
 }
 
-/// Each level's row is of all its windows together: "p50 3.16 s p99 479.20 ms" was a median beside a mean.
+/// Each level's row is of all its windows together: "p50 3.16 s p99 479.20 ms" was a median next to a mean.
 fn assert_merged_by_one_rule(search: &Value) {
     let knee = search["knee"].as_array().unwrap();
     assert!(knee.len() > 1, "{search}");

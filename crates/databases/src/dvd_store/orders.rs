@@ -53,7 +53,7 @@ pub struct Acknowledged {
     pub ratings: AtomicU64,
     /// The same of unknown outcome, in this order.
     pub unknown: [AtomicU64; 4],
-    /// Numbers of the acknowledged orders, where they are asked for.
+    /// Numbers of the acknowledged orders, where they are requested.
     pub numbers: Option<Mutex<Vec<i64>>>,
 }
 

@@ -161,7 +161,7 @@ pub const TABLES: [Table; 12] = [
     },
 ];
 
-/// Indexes beside the primary keys.
+/// Indexes in addition to the primary keys.
 const INDEXES: [&str; 6] = [
     "create unique index customers_by_username on customers (username)",
     "create index products_by_category on products (category, special)",

@@ -61,7 +61,7 @@ static METRICS: [Metric; 30] = [
         "orders completed per minute, from login to purchase; those rolled back do not count",
     ),
     Metric::new("tx_per_s", "orders/s", Better::Higher, Together::Sum, "orders per second, those rolled back included"),
-    lower("rolled_back", "%", Together::Mean, "orders that were rolled back for want of stock, of all orders"),
+    lower("rolled_back", "%", Together::Mean, "share of orders that were rolled back because stock was too low"),
     p50("latency_p50_ms", "median latency of a whole order, retries included"),
     p95("latency_p95_ms", "95th percentile of it"),
     p95("latency_p99_ms", "99th percentile of it"),

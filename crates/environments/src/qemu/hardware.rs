@@ -36,7 +36,7 @@ pub fn check(settings: &Settings) -> Result<(), Missing> {
     if settings.backing == Backing::Huge
         && fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").is_ok_and(|text| text.contains("[never]"))
     {
-        let what = "this machine gives nobody transparent huge pages".to_owned();
+        let what = "transparent huge pages are disabled on this machine".to_owned();
         let remedy = "write madvise into /sys/kernel/mm/transparent_hugepage/enabled".to_owned();
         return Err(Missing { what, remedy });
     }
@@ -55,7 +55,7 @@ pub fn check(settings: &Settings) -> Result<(), Missing> {
     if let Net::Tap { device, vhost } = &settings.net {
         let there = |path: &str| Path::new(path).exists();
         if device.is_empty() || device.contains(',') || !there(&format!("/sys/class/net/{device}/tun_flags")) {
-            let what = format!("'{device}' is no tap device of this machine");
+            let what = format!("'{device}' is not a tap device of this machine");
             return Err(Missing { what, remedy: "make it: ip tuntap add dev NAME mode tap".to_owned() });
         }
         if *vhost && !there("/dev/vhost-net") {
@@ -84,7 +84,7 @@ fn mmu(asked: Mmu, modules: &Path) -> Result<(), Missing> {
         if ["Y", "1"].contains(&text.trim()) == wanted {
             return Ok(());
         }
-        let what = format!("mmu = {word} is not what {module} does: its parameter {parameter} is {}", text.trim());
+        let what = format!("mmu = {word} contradicts {module}: its parameter {parameter} is {}", text.trim());
         let remedy = format!("while no machine runs: modprobe -r {module}, then modprobe {module} {parameter}={value}");
         return Err(Missing { what, remedy });
     }
@@ -100,7 +100,7 @@ fn disks(disks: &Disks) -> Result<(), Missing> {
             remedy: "make the file first, such as with truncate".to_owned(),
         })?;
         if meta.file_type().is_block_device() && !disks.block_devices {
-            let what = format!("the guest's disk {name} is a block device, whose content the guest may destroy");
+            let what = format!("the guest's disk {name} is a block device, whose contents the guest may overwrite");
             return Err(Missing { what, remedy: "write block_devices = true if that is meant".to_owned() });
         }
         if !meta.file_type().is_block_device() && !meta.is_file() {
@@ -257,7 +257,7 @@ fn without_huge_pages() -> std::io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Says when QEMU's memory is not made of what was asked for, by the kernel's own count.
+/// Says when QEMU's memory is not made of what was requested, by the kernel's own count.
 pub fn backing_is(asked: Backing, memory_bytes: u64, pid: u32) -> Result<(), String> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     let field = |name: &str| -> u64 {
@@ -319,7 +319,7 @@ mod tests {
         fs::write(folder.join("has_memory"), "0,2-3\n").expect("it can be written");
         assert_eq!(nodes(&exposed, &folder), [0, 2, 3]);
         let four = Settings { guest_nodes: Some(4), ..exposed.clone() };
-        assert_eq!(nodes(&four, &folder), [0, 0, 2, 3], "as many as are asked for, spread over the machine's");
+        assert_eq!(nodes(&four, &folder), [0, 0, 2, 3], "as many as requested, spread over the machine's");
         fs::remove_dir_all(&folder).expect("it is ours");
         let hidden = Settings { guest_numa: false, ..exposed };
         assert_eq!(nodes(&hidden, &folder), [0; 0]);

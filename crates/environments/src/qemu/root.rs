@@ -39,7 +39,7 @@ pub fn check(root: Root) -> Result<(), Missing> {
 fn daemon() -> Result<PathBuf, Missing> {
     let found = DAEMONS.iter().map(Path::new).find(|path| path.is_file());
     found.map(Path::to_owned).ok_or_else(|| Missing {
-        what: format!("rootfs = host needs virtiofsd, which is none of {}", DAEMONS.join(", ")),
+        what: format!("rootfs = host needs virtiofsd, which was not found in {}", DAEMONS.join(", ")),
         remedy: "install it (Debian 12: qemu-system-common, later: virtiofsd)".to_owned(),
     })
 }

@@ -25,8 +25,8 @@ const MOST_NAMES: usize = 10_000;
 /// Mistakes that are listed.
 const MOST_PROBLEMS: usize = 50;
 
-/// Parses a scenario. `file` is its name in messages; `base` stands for the file's `base` when given; files that requests
-/// upload are looked for beside `folder`.
+/// Parses a scenario. `file` is its name in messages; `base` represents the file's `base` when given; files that requests
+/// upload are looked for in `folder`.
 ///
 /// # Errors
 /// Every problem found, with its line and what would be right.

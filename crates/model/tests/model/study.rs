@@ -259,7 +259,7 @@ fn bytes_that_are_no_text() {
     bytes[30] = 0xff;
     insta::assert_snapshot!(refusal(&bytes), @r#"a.toml:2: not UTF-8 text: invalid utf-8 sequence of 1 bytes from index 30; save the file as UTF-8, or name a study file"#);
     insta::assert_snapshot!(refusal(b""), @r#"
-    a.toml: the study has no title; write title = "what the study asks" in [study]
+    a.toml: the study has no title; write title = "the study's question" in [study]
     a.toml: the study names no workload; write kind in [workload], one of random-access, command
     "#);
     insta::assert_snapshot!(refusal(b"\xff\xfe["), @r#"a.toml:1: not UTF-8 text: invalid utf-8 sequence of 1 bytes from index 0; save the file as UTF-8, or name a study file"#);

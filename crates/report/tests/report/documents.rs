@@ -286,7 +286,7 @@ fn prediction(page: &str, [ratio, lo, hi]: [f64; 3], measured: bool, disagrees: 
     }
 }
 
-/// As typical, beside predictions: one agrees, one does not.
+/// As typical, alongside predictions: one agrees, one does not.
 pub fn predicted() -> Document {
     let mut document = typical();
     document.predictions =
@@ -304,7 +304,7 @@ pub fn filled() -> Document {
     document
 }
 
-/// Ratios to native with small pages: contrasts of page sizes beside a cost of virtualization.
+/// Ratios to native with small pages: contrasts of page sizes alongside a cost of virtualization.
 pub fn page_sizes() -> Document {
     let mut document = typical();
     let base = arm("native", "4k");
@@ -459,7 +459,7 @@ pub fn offloads() -> Document {
     document
 }
 
-/// Threads against nothing, beside a published pair of tables.
+/// Threads against nothing, alongside a published pair of tables.
 pub fn stream() -> Document {
     let mut document = scaling();
     document.run.published = Some("hpc-memory-2010/stream-virtual".to_owned());

@@ -26,7 +26,7 @@ pub struct Options {
     /// Environments to run in: native, microvm, container[:IMAGE], qemu[:KERNEL], ssh:HOST[:PORT]
     #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',')]
     pub(super) places: Vec<String>,
-    /// File or folder that the program needs elsewhere, beside its libraries and the files that its arguments name
+    /// File or folder that the program needs elsewhere, in addition to its libraries and the files that its arguments name
     #[arg(long, value_name = "FILE")]
     pub(super) with: Vec<PathBuf>,
     /// Values of a placeholder {NAME} in the commands: a list A,B,C or a range FIRST..LAST

@@ -106,7 +106,7 @@ pub(super) fn plan(context: &Context, args: &LoadArgs, secrets: Secrets) -> Resu
     Ok((source, plan))
 }
 
-/// The order of a plan's only arm, with what the command line sets beside the study.
+/// The order of a plan's only arm, with what the command line sets alongside the study.
 pub(super) fn order(args: &LoadArgs, plan: &Plan) -> Result<Order, Refusal> {
     let arm = plan.arms.first().ok_or_else(|| Refusal::failure("the study has no arm"))?;
     let mut order = workload::order(&arm.arm).map_err(Refusal::bad_input)?;

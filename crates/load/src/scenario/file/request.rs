@@ -205,7 +205,7 @@ impl Reader<'_> {
             self.known(part, &PART);
             let (name, line) = self.text(part, "name").unwrap_or(("", part.line));
             if name.is_empty() || name.contains(['"', '\r', '\n']) {
-                self.wrong(line, "a part lacks its name", "add name = \"FIELD\"");
+                self.wrong(line, "a part must have a name", "add name = \"FIELD\"");
             }
             let mut head = format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"");
             if let Some((filename, _)) = self.text(part, "filename") {
