@@ -61,6 +61,12 @@ pub trait Client: Send {
 
     /// The outcome of the transaction that was drawn is unknown: the connection was lost during the commit.
     fn ambiguous(&mut self) {}
+
+    /// How long each step of the operation that has just ended took: its index among the workload's steps, and ns.
+    /// Operations of a single transaction have none.
+    fn steps(&self) -> &[(usize, u64)] {
+        &[]
+    }
 }
 
 /// When transactions start.
@@ -108,6 +114,8 @@ pub struct Operation {
 pub struct Outcome {
     /// By operation, in the workload's order.
     pub operations: Vec<Operation>,
+    /// By step of the operations, in the workload's order; see [`Client::steps`].
+    pub steps: Vec<Latencies>,
     /// Failures of the whole run by class, those that were retried among them.
     pub failures: BTreeMap<Class, u64>,
     /// Connections that were opened again.
@@ -154,6 +162,8 @@ impl Outcome {
             sum.committed += more.committed;
             sum.rolled_back += more.rolled_back;
         }
+        self.steps.resize_with(self.steps.len().max(other.steps.len()), Latencies::default);
+        self.steps.iter_mut().zip(&other.steps).for_each(|(sum, more)| sum.merge(more));
         for (class, count) in other.failures {
             *self.failures.entry(class).or_default() += count;
         }
@@ -371,6 +381,11 @@ impl Plan<'_> {
             match done {
                 Done::Committed => row.committed += 1,
                 Done::RolledBack => row.rolled_back += 1,
+            }
+            for &(step, ns) in client.steps() {
+                let steps = &mut turn.outcome.steps;
+                steps.resize_with(steps.len().max(step + 1), Latencies::default);
+                steps[step].record(ns);
             }
             if open {
                 turn.outcome.lag.record(started - intended);

@@ -3,8 +3,9 @@
 //! After the catalog's row B5: a load generator on a table that fits the database's page cache, with connections for each CPU
 //! of the server. It stresses processes, page tables and locks more than storage when commits are not synced.
 
-use crate::database::{Access, Cell, Connection, Database, Dialect, Failure, Param, Rows};
+use crate::database::{Access, Connection, Database, Dialect, Failure, Param, Rows};
 use crate::engine::{Client, Done, Outcome};
+use crate::loading::{Batch, Loader, Schema, Table, int, text};
 use crate::parameters::{Common, DATABASE, SHARED};
 use crate::result::sample;
 use crate::run::{Ready, Workload};
@@ -18,8 +19,7 @@ use baremark_model::seam::Sample;
 use baremark_stats::Rng;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// The statements, in the order of the mix.
 pub const NAMES: [&str; 4] = ["select", "update", "insert", "delete"];
@@ -29,12 +29,15 @@ const STATEMENTS: [&str; 4] = [
     "insert into hammer (id, k, c, pad) values (?, 0, ?, ?)",
     "delete from hammer where id = ?",
 ];
+const TABLE: &str = "hammer";
 const CREATE: &str = "create table hammer (id integer not null primary key, k integer not null, c char(120) not null, \
                       pad char(60) not null)";
+const SCHEMA: Schema = Schema { tables: &[Table { name: TABLE, columns: 4, create: CREATE }], indexes: &[] };
 /// Bytes of a row on disk with its index, about.
 const ROW_BYTES: u64 = 300;
 /// Rows that are inserted at once while loading.
-const BATCH: i64 = 5000;
+const BATCH: usize = 5000;
+const BATCH_ROWS: i64 = BATCH as i64;
 
 const ROWS: Knob = Knob::new(
     "rows",
@@ -198,8 +201,8 @@ impl Workload for Nails {
         &NAMES
     }
 
-    fn load(&self, database: &dyn Database, connections: usize, interrupt: &AtomicBool) -> Result<(), Failure> {
-        populate(database, self.rows, connections, interrupt)
+    fn load(&self, loader: &Loader<'_>) -> Result<(), Failure> {
+        populate(loader, self.rows)
     }
 
     fn clients(&mut self, connections: usize, database: &dyn Database) -> Vec<Box<dyn Client>> {
@@ -228,44 +231,17 @@ impl Workload for Nails {
 /// Makes the table and fills it with `rows` rows, numbered from 1.
 ///
 /// # Errors
-/// What the database says.
-pub fn populate(database: &dyn Database, rows: i64, connections: usize, interrupt: &AtomicBool) -> Result<(), Failure> {
-    let mut first = database.connect()?;
-    first.script(&database.dialect().sql(CREATE))?;
-    let next = AtomicUsize::new(0);
-    let work = |connection: &mut dyn Connection| -> Result<(), Failure> {
-        loop {
-            let begin = i64::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(i64::MAX / BATCH) * BATCH;
-            if begin >= rows {
-                return Ok(());
-            }
-            if interrupt.load(Ordering::Acquire) {
-                return Err(Failure::other("loading was interrupted"));
-            }
-            let mut rng = Rng::stream(1, begin.unsigned_abs());
-            let cells: Vec<Cell> = (begin + 1..=rows.min(begin + BATCH))
-                .flat_map(|id| {
-                    [Cell::Int(id), Cell::Int(0), Cell::Text(digits(&mut rng, 120)), Cell::Text(digits(&mut rng, 60))]
-                })
-                .collect();
-            connection.insert("hammer", 4, &cells)?;
+/// As [`Loader::load`].
+pub fn populate(loader: &Loader<'_>, rows: i64) -> Result<(), Failure> {
+    let begins: Vec<i64> = (0..rows).step_by(BATCH).collect();
+    loader.load(&SCHEMA, &begins, &|connection, begin| {
+        let mut rng = Rng::stream(1, begin.unsigned_abs());
+        let mut batch = Batch::new(connection, SCHEMA.tables, TABLE)?;
+        for id in begin + 1..=rows.min(begin + BATCH_ROWS) {
+            batch.row([int(id), int(0), text(digits(&mut rng, 120)), text(digits(&mut rng, 60))])?;
         }
-    };
-    let outcomes: Vec<Result<(), Failure>> = thread::scope(|scope| {
-        let others: Vec<_> = (1..connections)
-            .map(|_| scope.spawn(|| database.connect().and_then(|mut connection| work(&mut *connection))))
-            .collect();
-        let own = work(&mut *first);
-        let others =
-            others.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(Failure::other("a loader panicked"))));
-        std::iter::once(own).chain(others).collect()
-    });
-    outcomes.into_iter().collect::<Result<(), Failure>>()?;
-    match database.dialect() {
-        Dialect::Sqlite => first.script("analyze; pragma wal_checkpoint(truncate);"),
-        Dialect::Postgres => first.script("vacuum analyze"),
-        Dialect::Mariadb => first.query("analyze table hammer", &mut Rows::default()),
-    }
+        batch.flush()
+    })
 }
 
 fn digits(rng: &mut Rng, length: usize) -> String {

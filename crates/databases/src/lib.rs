@@ -4,10 +4,15 @@
 //! checked, and a run that fails a check has no result. Nothing here prints.
 #![forbid(unsafe_code)]
 
+pub mod conditions;
 pub mod database;
+mod disk;
+pub mod draws;
+pub mod dvd_store;
 pub mod engine;
 pub mod hammer;
 pub mod kept;
+pub mod loading;
 pub mod mariadb;
 pub mod order_entry;
 mod parameters;
@@ -16,8 +21,9 @@ mod result;
 mod run;
 pub mod server;
 pub mod sqlite;
+mod statements;
 
 use baremark_model::job::Job;
 
 /// Jobs of this crate.
-pub const ALL: &[&dyn Job] = &[&order_entry::workload::OrderEntry, &hammer::Hammer];
+pub const ALL: &[&dyn Job] = &[&order_entry::workload::OrderEntry, &dvd_store::workload::DvdStore, &hammer::Hammer];

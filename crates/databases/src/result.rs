@@ -46,8 +46,8 @@ pub(crate) fn samples(outcome: &Outcome) -> Vec<Sample> {
     samples
 }
 
-/// Each second, then each operation over the measured time; `before_ns` passed before the load was called.
-pub(crate) fn points(outcome: &Outcome, names: &[&str], before_ns: u64) -> Vec<Point> {
+/// Each second, then each operation and each step over the measured time; `before_ns` passed before the load was called.
+pub(crate) fn points(outcome: &Outcome, names: &[&str], steps: &[&str], before_ns: u64) -> Vec<Point> {
     let begin = before_ns + outcome.begin_ns;
     let each = outcome.seconds.len().div_ceil(MOST_PARTS).max(1);
     let times = outcome.seconds.chunks(each).enumerate().map(|(at, counts)| {
@@ -60,13 +60,19 @@ pub(crate) fn points(outcome: &Outcome, names: &[&str], before_ns: u64) -> Vec<P
         let latencies = &operation.latencies;
         let mut samples =
             vec![sample("committed", operation.committed as f64), sample("rolled_back", operation.rolled_back as f64)];
-        let percentiles =
-            [("latency_p50_ms", 0.5), ("latency_p90_ms", 0.9), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)];
-        samples
-            .extend(percentiles.iter().filter_map(|(metric, p)| Some(sample(*metric, ms(latencies.percentile(*p)?)))));
+        samples.extend(percentiles(latencies));
         point(name, (begin, begin + outcome.elapsed_ns), samples, histogram(latencies))
     });
-    times.chain(operations).collect()
+    let steps = steps.iter().zip(&outcome.steps).map(|(name, latencies)| {
+        let samples = [sample("ended", latencies.count() as f64)].into_iter().chain(percentiles(latencies)).collect();
+        point(name, (begin, begin + outcome.elapsed_ns), samples, histogram(latencies))
+    });
+    times.chain(operations).chain(steps).collect()
+}
+
+fn percentiles(latencies: &Latencies) -> Vec<Sample> {
+    let all = [("latency_p50_ms", 0.5), ("latency_p90_ms", 0.9), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)];
+    all.iter().filter_map(|(metric, p)| Some(sample(*metric, ms(latencies.percentile(*p)?)))).collect()
 }
 
 fn point(name: &str, (begin_ns, end_ns): (u64, u64), samples: Vec<Sample>, histogram: Option<String>) -> Point {

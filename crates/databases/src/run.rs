@@ -1,9 +1,12 @@
 //! What the jobs of all workloads on databases share: data that is loaded once and kept, a database on a copy of it in each
 //! phase, the load, and the checks that decide whether there is a result.
 
+use crate::conditions::{self, Condition};
 use crate::database::{Connection, Database, Failure};
+use crate::disk::{DiskCounters, DiskUse};
 use crate::engine::{self, Client, Load, LoadError, Outcome};
 use crate::kept::{Kept, KeptError};
+use crate::loading::Loader;
 use crate::parameters::Common;
 use crate::result;
 use crate::server::{Server, ServerError, Setup};
@@ -30,14 +33,22 @@ pub(crate) trait Workload {
     fn bytes(&self) -> u64;
     /// Names of its operations.
     fn operations(&self) -> &'static [&'static str];
+    /// Names of the steps of its operations; see [`Client::steps`].
+    fn steps(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// Fills an empty database.
-    fn load(&self, database: &dyn Database, connections: usize, interrupt: &AtomicBool) -> Result<(), Failure>;
+    fn load(&self, loader: &Loader<'_>) -> Result<(), Failure>;
     /// Terminals of the next phase, `connections` of them.
     fn clients(&mut self, connections: usize, database: &dyn Database) -> Vec<Box<dyn Client>>;
     /// Checks the database after the load: what was checked, or why the run is not a result.
     fn check(&self, connection: &mut dyn Connection) -> Result<Result<Vec<String>, String>, Failure>;
     /// Metrics of its own.
     fn samples(&self, outcome: &Outcome) -> Vec<Sample>;
+    /// Metrics of what the machine's disks did in the measured time.
+    fn disk_samples(&self, _disk: &DiskUse) -> Vec<Sample> {
+        Vec::new()
+    }
     /// What a reader should know.
     fn flags(&self, _outcome: &Outcome) -> Vec<String> {
         Vec::new()
@@ -110,9 +121,12 @@ impl<W: Workload> Ready<W> {
         let database = self.server.database();
         let mut clients = self.workload.clients(self.setup.connections, &*database);
         let names = self.workload.operations();
-        let server = &mut self.server;
-        let outcome =
-            engine::run(&*database, &mut clients, names, &self.load, &mut || server.cpu_ns(), &self.interrupt);
+        let (server, mut disk) = (&mut self.server, DiskCounters::open());
+        let mut meter = || {
+            disk.mark();
+            server.cpu_ns()
+        };
+        let outcome = engine::run(&*database, &mut clients, names, &self.load, &mut meter, &self.interrupt);
         let outcome = outcome.map_err(|why| match why {
             LoadError::Interrupted => JobError::Interrupted,
             failed @ LoadError::Failed { .. } => JobError::failed(failed),
@@ -132,6 +146,7 @@ impl<W: Workload> Ready<W> {
         self.server.stop();
         let mut samples = result::samples(&outcome);
         samples.extend(self.workload.samples(&outcome));
+        samples.extend(disk.used().map(|used| self.workload.disk_samples(&used)).unwrap_or_default());
         let mut flags = result::flags(&outcome, &self.load, self.in_memory);
         flags.extend(self.workload.flags(&outcome));
         let bytes = self.kept.bytes().unwrap_or(0);
@@ -140,7 +155,7 @@ impl<W: Workload> Ready<W> {
             checked: format!("{} transactions; {}", outcome.ended(), checks.join("; ")),
             flags,
             void: Vec::new(),
-            points: result::points(&outcome, names, before_ns),
+            points: result::points(&outcome, names, self.workload.steps(), before_ns),
             detail: Some(result::detail(&outcome, &self.setup, &self.version, bytes, checks)),
         })
     }
@@ -154,10 +169,43 @@ fn fill(
 ) -> Result<(), ServerError> {
     // SQLite has one writer.
     let connections = server.address().map_or(1, |_| around.cpus.len().max(1));
-    workload.load(&*server.database(), connections, around.interrupt)?;
+    let database = server.database();
+    let (progress, interrupt) = (&|_, _| (), &**around.interrupt);
+    workload.load(&Loader { database: &*database, connections, progress, interrupt })?;
+    drop(database);
     server.stop();
     kept.put(&server.data())?;
     Ok(())
+}
+
+/// Refuses loaded data that violates a condition.
+///
+/// # Errors
+/// Which do not hold, or what the database says.
+pub(crate) fn sound(database: &dyn Database, conditions: &[Condition]) -> Result<(), Failure> {
+    match conditions::broken(&mut *database.connect()?, conditions)? {
+        Some(broken) => Err(Failure::other(format!("the loaded data is inconsistent: {broken}"))),
+        None => Ok(()),
+    }
+}
+
+/// Checks the conditions and what was acknowledged, in words; see [`Workload::check`].
+///
+/// # Errors
+/// What the database says.
+pub(crate) fn verdict(
+    connection: &mut dyn Connection,
+    conditions: &[Condition],
+    unaccounted: impl FnOnce(&mut dyn Connection) -> Result<Option<String>, Failure>,
+) -> Result<Result<Vec<String>, String>, Failure> {
+    if let Some(broken) = conditions::broken(connection, conditions)? {
+        return Ok(Err(broken));
+    }
+    if let Some(unaccounted) = unaccounted(connection)? {
+        return Ok(Err(unaccounted));
+    }
+    let held = format!("{} consistency conditions hold", conditions.len());
+    Ok(Ok(vec![held, "every acknowledged transaction is in the database".to_owned()]))
 }
 
 fn make_root(root: &Path) -> Result<(), JobError> {

@@ -2,6 +2,9 @@
 //! nothing left but that.
 
 use crate::bench::{Bench, signal, text};
+use baremark_databases::database::Database as _;
+use baremark_databases::kept::Kept;
+use baremark_databases::sqlite::{Sqlite, Synchronous};
 use std::fs;
 use std::io::{BufRead, BufReader};
 
@@ -68,12 +71,44 @@ fn order_entry_answers_and_damaged_data_is_refused_and_loaded_anew() {
     assert_eq!(left(&bench), [""; 0]);
 }
 
+/// Data that is sound by its checksums and inconsistent in itself: the run that finds it has no result.
+#[test]
+fn the_dvd_store_answers_and_a_database_that_is_inconsistent_after_the_run_is_no_result() {
+    let bench = Bench::new();
+    bench.write("study.toml", study(&bench, "kind = \"dvd-store\"\nconnections = 2"));
+    let said = until(&bench, "block 1 is stored");
+    assert!(said.contains("block 1 is stored"), "{said}");
+    let printed = text(&bench.run(&["report", "--json"]).stdout);
+    for metric in ["orders_per_min", "login_p95_ms", "purchase_p50_ms", "disk_writes_per_s", "rolled_back"] {
+        assert!(printed.contains(&format!("\"{metric}\"")), "{metric} is nowhere in {printed}");
+    }
+    let folder = fs::read_dir(bench.path("baremark-data")).unwrap().flatten().next().unwrap().path();
+    let kept = Kept::open(&bench.path("baremark-data"), &folder.file_name().unwrap().to_string_lossy()).unwrap();
+    let copy = bench.path("copy");
+    kept.take(&copy, None).unwrap();
+    let database = Sqlite::new(copy.join("database"), Synchronous::Full, 8 << 20);
+    database
+        .connect()
+        .unwrap()
+        .script("update inventory set quan_in_stock = quan_in_stock + 1 where prod_id = 3")
+        .unwrap();
+    kept.put(&copy).unwrap();
+    let output = bench.run(&["run", "study.toml"]);
+    let said = text(&output.stderr);
+    let broken = "the database is inconsistent after the run: condition 1 (stock + units sold = units received, by product) fails in 1 rows";
+    assert!(said.contains(broken), "{said}");
+    assert_ne!(output.status.code(), Some(0), "{said}");
+    assert!(!said.contains("block 1 is stored"), "{said}");
+    assert_eq!(left(&bench), [""; 0]);
+}
+
 #[test]
 fn what_cannot_be_together_is_refused_before_anything_runs() {
     let bench = Bench::new();
     for (workload, said) in [
         ("kind = \"order-entry\"\npace = \"keyed\"\nconnections = 11", "a warehouse has 10 terminals"),
         ("kind = \"order-entry\"\nhuge_pages = true", "huge_pages = true: sqlite cannot be held to it"),
+        ("kind = \"dvd-store\"\nrate = 100\nthink = \"1 s\"", "rate is set and think is not 0"),
         ("kind = \"oltp-hammer\"\nmix = \"50/50\"", "must be four numbers of sum 100"),
         ("kind = \"oltp-hammer\"\ndatabase = \"mariadb\"\nfsync = false", "fsync = false: mariadb always syncs"),
     ] {

@@ -3,18 +3,7 @@
 //! All twelve hold whenever no transaction is under way. The eleventh, which the rules state of a new database, is written
 //! with the deliveries that customers have counted, so that it holds later too.
 
-use crate::database::{Connection, Failure, Rows};
-
-/// A condition.
-#[derive(Clone, Copy, Debug)]
-pub struct Condition {
-    /// Its number in the rules.
-    pub number: u32,
-    /// What holds.
-    pub what: &'static str,
-    /// Counts the rows that violate it.
-    pub violations: &'static str,
-}
+use crate::conditions::Condition;
 
 /// The amounts of delivered lines by the customer of their order, and what customers have paid.
 macro_rules! delivered {
@@ -111,33 +100,3 @@ pub const CONDITIONS: [Condition; 12] = [
         violations: delivered!("c_balance + c_ytd_payment <> coalesce(amount, 0)"),
     },
 ];
-
-/// Checks all conditions. Returns those that are violated, each with the number of rows.
-///
-/// # Errors
-/// What the database says.
-pub fn violated(connection: &mut dyn Connection) -> Result<Vec<(Condition, i64)>, Failure> {
-    let mut rows = Rows::default();
-    let mut found = Vec::new();
-    for condition in CONDITIONS {
-        connection.query(condition.violations, &mut rows)?;
-        let count = rows.int(0, 0)?;
-        if count != 0 {
-            found.push((condition, count));
-        }
-    }
-    Ok(found)
-}
-
-/// The same in words; `None` when all hold.
-///
-/// # Errors
-/// What the database says.
-pub fn broken(connection: &mut dyn Connection) -> Result<Option<String>, Failure> {
-    let found = violated(connection)?;
-    let words: Vec<String> = found
-        .iter()
-        .map(|(condition, rows)| format!("condition {} ({}) fails in {rows} rows", condition.number, condition.what))
-        .collect();
-    Ok((!words.is_empty()).then(|| words.join("; ")))
-}

@@ -1,11 +1,10 @@
 //! Random values by the rules: non-uniform customers, items and names, texts, and the mix as a shuffled deck.
 
+use crate::draws::{Draws, signed};
 use baremark_stats::Rng;
 
 /// Parts of last names (rule 4.3.2.3).
 const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
-const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-
 /// Draws by the rules.
 #[derive(Clone, Debug)]
 pub struct Draw {
@@ -47,8 +46,10 @@ impl Constants {
     }
 }
 
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+impl Draws for Draw {
+    fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
 }
 
 impl Draw {
@@ -56,21 +57,6 @@ impl Draw {
     #[must_use]
     pub fn stream(seed: u64, label: u64, constants: Constants) -> Draw {
         Draw { rng: Rng::stream(seed, label), constants }
-    }
-
-    /// Uniform in `low..=high`.
-    pub fn uniform(&mut self, low: i64, high: i64) -> i64 {
-        low + signed(self.rng.below((high - low + 1).unsigned_abs()))
-    }
-
-    /// Whether an event of `percent` happens.
-    pub fn chance(&mut self, percent: i64) -> bool {
-        self.uniform(1, 100) <= percent
-    }
-
-    /// Exponential, of this mean, cut at ten times it (rule 5.2.5.4).
-    pub fn exponential(&mut self, mean: f64) -> f64 {
-        (mean * self.rng.exponential()).min(10.0 * mean)
     }
 
     /// NURand(A, x, y) of rule 2.1.6.
@@ -95,17 +81,6 @@ impl Draw {
         last_name(number)
     }
 
-    /// Letters and digits, so many of them.
-    pub fn text(&mut self, low: i64, high: i64) -> String {
-        let length = self.uniform(low, high);
-        (0..length).map(|_| char::from(LETTERS[usize::try_from(self.rng.below(62)).unwrap_or(0)])).collect()
-    }
-
-    /// Digits, so many of them.
-    pub fn digits(&mut self, length: i64) -> String {
-        (0..length).map(|_| char::from(b'0' + u8::try_from(self.rng.below(10)).unwrap_or(0))).collect()
-    }
-
     /// A zip code: four digits and 11111.
     pub fn zip(&mut self) -> String {
         self.digits(4) + "11111"
@@ -120,11 +95,6 @@ impl Draw {
             text.replace_range(at..at + 8, "ORIGINAL");
         }
         text
-    }
-
-    /// Puts `items` into a random order.
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        self.rng.shuffle(items);
     }
 }
 

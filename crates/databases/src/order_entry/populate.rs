@@ -1,16 +1,10 @@
 //! The rows of a new database (rule 4.3.3), made in parallel: the same for a seed, however many connections load it.
 
 use super::draw::{Constants, Draw, last_name};
-use super::schema::{CUSTOMERS, DISTRICTS, FIRST_UNDELIVERED, INDEXES, ITEMS, TABLES};
-use crate::database::{Cell, Connection, Database, Dialect, Failure};
-use baremark_sys::clock;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
-
-/// Rows that are inserted at once, about.
-const BATCH: usize = 5000;
+use super::schema::{CUSTOMERS, DISTRICTS, FIRST_UNDELIVERED, ITEMS, SCHEMA, TABLES};
+use crate::database::{Cell, Connection, Failure};
+use crate::draws::Draws;
+use crate::loading::{Batch, Loader, int, now_ms, text};
 
 /// A part of the rows that one connection makes.
 #[derive(Clone, Copy, Debug)]
@@ -39,105 +33,12 @@ fn parts(warehouses: i64) -> Vec<Part> {
     parts
 }
 
-/// Makes the tables and fills them over `connections` connections. `progress` hears of parts that are done and of how many
-/// there are.
+/// Makes the tables and fills them.
 ///
 /// # Errors
-/// What the database says; [`crate::database::Class::Other`] when it was interrupted.
-pub fn populate(
-    database: &dyn Database,
-    warehouses: i64,
-    seed: u64,
-    connections: usize,
-    progress: &(dyn Fn(usize, usize) + Sync),
-    interrupt: &AtomicBool,
-) -> Result<(), Failure> {
-    let dialect = database.dialect();
-    let mut first = database.connect()?;
-    for table in &TABLES {
-        first.script(&dialect.sql(table.create))?;
-    }
-    let parts = parts(warehouses);
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let failure = Mutex::new(None);
-    let fail = |why: Failure| *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
-    let work = |connection: &mut dyn Connection| -> Result<(), Failure> {
-        while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if interrupt.load(Ordering::Acquire) {
-                return Err(Failure::other("loading was interrupted"));
-            }
-            fill(connection, *part, seed)?;
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1, parts.len());
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        for _ in 1..connections.max(1) {
-            scope.spawn(|| {
-                let outcome = database.connect().and_then(|mut connection| work(&mut *connection));
-                outcome.unwrap_or_else(&fail);
-            });
-        }
-        work(&mut *first).unwrap_or_else(&fail);
-    });
-    if let Some(why) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(why);
-    }
-    INDEXES.iter().try_for_each(|index| first.script(index))?;
-    settle(&mut *first, dialect)
-}
-
-/// Statistics for the planner, and a log that is written back.
-fn settle(connection: &mut dyn Connection, dialect: Dialect) -> Result<(), Failure> {
-    match dialect {
-        Dialect::Sqlite => connection.script("analyze; pragma wal_checkpoint(truncate);"),
-        Dialect::Postgres => {
-            connection.script("vacuum analyze")?;
-            connection.script("checkpoint").or(Ok(()))
-        }
-        Dialect::Mariadb => {
-            let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
-            let mut rows = crate::database::Rows::default();
-            connection.query(&format!("analyze table {}", names.join(", ")), &mut rows)
-        }
-    }
-}
-
-/// Rows of one table on their way into it.
-struct Batch<'b> {
-    connection: &'b mut dyn Connection,
-    table: &'static str,
-    width: usize,
-    cells: Vec<Cell>,
-}
-
-impl<'b> Batch<'b> {
-    fn new(connection: &'b mut dyn Connection, name: &str) -> Result<Batch<'b>, Failure> {
-        let table = TABLES.iter().find(|table| table.name == name).ok_or_else(|| Failure::other("no such table"))?;
-        Ok(Batch { connection, table: table.name, width: table.columns, cells: Vec::new() })
-    }
-
-    fn row(&mut self, cells: impl IntoIterator<Item = Cell>) -> Result<(), Failure> {
-        self.cells.extend(cells);
-        if self.cells.len() >= BATCH * self.width { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Result<(), Failure> {
-        if self.cells.is_empty() {
-            return Ok(());
-        }
-        self.connection.insert(self.table, self.width, &self.cells)?;
-        self.cells.clear();
-        Ok(())
-    }
-}
-
-fn int(number: i64) -> Cell {
-    Cell::Int(number)
-}
-
-fn text(text: impl Into<String>) -> Cell {
-    Cell::Text(text.into())
+/// As [`Loader::load`].
+pub fn populate(loader: &Loader<'_>, warehouses: i64, seed: u64) -> Result<(), Failure> {
+    loader.load(&SCHEMA, &parts(warehouses), &|connection, part| fill(connection, *part, seed))
 }
 
 fn fill(connection: &mut dyn Connection, part: Part, seed: u64) -> Result<(), Failure> {
@@ -154,14 +55,8 @@ fn fill(connection: &mut dyn Connection, part: Part, seed: u64) -> Result<(), Fa
     }
 }
 
-/// Now, in ms of 1970.
-#[must_use]
-pub fn now_ms() -> i64 {
-    i64::try_from(clock::unix_time_ns() / 1_000_000).unwrap_or(i64::MAX)
-}
-
 fn items(connection: &mut dyn Connection, draw: &mut Draw, first: i64, count: i64) -> Result<(), Failure> {
-    let mut batch = Batch::new(connection, "item")?;
+    let mut batch = Batch::new(connection, &TABLES, "item")?;
     for i in first..first + count {
         let (image, name, price) = (draw.uniform(1, 10_000), draw.text(14, 24), draw.uniform(100, 10_000));
         batch.row([int(i), int(image), text(name), int(price), text(draw.data())])?;
@@ -175,11 +70,11 @@ fn address(draw: &mut Draw) -> [Cell; 5] {
 }
 
 fn warehouse(connection: &mut dyn Connection, draw: &mut Draw, w: i64) -> Result<(), Failure> {
-    let mut batch = Batch::new(connection, "warehouse")?;
+    let mut batch = Batch::new(connection, &TABLES, "warehouse")?;
     let head = [int(w), text(draw.text(6, 10))];
     batch.row(head.into_iter().chain(address(draw)).chain([int(draw.uniform(0, 2000)), int(30_000_000)]))?;
     batch.flush()?;
-    let mut batch = Batch::new(connection, "district")?;
+    let mut batch = Batch::new(connection, &TABLES, "district")?;
     for d in 1..=DISTRICTS {
         let head = [int(w), int(d), text(draw.text(6, 10))];
         let tail = [int(draw.uniform(0, 2000)), int(3_000_000), int(CUSTOMERS + 1)];
@@ -189,7 +84,7 @@ fn warehouse(connection: &mut dyn Connection, draw: &mut Draw, w: i64) -> Result
 }
 
 fn stock(connection: &mut dyn Connection, draw: &mut Draw, w: i64, first: i64, count: i64) -> Result<(), Failure> {
-    let mut batch = Batch::new(connection, "stock")?;
+    let mut batch = Batch::new(connection, &TABLES, "stock")?;
     for i in first..first + count {
         let head = [int(w), int(i), int(draw.uniform(10, 100))];
         let infos: Vec<Cell> = (0..DISTRICTS).map(|_| text(draw.text(24, 24))).collect();
@@ -200,7 +95,7 @@ fn stock(connection: &mut dyn Connection, draw: &mut Draw, w: i64, first: i64, c
 
 fn customers(connection: &mut dyn Connection, draw: &mut Draw, w: i64, d: i64) -> Result<(), Failure> {
     let now = now_ms();
-    let mut batch = Batch::new(connection, "customer")?;
+    let mut batch = Batch::new(connection, &TABLES, "customer")?;
     for c in 1..=CUSTOMERS {
         let last = if c <= 1000 { last_name(c - 1) } else { draw.last_name() };
         let head = [int(w), int(d), int(c), text(draw.text(8, 16)), text("OE"), text(last)];
@@ -211,7 +106,7 @@ fn customers(connection: &mut dyn Connection, draw: &mut Draw, w: i64, d: i64) -
         batch.row(head.into_iter().chain(middle).chain(tail))?;
     }
     batch.flush()?;
-    let mut batch = Batch::new(connection, "history")?;
+    let mut batch = Batch::new(connection, &TABLES, "history")?;
     for c in 1..=CUSTOMERS {
         batch.row([int(c), int(d), int(w), int(d), int(w), int(now), int(1000), text(draw.text(12, 24))])?;
     }
@@ -224,18 +119,18 @@ fn orders(connection: &mut dyn Connection, draw: &mut Draw, w: i64, d: i64) -> R
     draw.shuffle(&mut customers);
     let counts: Vec<i64> = (0..CUSTOMERS).map(|_| draw.uniform(5, 15)).collect();
     let rows = || (1_i64..).zip(customers.iter().zip(&counts));
-    let mut batch = Batch::new(connection, "orders")?;
+    let mut batch = Batch::new(connection, &TABLES, "orders")?;
     for (o, (c, lines)) in rows() {
         let carrier = if o < FIRST_UNDELIVERED { int(draw.uniform(1, 10)) } else { Cell::Null };
         batch.row([int(w), int(d), int(o), int(*c), int(now), carrier, int(*lines), int(1)])?;
     }
     batch.flush()?;
-    let mut batch = Batch::new(connection, "new_order")?;
+    let mut batch = Batch::new(connection, &TABLES, "new_order")?;
     for o in FIRST_UNDELIVERED..=CUSTOMERS {
         batch.row([int(w), int(d), int(o)])?;
     }
     batch.flush()?;
-    let mut batch = Batch::new(connection, "order_line")?;
+    let mut batch = Batch::new(connection, &TABLES, "order_line")?;
     for (o, (_, lines)) in rows() {
         for number in 1..=*lines {
             let item = draw.uniform(1, ITEMS);

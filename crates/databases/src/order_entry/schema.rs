@@ -1,5 +1,7 @@
 //! The nine tables and their cardinalities.
 
+use crate::loading::{Schema, Table};
+
 /// Items, whatever the number of warehouses.
 pub const ITEMS: i64 = 100_000;
 /// Districts of a warehouse.
@@ -12,16 +14,6 @@ pub const FIRST_UNDELIVERED: i64 = 2101;
 pub const WAREHOUSE_BYTES: u64 = 130 << 20;
 /// Bytes of the items.
 pub const ITEM_BYTES: u64 = 14 << 20;
-
-/// A table.
-pub struct Table {
-    /// Its name.
-    pub name: &'static str,
-    /// Its columns.
-    pub columns: usize,
-    /// What makes it; see [`crate::database::Dialect::sql`].
-    pub create: &'static str,
-}
 
 /// All tables.
 pub const TABLES: [Table; 9] = [
@@ -103,6 +95,9 @@ pub const INDEXES: [&str; 2] = [
     "create index customer_by_name on customer (c_w_id, c_d_id, c_last, c_first)",
     "create index orders_by_customer on orders (o_w_id, o_d_id, o_c_id, o_id)",
 ];
+
+/// Tables and indexes.
+pub const SCHEMA: Schema = Schema { tables: &TABLES, indexes: &INDEXES };
 
 /// Bytes on disk of a database of so many warehouses, about.
 #[must_use]

@@ -1,10 +1,13 @@
 //! The five transactions (rules 2.4 to 2.8), the mix, and what a terminal was acknowledged.
 
 use super::draw::{Constants, Draw};
-use super::populate::now_ms;
 use super::schema::{DISTRICTS, ITEMS};
+use crate::conditions::{Account, mismatches};
 use crate::database::{Access, Cell, Class, Connection, Dialect, Failure, Param, Rows};
+use crate::draws::Draws;
 use crate::engine::{Client, Done};
+use crate::loading::now_ms;
+use crate::statements::statements;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -39,15 +42,6 @@ pub struct Acknowledged {
     pub ambiguous_deliveries: AtomicU64,
     /// Warehouse, district and number of each new order, where they are requested.
     pub orders: Option<Mutex<Vec<[i64; 3]>>>,
-}
-
-macro_rules! statements {
-    ($($name:ident = $sql:literal;)*) => {
-        #[expect(non_camel_case_types, reason = "names of statements")]
-        #[derive(Clone, Copy)]
-        enum Statement { $($name),* }
-        const STATEMENTS: &[&str] = &[$($sql),*];
-    };
 }
 
 statements! {
@@ -324,10 +318,6 @@ fn wrong_input() -> Failure {
     Failure::other("the inputs are of another transaction")
 }
 
-fn run(db: &mut dyn Connection, statement: Statement, params: &[Param<'_>], rows: &mut Rows) -> Result<u64, Failure> {
-    db.execute(statement as usize, params, rows)
-}
-
 /// The customer's number: the middle one of those with the name, by first name (rule 2.5.2.2).
 fn choose(db: &mut dyn Connection, w: i64, d: i64, chosen: &Chosen, rows: &mut Rows) -> Result<i64, Failure> {
     match chosen {
@@ -432,18 +422,13 @@ pub fn unaccounted(
     let payments = count("select count(*) from history")? - warehouses * DISTRICTS * 3000;
     let delivered = count("select sum(c_delivery_cnt) from customer")?;
     let read = |counter: &AtomicU64| i64::try_from(counter.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
-    let table = [
-        ("new orders", orders, read(&acknowledged.new_orders), read(&acknowledged.ambiguous_orders)),
-        ("payments", payments, read(&acknowledged.payments), read(&acknowledged.ambiguous_payments)),
-        ("deliveries", delivered, read(&acknowledged.delivered), 10 * read(&acknowledged.ambiguous_deliveries)),
-    ];
-    let wrong = table.iter().filter(|(_, found, known, unknown)| !(*known..=known + unknown).contains(found));
-    let words: Vec<String> = wrong
-        .map(|(what, found, known, unknown)| {
-            format!("{what}: {known} acknowledged and {unknown} of unknown outcome, {found} in the database")
-        })
-        .collect();
-    Ok((!words.is_empty()).then(|| words.join("; ")))
+    let account = |what, found, known, unknown| Account { what, found, known, unknown };
+    let counters = acknowledged;
+    Ok(mismatches(&[
+        account("new orders", orders, read(&counters.new_orders), read(&counters.ambiguous_orders)),
+        account("payments", payments, read(&counters.payments), read(&counters.ambiguous_payments)),
+        account("deliveries", delivered, read(&counters.delivered), 10 * read(&counters.ambiguous_deliveries)),
+    ]))
 }
 
 #[cfg(test)]

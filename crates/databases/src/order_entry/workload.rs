@@ -1,14 +1,15 @@
 //! Order-entry as a workload of a study.
 
-use super::conditions::{self, CONDITIONS};
+use super::conditions::CONDITIONS;
 use super::draw::Constants;
 use super::transactions::{Acknowledged, LIMIT_MS, NAMES, Rules, Terminal, unaccounted};
 use super::{populate, schema};
 use crate::database::{Connection, Database, Failure};
 use crate::engine::{Client, Drive, Outcome};
+use crate::loading::Loader;
 use crate::parameters::{CONNECTIONS, Common, DATABASE, SHARED};
 use crate::result::sample;
-use crate::run::{Ready, Workload};
+use crate::run::{self, Ready, Workload};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
@@ -17,7 +18,6 @@ use baremark_model::knob::Misfit;
 use baremark_model::parameters::joined;
 use baremark_model::seam::Sample;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Seed of the data: the same for all, so that it can be reused.
 const DATA_SEED: u64 = 1;
@@ -225,12 +225,9 @@ impl Workload for Sales {
         &NAMES
     }
 
-    fn load(&self, database: &dyn Database, connections: usize, interrupt: &AtomicBool) -> Result<(), Failure> {
-        populate::populate(database, self.warehouses, DATA_SEED, connections, &|_, _| (), interrupt)?;
-        match conditions::broken(&mut *database.connect()?)? {
-            Some(broken) => Err(Failure::other(format!("the loaded data is inconsistent: {broken}"))),
-            None => Ok(()),
-        }
+    fn load(&self, loader: &Loader<'_>) -> Result<(), Failure> {
+        populate::populate(loader, self.warehouses, DATA_SEED)?;
+        run::sound(loader.database, &CONDITIONS)
     }
 
     fn clients(&mut self, connections: usize, database: &dyn Database) -> Vec<Box<dyn Client>> {
@@ -248,14 +245,7 @@ impl Workload for Sales {
     }
 
     fn check(&self, connection: &mut dyn Connection) -> Result<Result<Vec<String>, String>, Failure> {
-        if let Some(broken) = conditions::broken(connection)? {
-            return Ok(Err(broken));
-        }
-        if let Some(unaccounted) = unaccounted(connection, &self.acknowledged, self.warehouses)? {
-            return Ok(Err(unaccounted));
-        }
-        let conditions = format!("{} consistency conditions hold", CONDITIONS.len());
-        Ok(Ok(vec![conditions, "every acknowledged transaction is in the database".to_owned()]))
+        run::verdict(connection, &CONDITIONS, |connection| unaccounted(connection, &self.acknowledged, self.warehouses))
     }
 
     fn samples(&self, outcome: &Outcome) -> Vec<Sample> {

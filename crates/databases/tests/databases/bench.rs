@@ -1,15 +1,16 @@
 //! What the tests share: databases in folders of their own, and skips that are printed.
 
 use baremark_databases::database::{Database, Isolation};
-use baremark_databases::engine::{Drive, Load};
+use baremark_databases::engine::{self, Client, Drive, Load, LoadError};
+use baremark_databases::loading::Loader;
 use baremark_databases::order_entry::draw::Constants;
 use baremark_databases::order_entry::populate;
 use baremark_databases::order_entry::transactions::{Acknowledged, Rules, Terminal};
 use baremark_databases::server::{Kind, Server, Setup};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 pub static QUIET: AtomicBool = AtomicBool::new(false);
 
@@ -36,11 +37,16 @@ pub fn start(setup: &Setup, root: &Path) -> Option<Server> {
     Some(Server::start(setup, root, "s3cr3tOfThisTest", &QUIET).unwrap_or_else(|why| panic!("{why}")))
 }
 
+/// Loads over so many connections.
+pub fn loader(database: &dyn Database, connections: usize) -> Loader<'_> {
+    Loader { database, connections, progress: &|_, _| (), interrupt: &QUIET }
+}
+
 /// One warehouse, loaded over two connections, or one where there is one writer.
 pub fn populated(server: &Server) -> Box<dyn Database> {
     let database = server.database();
     let connections = if server.address().is_some() { 2 } else { 1 };
-    populate::populate(&*database, 1, 1, connections, &|_, _| (), &QUIET).unwrap_or_else(|why| panic!("{why}"));
+    populate::populate(&loader(&*database, connections), 1, 1).unwrap_or_else(|why| panic!("{why}"));
     database
 }
 
@@ -55,7 +61,7 @@ pub fn rules(database: &dyn Database, acknowledged: &Arc<Acknowledged>) -> Rules
     }
 }
 
-pub fn terminals(rules: &Rules, connections: usize) -> Vec<Box<dyn baremark_databases::engine::Client>> {
+pub fn terminals(rules: &Rules, connections: usize) -> Vec<Box<dyn Client>> {
     (0..connections).map(|number| Box::new(Terminal::new(rules, number)) as Box<_>).collect()
 }
 
@@ -67,4 +73,33 @@ pub fn closed(seconds: f64) -> Load {
         seed: 1,
         cpus: Vec::new(),
     }
+}
+
+/// Runs a load, kills the server in the midst of it, starts it again and ends the load once it goes on. `acknowledged` counts orders.
+pub fn killed_under_load(
+    server: &mut Server,
+    database: &dyn Database,
+    clients: &mut [Box<dyn Client>],
+    names: &[&str],
+    acknowledged: &AtomicU64,
+) {
+    let (over, load) = (AtomicBool::new(false), closed(60.0));
+    let outcome = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| engine::run(database, clients, names, &load, &mut || 0, &over));
+        let enough = |count: u64| {
+            let deadline = Instant::now() + Duration::from_secs(50);
+            let until = acknowledged.load(Ordering::Relaxed) + count;
+            while acknowledged.load(Ordering::Relaxed) < until && !thread.is_finished() {
+                assert!(Instant::now() < deadline, "no orders are acknowledged");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        enough(200);
+        server.kill();
+        server.restart(&QUIET).unwrap_or_else(|why| panic!("{why}"));
+        enough(50);
+        over.store(true, Ordering::Release);
+        thread.join().unwrap()
+    });
+    assert_eq!(outcome.unwrap_err(), LoadError::Interrupted);
 }

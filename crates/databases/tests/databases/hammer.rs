@@ -1,6 +1,6 @@
 //! The hammer on real databases, and that a lost update is found.
 
-use crate::bench::{QUIET, closed, setup, start};
+use crate::bench::{QUIET, closed, loader, setup, start};
 use baremark_databases::engine::{self, Client};
 use baremark_databases::hammer::{Counts, NAMES, Nail, populate, unaccounted};
 use baremark_databases::server::Kind;
@@ -14,7 +14,7 @@ fn every_acknowledged_statement_is_in_the_table_and_a_lost_update_is_found() {
         let root = tempfile::tempdir().unwrap();
         let Some(server) = start(&setup(kind), root.path()) else { continue };
         let database = server.database();
-        populate(&*database, ROWS, 2, &QUIET).unwrap_or_else(|why| panic!("{}: {why}", kind.word()));
+        populate(&loader(&*database, 2), ROWS).unwrap_or_else(|why| panic!("{}: {why}", kind.word()));
         let counts = Arc::new(Counts::default());
         let mut clients: Vec<Box<dyn Client>> = (0..4)
             .map(|number| {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
 
 mod bench;
+mod dvd_store;
 mod engine;
 mod hammer;
 mod order_entry;

@@ -1,9 +1,10 @@
 //! Order-entry on real databases: loading, consistency, durability.
 
-use crate::bench::{QUIET, closed, populated, rules, setup, start, terminals};
+use crate::bench::{QUIET, closed, killed_under_load, populated, rules, setup, start, terminals};
+use baremark_databases::conditions;
 use baremark_databases::database::{Connection, Database, Rows};
-use baremark_databases::engine::{self, LoadError};
-use baremark_databases::order_entry::conditions::{self, CONDITIONS};
+use baremark_databases::engine;
+use baremark_databases::order_entry::conditions::CONDITIONS;
 use baremark_databases::order_entry::schema;
 use baremark_databases::order_entry::transactions::{Acknowledged, NAMES, unaccounted};
 use baremark_databases::server::{Kind, Server};
@@ -11,7 +12,7 @@ use baremark_databases::sqlite::{Sqlite, Synchronous};
 use baremark_sys::confine;
 use std::collections::HashSet;
 use std::io::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -57,16 +58,17 @@ fn has_the_rules_cardinalities(connection: &mut dyn Connection) {
 }
 
 fn each_violation_is_found(connection: &mut dyn Connection) {
-    assert_eq!(conditions::broken(connection).unwrap(), None);
+    assert_eq!(conditions::broken(connection, &CONDITIONS).unwrap(), None);
     for ((sql, expected), condition) in VIOLATIONS.iter().zip(CONDITIONS) {
         assert!(expected.contains(&condition.number));
         connection.script("begin").unwrap();
         connection.script(sql).unwrap();
-        let found: Vec<u32> = conditions::violated(connection).unwrap().iter().map(|(found, _)| found.number).collect();
+        let found: Vec<u32> =
+            conditions::violated(connection, &CONDITIONS).unwrap().iter().map(|(found, _)| found.number).collect();
         connection.script("rollback").unwrap();
         assert_eq!(found, *expected, "{sql}");
     }
-    assert_eq!(conditions::broken(connection).unwrap(), None);
+    assert_eq!(conditions::broken(connection, &CONDITIONS).unwrap(), None);
 }
 
 /// A closed load, after which all conditions hold and everything acknowledged is there.
@@ -79,7 +81,7 @@ fn runs_and_stays_consistent(database: &dyn Database) {
     assert!(outcome.ended() > 50, "{}", outcome.ended());
     assert!(outcome.operations.iter().all(|operation| operation.latencies.count() > 0));
     let mut connection = database.connect().unwrap();
-    assert_eq!(conditions::broken(&mut *connection).unwrap(), None);
+    assert_eq!(conditions::broken(&mut *connection, &CONDITIONS).unwrap(), None);
     assert_eq!(unaccounted(&mut *connection, &acknowledged, 1).unwrap(), None);
     acknowledged.new_orders.fetch_add(1, Ordering::Relaxed);
     let missing = unaccounted(&mut *connection, &acknowledged, 1).unwrap().unwrap();
@@ -111,29 +113,10 @@ fn orders_lost_by_a_kill(server: &mut Server) -> (usize, usize, Arc<Acknowledged
     let database = server.database();
     let acknowledged = Arc::new(Acknowledged { orders: Some(Mutex::default()), ..Acknowledged::default() });
     let mut clients = terminals(&rules(&*database, &acknowledged), 4);
-    let over = AtomicBool::new(false);
-    let load = closed(60.0);
-    let outcome = std::thread::scope(|scope| {
-        let thread = scope.spawn(|| engine::run(&*database, &mut clients, &NAMES, &load, &mut || 0, &over));
-        let enough = |count: u64| {
-            let deadline = Instant::now() + Duration::from_secs(50);
-            let until = acknowledged.new_orders.load(Ordering::Relaxed) + count;
-            while acknowledged.new_orders.load(Ordering::Relaxed) < until && !thread.is_finished() {
-                assert!(Instant::now() < deadline, "no orders are acknowledged");
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        };
-        enough(200);
-        server.kill();
-        server.restart(&QUIET).unwrap_or_else(|why| panic!("{why}"));
-        enough(50);
-        over.store(true, Ordering::Release);
-        thread.join().unwrap()
-    });
-    assert_eq!(outcome.unwrap_err(), LoadError::Interrupted);
+    killed_under_load(server, &*database, &mut clients, &NAMES, &acknowledged.new_orders);
     drop(clients);
     let mut connection = database.connect().unwrap();
-    assert_eq!(conditions::broken(&mut *connection).unwrap(), None);
+    assert_eq!(conditions::broken(&mut *connection, &CONDITIONS).unwrap(), None);
     let known = acknowledged.orders.as_ref().unwrap().lock().unwrap().clone();
     let there = orders_in(&mut *connection);
     // The number of a lost order is given again: each order that is there was acknowledged once.
@@ -230,7 +213,7 @@ fn on_sqlite_a_kill_of_the_whole_process_loses_nothing() {
     child.kill().unwrap();
     child.wait().unwrap();
     let mut connection = database.connect().unwrap();
-    assert_eq!(conditions::broken(&mut *connection).unwrap(), None);
+    assert_eq!(conditions::broken(&mut *connection, &CONDITIONS).unwrap(), None);
     let there = orders_in(&mut *connection);
     let lost: Vec<_> = lines().into_iter().filter(|order| !there.contains(order)).collect();
     assert_eq!(lost, Vec::<[i64; 3]>::new());

@@ -1,0 +1,258 @@
+//! The DVD store as a workload of a study.
+
+use super::conditions::CONDITIONS;
+use super::orders::{Acknowledged, NAMES, Rules, STEPS, Shopper, unaccounted};
+use super::populate;
+use super::schema::{Size, WORDS};
+use crate::database::{Connection, Database, Failure};
+use crate::disk::DiskUse;
+use crate::engine::{Client, Drive, Outcome};
+use crate::loading::Loader;
+use crate::parameters::{CONNECTIONS, Common, DATABASE, SHARED};
+use crate::result::sample;
+use crate::run::{self, Ready, Workload};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::command;
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::knob::Misfit;
+use baremark_model::parameters::joined;
+use baremark_model::seam::Sample;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Seed of the data: the same for all, so that it can be reused.
+const DATA_SEED: u64 = 1;
+
+const SIZE: Knob = Knob::new(
+    "size",
+    Kind::Choice(WORDS),
+    Default::Typed("10 MB"),
+    "nominal size of the data: 20 thousand, 2 million or 200 million customers",
+);
+const THINK: Knob = Knob::new(
+    "think",
+    Kind::Time { min: 0, max: 3_600_000_000_000 },
+    Default::Typed("0 s"),
+    "mean time that a client thinks after an order, exponential; closed loop alone",
+);
+
+static PARAMETERS: [Knob; 17] = joined(&[&[DATABASE, SIZE, CONNECTIONS, THINK], SHARED]);
+
+const fn lower(key: &'static str, unit: &'static str, together: Together, help: &'static str) -> Metric {
+    Metric::new(key, unit, Better::Lower, together, help)
+}
+
+/// A percentile of a step.
+const fn p50(key: &'static str, help: &'static str) -> Metric {
+    lower(key, "ms", Together::Mean, help)
+}
+
+const fn p95(key: &'static str, help: &'static str) -> Metric {
+    lower(key, "ms", Together::Most, help)
+}
+
+static METRICS: [Metric; 30] = [
+    Metric::new(
+        "orders_per_min",
+        "orders/min",
+        Better::Higher,
+        Together::Sum,
+        "orders completed per minute, from login to purchase; those rolled back do not count",
+    ),
+    Metric::new("tx_per_s", "orders/s", Better::Higher, Together::Sum, "orders per second, those rolled back included"),
+    lower("rolled_back", "%", Together::Mean, "share of orders that were rolled back because stock was too low"),
+    p50("latency_p50_ms", "median latency of a whole order, retries included"),
+    p95("latency_p95_ms", "95th percentile of it"),
+    p95("latency_p99_ms", "99th percentile of it"),
+    p50("login_p50_ms", "median latency of a login with the customer's previous purchases"),
+    p95("login_p95_ms", "95th percentile of it"),
+    p50("new_customer_p50_ms", "median latency of a new customer's registration"),
+    p95("new_customer_p95_ms", "95th percentile of it"),
+    p50("browse_category_p50_ms", "median latency of a search by category"),
+    p95("browse_category_p95_ms", "95th percentile of it"),
+    p50("browse_actor_p50_ms", "median latency of a search by actor"),
+    p95("browse_actor_p95_ms", "95th percentile of it"),
+    p50("browse_title_p50_ms", "median latency of a search by title"),
+    p95("browse_title_p95_ms", "95th percentile of it"),
+    p50("read_reviews_p50_ms", "median latency of reading a product's reviews"),
+    p95("read_reviews_p95_ms", "95th percentile of it"),
+    p50("purchase_p50_ms", "median latency of a purchase"),
+    p95("purchase_p95_ms", "95th percentile of it"),
+    lower("cpu_us_per_tx", "us", Together::Mean, "CPU time of server and driver per order"),
+    lower(
+        "driver_cpu_us_per_tx",
+        "us",
+        Together::Mean,
+        "CPU time of the connections' threads per order; with sqlite the database is in it",
+    ),
+    lower("server_cpu_us_per_tx", "us", Together::Mean, "CPU time of the server's processes per order"),
+    lower("retries", "%", Together::Mean, "serialization failures and deadlocks per 100 orders; each is retried"),
+    lower(
+        "lag_p99_ms",
+        "ms",
+        Together::Most,
+        "99th percentile of the actual minus the intended start; with rate alone",
+    ),
+    lower(
+        "disk_reads_per_s",
+        "1/s",
+        Together::Mean,
+        "reads per second of the disks that the guest, or the container's machine, has",
+    ),
+    lower("disk_writes_per_s", "1/s", Together::Mean, "writes per second of these disks"),
+    lower("disk_read_ms", "ms", Together::Mean, "mean latency of these reads; none where nothing was read"),
+    lower("disk_write_ms", "ms", Together::Mean, "mean latency of these writes; none where nothing was written"),
+    lower("disk_read_share", "%", Together::Mean, "reads of all reads and writes of these disks"),
+];
+
+/// Metrics of a step: its name, and its median and 95th percentile.
+const STEP_METRICS: [(&str, [&str; 2]); 7] = [
+    ("login", ["login_p50_ms", "login_p95_ms"]),
+    ("new-customer", ["new_customer_p50_ms", "new_customer_p95_ms"]),
+    ("browse-category", ["browse_category_p50_ms", "browse_category_p95_ms"]),
+    ("browse-actor", ["browse_actor_p50_ms", "browse_actor_p95_ms"]),
+    ("browse-title", ["browse_title_p50_ms", "browse_title_p95_ms"]),
+    ("read-reviews", ["read_reviews_p50_ms", "read_reviews_p95_ms"]),
+    ("purchase", ["purchase_p50_ms", "purchase_p95_ms"]),
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "dvd-store",
+    help: "orders of an online shop from login to purchase; after DVD Store 3 and not comparable with it",
+    source: "DVD Store 3 (public facts: schema, sizes, order cycle)",
+    parameters: &PARAMETERS,
+    metrics: &METRICS,
+    footprint: None,
+    executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
+    quick: &[("duration", "1 s"), ("warm_up", "300 ms")],
+    check: |arm| Settings::of(arm).map(drop),
+};
+
+/// The workload `dvd-store`.
+#[derive(Clone, Copy, Debug)]
+pub struct DvdStore;
+
+struct Settings {
+    common: Common,
+    size: Size,
+    think: Duration,
+}
+
+impl Settings {
+    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+        let common = Common::of(arm, CONNECTIONS.get(arm)?)?;
+        let word = SIZE.get::<String>(arm)?;
+        let size = Size::of(&word).ok_or_else(|| Misfit::new(format!("size = \"{word}\""), "write \"10 MB\""))?;
+        let think: Duration = THINK.get(arm)?;
+        if !think.is_zero() && common.load.drive != Drive::Closed {
+            return Err(Misfit::new("rate is set and think is not 0", "keep one of them"));
+        }
+        command::fits_timeout(arm)?;
+        Ok(Settings { common, size, think })
+    }
+}
+
+impl Job for DvdStore {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn heeds_interrupt(&self) -> bool {
+        true
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let Settings { common, size, think } = Settings::of(arm).map_err(JobError::failed)?;
+        let shop = Shop { size, think, seed: around.seed, phase: 0, acknowledged: Arc::default() };
+        Ok(Box::new(Ready::new(shop, common, around)?))
+    }
+}
+
+impl ReadyJob for Ready<Shop> {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        self.once()
+    }
+}
+
+struct Shop {
+    size: Size,
+    think: Duration,
+    seed: u64,
+    /// Phases so far: each draws other inputs.
+    phase: u64,
+    acknowledged: Arc<Acknowledged>,
+}
+
+impl Workload for Shop {
+    fn name(&self) -> String {
+        format!("dvd-store-{}", self.size.word.replace(' ', ""))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.size.bytes()
+    }
+
+    fn operations(&self) -> &'static [&'static str] {
+        &NAMES
+    }
+
+    fn steps(&self) -> &'static [&'static str] {
+        &STEPS
+    }
+
+    fn load(&self, loader: &Loader<'_>) -> Result<(), Failure> {
+        populate::populate(loader, self.size, DATA_SEED)?;
+        run::sound(loader.database, &CONDITIONS)
+    }
+
+    fn clients(&mut self, connections: usize, database: &dyn Database) -> Vec<Box<dyn Client>> {
+        self.phase += 1;
+        self.acknowledged = Arc::default();
+        let rules = Rules {
+            size: self.size,
+            data_seed: DATA_SEED,
+            seed: self.seed.wrapping_add(self.phase << 32),
+            think: self.think,
+            clients: connections,
+            dialect: database.dialect(),
+            acknowledged: Arc::clone(&self.acknowledged),
+        };
+        (0..connections).map(|number| Box::new(Shopper::new(&rules, number)) as Box<dyn Client>).collect()
+    }
+
+    fn check(&self, connection: &mut dyn Connection) -> Result<Result<Vec<String>, String>, Failure> {
+        run::verdict(connection, &CONDITIONS, |connection| unaccounted(connection, &self.acknowledged))
+    }
+
+    fn samples(&self, outcome: &Outcome) -> Vec<Sample> {
+        let sum = |of: fn(&crate::engine::Operation) -> u64| outcome.operations.iter().map(of).sum::<u64>() as f64;
+        let (completed, rolled_back) = (sum(|operation| operation.committed), sum(|operation| operation.rolled_back));
+        let minutes = outcome.elapsed_ns.max(1) as f64 / 60e9;
+        let mut samples = vec![
+            sample("orders_per_min", completed / minutes),
+            sample("rolled_back", 100.0 * rolled_back / (completed + rolled_back).max(1.0)),
+        ];
+        for (step, latencies) in STEPS.iter().zip(&outcome.steps) {
+            let metrics = STEP_METRICS.iter().find(|(name, _)| name == step).map_or(&[][..], |(_, metrics)| metrics);
+            for (metric, p) in metrics.iter().zip([0.5, 0.95]) {
+                samples.extend(latencies.percentile(p).map(|ns| sample(*metric, ns as f64 / 1e6)));
+            }
+        }
+        samples
+    }
+
+    fn disk_samples(&self, disk: &DiskUse) -> Vec<Sample> {
+        let mut samples = vec![
+            sample("disk_reads_per_s", disk.reads / disk.seconds),
+            sample("disk_writes_per_s", disk.writes / disk.seconds),
+        ];
+        let mut mean = |metric: &str, sum: f64, of: f64| samples.extend((of > 0.0).then(|| sample(metric, sum / of)));
+        mean("disk_read_ms", 1e3 * disk.read_seconds, disk.reads);
+        mean("disk_write_ms", 1e3 * disk.write_seconds, disk.writes);
+        mean("disk_read_share", 100.0 * disk.reads, disk.reads + disk.writes);
+        samples
+    }
+}
