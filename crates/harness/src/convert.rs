@@ -3,8 +3,9 @@
 //! A topology file has the keys of a study's `[topology]` in sections of its own, users and times in `[load]`, and arms in
 //! `[study]`. Each mistake in it is reported with its line before anything is converted.
 
+use crate::measurements::MAXIMUM;
 use crate::topology::{Demand, QUICK, Topology, resolve};
-use crate::workload::{KIND, MAXIMUM, MOST, USERS};
+use crate::workload::{KIND, MOST, USERS};
 use baremark_model::problem::{Problem, Problems};
 use std::fmt::Write as _;
 use toml::{Table, Value};

@@ -31,17 +31,9 @@ pub struct Document {
     pub budget_s: Option<f64>,
 }
 
-impl Document {
+impl ApplicationRow {
     /// Whether users were searched and every level that was verified exceeded a limit: the lowest level of the search, or all
     /// levels that were kept for a while.
-    #[must_use]
-    pub fn no_level_verified(&self) -> bool {
-        self.applications.iter().any(ApplicationRow::no_level_verified)
-    }
-}
-
-impl ApplicationRow {
-    /// [`Document::no_level_verified`] of one application.
     #[must_use]
     pub fn no_level_verified(&self) -> bool {
         let Some(search) = &self.search else { return false };

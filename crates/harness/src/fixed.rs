@@ -6,8 +6,8 @@
 use crate::cluster::Cluster;
 use crate::document::{ElasticityRow, LoadRow, SecondRow};
 use crate::elastic::{Adaptation, Elastic, Fault, Signal, Wrong, demanded, metrics};
+use crate::ground::{Event, Ground, RunError};
 use crate::mix;
-use crate::phase::{Event, Ground, RunError};
 use crate::topology::Demand;
 use crate::under_load::{Loaded, Running, Seconds, utilization};
 use crate::users;

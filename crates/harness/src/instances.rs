@@ -5,7 +5,8 @@
 
 use crate::document::ApplicationRow;
 use crate::fixed::broken;
-use crate::phase::{Ground, RunError, search};
+use crate::ground::{Ground, RunError};
+use crate::search::search;
 use crate::topology::Demand;
 use crate::under_load::Loaded;
 use crate::users;

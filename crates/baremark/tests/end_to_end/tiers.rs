@@ -374,7 +374,8 @@ fn an_interrupt_at_any_moment_leaves_a_run_that_can_be_resumed() {
     for (file, later) in [("main/password", 0), ("main/app-1", 0), ("main/app-1", 1500)] {
         let set = ["load.users=0", "load.settle=20 s", "load.budget=900 s"];
         let mut command = bench.command(&arguments(&set));
-        let mut child = command.arg("--folder").arg(bench.path("runs")).stderr(Stdio::piped()).spawn().unwrap();
+        let child = command.arg("--folder").arg(bench.path("runs"));
+        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
         while !runs(&bench).iter().any(|run| bench.path("runs").join(run).join(file).exists()) {
             assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no {file}");
@@ -438,7 +439,8 @@ fn a_killed_run_is_resumed_without_its_finished_block() {
 #[test]
 fn an_exceeded_limit_and_too_many_failures_have_codes_of_their_own() {
     let bench = Bench::new();
-    let few = ["load.users=20", "load.warm=500 ms", "load.duration=2 s", "limits.mix=900 %"];
+    // Busy enough that bids are pushed in that time.
+    let few = ["load.users=40", "load.cycle=100 ms", "load.warm=500 ms", "load.duration=3 s", "limits.mix=900 %"];
     let strict = ran(&bench, &[&few[..], &["limits.delay=1 us"]].concat(), &[]);
     assert_eq!(strict.status.code(), Some(4), "{}", text(&strict.stderr));
     let found = result(&strict);
