@@ -12,7 +12,7 @@ use baremark_services::service::{Order, Service, ServiceError, Statistics, Tier,
 use baremark_sys::affinity;
 use baremark_sys::confine::Limits;
 use baremark_sys::network::HeldPort;
-use baremark_sys::process_tree::Usage;
+use baremark_sys::process_tree::{Usage, Waits};
 use baremark_sys::topology;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -610,6 +610,20 @@ impl Cluster {
             *sums.entry(*tier).or_default() += list.iter_mut().map(|instance| instance.usage().cpu_ns).sum::<u64>();
         }
         sums
+    }
+
+    /// What the threads of each tier have waited for; tiers of which an instance runs where that is not seen are left out.
+    pub fn waits(&self) -> BTreeMap<Tier, Waits> {
+        let of = |list: &Vec<Instance>| {
+            list.iter().try_fold(Waits::default(), |sum, instance| {
+                let own = instance.waits()?;
+                Some(Waits {
+                    cpu_wait_ns: sum.cpu_wait_ns + own.cpu_wait_ns,
+                    disk_bytes: sum.disk_bytes + own.disk_bytes,
+                })
+            })
+        };
+        self.instances.iter().filter_map(|(tier, list)| Some((*tier, of(list)?))).collect()
     }
 
     /// Instances that have ended by themselves, with the last lines of their logs.

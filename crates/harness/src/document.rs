@@ -154,6 +154,9 @@ pub struct LoadRow {
     pub mix: Mix,
     /// Processor time over time, by tier; 1 is one CPU.
     pub cpus_used: BTreeMap<String, f64>,
+    /// What threads waited for, by tier: `TIER.waiting` how many waited for a CPU on average, `TIER.disk` bytes per second of disks.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub waits: BTreeMap<String, f64>,
     /// The generator's processor time over time.
     pub generator_cpus_used: f64,
     /// The generator on itself.
@@ -196,6 +199,9 @@ pub struct SecondRow {
     pub p99_ns: Option<u64>,
     /// Processor time by tier; 1 is one CPU.
     pub cpus_used: BTreeMap<String, f64>,
+    /// As in [`LoadRow::waits`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub waits: BTreeMap<String, f64>,
 }
 
 /// What the check said.

@@ -2,8 +2,9 @@
 
 use crate::cluster::ClusterError;
 use crate::document::{ApplicationRow, SecondRow};
-use baremark_lab::search::{SearchError, Step};
+use baremark_lab::search::{Probe, SearchError, Step};
 use baremark_load::record::Part;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -29,8 +30,32 @@ pub(crate) enum RunError {
     Load(String),
 }
 
+/// Part of a search, stored while the phase goes on, so that an interrupted search can be taken up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Stored {
+    /// What several applications carried in step.
+    InStep {
+        /// Users of each.
+        users: f64,
+        /// How many exceeded a limit at the next level.
+        exceeded: usize,
+    },
+    /// A window of one of them.
+    Window {
+        /// Which, from 0.
+        application: usize,
+        /// What was measured.
+        probe: Box<Probe>,
+    },
+}
+
 /// What a phase needs beside its applications.
 pub(crate) struct Ground<'g> {
+    /// What an interrupted run of the phase has stored.
+    pub stored: &'g [Stored],
+    /// Stores a part at once.
+    pub store: &'g mut dyn FnMut(&Stored),
     /// Set when the phase is to end now.
     pub interrupt: Arc<AtomicBool>,
     /// Who watches.

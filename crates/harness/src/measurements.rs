@@ -72,8 +72,7 @@ fn probe(level: f64, said: Said, reading: &Reading, end_ns: u64) -> Point {
     samples.extend(percentiles.into_iter().filter_map(|(metric, ns)| ms(metric, ns)));
     // Undecided windows have neither.
     samples.extend((said != Said::Insufficient).then(|| sample("limits_met", f64::from(u8::from(said == Said::Pass)))));
-    let used = reading.utilization.iter().map(|(tier, value)| sample(&format!("cpus_{}", label(tier)), *value));
-    samples.extend(used);
+    samples.extend(reading.utilization.iter().map(|(key, value)| sample(&by_tier(key), *value)));
     Point { name: "probe".to_owned(), begin_ns: end_ns.saturating_sub(length_ns), end_ns, samples, histogram: None }
 }
 
@@ -212,7 +211,7 @@ fn seconds(load: &LoadRow, begin_ns: u64) -> Vec<Point> {
             sample("app_servers", row.apps as f64),
             sample("web_servers", row.webs as f64),
         ];
-        let tiers = row.cpus_used.iter().map(|(tier, value)| sample(&format!("cpus_{}", label(tier)), *value));
+        let tiers = row.cpus_used.iter().chain(&row.waits).map(|(key, value)| sample(&by_tier(key), *value));
         let point = |name: &str, samples: Vec<Sample>| Point {
             name: name.to_owned(),
             begin_ns: begin_ns + from,
@@ -225,9 +224,14 @@ fn seconds(load: &LoadRow, begin_ns: u64) -> Vec<Point> {
     load.series.iter().flat_map(points).collect()
 }
 
-/// The tier of a key such as `app.cpus`.
-fn label(key: &str) -> &str {
-    key.split('.').next().unwrap_or(key)
+/// The metric of a key such as `app.cpus`: `cpus_app`.
+fn by_tier(key: &str) -> String {
+    let (tier, what) = key.split_once('.').unwrap_or((key, "used"));
+    match what {
+        "disk" => format!("disk_bytes_per_s_{tier}"),
+        "waiting" => format!("threads_waiting_for_cpu_{tier}"),
+        what => format!("{what}_{tier}"),
+    }
 }
 
 /// The most seconds of a detail; the points of the series have all.

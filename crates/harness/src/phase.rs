@@ -81,7 +81,8 @@ pub(crate) fn find(
     let Measured { rows, remarks, .. } = &mut measured;
     match &mut all[..] {
         [only] => {
-            rows[0].search = Some(search(only, &rows[0].name, demands[0].search.lowest, deadline, ground, remarks)?);
+            rows[0].search =
+                Some(search(only, (0, &rows[0].name), demands[0].search.lowest, deadline, ground, remarks)?);
         }
         several => instances::find(several, deadline, ground, rows, remarks)?,
     }
@@ -90,6 +91,9 @@ pub(crate) fn find(
             "the time budget of {:.0} s ended the search before its last step: more users may be possible; raise load.budget",
             budget.seconds().unwrap_or(0.0)
         ));
+    }
+    for loaded in &mut all {
+        loaded.begin().map_err(RunError::Load)?;
     }
     verify(&mut all, (budget, closing_s), ground, &mut measured)?;
     Ok(measured)

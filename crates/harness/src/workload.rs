@@ -9,7 +9,7 @@ use crate::budget::Budget;
 use crate::cluster::{Cluster, ClusterError, Places, Surroundings as ClusterSurroundings, Wanted};
 use crate::elastic::Wrong;
 use crate::fixed;
-use crate::ground::{Event, Ground, Measured, RunError};
+use crate::ground::{Event, Ground, Measured, RunError, Stored};
 use crate::layers::{Layer, Reader, Section};
 use crate::measurements::{MAXIMUM, Marks, ended, failed, loads, run, too_many_failures};
 use crate::phase::{self, closing_s};
@@ -537,7 +537,7 @@ fn restore(cluster: &mut Cluster, first: bool) -> Result<(), ClusterError> {
 }
 
 impl Ready {
-    fn measured(&mut self) -> Result<JobRun, JobError> {
+    fn measured(&mut self, stored: &[Stored], store: &mut dyn FnMut(&Stored)) -> Result<JobRun, JobError> {
         let begun = Instant::now();
         for cluster in &mut self.clusters {
             restore(cluster, self.runs == 0).map_err(JobError::failed)?;
@@ -549,7 +549,7 @@ impl Ready {
         let budget_s = self.demands[0].budget_s.filter(|_| searched);
         let budget = Budget::begin(budget_s, &self.interrupt);
         let mut watch = |event: &Event<'_>| marks.see(event);
-        let mut ground = Ground { interrupt: budget.stop(), watch: &mut watch };
+        let mut ground = Ground { stored, store, interrupt: budget.stop(), watch: &mut watch };
         let (clusters, demands) = (&mut self.clusters, &self.demands);
         let measured = match searched {
             true => phase::find(clusters, (demands, seed), (&budget, self.closing_s), &mut ground),
@@ -595,7 +595,20 @@ fn over_budget(budget_s: Option<f64>, during: &RunError) -> JobError {
 
 impl ReadyJob for Ready {
     fn run(&mut self) -> Result<JobRun, JobError> {
-        let measured = self.measured();
+        self.take_up(&[], &mut |_| ())
+    }
+
+    fn take_up(
+        &mut self,
+        stored: &[serde_json::Value],
+        report: &mut dyn FnMut(serde_json::Value),
+    ) -> Result<JobRun, JobError> {
+        let stored: Vec<Stored> = stored.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
+        let measured = self.measured(&stored, &mut |one| {
+            if let Ok(row) = serde_json::to_value(one) {
+                report(row);
+            }
+        });
         if self.interrupt.load(Ordering::Relaxed) { Err(JobError::Interrupted) } else { measured }
     }
 }

@@ -9,6 +9,7 @@ use crate::arm::ResolvedArm;
 use crate::descriptor::Descriptor;
 use crate::seam::{Sample, WorkloadError};
 use crate::wire::{Detail, Point};
+use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -117,4 +118,14 @@ pub trait ReadyJob {
     /// # Errors
     /// When it did not come to a result that is right.
     fn run(&mut self) -> Result<JobRun, JobError>;
+
+    /// Runs it once, and reports parts of the run as they end, so that they are stored if it is interrupted. `stored` is what an
+    /// interrupted run of the same phase reported. A run without such parts is run from its beginning.
+    ///
+    /// # Errors
+    /// As [`ReadyJob::run`].
+    fn take_up(&mut self, stored: &[Value], report: &mut dyn FnMut(Value)) -> Result<JobRun, JobError> {
+        let _ = (stored, report);
+        self.run()
+    }
 }

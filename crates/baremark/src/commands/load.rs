@@ -1,6 +1,6 @@
 //! `baremark load`: requests to a server, by connections, a rate or users, and what became of them.
 
-mod find_max;
+pub mod find_max;
 mod page;
 pub mod record;
 mod sites;
@@ -20,6 +20,7 @@ use baremark_load::reading::patience;
 use baremark_load::record::Part;
 use baremark_model::qos::{Bound, Limit, Qos};
 use baremark_model::units::{Nanos, Share, UnitError};
+use baremark_store::{RunId, Store};
 use baremark_sys::cpu_time::CpuTime;
 use clap::{Args, ValueEnum};
 use record::{End, Recorder};
@@ -201,6 +202,11 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
     recorder.end(&end, &document, &part);
     let text = if context.json { format!("{value:#}\n") } else { words::describe(&document, &watch::style()) };
     Ok((text, exit_of(&document)))
+}
+
+/// Whether a run of a load can be gone on with: a search, whose windows are stored, and whose request holds no secret.
+pub fn is_resumable(store: &Store, id: &RunId) -> bool {
+    store.load_head(id).is_ok_and(|head| find_max::Request::stored(&head.study_text).is_some())
 }
 
 /// The exit code of a load: a broken run before failures, failures before limits.

@@ -46,11 +46,13 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
     steps.set_up()?;
     let environments = places::of_plan(&run.plan, record.envelope()?)?;
     let mut watch = Watch::new(&run.plan, context);
+    let progress = record.progress();
     let ending = Conductor {
         plan: &run.plan,
         run: &run.id,
         environments: &environments,
         interrupt: &context.interrupt,
+        progress: &progress,
         journal: &mut record,
         watch: &mut |event| watch.see(event),
     }
