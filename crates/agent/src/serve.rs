@@ -1,11 +1,11 @@
-//! The agent's side of the wire: greet, run what is asked for, leave when the other side is gone.
+//! The agent's side of the wire: greet, run what is requested, leave when the other side is gone.
 
 use crate::gate::{self, Gate};
 use crate::interrupt::Interrupt;
 use crate::load;
 use crate::progress::Told;
 use crate::runner::Runners;
-use crate::spawned::{Errands, SpawnError};
+use crate::spawned::{SpawnError, SpawnedPrograms};
 use baremark_model::wire::{FromAgent, MemberResult, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame};
 use baremark_observe::watch::Watch;
 use serde_json::Value;
@@ -25,7 +25,7 @@ pub struct Means<'m> {
     pub runners: Runners,
     /// Raised when the lab says goodbye or is gone; shared with whoever watches for its end.
     pub interrupt: &'m Interrupt,
-    /// The program that tends what the lab spawns; see [`Errands::new`].
+    /// The program that tends what the lab spawns; see [`SpawnedPrograms::new`].
     pub tender: Option<&'m Path>,
 }
 
@@ -58,8 +58,8 @@ fn answer(
     output: &mut impl Write,
     Means { runners, interrupt, tender }: Means<'_>,
 ) -> Result<(), WireError> {
-    let mut at_work =
-        AtWork { load: None, beside: None, stored: Vec::new(), errands: Errands::new(tender.map(Path::to_owned)) };
+    let spawned = SpawnedPrograms::new(tender.map(Path::to_owned));
+    let mut at_work = AtWork { load: None, beside: None, stored: Vec::new(), spawned };
     loop {
         match heard.recv().unwrap_or(Err(WireError::Closed)) {
             Ok(ToAgent::Hello { protocol, .. }) => {
@@ -99,7 +99,7 @@ enum Start<'g> {
     Together(Gate<'g>),
 }
 
-/// Runs a trial and tells what came of it.
+/// Runs a trial and reports what came of it.
 fn trial_of(
     runners: &Runners,
     spec: &TrialSpec,
@@ -141,7 +141,7 @@ struct AtWork {
     beside: Option<Watch>,
     /// What was stored of the next trial before it was interrupted.
     stored: Vec<(usize, Value)>,
-    errands: Errands,
+    spawned: SpawnedPrograms,
 }
 
 impl AtWork {
@@ -165,22 +165,22 @@ impl AtWork {
             },
             ToAgent::ReadClock => gate::now(),
             ToAgent::PutFile(file) => {
-                let answer = self.errands.put(&file).map(|path| FromAgent::FilePut { path });
+                let answer = self.spawned.put(&file).map(|path| FromAgent::FilePut { path });
                 or_failed(format!("the file {}", file.name), answer)
             }
             ToAgent::Spawn(asked) => {
-                let answer = self.errands.spawn(&asked).map(FromAgent::Spawned);
+                let answer = self.spawned.spawn(&asked).map(FromAgent::Spawned);
                 or_failed(format!("the start of {}", asked.name), answer)
             }
             ToAgent::Tell { name } => {
-                let answer = self.errands.tell(&name).map(FromAgent::Spawned);
+                let answer = self.spawned.tell(&name).map(FromAgent::Spawned);
                 or_failed(format!("the state of {name}"), answer)
             }
             ToAgent::Stop { name, grace_ns } => {
-                let answer = self.errands.stop(&name, Duration::from_nanos(grace_ns)).map(FromAgent::Spawned);
+                let answer = self.spawned.stop(&name, Duration::from_nanos(grace_ns)).map(FromAgent::Spawned);
                 or_failed(format!("the end of {name}"), answer)
             }
-            other => failed("a message that is no errand", format!("{other:?}")),
+            other => failed("an unexpected message", format!("{other:?}")),
         }
     }
 }

@@ -17,10 +17,12 @@
 mod ab;
 #[path = "end_to_end/around.rs"]
 mod around;
-#[path = "end_to_end/arrows.rs"]
-mod arrows;
+#[path = "end_to_end/audit.rs"]
+mod audit;
 #[path = "end_to_end/bench.rs"]
 mod bench;
+#[path = "end_to_end/bundles.rs"]
+mod bundles;
 #[path = "end_to_end/changes.rs"]
 mod changes;
 #[path = "end_to_end/comparing.rs"]
@@ -43,6 +45,8 @@ mod golden;
 mod guest;
 #[path = "end_to_end/guide.rs"]
 mod guide;
+#[path = "end_to_end/host.rs"]
+mod host;
 #[path = "end_to_end/input.rs"]
 mod input;
 #[path = "end_to_end/kills.rs"]
@@ -61,6 +65,8 @@ mod results;
 mod run_in;
 #[path = "end_to_end/scale.rs"]
 mod scale;
+#[path = "end_to_end/schemas.rs"]
+mod schemas;
 #[path = "end_to_end/shipped.rs"]
 mod shipped;
 #[path = "end_to_end/sites.rs"]

@@ -264,7 +264,7 @@ impl Cluster {
         let wiring = if tier == Tier::App { self.server_wiring(address, &*place) } else { Vec::new() };
         let tls = self.tls(tier, &name, address)?;
         let order = Order {
-            folder: self.folder.join(&name),
+            folder: self.folder_of(tier).join(&name),
             name,
             tier,
             address,
@@ -277,6 +277,19 @@ impl Cluster {
             tls,
         };
         Ok(Instance::start(plan.service, order, &plan.limits, place)?)
+    }
+
+    /// The folder in which instances of a tier have theirs.
+    fn folder_of(&self, tier: Tier) -> &Path {
+        let own = self.plan.database_folder.as_deref().filter(|_| tier == Tier::Database);
+        own.unwrap_or(&self.folder)
+    }
+
+    /// The last lines of each instance's log, by the path of its folder.
+    #[must_use]
+    pub fn logs(&self) -> Vec<(PathBuf, Vec<String>)> {
+        let all = self.instances.values().flatten();
+        all.map(|instance| (self.folder.join(instance.name()), instance.log())).collect()
     }
 
     /// A port for an instance.
@@ -392,7 +405,7 @@ impl Cluster {
         match (self.plan.database.as_str(), address.map(|address| place.reaches(address))) {
             ("postgres", Some(address)) => format!("postgres://auction@{address}/auction"),
             ("mariadb", Some(address)) => format!("mysql://auction@{address}/auction"),
-            _ => format!("sqlite:{}", self.folder.join("auction.db").display()),
+            _ => format!("sqlite:{}", self.folder_of(Tier::Database).join("auction.db").display()),
         }
     }
 

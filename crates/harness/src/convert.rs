@@ -25,6 +25,8 @@ pub struct Request<'t> {
     pub blocks: u64,
     /// Where databases and logs are kept while it runs.
     pub folder: Option<&'t str>,
+    /// The folder of logs and configurations that are kept.
+    pub keep: Option<&'t str>,
 }
 
 /// A study and what it describes.
@@ -73,7 +75,12 @@ pub fn convert(request: &Request<'_>) -> Result<Converted, Problems> {
         resolve(file, text, &levels)?;
     }
     let title = topology.title.clone();
-    let study = written(&title, &topology.load, (blocks, &arms), section(whole, request.folder));
+    let study = written(
+        &title,
+        &topology.load,
+        (blocks, &arms),
+        section(whole, &[("folder", request.folder), ("keep", request.keep)]),
+    );
     Ok(Converted { study, topology })
 }
 
@@ -148,7 +155,7 @@ fn slug(name: &str, place: usize) -> String {
 }
 
 /// The keys of `[topology]`.
-fn section(mut whole: Table, folder: Option<&str>) -> Table {
+fn section(mut whole: Table, folders: &[(&str, Option<&str>)]) -> Table {
     if let Some(Value::Table(load)) = whole.get_mut("load") {
         OF_THE_WORKLOAD.into_iter().for_each(|key| drop(load.remove(key)));
         if load.is_empty() {
@@ -159,8 +166,8 @@ fn section(mut whole: Table, folder: Option<&str>) -> Table {
         lay_over(&mut whole, head);
     }
     whole.remove("title");
-    if let Some(folder) = folder {
-        whole.insert("folder".to_owned(), Value::String(folder.to_owned()));
+    for (key, folder) in folders.iter().filter_map(|(key, folder)| Some((key, (*folder)?))) {
+        whole.insert((*key).to_owned(), Value::String(folder.to_owned()));
     }
     whole
 }

@@ -1,4 +1,4 @@
-//! What a phase of the auction shows beside its metrics, as programs read it: the detail of its series.
+//! What a phase of the auction shows alongside its metrics, as programs read it: the detail of its series.
 //!
 //! One JSON object, format [`FORMAT`]; keys are only ever added within a version, carry their units, and are `null` where
 //! nothing is known.
@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 /// The name and version of the format.
 pub const FORMAT: &str = "baremark-auction/2";
 
-/// What a phase of the auction shows beside its metrics.
+/// What a phase of the auction shows alongside its metrics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Document {
-    /// What a reader should know beside the numbers.
+    /// What a reader should know alongside the numbers.
     pub remarks: Vec<String>,
     /// The most users of all applications together, with the sum of the intervals' ends; absent for a fixed load, and where no
     /// level was verified.

@@ -7,9 +7,9 @@ use crate::cluster::Cluster;
 use crate::document::{ElasticityRow, LoadRow, SecondRow};
 use crate::elastic::{Adaptation, Elastic, Fault, Signal, Wrong, demanded, metrics};
 use crate::ground::{Event, Ground, RunError};
-use crate::mix;
+use crate::mix::{self, Mix};
 use crate::topology::Demand;
-use crate::under_load::{Loaded, Moment, Running, Seconds};
+use crate::under_load::{Loaded, Moment, Running, Seconds, shares};
 use crate::users;
 use baremark_lab::search::UnderLoad;
 use baremark_load::document::Document;
@@ -109,7 +109,8 @@ pub(crate) fn window(
     watched?;
     let (part, running) = driven.map_err(RunError::Load)?;
     let generator_ns = baremark_sys::process_tree::own_cpu_ns().saturating_sub(own_before);
-    let reading = reading(&part, &qos);
+    let mut reading = reading(&part, &qos);
+    reading.utilization = shares(&used, demand);
     let document = Document::new(&load, &part);
     let timeline = Timeline { series, adaptations, supply, used, waits, generator_ns };
     let row = row(&document, &reading, &qos, demand, cluster, timeline, &shared, highest as f64);
@@ -380,7 +381,11 @@ fn row(
     highest: f64,
 ) -> LoadRow {
     let pushed = document.operations.iter().find(|row| row.name == users::PUSHED);
-    let mix = mix::judge(document, demand.mix, whole(highest));
+    let mix = match demand.scenario {
+        None => mix::judge(document, demand.mix, whole(highest)),
+        // Other users have another mix.
+        Some(_) => Mix { kept: true, off: Vec::new(), shares: Vec::new() },
+    };
     let mut broken = broken(reading, qos);
     broken.extend(mix.off.iter().map(|off| format!("mix: {off}")));
     let own: u64 = document
@@ -429,7 +434,13 @@ pub(crate) fn broken(reading: &Reading, qos: &Qos) -> Vec<String> {
         let what = if matches!(limit.bound, Bound::Failures { .. }) { "failed" } else { "broke it" };
         (share > allowed).then(|| format!("{limit}: {:.2} % of {} {what}", 100.0 * share, counts.all))
     };
-    qos.limits.iter().zip(&reading.broken).filter_map(breaks).collect()
+    let busy = |limit: &baremark_model::qos::Limit| {
+        let Bound::Utilization { resource: Some(tier), most } = &limit.bound else { return None };
+        let used = reading.utilization.get(tier).filter(|used| *used > most)?;
+        Some(format!("{limit}: {:.1} % used", 100.0 * used))
+    };
+    let counted = qos.limits.iter().zip(&reading.broken).filter_map(breaks);
+    counted.chain(qos.limits.iter().filter_map(busy)).collect()
 }
 
 fn elasticity(

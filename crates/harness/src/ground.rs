@@ -1,4 +1,4 @@
-//! What a phase of the auction needs beside its applications, and what it measures.
+//! What a phase of the auction needs alongside its applications, and what it measures.
 
 use crate::cluster::ClusterError;
 use crate::document::{ApplicationRow, SecondRow};
@@ -50,7 +50,7 @@ pub(crate) enum Stored {
     },
 }
 
-/// What a phase needs beside its applications.
+/// What a phase needs alongside its applications.
 pub(crate) struct Ground<'g> {
     /// What an interrupted run of the phase has stored.
     pub stored: &'g [Stored],

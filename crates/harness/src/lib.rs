@@ -5,6 +5,7 @@
 //! no bid was lost. Blocks, intervals, the store and reports are those of every study. It prints nothing.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod budget;
 mod certificate;
 pub mod cluster;

@@ -226,7 +226,7 @@ fn seconds(load: &LoadRow, begin_ns: u64) -> Vec<Point> {
 
 /// The metric of a key such as `app.cpus`: `cpus_app`.
 fn by_tier(key: &str) -> String {
-    let (tier, what) = key.split_once('.').unwrap_or((key, "used"));
+    let (tier, what) = key.split_once('.').unwrap_or((key, "share_of_cpus"));
     match what {
         "disk" => format!("disk_bytes_per_s_{tier}"),
         "waiting" => format!("threads_waiting_for_cpu_{tier}"),

@@ -18,10 +18,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-fn nothing(clusters: &[Cluster]) -> Measured {
-    let rows: Vec<ApplicationRow> = clusters.iter().map(|cluster| described(cluster.plan())).collect();
-    let parts = rows.iter().map(|_| None).collect();
-    Measured { rows, parts, remarks: Vec::new() }
+impl Measured {
+    fn of(clusters: &[Cluster]) -> Measured {
+        let rows: Vec<ApplicationRow> = clusters.iter().map(|cluster| described(cluster.plan())).collect();
+        let parts = rows.iter().map(|_| None).collect();
+        Measured { rows, parts, remarks: Vec::new() }
+    }
 }
 
 /// What comes after the users have gone takes about so long, and a share of what the start took: the data is counted again.
@@ -39,7 +41,7 @@ pub(crate) fn keep(
     (demands, seed): (&[Demand], u64),
     ground: &mut Ground<'_>,
 ) -> Result<Measured, RunError> {
-    let mut measured = nothing(clusters);
+    let mut measured = Measured::of(clusters);
     let users = |demand: &Demand| demand.users.unwrap_or(1);
     let mut all = Vec::new();
     for (at, (cluster, demand)) in clusters.iter_mut().zip(demands).enumerate() {
@@ -64,7 +66,7 @@ pub(crate) fn find(
     (budget, closing_s): (&Budget, f64),
     ground: &mut Ground<'_>,
 ) -> Result<Measured, RunError> {
-    let mut measured = nothing(clusters);
+    let mut measured = Measured::of(clusters);
     let mut all: Vec<Loaded<'_>> = clusters
         .iter_mut()
         .zip(demands)
@@ -372,7 +374,7 @@ mod tests {
         row
     }
 
-    /// "At most 510 users keep the limits" was printed beside "verified at 510 users: 16 limits broken".
+    /// "At most 510 users keep the limits" was printed next to "verified at 510 users: 16 limits broken".
     #[test]
     fn a_refuted_search_has_no_number_of_users() {
         let refuted = document(vec![row(Some(970.0), Some(1030.0), &[(950.0, false), (850.0, false), (700.0, false)])]);

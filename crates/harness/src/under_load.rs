@@ -1,7 +1,7 @@
 //! A cluster as something whose number of users can be set and whose behaviour under them can be read.
 
 use crate::cluster::Cluster;
-use crate::topology::Demand;
+use crate::topology::{Ceiling, Demand};
 use crate::users;
 use baremark_lab::search::UnderLoad;
 use baremark_load::dial::{Asked, Dial};
@@ -147,7 +147,7 @@ impl<'c> Loaded<'c> {
     pub fn load(&self) -> Result<Load, String> {
         let front = self.cluster.front_url().ok_or("no server listens")?;
         let password = self.cluster.password().map_err(told)?;
-        let scenario = users::scenario(&front, &password).map_err(told)?;
+        let scenario = users::scenario(&front, &password, self.demand.scenario.as_ref()).map_err(told)?;
         let mut load = users::load(scenario, self.demand, self.highest, self.seed.wrapping_add(self.trial as u64));
         if let Some(pem) = self.cluster.authority() {
             load.trust = Trust::Certificates { file: PathBuf::from("the run's authority"), pem: pem.to_owned() };
@@ -250,6 +250,7 @@ impl UnderLoad for Loaded<'_> {
         let after = Moment::now(self.cluster);
         let mut utilization = after.cpus_since(&before);
         utilization.extend(after.waits_since(&before));
+        utilization.extend(shares(&utilization, self.demand));
         let (_, mut reading) = self.collect(asked, qos)?;
         reading.utilization = utilization;
         let fallen = self.cluster.fallen();
@@ -304,6 +305,15 @@ impl Moment {
     fn wall_ns(&self, before: &Moment) -> f64 {
         (self.at - before.at).as_nanos().max(1) as f64
     }
+}
+
+/// The share of its CPUs that each tier used on which there is a limit, by the tier's label, of CPUs used by `TIER.cpus`.
+pub(crate) fn shares(used: &BTreeMap<String, f64>, demand: &Demand) -> BTreeMap<String, f64> {
+    let share = |(tier, ceiling): (&Tier, &Ceiling)| {
+        let cpus = used.get(&format!("{}{CPUS}", tier.label()))?;
+        Some((tier.label().to_owned(), cpus / ceiling.cpus.max(1) as f64))
+    };
+    demand.utilization.iter().filter_map(share).collect()
 }
 
 /// How the names of figures by tier end: CPUs used, threads that waited for a CPU, and bytes per second of disks.

@@ -5,6 +5,7 @@
 //! `users = "most"` a phase searches for the most users that keep every limit, and verifies them. What the tiers are is said
 //! in `[topology]`, every key of which can be a factor.
 
+use crate::archive;
 use crate::budget::Budget;
 use crate::cluster::{Cluster, ClusterError, Places, Surroundings as ClusterSurroundings, Wanted};
 use crate::elastic::Wrong;
@@ -25,7 +26,7 @@ use baremark_model::units::Share;
 use baremark_services::Folder;
 use baremark_services::service::{ServiceError, Tier, program};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -400,7 +401,7 @@ fn lines(arm: &ResolvedArm, origin: Origin) -> Vec<(String, String)> {
     arm.parameters.iter().filter_map(line).collect()
 }
 
-/// What lies over the section beside factors: the workload's own parameters.
+/// What lies over the section alongside factors: the workload's own parameters.
 fn own_levels(arm: &ResolvedArm) -> Result<Vec<String>, Misfit> {
     let seconds = |key: &str| match arm.parameters.get(key) {
         Some(Value::TimeNs(time)) => format!("{} ms", time.0 / 1_000_000),
@@ -452,6 +453,7 @@ impl Job for Auction {
             places: self.places,
             environments: Arc::new(std::mem::take(&mut topology.environments)),
         };
+        let data = database_folders(&mut topology)?;
         let begun = Instant::now();
         let demands = topology.applications.iter().map(|application| application.load.clone()).collect();
         let mut clusters = Vec::new();
@@ -470,7 +472,9 @@ impl Job for Auction {
             interrupt,
             seed: around.seed,
             runs: 0,
-            _folder: folder,
+            keep: topology.keep.take(),
+            folder,
+            _data: data,
         }))
     }
 }
@@ -506,8 +510,24 @@ struct Ready {
     interrupt: Arc<AtomicBool>,
     seed: u64,
     runs: u64,
+    /// Where logs and configurations are kept.
+    keep: Option<PathBuf>,
     // Removed after the clusters have stopped.
-    _folder: Folder,
+    folder: Folder,
+    _data: Vec<Folder>,
+}
+
+/// Makes a folder of its own for each database whose files are to be elsewhere.
+fn database_folders(topology: &mut Topology) -> Result<Vec<Folder>, JobError> {
+    let mut made = Vec::new();
+    for application in &mut topology.applications {
+        let Some(parent) = &application.database_folder else { continue };
+        let own = Folder::create(parent)
+            .map_err(|why| JobError::failed(format!("making a folder under {}: {why}", parent.display())))?;
+        application.database_folder = Some(own.path().to_owned());
+        made.push(own);
+    }
+    Ok(made)
 }
 
 /// Brings an application to where the start left it: its servers by number, those that a fault has killed, its live data.
@@ -615,6 +635,11 @@ impl ReadyJob for Ready {
 
 impl Drop for Ready {
     fn drop(&mut self) {
+        let logs: Vec<_> = self.clusters.iter().filter(|_| self.keep.is_some()).flat_map(Cluster::logs).collect();
         self.clusters.iter_mut().for_each(Cluster::stop);
+        if let Some(keep) = &self.keep {
+            // What was measured counts whether or not its logs could be kept.
+            drop(archive::keep(self.folder.path(), &logs, keep));
+        }
     }
 }

@@ -34,7 +34,7 @@ pub const RATE: f64 = 0.05;
 const DRIFT_TOLERANCE: f64 = 0.01;
 /// Key of the metric that an executor without a body gives.
 const EMPTY_REGION: &str = "empty_region_ns";
-/// Key of what the lab measures beside it: a short frame to the agent and back.
+/// Key of what the lab measures alongside it: a short frame to the agent and back.
 pub(crate) const FRAME_ROUND_TRIP: &str = "frame_round_trip_ns";
 
 /// A run as stored.
@@ -80,7 +80,7 @@ pub fn document(run: &Run, workloads: &[&Descriptor]) -> Document {
     })
 }
 
-/// The document but for what was observed around the work.
+/// The document but for system activity.
 fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
     let ratios = ratios(&run.plan, &run.trials, workloads);
     Document {
@@ -163,7 +163,7 @@ fn environments(plan: &Plan) -> Vec<UsedEnvironment> {
     plan.environments.iter().map(used).collect()
 }
 
-/// What all arms have in common and is no factor of the study; of several workloads, what all arms of each have, as
+/// What all arms have in common and is not a factor of the study; of several workloads, what all arms of each have, as
 /// `KIND.key`.
 fn parameters(plan: &Plan) -> BTreeMap<String, String> {
     if plan.workloads.is_empty() {
@@ -433,7 +433,7 @@ fn fill(row: &mut RatioRow, claim: &Claim, judged: &Judged) {
     row.more_blocks = more_blocks(claim, judged);
     if row.emulated {
         row.outcome = Outcome::Emulated;
-        row.words = "no outcome: the times of an emulated machine are no measure of a cost".to_owned();
+        row.words = "no outcome: the times of an emulated machine do not measure a cost".to_owned();
         row.more_blocks = None;
     }
 }
@@ -515,7 +515,7 @@ fn unequal_instruction_sets(run: &Run) -> Vec<FlagRow> {
     rows
 }
 
-/// Virtual machines that beat native beyond the interval: then something beside virtualization differs between the arms.
+/// Virtual machines that beat native beyond the interval: then something besides virtualization differs between the arms.
 fn faster_than_native(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagRow> {
     let mut rows = Vec::new();
     for (row, pair) in ratios.iter().zip(&run.plan.pairs) {
@@ -529,7 +529,7 @@ fn faster_than_native(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow])
             continue;
         }
         let why = match arm.host_backing == Some(arm.page) {
-            true => "the arms share their memory, so look at placement, frequency and what else ran",
+            true => "the arms share their memory, so check placement, frequency and other load",
             false => {
                 "its memory is made of larger pages than native's and lies less scattered; compare host_backing = page"
             }

@@ -155,7 +155,7 @@ impl Team {
         }
     }
 
-    /// Breaks the team: whoever waits, or will wait, goes on. What such a region measured is void.
+    /// Breaks the team: whoever waits, or will wait, continues. What such a region measured is void.
     ///
     /// Nobody is woken: it may be called where this team's way to wake does not work. Who sleeps looks again soon.
     pub fn break_up(&self) {

@@ -1,12 +1,12 @@
-//! What an application under load reports beside its metrics: operations against their limits, the levels of a search, changes
+//! What an application under load reports alongside its metrics: operations against their limits, the levels of a search, changes
 //! of the number of servers, and each instance.
 //!
 //! The details are read by their keys: one that is not there is left out, so that older and newer ones can be shown.
 
 use crate::grid::{Cell, Grid, GridRow};
 use crate::number::{fixed, percent, three_digits};
-use crate::terminal::Page;
-use crate::text::{Style, clean};
+use crate::section::Group;
+use crate::text::clean;
 use crate::treatment::Factors;
 use baremark_model::document::{DetailRow, Document};
 use baremark_model::units::Nanos;
@@ -17,39 +17,20 @@ const FORMAT: &str = "baremark-auction/";
 /// More limits than these are counted only.
 const MOST_LIMITS: usize = 4;
 
-/// One application of one treatment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Section {
-    /// Whose it is.
-    pub head: String,
-    /// In words.
-    pub lines: Vec<String>,
-    /// In tables.
-    pub grids: Vec<Grid>,
-}
-
-/// The applications of a document as text; nothing where it has none.
-#[must_use]
-pub fn render(document: &Document, style: &Style) -> String {
-    let mut page = Page { style: *style, text: String::new() };
-    page.applications(&sections(document));
-    page.text
-}
-
 /// The applications of a document, by treatment.
-pub(crate) fn sections(document: &Document) -> Vec<Section> {
+pub(crate) fn groups(document: &Document) -> Vec<Group> {
     let factors = Factors::of(&document.run);
     let shown = document.details.iter().filter(|detail| detail.format.starts_with(FORMAT));
     shown.flat_map(|detail| of_detail(&factors.name(&detail.treatment), detail)).collect()
 }
 
-fn of_detail(name: &str, detail: &DetailRow) -> Vec<Section> {
+fn of_detail(name: &str, detail: &DetailRow) -> Vec<Group> {
     let whole = &detail.document;
     let rows = list(&whole["applications"]);
     let several = rows.len() > 1;
     let of = |row: &&Value| {
         let own = if several { format!(" {}", text(&row["name"])) } else { String::new() };
-        Section {
+        Group {
             head: format!("Application{own}: {name}, block {}", detail.block + 1),
             lines: lines(row, whole),
             grids: grids(row),
@@ -352,7 +333,7 @@ mod tests {
         })
     }
 
-    /// "At most 510 users keep the limits" was printed beside "verified at 510 users: 16 limits broken".
+    /// "At most 510 users keep the limits" was printed next to "verified at 510 users: 16 limits broken".
     #[test]
     fn users_that_exceeded_a_limit_are_never_reported_to_meet_every_limit() {
         let said = lines(&row(), &json!({ "users": null })).join("\n");

@@ -6,7 +6,6 @@
 //! show digits that it does not support.
 #![forbid(unsafe_code)]
 
-pub mod application;
 pub mod commands;
 pub mod comparison;
 pub mod csv;
@@ -21,10 +20,14 @@ pub mod maximum;
 pub mod plot;
 pub mod progress;
 pub mod scale;
+pub mod site;
 pub mod summary;
 pub mod terminal;
 
+mod agreement;
+mod application;
 mod around;
+mod axis;
 mod course;
 mod curve;
 mod grid;
@@ -35,6 +38,8 @@ mod part;
 mod provenance;
 mod published;
 mod published_page;
+mod section;
+mod sections;
 mod svg;
 mod text;
 mod treatment;

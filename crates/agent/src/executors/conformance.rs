@@ -1,6 +1,6 @@
 //! What every executor must do, checked on any of them.
 //!
-//! It stands beside the executors and not in a test, so that the suites of this crate and of the binary, whose machines
+//! It is next to the executors and not in a test, so that the suites of this crate and of the binary, whose machines
 //! and guests differ, hold all of them to the same contract.
 
 use baremark_model::seam::{Body, Executor, Fault, RunRecord, Work, timed_region};

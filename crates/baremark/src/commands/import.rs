@@ -1,4 +1,4 @@
-//! `baremark import`: what other programs observed, shown by itself or put beside a run.
+//! `baremark import`: what other programs observed, shown by itself or put alongside a run.
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// What is imported.
 #[derive(clap::Subcommand)]
 pub enum Import {
-    /// What esxtop wrote in batch mode: esxtop -b -d 5 -n 60 > FILE
+    /// Batch output of esxtop: esxtop -b -d 5 -n 60 > FILE
     Esxtop(EsxtopArgs),
 }
 
@@ -23,7 +23,7 @@ pub enum Import {
 pub struct EsxtopArgs {
     /// The file; - for standard input
     file: PathBuf,
-    /// Put it beside this run, whose reports show it from then on; a unique beginning will do
+    /// Put it alongside this run, whose reports show it from then on; a unique prefix is enough
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// Take the columns whose heading contains TEXT as well, such as '% Ready' or ':web01'
@@ -85,7 +85,7 @@ fn listed(counters: &[(String, usize)], json: bool) -> String {
     text
 }
 
-/// Puts it beside a run that it overlaps.
+/// Puts it alongside a run that it overlaps.
 fn attach(context: &Context, run: &str, imported: &Imported) -> Result<String, Refusal> {
     let store = context.open_store()?;
     let id = record::find(&store, Some(run))?;
@@ -107,5 +107,5 @@ fn attach(context: &Context, run: &str, imported: &Imported) -> Result<String, R
     }
     store.add_imported(&id, imported).map_err(Refusal::failure)?;
     let (rows, series) = (imported.rows, imported.series.len());
-    Ok(format!("{rows} rows of {series} quantities are beside run {id}; `baremark report {id}` shows them\n"))
+    Ok(format!("{rows} rows of {series} quantities were added to run {id}; `baremark report {id}` shows them\n"))
 }

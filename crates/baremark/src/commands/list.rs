@@ -36,14 +36,14 @@ pub fn run(what: Option<What>, json: bool) -> Result<(String, Exit), Refusal> {
     let Some(what) = what else { return Ok((lists(json), Exit::Success)) };
     let text = match (what, json) {
         (What::Workloads, false) => workloads(),
-        (What::Workloads, true) => pretty(&workloads_json()),
+        (What::Workloads, true) => pretty(&json!({ "workloads": workloads_json() })),
         (What::Environments, _) => environments(json)?,
         (What::Studies, _) => studies(json)?,
         (What::Published, _) => published(json),
         (What::Keys, false) => keys(),
-        (What::Keys, true) => pretty(&keys_json()),
+        (What::Keys, true) => pretty(&json!({ "sections": keys_json() })),
         (What::ExitCodes, false) => Exit::markdown(),
-        (What::ExitCodes, true) => pretty(&exit_codes_json()),
+        (What::ExitCodes, true) => pretty(&json!({ "exit_codes": exit_codes_json() })),
     };
     Ok((text, Exit::Success))
 }
@@ -67,7 +67,7 @@ fn lists(json: bool) -> String {
 }
 
 fn pretty(value: &serde_json::Value) -> String {
-    format!("{value:#}\n")
+    crate::json::document("baremark-list/1", value.clone())
 }
 
 fn knob_line(knob: &Knob) -> String {
@@ -128,7 +128,7 @@ fn environments(json: bool) -> Result<String, Refusal> {
     }
     if json {
         let row = |(place, missing): &(&Place, Option<String>)| json!({ "name": place.name, "missing": missing });
-        return Ok(pretty(&rows.iter().map(row).collect::<Vec<_>>().into()));
+        return Ok(pretty(&json!({ "environments": rows.iter().map(row).collect::<Vec<_>>() })));
     }
     let line = |(place, missing): &(&Place, Option<String>)| {
         let missing = missing.as_ref().map(|why| format!("not here: {why}"));
@@ -145,7 +145,7 @@ fn studies(json: bool) -> Result<String, Refusal> {
     }
     if json {
         let rows: Vec<_> = rows.iter().map(|(name, title)| json!({ "name": name, "title": title })).collect();
-        return Ok(pretty(&rows.into()));
+        return Ok(pretty(&json!({ "studies": rows })));
     }
     let widest = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     Ok(rows.iter().map(|(name, title)| beside(&format!("{name:<widest$}  "), title, &style())).collect())
@@ -157,17 +157,18 @@ fn published(json: bool) -> String {
         let rows: Vec<_> = tables
             .map(|(of, name)| {
                 let publication = of.publication;
-                json!({ "name": name, "title": of.table.title, "when": publication.when, "studies": publication.studies })
+                json!({ "name": name, "title": of.table.title, "when": publication.when, "studies": publication.studies, "blank": publication.blank.as_ref().or(of.table.blank.as_ref()) })
             })
             .collect();
-        return pretty(&rows.into());
+        return pretty(&json!({ "published": rows }));
     }
     let of = |(name, of): &(&str, published::Publication)| {
         let widest = of.table.iter().map(|table| table.name.len()).max().unwrap_or(0);
         let rows = of.table.iter().map(|table| beside(&format!("  {:<widest$}  ", table.name), &table.title, &style()));
         let here = match of.studies.as_slice() {
-            [] => "no shipped study measures this yet".to_owned(),
-            studies => format!("baremark run {}", studies.join(" | ")),
+            [] => format!("not measured: {}", of.blank.as_deref().unwrap_or("no shipped study does")),
+            studies if studies[0] == *name => format!("baremark run {}", studies.join(" | ")),
+            studies => format!("baremark run {name} | {}", studies.join(" | ")),
         };
         format!("{name} ({}): {}\n", of.when, of.title)
             + &rows.collect::<String>()

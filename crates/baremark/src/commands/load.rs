@@ -20,7 +20,6 @@ use baremark_load::reading::patience;
 use baremark_load::record::Part;
 use baremark_model::qos::{Bound, Limit, Qos};
 use baremark_model::units::{Nanos, Share, UnitError};
-use baremark_store::{RunId, Store};
 use baremark_sys::cpu_time::CpuTime;
 use clap::{Args, ValueEnum};
 use record::{End, Recorder};
@@ -145,10 +144,6 @@ enum Gaps {
 
 /// The share of operations that may fail where nobody says.
 const ERROR_LIMIT: f64 = 0.01;
-
-/// The study file of runs that this command records.
-pub const STUDY: &str = study::NAME;
-
 /// A profile as typed, which must be one.
 fn profile(text: &str) -> Result<String, String> {
     text.parse::<Profile>().map(|_| text.to_owned()).map_err(|why| why.to_string())
@@ -202,11 +197,6 @@ pub fn run(context: &Context, args: LoadArgs) -> Result<(String, Exit), Refusal>
     recorder.end(&end, &document, &part);
     let text = if context.json { format!("{value:#}\n") } else { words::describe(&document, &watch::style()) };
     Ok((text, exit_of(&document)))
-}
-
-/// Whether a run of a load can be gone on with: a search, whose windows are stored, and whose request holds no secret.
-pub fn is_resumable(store: &Store, id: &RunId) -> bool {
-    store.load_head(id).is_ok_and(|head| find_max::Request::stored(&head.study_text).is_some())
 }
 
 /// The exit code of a load: a broken run before failures, failures before limits.
@@ -264,9 +254,11 @@ impl Gates {
 fn failed(why: LoadError) -> Refusal {
     let message = chain(&why);
     match why {
-        LoadError::Profile(_) | LoadError::Url(_) | LoadError::Trust(_) | LoadError::Refused { .. } => {
-            Refusal::bad_input(message)
-        }
+        LoadError::Profile(_)
+        | LoadError::Url(_)
+        | LoadError::Trust(_)
+        | LoadError::Refused { .. }
+        | LoadError::Several(_) => Refusal::bad_input(message),
         LoadError::Thread(_) | LoadError::Loop(_) | LoadError::Panicked | LoadError::Merge(_) => {
             Refusal::failure(message)
         }
@@ -291,7 +283,7 @@ mod tests {
 
     #[test]
     fn what_breaks_is_a_failure_and_what_is_refused_is_bad_input() {
-        let refused = LoadError::Refused { what: "0 threads".to_owned(), remedy: "ask for 1" };
+        let refused = LoadError::Refused { what: "0 threads".to_owned(), remedy: "use 1 to 4096" };
         assert_eq!(failed(refused).exit, Exit::BadInput);
         for broken in [LoadError::Loop(io::Error::other("no more")), LoadError::Thread(io::Error::other("no more"))] {
             let told = failed(broken);

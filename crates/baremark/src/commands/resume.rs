@@ -1,17 +1,17 @@
-//! `baremark resume`: go on with a run that was interrupted or killed.
+//! `baremark resume`: continue with a run that was interrupted or killed.
 
 use crate::commands::{load, run};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::{self, Record};
 
-/// Goes on with the named run, or with the latest that is unfinished.
+/// Continues the named run, or the latest unfinished one.
 pub fn run(context: &Context, named: Option<&str>) -> Result<(String, Exit), Refusal> {
     // What is not there has nothing to resume, and nothing is made there.
     drop(record::open_existing(context)?);
     let store = context.open_store()?;
     let id = record::find_unfinished(&store, named)?;
-    if load::is_resumable(&store, &id) {
+    if record::is_resumable(&store, &id) {
         let turn = record::turn(context, &store)?;
         let resumed = load::find_max::resume(context, store, id);
         drop(turn);

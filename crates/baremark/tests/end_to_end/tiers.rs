@@ -183,7 +183,7 @@ fn the_embedded_default_finds_how_many_users_it_carries() {
     assert!(html.contains("Operations: latency from the intended start") && !html.contains("<script"));
 }
 
-/// Each level's row is of all its windows together: "p50 3.16 s p99 479.20 ms" was a median beside a mean.
+/// Each level's row is of all its windows together: "p50 3.16 s p99 479.20 ms" was a median next to a mean.
 fn assert_merged_by_one_rule(search: &Value) {
     let knee = search["knee"].as_array().unwrap();
     assert!(knee.len() > 1, "{search}");
@@ -537,6 +537,45 @@ fn a_killed_run_of_all_tiers_leaves_nothing_running_and_the_next_removes_its_fol
     assert_eq!(runs(&bench), [""; 0]);
 }
 
+/// Users of one's own, a folder of its own for the database, a limit on a tier's CPU time, and logs that are kept.
+#[test]
+fn a_topology_has_its_own_users_database_folder_and_limit_on_a_tier() {
+    let bench = Bench::new();
+    let [data, kept] = ["data", "kept"].map(|name| bench.path(name));
+    std::fs::create_dir(&data).unwrap();
+    let visitors = "[scenario]\ncycle = \"200 ms\"\n[operations.visit]\nnext = \"visit\"\n[[operations.visit.requests]]\nget = \"/\"\n";
+    let visitors = bench.write("visitors.toml", visitors);
+    let (folder, scenario) =
+        (format!("database.folder={}", data.display()), format!("load.scenario={}", visitors.display()));
+    let set =
+        [&folder, &scenario, "limits.utilization.app=0.01 %", "load.users=20", "load.warm=500 ms", "load.duration=3 s"];
+    let words = [&arguments(&set)[..], &["--keep", kept.to_str().unwrap()]].concat();
+    let mut child = bench.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let below = |folder: &Path| {
+        let listed = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        listed.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !below(&data).iter().any(|own| own.join("auction.db").exists()) {
+        assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no database in its folder");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert_eq!(below(&data), [""; 0].map(std::path::PathBuf::from), "it is removed with the run");
+    let document = document(&output);
+    let load = &document["applications"][0]["load"];
+    let done: Vec<&str> =
+        load["operations"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(done, ["visit"], "{load:#}");
+    let broken = load["broken"].as_array().unwrap();
+    assert!(broken.len() == 1 && broken[0].as_str().unwrap().starts_with("utilization.app<0.01 %: "), "{broken:?}");
+    let trial = below(&kept);
+    assert_eq!(trial.len(), 1, "{trial:?}");
+    assert!(trial[0].join("main/app-1/last-lines.log").exists(), "{trial:?}");
+}
+
 /// Runs shipped studies with few users for a moment, to the end of their first block. A variant whose service is not here is absent
 /// with its reason.
 fn run_shrunk(studies: &[(&str, usize)]) {
@@ -560,7 +599,8 @@ fn shrunk(name: &str) -> String {
     let shipped = std::fs::read_to_string(path).unwrap();
     let kept = shipped.lines().filter(|line| !own.iter().any(|key| line.starts_with(key)));
     let study = kept.collect::<Vec<_>>().join("\n");
-    let few = "[workload]\nusers = 20\nduration = \"1 s\"\nwarm_up = \"500 ms\"\nsize = \"quick\"\nerror_limit = \"99 %\"\n";
+    let few =
+        "[workload]\nusers = 20\nduration = \"1 s\"\nwarm_up = \"500 ms\"\nsize = \"quick\"\nerror_limit = \"99 %\"\n";
     let study = study.replacen("[workload]\n", few, 1).replacen("[topology]\n", "[topology]\nmax_users = 75\n", 1);
     study.replace("metric = \"maximum_users\"", "metric = \"operations_per_s\"")
 }
@@ -570,11 +610,16 @@ fn shrunk(name: &str) -> String {
 #[test]
 fn the_shipped_study_is_resumed_observed_and_explained() {
     let bench = Bench::new();
-    let busy = "[topology.load]\ncycle = \"10 ms\"\n\n[topology.limits]\ndelay = \"1 us\"\n\n[topology.variants.native]";
+    let busy =
+        "[topology.load]\ncycle = \"10 ms\"\n\n[topology.limits]\ndelay = \"1 us\"\n\n[topology.variants.native]";
     let study = shrunk("auction")
         .replacen("users = 20", "users = 75", 1)
         .replacen("[topology.variants.native]", busy, 1)
-        .replacen("variant = [\"native\", \"container\", \"not-durable\"]", "variant = [\"native\", \"not-durable\"]", 1)
+        .replacen(
+            "variant = [\"native\", \"container\", \"not-durable\"]",
+            "variant = [\"native\", \"not-durable\"]",
+            1,
+        )
         .replacen("least_blocks = 4", "least_blocks = 2\nmost_blocks = 2", 1);
     bench.write("study.toml", study);
     let mut child = bench.spawn(&["run", "study.toml"]);

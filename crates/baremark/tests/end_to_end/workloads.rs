@@ -377,7 +377,7 @@ fn a_long_phase_of_a_load_ends_at_an_interrupt() {
     all_gone(&processes);
 }
 
-/// A trial fails for its own reason; the run goes on until so many have in a row, and says why.
+/// A trial fails for its own reason; the run continues until so many have in a row, and says why.
 #[test]
 fn a_server_that_dies_makes_failed_trials_with_its_reason() {
     let server = Server::start();

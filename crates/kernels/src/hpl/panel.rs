@@ -164,7 +164,7 @@ impl Panel<'_> {
     }
 
     /// The row of `rows` with the largest magnitude in `column`; less than any where there is no row. No number at all is
-    /// larger than none, so that a matrix that cannot be factored gives what is no number instead of no pivot.
+    /// larger than none, so that a matrix that cannot be factored gives NaN instead of no pivot.
     ///
     /// # Safety
     /// Nobody else may write the rows.

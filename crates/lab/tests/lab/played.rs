@@ -435,6 +435,7 @@ pub fn conduct(
         environments: &environments,
         interrupt,
         progress: &progress,
+        host: &mut |_| Ok(()),
         journal: memory,
         watch: &mut |event| events.push(event.clone()),
     }

@@ -6,6 +6,7 @@ use super::view::fitting;
 use super::{LoadArgs, chain};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
+use crate::record::SEARCH;
 use crate::watch;
 use baremark_lab::search::{Probe, Search, SearchError, Step, UnderLoad};
 use baremark_load::dial::Dial;
@@ -27,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// What a search needs beside a load.
+/// What a search needs in addition to a load.
 #[derive(Args)]
 pub struct SearchArgs {
     /// Find the highest rate, or number of users, that meets every limit
@@ -86,9 +87,6 @@ pub(super) struct Request {
     complete: bool,
 }
 
-/// How the line of a stored study begins that holds the request: to a study's reader it is a comment.
-const REQUEST: &str = "# search: ";
-
 impl Request {
     fn of(args: &LoadArgs, plan: Plan, factor: Factor) -> Request {
         let complete = study::text(args, Secrets::Shown) == study::text(args, Secrets::LeftOut);
@@ -98,12 +96,12 @@ impl Request {
     /// The line of the stored study.
     pub(super) fn line(&self) -> Result<String, Refusal> {
         let text = serde_json::to_string(self).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
-        Ok(format!("{REQUEST}{text}\n"))
+        Ok(format!("{SEARCH}{text}\n"))
     }
 
     /// The request of a stored search; `None` of any other load, or of a search whose request is not stored as a whole.
     pub(super) fn stored(study: &str) -> Option<Request> {
-        let line = study.lines().find_map(|line| line.strip_prefix(REQUEST))?;
+        let line = study.lines().find_map(|line| line.strip_prefix(SEARCH))?;
         serde_json::from_str(line).ok().filter(|request: &Request| request.complete)
     }
 }
@@ -230,7 +228,7 @@ struct Target<'c> {
 
 /// After an overload, what is on its way is waited for so long beyond its timeout.
 const DRAINED_NS: u64 = 2_000_000_000;
-/// How often a wait looks whether it was interrupted.
+/// How often a wait checks whether it was interrupted.
 const GLANCE_NS: u64 = 50_000_000;
 
 impl Target<'_> {

@@ -12,13 +12,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The observer of the lab's own machine.
 #[derive(Default)]
-pub(crate) struct Beside<'i> {
+pub(crate) struct HostObserver<'i> {
     agent: Option<AgentLink<'i>>,
     lost: Option<String>,
 }
 
-impl<'i> Beside<'i> {
-    /// Begins; a failure is told by [`Beside::end`].
+impl<'i> HostObserver<'i> {
+    /// Begins; a failure is told by [`HostObserver::end`].
     pub(crate) fn begin(&mut self, native: Option<&dyn Environment>, interrupt: &'i AtomicBool, spec: &ObserveSpec) {
         self.lost = None;
         if let Err(why) = self.try_begin(native, interrupt, spec) {
@@ -42,7 +42,7 @@ impl<'i> Beside<'i> {
         agent.observe(spec)
     }
 
-    /// Ends, and tells what was observed, or why nothing was.
+    /// Ends, and reports what was observed, or why nothing was.
     pub(crate) fn end(&mut self) -> Observation {
         let observed = match (&mut self.agent, self.lost.take()) {
             (Some(agent), None) => agent.end_observation().map_err(|why| why.to_string()),

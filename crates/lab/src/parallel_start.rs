@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How often it is looked whether sites are there.
+/// How often it is checked whether sites are there.
 const GLANCE: Duration = Duration::from_millis(2);
 
 /// What `start` makes of each of `of` indices, in their order; else the index of the one that could not be, and why.
-/// `start` is to give up as soon as the flag that it is handed is set: one that gave up for that reason is no cause.
+/// `start` is to give up as soon as the flag that it is handed is set: one that gave up for that reason is not a cause.
 ///
 /// # Errors
 /// The first cause by index; [`LinkError::Interrupted`] when the user set `interrupt`.
-pub(crate) fn abreast<T: Send>(
+pub(crate) fn start_in_parallel<T: Send>(
     of: usize,
     interrupt: &AtomicBool,
     start: impl Fn(usize, &AtomicBool) -> Result<T, LinkError> + Sync,

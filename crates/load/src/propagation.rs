@@ -1,7 +1,7 @@
 //! How long it takes until everybody knows: a value that one user's answer tells of, found again in what others hear.
 //!
 //! Both moments are read from the generator's own clock, so that no server's clock has to be right. It counts from when the
-//! request was *sent* whose answer tells of the value: the moment of acceptance lies between that and the answer, so that
+//! request was *sent* whose answer reports the value: the moment of acceptance lies between that and the answer, so that
 //! the delay is an upper bound and nothing is flattered. Others may hear of it before the answer comes; what they heard is
 //! kept until it does. Sites of a generator do not know each other's values: theirs find no match and count nowhere.
 
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Values under way between all threads of a generator.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Propagation {
     known: Mutex<Known>,
 }
 
@@ -34,13 +34,13 @@ struct Value {
 const KEPT_NS: u64 = 60_000_000_000;
 /// At most about so many bytes are kept, whatever servers answer: some 500,000 identifiers.
 const MOST_BYTES: usize = 96 << 20;
-/// What a value takes beside its text, of which there are two.
+/// What a value takes in addition to its text, of which there are two.
 const ENTRY: usize = 192;
 /// What it takes to note that it was heard early.
 const EARLY: usize = 16;
 
-impl Told {
-    /// An answer that came at `now` tells of `value`, to a request sent at `sent`. Returns the delays of those who had heard
+impl Propagation {
+    /// An answer that came at `now` reports `value`, to a request sent at `sent`. Returns the delays of those who had heard
     /// of it already, each with its operation.
     pub(crate) fn tell(&self, value: &str, sent: u64, now: u64) -> Vec<(u64, usize)> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,23 +88,23 @@ mod tests {
 
     #[test]
     fn delays_count_from_the_sending_whoever_is_first() {
-        let told = Told::default();
-        assert_eq!(told.hear("7", 150, 3), None, "nobody has told yet");
-        assert_eq!(told.tell("7", 100, 200), [(50, 3)], "the early one counts when the answer comes");
-        assert_eq!(told.hear("7", 260, 3), Some(160));
-        assert_eq!(told.hear("8", 260, 3), None);
+        let propagation = Propagation::default();
+        assert_eq!(propagation.hear("7", 150, 3), None, "nobody has told yet");
+        assert_eq!(propagation.tell("7", 100, 200), [(50, 3)], "the early one counts when the answer comes");
+        assert_eq!(propagation.hear("7", 260, 3), Some(160));
+        assert_eq!(propagation.hear("8", 260, 3), None);
     }
 
     /// Servers may make up as many values as they like, long ones and ones that nobody tells.
     #[test]
     fn what_is_kept_is_bounded() {
-        let told = Told::default();
+        let propagation = Propagation::default();
         let long = "x".repeat(1000);
         for value in 0..100_000 {
-            told.hear(&format!("{long}{value}"), 1, 0);
-            told.hear("the same", 1, 0);
+            propagation.hear(&format!("{long}{value}"), 1, 0);
+            propagation.hear("the same", 1, 0);
         }
-        let known = told.known.lock().expect("no panic");
+        let known = propagation.known.lock().expect("no panic");
         let text: usize = known.values.keys().map(|value| 2 * value.len()).sum();
         assert!(known.bytes <= MOST_BYTES + weight(&long) && text < MOST_BYTES && known.values.len() > 20_000);
         assert_eq!(known.values.len(), known.order.len());
@@ -112,12 +112,12 @@ mod tests {
 
     #[test]
     fn old_values_are_forgotten() {
-        let told = Told::default();
+        let propagation = Propagation::default();
         for value in 0..1000 {
-            told.tell(&value.to_string(), 0, 1);
+            propagation.tell(&value.to_string(), 0, 1);
         }
-        assert_eq!(told.hear("new", 2 * KEPT_NS, 0), None);
-        assert_eq!(told.known.lock().expect("no panic").values.len(), 1);
-        assert_eq!(told.hear("5", 2 * KEPT_NS, 0), None, "too late to be matched");
+        assert_eq!(propagation.hear("new", 2 * KEPT_NS, 0), None);
+        assert_eq!(propagation.known.lock().expect("no panic").values.len(), 1);
+        assert_eq!(propagation.hear("5", 2 * KEPT_NS, 0), None, "too late to be matched");
     }
 }

@@ -1,4 +1,4 @@
-//! What one user's answer tells of is found again in what others hear.
+//! What one user's answer reports is found again in what others hear.
 
 use crate::server::{Then, answer, load, ms, run, serve};
 use baremark_load::load::{Drive, Load};

@@ -1,4 +1,4 @@
-//! Files and programs at a site: what whoever uses a site asks of its agent beside trials.
+//! Files and programs at a site: what whoever uses a site asks of its agent alongside trials.
 
 use crate::link::{AgentLink, LinkError};
 use baremark_model::site::{Site, SiteError, loopback};
@@ -12,12 +12,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long the agent may take for a piece of a file, a start or an account, beside what was granted.
+/// How long the agent may take for a piece of a file, a start or an account, in addition to what was granted.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// What was done for a site already: an agent that serves several trials is not asked twice.
 #[derive(Default)]
-pub(crate) struct Errands {
+pub(crate) struct Provisioned {
     /// Files that it was brought, with their paths there.
     brought: BTreeMap<String, String>,
     /// Ports of this machine that it was offered, with where it reaches them.
@@ -28,7 +28,7 @@ impl AgentLink<'_> {
     /// Puts a file into the agent's folder, which is gone with the agent, and returns its path at the site.
     ///
     /// # Errors
-    /// When `name` is no name of a file, when reading fails, or when the site has no room.
+    /// When `name` is not a name of a file, when reading fails, or when the site has no room.
     pub fn put(&mut self, name: &str, content: &mut dyn Read, executable: bool) -> Result<String, LinkError> {
         let mut append = false;
         loop {
@@ -92,22 +92,22 @@ impl AgentLink<'_> {
 
     /// Brings a file of this machine there once, under a name of our own, and returns its path at the site.
     pub(crate) fn bring(&mut self, file: &str) -> Result<String, LinkError> {
-        if let Some(path) = self.errands.brought.get(file) {
+        if let Some(path) = self.provisioned.brought.get(file) {
             return Ok(path.clone());
         }
-        let name = format!("brought-{}", self.errands.brought.len());
+        let name = format!("brought-{}", self.provisioned.brought.len());
         let path = self.put_file(&name, Path::new(file))?;
-        self.errands.brought.insert(file.to_owned(), path.clone());
+        self.provisioned.brought.insert(file.to_owned(), path.clone());
         Ok(path)
     }
 
     /// Where the site reaches a port of this machine's loopback.
     pub(crate) fn offer(&mut self, here: u16) -> Result<SocketAddr, LinkError> {
-        if let Some(address) = self.errands.offered.get(&here) {
+        if let Some(address) = self.provisioned.offered.get(&here) {
             return Ok(*address);
         }
         let address = self.site.offer(here, free_port()?)?;
-        self.errands.offered.insert(here, address);
+        self.provisioned.offered.insert(here, address);
         Ok(address)
     }
 
