@@ -58,7 +58,8 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
             return Err(JobError::Interrupted.into());
         }
         let begin_ns = clock::monotonic_ns();
-        let mut run = ready[arm].run()?;
+        let stored = progress.stored(position);
+        let mut run = ready[arm].take_up(&stored, &mut |row| progress.store(position, row))?;
         let end_ns = clock::monotonic_ns();
         progress.timed(position, Stretch { begin_ns, end_ns });
         // A value that is not a number is not a value; JSON could not carry it either.

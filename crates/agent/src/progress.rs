@@ -3,6 +3,7 @@
 use crate::gate::{Gate, GateError};
 use baremark_model::wire::{FromAgent, Pass, Stretch, write_frame};
 use baremark_observe::watch::Watch;
+use serde_json::Value;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,6 +19,17 @@ pub trait Progress {
     /// Set when nobody wants the trial's result any more.
     fn interrupt(&self) -> Arc<AtomicBool> {
         Arc::default()
+    }
+
+    /// Something of the phase at `position` is to be stored at once.
+    fn store(&mut self, position: usize, row: Value) {
+        let _ = (position, row);
+    }
+
+    /// What was stored of the phase at `position` before the trial was interrupted.
+    fn stored(&self, position: usize) -> Vec<Value> {
+        let _ = position;
+        Vec::new()
     }
 
     /// Waits for the other sites of an ensemble; `None` where there are no others. `reps` are the repetitions wanted next.
@@ -53,6 +65,8 @@ pub(crate) struct Told<'o, W> {
     /// Where this site waits for others; `None` for a trial that is run alone.
     pub gate: Option<Gate<'o>>,
     pub interrupt: Arc<AtomicBool>,
+    /// What was stored of the trial before it was interrupted, by the place of the phase.
+    pub stored: Vec<(usize, Value)>,
 }
 
 impl<W: Write> Progress for Told<'_, W> {
@@ -77,6 +91,17 @@ impl<W: Write> Progress for Told<'_, W> {
 
     fn interrupt(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.interrupt)
+    }
+
+    fn store(&mut self, position: usize, row: Value) {
+        // A trial of several sites is not taken up in its middle.
+        if self.gate.is_none() {
+            drop(write_frame(self.output, &FromAgent::Progress { position, row }));
+        }
+    }
+
+    fn stored(&self, position: usize) -> Vec<Value> {
+        self.stored.iter().filter(|(phase, _)| *phase == position).map(|(_, row)| row.clone()).collect()
     }
 
     fn gate(&mut self, reps: u64) -> Result<Option<Pass>, GateError> {

@@ -8,6 +8,7 @@ use crate::runner::Runners;
 use crate::spawned::{SpawnError, SpawnedPrograms};
 use baremark_model::wire::{FromAgent, MemberResult, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame};
 use baremark_observe::watch::Watch;
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
@@ -57,7 +58,8 @@ fn answer(
     output: &mut impl Write,
     Means { runners, interrupt, tender }: Means<'_>,
 ) -> Result<(), WireError> {
-    let mut at_work = AtWork { load: None, beside: None, spawned: SpawnedPrograms::new(tender.map(Path::to_owned)) };
+    let spawned = SpawnedPrograms::new(tender.map(Path::to_owned));
+    let mut at_work = AtWork { load: None, beside: None, stored: Vec::new(), spawned };
     loop {
         match heard.recv().unwrap_or(Err(WireError::Closed)) {
             Ok(ToAgent::Hello { protocol, .. }) => {
@@ -66,8 +68,14 @@ fn answer(
                     return Err(WireError::Version { theirs: protocol });
                 }
             }
-            Ok(ToAgent::RunTrial(spec)) => trial_of(&runners, &spec, None, output, interrupt)?,
-            Ok(ToAgent::RunMember(spec)) => trial_of(&runners, &spec, Some(Gate::new(heard)), output, interrupt)?,
+            Ok(ToAgent::Progress { rows }) => at_work.stored = rows,
+            Ok(ToAgent::RunTrial(spec)) => {
+                let stored = std::mem::take(&mut at_work.stored);
+                trial_of(&runners, &spec, Start::Alone { stored }, output, interrupt)?;
+            }
+            Ok(ToAgent::RunMember(spec)) => {
+                trial_of(&runners, &spec, Start::Together(Gate::new(heard)), output, interrupt)?;
+            }
             // The trial that it was for has failed here.
             Ok(ToAgent::Pass(_)) => {}
             Ok(ToAgent::StartLoad { begin_ns }) => match at_work.load.take() {
@@ -83,17 +91,29 @@ fn answer(
     }
 }
 
-/// Runs a trial, as one of several sites where there is a gate, and reports what came of it.
+/// How a trial is run.
+enum Start<'g> {
+    /// At this site alone, with what was stored of it before it was interrupted.
+    Alone { stored: Vec<(usize, Value)> },
+    /// As one of several sites, which wait for each other.
+    Together(Gate<'g>),
+}
+
+/// Runs a trial and reports what came of it.
 fn trial_of(
     runners: &Runners,
     spec: &TrialSpec,
-    gate: Option<Gate<'_>>,
+    start: Start<'_>,
     output: &mut impl Write,
     interrupt: &Interrupt,
 ) -> Result<(), WireError> {
     interrupt.trial_begins(runners.find(&spec.workload).is_some_and(|runner| runner.heeds_interrupt()));
     let watch = spec.observe.as_ref().map(Watch::start);
-    let mut told = Told { output, of: spec.schedule.len(), watch, gate, interrupt: interrupt.flag() };
+    let (gate, stored) = match start {
+        Start::Alone { stored } => (None, stored),
+        Start::Together(gate) => (Some(gate), Vec::new()),
+    };
+    let mut told = Told { output, of: spec.schedule.len(), watch, gate, interrupt: interrupt.flag(), stored };
     let result = runners.run(spec, &mut told);
     let Told { output, watch, gate, .. } = told;
     let observation = watch.map(Watch::stop);
@@ -119,6 +139,8 @@ fn trial_of(
 struct AtWork {
     load: Option<load::Prepared>,
     beside: Option<Watch>,
+    /// What was stored of the next trial before it was interrupted.
+    stored: Vec<(usize, Value)>,
     spawned: SpawnedPrograms,
 }
 

@@ -5,7 +5,7 @@ use crate::exit::{Exit, Refusal};
 use crate::source::Source;
 use crate::watch::say;
 use baremark_lab::analysis::Run;
-use baremark_lab::conduct::{Ending, Journal};
+use baremark_lab::conduct::{Ending, Journal, Progress};
 use baremark_lab::tally::{Finished, complete_blocks};
 use baremark_model::document::LookRow;
 use baremark_model::event::TrialStatus;
@@ -26,6 +26,17 @@ use std::time::Duration;
 /// The name in the place of a study file of runs that `baremark load` has made.
 pub const LOADS: &str = "baremark load";
 
+/// How the line of such a run's study begins that holds the request of a search: to a study's reader it is a comment.
+pub const SEARCH: &str = "# search: ";
+
+/// Whether a run of `baremark load` can be continued: a search, whose windows are stored, and whose request holds no secret.
+pub fn is_resumable(store: &Store, id: &RunId) -> bool {
+    let Ok(stored) = store.load_head(id) else { return false };
+    let line = stored.study_text.lines().find_map(|line| line.strip_prefix(SEARCH));
+    let request = line.and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    request.is_some_and(|request| request["complete"] == true)
+}
+
 /// A run that this process is writing; holds the run's lock.
 pub struct Record<'s> {
     store: &'s Store,
@@ -34,6 +45,8 @@ pub struct Record<'s> {
     cells: usize,
     /// Block, cell, and whether it counts, of every trial.
     trials: Vec<(u64, usize, bool)>,
+    /// What an earlier process stored of trials that it did not finish.
+    progress: Vec<Progress>,
     others: Others,
     _lock: RunLock,
 }
@@ -89,26 +102,26 @@ impl<'s> Record<'s> {
     pub fn create(store: &'s Store, source: &Source, plan: &Plan) -> Result<Self, Refusal> {
         let (id, lock) = begin(store, source, plan)?;
         let others = Others::of(store, &id);
-        Ok(Record { store, id, next_seq: 0, cells: plan.cells.len(), trials: Vec::new(), others, _lock: lock })
+        let (cells, trials, progress) = (plan.cells.len(), Vec::new(), Vec::new());
+        Ok(Record { store, id, next_seq: 0, cells, trials, progress, others, _lock: lock })
     }
 
     /// Takes up a run that nobody holds.
     pub fn take_up(store: &'s Store, id: RunId) -> Result<Self, Refusal> {
-        let lock = store.lock(&id).map_err(|why| match why {
-            LockError::Live { .. } => Refusal::bad_input(why),
-            other => Refusal::failure(other),
-        })?;
-        // Before anything of it is read: documents of another format may not be readable.
-        store.may_be_resumed(&id).map_err(|why| match why {
-            StoreError::Format { .. } => Refusal::bad_input(why),
-            other => Refusal::failure(other),
-        })?;
+        let lock = hold(store, &id)?;
         let stored = store.load_intact(&id).map_err(Refusal::failure)?;
         store.reopen(&id).map_err(Refusal::failure)?;
         let trials = stored.trials.iter().map(|trial| (trial.block, trial.cell, trial.status == TrialStatus::Ok));
         let (next_seq, cells, trials) = (stored.next_seq(), stored.plan.cells.len(), trials.collect());
         let others = Others::of(store, &id);
-        Ok(Record { store, id, next_seq, cells, trials, others, _lock: lock })
+        // Rows of a load are of another form, and no trial's.
+        let progress = stored.progress.into_iter().filter_map(|row| serde_json::from_value(row).ok()).collect();
+        Ok(Record { store, id, next_seq, cells, trials, progress, others, _lock: lock })
+    }
+
+    /// What was stored of trials that were not finished.
+    pub fn progress(&self) -> Vec<Progress> {
+        self.progress.clone()
     }
 
     /// The run's name.
@@ -158,6 +171,11 @@ impl Journal for Record<'_> {
         Ok(())
     }
 
+    fn progress(&mut self, progress: &Progress) -> Result<(), String> {
+        let row = serde_json::to_value(progress).map_err(|why| why.to_string())?;
+        self.store.add_progress(&self.id, &row).map_err(|why| why.to_string())
+    }
+
     fn look(&mut self, look: &LookRow) -> Result<(), String> {
         self.store.add_look(&self.id, look).map_err(|why| why.to_string())
     }
@@ -191,6 +209,19 @@ impl Others {
         self.flag(store, own, &mut result);
         Some(result)
     }
+}
+
+/// Locks a run that is to be continued. Before anything of it is read: documents of another format may not be readable.
+pub fn hold(store: &Store, id: &RunId) -> Result<RunLock, Refusal> {
+    let lock = store.lock(id).map_err(|why| match why {
+        LockError::Live { .. } => Refusal::bad_input(why),
+        other => Refusal::failure(other),
+    })?;
+    store.may_be_resumed(id).map_err(|why| match why {
+        StoreError::Format { .. } => Refusal::bad_input(why),
+        other => Refusal::failure(other),
+    })?;
+    Ok(lock)
 }
 
 /// Makes a new run; its name and its lock.
@@ -311,7 +342,8 @@ pub fn find(store: &Store, named: Option<&str>) -> Result<RunId, Refusal> {
 pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refusal> {
     let Some(name) = named else {
         let runs = store.runs().map_err(Refusal::failure)?;
-        let unfinished = |run: &RunSummary| run.state.can_be_resumed() && run.study_file != LOADS;
+        let unfinished =
+            |run: &RunSummary| run.state.can_be_resumed() && (run.study_file != LOADS || is_resumable(store, &run.id));
         return match runs.into_iter().find(unfinished) {
             Some(run) => Ok(run.id),
             None => Err(Refusal::bad_input(match store.live() {
@@ -327,10 +359,12 @@ pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refu
         Some(RunState::Finished) => {
             Err(Refusal::bad_input(format!("run {id} is finished; `baremark report {id}` shows it")))
         }
-        _ if run.is_some_and(|run| run.study_file == LOADS) => Err(Refusal::bad_input(format!(
-            "run {id} was made by `{}`, whose secrets are not stored; run the load again",
-            LOADS
-        ))),
+        _ if run.is_some_and(|run| run.study_file == LOADS) && !is_resumable(store, &id) => {
+            Err(Refusal::bad_input(format!(
+                "run {id} was made by `{}`, whose secrets are not stored, and cannot be resumed; run the load again",
+                LOADS
+            )))
+        }
         _ => Ok(id),
     }
 }

@@ -12,7 +12,7 @@ use baremark_services::service::{Order, Service, ServiceError, Statistics, Tier,
 use baremark_sys::affinity;
 use baremark_sys::confine::Limits;
 use baremark_sys::network::HeldPort;
-use baremark_sys::process_tree::Usage;
+use baremark_sys::process_tree::{Usage, Waits};
 use baremark_sys::topology;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -264,7 +264,7 @@ impl Cluster {
         let wiring = if tier == Tier::App { self.server_wiring(address, &*place) } else { Vec::new() };
         let tls = self.tls(tier, &name, address)?;
         let order = Order {
-            folder: self.folder.join(&name),
+            folder: self.folder_of(tier).join(&name),
             name,
             tier,
             address,
@@ -277,6 +277,19 @@ impl Cluster {
             tls,
         };
         Ok(Instance::start(plan.service, order, &plan.limits, place)?)
+    }
+
+    /// The folder in which instances of a tier have theirs.
+    fn folder_of(&self, tier: Tier) -> &Path {
+        let own = self.plan.database_folder.as_deref().filter(|_| tier == Tier::Database);
+        own.unwrap_or(&self.folder)
+    }
+
+    /// The last lines of each instance's log, by the path of its folder.
+    #[must_use]
+    pub fn logs(&self) -> Vec<(PathBuf, Vec<String>)> {
+        let all = self.instances.values().flatten();
+        all.map(|instance| (self.folder.join(instance.name()), instance.log())).collect()
     }
 
     /// A port for an instance.
@@ -392,7 +405,7 @@ impl Cluster {
         match (self.plan.database.as_str(), address.map(|address| place.reaches(address))) {
             ("postgres", Some(address)) => format!("postgres://auction@{address}/auction"),
             ("mariadb", Some(address)) => format!("mysql://auction@{address}/auction"),
-            _ => format!("sqlite:{}", self.folder.join("auction.db").display()),
+            _ => format!("sqlite:{}", self.folder_of(Tier::Database).join("auction.db").display()),
         }
     }
 
@@ -610,6 +623,20 @@ impl Cluster {
             *sums.entry(*tier).or_default() += list.iter_mut().map(|instance| instance.usage().cpu_ns).sum::<u64>();
         }
         sums
+    }
+
+    /// What the threads of each tier have waited for; tiers of which an instance runs where that is not seen are left out.
+    pub fn waits(&self) -> BTreeMap<Tier, Waits> {
+        let of = |list: &Vec<Instance>| {
+            list.iter().try_fold(Waits::default(), |sum, instance| {
+                let own = instance.waits()?;
+                Some(Waits {
+                    cpu_wait_ns: sum.cpu_wait_ns + own.cpu_wait_ns,
+                    disk_bytes: sum.disk_bytes + own.disk_bytes,
+                })
+            })
+        };
+        self.instances.iter().filter_map(|(tier, list)| Some((*tier, of(list)?))).collect()
     }
 
     /// Instances that have ended by themselves, with the last lines of their logs.

@@ -3,8 +3,9 @@
 //! A topology file has the keys of a study's `[topology]` in sections of its own, users and times in `[load]`, and arms in
 //! `[study]`. Each mistake in it is reported with its line before anything is converted.
 
+use crate::measurements::MAXIMUM;
 use crate::topology::{Demand, QUICK, Topology, resolve};
-use crate::workload::{KIND, MAXIMUM, MOST, USERS};
+use crate::workload::{KIND, MOST, USERS};
 use baremark_model::problem::{Problem, Problems};
 use std::fmt::Write as _;
 use toml::{Table, Value};
@@ -24,6 +25,8 @@ pub struct Request<'t> {
     pub blocks: u64,
     /// Where databases and logs are kept while it runs.
     pub folder: Option<&'t str>,
+    /// The folder of logs and configurations that are kept.
+    pub keep: Option<&'t str>,
 }
 
 /// A study and what it describes.
@@ -72,7 +75,12 @@ pub fn convert(request: &Request<'_>) -> Result<Converted, Problems> {
         resolve(file, text, &levels)?;
     }
     let title = topology.title.clone();
-    let study = written(&title, &topology.load, (blocks, &arms), section(whole, request.folder));
+    let study = written(
+        &title,
+        &topology.load,
+        (blocks, &arms),
+        section(whole, &[("folder", request.folder), ("keep", request.keep)]),
+    );
     Ok(Converted { study, topology })
 }
 
@@ -147,7 +155,7 @@ fn slug(name: &str, place: usize) -> String {
 }
 
 /// The keys of `[topology]`.
-fn section(mut whole: Table, folder: Option<&str>) -> Table {
+fn section(mut whole: Table, folders: &[(&str, Option<&str>)]) -> Table {
     if let Some(Value::Table(load)) = whole.get_mut("load") {
         OF_THE_WORKLOAD.into_iter().for_each(|key| drop(load.remove(key)));
         if load.is_empty() {
@@ -158,8 +166,8 @@ fn section(mut whole: Table, folder: Option<&str>) -> Table {
         lay_over(&mut whole, head);
     }
     whole.remove("title");
-    if let Some(folder) = folder {
-        whole.insert("folder".to_owned(), Value::String(folder.to_owned()));
+    for (key, folder) in folders.iter().filter_map(|(key, folder)| Some((key, (*folder)?))) {
+        whole.insert((*key).to_owned(), Value::String(folder.to_owned()));
     }
     whole
 }

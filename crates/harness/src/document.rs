@@ -31,17 +31,9 @@ pub struct Document {
     pub budget_s: Option<f64>,
 }
 
-impl Document {
+impl ApplicationRow {
     /// Whether users were searched and every level that was verified exceeded a limit: the lowest level of the search, or all
     /// levels that were kept for a while.
-    #[must_use]
-    pub fn no_level_verified(&self) -> bool {
-        self.applications.iter().any(ApplicationRow::no_level_verified)
-    }
-}
-
-impl ApplicationRow {
-    /// [`Document::no_level_verified`] of one application.
     #[must_use]
     pub fn no_level_verified(&self) -> bool {
         let Some(search) = &self.search else { return false };
@@ -162,6 +154,9 @@ pub struct LoadRow {
     pub mix: Mix,
     /// Processor time over time, by tier; 1 is one CPU.
     pub cpus_used: BTreeMap<String, f64>,
+    /// What threads waited for, by tier: `TIER.waiting` how many waited for a CPU on average, `TIER.disk` bytes per second of disks.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub waits: BTreeMap<String, f64>,
     /// The generator's processor time over time.
     pub generator_cpus_used: f64,
     /// The generator on itself.
@@ -204,6 +199,9 @@ pub struct SecondRow {
     pub p99_ns: Option<u64>,
     /// Processor time by tier; 1 is one CPU.
     pub cpus_used: BTreeMap<String, f64>,
+    /// As in [`LoadRow::waits`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub waits: BTreeMap<String, f64>,
 }
 
 /// What the check said.

@@ -6,10 +6,10 @@
 use crate::cluster::Cluster;
 use crate::document::{ElasticityRow, LoadRow, SecondRow};
 use crate::elastic::{Adaptation, Elastic, Fault, Signal, Wrong, demanded, metrics};
-use crate::mix;
-use crate::phase::{Event, Ground, RunError};
+use crate::ground::{Event, Ground, RunError};
+use crate::mix::{self, Mix};
 use crate::topology::Demand;
-use crate::under_load::{Loaded, Running, Seconds, utilization};
+use crate::under_load::{Loaded, Moment, Running, Seconds, shares};
 use crate::users;
 use baremark_lab::search::UnderLoad;
 use baremark_load::document::Document;
@@ -104,14 +104,15 @@ pub(crate) fn window(
     if watched.is_err() {
         interrupt.store(true, Ordering::Relaxed);
     }
-    let Watcher { series, adaptations, supply, used, .. } = watcher;
+    let Watcher { series, adaptations, supply, used, waits, .. } = watcher;
     let driven = driver.join().unwrap_or_else(|_| Err("the thread of the users has panicked".to_owned()));
     watched?;
     let (part, running) = driven.map_err(RunError::Load)?;
     let generator_ns = baremark_sys::process_tree::own_cpu_ns().saturating_sub(own_before);
-    let reading = reading(&part, &qos);
+    let mut reading = reading(&part, &qos);
+    reading.utilization = shares(&used, demand);
     let document = Document::new(&load, &part);
-    let timeline = Timeline { series, adaptations, supply, used, generator_ns };
+    let timeline = Timeline { series, adaptations, supply, used, waits, generator_ns };
     let row = row(&document, &reading, &qos, demand, cluster, timeline, &shared, highest as f64);
     loaded.put(running);
     Ok((row, part))
@@ -131,6 +132,7 @@ struct Timeline {
     adaptations: Vec<Adaptation>,
     supply: BTreeMap<Tier, Vec<(f64, u64)>>,
     used: BTreeMap<String, f64>,
+    waits: BTreeMap<String, f64>,
     generator_ns: u64,
 }
 
@@ -196,8 +198,9 @@ struct Watcher<'w> {
     adaptations: Vec<Adaptation>,
     supply: BTreeMap<Tier, Vec<(f64, u64)>>,
     used: BTreeMap<String, f64>,
+    waits: BTreeMap<String, f64>,
     seen: usize,
-    last: (Instant, BTreeMap<Tier, u64>),
+    last: Moment,
     looked: f64,
     changed: f64,
     /// Faults to come, and killed instances that come back: when, whose.
@@ -207,7 +210,7 @@ struct Watcher<'w> {
 
 impl<'w> Watcher<'w> {
     fn new(cluster: &'w mut Cluster, shared: &'w Shared) -> Watcher<'w> {
-        let last = (Instant::now(), cluster.cpu_ns());
+        let last = Moment::now(cluster);
         let faults = cluster.plan().faults.clone();
         Watcher {
             cluster,
@@ -216,6 +219,7 @@ impl<'w> Watcher<'w> {
             adaptations: Vec::new(),
             supply: BTreeMap::new(),
             used: BTreeMap::new(),
+            waits: BTreeMap::new(),
             seen: 0,
             last,
             looked: 0.0,
@@ -235,7 +239,7 @@ impl<'w> Watcher<'w> {
             }
             thread::sleep(GLANCE);
         };
-        self.last = (Instant::now(), self.cluster.cpu_ns());
+        self.last = Moment::now(self.cluster);
         let first = self.last.clone();
         for tier in [Tier::App, Tier::Web] {
             self.supply.insert(tier, vec![(0.0, self.cluster.count(tier))]);
@@ -245,14 +249,15 @@ impl<'w> Watcher<'w> {
             let at = begin.elapsed().as_secs_f64();
             self.go_wrong(at)?;
             self.scale(at)?;
-            if self.last.0.elapsed() >= Duration::from_secs(1) {
+            if self.last.at.elapsed() >= Duration::from_secs(1) {
                 let row = self.second(begin.elapsed().as_secs_f64());
                 (ground.watch)(&Event::Second(&row));
                 self.series.push(row);
             }
             thread::sleep(GLANCE);
         }
-        self.used = utilization(&first.1, &self.cluster.cpu_ns(), first.0.elapsed());
+        let last = Moment::now(self.cluster);
+        (self.used, self.waits) = (last.cpus_since(&first), last.waits_since(&first));
         Ok(())
     }
 
@@ -333,8 +338,8 @@ impl<'w> Watcher<'w> {
     }
 
     fn second(&mut self, at_s: f64) -> SecondRow {
-        let now = (Instant::now(), self.cluster.cpu_ns());
-        let cpus_used = utilization(&self.last.1, &now.1, now.0 - self.last.0);
+        let now = Moment::now(self.cluster);
+        let (cpus_used, waits) = (now.cpus_since(&self.last), now.waits_since(&self.last));
         self.last = now;
         let seconds = self.shared.seconds.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = &seconds[self.seen.min(seconds.len())..];
@@ -357,6 +362,7 @@ impl<'w> Watcher<'w> {
             failed: fresh.iter().map(|second| second.part.failed).sum(),
             p99_ns: latencies.percentile(0.99).or(latencies.largest()),
             cpus_used,
+            waits,
         };
         self.seen = seconds.len();
         row
@@ -375,7 +381,11 @@ fn row(
     highest: f64,
 ) -> LoadRow {
     let pushed = document.operations.iter().find(|row| row.name == users::PUSHED);
-    let mix = mix::judge(document, demand.mix, whole(highest));
+    let mix = match demand.scenario {
+        None => mix::judge(document, demand.mix, whole(highest)),
+        // Other users have another mix.
+        Some(_) => Mix { kept: true, off: Vec::new(), shares: Vec::new() },
+    };
     let mut broken = broken(reading, qos);
     broken.extend(mix.off.iter().map(|off| format!("mix: {off}")));
     let own: u64 = document
@@ -404,6 +414,7 @@ fn row(
         operations_per_app_cpu_second: (app > 0.0).then(|| all as f64 / document.elapsed_s.max(1e-9) / app),
         elasticity: elasticity(cluster, demand, &timeline, shared, failed),
         cpus_used: timeline.used,
+        waits: timeline.waits,
         series: timeline.series,
     }
 }
@@ -423,7 +434,13 @@ pub(crate) fn broken(reading: &Reading, qos: &Qos) -> Vec<String> {
         let what = if matches!(limit.bound, Bound::Failures { .. }) { "failed" } else { "broke it" };
         (share > allowed).then(|| format!("{limit}: {:.2} % of {} {what}", 100.0 * share, counts.all))
     };
-    qos.limits.iter().zip(&reading.broken).filter_map(breaks).collect()
+    let busy = |limit: &baremark_model::qos::Limit| {
+        let Bound::Utilization { resource: Some(tier), most } = &limit.bound else { return None };
+        let used = reading.utilization.get(tier).filter(|used| *used > most)?;
+        Some(format!("{limit}: {:.1} % used", 100.0 * used))
+    };
+    let counted = qos.limits.iter().zip(&reading.broken).filter_map(breaks);
+    counted.chain(qos.limits.iter().filter_map(busy)).collect()
 }
 
 fn elasticity(

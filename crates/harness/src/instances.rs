@@ -5,7 +5,8 @@
 
 use crate::document::ApplicationRow;
 use crate::fixed::broken;
-use crate::phase::{Ground, RunError, search};
+use crate::ground::{Ground, RunError, Stored};
+use crate::search::search;
 use crate::topology::Demand;
 use crate::under_load::Loaded;
 use crate::users;
@@ -25,7 +26,18 @@ pub(crate) fn find(
     for loaded in all.iter_mut() {
         loaded.start(0).map_err(RunError::Load)?;
     }
-    let (together, failed) = in_step(all, all[0].demand(), ground)?;
+    let known = ground.stored.iter().find_map(|one| match one {
+        Stored::InStep { users, exceeded } => Some((*users, *exceeded)),
+        Stored::Window { .. } => None,
+    });
+    let (together, failed) = match known {
+        Some(known) => known,
+        None => {
+            let (users, exceeded) = in_step(all, all[0].demand(), ground)?;
+            (ground.store)(&Stored::InStep { users, exceeded });
+            (users, exceeded)
+        }
+    };
     remarks.push(format!(
         "in step every application carried {together:.0} users; at the next level {failed} of {} exceeded a limit",
         all.len()
@@ -44,7 +56,7 @@ pub(crate) fn find(
         };
         let deadline = deadline.map(share);
         let lowest = (0.5 * together).max(1.0);
-        rows[at].search = Some(search(&mut all[at], &rows[at].name, lowest, deadline, ground, remarks)?);
+        rows[at].search = Some(search(&mut all[at], (at, &rows[at].name), lowest, deadline, ground, remarks)?);
     }
     Ok(())
 }

@@ -5,21 +5,25 @@
 //! no bid was lost. Blocks, intervals, the store and reports are those of every study. It prints nothing.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod budget;
 mod certificate;
 pub mod cluster;
 pub mod convert;
-pub mod document;
+mod document;
 pub mod elastic;
 mod fixed;
+mod ground;
 mod instances;
-pub mod layers;
+mod layers;
 mod leaving;
+mod measurements;
 pub mod mix;
 mod phase;
 mod saturation;
+mod search;
 pub mod topology;
-pub mod under_load;
+mod under_load;
 pub mod users;
 mod verify;
 pub mod workload;

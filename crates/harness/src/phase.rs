@@ -2,62 +2,21 @@
 
 use crate::budget::Budget;
 use crate::cluster::{Cluster, ClusterError, Told};
-use crate::document::{ApplicationRow, Document, InstanceRow, Invariants, SecondRow, TierRow, Users};
+use crate::document::{ApplicationRow, Document, InstanceRow, Invariants, TierRow, Users};
 use crate::fixed;
+use crate::ground::{Ground, Measured, RunError};
 use crate::instances;
 use crate::saturation;
+use crate::search::search;
 use crate::topology::{Application, Demand, On};
 use crate::under_load::Loaded;
 use crate::users;
 use crate::verify::{self, verify};
-use baremark_lab::search::{Search, SearchError, Step};
-use baremark_load::record::Part;
-use baremark_model::maximum::{self, Basis, Ended};
+use baremark_model::maximum::{Basis, Ended};
 use baremark_services::service::Tier;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-
-/// What happens during a phase.
-pub(crate) enum Event<'e> {
-    /// A step of a search.
-    Search(&'e Step),
-    /// A second of a load that is kept.
-    Second(&'e SecondRow),
-}
-
-/// Why a phase has no result.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RunError {
-    /// A tier.
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-    /// The search.
-    #[error(transparent)]
-    Search(#[from] SearchError),
-    /// The load.
-    #[error("load: {0}")]
-    Load(String),
-}
-
-/// What a phase needs alongside its applications.
-pub(crate) struct Ground<'g> {
-    /// Set when the phase is to end now.
-    pub interrupt: Arc<AtomicBool>,
-    /// Who watches.
-    pub watch: &'g mut dyn FnMut(&Event<'_>),
-}
-
-/// What a phase has measured.
-pub(crate) struct Measured {
-    /// One for each application.
-    pub rows: Vec<ApplicationRow>,
-    /// The window of each application whose metrics count: of a search the one that verified its level, absent where none did.
-    pub parts: Vec<Option<Part>>,
-    /// What a reader should know.
-    pub remarks: Vec<String>,
-}
 
 impl Measured {
     fn of(clusters: &[Cluster]) -> Measured {
@@ -124,7 +83,8 @@ pub(crate) fn find(
     let Measured { rows, remarks, .. } = &mut measured;
     match &mut all[..] {
         [only] => {
-            rows[0].search = Some(search(only, &rows[0].name, demands[0].search.lowest, deadline, ground, remarks)?);
+            rows[0].search =
+                Some(search(only, (0, &rows[0].name), demands[0].search.lowest, deadline, ground, remarks)?);
         }
         several => instances::find(several, deadline, ground, rows, remarks)?,
     }
@@ -134,38 +94,11 @@ pub(crate) fn find(
             budget.seconds().unwrap_or(0.0)
         ));
     }
+    for loaded in &mut all {
+        loaded.begin().map_err(RunError::Load)?;
+    }
     verify(&mut all, (budget, closing_s), ground, &mut measured)?;
     Ok(measured)
-}
-
-/// Searches for the most users of one application, from `lowest` on.
-pub(crate) fn search(
-    loaded: &mut Loaded<'_>,
-    title: &str,
-    lowest: f64,
-    deadline: Option<Instant>,
-    ground: &mut Ground<'_>,
-    remarks: &mut Vec<String>,
-) -> Result<maximum::Document, RunError> {
-    let interrupt = Arc::clone(&ground.interrupt);
-    let scenario = loaded.load().map_err(RunError::Load)?.scenario;
-    let qos = users::qos(&scenario, loaded.demand());
-    let mut plan = loaded.demand().search;
-    plan.highest = loaded.highest() as f64;
-    plan.lowest = lowest.min(plan.highest / 2.0);
-    let watch = &mut *ground.watch;
-    let mut search = Search {
-        title,
-        factor: "users",
-        qos: &qos,
-        plan,
-        interrupt: &interrupt,
-        deadline,
-        watch: &mut |step| watch(&Event::Search(step)),
-    };
-    let (document, broken) = search.run(loaded)?;
-    remarks.extend(broken);
-    Ok(document)
 }
 
 /// Adds what instances report and what the check of the data says; why the phase does not count, if it does not.
@@ -372,7 +305,7 @@ fn most(row: &ApplicationRow, round: Option<usize>) -> Option<Users> {
 mod tests {
     use super::*;
     use crate::document::Attempt;
-    use baremark_model::maximum::{Maximum, Plan};
+    use baremark_model::maximum::{self, Maximum, Plan};
     use baremark_model::qos::Qos;
 
     fn row(low: Option<f64>, high: Option<f64>, attempts: &[(f64, bool)]) -> ApplicationRow {
@@ -450,15 +383,14 @@ mod tests {
             why.to_string(),
             "no level verified: 950, 850, 700 users exceeded limits when they stayed for longer; the search had found 1000"
         );
-        assert!(refuted.no_level_verified() && refuted.users.is_none());
+        assert!(refuted.users.is_none());
         let passes = document(vec![ended(row(None, None, &[(1900.0, false)]), Ended::PassesAll)]);
         let why = verified(&passes).expect_err("the only level exceeded a limit").to_string();
         assert_eq!(why, "no level verified: 1900 users exceeded limits when they stayed for longer");
         let fails = document(vec![ended(row(None, None, &[]), Ended::FailsAll)]);
-        assert!(fails.no_level_verified());
         assert!(matches!(verified(&fails), Err(Unverified::Refuted(_))));
         let kept = document(vec![row(Some(970.0), Some(1030.0), &[(950.0, false), (850.0, true)])]);
-        assert_eq!((verified(&kept), kept.no_level_verified()), (Ok(850.0), false));
+        assert_eq!(verified(&kept), Ok(850.0));
     }
 
     /// What a search found without verifying it is no result, and neither is it refuted.

@@ -1,41 +1,60 @@
-//! Which tier and resource was used up where limits were exceeded, as far as the tiers' own CPU time shows it.
+//! Which tier and resource was used up where limits were exceeded, as far as the CPU time, run-queue waits and disk traffic of tiers
+//! show it.
 
 use crate::document::ApplicationRow;
+use crate::under_load::{CPUS, DISK, WAITING};
 use baremark_model::maximum::Said;
 use std::collections::BTreeMap;
 
 /// CPUs that are used to this share have no more to give: what is left goes to the kernel and to waiting for each other.
 const SATURATED: f64 = 0.9;
 
-/// The tier whose CPUs were used most where limits were exceeded, with the evidence; `None` where none was exceeded or nothing is
+/// So many threads that wait for a CPU on average are a queue.
+const QUEUED: f64 = 0.5;
+
+/// The tier and resource that was used up where limits were exceeded, with the evidence; `None` where none was exceeded or nothing is
 /// known. `cpus` are those of this machine that tiers without CPUs of their own share with each other and the generator.
 pub(crate) fn explained(row: &ApplicationRow, cpus: usize) -> Option<String> {
-    let (used, generator) = used(row)?;
+    let seen = Seen::of(row)?;
+    own_cpus(row, &seen).or_else(|| this_machine(row, &seen, cpus))
+}
+
+/// A tier that used up the CPUs that it has for itself.
+fn own_cpus(row: &ApplicationRow, seen: &Seen) -> Option<String> {
     let own =
         |tier: &str| row.tiers.get(tier).map_or(0, |plan| plan.cpus.len() * usize::try_from(plan.count).unwrap_or(1));
     let share = |(tier, used): &(&String, &f64)| **used / own(tier).max(1) as f64;
-    let bound =
-        used.iter().filter(|(tier, _)| own(tier) > 0).max_by(|left, right| share(left).total_cmp(&share(right)));
-    if let Some((tier, used)) = bound.filter(|pair| share(pair) >= SATURATED) {
-        return Some(format!(
-            "CPU of the {tier} tier saturated: {used:.2} of its {} CPUs used where limits were exceeded",
-            own(tier)
-        ));
-    }
-    let here: Vec<(&String, &f64)> = used.iter().filter(|(tier, _)| is_here(row, tier)).collect();
-    let most = here.iter().filter(|(tier, _)| own(tier) == 0).max_by(|left, right| left.1.total_cmp(right.1))?;
-    let all = here.iter().map(|(_, used)| **used).sum::<f64>() + generator;
-    let parts: Vec<String> = here.iter().map(|(tier, used)| format!("{tier} {used:.2}")).collect();
-    let parts = format!("{}, generator {generator:.2}", parts.join(", "));
-    Some(match all >= SATURATED * cpus as f64 {
-        true => format!(
-            "CPU of this machine saturated, mostly by the {} tier: {all:.2} of {cpus} CPUs used where limits were exceeded ({parts})",
-            most.0
-        ),
-        false => format!(
-            "CPU time of tiers does not explain the limit: {all:.2} of {cpus} CPUs used where limits were exceeded ({parts}); look for disk, locks or the network"
-        ),
+    let bound = seen.used.iter().filter(|(tier, _)| own(tier) > 0);
+    let (tier, used) = bound.max_by(|left, right| share(left).total_cmp(&share(right)))?;
+    (share(&(tier, used)) >= SATURATED).then(|| {
+        format!(
+            "CPU of the {tier} tier saturated: {used:.2} of its {} CPUs used where limits were exceeded{}",
+            own(tier),
+            seen.queue(tier)
+        )
     })
+}
+
+/// What the tiers that share this machine's CPUs used of them, and waited for.
+fn this_machine(row: &ApplicationRow, seen: &Seen, cpus: usize) -> Option<String> {
+    let here: Vec<(&String, &f64)> = seen.used.iter().filter(|(tier, _)| is_here(row, tier)).collect();
+    let shared = |tier: &str| row.tiers.get(tier).is_none_or(|plan| plan.cpus.is_empty());
+    let (most, _) = here.iter().filter(|(tier, _)| shared(tier)).max_by(|left, right| left.1.total_cmp(right.1))?;
+    let all = here.iter().map(|(_, used)| **used).sum::<f64>() + seen.generator;
+    let parts: Vec<String> = here.iter().map(|(tier, used)| format!("{tier} {used:.2}")).collect();
+    let parts = format!("{}, generator {:.2}", parts.join(", "), seen.generator);
+    let used = format!("{all:.2} of {cpus} CPUs used where limits were exceeded ({parts})");
+    if all >= SATURATED * cpus as f64 {
+        return Some(format!("CPU of this machine saturated, mostly by the {most} tier: {used}{}", seen.queue(most)));
+    }
+    let longest = seen.waiting.iter().max_by(|left, right| left.1.total_cmp(right.1));
+    if let Some((tier, _)) = longest.filter(|(_, waiting)| **waiting >= QUEUED) {
+        return Some(format!("the {tier} tier waited for CPUs that other programs used: {used}{}", seen.queue(tier)));
+    }
+    let disk = seen.disk.iter().max_by(|left, right| left.1.total_cmp(right.1)).filter(|(_, bytes)| **bytes > 0.0);
+    let disk = disk
+        .map_or_else(String::new, |(tier, bytes)| format!("; most disk traffic: {tier} tier, {:.1} MB/s", bytes / 1e6));
+    Some(format!("CPU time of tiers does not explain the limit: {used}{disk}; look for disk, locks or the network"))
 }
 
 /// Whether a tier shares this machine's CPUs.
@@ -43,23 +62,50 @@ fn is_here(row: &ApplicationRow, tier: &str) -> bool {
     row.tiers.get(tier).is_some_and(|plan| plan.on == "native" || plan.on == "container")
 }
 
-/// CPUs used by each tier and by the generator where limits were exceeded: the mean of such windows of the search, or the load.
-fn used(row: &ApplicationRow) -> Option<(BTreeMap<String, f64>, f64)> {
-    let name = |key: &String| key.trim_end_matches(".cpus").to_owned();
-    let windows = row.search.iter().flat_map(|search| &search.trials).flat_map(|trial| &trial.windows);
-    let failed: Vec<_> = windows.filter(|window| window.said == Said::Fail).map(|window| &window.reading).collect();
-    if failed.is_empty() {
-        let load = row.load.as_ref().filter(|load| !load.broken.is_empty())?;
-        let used = load.cpus_used.iter().map(|(key, used)| (name(key), *used)).collect();
-        return Some((used, load.generator_cpus_used));
+/// What tiers used and waited for where limits were exceeded: the mean of such windows of the search, or the load.
+#[derive(Default)]
+struct Seen {
+    /// CPUs used, by tier.
+    used: BTreeMap<String, f64>,
+    /// Threads that waited for a CPU on average, by tier.
+    waiting: BTreeMap<String, f64>,
+    /// Bytes read from and written to disks per second, by tier.
+    disk: BTreeMap<String, f64>,
+    /// CPUs that the generator used.
+    generator: f64,
+}
+
+impl Seen {
+    fn of(row: &ApplicationRow) -> Option<Seen> {
+        let windows = row.search.iter().flat_map(|search| &search.trials).flat_map(|trial| &trial.windows);
+        let failed: Vec<_> = windows.filter(|window| window.said == Said::Fail).map(|window| &window.reading).collect();
+        if failed.is_empty() {
+            let load = row.load.as_ref().filter(|load| !load.broken.is_empty())?;
+            let mut seen = Seen { generator: load.generator_cpus_used, ..Seen::default() };
+            load.cpus_used.iter().chain(&load.waits).for_each(|(key, value)| seen.add(key, *value));
+            return Some(seen);
+        }
+        let count = failed.len() as f64;
+        let generator = failed.iter().filter_map(|reading| reading.generator_cpu_share).sum::<f64>() / count;
+        let mut seen = Seen { generator, ..Seen::default() };
+        let all = failed.iter().flat_map(|reading| &reading.utilization);
+        all.for_each(|(key, value)| seen.add(key, value / count));
+        Some(seen)
     }
-    let count = failed.len() as f64;
-    let mut used: BTreeMap<String, f64> = BTreeMap::new();
-    for (key, value) in failed.iter().flat_map(|reading| &reading.utilization) {
-        *used.entry(name(key)).or_default() += value / count;
+
+    fn add(&mut self, key: &str, value: f64) {
+        for (end, all) in [(CPUS, &mut self.used), (WAITING, &mut self.waiting), (DISK, &mut self.disk)] {
+            if let Some(tier) = key.strip_suffix(end) {
+                *all.entry(tier.to_owned()).or_default() += value;
+            }
+        }
     }
-    let generator = failed.iter().filter_map(|reading| reading.generator_cpu_share).sum::<f64>() / count;
-    Some((used, generator))
+
+    /// How many threads of a tier waited for a CPU, in words; nothing where that is not known.
+    fn queue(&self, tier: &str) -> String {
+        let waiting = self.waiting.get(tier);
+        waiting.map_or_else(String::new, |waiting| format!("; {waiting:.2} of its threads waited for a CPU on average"))
+    }
 }
 
 #[cfg(test)]
@@ -142,5 +188,24 @@ mod tests {
         let idle = of(&[(Said::Fail, 0.4, 0.3)], &[]);
         assert!(idle.starts_with("CPU time of tiers does not explain the limit: 0.90 of 4 CPUs used"), "{idle}");
         assert_eq!(explained(&row(&[(Said::Pass, 1.0, 3.0)], &[]), 4), None);
+    }
+
+    /// What tiers waited for names the resource where their own CPU time does not.
+    #[test]
+    fn waits_are_evidence_of_what_others_used_up() {
+        let with = |waits: &[(&str, f64)]| {
+            let mut row = row(&[(Said::Fail, 0.4, 0.3)], &[]);
+            let windows = &mut row.search.as_mut().expect("a search").trials[0].windows;
+            windows[0].reading.utilization.extend(waits.iter().map(|(key, value)| ((*key).to_owned(), *value)));
+            explained(&row, 4).unwrap_or_default()
+        };
+        let waited = with(&[("app.waiting", 2.5), ("database.waiting", 0.1)]);
+        assert_eq!(
+            waited,
+            "the app tier waited for CPUs that other programs used: 0.90 of 4 CPUs used where limits were exceeded (app 0.40, database 0.30, \
+             generator 0.20); 2.50 of its threads waited for a CPU on average"
+        );
+        let disk = with(&[("app.waiting", 0.0), ("app.disk", 0.0), ("database.disk", 12_340_000.0)]);
+        assert!(disk.contains("; most disk traffic: database tier, 12.3 MB/s; look for disk"), "{disk}");
     }
 }

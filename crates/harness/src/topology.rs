@@ -5,6 +5,7 @@
 
 use crate::elastic::{Change, Elastic, Fault, Policy, Signal, Wrong};
 use crate::layers::{Layer, Reader, Section};
+use crate::users;
 use baremark_model::descriptor::Value;
 use baremark_model::image;
 use baremark_model::maximum::{Plan, Samples};
@@ -30,6 +31,8 @@ pub struct Topology {
     pub seed: u64,
     /// Where databases and logs are kept while it runs; `None` for the system's temporary folder.
     pub folder: Option<PathBuf>,
+    /// Where logs and configurations of each trial are kept.
+    pub keep: Option<PathBuf>,
     /// The applications that run side by side; at least one.
     pub applications: Vec<Application>,
     /// How load is found or kept where an application does not say it differently.
@@ -60,6 +63,8 @@ pub struct Application {
     pub tls: bool,
     /// Tiers that have instances.
     pub tiers: BTreeMap<Tier, TierPlan>,
+    /// Where the database keeps its files; `None` for the run's folder.
+    pub database_folder: Option<PathBuf>,
     /// What keeps the data: `sqlite`, or the service of the database tier.
     pub database: String,
     /// How app servers tell each other: `process`, `postgres`, `redis`.
@@ -152,6 +157,19 @@ pub struct Demand {
     pub failures: f64,
     /// The tolerance of the mix.
     pub mix: f64,
+    /// What users do, as text of a scenario with the name of its file; `None` for the model's users.
+    pub scenario: Option<(String, String)>,
+    /// How much of its CPUs a tier may use.
+    pub utilization: BTreeMap<Tier, Ceiling>,
+}
+
+/// A limit on the CPU time of a tier.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ceiling {
+    /// The share of its CPUs.
+    pub most: f64,
+    /// How many it has.
+    pub cpus: usize,
 }
 
 const ROOT: &[&str] = &[
@@ -207,7 +225,8 @@ fn resolved(file: &str, text: &str, levels: &[String]) -> Result<(Option<Topolog
 }
 
 /// Keys of the application as a whole: at the top of a study's `[topology]`, in a section of that name of a topology file.
-const HEAD: &[&str] = &["title", "seed", "folder", "variant", "max_users", "history", "argon2", "images", "tls"];
+const HEAD: &[&str] =
+    &["title", "seed", "keep", "folder", "variant", "max_users", "history", "argon2", "images", "tls"];
 
 fn head<'l>(reader: &mut Reader, root: &Section<'l>) -> Section<'l> {
     let own = reader.section(root, "topology");
@@ -248,6 +267,7 @@ fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
     let title = reader.text(&head, "title").unwrap_or_default();
     let seed = reader.count(&head, "seed", (0, u64::MAX >> 1)).unwrap_or(1);
     let folder = reader.text(&head, "folder").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let keep = reader.text(&head, "keep").filter(|folder| !folder.is_empty()).map(PathBuf::from);
     chosen_variant(reader, root, &head);
     let load = demand(reader, root);
     let environments = environments(reader, root);
@@ -275,7 +295,7 @@ fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
         let what = "some instances have users and for others the most are searched";
         reader.wrong(&instances, "load", what, "let all have load.users, or none");
     }
-    Some(Topology { title, seed, folder, applications, load: load?, environments })
+    Some(Topology { title, seed, folder, keep, applications, load: load?, environments })
 }
 
 /// Whether the variant that is chosen is described.
@@ -322,8 +342,9 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
     let mut words: BTreeMap<Tier, String> = BTreeMap::new();
     for tier in Tier::ALL {
         let section = reader.section(root, tier.label());
-        reader
-            .known(&section, &["service", "count", "on", "image", "port", "cpus", "memory", "open_files", "settings"]);
+        let own: &[&str] = if tier == Tier::Database { &["folder"] } else { &[] };
+        let common = ["service", "count", "on", "image", "port", "cpus", "memory", "open_files", "settings"];
+        reader.known(&section, &[&common, own].concat());
         let mut word = reader.text(&section, "service").unwrap_or_default();
         if tier == Tier::Bus {
             // What is before it says which one does.
@@ -341,6 +362,9 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
     let bus = words[&Tier::Bus].clone();
     check_fit(reader, root, &tiers, (&database, &bus), &elastic);
     let max_users = reader.count(&head, "max_users", (75, 10_000_000));
+    let database_folder = database_folder(reader, root, &tiers);
+    let mut load = demand(reader, root)?;
+    load.utilization = utilization(reader, root, &tiers);
     Some(Application {
         name: name.to_owned(),
         max_users: max_users?,
@@ -349,12 +373,55 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
         images: images(reader, &head),
         tls: tls(reader, &head, &tiers),
         tiers,
+        database_folder,
         database,
         bus,
         elastic,
         faults,
-        load: demand(reader, root)?,
+        load,
     })
+}
+
+/// Where the database keeps its files: on this machine, and for SQLite where the app server can reach them.
+fn database_folder(reader: &mut Reader, root: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>) -> Option<PathBuf> {
+    let section = reader.section(root, Tier::Database.label());
+    let folder = reader.text(&section, "folder").filter(|folder| !folder.is_empty())?;
+    let user = tiers.get(&Tier::Database).or_else(|| tiers.get(&Tier::App))?;
+    let fits = match (&user.on, tiers.contains_key(&Tier::Database)) {
+        (On::Native, _) | (On::Container(_), true) => true,
+        (On::Container(_), false) | (On::Qemu | On::Ssh(_), _) => false,
+    };
+    if !fits {
+        let what = format!("folder = \"{folder}\" of a database whose files are used on {}", user.on);
+        reader.wrong(&section, "folder", what, "leave folder out, or let it run natively");
+    }
+    if !PathBuf::from(&folder).is_dir() {
+        reader.wrong(&section, "folder", format!("'{folder}' is not a folder of this machine"), "create it first");
+    }
+    Some(PathBuf::from(folder))
+}
+
+/// The limits on the CPU time of tiers.
+fn utilization(reader: &mut Reader, root: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>) -> BTreeMap<Tier, Ceiling> {
+    let limits = reader.section(root, "limits");
+    let section = reader.section(&limits, "utilization");
+    let here = baremark_sys::affinity::allowed_cpus().map_or(1, |cpus| cpus.len());
+    let mut ceilings = BTreeMap::new();
+    for key in section.keys() {
+        let Some((tier, plan)) = tiers.iter().find(|(tier, _)| tier.label() == key) else {
+            let known: Vec<&str> = tiers.keys().map(|tier| tier.label()).collect();
+            reader.wrong(&section, &key, format!("this topology has no tier '{key}'"), nearest(&key, &known));
+            continue;
+        };
+        let own = plan.limits.cpus.len() * usize::try_from(plan.count).unwrap_or(1);
+        if own == 0 && plan.on.is_far() {
+            let what = format!("a limit on the CPUs of the {key} tier on {}, which has none of its own", plan.on);
+            reader.wrong(&section, &key, what, "give the tier cpus");
+        }
+        let cpus = if own > 0 { own } else { here };
+        ceilings.insert(*tier, Ceiling { most: reader.share(&section, &key), cpus });
+    }
+    ceilings
 }
 
 fn fault(reader: &mut Reader, entry: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>) -> Option<Fault> {
@@ -692,12 +759,12 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
     reader.known(
         &load,
         &[
-            "users", "profile", "cycle", "duration", "warm", "threads", "cpus", "lowest", "first", "highest", "finest",
-            "window", "settle", "visits", "windows", "trials", "verify", "budget",
+            "users", "profile", "scenario", "cycle", "duration", "warm", "threads", "cpus", "lowest", "first",
+            "highest", "finest", "window", "settle", "visits", "windows", "trials", "verify", "budget",
         ],
     );
     let limits = reader.section(root, "limits");
-    reader.known(&limits, &["per_operation", "beyond", "delay", "failures", "mix"]);
+    reader.known(&limits, &["per_operation", "beyond", "delay", "failures", "mix", "utilization"]);
     let users = reader.count(&load, "users", (0, 10_000_000))?;
     let number = |reader: &mut Reader, key: &str, most: u64| reader.count(&load, key, (1, most)).unwrap_or(1);
     let (lowest, highest) = (number(reader, "lowest", 10_000_000), number(reader, "highest", 10_000_000));
@@ -735,5 +802,24 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         delay_s: reader.seconds(&limits, "delay"),
         failures: reader.share(&limits, "failures"),
         mix: reader.share(&limits, "mix"),
+        scenario: scenario(reader, &load),
+        utilization: BTreeMap::new(),
     })
+}
+
+/// The scenario of a file, which must be one.
+fn scenario(reader: &mut Reader, load: &Section<'_>) -> Option<(String, String)> {
+    let file = reader.text(load, "scenario").filter(|file| !file.is_empty())?;
+    let text = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(why) => {
+            reader.wrong(load, "scenario", format!("{file}: {why}"), "name a scenario file, see docs/load-scenario.md");
+            return None;
+        }
+    };
+    let own = (file, text);
+    if let Err(why) = users::scenario("http://127.0.0.1:1", "password", Some(&own)) {
+        reader.wrong(load, "scenario", why.to_string(), "correct the scenario");
+    }
+    Some(own)
 }

@@ -1,7 +1,7 @@
 //! A cluster as something whose number of users can be set and whose behaviour under them can be read.
 
 use crate::cluster::Cluster;
-use crate::topology::Demand;
+use crate::topology::{Ceiling, Demand};
 use crate::users;
 use baremark_lab::search::UnderLoad;
 use baremark_load::dial::{Asked, Dial};
@@ -12,6 +12,7 @@ use baremark_load::transport::Trust;
 use baremark_model::qos::{Qos, Reading};
 use baremark_model::units::Nanos;
 use baremark_services::service::Tier;
+use baremark_sys::process_tree::Waits;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -118,6 +119,14 @@ impl<'c> Loaded<'c> {
         self.cluster
     }
 
+    /// Starts the load where a search has not: all its windows were stored.
+    ///
+    /// # Errors
+    /// When no server listens.
+    pub fn begin(&mut self) -> Result<(), String> {
+        if self.running.is_none() { self.start(0) } else { Ok(()) }
+    }
+
     /// The users, to drive them elsewhere; they are to be put back.
     ///
     /// # Errors
@@ -138,7 +147,7 @@ impl<'c> Loaded<'c> {
     pub fn load(&self) -> Result<Load, String> {
         let front = self.cluster.front_url().ok_or("no server listens")?;
         let password = self.cluster.password().map_err(told)?;
-        let scenario = users::scenario(&front, &password).map_err(told)?;
+        let scenario = users::scenario(&front, &password, self.demand.scenario.as_ref()).map_err(told)?;
         let mut load = users::load(scenario, self.demand, self.highest, self.seed.wrapping_add(self.trial as u64));
         if let Some(pem) = self.cluster.authority() {
             load.trust = Trust::Certificates { file: PathBuf::from("the run's authority"), pem: pem.to_owned() };
@@ -235,11 +244,13 @@ impl UnderLoad for Loaded<'_> {
     }
 
     fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
-        let (before, begin) = (self.cluster.cpu_ns(), Instant::now());
+        let before = Moment::now(self.cluster);
         let asked = self.ask(lasting)?;
-        self.wait(begin + Duration::from_nanos(lasting.0))?;
-        let after = self.cluster.cpu_ns();
-        let utilization = utilization(&before, &after, begin.elapsed());
+        self.wait(before.at + Duration::from_nanos(lasting.0))?;
+        let after = Moment::now(self.cluster);
+        let mut utilization = after.cpus_since(&before);
+        utilization.extend(after.waits_since(&before));
+        utilization.extend(shares(&utilization, self.demand));
         let (_, mut reading) = self.collect(asked, qos)?;
         reading.utilization = utilization;
         let fallen = self.cluster.fallen();
@@ -256,17 +267,59 @@ impl UnderLoad for Loaded<'_> {
     }
 }
 
-/// Processor time of each tier over the time that passed: 1 is one CPU.
-#[must_use]
-pub fn utilization(
-    before: &BTreeMap<Tier, u64>,
-    after: &BTreeMap<Tier, u64>,
-    passed: Duration,
-) -> BTreeMap<String, f64> {
-    let used = |tier: &Tier, now: &u64| now.saturating_sub(before.get(tier).copied().unwrap_or(0)) as f64;
-    let wall = passed.as_nanos().max(1) as f64;
-    after.iter().map(|(tier, now)| (format!("{}.cpus", tier.label()), used(tier, now) / wall)).collect()
+/// What the tiers have used and waited for until a moment.
+#[derive(Clone)]
+pub(crate) struct Moment {
+    /// When.
+    pub at: Instant,
+    cpu_ns: BTreeMap<Tier, u64>,
+    waits: BTreeMap<Tier, Waits>,
 }
+
+impl Moment {
+    /// Until now.
+    pub fn now(cluster: &mut Cluster) -> Moment {
+        Moment { at: Instant::now(), cpu_ns: cluster.cpu_ns(), waits: cluster.waits() }
+    }
+
+    /// Processor time of each tier since `before` over the time that passed, by `TIER.cpus`: 1 is one CPU.
+    pub fn cpus_since(&self, before: &Moment) -> BTreeMap<String, f64> {
+        let used = |tier: &Tier, now: &u64| now.saturating_sub(before.cpu_ns.get(tier).copied().unwrap_or(0)) as f64;
+        let wall = self.wall_ns(before);
+        self.cpu_ns.iter().map(|(tier, now)| (format!("{}{CPUS}", tier.label()), used(tier, now) / wall)).collect()
+    }
+
+    /// What the threads of each tier waited for since `before`: by `TIER.waiting` how many waited for a CPU on average, by
+    /// `TIER.disk` bytes read from and written to disks per second.
+    pub fn waits_since(&self, before: &Moment) -> BTreeMap<String, f64> {
+        let wall = self.wall_ns(before);
+        let of = |(tier, now): (&Tier, &Waits)| {
+            let then = before.waits.get(tier).copied().unwrap_or_default();
+            let waiting = now.cpu_wait_ns.saturating_sub(then.cpu_wait_ns) as f64 / wall;
+            let disk = now.disk_bytes.saturating_sub(then.disk_bytes) as f64 / wall * 1e9;
+            [(format!("{}{WAITING}", tier.label()), waiting), (format!("{}{DISK}", tier.label()), disk)]
+        };
+        self.waits.iter().flat_map(of).collect()
+    }
+
+    fn wall_ns(&self, before: &Moment) -> f64 {
+        (self.at - before.at).as_nanos().max(1) as f64
+    }
+}
+
+/// The share of its CPUs that each tier used on which there is a limit, by the tier's label, of CPUs used by `TIER.cpus`.
+pub(crate) fn shares(used: &BTreeMap<String, f64>, demand: &Demand) -> BTreeMap<String, f64> {
+    let share = |(tier, ceiling): (&Tier, &Ceiling)| {
+        let cpus = used.get(&format!("{}{CPUS}", tier.label()))?;
+        Some((tier.label().to_owned(), cpus / ceiling.cpus.max(1) as f64))
+    };
+    demand.utilization.iter().filter_map(share).collect()
+}
+
+/// How the names of figures by tier end: CPUs used, threads that waited for a CPU, and bytes per second of disks.
+pub(crate) const CPUS: &str = ".cpus";
+pub(crate) const WAITING: &str = ".waiting";
+pub(crate) const DISK: &str = ".disk";
 
 fn told(why: impl ToString) -> String {
     why.to_string()

@@ -20,13 +20,15 @@ pub const PUSHED: &str = "next-bid";
 /// The longest limit of an operation that a user waits for.
 const LONGEST_LIMIT: Nanos = Nanos(5_000_000_000);
 
-/// The scenario for an application that listens at `front`, such as `http://127.0.0.1:8080`.
+/// The scenario for an application that listens at `front`, such as `http://127.0.0.1:8080`: the model's, or that of a file, by its
+/// name and text.
 ///
 /// # Errors
-/// Never for the shipped scenario; a password that is not a TOML string would be refused.
-pub fn scenario(front: &str, password: &str) -> Result<Scenario, Problems> {
-    let text = USERS.replace("PASSWORD", password);
-    file::parse("users.toml", text.as_bytes(), Some(front), Path::new("."))
+/// Every mistake in the file.
+pub fn scenario(front: &str, password: &str, own: Option<&(String, String)>) -> Result<Scenario, Problems> {
+    let (name, text) = own.map_or(("users.toml", USERS), |(name, text)| (name, text));
+    let folder = Path::new(name).parent().unwrap_or(Path::new("."));
+    file::parse(name, text.replace("PASSWORD", password).as_bytes(), Some(front), folder)
 }
 
 /// A load of at most `highest` of these users.
@@ -58,10 +60,16 @@ pub fn qos(scenario: &Scenario, demand: &Demand) -> Qos {
             *beyond = demand.beyond;
         }
     }
-    limits.push(Limit {
-        operation: Some(PUSHED.to_owned()),
-        bound: Bound::Delay { beyond: demand.beyond, within: Nanos(nanos(demand.delay_s)) },
-    });
+    if scenario.operation_names().iter().any(|name| name == PUSHED) {
+        limits.push(Limit {
+            operation: Some(PUSHED.to_owned()),
+            bound: Bound::Delay { beyond: demand.beyond, within: Nanos(nanos(demand.delay_s)) },
+        });
+    }
+    limits.extend(demand.utilization.iter().map(|(tier, ceiling)| Limit {
+        operation: None,
+        bound: Bound::Utilization { resource: Some(tier.label().to_owned()), most: ceiling.most },
+    }));
     limits.push(Limit { operation: None, bound: Bound::Failures { most: demand.failures } });
     Qos { limits, mix: std::collections::BTreeMap::new() }
 }

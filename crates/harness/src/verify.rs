@@ -7,7 +7,7 @@
 use crate::budget::Budget;
 use crate::document::Attempt;
 use crate::fixed;
-use crate::phase::{Ground, Measured, RunError};
+use crate::ground::{Ground, Measured, RunError};
 use crate::topology::Demand;
 use crate::under_load::Loaded;
 use baremark_model::maximum::{self, Ended};

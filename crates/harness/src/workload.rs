@@ -5,38 +5,31 @@
 //! `users = "most"` a phase searches for the most users that keep every limit, and verifies them. What the tiers are is said
 //! in `[topology]`, every key of which can be a factor.
 
+use crate::archive;
 use crate::budget::Budget;
 use crate::cluster::{Cluster, ClusterError, Places, Surroundings as ClusterSurroundings, Wanted};
-use crate::document::{Document, FORMAT, LoadRow};
 use crate::elastic::Wrong;
 use crate::fixed;
+use crate::ground::{Event, Ground, Measured, RunError, Stored};
 use crate::layers::{Layer, Reader, Section};
-use crate::phase::{self, Event, Ground, Measured, RunError, Unverified, closing_s};
+use crate::measurements::{MAXIMUM, Marks, ended, failed, loads, run, too_many_failures};
+use crate::phase::{self, closing_s};
 use crate::topology::{self, Demand, On, TierPlan, Topology};
-use crate::users::{self, BESIDE};
-use baremark_lab::search::Step;
-use baremark_load::latency::Latencies;
 use baremark_load::profile::Profile;
-use baremark_load::record::Part;
-use baremark_load::workload::FAILED_OPERATIONS;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{self, DURATION, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Together, Value};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
-use baremark_model::maximum::Said;
 use baremark_model::problem::Problem;
-use baremark_model::qos::Reading;
-use baremark_model::seam::Sample;
 use baremark_model::units::Share;
-use baremark_model::wire::{Detail, Point};
 use baremark_services::Folder;
 use baremark_services::service::{ServiceError, Tier, program};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The kind as typed in a study.
 pub const KIND: &str = "auction";
@@ -48,8 +41,6 @@ pub const USERS: &str = "users";
 pub const MOST: &str = "most";
 /// How the reason begins why a search has no result: every level that was verified exceeded a limit.
 pub const REFUTED: &str = "no level verified";
-/// The metric of a search.
-pub const MAXIMUM: &str = "maximum_users";
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -462,6 +453,7 @@ impl Job for Auction {
             places: self.places,
             environments: Arc::new(std::mem::take(&mut topology.environments)),
         };
+        let data = database_folders(&mut topology)?;
         let begun = Instant::now();
         let demands = topology.applications.iter().map(|application| application.load.clone()).collect();
         let mut clusters = Vec::new();
@@ -480,7 +472,9 @@ impl Job for Auction {
             interrupt,
             seed: around.seed,
             runs: 0,
-            _folder: folder,
+            keep: topology.keep.take(),
+            folder,
+            _data: data,
         }))
     }
 }
@@ -516,8 +510,24 @@ struct Ready {
     interrupt: Arc<AtomicBool>,
     seed: u64,
     runs: u64,
+    /// Where logs and configurations are kept.
+    keep: Option<PathBuf>,
     // Removed after the clusters have stopped.
-    _folder: Folder,
+    folder: Folder,
+    _data: Vec<Folder>,
+}
+
+/// Makes a folder of its own for each database whose files are to be elsewhere.
+fn database_folders(topology: &mut Topology) -> Result<Vec<Folder>, JobError> {
+    let mut made = Vec::new();
+    for application in &mut topology.applications {
+        let Some(parent) = &application.database_folder else { continue };
+        let own = Folder::create(parent)
+            .map_err(|why| JobError::failed(format!("making a folder under {}: {why}", parent.display())))?;
+        application.database_folder = Some(own.path().to_owned());
+        made.push(own);
+    }
+    Ok(made)
 }
 
 /// Brings an application to where the start left it: its servers by number, those that a fault has killed, its live data.
@@ -547,19 +557,19 @@ fn restore(cluster: &mut Cluster, first: bool) -> Result<(), ClusterError> {
 }
 
 impl Ready {
-    fn measured(&mut self) -> Result<JobRun, JobError> {
+    fn measured(&mut self, stored: &[Stored], store: &mut dyn FnMut(&Stored)) -> Result<JobRun, JobError> {
         let begun = Instant::now();
         for cluster in &mut self.clusters {
             restore(cluster, self.runs == 0).map_err(JobError::failed)?;
         }
         let seed = self.seed.wrapping_add(self.runs);
         self.runs += 1;
-        let mut marks = Marks { begun, window: None, probes: Vec::new() };
+        let mut marks = Marks::new(begun);
         let searched = self.demands.iter().all(|demand| demand.users.is_none());
         let budget_s = self.demands[0].budget_s.filter(|_| searched);
         let budget = Budget::begin(budget_s, &self.interrupt);
         let mut watch = |event: &Event<'_>| marks.see(event);
-        let mut ground = Ground { interrupt: budget.stop(), watch: &mut watch };
+        let mut ground = Ground { stored, store, interrupt: budget.stop(), watch: &mut watch };
         let (clusters, demands) = (&mut self.clusters, &self.demands);
         let measured = match searched {
             true => phase::find(clusters, (demands, seed), (&budget, self.closing_s), &mut ground),
@@ -603,235 +613,33 @@ fn over_budget(budget_s: Option<f64>, during: &RunError) -> JobError {
     ))
 }
 
-/// When what happened in a phase.
-struct Marks {
-    begun: Instant,
-    /// The begin of the window.
-    window: Option<Instant>,
-    /// Each window of a search.
-    probes: Vec<Point>,
-}
-
-impl Marks {
-    fn see(&mut self, event: &Event<'_>) {
-        match event {
-            Event::Second(row) => {
-                self.window = self.window.or_else(|| Instant::now().checked_sub(Duration::from_secs_f64(row.at_s)));
-            }
-            Event::Search(Step::Window { level, said, reading, .. }) => {
-                self.probes.push(probe(*level, *said, reading, nanos(self.begun.elapsed())));
-            }
-            Event::Search(Step::Trial { .. }) => {}
-        }
-    }
-
-    /// The begin of the window, in ns since the phase began.
-    fn begin_ns(&self, part: &Part) -> u64 {
-        let began = self.window.or_else(|| Instant::now().checked_sub(Duration::from_nanos(part.elapsed_ns)));
-        began.map_or(0, |began| nanos(began.saturating_duration_since(self.begun)))
-    }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// A window of a search that ended at `end_ns`.
-fn probe(level: f64, said: Said, reading: &Reading, end_ns: u64) -> Point {
-    let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
-    let ms = |metric: &str, ns: Option<u64>| ns.map(|ns| sample(metric, ns as f64 / 1e6));
-    let length_ns = nanos(Duration::from_secs_f64(reading.elapsed_s.clamp(0.0, 1e9)));
-    let mut samples = vec![
-        sample("users", level),
-        sample("operations_per_s", reading.achieved_per_s),
-        sample(FAILED_OPERATIONS, reading.failed as f64),
-    ];
-    let percentiles =
-        [("latency_p50_ms", reading.p50_ns), ("latency_p95_ms", reading.p95_ns), ("latency_p99_ms", reading.p99_ns)];
-    samples.extend(percentiles.into_iter().filter_map(|(metric, ns)| ms(metric, ns)));
-    // Undecided windows have neither.
-    samples.extend((said != Said::Insufficient).then(|| sample("limits_met", f64::from(u8::from(said == Said::Pass)))));
-    let used = reading.utilization.iter().map(|(tier, value)| sample(&format!("cpus_{}", label(tier)), *value));
-    samples.extend(used);
-    Point { name: "probe".to_owned(), begin_ns: end_ns.saturating_sub(length_ns), end_ns, samples, histogram: None }
-}
-
-/// What a phase reports.
-fn run(measured: &Measured, document: &Document, marks: &Marks, searched: bool) -> JobRun {
-    let loads = loads(measured);
-    let parts: Vec<&Part> = measured.parts.iter().flatten().collect();
-    let mut samples = if parts.len() == loads.len() { samples(&loads, &parts) } else { Vec::new() };
-    let mut void = Vec::new();
-    let mut flags = measured.remarks.clone();
-    if searched {
-        match phase::verified(document) {
-            Ok(users) => samples.push(Sample { metric: MAXIMUM.to_owned(), value: users }),
-            Err(why @ (Unverified::Refuted(_) | Unverified::Unknown(_))) => void.push(why.to_string()),
-        }
-        samples.push(Sample { metric: "probes".to_owned(), value: marks.probes.len() as f64 });
-    } else {
-        flags.extend(loads.iter().flat_map(|load| &load.broken).map(|broken| format!("limit exceeded: {broken}")));
-    }
-    let mut points = marks.probes.clone();
-    if let ([load], [part]) = (&loads[..], &parts[..]) {
-        let begin_ns = marks.begin_ns(part);
-        points.extend(baremark_load::workload::points(part, begin_ns));
-        points.extend(seconds(load, begin_ns));
-    }
-    JobRun {
-        samples,
-        checked: "no bid lost, nothing sold twice, money adds up".to_owned(),
-        flags,
-        void,
-        points,
-        detail: detail(document),
-    }
-}
-
-/// The windows whose metrics count.
-fn loads(measured: &Measured) -> Vec<LoadRow> {
-    measured.rows.iter().filter_map(|row| row.load.clone()).collect()
-}
-
 impl ReadyJob for Ready {
     fn run(&mut self) -> Result<JobRun, JobError> {
-        let measured = self.measured();
+        self.take_up(&[], &mut |_| ())
+    }
+
+    fn take_up(
+        &mut self,
+        stored: &[serde_json::Value],
+        report: &mut dyn FnMut(serde_json::Value),
+    ) -> Result<JobRun, JobError> {
+        let stored: Vec<Stored> = stored.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
+        let measured = self.measured(&stored, &mut |one| {
+            if let Ok(row) = serde_json::to_value(one) {
+                report(row);
+            }
+        });
         if self.interrupt.load(Ordering::Relaxed) { Err(JobError::Interrupted) } else { measured }
-    }
-}
-
-fn failed(part: &Part) -> u64 {
-    part.operations.iter().map(|operation| operation.failed()).sum()
-}
-
-/// Operations that have ended, well or not.
-fn ended(part: &Part) -> u64 {
-    part.operations.iter().map(|operation| operation.raw.count()).sum::<u64>() + failed(part)
-}
-
-fn too_many_failures(loads: &[LoadRow], failed: u64, all: u64) -> JobError {
-    if all == 0 {
-        return JobError::failed("no operation ended in the measured time");
-    }
-    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
-    for (kind, count) in loads.iter().flat_map(|load| &load.failures) {
-        *kinds.entry(kind).or_default() += count;
-    }
-    let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    JobError::Failed {
-        what: format!("{failed} of {all} operations failed: {}", kinds.join(", ")),
-        log: loads.iter().flat_map(|load| load.failure_examples.clone()).collect(),
     }
 }
 
 impl Drop for Ready {
     fn drop(&mut self) {
+        let logs: Vec<_> = self.clusters.iter().filter(|_| self.keep.is_some()).flat_map(Cluster::logs).collect();
         self.clusters.iter_mut().for_each(Cluster::stop);
-    }
-}
-
-/// The metrics of all applications together: rates, counts and CPU time are summed, latencies are of all operations.
-fn samples(loads: &[LoadRow], parts: &[&Part]) -> Vec<Sample> {
-    let mut samples = Vec::new();
-    let mut add = |metric: String, value: Option<f64>| {
-        samples.extend(value.map(|value| Sample { metric, value }));
-    };
-    let sum = |of: &dyn Fn(&LoadRow) -> Option<f64>| loads.iter().filter_map(of).reduce(|left, right| left + right);
-    let mut latencies = Latencies::default();
-    let own = |part: &&Part| {
-        part.operations.iter().filter(|one| !BESIDE.contains(&one.name.as_str())).cloned().collect::<Vec<_>>()
-    };
-    parts.iter().flat_map(own).for_each(|operation| latencies.merge(&operation.corrected));
-    let ms = |ns: u64| ns as f64 / 1e6;
-    let bids = |load: &LoadRow| {
-        let row = load.operations.iter().find(|row| row.name == users::BID)?;
-        Some(row.succeeded as f64 / load.elapsed_s.max(1e-9))
-    };
-    let one = if let [one] = loads { Some(one) } else { None };
-    add("operations_per_s".to_owned(), sum(&|load| Some(load.operations_per_s)));
-    add("bids_per_s".to_owned(), sum(&bids));
-    for (metric, share) in [("latency_p50_ms", 0.5), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)] {
-        add(metric.to_owned(), latencies.percentile(share).map(ms));
-    }
-    add(
-        "propagation_p95_ms".to_owned(),
-        one.and_then(|load| load.propagation.as_ref()).and_then(|delay| delay.p95_ns).map(ms),
-    );
-    add("limits_exceeded".to_owned(), sum(&|load| Some(load.broken.len() as f64)));
-    let (bad, all): (u64, u64) =
-        (parts.iter().map(|part| failed(part)).sum(), parts.iter().map(|part| ended(part)).sum());
-    add("failed".to_owned(), Some(100.0 * bad as f64 / all.max(1) as f64));
-    add("operations_per_app_cpu_s".to_owned(), one.and_then(|load| load.operations_per_app_cpu_second));
-    for tier in Tier::ALL {
-        let label = tier.label();
-        add(format!("cpus_{label}"), sum(&|load| load.cpus_used.get(&format!("{label}.cpus")).copied()));
-    }
-    add("users".to_owned(), sum(&|load| Some(load.users)));
-    add("generator_cpus".to_owned(), loads.iter().map(|load| load.generator_cpus_used).reduce(f64::max));
-    samples.extend(one.into_iter().flat_map(elasticity));
-    samples
-}
-
-/// How well the number of servers followed the demand.
-fn elasticity(load: &LoadRow) -> Vec<Sample> {
-    let Some(elastic) = &load.elasticity else { return Vec::new() };
-    let mut values = vec![("adaptations", elastic.adaptations.len() as f64)];
-    if let Some(app) = elastic.metrics.get(Tier::App.label()) {
-        values.extend([
-            ("app_under_provisioned", app.accuracy_under),
-            ("app_over_provisioned", app.accuracy_over),
-            ("app_under_provisioned_time", 100.0 * app.timeshare_under),
-            ("app_over_provisioned_time", 100.0 * app.timeshare_over),
-            ("app_jitter", app.jitter_per_min),
-        ]);
-    }
-    values.into_iter().map(|(metric, value)| Sample { metric: metric.to_owned(), value }).collect()
-}
-
-/// What each second brought, and the CPU time of each tier in it.
-fn seconds(load: &LoadRow, begin_ns: u64) -> Vec<Point> {
-    let mut before = 0;
-    let points = |row: &crate::document::SecondRow| {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds of a window")]
-        let now = (row.at_s * 1e9) as u64;
-        let from = std::mem::replace(&mut before, now);
-        let length_s = now.saturating_sub(from) as f64 / 1e9;
-        let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
-        let all = vec![
-            sample("requests_per_s", row.answered as f64 / length_s.max(1e-9)),
-            sample(FAILED_OPERATIONS, row.failed as f64),
-            sample("users", row.users),
-            sample("app_servers", row.apps as f64),
-            sample("web_servers", row.webs as f64),
-        ];
-        let tiers = row.cpus_used.iter().map(|(tier, value)| sample(&format!("cpus_{}", label(tier)), *value));
-        let point = |name: &str, samples: Vec<Sample>| Point {
-            name: name.to_owned(),
-            begin_ns: begin_ns + from,
-            end_ns: begin_ns + now,
-            samples,
-            histogram: None,
-        };
-        [point("all", all), point("tiers", tiers.collect())]
-    };
-    load.series.iter().flat_map(points).collect()
-}
-
-/// The tier of a key such as `app.cpus`.
-fn label(key: &str) -> &str {
-    key.split('.').next().unwrap_or(key)
-}
-
-/// The most seconds of a detail; the points of the series have all.
-const MOST_SECONDS: usize = 600;
-
-fn detail(document: &Document) -> Option<Detail> {
-    let mut document = document.clone();
-    for load in document.applications.iter_mut().filter_map(|row| row.load.as_mut()) {
-        if load.series.len() > MOST_SECONDS {
-            load.series.clear();
+        if let Some(keep) = &self.keep {
+            // What was measured counts whether or not its logs could be kept.
+            drop(archive::keep(self.folder.path(), &logs, keep));
         }
     }
-    let document = serde_json::to_value(document).ok()?;
-    Some(Detail { format: FORMAT.to_owned(), document })
 }

@@ -6,7 +6,7 @@
 use crate::analysis::FRAME_ROUND_TRIP;
 use crate::fitting::{Peers, carried, fitted};
 use crate::host_observer::{HostObserver, placed};
-use crate::link::{AgentLink, LinkError};
+use crate::link::{AgentLink, Came, LinkError};
 use crate::members;
 use crate::schedule;
 use crate::sites::{Sites, Wanted};
@@ -21,6 +21,8 @@ use baremark_model::units::Nanos;
 use baremark_model::wire::{TrialResult, TrialSpec};
 use baremark_stats::Estimate;
 use baremark_stats::interim::{Analysis, Rule, Step, StopReason};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -36,11 +38,30 @@ pub trait Journal {
     /// In words, with the remedy: the run stops.
     fn trial(&mut self, trial: &Finished) -> Result<(), String>;
 
+    /// Stores part of a trial that goes on.
+    ///
+    /// # Errors
+    /// In words, with the remedy: the trial goes on, and would begin anew if it were interrupted.
+    fn progress(&mut self, progress: &Progress) -> Result<(), String>;
+
     /// Stores an interim analysis.
     ///
     /// # Errors
     /// In words, with the remedy: the run stops.
     fn look(&mut self, look: &LookRow) -> Result<(), String>;
+}
+
+/// Part of a trial that goes on, stored so that the trial can be taken up if it is interrupted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The trial's block.
+    pub block: u64,
+    /// The trial's cell.
+    pub cell: usize,
+    /// The phase's place in the schedule.
+    pub position: usize,
+    /// As the workload writes it.
+    pub row: Value,
 }
 
 /// Why a run ended.
@@ -71,6 +92,8 @@ pub struct Conductor<'c> {
     pub environments: &'c BTreeMap<String, Box<dyn Environment>>,
     /// Set when the user wants it to stop.
     pub interrupt: &'c AtomicBool,
+    /// What an earlier process stored of trials that it did not finish.
+    pub progress: &'c [Progress],
     /// Brings this host into the state that a treatment names, before each trial of it; in words why it cannot.
     pub host: &'c mut dyn FnMut(&Treatment) -> Result<(), String>,
     /// Where it is written down.
@@ -201,7 +224,7 @@ impl<'c> Conductor<'c> {
         // All arms of a trial have the same state of the host.
         let host = arms.first().map_or(Ok(()), |&arm| (self.host)(&self.plan.arms[arm].treatment));
         let agents = host.map_err(LinkError::Host).and_then(|()| self.agents(wanted, state));
-        let outcome = agents.and_then(|agents| self.run(agents, wanted, &spec, state));
+        let outcome = agents.and_then(|agents| self.run(agents, wanted, (&spec, (block, cell)), state));
         let elapsed_ns = nanos(began.elapsed());
         let (status, result) = self.judge(outcome)?;
         Some(Finished { block, cell, place: state.next_place(), spec, status, result, elapsed_ns })
@@ -221,7 +244,7 @@ impl<'c> Conductor<'c> {
         &mut self,
         mut agents: Vec<AgentLink<'c>>,
         wanted: Wanted<'c>,
-        spec: &TrialSpec,
+        (spec, (block, cell)): (&TrialSpec, (u64, usize)),
         state: &mut State<'c>,
     ) -> Result<TrialResult, LinkError> {
         let name = wanted.environment;
@@ -236,16 +259,28 @@ impl<'c> Conductor<'c> {
             state.host_observer.begin(native, self.interrupt, observe);
         }
         let limit = Duration::from_nanos(spec.watchdog_ns.saturating_mul(4 + spec.schedule.len() as u64));
-        let watch = &mut *self.watch;
-        let mut progress = |position, of| watch(&Event::Phase { position, of });
+        let (watch, journal) = (&mut *self.watch, &mut *self.journal);
         let run = match agents.as_mut_slice() {
-            [agent] => agent.run(&specs[0], limit, &mut progress).and_then(|mut result| {
-                floor(agent, &mut result)?;
-                let site = if name == NATIVE { THIS_MACHINE } else { name };
-                result.observations = result.observations.into_iter().map(|seen| placed(seen, site)).collect();
-                Ok(result)
-            }),
-            several => members::run(several, (&specs, name), limit, self.plan.design.precision.0, &mut progress),
+            [agent] => agent
+                .run((&specs[0], of_trial(self.progress, block, cell)), limit, &mut |came| match came {
+                    Came::Phase { position, of } => watch(&Event::Phase { position, of }),
+                    Came::Progress { position, row } => {
+                        if let Err(text) = journal.progress(&Progress { block, cell, position, row }) {
+                            watch(&Event::Warning { text });
+                        }
+                    }
+                })
+                .and_then(|mut result| {
+                    floor(agent, &mut result)?;
+                    let site = if name == NATIVE { THIS_MACHINE } else { name };
+                    result.observations = result.observations.into_iter().map(|seen| placed(seen, site)).collect();
+                    Ok(result)
+                }),
+            several => {
+                members::run(several, (&specs, name), limit, self.plan.design.precision.0, &mut |position, of| {
+                    watch(&Event::Phase { position, of })
+                })
+            }
         };
         let on_host = elsewhere.map(|_| state.host_observer.end());
         let mut result = run?;
@@ -383,6 +418,12 @@ impl State<'_> {
         let next = if count == 0 { Duration::ZERO } else { self.spent / count };
         self.spent + next > Duration::from_nanos(plan.design.budget.0)
     }
+}
+
+/// What was stored of a trial.
+fn of_trial(progress: &[Progress], block: u64, cell: usize) -> Vec<(usize, Value)> {
+    let own = progress.iter().filter(|one| (one.block, one.cell) == (block, cell));
+    own.map(|one| (one.position, one.row.clone())).collect()
 }
 
 /// Adds to the phases in which nothing was run what talking about them takes.

@@ -8,6 +8,7 @@ use baremark_model::site::{Environment, Site, SiteError};
 use baremark_model::wire::{
     FromAgent, PROTOCOL, Pass, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
 };
+use serde_json::Value;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
@@ -89,6 +90,24 @@ impl LinkError {
     }
 }
 
+/// What comes of a trial before its end.
+pub enum Came {
+    /// A phase is over.
+    Phase {
+        /// Its place in the schedule.
+        position: usize,
+        /// How many the schedule has.
+        of: usize,
+    },
+    /// Part of a phase, which is to be stored at once.
+    Progress {
+        /// The phase's place in the schedule.
+        position: usize,
+        /// As the workload writes it.
+        row: Value,
+    },
+}
+
 /// An agent at its site, greeted and ready.
 pub struct AgentLink<'i> {
     pub(crate) site: Box<dyn Site>,
@@ -157,20 +176,25 @@ impl<'i> AgentLink<'i> {
         }
     }
 
-    /// Has the agent run a trial, within `limit`; `progress` is told of every finished phase (position, of).
+    /// Has the agent run a trial, within `limit`; `came` is called with all that comes of it before its end. `stored` is what came of
+    /// it in an earlier process.
     pub fn run(
         &mut self,
-        spec: &TrialSpec,
+        (spec, stored): (&TrialSpec, Vec<(usize, Value)>),
         limit: Duration,
-        progress: &mut dyn FnMut(usize, usize),
+        came: &mut dyn FnMut(Came),
     ) -> Result<TrialResult, LinkError> {
+        if !stored.is_empty() {
+            self.send(&ToAgent::Progress { rows: stored })?;
+        }
         self.send(&ToAgent::RunTrial(Box::new(spec.clone())))?;
         self.in_a_trial = true;
         let deadline = Instant::now() + limit;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.receive_until("finish a trial", left, limit)? {
-                FromAgent::Phase { position, of, .. } => progress(position, of),
+                FromAgent::Phase { position, of, .. } => came(Came::Phase { position, of }),
+                FromAgent::Progress { position, row } => came(Came::Progress { position, row }),
                 FromAgent::TrialDone(result) => return Ok(*result),
                 FromAgent::Failed { what, why } => return Err(LinkError::Refused { what, why }),
                 other => return Err(LinkError::OutOfTurn(format!("{other:?}"))),

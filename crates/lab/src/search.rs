@@ -7,6 +7,10 @@
 
 mod judge;
 mod outcome;
+mod resumed;
+
+pub use resumed::Probe;
+use resumed::Resumed;
 
 use baremark_model::maximum::{Document, Ended, Plan, Said, Window};
 use baremark_model::qos::{Qos, Reading};
@@ -56,6 +60,8 @@ pub enum Step {
         said: Said,
         /// What it showed.
         reading: Box<Reading>,
+        /// Whether it was measured before the search was interrupted.
+        stored: bool,
     },
     /// A trial is over; with at least one trial there is an answer.
     Trial {
@@ -80,6 +86,8 @@ pub struct Search<'s> {
     pub interrupt: &'s AtomicBool,
     /// No window begins that would end after this; what is known by then is the result.
     pub deadline: Option<Instant>,
+    /// The windows that were measured before it was interrupted, in order: they are not measured again.
+    pub stored: Vec<Probe>,
     /// Who watches.
     pub watch: &'s mut dyn FnMut(&Step),
 }
@@ -124,6 +132,7 @@ impl Search<'_> {
     /// When there is nothing to search, or not even the first trial could start.
     pub fn run(&mut self, subject: &mut dyn UnderLoad) -> Result<(Document, Option<String>), SearchError> {
         self.check()?;
+        let subject = &mut Resumed::new(subject, std::mem::take(&mut self.stored));
         let mut trials: Vec<Walked> = Vec::new();
         let mut broken = None;
         for trial in 0..self.plan.trials {
@@ -179,7 +188,7 @@ impl Search<'_> {
 
     fn trial(
         &mut self,
-        subject: &mut dyn UnderLoad,
+        subject: &mut Resumed<'_>,
         trial: usize,
         around: Option<f64>,
         windows: &mut Vec<Window>,
@@ -213,7 +222,7 @@ impl Search<'_> {
     }
 
     /// Measures somewhat below the maximum just found, where the limits should be kept: a staircase spends few windows there.
-    fn confirm(&mut self, subject: &mut dyn UnderLoad, trial: usize, windows: &mut Vec<Window>) -> Result<(), Cut> {
+    fn confirm(&mut self, subject: &mut Resumed<'_>, trial: usize, windows: &mut Vec<Window>) -> Result<(), Cut> {
         if self.plan.confirming == 0 {
             return Ok(());
         }
@@ -229,7 +238,7 @@ impl Search<'_> {
     /// One staircase in a range; marks the windows to which a curve is fitted.
     fn stairs(
         &mut self,
-        subject: &mut dyn UnderLoad,
+        subject: &mut Resumed<'_>,
         trial: usize,
         ((lowest, highest), start): ((f64, f64), f64),
         windows: &mut Vec<Window>,
@@ -260,7 +269,7 @@ impl Search<'_> {
     }
 
     /// Doubles the level until something breaks; returns where the staircase shall stand, and begin.
-    fn ramp(&mut self, subject: &mut dyn UnderLoad, windows: &mut Vec<Window>) -> Result<((f64, f64), f64), Cut> {
+    fn ramp(&mut self, subject: &mut Resumed<'_>, windows: &mut Vec<Window>) -> Result<((f64, f64), f64), Cut> {
         let plan = self.plan;
         let (mut kept, mut level) = (plan.lowest, plan.first.clamp(plan.lowest, plan.highest));
         loop {
@@ -283,7 +292,7 @@ impl Search<'_> {
     /// As many windows at one level as its limits need samples, at most `most`; what they say together.
     fn visit(
         &mut self,
-        subject: &mut dyn UnderLoad,
+        subject: &mut Resumed<'_>,
         trial: usize,
         level: f64,
         (window_s, most): (f64, usize),
@@ -298,7 +307,7 @@ impl Search<'_> {
                 return Err(Cut::Interrupted);
             }
             self.has_time(window_s)?;
-            let reading = subject.read(self.qos, nanos(window_s)).map_err(Cut::Broken)?;
+            let (reading, stored) = subject.read(self.qos, nanos(window_s)).map_err(Cut::Broken)?;
             if self.interrupt.load(Ordering::Relaxed) {
                 return Err(Cut::Interrupted);
             }
@@ -306,7 +315,7 @@ impl Search<'_> {
             let said = judge::visit(&windows[begin..], self.qos, self.plan.samples);
             windows[begin..].iter_mut().for_each(|window| window.said = said);
             let reading = Box::new(windows[windows.len() - 1].reading.clone());
-            (self.watch)(&Step::Window { trial, level, said, reading });
+            (self.watch)(&Step::Window { trial, level, said, reading, stored });
             if said != Said::Insufficient {
                 return Ok(said);
             }

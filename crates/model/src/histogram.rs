@@ -28,6 +28,12 @@ impl Histogram {
         all.into_iter().flat_map(|one| one.0.iter().copied()).collect()
     }
 
+    /// The latencies in ns, ascending, and how often each was seen.
+    #[must_use]
+    pub fn counts(&self) -> &[(u64, u64)] {
+        &self.0
+    }
+
     /// How many latencies.
     #[must_use]
     pub fn count(&self) -> u64 {

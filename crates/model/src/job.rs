@@ -10,6 +10,7 @@ use crate::descriptor::Descriptor;
 use crate::knob::Misfit;
 use crate::seam::{Sample, WorkloadError};
 use crate::wire::{Detail, Point};
+use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -124,4 +125,14 @@ pub trait ReadyJob {
     /// # Errors
     /// When it did not come to a result that is right.
     fn run(&mut self) -> Result<JobRun, JobError>;
+
+    /// Runs it once, and reports parts of the run as they end, so that they are stored if it is interrupted. `stored` is what an
+    /// interrupted run of the same phase reported. A run without such parts is run from its beginning.
+    ///
+    /// # Errors
+    /// As [`ReadyJob::run`].
+    fn take_up(&mut self, stored: &[Value], report: &mut dyn FnMut(Value)) -> Result<JobRun, JobError> {
+        let _ = (stored, report);
+        self.run()
+    }
 }

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
 /// The version of this protocol; both sides must agree.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// The longest frame that is accepted, in bytes: a torn or foreign stream must not make us allocate what it claims.
 pub const LONGEST_FRAME: u32 = 64 << 20;
@@ -35,6 +35,11 @@ pub enum ToAgent {
     },
     /// Run this trial and answer with [`FromAgent::TrialDone`] or [`FromAgent::Failed`].
     RunTrial(Box<TrialSpec>),
+    /// What the next trial reported as [`FromAgent::Progress`] in an earlier process, before that was interrupted. No answer.
+    Progress {
+        /// Phases, by their place in the schedule, with what was reported in them, in order.
+        rows: Vec<(usize, serde_json::Value)>,
+    },
     /// Run this trial as one of several sites that run it at once: before each stretch that is timed say
     /// [`FromAgent::AtGate`] and wait for [`ToAgent::Pass`], and answer with [`FromAgent::MemberDone`] or
     /// [`FromAgent::Failed`]. Needs `run-member`.
@@ -104,6 +109,13 @@ pub enum FromAgent {
         of: usize,
         /// Which arm ran.
         arm: usize,
+    },
+    /// A part of a trial that goes on, to be stored at once, so that an interrupted trial can be taken up: a window of a search.
+    Progress {
+        /// The place of its phase in the schedule.
+        position: usize,
+        /// As the workload writes it.
+        row: serde_json::Value,
     },
     /// The trial ran to its end; it may still be void.
     TrialDone(Box<TrialResult>),

@@ -139,13 +139,21 @@ fn loaded(load: &Value) -> String {
         let one = |(tier, used): (&String, &Value)| format!("{} {}", tier.trim_end_matches(".cpus"), number(used));
         tiers.iter().map(one).collect::<Vec<_>>().join(", ")
     });
+    let waited = load["waits"].as_object().map(|tiers| {
+        let waiting = |(key, threads): (&String, &Value)| {
+            key.strip_suffix(".waiting").map(|tier| format!("{tier} {}", number(threads)))
+        };
+        tiers.iter().filter_map(waiting).collect::<Vec<_>>().join(", ")
+    });
+    let waited = waited.filter(|all| !all.is_empty()).map(|all| format!(" Threads waiting for a CPU: {all}."));
     format!(
-        "{} users for {} s: {} operations/s, {said}.{seen} CPUs used: {}, generator {}.",
+        "{} users for {} s: {} operations/s, {said}.{seen} CPUs used: {}, generator {}.{}",
         number(&load["users"]),
         number(&load["elapsed_s"]),
         number(&load["operations_per_s"]),
         used.unwrap_or_default(),
-        number(&load["generator_cpus_used"])
+        number(&load["generator_cpus_used"]),
+        waited.unwrap_or_default()
     )
 }
 

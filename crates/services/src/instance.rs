@@ -14,7 +14,7 @@ use baremark_sys::confine::{self, Held, Limits, MemoryLimit};
 use baremark_sys::family::Family;
 use baremark_sys::log_tail::LogTail;
 use baremark_sys::offspring;
-use baremark_sys::process_tree::Usage;
+use baremark_sys::process_tree::{Usage, Waits};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -262,6 +262,12 @@ impl Instance {
         self.note_usage();
         let seen = self.running.as_ref().map(|running| running.seen).unwrap_or_default();
         Usage { cpu_ns: seen.cpu_ns + self.spent_ns, ..seen }
+    }
+
+    /// What the threads of its processes have waited for in this life; `None` when it is gone, or runs where that is not seen.
+    #[must_use]
+    pub fn waits(&self) -> Option<Waits> {
+        self.place.waits(self.running.as_ref()?.child.id())
     }
 
     fn note_usage(&mut self) {

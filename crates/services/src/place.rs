@@ -3,7 +3,7 @@
 use crate::recipe::Step;
 use crate::service::{Order, ServiceError};
 use baremark_sys::confine::{self, Limits, MemoryLimit};
-use baremark_sys::process_tree::{self, Usage};
+use baremark_sys::process_tree::{self, Usage, Waits};
 use std::net::SocketAddr;
 
 /// Where whoever carries an instance out at its site is told what to do.
@@ -79,6 +79,11 @@ pub trait Place: Send {
     /// What the program has used, given the process that was started here.
     fn usage(&self, _order: &Order, started: u32) -> Usage {
         process_tree::usage(self.root(started)).unwrap_or_default()
+    }
+
+    /// What the program's threads have waited for, given the process that was started here; `None` where that is not seen from here.
+    fn waits(&self, started: u32) -> Option<Waits> {
+        process_tree::waits(self.root(started)).ok()
     }
 
     /// Whether its processor is emulated: figures of such a place exercise the mechanics and measure nothing.

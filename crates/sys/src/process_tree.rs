@@ -18,6 +18,15 @@ pub struct Usage {
     pub processes: usize,
 }
 
+/// What the threads of a tree of processes have waited for, and what its processes moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// Time that threads were ready to run and waited for a CPU, in ns, summed over them (`/proc/PID/task/TID/schedstat`).
+    pub cpu_wait_ns: u64,
+    /// Bytes read from and written to disks (`/proc/PID/io`); 0 where the kernel does not account for them.
+    pub disk_bytes: u64,
+}
+
 /// Processor time of this process alone, user and system, in ns; what it started does not count.
 #[must_use]
 pub fn own_cpu_ns() -> u64 {
@@ -52,6 +61,26 @@ pub fn usage(root: u32) -> io::Result<Usage> {
         resident_bytes: sum.resident_bytes + entry.pages * page,
         processes: sum.processes + 1,
     }))
+}
+
+/// What the process `root` and its descendants have waited for; those that have ended take their part with them.
+///
+/// # Errors
+/// What reading `/proc` gives.
+pub fn waits(root: u32) -> io::Result<Waits> {
+    let mut sum = Waits::default();
+    for pid in pids(root)? {
+        let folder = format!("/proc/{pid}");
+        // Threads and processes may end while they are looked at.
+        for task in fs::read_dir(format!("{folder}/task")).into_iter().flatten().flatten() {
+            let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            sum.cpu_wait_ns += text.split_whitespace().nth(1).and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
+        }
+        let io = fs::read_to_string(format!("{folder}/io")).unwrap_or_default();
+        let bytes = |key: &str| io.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok());
+        sum.disk_bytes += bytes("read_bytes:").unwrap_or(0) + bytes("write_bytes:").unwrap_or(0);
+    }
+    Ok(sum)
 }
 
 /// The parent of a process; `None` when it is gone.
@@ -136,6 +165,25 @@ mod tests {
         assert_eq!(seen.processes, 3);
         assert!(seen.resident_bytes > 0);
         assert_eq!(usage(child.id()).expect("/proc").processes, 0);
+    }
+
+    /// Two busy loops on one CPU wait for each other about as long as they run.
+    #[test]
+    fn threads_that_wait_for_a_cpu_are_seen_to_wait() {
+        let cpu = crate::affinity::allowed_cpus().expect("this thread has CPUs").into_iter().next().expect("one");
+        let mut command = Command::new("taskset");
+        let busy = "(while :; do :; done) & (while :; do :; done) & read line; kill $(jobs -p)";
+        command.args(["-c", &cpu.to_string(), "bash", "-c", busy]).stdin(Stdio::piped());
+        let mut child = command.spawn().expect("taskset runs");
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let mut seen = Waits::default();
+        while seen.cpu_wait_ns < 50_000_000 && std::time::Instant::now() < deadline {
+            seen = waits(child.id()).expect("/proc");
+        }
+        drop(child.stdin.take());
+        drop(child.wait());
+        assert!(seen.cpu_wait_ns >= 50_000_000, "{seen:?}");
+        assert_eq!(waits(child.id()).expect("/proc"), Waits::default(), "it is gone");
     }
 
     #[test]

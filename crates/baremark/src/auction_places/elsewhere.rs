@@ -17,7 +17,7 @@ use baremark_services::recipe::Step;
 use baremark_services::service::{Order, ServiceError};
 use baremark_sys::confine::{Limits, MemoryLimit};
 use baremark_sys::network::HeldPort;
-use baremark_sys::process_tree::{self, Usage};
+use baremark_sys::process_tree::{self, Usage, Waits};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -245,6 +245,11 @@ impl Place for Elsewhere {
                 processes: told.used.processes,
             }),
         }
+    }
+
+    /// A guest's threads wait inside it, and those of another machine there.
+    fn waits(&self, _started: u32) -> Option<Waits> {
+        None
     }
 
     fn emulated(&self) -> bool {

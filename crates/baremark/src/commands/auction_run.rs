@@ -49,6 +49,9 @@ pub struct RunArgs {
     /// Folder for databases and logs while the run lasts [default: the system's temporary folder]
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
+    /// Keep logs and configurations of each trial in this folder
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
     /// Print every key with its default, and run nothing
     #[arg(long)]
     defaults: bool,
@@ -93,8 +96,8 @@ fn described(args: &RunArgs) -> Result<Converted, Refusal> {
         None => (NAME.to_owned(), String::new()),
     };
     let levels: Vec<String> = args.set.iter().map(|text| level(text)).collect::<Result<_, _>>()?;
-    let folder = args.folder.as_deref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
-    let folder = folder.map(|path| path.display().to_string());
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
+    let (folder, keep) = (args.folder.as_ref().map(absolute), args.keep.as_ref().map(absolute));
     let request = Request {
         file: &name,
         text: &text,
@@ -102,6 +105,7 @@ fn described(args: &RunArgs) -> Result<Converted, Refusal> {
         quick: args.quick,
         blocks: args.blocks,
         folder: folder.as_deref(),
+        keep: keep.as_deref(),
     };
     convert(&request).map_err(Refusal::bad_input)
 }

@@ -1,6 +1,6 @@
 //! `baremark load`: requests to a server, by connections, a rate or users, and what became of them.
 
-mod find_max;
+pub mod find_max;
 mod page;
 pub mod record;
 mod sites;

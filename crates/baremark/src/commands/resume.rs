@@ -1,6 +1,6 @@
 //! `baremark resume`: continue with a run that was interrupted or killed.
 
-use crate::commands::run;
+use crate::commands::{load, run};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::{self, Record};
@@ -11,6 +11,12 @@ pub fn run(context: &Context, named: Option<&str>) -> Result<(String, Exit), Ref
     drop(record::open_existing(context)?);
     let store = context.open_store()?;
     let id = record::find_unfinished(&store, named)?;
+    if record::is_resumable(&store, &id) {
+        let turn = record::turn(context, &store)?;
+        let resumed = load::find_max::resume(context, store, id);
+        drop(turn);
+        return resumed;
+    }
     let turn = record::turn(context, &store)?;
     let record = Record::take_up(&store, id.clone())?;
     drop(turn);

@@ -50,11 +50,13 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
     steps.set_up()?;
     let environments = places::of_plan(&run.plan, record.injected()?)?;
     let mut watch = Watch::new(&run.plan, context);
+    let progress = record.progress();
     let ending = Conductor {
         plan: &run.plan,
         run: &run.id,
         environments: &environments,
         interrupt: &context.interrupt,
+        progress: &progress,
         host: &mut |treatment| match &mut host {
             Some(setter) => tables::host_levels(treatment)
                 .try_for_each(|(key, level)| setter.set(key, level))

@@ -754,6 +754,44 @@ fn a_search_is_a_run_whose_windows_are_reported() {
     assert!(text(&bench.run(&["report"]).stdout).contains("Levels"));
 }
 
+/// A killed search goes on after its last stored window: none of them is measured again.
+#[test]
+fn a_killed_search_is_resumed_without_its_finished_windows() {
+    let bench = Bench::new();
+    let url = format!("http://{}/", bucket(500.0, 30.0));
+    let search = ["load", &url, "--find-max", "--limit", "failures<10%", "--between", "100..2000", "--trials", "1"];
+    let brief = ["--window", "300 ms", "--settle", "200 ms", "--visits", "6", "--connections", "32"];
+    let mut child = bench.spawn(&[&search[..], &brief[..]].concat());
+    // Each window is stored before it is printed.
+    let said = BufReader::new(child.stderr.take().unwrap());
+    let windows = said.lines().map_while(Result::ok).filter(|line| line.starts_with("trial 1 ")).take(3).count();
+    signal(child.id(), libc::SIGKILL);
+    child.wait().unwrap();
+    assert_eq!(windows, 3);
+    let rows = |csv: &str| csv.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    let before = rows(&text(&bench.run(&["report", "--csv"]).stdout));
+    assert!((3..6).contains(&before.len()), "{before:?}");
+    let resumed = bench.run(&["resume"]);
+    assert_eq!(resumed.status.code(), Some(0), "{}", text(&resumed.stderr));
+    assert!(text(&resumed.stderr).contains(&format!("{} windows of run ", before.len())), "{}", text(&resumed.stderr));
+    let after = rows(&text(&bench.run(&["report", "--csv"]).stdout));
+    assert!(after.len() > before.len() && after.starts_with(&before), "{before:?} {after:?}");
+    let document: Maximum = serde_json::from_slice(&bench.run(&["report", "--json"]).stdout).unwrap();
+    assert_eq!(document.trials[0].windows.len(), after.len(), "each window counts once");
+    assert_eq!(bench.run(&["resume"]).status.code(), Some(2), "it is finished");
+    // Of a URL with a query only the rest is stored: it cannot be resumed.
+    let secret = format!("{url}?token=own");
+    let mut child = bench.spawn(&["load", &secret, "--find-max", "--limit", "p99<10s", "--window", "300 ms"]);
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    signal(child.id(), libc::SIGKILL);
+    child.wait().unwrap();
+    let id = bench.json(&["history", "--json"])["runs"][0]["id"].as_str().unwrap().to_owned();
+    let refused = bench.run(&["resume", &id]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("run the load again"), "{}", text(&refused.stderr));
+}
+
 /// The study that a command line describes runs as any other and asks for the same.
 #[test]
 fn the_study_of_a_load_is_printed_and_runs() {

@@ -374,7 +374,8 @@ fn an_interrupt_at_any_moment_leaves_a_run_that_can_be_resumed() {
     for (file, later) in [("main/password", 0), ("main/app-1", 0), ("main/app-1", 1500)] {
         let set = ["load.users=0", "load.settle=20 s", "load.budget=900 s"];
         let mut command = bench.command(&arguments(&set));
-        let mut child = command.arg("--folder").arg(bench.path("runs")).stderr(Stdio::piped()).spawn().unwrap();
+        let child = command.arg("--folder").arg(bench.path("runs"));
+        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
         while !runs(&bench).iter().any(|run| bench.path("runs").join(run).join(file).exists()) {
             assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no {file}");
@@ -434,11 +435,62 @@ fn a_killed_run_is_resumed_without_its_finished_block() {
     assert!(resumed["run"]["ended"].is_string(), "{}", resumed["run"]);
 }
 
+/// A search that was killed goes on after its last stored window, in a trial that says so.
+#[test]
+fn a_killed_search_is_resumed_without_its_finished_windows() {
+    let bench = Bench::new();
+    let set = [
+        "load.users=0",
+        "load.cycle=100 ms",
+        "load.lowest=10",
+        "load.highest=40",
+        "load.finest=30 %",
+        "load.visits=6",
+        "load.window=500 ms",
+        "load.settle=300 ms",
+        "load.trials=1",
+    ];
+    let words = arguments(&set);
+    let mut child = bench.command(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let stored = || windows(&bench);
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while stored().len() < 3 {
+        assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no windows");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    signal(child.id(), libc::SIGKILL);
+    child.wait().unwrap();
+    let before = stored();
+    let resumed = bench.json(&["resume", "--json"]);
+    let after = stored();
+    assert!(after.len() > before.len() && after.starts_with(&before), "{before:?} {after:?}");
+    let document = &resumed["details"][0]["document"];
+    let row = sound(document);
+    let levels: Vec<f64> = row["search"]["trials"][0]["windows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|window| window["level"].as_f64().unwrap())
+        .collect();
+    assert_eq!(levels, after, "each window counts once");
+    let said = format!("{} windows of the search of main were measured before the run was resumed", before.len());
+    assert!(document["remarks"].to_string().contains(&said), "{}", document["remarks"]);
+}
+
+/// The levels of the windows that the latest run has stored.
+fn windows(bench: &Bench) -> Vec<f64> {
+    let Ok(store) = baremark_store::Store::open_read_only(bench.store()) else { return Vec::new() };
+    let Some(run) = store.latest().ok().flatten() else { return Vec::new() };
+    let progress = store.load(&run.id).map(|run| run.progress).unwrap_or_default();
+    progress.iter().filter_map(|row| row["row"]["window"]["probe"]["level"].as_f64()).collect()
+}
+
 /// More failures than the error limit are a failure (1), exceeded limits are a broken gate (4).
 #[test]
 fn an_exceeded_limit_and_too_many_failures_have_codes_of_their_own() {
     let bench = Bench::new();
-    let few = ["load.users=20", "load.warm=500 ms", "load.duration=2 s", "limits.mix=900 %"];
+    // Busy enough that bids are pushed in that time.
+    let few = ["load.users=40", "load.cycle=100 ms", "load.warm=500 ms", "load.duration=3 s", "limits.mix=900 %"];
     let strict = ran(&bench, &[&few[..], &["limits.delay=1 us"]].concat(), &[]);
     assert_eq!(strict.status.code(), Some(4), "{}", text(&strict.stderr));
     let found = result(&strict);
@@ -485,20 +537,51 @@ fn a_killed_run_of_all_tiers_leaves_nothing_running_and_the_next_removes_its_fol
     assert_eq!(runs(&bench), [""; 0]);
 }
 
+/// Users of one's own, a folder of its own for the database, a limit on a tier's CPU time, and logs that are kept.
+#[test]
+fn a_topology_has_its_own_users_database_folder_and_limit_on_a_tier() {
+    let bench = Bench::new();
+    let [data, kept] = ["data", "kept"].map(|name| bench.path(name));
+    std::fs::create_dir(&data).unwrap();
+    let visitors = "[scenario]\ncycle = \"200 ms\"\n[operations.visit]\nnext = \"visit\"\n[[operations.visit.requests]]\nget = \"/\"\n";
+    let visitors = bench.write("visitors.toml", visitors);
+    let (folder, scenario) =
+        (format!("database.folder={}", data.display()), format!("load.scenario={}", visitors.display()));
+    let set =
+        [&folder, &scenario, "limits.utilization.app=0.01 %", "load.users=20", "load.warm=500 ms", "load.duration=3 s"];
+    let words = [&arguments(&set)[..], &["--keep", kept.to_str().unwrap()]].concat();
+    let mut child = bench.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let below = |folder: &Path| {
+        let listed = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        listed.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !below(&data).iter().any(|own| own.join("auction.db").exists()) {
+        assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no database in its folder");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert_eq!(below(&data), [""; 0].map(std::path::PathBuf::from), "it is removed with the run");
+    let document = document(&output);
+    let load = &document["applications"][0]["load"];
+    let done: Vec<&str> =
+        load["operations"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(done, ["visit"], "{load:#}");
+    let broken = load["broken"].as_array().unwrap();
+    assert!(broken.len() == 1 && broken[0].as_str().unwrap().starts_with("utilization.app<0.01 %: "), "{broken:?}");
+    let trial = below(&kept);
+    assert_eq!(trial.len(), 1, "{trial:?}");
+    assert!(trial[0].join("main/app-1/last-lines.log").exists(), "{trial:?}");
+}
+
 /// Runs shipped studies with few users for a moment, to the end of their first block. A variant whose service is not here is absent
 /// with its reason.
 fn run_shrunk(studies: &[(&str, usize)]) {
     for (name, arms) in studies {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../studies/{name}.toml"));
-        let own = ["users = ", "duration = ", "warm_up = ", "images = ", "max_users = ", "history = "];
-        let shipped = std::fs::read_to_string(path).unwrap();
-        let kept = shipped.lines().filter(|line| !own.iter().any(|key| line.starts_with(key)));
-        let study = kept.collect::<Vec<_>>().join("\n");
-        let few = "[workload]\nusers = 20\nduration = \"1 s\"\nwarm_up = \"500 ms\"\nsize = \"quick\"\nerror_limit = \"99 %\"\n";
-        let study = study.replacen("[workload]\n", few, 1).replacen("[topology]\n", "[topology]\nmax_users = 75\n", 1);
-        let study = study.replace("metric = \"maximum_users\"", "metric = \"operations_per_s\"");
         let bench = Bench::new();
-        let (document, said) = bench.first_block(&study);
+        let (document, said) = bench.first_block(&shrunk(name));
         let rows = |key: &str| document[key].as_array().unwrap().clone();
         assert!(rows("trials").iter().all(|trial| trial["status"] == "ok"), "{name}: {said:#?}");
         let mut seen: Vec<String> = rows("estimates").iter().map(|row| row["treatment"].to_string()).collect();
@@ -507,6 +590,67 @@ fn run_shrunk(studies: &[(&str, usize)]) {
         assert_eq!(seen.len() + rows("absent").len(), *arms, "{name}: {seen:?} {:?}", document["absent"]);
         assert_eq!(rows("details").len(), seen.len(), "{name}");
     }
+}
+
+/// A shipped study with few users for a moment.
+fn shrunk(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../studies/{name}.toml"));
+    let own = ["users = ", "duration = ", "warm_up = ", "images = ", "max_users = ", "history = "];
+    let shipped = std::fs::read_to_string(path).unwrap();
+    let kept = shipped.lines().filter(|line| !own.iter().any(|key| line.starts_with(key)));
+    let study = kept.collect::<Vec<_>>().join("\n");
+    let few =
+        "[workload]\nusers = 20\nduration = \"1 s\"\nwarm_up = \"500 ms\"\nsize = \"quick\"\nerror_limit = \"99 %\"\n";
+    let study = study.replacen("[workload]\n", few, 1).replacen("[topology]\n", "[topology]\nmax_users = 75\n", 1);
+    study.replace("metric = \"maximum_users\"", "metric = \"operations_per_s\"")
+}
+
+/// `baremark run auction`, two blocks of it on SQLite with one app server: in the history, killed and resumed without its finished
+/// block, observed by tier, and explained where limits are exceeded.
+#[test]
+fn the_shipped_study_is_resumed_observed_and_explained() {
+    let bench = Bench::new();
+    let busy =
+        "[topology.load]\ncycle = \"10 ms\"\n\n[topology.limits]\ndelay = \"1 us\"\n\n[topology.variants.native]";
+    let study = shrunk("auction")
+        .replacen("users = 20", "users = 75", 1)
+        .replacen("[topology.variants.native]", busy, 1)
+        .replacen(
+            "variant = [\"native\", \"container\", \"not-durable\"]",
+            "variant = [\"native\", \"not-durable\"]",
+            1,
+        )
+        .replacen("least_blocks = 4", "least_blocks = 2\nmost_blocks = 2", 1);
+    bench.write("study.toml", study);
+    let mut child = bench.spawn(&["run", "study.toml"]);
+    let said = std::io::BufReader::new(child.stderr.take().unwrap());
+    let stored = |line: &String| line.contains("block 1 is stored");
+    assert!(std::io::BufRead::lines(said).map_while(Result::ok).any(|line| stored(&line)), "it ended early");
+    signal(child.id(), libc::SIGKILL);
+    child.wait().unwrap();
+    let listed = |state: &str| {
+        let history = bench.json(&["history", "--json"]);
+        assert_eq!((history["runs"].as_array().unwrap().len(), &history["runs"][0]["state"]), (1, &state.into()));
+    };
+    listed("killed");
+    let first = bench.json(&["report", "--json"])["trials"].clone();
+    let resumed = bench.json(&["resume", "--json"]);
+    let trials = resumed["trials"].as_array().unwrap();
+    assert_eq!((first.as_array().unwrap().len(), trials.len(), &trials[0]), (1, 2, &first[0]), "{resumed:#}");
+    listed("finished");
+    assert!(resumed["observed"].is_object(), "{resumed:#}");
+    let load = &resumed["details"][0]["document"]["applications"][0]["load"];
+    let (used, waits) = (&load["cpus_used"]["app.cpus"], &load["waits"]);
+    assert!(used.as_f64().is_some_and(|cpus| cpus > 0.0), "{load:#}");
+    assert!(waits["app.waiting"].is_f64() && waits["app.disk"].is_f64(), "{waits}");
+    let csv = text(&bench.run(&["report", "--csv=trials"]).stdout);
+    for metric in ["cpus_app", "threads_waiting_for_cpu_app", "disk_bytes_per_s_app"] {
+        assert!(csv.lines().any(|line| line.contains(",tiers,") && line.contains(metric)), "{metric}: {csv}");
+    }
+    let why = resumed["details"][0]["document"]["applications"][0]["saturated"].as_str().unwrap().to_owned();
+    assert!(why.contains("app") && why.contains("CPUs used where limits were exceeded"), "{why}");
+    let shown = text(&bench.run(&["report", "--details"]).stdout);
+    assert!(shown.contains("CPUs used where limits were") && shown.contains("Threads waiting for a CPU"), "{shown}");
 }
 
 /// That of places is run with its guests, see `elsewhere`.

@@ -7,7 +7,7 @@ use baremark_model::study;
 use baremark_model::units::Bytes;
 
 const REQUEST: Request<'static> =
-    Request { file: "it.toml", text: "", levels: &[], quick: false, blocks: 1, folder: None };
+    Request { file: "it.toml", text: "", levels: &[], quick: false, blocks: 1, folder: None, keep: None };
 
 /// The plan of a study, which must hold together.
 fn planned(text: &str) -> Plan {
@@ -56,7 +56,15 @@ fn what_lies_over_the_file_is_in_the_study() {
     let levels =
         ["load.users = 40", "app.settings.pool = 8", "load.users = 9", "topology.max_users = 75"].map(str::to_owned);
     let text = "[topology]\ntitle = \"a \\\"site\\\"\"\nmax_users = 400\n[load]\nusers = 7\ncycle = \"1 s\"\n";
-    let request = Request { text, levels: &levels, quick: true, blocks: 5, folder: Some("/tmp/x"), ..REQUEST };
+    let request = Request {
+        text,
+        levels: &levels,
+        quick: true,
+        blocks: 5,
+        folder: Some("/tmp/x"),
+        keep: Some("/tmp/y"),
+        ..REQUEST
+    };
     let text = written(&request);
     let plan = planned(&text);
     assert_eq!(plan.title, "a \"site\"");
@@ -70,6 +78,7 @@ fn what_lies_over_the_file_is_in_the_study() {
         ("topology.load.cycle", "1 s"),
         ("topology.app.settings.pool", "8"),
         ("topology.folder", "/tmp/x"),
+        ("topology.keep", "/tmp/y"),
         ("topology.load.users", "none"),
     ] {
         assert_eq!(parameter(&plan, 0, key), value, "{key}: {text}");

@@ -9,7 +9,7 @@ use baremark_model::qos::Bound;
 
 /// A window in which each operation ended so often.
 fn document(counts: &[(&str, u64)]) -> Document {
-    let scenario = users::scenario("http://127.0.0.1:1", "a password").unwrap();
+    let scenario = users::scenario("http://127.0.0.1:1", "a password", None).unwrap();
     let demand = resolve("", "", &[]).unwrap_or_else(|why| panic!("{why}")).load;
     let mut part = Part::new(&scenario.operation_names());
     for (name, count) in counts {
@@ -58,7 +58,7 @@ fn what_always_follows_must_have_followed() {
 /// The table of the user model: each operation's limit, 99 % of the pushed bids within 500 ms, 0.5 % failures.
 #[test]
 fn every_limit_of_the_user_model_is_judged() {
-    let scenario = users::scenario("http://127.0.0.1:1", "a password").unwrap();
+    let scenario = users::scenario("http://127.0.0.1:1", "a password", None).unwrap();
     for text in ["", "limits.per_operation = true"] {
         let demand = resolve("it", text, &[]).unwrap_or_else(|why| panic!("{why}")).load;
         let qos = users::qos(&scenario, &demand);

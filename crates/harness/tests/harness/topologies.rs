@@ -206,3 +206,36 @@ fn all_mistakes_are_told_at_once_in_the_order_of_their_lines() {
     let places = ["it.toml:2:", "it.toml:4:", "it.toml:6:"].map(|line| said.find(line).unwrap_or(usize::MAX));
     assert!(places.is_sorted() && places[2] < usize::MAX, "{said}");
 }
+
+/// A limit on a tier's CPU time is one on its own CPUs, or on those of this machine where it has none.
+#[test]
+fn limits_on_utilization_are_of_a_tiers_cpus() {
+    let text = "[app]\ncpus = [0]\n[limits.utilization]\napp = \"80 %\"\n";
+    let ceiling = resolved(text, &[]).applications[0].load.utilization[&Tier::App];
+    assert_eq!((ceiling.most, ceiling.cpus), (0.8, 1));
+    let shared = resolved("", &["limits.utilization.app = \"50 %\""]).applications[0].load.utilization[&Tier::App];
+    assert_eq!((shared.most, shared.cpus), (0.5, baremark_sys::affinity::allowed_cpus().unwrap().len()));
+    let why = refused("[limits.utilization]\nweb = \"80 %\"\n");
+    assert!(why.contains("it.toml:2: this topology has no tier 'web'"), "{why}");
+}
+
+#[test]
+fn a_databases_folder_and_a_scenario_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display();
+    let topology = resolved(&format!("[database]\nfolder = \"{place}\"\n"), &[]);
+    assert_eq!(topology.applications[0].database_folder.as_deref(), Some(folder.path()));
+    let why = refused("[database]\nfolder = \"/nonexistent\"\n");
+    assert!(why.contains("it.toml:2: '/nonexistent' is not a folder of this machine; create it first"), "{why}");
+    let why = refused(&format!("[app]\non = \"container\"\n[database]\nfolder = \"{place}\"\n"));
+    assert!(why.contains("whose files are used on container; leave folder out"), "{why}");
+    let why = refused("[app]\nfolder = \"/tmp\"\n");
+    assert!(why.contains("has no 'folder'"), "{why}");
+    let file = folder.path().join("visitors.toml");
+    std::fs::write(&file, "[operations.home]\nnext = \"nowhere\"\n[[operations.home.requests]]\nget = \"/\"\n")
+        .unwrap();
+    let why = refused(&format!("[load]\nscenario = \"{}\"\n", file.display()));
+    assert!(why.contains("nowhere") && why.contains("visitors.toml"), "{why}");
+    let why = refused("[load]\nscenario = \"/nonexistent.toml\"\n");
+    assert!(why.contains("/nonexistent.toml: "), "{why}");
+}

@@ -98,7 +98,7 @@ fn serve(stream: TcpStream, next: Next) -> std::io::Result<()> {
 /// What users did in `lasting` at such an application.
 fn visited(next: Next, lasting: Duration) -> Document {
     let topology = resolve("it.toml", "load.cycle = '20 ms'", &[]).unwrap_or_else(|why| panic!("{why}"));
-    let scenario = users::scenario(&format!("http://{}", play(next)), "secret").unwrap();
+    let scenario = users::scenario(&format!("http://{}", play(next)), "secret", None).unwrap();
     let load = users::load(scenario, &topology.load, 20, 1);
     let mut dial = Dial::start(load.clone()).unwrap();
     dial.set(20.0).unwrap();

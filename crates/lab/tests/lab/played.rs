@@ -1,7 +1,7 @@
 //! An environment whose agents are threads that follow a script, and a journal in memory.
 
 use baremark_lab::analysis::Run;
-use baremark_lab::conduct::{Conductor, Ending, Journal, JournalError};
+use baremark_lab::conduct::{Conductor, Ending, Journal, JournalError, Progress};
 use baremark_lab::tally::Finished;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::descriptor::Together;
@@ -393,6 +393,7 @@ pub fn with_control(plan: &Plan) -> Plan {
 pub struct Memory {
     pub trials: Vec<Finished>,
     pub looks: Vec<LookRow>,
+    pub progress: Vec<Progress>,
     pub full_after: Option<usize>,
 }
 
@@ -402,6 +403,11 @@ impl Journal for Memory {
             return Err("the disk is full".to_owned());
         }
         self.trials.push(trial.clone());
+        Ok(())
+    }
+
+    fn progress(&mut self, progress: &Progress) -> Result<(), String> {
+        self.progress.push(progress.clone());
         Ok(())
     }
 
@@ -422,11 +428,13 @@ pub fn conduct(
         played.into_iter().map(|(name, played)| (name.to_owned(), Box::new(played) as Box<dyn Environment>)).collect();
     let mut events = Vec::new();
     let (mut trials, looks) = (memory.trials.clone(), memory.looks.clone());
+    let progress = memory.progress.clone();
     let ending = Conductor {
         plan,
         run: "a-run",
         environments: &environments,
         interrupt,
+        progress: &progress,
         host: &mut |_| Ok(()),
         journal: memory,
         watch: &mut |event| events.push(event.clone()),

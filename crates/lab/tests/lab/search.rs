@@ -1,6 +1,6 @@
 //! The search for a maximum, conducted on queues whose capacity is known and on systems that misbehave, all in simulated time.
 
-use baremark_lab::search::{Search, SearchError, Step, UnderLoad};
+use baremark_lab::search::{Probe, Search, SearchError, Step, UnderLoad};
 use baremark_model::histogram::Histogram;
 use baremark_model::maximum::{Basis, Document, Ended, Plan, Said, Samples, Window};
 use baremark_model::qos::{Bound, Broken, Qos, Reading};
@@ -130,7 +130,7 @@ fn capacity(beyond: f64, limit_s: f64) -> f64 {
 
 /// A search over operations a second that has all the time it wants.
 fn of<'s>(qos: &'s Qos, plan: Plan, interrupt: &'s AtomicBool, watch: &'s mut dyn FnMut(&Step)) -> Search<'s> {
-    Search { title: "a queue", factor: "operations/s", qos, plan, interrupt, deadline: None, watch }
+    Search { title: "a queue", factor: "operations/s", qos, plan, interrupt, deadline: None, stored: Vec::new(), watch }
 }
 
 fn search(queue: &mut Queue, qos: &Qos, plan: Plan) -> Document {
@@ -381,4 +381,80 @@ fn a_search_that_cannot_be_is_refused() {
         let why = of(&limits, plan, &interrupt, &mut |_| {}).run(&mut Queue::new(1)).unwrap_err().to_string();
         assert!(why.contains(told), "{why}");
     }
+}
+
+/// Counts what is asked of a queue.
+struct Counted {
+    queue: Queue,
+    started: usize,
+    read: usize,
+}
+
+impl UnderLoad for Counted {
+    fn start(&mut self, trial: usize) -> Result<(), String> {
+        self.started += 1;
+        self.queue.start(trial)
+    }
+
+    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String> {
+        assert!(self.started > 0, "it is loaded only after its start");
+        self.queue.set(level, settle)
+    }
+
+    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String> {
+        self.read += 1;
+        self.queue.read(qos, lasting)
+    }
+
+    fn drain(&mut self) -> Result<(), String> {
+        assert!(self.started > 0, "it is drained only after its start");
+        self.queue.drain()
+    }
+}
+
+/// A search that is taken up goes the way of the interrupted one as far as its windows are stored, and measures the rest.
+#[test]
+fn stored_windows_are_not_measured_again() {
+    let limits = qos(&["p90<50ms"]);
+    let plan = Plan { trials: 2, ..Plan::between(10.0, 400.0) };
+    let interrupt = AtomicBool::new(false);
+    let mut probes: Vec<Probe> = Vec::new();
+    let mut keep = |step: &Step| {
+        if let Step::Window { trial, level, reading, stored, .. } = step {
+            assert!(!stored);
+            // As a store keeps them: in words.
+            let words = serde_json::to_string(&Probe::new(*trial, *level, reading)).unwrap();
+            probes.push(serde_json::from_str(&words).unwrap());
+        }
+    };
+    let (whole, _) = of(&limits, plan, &interrupt, &mut keep).run(&mut Queue::new(3)).unwrap();
+    for known in [probes.len(), probes.len() / 2, 1] {
+        let mut counted = Counted { queue: Queue::new(3), started: 0, read: 0 };
+        let (mut again, mut fresh) = (Vec::new(), 0);
+        let mut watch = |step: &Step| {
+            if let Step::Window { trial, level, stored, .. } = step {
+                if *stored { again.push((*trial, *level)) } else { fresh += 1 }
+            }
+        };
+        let search = of(&limits, plan, &interrupt, &mut watch);
+        let (document, broken) = Search { stored: probes[..known].to_vec(), ..search }.run(&mut counted).unwrap();
+        assert_eq!((broken, again.len(), counted.read), (None, known, fresh));
+        let levels: Vec<(usize, f64)> = probes[..known].iter().map(|probe| (probe.trial, probe.level)).collect();
+        assert_eq!(again, levels);
+        if known == probes.len() {
+            assert_eq!((counted.started, counted.read), (0, 0), "nothing is left to measure");
+            assert_eq!(document.maximum, whole.maximum);
+            assert_eq!(document.knee, whole.knee);
+        } else {
+            assert!(counted.read > 0);
+            assert_eq!(document.ended, Ended::Found);
+        }
+    }
+    // Windows of another search are not mistaken for its own.
+    let other = Probe::new(0, 123.4, &Reading::default());
+    let mut counted = Counted { queue: Queue::new(3), started: 0, read: 0 };
+    let mut nothing = |_: &Step| {};
+    let search = of(&limits, plan, &interrupt, &mut nothing);
+    Search { stored: vec![other], ..search }.run(&mut counted).unwrap();
+    assert_eq!(counted.read, probes.len());
 }

@@ -29,7 +29,7 @@ impl Worker<'_> {
     #[inline]
     pub(super) fn send(&mut self, index: u32) {
         let scenario = self.scenario;
-        let actor = &mut self.actors[index as usize];
+        let actor = &mut self.actors.all[index as usize];
         let operation = &scenario.operations[actor.operation];
         // A request for each of an empty list is none.
         while let Some(Request { each: Some((variable, _)), .. }) = operation.requests.get(actor.request) {
@@ -41,13 +41,13 @@ impl Worker<'_> {
         }
         let Some(request) = operation.requests.get(actor.request) else {
             if actor.begun == 0 {
-                actor.begun = self.now.max(1);
+                actor.begun = self.clock.now.max(1);
             }
             return self.finish(index, Ok(()));
         };
         actor.state = State::Flying;
         if actor.connection != NONE {
-            let place = &self.connections[actor.connection as usize];
+            let place = &self.sockets.connections[actor.connection as usize];
             if place.origin == request.origin && place.session.as_ref().is_none_or(|session| session.has_room()) {
                 let own = actor.connection;
                 return self.write(own, index, request);
@@ -56,11 +56,11 @@ impl Worker<'_> {
             self.release(other);
         }
         // What is sent again goes on a new connection: the other idle ones may be as stale.
-        let fresh = self.actors[index as usize].retried && self.open < self.engine.most_connections;
+        let fresh = self.actors.all[index as usize].retried && self.sockets.open < self.engine.most_connections;
         if !fresh && let Some(idle) = self.take_idle(request.origin) {
             return self.write(idle, index, request);
         }
-        if self.open < self.engine.most_connections {
+        if self.sockets.open < self.engine.most_connections {
             return match self.connect(request.origin) {
                 Ok(connection) => self.write(connection, index, request),
                 Err(why) => self.fail(index, why, true),
@@ -71,20 +71,20 @@ impl Worker<'_> {
             self.close(other);
             return self.send(index);
         }
-        self.actors[index as usize].state = State::Queued;
-        self.part.counts.waited += 1;
-        self.queue.push_back(index);
+        self.actors.all[index as usize].state = State::Queued;
+        self.record.part.counts.waited += 1;
+        self.actors.queue.push_back(index);
     }
 
     #[inline]
     pub(super) fn write(&mut self, connection: u32, index: u32, request: &Request) {
-        let actor = &mut self.actors[index as usize];
-        let place = &mut self.connections[connection as usize];
+        let actor = &mut self.actors.all[index as usize];
+        let place = &mut self.sockets.connections[connection as usize];
         actor.connection = connection;
         if actor.begun == 0 {
-            actor.begun = self.now.max(1);
+            actor.begun = self.clock.now.max(1);
         }
-        actor.sent = self.now;
+        actor.sent = self.clock.now;
         actor.heard.reset();
         let wants_body = request.delay.is_some() || request.tells.is_some() || !request.extract.is_empty();
         if wants_body || self.scenario.cookies || request.events.is_some() {
@@ -96,13 +96,13 @@ impl Worker<'_> {
             };
         }
         actor.heard.no_body = request.method == "HEAD";
-        let deadline = self.now + request.timeout.map_or(self.engine.load.timeout.0, |timeout| timeout.0);
-        arm(&mut self.timers, actor, index, deadline);
+        let deadline = self.clock.now + request.timeout.map_or(self.engine.load.timeout.0, |timeout| timeout.0);
+        arm(&mut self.actors.timers, actor, index, deadline);
         if place.session.is_some() {
             return self.write_stream(connection, index, request);
         }
         place.actor = index;
-        let (out, body) = &mut self.written;
+        let (out, body) = &mut self.buffers.written;
         let bytes = match &request.fixed {
             Some(fixed) if actor.cookies.is_empty() => &**fixed,
             _ => {
@@ -140,15 +140,15 @@ impl Worker<'_> {
     pub(super) fn connect(&mut self, origin: usize) -> Result<u32, Failure> {
         let engine = self.engine;
         let target = &engine.targets[origin];
-        self.round_robin += 1;
-        let address = target.addresses[self.round_robin % target.addresses.len()];
+        self.sockets.round_robin += 1;
+        let address = target.addresses[self.sockets.round_robin % target.addresses.len()];
         let sources = &target.sources;
-        let source = (!sources.is_empty()).then(|| sources[self.round_robin % sources.len()]);
+        let source = (!sources.is_empty()).then(|| sources[self.sockets.round_robin % sources.len()]);
         let (stream, connected) = epoll::connect(address, source).map_err(|why| Failure::of(&why))?;
-        let index = self.free_connections.pop().unwrap_or_else(|| {
+        let index = self.sockets.free.pop().unwrap_or_else(|| {
             let reader = Reader::default();
             let (transport, actor) = (None, NONE);
-            self.connections.push(Connection {
+            self.sockets.connections.push(Connection {
                 transport,
                 connecting: false,
                 generation: 0,
@@ -160,12 +160,12 @@ impl Worker<'_> {
                 listed: false,
                 pending_read: false,
             });
-            u32::try_from(self.connections.len() - 1).unwrap_or(NONE)
+            u32::try_from(self.sockets.connections.len() - 1).unwrap_or(NONE)
         });
-        let place = &mut self.connections[index as usize];
+        let place = &mut self.sockets.connections[index as usize];
         place.generation = place.generation.wrapping_add(1);
         let token = u64::from(place.generation) << 32 | u64::from(index);
-        let registered = self.epoll.add(stream.as_fd(), token).map_err(|why| Failure::of(&why));
+        let registered = self.sockets.epoll.add(stream.as_fd(), token).map_err(|why| Failure::of(&why));
         let transport = registered.and_then(|()| match &target.tls {
             Some((config, name)) => Transport::secure(stream, config, name.clone()),
             None => Ok(Transport::plain(stream)),
@@ -173,7 +173,7 @@ impl Worker<'_> {
         match transport {
             Ok(transport) => place.transport = Some(transport),
             Err(why) => {
-                self.free_connections.push(index);
+                self.sockets.free.push(index);
                 return Err(why);
             }
         }
@@ -187,57 +187,57 @@ impl Worker<'_> {
             Protocol::Http1 => None,
             Protocol::Http2 { streams } => Some(Box::new(Session::new(streams))),
         };
-        self.open += 1;
-        self.part.counts.connections += 1;
+        self.sockets.open += 1;
+        self.record.part.counts.connections += 1;
         Ok(index)
     }
 
     pub(super) fn close(&mut self, connection: u32) {
-        let place = &mut self.connections[connection as usize];
+        let place = &mut self.sockets.connections[connection as usize];
         if place.transport.take().is_some() {
-            self.open -= 1;
-            self.free_connections.push(connection);
+            self.sockets.open -= 1;
+            self.sockets.free.push(connection);
         }
         place.listed = false;
-        if self.reading == connection {
+        if self.sockets.reading == connection {
             // The place may be taken by another connection before the last event of this one has been looked at.
-            self.reading = NONE;
+            self.sockets.reading = NONE;
         }
         let carried = place.session.take().map(|session| session.actors()).unwrap_or_default();
         let actor = std::mem::replace(&mut place.actor, NONE);
         for actor in carried.into_iter().map(|(actor, _)| actor).chain((actor != NONE).then_some(actor)) {
-            self.actors[actor as usize].connection = NONE;
+            self.actors.all[actor as usize].connection = NONE;
         }
-        let place = &self.connections[connection as usize];
+        let place = &self.sockets.connections[connection as usize];
         let origin = place.origin;
-        if let Some(at) = self.idle[origin].iter().rposition(|idle| *idle == connection) {
-            self.idle[origin].swap_remove(at);
+        if let Some(at) = self.sockets.idle[origin].iter().rposition(|idle| *idle == connection) {
+            self.sockets.idle[origin].swap_remove(at);
         }
     }
 
     /// Gives a connection without a request to whoever comes next.
     pub(super) fn release(&mut self, connection: u32) {
-        let place = &mut self.connections[connection as usize];
+        let place = &mut self.sockets.connections[connection as usize];
         place.actor = NONE;
         if place.session.is_some() {
             return self.list(connection);
         }
-        self.idle[place.origin].push(connection);
+        self.sockets.idle[place.origin].push(connection);
     }
 
     /// A connection has failed; so has what was asked on it.
     pub(super) fn lose(&mut self, connection: u32, why: Failure) {
-        let place = &self.connections[connection as usize];
+        let place = &self.sockets.connections[connection as usize];
         if place.session.is_some() {
             return self.lose_streams(connection, why);
         }
         let (actor, connecting) = (place.actor, place.connecting);
         let stale = place.used && matches!(why, Failure::Reset | Failure::ClosedEarly) && place.reader.is_fresh();
-        let flies = actor != NONE && self.actors[actor as usize].state == State::Flying;
+        let flies = actor != NONE && self.actors.all[actor as usize].state == State::Flying;
         self.close(connection);
         if flies && stale && self.may_retry(actor) {
-            self.actors[actor as usize].retried = true;
-            self.part.counts.retried += 1;
+            self.actors.all[actor as usize].retried = true;
+            self.record.part.counts.retried += 1;
             self.send(actor);
         } else if flies {
             self.fail(actor, why, connecting);
@@ -247,14 +247,14 @@ impl Worker<'_> {
     /// A server may close an idle connection at any time, also while a request is on its way to it. What can be repeated
     /// without harm is sent once more on another connection, as RFC 9110, 9.2.2, allows and browsers do.
     pub(super) fn may_retry(&self, index: u32) -> bool {
-        let actor = &self.actors[index as usize];
+        let actor = &self.actors.all[index as usize];
         let request = &self.scenario.operations[actor.operation].requests[actor.request];
         !actor.retried && matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE")
     }
 
     /// Whether a connect has come to a good end.
     pub(super) fn connected(&mut self, connection: u32, writable: bool) -> bool {
-        let place = &mut self.connections[connection as usize];
+        let place = &mut self.sockets.connections[connection as usize];
         let Some(transport) = &mut place.transport else { return false };
         match transport.stream().take_error() {
             Ok(None) if writable => {}
@@ -279,7 +279,7 @@ impl Worker<'_> {
     /// Sends what waits; whether the connection is still there.
     #[inline]
     pub(super) fn flush(&mut self, connection: u32) -> bool {
-        let place = &mut self.connections[connection as usize];
+        let place = &mut self.sockets.connections[connection as usize];
         let Some(transport) = &mut place.transport else { return false };
         let flushed = if transport.is_waiting() { transport.flush() } else { Ok(()) };
         if let Err(why) = flushed {
@@ -288,22 +288,22 @@ impl Worker<'_> {
             // There may be room for what was held back.
             self.flush_session(connection);
         }
-        self.connections[connection as usize].transport.is_some()
+        self.sockets.connections[connection as usize].transport.is_some()
     }
 
     /// Sends the first in the queue if there is a connection for it.
     pub(super) fn serve_queue(&mut self) -> bool {
-        let Some(&index) = self.queue.front() else { return false };
-        let actor = &self.actors[index as usize];
+        let Some(&index) = self.actors.queue.front() else { return false };
+        let actor = &self.actors.all[index as usize];
         if actor.state != State::Queued {
-            self.queue.pop_front();
+            self.actors.queue.pop_front();
             return true;
         }
         let origin = self.scenario.operations[actor.operation].requests.get(actor.request).map_or(0, |one| one.origin);
-        if self.idle[origin].is_empty() && self.open >= self.engine.most_connections {
+        if self.sockets.idle[origin].is_empty() && self.sockets.open >= self.engine.most_connections {
             return false;
         }
-        self.queue.pop_front();
+        self.actors.queue.pop_front();
         self.send(index);
         true
     }
@@ -313,24 +313,24 @@ impl Worker<'_> {
     /// what they lead to goes out at once. The server then finds as many requests in one piece.
     #[inline]
     pub(super) fn read(&mut self, connection: u32, generation: u32, ended: bool) {
-        let gathers = self.connections[connection as usize].session.is_some();
+        let gathers = self.sockets.connections[connection as usize].session.is_some();
         if gathers {
-            self.reading = connection;
+            self.sockets.reading = connection;
         }
         let mut bytes = 0;
         for round in 1_u32.. {
-            let place = &mut self.connections[connection as usize];
+            let place = &mut self.sockets.connections[connection as usize];
             if place.generation != generation {
                 return;
             }
             let Some(transport) = &mut place.transport else { return };
-            let received = transport.receive(&mut self.scratch, &mut self.wire);
+            let received = transport.receive(&mut self.buffers.scratch, &mut self.buffers.wire);
             self.look_at_clock();
             match received {
                 Ok(Received::Bytes(count, more)) => {
                     if count > 0 {
-                        self.part.counts.received_bytes += count as u64;
-                        self.second.received_bytes += count as u64;
+                        self.record.part.counts.received_bytes += count as u64;
+                        self.record.second.received_bytes += count as u64;
                         self.heard(connection, count);
                     }
                     if more == More::No && !ended && (!gathers || round > MOST_GATHERED) {
@@ -347,8 +347,8 @@ impl Worker<'_> {
                 Err(why) => return self.lose(connection, why),
             }
         }
-        if gathers && self.reading == connection {
-            self.reading = NONE;
+        if gathers && self.sockets.reading == connection {
+            self.sockets.reading = NONE;
             self.flush_session(connection);
             self.list(connection);
         }
@@ -356,23 +356,23 @@ impl Worker<'_> {
 
     /// Notes that a connection has more to read, of which no event will tell.
     fn read_again(&mut self, connection: u32, generation: u32, ended: bool) {
-        let place = &mut self.connections[connection as usize];
+        let place = &mut self.sockets.connections[connection as usize];
         if place.generation == generation && !std::mem::replace(&mut place.pending_read, true) {
-            self.pending_reads.push_back((connection, generation, ended));
+            self.sockets.pending_reads.push_back((connection, generation, ended));
         }
     }
 
     /// Goes on, until `cutoff`, with the connections that had more to read.
     pub(super) fn read_pending(&mut self, cutoff: u64) {
-        for _ in 0..self.pending_reads.len() {
-            if self.now >= cutoff {
+        for _ in 0..self.sockets.pending_reads.len() {
+            if self.clock.now >= cutoff {
                 return;
             }
             if self.is_due() {
                 self.dispatch();
             }
-            let Some((connection, generation, ended)) = self.pending_reads.pop_front() else { return };
-            let place = &mut self.connections[connection as usize];
+            let Some((connection, generation, ended)) = self.sockets.pending_reads.pop_front() else { return };
+            let place = &mut self.sockets.connections[connection as usize];
             if place.generation == generation && place.transport.is_some() {
                 place.pending_read = false;
                 self.read(connection, generation, ended);
@@ -383,17 +383,17 @@ impl Worker<'_> {
     /// Bytes have come.
     #[inline]
     pub(super) fn heard(&mut self, connection: u32, count: usize) {
-        let place = &mut self.connections[connection as usize];
+        let place = &mut self.sockets.connections[connection as usize];
         if place.session.is_some() {
             return self.heard_frames(connection, count);
         }
         let index = place.actor;
-        if index == NONE || self.actors[index as usize].state != State::Flying {
+        if index == NONE || self.actors.all[index as usize].state != State::Flying {
             // Nobody asked.
             return self.close(connection);
         }
-        let actor = &mut self.actors[index as usize];
-        match place.reader.feed(&self.scratch[..count], &mut actor.heard, &mut self.known) {
+        let actor = &mut self.actors.all[index as usize];
+        match place.reader.feed(&self.buffers.scratch[..count], &mut actor.heard, &mut self.buffers.known) {
             Ok(Fed::Done(taken, after)) => {
                 let after = if taken < count { After::Close } else { after };
                 if actor.heard.keep == Keep::Events && !self.hear_events(index) {
@@ -408,13 +408,13 @@ impl Worker<'_> {
     }
 
     pub(super) fn ended(&mut self, connection: u32) {
-        let place = &mut self.connections[connection as usize];
+        let place = &mut self.sockets.connections[connection as usize];
         if let Some(session) = &place.session {
             let idle = session.under_way() == 0;
             return if idle { self.close(connection) } else { self.lose(connection, Failure::ClosedEarly) };
         }
         let index = place.actor;
-        if index == NONE || self.actors[index as usize].state != State::Flying {
+        if index == NONE || self.actors.all[index as usize].state != State::Flying {
             return self.close(connection);
         }
         match place.reader.end() {
@@ -425,7 +425,7 @@ impl Worker<'_> {
 
     /// A stream has brought bytes; it ends after as many events as are requested.
     pub(super) fn stream_goes_on(&mut self, index: u32) {
-        let actor = &mut self.actors[index as usize];
+        let actor = &mut self.actors.all[index as usize];
         let request = &self.scenario.operations[actor.operation].requests[actor.request];
         let Some(stream) = request.events else { return };
         if actor.heard.status == 0 {
@@ -436,27 +436,27 @@ impl Worker<'_> {
         }
         if let Some(lasting) = stream.lasting {
             let at = actor.begun + lasting.0;
-            arm(&mut self.timers, actor, index, at);
+            arm(&mut self.actors.timers, actor, index, at);
         } else {
             // As long as events come, it is alive.
-            actor.deadline = self.now + request.timeout.map_or(self.engine.load.timeout.0, |timeout| timeout.0);
+            actor.deadline = self.clock.now + request.timeout.map_or(self.engine.load.timeout.0, |timeout| timeout.0);
         }
         if !self.hear_events(index) {
             return self.give_up(index, Failure::NotFound);
         }
-        if self.actors[index as usize].heard.events.count >= stream.most {
+        if self.actors.all[index as usize].heard.events.count >= stream.most {
             self.answered(index, After::Close);
         }
     }
 
     /// Looks at events that have come; `false` when one has not what the scenario wants.
     pub(super) fn hear_events(&mut self, index: u32) -> bool {
-        let ready = std::mem::take(&mut self.actors[index as usize].heard.events.ready);
+        let ready = std::mem::take(&mut self.actors.all[index as usize].heard.events.ready);
         for event in &ready {
-            self.part.counts.events += 1;
-            let actor = &mut self.actors[index as usize];
+            self.record.part.counts.events += 1;
+            let actor = &mut self.actors.all[index as usize];
             if actor.first_event == 0 {
-                actor.first_event = self.now.max(1);
+                actor.first_event = self.clock.now.max(1);
             }
             let request = &self.scenario.operations[actor.operation].requests[actor.request];
             if !actor.extract(&request.extract, event) {
@@ -469,14 +469,14 @@ impl Worker<'_> {
     }
 
     pub(super) fn record_delay(&mut self, index: u32, body: &[u8]) {
-        let operation = self.actors[index as usize].operation;
-        let request = &self.scenario.operations[operation].requests[self.actors[index as usize].request];
+        let operation = self.actors.all[index as usize].operation;
+        let request = &self.scenario.operations[operation].requests[self.actors.all[index as usize].request];
         if (request.delay.is_none() && request.tells.is_none()) || !is_json(body) {
             return;
         }
-        let sent = self.actors[index as usize].sent;
+        let sent = self.actors.all[index as usize].sent;
         for value in request.tells.iter().flat_map(|path| first_values(path, body)) {
-            for (passed, operation) in self.engine.propagation.tell(&value, sent, self.now) {
+            for (passed, operation) in self.engine.propagation.tell(&value, sent, self.clock.now) {
                 self.count_delay(operation, passed);
             }
         }
@@ -487,7 +487,7 @@ impl Worker<'_> {
                 Since::Clock(unit_ns) => {
                     value.parse::<f64>().ok().map(|then| unix_time_ns().saturating_sub((then * unit_ns) as u64))
                 }
-                Since::Told => self.engine.propagation.hear(&value, self.now, operation),
+                Since::Told => self.engine.propagation.hear(&value, self.clock.now, operation),
             };
             if let Some(passed) = passed {
                 self.count_delay(operation, passed);
@@ -499,10 +499,10 @@ impl Worker<'_> {
     fn count_delay(&mut self, operation: usize, passed: u64) {
         let limit = self.scenario.operations[operation].requests.iter().find_map(|request| request.delay.as_ref());
         let limit = limit.and_then(|delay| delay.limit);
-        let record = &mut self.part.operations[operation];
+        let record = &mut self.record.part.operations[operation];
         record.delay.record(passed);
-        if let Some(window) = &mut self.window {
-            window.delayed(self.now, operation, passed);
+        if let Some(window) = &mut self.record.window {
+            window.delayed(self.clock.now, operation, passed);
         }
         record.delay_within_limit += u64::from(limit.is_none_or(|limit| passed <= limit.0));
     }

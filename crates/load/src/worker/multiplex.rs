@@ -21,8 +21,8 @@ impl Worker<'_> {
     /// An idle connection to this origin, in HTTP/2 one with room for a stream.
     #[inline]
     pub(super) fn take_idle(&mut self, origin: usize) -> Option<u32> {
-        while let Some(connection) = self.idle[origin].pop() {
-            let place = &mut self.connections[connection as usize];
+        while let Some(connection) = self.sockets.idle[origin].pop() {
+            let place = &mut self.sockets.connections[connection as usize];
             let Some(session) = &place.session else { return Some(connection) };
             place.listed = false;
             if session.has_room() {
@@ -37,16 +37,16 @@ impl Worker<'_> {
 
     /// Takes a connection that carries nothing from among the idle ones.
     pub(super) fn unused(&mut self) -> Option<u32> {
-        let connections = &self.connections;
+        let connections = &self.sockets.connections;
         let free = |connection: &u32| {
             connections[*connection as usize].session.as_ref().is_none_or(|session| session.under_way() == 0)
         };
-        self.idle.iter_mut().find_map(|idle| idle.iter().position(free).map(|at| idle.swap_remove(at)))
+        self.sockets.idle.iter_mut().find_map(|idle| idle.iter().position(free).map(|at| idle.swap_remove(at)))
     }
 
     /// Puts a connection among the idle ones while it has room; one that is over is closed.
     pub(super) fn list(&mut self, connection: u32) {
-        let place = &mut self.connections[connection as usize];
+        let place = &mut self.sockets.connections[connection as usize];
         let Some(session) = &place.session else { return };
         if session.is_over() {
             return self.close(connection);
@@ -54,7 +54,7 @@ impl Worker<'_> {
         // One that somebody keeps is for nobody else.
         if session.has_room() && !place.listed && place.actor == NONE {
             place.listed = true;
-            self.idle[place.origin].push(connection);
+            self.sockets.idle[place.origin].push(connection);
         }
     }
 
@@ -65,8 +65,8 @@ impl Worker<'_> {
 
     /// Sends the actor's request as a new stream.
     pub(super) fn write_stream(&mut self, connection: u32, index: u32, request: &Request) {
-        let actor = &mut self.actors[index as usize];
-        let (block, body) = &mut self.written;
+        let actor = &mut self.actors.all[index as usize];
+        let (block, body) = &mut self.buffers.written;
         let fixed = request.fixed_http2.as_ref().filter(|_| actor.cookies.is_empty());
         if fixed.is_none() {
             let origin = &self.scenario.origins[request.origin];
@@ -86,12 +86,12 @@ impl Worker<'_> {
             Some((block, body)) => (Block::Fixed(block), (!body.is_empty()).then(|| Arc::clone(body))),
             None => (Block::Once(block), (!body.is_empty()).then(|| Arc::from(&body[..]))),
         };
-        let place = &mut self.connections[connection as usize];
+        let place = &mut self.sockets.connections[connection as usize];
         if let Some(session) = &mut place.session {
             session.request(index, block, body);
         }
         if self.keeps() {
-            self.connections[connection as usize].actor = index;
+            self.sockets.connections[connection as usize].actor = index;
         } else {
             self.list(connection);
         }
@@ -100,10 +100,10 @@ impl Worker<'_> {
 
     /// Sends what a session has to say, unless its frames are just being read.
     pub(super) fn flush_session(&mut self, connection: u32) {
-        if self.reading == connection {
+        if self.sockets.reading == connection {
             return;
         }
-        let place = &mut self.connections[connection as usize];
+        let place = &mut self.sockets.connections[connection as usize];
         let (Some(session), Some(transport)) = (&mut place.session, &mut place.transport) else { return };
         loop {
             session.fill(transport.backlog());
@@ -129,19 +129,19 @@ impl Worker<'_> {
 
     /// Frames have come.
     pub(super) fn heard_frames(&mut self, connection: u32, count: usize) {
-        let place = &mut self.connections[connection as usize];
+        let place = &mut self.sockets.connections[connection as usize];
         let (Some(session), Some(transport)) = (&mut place.session, &place.transport) else { return };
         if !session.is_settled() && transport.chosen().is_some_and(|chosen| chosen != b"h2") {
             return self.lose(connection, Failure::NoHttp2);
         }
         let generation = place.generation;
-        let mut events = std::mem::take(&mut self.events);
-        let outcome = session.feed(&self.scratch[..count], &mut self.actors, &mut events);
+        let mut events = std::mem::take(&mut self.buffers.events);
+        let outcome = session.feed(&self.buffers.scratch[..count], &mut self.actors.all, &mut events);
         for event in events.drain(..) {
             self.came(connection, event);
         }
-        self.events = events;
-        let place = &self.connections[connection as usize];
+        self.buffers.events = events;
+        let place = &self.sockets.connections[connection as usize];
         let (Some(session), Some(transport)) = (&place.session, &place.transport) else { return };
         if place.generation != generation {
             return;
@@ -154,7 +154,7 @@ impl Worker<'_> {
 
     fn came(&mut self, connection: u32, event: Event) {
         let (Event::Data(index) | Event::Done(index) | Event::Failed(index, _) | Event::Unprocessed(index)) = event;
-        let actor = &mut self.actors[index as usize];
+        let actor = &mut self.actors.all[index as usize];
         if actor.connection != connection || actor.state != State::Flying {
             return;
         }
@@ -171,11 +171,11 @@ impl Worker<'_> {
             }
             Event::Unprocessed(_) => {
                 self.part_from(connection, index);
-                if self.actors[index as usize].retried {
+                if self.actors.all[index as usize].retried {
                     return self.fail(index, Failure::StreamReset, false);
                 }
-                self.actors[index as usize].retried = true;
-                self.part.counts.retried += 1;
+                self.actors.all[index as usize].retried = true;
+                self.record.part.counts.retried += 1;
                 self.send(index);
             }
         }
@@ -183,8 +183,8 @@ impl Worker<'_> {
 
     /// The actor and the connection have nothing to do with each other any more; its stream has ended.
     fn part_from(&mut self, connection: u32, index: u32) {
-        self.actors[index as usize].connection = NONE;
-        let place = &mut self.connections[connection as usize];
+        self.actors.all[index as usize].connection = NONE;
+        let place = &mut self.sockets.connections[connection as usize];
         if place.actor == index {
             place.actor = NONE;
         }
@@ -194,12 +194,13 @@ impl Worker<'_> {
     /// An answer is complete, or enough of it has come: then the stream is cancelled.
     pub(super) fn leave_stream(&mut self, connection: u32, index: u32, after: After) {
         if after == After::Close
-            && let Some(session) = &mut self.connections[connection as usize].session
+            && let Some(session) = &mut self.sockets.connections[connection as usize].session
         {
             session.cancel(index);
             self.flush_session(connection);
         }
-        let over = self.connections[connection as usize].session.as_ref().is_none_or(|session| session.is_over());
+        let over =
+            self.sockets.connections[connection as usize].session.as_ref().is_none_or(|session| session.is_over());
         if over || !self.keeps() {
             self.part_from(connection, index);
         }
@@ -207,8 +208,8 @@ impl Worker<'_> {
 
     /// The actor's request has failed by our own judgement, such as a timeout. In HTTP/1.1 its connection is lost with it.
     pub(super) fn give_up(&mut self, index: u32, why: Failure) {
-        let connection = self.actors[index as usize].connection;
-        let place = &self.connections[connection as usize];
+        let connection = self.actors.all[index as usize].connection;
+        let place = &self.sockets.connections[connection as usize];
         // A server that has never said anything, or does not read, is not asked again on this connection.
         let backlog = place.transport.as_ref().map_or(0, Transport::backlog);
         let silent = |session: &Session| !session.is_settled() || session.is_abandoned(backlog);
@@ -221,18 +222,18 @@ impl Worker<'_> {
 
     /// A connection has failed, and everything under way on it; what can be repeated is sent once more elsewhere.
     pub(super) fn lose_streams(&mut self, connection: u32, why: Failure) {
-        let place = &self.connections[connection as usize];
+        let place = &self.sockets.connections[connection as usize];
         let connecting = place.connecting;
         let stale = place.used && matches!(why, Failure::Reset | Failure::ClosedEarly);
         let carried = place.session.as_ref().map(|session| session.actors()).unwrap_or_default();
         self.close(connection);
         for (index, answered) in carried {
-            if self.actors[index as usize].state != State::Flying {
+            if self.actors.all[index as usize].state != State::Flying {
                 continue;
             }
             if stale && !answered && self.may_retry(index) {
-                self.actors[index as usize].retried = true;
-                self.part.counts.retried += 1;
+                self.actors.all[index as usize].retried = true;
+                self.record.part.counts.retried += 1;
                 self.send(index);
             } else {
                 self.fail(index, why, connecting);

@@ -6,22 +6,27 @@ use super::view::fitting;
 use super::{LoadArgs, chain};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
+use crate::record::SEARCH;
 use crate::watch;
-use baremark_lab::search::{Search, SearchError, Step, UnderLoad};
+use baremark_lab::search::{Probe, Search, SearchError, Step, UnderLoad};
 use baremark_load::dial::Dial;
 use baremark_load::limits::{self, CPU};
 use baremark_load::load::{Load, LoadError};
 use baremark_load::reading::{patience, reading};
+use baremark_load::workload;
 use baremark_model::maximum::{Document, Ended, Plan};
 use baremark_model::qos::{Limit, Qos, Reading};
 use baremark_model::units::{Nanos, Share};
+use baremark_store::{RunId, Store, StoredRun};
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::cpu_time::CpuTime;
 use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use std::fs;
 use std::io::{IsTerminal, Write as _, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// What a search needs in addition to a load.
 #[derive(Args)]
@@ -51,7 +56,8 @@ pub struct SearchArgs {
 }
 
 /// What is varied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Factor {
     /// Operations per second
     Rate,
@@ -67,6 +73,68 @@ fn range(text: &str) -> Result<(f64, f64), String> {
     let numbers = text.split_once("..").and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
     let sound = numbers.filter(|(low, high): &(f64, f64)| *low > 0.0 && low < high && high.is_finite());
     sound.ok_or_else(|| "write two ascending numbers above 0, such as 10..5000".to_owned())
+}
+
+/// What of a search its study does not hold, stored with the study as a comment, so that the search can be taken up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Request {
+    factor: Factor,
+    plan: Plan,
+    limits: Vec<Limit>,
+    seed: u64,
+    cpus: Vec<usize>,
+    /// Whether the study has everything of the command line: neither headers nor a query were left out.
+    complete: bool,
+}
+
+impl Request {
+    fn of(args: &LoadArgs, plan: Plan, factor: Factor) -> Request {
+        let complete = study::text(args, Secrets::Shown) == study::text(args, Secrets::LeftOut);
+        Request { factor, plan, limits: args.limit.clone(), seed: args.seed, cpus: args.cpus.clone(), complete }
+    }
+
+    /// The line of the stored study.
+    pub(super) fn line(&self) -> Result<String, Refusal> {
+        let text = serde_json::to_string(self).map_err(|why| Refusal::failure(format!("writing JSON: {why}")))?;
+        Ok(format!("{SEARCH}{text}\n"))
+    }
+
+    /// The request of a stored search; `None` of any other load, or of a search whose request is not stored as a whole.
+    pub(super) fn stored(study: &str) -> Option<Request> {
+        let line = study.lines().find_map(|line| line.strip_prefix(SEARCH))?;
+        serde_json::from_str(line).ok().filter(|request: &Request| request.complete)
+    }
+}
+
+/// Goes on with a search that was interrupted or killed: windows that are stored are not measured again.
+pub fn resume(context: &Context, store: Store, id: RunId) -> Result<(String, Exit), Refusal> {
+    let stored = store.load_intact(&id).map_err(Refusal::failure)?;
+    let gone = || Refusal::bad_input(format!("the request of run {id} is not stored; run the load again"));
+    let request = Request::stored(&stored.study_text).ok_or_else(gone)?;
+    let arm = &stored.plan.arms.first().ok_or_else(gone)?.arm;
+    let order = workload::order(arm).map_err(Refusal::bad_input)?;
+    if let Some((file, _)) = &order.scenario {
+        unchanged(file, &stored)?;
+    }
+    let load = study::with(order, request.seed, &request.cpus).load().map_err(Refusal::bad_input)?;
+    let probes: Vec<Probe> =
+        stored.progress.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
+    watch::say(format_args!("{} windows of run {id} are stored", probes.len()));
+    let recorder = Recorder::take_up(store, id, stored.plan)?;
+    find(context, load, &request, probes, recorder)
+}
+
+/// Refuses a scenario that was written after the run began: windows of two scenarios are not one search.
+fn unchanged(file: &str, stored: &StoredRun) -> Result<(), Refusal> {
+    let written = fs::metadata(file).and_then(|file| file.modified());
+    let written = written.map_err(|why| Refusal::bad_input(format!("{file}: {why}")))?;
+    let since = written.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    match since > u128::from(stored.started.0) {
+        true => {
+            Err(Refusal::bad_input(format!("{file} was changed after run {} began; run the load again", stored.id)))
+        }
+        false => Ok(()),
+    }
 }
 
 /// Searches and says what was found.
@@ -88,10 +156,23 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
     }
     let (_, plan_of_load) = study::plan(context, &args, Secrets::Shown)?;
     let load = study::order(&args, &plan_of_load)?.load().map_err(Refusal::bad_input)?;
-    let qos = qos(&load, &args.limit)?;
+    qos(&load, &args.limit)?;
+    let request = Request::of(&args, plan, factor);
+    let recorder = Recorder::begin_search(context, &args, &request)?;
+    find(context, load, &request, Vec::new(), recorder)
+}
+
+fn find(
+    context: &Context,
+    load: Load,
+    request: &Request,
+    stored: Vec<Probe>,
+    recorder: Recorder,
+) -> Result<(String, Exit), Refusal> {
+    let (factor, plan) = (request.factor, request.plan);
+    let qos = qos(&load, &request.limits)?;
     let title = load.scenario.title.clone();
     let mut target = Target { load, dial: None, interrupt: &context.interrupt };
-    let recorder = Recorder::begin(context, &args)?;
     let mut watch = Watch { recorder, live: watch::live(), quiet: context.json && !stderr().is_terminal() };
     let found = Search {
         title: &title,
@@ -100,6 +181,7 @@ pub fn run(context: &Context, args: LoadArgs, factor: Factor) -> Result<(String,
         plan,
         interrupt: &context.interrupt,
         deadline: None,
+        stored,
         watch: &mut |step| watch.see(step),
     }
     .run(&mut target);
@@ -221,8 +303,10 @@ struct Watch {
 
 impl Watch {
     fn see(&mut self, step: &Step) {
-        if let Step::Window { trial, level, said, reading } = step {
-            let row = serde_json::json!({ "trial": trial, "level": level, "said": said, "reading": reading });
+        if let Step::Window { trial, level, said, reading, stored: false } = step
+            && let Ok(mut row) = serde_json::to_value(Probe::new(*trial, *level, reading))
+        {
+            row["said"] = serde_json::json!(said);
             self.recorder.second(&row);
         }
         if self.quiet {
@@ -231,7 +315,8 @@ impl Watch {
         let mut out = stderr().lock();
         // A terminal or pipe that is gone ends nothing.
         drop(match step {
-            Step::Window { trial, level, said, reading } => {
+            Step::Window { stored: true, .. } => Ok(()),
+            Step::Window { trial, level, said, reading, .. } => {
                 let said = baremark_report::maximum::said(*said);
                 let time = |ns: Option<u64>| super::words::time(ns);
                 let line = format!(

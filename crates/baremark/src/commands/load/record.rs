@@ -1,6 +1,7 @@
 //! Loads in the store: ordinary runs, with what they report while they run, shown again by `baremark report`. Loads that earlier
 //! versions stored are shown likewise.
 
+use super::find_max::Request;
 use super::study::{self, Secrets};
 use super::{LoadArgs, find_max, page, words};
 use crate::commands::form::{Form, Rows, write_page};
@@ -51,6 +52,15 @@ pub(super) enum End {
 impl Recorder {
     /// Begins a run. The request is stored without headers and query, which may hold secrets.
     pub(super) fn begin(context: &Context, args: &LoadArgs) -> Result<Recorder, Refusal> {
+        Recorder::begin_as(context, args, "")
+    }
+
+    /// Begins the run of a search, whose request is stored with its study.
+    pub(super) fn begin_search(context: &Context, args: &LoadArgs, request: &Request) -> Result<Recorder, Refusal> {
+        Recorder::begin_as(context, args, &request.line()?)
+    }
+
+    fn begin_as(context: &Context, args: &LoadArgs, comment: &str) -> Result<Recorder, Refusal> {
         if args.no_record {
             return Ok(Recorder { to: None });
         }
@@ -58,11 +68,21 @@ impl Recorder {
             Exit::Failure => Refusal { message: format!("{}; --no-record does without the store", why.message), ..why },
             _ => why,
         };
-        let (source, plan) = study::plan(context, args, Secrets::LeftOut)?;
+        let (mut source, plan) = study::plan(context, args, Secrets::LeftOut)?;
+        source.bytes.extend(comment.as_bytes());
         let store = context.open_store().map_err(without)?;
         let turn = record::turn(context, &store)?;
         let (id, lock) = record::begin(&store, &source, &plan).map_err(without)?;
         drop(turn);
+        let others = Others::of(&store, &id);
+        let record = Record { store, id, plan, others, begun_ns: clock::unix_time_ns(), _lock: lock };
+        Ok(Recorder { to: Some(record) })
+    }
+
+    /// Takes up a run that nobody holds.
+    pub(super) fn take_up(store: Store, id: RunId, plan: Plan) -> Result<Recorder, Refusal> {
+        let lock = record::hold(&store, &id)?;
+        store.reopen(&id).map_err(Refusal::failure)?;
         let others = Others::of(&store, &id);
         let record = Record { store, id, plan, others, begun_ns: clock::unix_time_ns(), _lock: lock };
         Ok(Recorder { to: Some(record) })
@@ -90,6 +110,10 @@ impl Recorder {
 
     /// Writes the result of a search: a trial for each search from a fresh start.
     pub(super) fn end_search(self, end: &End, document: &maximum::Document, metric: &str) {
+        if matches!(end, End::Interrupted) {
+            // Its windows are stored, and go into the result when it is taken up.
+            return self.finish(end, Vec::new());
+        }
         let whole = serde_json::to_value(document).ok().map(|value| detail(maximum::FORMAT, value));
         let trials = document.trials.iter().enumerate().map(|(at, trial)| {
             let sample = trial.maximum.map(|maximum| Sample { metric: metric.to_owned(), value: maximum.level });
@@ -288,6 +312,15 @@ fn unfinished(context: &Context, stored: &Shown) -> String {
         return format!("{partial:#}\n");
     }
     let mut text = format!("{}\n{}: it has no result; its seconds until then:\n", stored.title, stored.state);
+    if stored.kind != FORMAT {
+        text = format!(
+            "{}\n{}: it has no result; `baremark resume {}` continues after these windows:\n{}",
+            stored.title,
+            stored.state,
+            stored.id,
+            csv(stored)
+        );
+    }
     for row in rows(stored) {
         let p99 = words::time(words::p99_of(&row));
         let _ = writeln!(

@@ -109,14 +109,18 @@ pub(super) fn plan(context: &Context, args: &LoadArgs, secrets: Secrets) -> Resu
 /// The order of a plan's only arm, with what the command line sets alongside the study.
 pub(super) fn order(args: &LoadArgs, plan: &Plan) -> Result<Order, Refusal> {
     let arm = plan.arms.first().ok_or_else(|| Refusal::failure("the study has no arm"))?;
-    let mut order = workload::order(&arm.arm).map_err(Refusal::bad_input)?;
-    order.seed = args.seed;
-    order.pin = if args.cpus.is_empty() { Pin::Spread } else { Pin::On(args.cpus.clone()) };
+    let order = workload::order(&arm.arm).map_err(Refusal::bad_input)?;
+    let mut order = with(order, args.seed, &args.cpus);
     // Messages name the file as it was typed.
     if let (Some((name, _)), Some(typed)) = (&mut order.scenario, &args.scenario) {
         *name = typed.display().to_string();
     }
     Ok(order)
+}
+
+/// An order with what no study says.
+pub(super) fn with(order: Order, seed: u64, cpus: &[usize]) -> Order {
+    Order { seed, pin: if cpus.is_empty() { Pin::Spread } else { Pin::On(cpus.to_vec()) }, ..order }
 }
 
 /// A URL without what may hold a token.
