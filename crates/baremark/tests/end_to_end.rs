@@ -23,6 +23,8 @@ mod arrows;
 mod bench;
 #[path = "end_to_end/changes.rs"]
 mod changes;
+#[path = "end_to_end/ci.rs"]
+mod ci;
 #[path = "end_to_end/comparing.rs"]
 mod comparing;
 #[path = "end_to_end/concurrent.rs"]
@@ -43,6 +45,8 @@ mod golden;
 mod guest;
 #[path = "end_to_end/guide.rs"]
 mod guide;
+#[path = "end_to_end/import.rs"]
+mod import;
 #[path = "end_to_end/input.rs"]
 mod input;
 #[path = "end_to_end/kills.rs"]

@@ -5,6 +5,7 @@ use crate::outline::{blocks, last_width, settings, tally};
 use crate::text::clean;
 use crate::treatment::Factors;
 use baremark_model::document::{Document, RunHead};
+use baremark_model::imported::PLACE;
 use serde_json::Value;
 
 /// The lines of provenance: a word and what it says.
@@ -30,6 +31,7 @@ pub(crate) fn lines(document: &Document) -> Vec<(&'static str, String)> {
     if !places.is_empty() {
         lines.push(("places", places.join("; ")));
     }
+    lines.extend(mitigations(run).map(|text| ("mitigations", text)));
     lines.push(("run", format!("{}, {}", clean(&run.id), when(run))));
     let looks = match (document.looks.len() as u64, last_width(document)) {
         (0, _) => String::new(),
@@ -48,6 +50,21 @@ pub(crate) fn lines(document: &Document) -> Vec<(&'static str, String)> {
     lines
 }
 
+/// What the kernel does about the processor's vulnerabilities, of those that it has; `None` where it does not say.
+fn mitigations(run: &RunHead) -> Option<String> {
+    let of = |(name, says): (&String, &String)| {
+        let does = says.strip_prefix("Mitigation: ").map_or_else(|| clean(says), clean);
+        format!("{}: {does}", clean(name))
+    };
+    let known = &run.machine.kernel.mitigations;
+    let affected: Vec<String> = known.iter().filter(|(_, says)| !says.starts_with("Not affected")).map(of).collect();
+    match (known.is_empty(), affected.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some("none needed".to_owned()),
+        (false, false) => Some(affected.join("; ")),
+    }
+}
+
 fn analyses(n: u64) -> String {
     if n == 1 { "1 interim analysis".to_owned() } else { format!("{n} interim analyses") }
 }
@@ -57,6 +74,9 @@ pub(crate) fn reproduce(run: &RunHead) -> String {
     let quick = if run.mode.quick { " --quick" } else { "" };
     let check = if run.mode.self_check { " --aa" } else { "" };
     let file = clean(&run.file);
+    if run.environments.iter().any(|of| of.name == PLACE) {
+        return "by the program that measured: the results were imported".to_owned();
+    }
     // A study that a command line has made: that line.
     if file.starts_with("baremark ") {
         return file;

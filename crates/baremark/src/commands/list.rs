@@ -5,6 +5,7 @@ use crate::exit::{Documented, Exit, Refusal};
 use crate::places;
 use crate::source::SHIPPED;
 use crate::watch::style;
+use baremark_import::FORMATS;
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Knob};
 use baremark_model::published;
@@ -27,6 +28,8 @@ pub enum What {
     Published,
     /// Keys of a study file.
     Keys,
+    /// Formats of results that `import` reads.
+    Formats,
     /// Exit codes of all commands.
     ExitCodes,
 }
@@ -42,6 +45,7 @@ pub fn run(what: Option<What>, json: bool) -> Result<(String, Exit), Refusal> {
         (What::Published, _) => published(json),
         (What::Keys, false) => keys(),
         (What::Keys, true) => pretty(&keys_json()),
+        (What::Formats, _) => formats(json),
         (What::ExitCodes, false) => Exit::markdown(),
         (What::ExitCodes, true) => pretty(&exit_codes_json()),
     };
@@ -64,6 +68,14 @@ fn lists(json: bool) -> String {
         + &beside("environments  ", &tables::ENVIRONMENTS.join(", "), &style)
         + "\nAny program can be compared: `baremark run --in native,microvm -- PROGRAM` (environments), `baremark ab A B` (commands)\n"
         + &format!("`baremark list WHAT` describes them; WHAT is one of {}\n", lists.join(", "))
+}
+
+/// The formats of `import`, and how a file of each is made.
+fn formats(json: bool) -> String {
+    if json {
+        return pretty(&FORMATS.iter().map(|of| json!({ "format": of.name, "made_by": of.help })).collect());
+    }
+    FORMATS.iter().map(|of| beside(&format!("{:<17} ", of.name), of.help, &style())).collect()
 }
 
 fn pretty(value: &serde_json::Value) -> String {
