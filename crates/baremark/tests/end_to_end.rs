@@ -19,6 +19,8 @@ mod ab;
 mod around;
 #[path = "end_to_end/arrows.rs"]
 mod arrows;
+#[path = "end_to_end/before_work.rs"]
+mod before_work;
 #[path = "end_to_end/bench.rs"]
 mod bench;
 #[path = "end_to_end/changes.rs"]
