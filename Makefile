@@ -18,6 +18,14 @@ run: build
 test: install-needs lint
 	./scripts/test
 
+# Before every commit: format, lints, and the tests that need no system but this one: crates of pure functions, the shape of the source's
+# crates, argument parsing, statistics without their long simulations.
+check: lint
+	$(CARGO) test --release --locked --quiet --lib $(patsubst %,-p baremark-%,$(PURE))
+	$(CARGO) test --release --locked --quiet -p baremark-model --tests
+	$(CARGO) test --release --locked --quiet -p baremark --bin baremark
+PURE := model stats kernels mmu report store workloads
+
 # What is handed out: a tarball, a Debian package and a Python wheel in target/dist, the same bytes for the same commit.
 dist:
 	./scripts/dist
@@ -32,10 +40,11 @@ lint:
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 
 # What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, machines under signals, images
-# of every tier, and a hundred A/A runs, of which ten may say that something differs.
+# of every tier, a hundred A/A runs, of which ten may say that something differs, and forecasts of `plan --pilot` against real runs.
 soak: install-needs build
 	./scripts/soak-aa $(BAREMARK) $(TARGET_DIR)/soak-aa
 	./scripts/soak-phases $(BAREMARK) $(TARGET_DIR)/soak-phases
+	./scripts/soak-plan $(BAREMARK) $(TARGET_DIR)/soak-plan
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- trace 10000000
@@ -46,8 +55,10 @@ soak: install-needs build
 	./scripts/fetch-sources
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture programs
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture studies_of_kernels
+	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture schemas_of
 	./scripts/make-base
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture tiers
+	$(CARGO) test --release --locked -p baremark-host --test features -- --ignored --nocapture soak
 	$(CARGO) test --release --locked -p baremark-guest-program --test guest -- --ignored --nocapture --test-threads=1 soak
 	BAREMARK_SOAK_SECONDS=300 $(CARGO) test --release --locked -p baremark-microvm --test microvm -- --ignored --nocapture soak
 

@@ -26,7 +26,7 @@ pub fn of_leaves(arm: &ResolvedArm, bytes: u64, counters: &BTreeMap<String, u64>
     let seen = *counters.get(expected.counter)?;
     (seen < expected.at_least).then(|| {
         format!(
-            "the hypervisor counts {} = {seen}; for what was asked it must be {} or more",
+            "the hypervisor counts {} = {seen}; for this request it must be {} or more",
             expected.counter, expected.at_least
         )
     })

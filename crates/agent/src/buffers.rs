@@ -6,8 +6,8 @@
 //! drawn anew for every trial, so that over the trials no arm is favoured. Members of an ensemble never share: each has
 //! its own, which it can share with the same member of another arm.
 
-use crate::trial::TrialError;
-use crate::{placing, sealed};
+use crate::trial_error::TrialError;
+use crate::{blinded, placing};
 use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::placement::{Placed, Topology};
 use baremark_model::seam::{Owner, Workload};
@@ -88,10 +88,10 @@ impl Buffers {
 
 fn share(a: &ResolvedArm, b: &ResolvedArm) -> bool {
     let same = |of: &ResolvedArm| (of.buffer_page(), of.ranks, of.parts, of.placement, of.memory);
-    same(a) == same(b) && sealed::open_parameters(a) == sealed::open_parameters(b)
+    same(a) == same(b) && blinded::open_parameters(a) == blinded::open_parameters(b)
 }
 
-/// What the kernel says of a buffer, and whether that is what was asked for.
+/// What the kernel says of a buffer, and whether that is what was requested.
 pub fn inspect(map: &Map, page: PageSize) -> (PagesSeen, Result<(), String>) {
     match map.backing() {
         Ok(backing) => {

@@ -1,7 +1,7 @@
 //! The agent in a batch job: its frames go by files, as `model::courier` says.
 //!
 //! The courier is the agent's parent. While the agent measures, it looks at one file ten times a second. It ends the agent
-//! when the lab is gone: when its sign of life has not changed for too long, or the folder has been removed.
+//! when the lab has ended: when its sign of life has not changed for too long, or the folder has been removed.
 
 use baremark_model::courier::{FROM_AGENT, Grown, LAB, TO_AGENT};
 use baremark_model::credit::READY;

@@ -1,54 +1,109 @@
 //! What others took of the CPUs while phases ran, and which quads of phases do not count for it.
 //!
-//! Measured inside the phases and nowhere else: the kernel's account of how long each rank was ready to run while somebody
-//! else had its CPU, read by the rank's own thread on both sides of the measured region, to the nanosecond; and over all
-//! phases the machine's processor time less this process's own. The latter comes in ticks of 10 ms for each CPU, too coarse
-//! for one phase.
+//! Measured inside the phases and nowhere else. How long each rank was ready to run while somebody else had its CPU: from the kernel's
+//! account, read by the rank's own thread on both sides of the measured region, to the nanosecond. What others used of all
+//! CPUs: the machine's processor time less this process's own, read at the ends of phases. The kernel counts it in ticks of 10 ms for each
+//! CPU; where phases are too short for that it is read at the ends of quads.
 
 use baremark_model::seam::TickRate;
-use baremark_model::wire::{DiscardedQuad, Disturbance, Series};
+use baremark_model::wire::{DiscardedQuad, Disturbance, PhaseDisturbance, Series};
 use baremark_sys::clock;
-use baremark_sys::cpu_time::CpuTime;
-use std::time::Instant;
+use baremark_sys::cpu_time::{CpuTime, TICK_S};
+use std::time::{Duration, Instant};
 
 /// Phases of a quad.
 const QUAD: usize = 4;
+/// Phases from this length on are read one by one: ten ticks.
+const FINE: Duration = Duration::from_millis(100);
 /// A quad in which ranks waited for this share of their time does not count. One time slice of another program takes a
 /// sixth of a quad of two ranks and phases of 5 ms; interrupts and the kernel's own threads take a thousandth.
 const TOO_LONG: f64 = 0.02;
+/// A quad in which others certainly used more than this share of all CPUs does not count: certainly, because a tick of resolution is
+/// taken off first.
+const TOO_MUCH: f64 = 0.10;
 /// From here on a reader should know of it.
 const TOLD_QUEUED: f64 = 0.01;
 const TOLD_OTHERS: f64 = 0.10;
 
-/// The state of the CPUs before the first phase.
-pub(crate) struct Before {
+/// The state of the CPUs at one moment.
+#[derive(Clone, Copy)]
+struct Reading {
     machine: Option<CpuTime>,
     own_ns: u64,
     at: Instant,
 }
 
-impl Before {
-    pub(crate) fn now() -> Self {
-        Before { machine: CpuTime::now().ok(), own_ns: clock::process_cpu_ns(), at: Instant::now() }
+impl Reading {
+    fn now() -> Self {
+        Reading { machine: CpuTime::now().ok(), own_ns: clock::process_cpu_ns(), at: Instant::now() }
     }
 
-    /// What others took since, over the phases in `series`, of so many `arms`.
-    #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a trial")]
-    pub(crate) fn since(&self, series: &[Series], arms: usize, rate: TickRate) -> Disturbance {
+    /// What others took from here to `end`. Idle time is the kernel's own account and not sampled; the rest of the time less
+    /// this process's own and what was stolen is the others'.
+    #[expect(clippy::cast_precision_loss, reason = "ticks and nanoseconds of a trial")]
+    fn until(&self, end: &Reading) -> PhaseDisturbance {
+        let Some((before, after)) = self.machine.zip(end.machine).filter(|(_, after)| after.cpus > 0) else {
+            return PhaseDisturbance::default();
+        };
+        let all_s = (after.cpus as f64 * (end.at - self.at).as_secs_f64()).max(1e-9);
+        let idle = (after.all - after.busy).saturating_sub(before.all - before.busy) as f64 * TICK_S / all_s;
+        let stolen = after.stolen.saturating_sub(before.stolen) as f64 * TICK_S / all_s;
+        let own = end.own_ns.saturating_sub(self.own_ns) as f64 / 1e9 / all_s;
+        PhaseDisturbance {
+            queued: None,
+            others: Some((1.0 - idle - stolen - own).clamp(0.0, 1.0)),
+            stolen: Some(stolen.clamp(0.0, 1.0)),
+            resolution: TICK_S / all_s,
+        }
+    }
+}
+
+/// Reads the CPUs' time while phases run.
+pub(crate) struct Meter {
+    fine: bool,
+    first: Reading,
+    last: Reading,
+    phases: Vec<PhaseDisturbance>,
+}
+
+impl Meter {
+    /// Before the first of phases that last about `phase`.
+    pub(crate) fn begin(phase: Duration) -> Self {
+        let first = Reading::now();
+        Meter { fine: phase >= FINE, first, last: first, phases: Vec::new() }
+    }
+
+    /// The phase at `position` of the schedule is over.
+    pub(crate) fn phase_done(&mut self, position: usize) {
+        if self.fine || (position + 1).is_multiple_of(QUAD) {
+            self.lap(position + 1);
+        }
+    }
+
+    /// Phases up to `until` are over.
+    fn lap(&mut self, until: usize) {
+        let now = Reading::now();
+        self.phases.resize(until, self.last.until(&now));
+        self.last = now;
+    }
+
+    /// What others took over the phases in `series`, of so many `arms`.
+    pub(crate) fn end(mut self, series: &[Series], arms: usize, rate: TickRate) -> Disturbance {
+        if self.phases.len() < series.len() {
+            self.lap(series.len());
+        }
         let of = |arm: usize| series.iter().filter(move |phase| phase.arm == arm);
         let rests = |arm: usize| of(arm).flat_map(|phase| &phase.runs).map(|run| run.audit.rests).sum();
-        let machine = self.machine.zip(CpuTime::now().ok());
-        let own_s = clock::process_cpu_ns().saturating_sub(self.own_ns) as f64 / 1e9;
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        let own = own_s / (cpus * self.at.elapsed().as_secs_f64()).max(1e-9);
-        let busy = machine.and_then(|(before, after)| after.share_since(&before));
-        let stolen = machine.and_then(|(before, after)| after.stolen_since(&before));
+        let whole = self.first.until(&self.last);
+        for (found, phase) in self.phases.iter_mut().zip(series) {
+            found.queued = queued_share(std::iter::once(phase), rate);
+        }
         Disturbance {
             queued: (0..arms).map(|arm| queued_share(of(arm), rate)).collect(),
             rests: (0..arms).map(rests).collect(),
-            // Stolen time is busy, and may be in the own time too.
-            others: busy.map(|busy| (busy - stolen.unwrap_or(0.0) - own).clamp(0.0, 1.0)),
-            stolen,
+            others: whole.others,
+            stolen: whole.stolen,
+            phases: self.phases,
         }
     }
 }
@@ -64,19 +119,31 @@ fn queued_share<'s>(phases: impl Iterator<Item = &'s Series>, rate: TickRate) ->
     (seconds > 0.0).then(|| queued as f64 / 1e9 / seconds)
 }
 
-/// The quads that do not count: those in which ranks waited for their CPUs for more than [`TOO_LONG`] of their time, over all
-/// four phases of both arms together, so that neither arm is looked at. Where that is more than half of the trial's quads all
-/// of them count: what is left would be a choice among disturbed ones.
-pub(crate) fn discarded(series: &[Series], rate: TickRate) -> Vec<DiscardedQuad> {
-    let quads = series.chunks_exact(QUAD);
-    let all = quads.len();
-    let judge = |(quad, phases): (usize, &[Series])| {
-        let share = queued_share(phases.iter(), rate).filter(|share| *share > TOO_LONG)?;
-        let why = format!("its ranks waited for their CPUs for {:.1} % of their time", 100.0 * share);
-        Some(DiscardedQuad { quad, why })
+/// The quads that do not count: those in which ranks waited for their CPUs for more than [`TOO_LONG`] of their time, or others used more than
+/// [`TOO_MUCH`] of all CPUs, over all four phases of both arms together, so that neither arm is looked at. Where that is more
+/// than half of the trial's quads all of them count: what is left would be a choice among disturbed ones.
+pub(crate) fn discarded(series: &[Series], found: &Disturbance, rate: TickRate) -> Vec<DiscardedQuad> {
+    let all = series.len() / QUAD;
+    let judge = |quad: usize| {
+        let phases = &series[QUAD * quad..QUAD * (quad + 1)];
+        let waited = queued_share(phases.iter(), rate).filter(|share| *share > TOO_LONG);
+        let waited =
+            waited.map(|share| format!("its ranks waited for their CPUs for {:.1} % of their time", 100.0 * share));
+        let used = found.phases.get(QUAD * quad..QUAD * (quad + 1)).and_then(others_share);
+        let used = used.map(|share| format!("other programs used {:.0} % of the CPUs", 100.0 * share));
+        Some(DiscardedQuad { quad, why: waited.or(used)? })
     };
-    let discarded: Vec<DiscardedQuad> = quads.enumerate().filter_map(judge).collect();
+    let discarded: Vec<DiscardedQuad> = (0..all).filter_map(judge).collect();
     if 2 * discarded.len() > all { Vec::new() } else { discarded }
+}
+
+/// The share of all CPUs that others used over the phases of a quad, where it is certainly more than [`TOO_MUCH`].
+fn others_share(phases: &[PhaseDisturbance]) -> Option<f64> {
+    let shares: Option<Vec<f64>> = phases.iter().map(|phase| phase.others).collect();
+    let share = 0.25 * shares?.iter().sum::<f64>();
+    // The smallest of the readings' resolutions, which is that of the quad or coarser.
+    let resolution = phases.iter().map(|phase| phase.resolution).fold(f64::INFINITY, f64::min);
+    (share - resolution > TOO_MUCH).then_some(share)
 }
 
 /// What a reader should know.
@@ -91,7 +158,7 @@ pub(crate) fn flags(found: &Disturbance, discarded: &[DiscardedQuad]) -> Vec<Str
         flags.push("other programs used more than 10 % of the CPUs during the phases".to_owned());
     }
     if !discarded.is_empty() {
-        let text = "some quads of phases were discarded: their ranks waited for CPUs for more than 2 % of their time";
+        let text = "some quads of phases were discarded: others used more than 10 % of the CPUs, or ranks waited for more than 2 %";
         flags.push(text.to_owned());
     }
     flags
@@ -123,6 +190,60 @@ mod tests {
         }
     }
 
+    /// Nothing known of what others used.
+    fn unknown(series: &[Series]) -> Disturbance {
+        others(&vec![None; series.len()], 0.0)
+    }
+
+    fn others(shares: &[Option<f64>], resolution: f64) -> Disturbance {
+        let of = |&others: &Option<f64>| PhaseDisturbance { others, resolution, ..PhaseDisturbance::default() };
+        Disturbance { phases: shares.iter().map(of).collect(), ..Disturbance::default() }
+    }
+
+    /// Others that use a CPU during phases of one arm, or of the other, or of both, cost the same quad; what a tick may have made of
+    /// nothing costs none.
+    #[test]
+    fn a_quad_goes_for_what_others_used_whichever_arm_it_was() {
+        let series = quads(&[[0; 4]; 3]);
+        let with = |quad: [f64; 4], resolution| {
+            let shares: Vec<Option<f64>> = quad.into_iter().chain([0.01; 8]).map(Some).collect();
+            discarded(&series, &others(&shares, resolution), RATE)
+        };
+        for quad in [[0.5, 0.0, 0.0, 0.5], [0.0, 0.5, 0.5, 0.0], [0.25; 4]] {
+            let found = with(quad, 0.05);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert_eq!((found[0].quad, &*found[0].why), (0, "other programs used 25 % of the CPUs"));
+        }
+        assert_eq!(with([0.25; 4], 0.25), [], "one tick of a short quad");
+        assert_eq!(with([0.08; 4], 0.0), []);
+    }
+
+    /// What others use in a phase without and in one with another program that computes.
+    fn without_and_with_a_hog() -> [f64; 2] {
+        let phase = Duration::from_millis(200);
+        let mut meter = Meter::begin(phase);
+        std::thread::sleep(phase);
+        meter.phase_done(0);
+        let mut hog =
+            std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell starts");
+        std::thread::sleep(phase);
+        meter.phase_done(1);
+        hog.kill().and_then(|()| hog.wait()).expect("it ends");
+        [0, 1].map(|phase: usize| meter.phases[phase].others.expect("/proc/stat"))
+    }
+
+    /// Real phases: by phase, the one has what another program uses and the other has not. What else runs on the machine comes
+    /// and goes: one of three tries must show it, where the CPUs were not in use all along.
+    #[test]
+    fn what_another_program_uses_is_known_by_phase() {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let cpus = f64::from(u32::try_from(cpus).unwrap_or(u32::MAX));
+        let tries = [(); 3].map(|()| without_and_with_a_hog());
+        let told_apart = tries.iter().any(|[quiet, busy]| busy - quiet > 0.3 / cpus);
+        let busy_all_along = tries.iter().all(|[quiet, busy]| quiet.min(*busy) > 0.5 / cpus);
+        assert!(told_apart || busy_all_along, "a CPU of {cpus} was used: {tries:?}");
+    }
+
     fn quads(queued: &[[u64; 4]]) -> Vec<Series> {
         let all = queued.iter().flatten().zip([0, 1, 1, 0].into_iter().cycle());
         all.enumerate().map(|(place, (&queued, arm))| phase(place, arm, queued)).collect()
@@ -135,29 +256,31 @@ mod tests {
         let other_arm = quads(&[[0, 900, 0, 0], [0; 4], [0; 4]]);
         let both = quads(&[[225; 4], [0; 4], [0; 4]]);
         for series in [&one_arm, &other_arm, &both] {
-            let discarded = discarded(series, RATE);
+            let discarded = discarded(series, &unknown(series), RATE);
             assert_eq!(discarded.len(), 1, "{discarded:?}");
             assert_eq!(
                 (discarded[0].quad, &*discarded[0].why),
                 (0, "its ranks waited for their CPUs for 2.2 % of their time")
             );
         }
-        assert!(discarded(&quads(&[[700, 0, 0, 0], [0; 4], [0; 4]]), RATE).is_empty());
+        let series = quads(&[[700, 0, 0, 0], [0; 4], [0; 4]]);
+        assert!(discarded(&series, &unknown(&series), RATE).is_empty());
     }
 
     #[test]
     fn where_most_quads_were_disturbed_all_count() {
         let bad = [3000, 0, 0, 0];
-        assert_eq!(discarded(&quads(&[bad, [0; 4]]), RATE).len(), 1);
-        assert!(discarded(&quads(&[bad, bad, [0; 4]]), RATE).is_empty());
+        let (few, most) = (quads(&[bad, [0; 4]]), quads(&[bad, bad, [0; 4]]));
+        assert_eq!(discarded(&few, &unknown(&few), RATE).len(), 1);
+        assert!(discarded(&most, &unknown(&most), RATE).is_empty());
     }
 
     #[test]
     fn what_was_not_counted_is_not_nothing() {
         let mut series = quads(&[[900, 0, 0, 0], [0; 4], [0; 4]]);
         series[0].runs[0].audit.queued_ns = None;
-        assert!(discarded(&series, RATE).is_empty());
-        let found = Before::now().since(&series, 2, RATE);
+        assert!(discarded(&series, &unknown(&series), RATE).is_empty());
+        let found = Meter::begin(Duration::from_millis(5)).end(&series, 2, RATE);
         assert_eq!(found.queued, [None, Some(0.0)]);
         assert!(found.others.is_none_or(|share| (0.0..=1.0).contains(&share)), "{found:?}");
     }

@@ -175,7 +175,7 @@ fn samples(
 ) -> Vec<Sample> {
     if executor.facts().runs_body {
         let mut samples = prepared.metrics(reps, times, rate);
-        // A value that is no number is no value; JSON could not carry it either.
+        // A value that is not a number is not a value; JSON could not carry it either.
         samples.retain(|sample| sample.value.is_finite());
         return samples;
     }

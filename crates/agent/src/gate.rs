@@ -107,7 +107,7 @@ mod tests {
         let why = gate.pass(3, &mut Vec::new()).expect_err("the lab leaves").to_string();
         assert!(why.ends_with("the lab said Goodbye"), "{why}");
         drop(lab);
-        let why = gate.pass(3, &mut Vec::new()).expect_err("the lab is gone").to_string();
+        let why = gate.pass(3, &mut Vec::new()).expect_err("the lab has ended").to_string();
         assert!(why.ends_with("the other side closed the connection"), "{why}");
     }
 

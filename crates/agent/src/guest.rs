@@ -27,7 +27,7 @@ const SEARCH_PATH: &str = "/path";
 const HOST_FILES: &str = "/host";
 const WRITTEN: &str = "/written";
 const ROOT: &str = "/both";
-/// What users' programs expect beside [`MOUNTS`].
+/// What users' programs expect in addition to [`MOUNTS`].
 const MORE_MOUNTS: &[(&str, &str)] = &[("tmpfs", "/run"), ("tmpfs", "/dev/shm"), ("devpts", "/dev/pts")];
 /// How long a port's driver may take to find it.
 const PORT_LIMIT: Duration = Duration::from_secs(20);

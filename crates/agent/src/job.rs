@@ -61,7 +61,7 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         let mut run = ready[arm].run()?;
         let end_ns = clock::monotonic_ns();
         progress.timed(position, Stretch { begin_ns, end_ns });
-        // A value that is no number is no value; JSON could not carry it either.
+        // A value that is not a number is not a value; JSON could not carry it either.
         run.samples.retain(|sample| sample.value.is_finite());
         series.push(Series {
             phase: position,

@@ -1,8 +1,8 @@
 //! The agent: what runs at a site and does the work of a trial.
 //!
-//! It speaks frames with the lab, prepares a workload in memory made of the pages that were asked for, lets executors run
+//! It speaks frames with the lab, prepares a workload in memory made of the pages that were requested, lets executors run
 //! its body phase by phase and sends back everything that was seen. It decides nothing about statistics; it only voids a
-//! trial that was not what was asked for.
+//! trial that was not what was requested.
 #![forbid(unsafe_code)]
 
 pub mod courier;
@@ -18,10 +18,11 @@ pub mod spawned;
 pub mod trial;
 
 mod audit;
+mod blinded;
 mod buffers;
 mod disturbance;
 pub mod job;
 mod load;
 mod pace;
 mod placing;
-mod sealed;
+mod trial_error;

@@ -1,6 +1,6 @@
 //! Where an arm's ranks and their memory are put, and where they were found afterwards.
 
-use crate::trial::TrialError;
+use crate::trial_error::TrialError;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::placement::{MemoryPolicy, Placed, Topology};
 use baremark_model::seam::{MemoryError, Owner};
@@ -17,7 +17,7 @@ const EVEN: f64 = 0.1;
 /// The CPUs and nodes of this site that a trial may use.
 ///
 /// # Errors
-/// When the CPUs that may be used cannot be asked for.
+/// When the CPUs that may be used cannot be requested.
 pub fn site(spec: &TrialSpec) -> Result<Topology, TrialError> {
     let mut site = topology::this().map_err(TrialError::Affinity)?;
     if !spec.cpus.is_empty() {
@@ -85,7 +85,7 @@ pub fn first_touch(
     Ok(())
 }
 
-/// Where the parts of a map lie, rank by rank, as the kernel tells it. Nothing is known where it does not tell.
+/// Where the parts of a map lie, rank by rank, as reported by the kernel. Nothing is known where it does not report it.
 pub fn look(map: &Map, owners: &[Owner], arm: &ResolvedArm, site: &Topology, cpus: &[usize]) -> Placed {
     let mut placed = Placed { cpus: Vec::new(), ..Placed::default() };
     if arm.placement.pins() {
@@ -160,7 +160,7 @@ mod tests {
         let judge = |memory, placed| misplaced(&arm(memory), &two_nodes(), &placed).is_none();
         assert!(judge(MemoryPolicy::Local, placed(200, [100, 100])));
         assert!(!judge(MemoryPolicy::Local, placed(199, [100, 100])));
-        assert!(!judge(MemoryPolicy::Local, Placed::default()), "what could not be read back is not as asked");
+        assert!(!judge(MemoryPolicy::Local, Placed::default()), "the pages could not be read back");
         assert!(judge(MemoryPolicy::Remote, placed(0, [100, 100])));
         assert!(!judge(MemoryPolicy::Remote, placed(1, [100, 100])));
         assert!(judge(MemoryPolicy::Interleave, placed(100, [104, 96])));

@@ -1,11 +1,11 @@
-//! The agent's side of the wire: greet, run what is asked for, leave when the other side is gone.
+//! The agent's side of the wire: greet, run what is requested, leave when the other side is gone.
 
 use crate::gate::{self, Gate};
 use crate::interrupt::Interrupt;
 use crate::load;
 use crate::progress::Told;
 use crate::runner::Runners;
-use crate::spawned::{Errands, SpawnError};
+use crate::spawned::{SpawnError, SpawnedPrograms};
 use baremark_model::wire::{FromAgent, MemberResult, PROTOCOL, ToAgent, TrialSpec, WireError, read_frame, write_frame};
 use baremark_observe::watch::Watch;
 use std::io::{Read, Write};
@@ -24,7 +24,7 @@ pub struct Means<'m> {
     pub runners: Runners,
     /// Raised when the lab says goodbye or is gone; shared with whoever watches for its end.
     pub interrupt: &'m Interrupt,
-    /// The program that tends what the lab spawns; see [`Errands::new`].
+    /// The program that tends what the lab spawns; see [`SpawnedPrograms::new`].
     pub tender: Option<&'m Path>,
 }
 
@@ -57,7 +57,7 @@ fn answer(
     output: &mut impl Write,
     Means { runners, interrupt, tender }: Means<'_>,
 ) -> Result<(), WireError> {
-    let mut at_work = AtWork { load: None, beside: None, errands: Errands::new(tender.map(Path::to_owned)) };
+    let mut at_work = AtWork { load: None, beside: None, spawned: SpawnedPrograms::new(tender.map(Path::to_owned)) };
     loop {
         match heard.recv().unwrap_or(Err(WireError::Closed)) {
             Ok(ToAgent::Hello { protocol, .. }) => {
@@ -83,7 +83,7 @@ fn answer(
     }
 }
 
-/// Runs a trial, as one of several sites where there is a gate, and tells what came of it.
+/// Runs a trial, as one of several sites where there is a gate, and reports what came of it.
 fn trial_of(
     runners: &Runners,
     spec: &TrialSpec,
@@ -119,7 +119,7 @@ fn trial_of(
 struct AtWork {
     load: Option<load::Prepared>,
     beside: Option<Watch>,
-    errands: Errands,
+    spawned: SpawnedPrograms,
 }
 
 impl AtWork {
@@ -143,22 +143,22 @@ impl AtWork {
             },
             ToAgent::ReadClock => gate::now(),
             ToAgent::PutFile(file) => {
-                let answer = self.errands.put(&file).map(|path| FromAgent::FilePut { path });
+                let answer = self.spawned.put(&file).map(|path| FromAgent::FilePut { path });
                 or_failed(format!("the file {}", file.name), answer)
             }
             ToAgent::Spawn(asked) => {
-                let answer = self.errands.spawn(&asked).map(FromAgent::Spawned);
+                let answer = self.spawned.spawn(&asked).map(FromAgent::Spawned);
                 or_failed(format!("the start of {}", asked.name), answer)
             }
             ToAgent::Tell { name } => {
-                let answer = self.errands.tell(&name).map(FromAgent::Spawned);
+                let answer = self.spawned.tell(&name).map(FromAgent::Spawned);
                 or_failed(format!("the state of {name}"), answer)
             }
             ToAgent::Stop { name, grace_ns } => {
-                let answer = self.errands.stop(&name, Duration::from_nanos(grace_ns)).map(FromAgent::Spawned);
+                let answer = self.spawned.stop(&name, Duration::from_nanos(grace_ns)).map(FromAgent::Spawned);
                 or_failed(format!("the end of {name}"), answer)
             }
-            other => failed("a message that is no errand", format!("{other:?}")),
+            other => failed("an unexpected message", format!("{other:?}")),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Programs that the lab has started at this site, and the folder of their files.
 //!
-//! A tender stands between the agent and each of them: this program as `baremark tend`, which adopts whatever the program
+//! A tender is between the agent and each of them: this program as `baremark tend`, which adopts whatever the program
 //! leaves behind and ends all of it when the agent says so or is gone, however that dies; one more removes the folder then.
 //! Without a tender a program has a process group of its own and the kernel kills it with the agent; what leaves the group on
 //! purpose gets away then, and the folder of an agent that was killed is removed by the next one.
@@ -59,7 +59,7 @@ pub enum SpawnError {
 
 /// Everything that was put and started; it is ended and removed when this is dropped.
 #[derive(Default)]
-pub struct Errands {
+pub struct SpawnedPrograms {
     tender: Option<PathBuf>,
     folder: Option<PathBuf>,
     /// Removes the folder if this process cannot.
@@ -76,11 +76,11 @@ struct Running {
     used: Used,
 }
 
-impl Errands {
+impl SpawnedPrograms {
     /// Nothing yet. `tender` is run as `tender tend -- PROGRAM ARGUMENTS` and as `tender tend --folder FOLDER`.
     #[must_use]
     pub fn new(tender: Option<PathBuf>) -> Self {
-        Errands { tender, folder: None, guard: None, programs: BTreeMap::new() }
+        SpawnedPrograms { tender, folder: None, guard: None, programs: BTreeMap::new() }
     }
 
     /// Writes a file, or the next piece of one; its path at this site.
@@ -209,7 +209,7 @@ impl Errands {
     }
 }
 
-impl Drop for Errands {
+impl Drop for SpawnedPrograms {
     fn drop(&mut self) {
         for running in self.programs.values_mut() {
             running.end(Duration::ZERO);

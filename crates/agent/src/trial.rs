@@ -7,31 +7,29 @@
 
 use crate::ensemble::{self, Ensemble, joint_run};
 use crate::executors::{direct::Direct, null::Null};
-use crate::gate::{self, GateError};
+use crate::gate;
 use crate::progress::Progress;
-use crate::{audit, buffers, buffers::Buffers, disturbance, pace, placing, sealed};
+pub use crate::trial_error::TrialError;
+use crate::{audit, blinded, buffers, buffers::Buffers, disturbance, pace, placing};
 use baremark_kernels::isa;
 use baremark_microvm::Microvm;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::Metric;
-use baremark_model::job::JobError;
 use baremark_model::placement::Topology;
 use baremark_model::scale::extra;
 use baremark_model::seam::{
-    Body, Executor, Fault, MemoryError, Prepared, RankTime, RunRecord, TickRate, Verification, Work, Workload,
-    WorkloadError,
+    Body, Executor, Fault, Prepared, RankTime, RunRecord, TickRate, Verification, Work, Workload,
 };
 use baremark_model::team::Team;
 use baremark_model::units::Share;
 use baremark_model::wire::{ArmRecord, BodyRun, LostTime, MemberRecord, PagesSeen, Series, TrialResult, TrialSpec};
-use baremark_sys::crew::CrewError;
 use baremark_sys::{clock, gaps};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// For how long lost time is looked for, before and after the phases.
 const LOST_TIME_LOOK: Duration = Duration::from_millis(10);
-/// For how long the time-stamp counter is calibrated where nobody tells its rate.
+/// For how long the time-stamp counter is calibrated where its rate is unknown.
 pub(crate) const CALIBRATION: Duration = Duration::from_millis(50);
 /// Entries whose median gives the cost of an empty run.
 const EMPTY_RUNS: usize = 9;
@@ -39,53 +37,6 @@ const EMPTY_RUNS: usize = 9;
 const QUAD: usize = 4;
 /// Untimed runs of each arm before the first phase, where the repetitions are known.
 const WARM_RUNS: usize = 2;
-
-/// Why a trial could not be run to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum TrialError {
-    /// The specification asks for what this agent cannot do.
-    #[error("{what}; {remedy}")]
-    Spec {
-        /// What it asks for.
-        what: String,
-        /// What would be right.
-        remedy: String,
-    },
-    /// A parameter is out of range, or the memory could not be had.
-    #[error(transparent)]
-    Workload(#[from] WorkloadError),
-    /// The memory could not be had.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// The microVM could not be started.
-    #[error(transparent)]
-    Microvm(#[from] baremark_microvm::Error),
-    /// The threads of an executor could not be started.
-    #[error(transparent)]
-    Crew(#[from] CrewError),
-    /// The CPUs that may be used could not be asked for.
-    #[error("asking which CPUs may be used: {0}")]
-    Affinity(#[source] std::io::Error),
-    /// A job gave no result.
-    #[error(transparent)]
-    Job(#[from] JobError),
-    /// A rank did not come back.
-    #[error(transparent)]
-    Fault(#[from] Fault),
-    /// The other sites of its ensemble did not come.
-    #[error(transparent)]
-    Gate(#[from] GateError),
-    /// The clock cannot be used.
-    #[error(transparent)]
-    Clock(#[from] clock::ClockError),
-}
-
-impl TrialError {
-    /// A specification that no lab of this version writes.
-    pub(crate) fn spec(what: String) -> Self {
-        TrialError::Spec { what, remedy: "use the same version of baremark on both sides".to_owned() }
-    }
-}
 
 /// Runs a trial of a kernel; `progress` hears of each phase.
 ///
@@ -103,10 +54,10 @@ pub(crate) fn run(
     let site = placing::site(spec)?;
     let cpus =
         crowds.iter().map(|&(arm, members)| placing::cpus(&site, arm, members)).collect::<Result<Vec<_>, _>>()?;
-    let costs = sealed::costs(&arms)?;
+    let costs = blinded::costs(&arms)?;
     let mut memory = Buffers::allocate(workload, &crowds, &cpus, &site, spec)?;
     spent.on("memory");
-    let executor_of = sealed::executor_of(&arms);
+    let executor_of = blinded::executor_of(&arms);
     let mut ensembles = Vec::new();
     for (index, arm) in arms.iter().enumerate() {
         let own = executor_of[index] == index;
@@ -138,16 +89,16 @@ pub(crate) fn run(
         waited: Duration::ZERO,
         void: Vec::new(),
     };
-    let mut reps = sealed::whole(stage.reps()?, &arms);
+    let mut reps = blinded::whole(stage.reps()?, &arms);
     if let Some(pass) = progress.gate(reps)? {
         reps = pass.reps;
     }
     let counters = stage.counters(&arms, &memory);
     spent.on("pacing");
-    let cpus_before = disturbance::Before::now();
-    let phases = stage.phases(reps, progress)?;
-    let disturbance = cpus_before.since(&phases, arms.len(), rate);
-    let discarded = disturbance::discarded(&phases, rate);
+    let mut meter = disturbance::Meter::begin(Duration::from_nanos(spec.phase_ns));
+    let phases = stage.phases(reps, progress, &mut meter)?;
+    let disturbance = meter.end(&phases, arms.len(), rate);
+    let discarded = disturbance::discarded(&phases, &disturbance, rate);
     spent.on("phases");
     let verifications = stage.verify();
     spent.on("verification");
@@ -217,7 +168,7 @@ fn measured(phases: &[Series], rate: TickRate) -> Duration {
     Duration::from_secs_f64(runs.filter_map(|run| rate.span(&run.times)).sum())
 }
 
-/// The executors of all arms. Arms that differ in a sealed cost alone have one in common.
+/// The executors of all arms. Arms that differ in a blinded cost alone have one in common.
 struct Ensembles {
     own: Vec<Option<Ensemble>>,
     of_arm: Vec<usize>,
@@ -442,7 +393,12 @@ impl Stage<'_> {
         all
     }
 
-    fn phases(&mut self, reps: u64, progress: &mut dyn Progress) -> Result<Vec<Series>, TrialError> {
+    fn phases(
+        &mut self,
+        reps: u64,
+        progress: &mut dyn Progress,
+        meter: &mut disturbance::Meter,
+    ) -> Result<Vec<Series>, TrialError> {
         let mut phases = Vec::with_capacity(self.spec.schedule.len());
         progress.phases_begin();
         let began = Instant::now();
@@ -458,6 +414,7 @@ impl Stage<'_> {
             }
             phases.push(phase);
             let told = Instant::now();
+            meter.phase_done(position);
             progress.phase_done(position, arm);
             self.waited += told.elapsed();
         }

@@ -94,7 +94,7 @@ impl Place for Contained {
 
     fn dress(&self, order: &Order, step: Step) -> Result<Step, ServiceError> {
         let io = |what: &str, source| ServiceError::Io { name: order.name.clone(), what: what.to_owned(), source };
-        // What an application keeps beside its instances (its database's file, its images) stands one folder up.
+        // What an application keeps alongside its instances (its database's file, its images) stands one folder up.
         let shared = order.folder.parent().unwrap_or(&order.folder).display().to_string();
         let mut args: Vec<String> =
             ["run", "--rm", "--interactive", "--log-driver=none", "--http-proxy=false", "--network=host"]
@@ -114,7 +114,7 @@ impl Place for Contained {
         args.extend(self.limits.memory_bytes.map(|bytes| format!("--memory={bytes}b")));
         args.extend(order.owner.map(|(user, group)| format!("--user={user}:{group}")));
         let own = step.program == self.program;
-        // By name, so that a secret stands in no list of processes.
+        // By name, so that a secret is in no list of processes.
         args.extend(step.env.iter().flat_map(|(name, _)| ["--env".to_owned(), name.clone()]));
         match &self.image {
             Some(image) => args.extend(["--entrypoint=[]".to_owned(), "--".to_owned(), image.clone()]),

@@ -1,7 +1,6 @@
 //! Changes to this host: the journal of them, and undoing what earlier processes left that were killed.
 
 use crate::exit::Refusal;
-use crate::watch::say;
 use baremark_journal::file::Files;
 use baremark_journal::value::Values;
 use baremark_journal::{Journal, JournalError, Kind, Recovery};
@@ -28,15 +27,14 @@ pub fn journal() -> Result<Journal, JournalError> {
     Journal::open(folder(), kinds())
 }
 
-/// Undoes what processes left on this host that have ended without undoing it, and says what became of it.
-pub fn recover() -> Result<(), Refusal> {
+/// Undoes what processes left on this host that have ended without undoing it; what became of it, in lines.
+pub fn recover() -> Result<Vec<String>, Refusal> {
     // Without the folder nothing was ever recorded.
     if !folder().exists() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let recovered = journal().and_then(|journal| journal.recover()).map_err(Refusal::failure)?;
-    describe(&recovered).iter().for_each(say);
-    Ok(())
+    Ok(describe(&recovered))
 }
 
 fn describe(recovery: &Recovery) -> Vec<String> {
@@ -45,14 +43,16 @@ fn describe(recovery: &Recovery) -> Vec<String> {
         lines.push(format!("undone: {target}, changed by a run that was killed"));
     }
     for (target, found) in &recovery.foreign {
-        lines.push(format!("left as it is: {target}, which somebody else has changed since: {found}"));
+        lines.push(format!("not undone: {target} has been changed since by another program: {found}"));
     }
     for (target, why) in &recovery.failed {
         lines.push(format!("warning: {target} is still changed by a run that was killed: {why}; undo it by hand"));
     }
     for (path, what) in &recovery.damaged {
         let path = path.display();
-        lines.push(format!("warning: {path} records changes and is damaged: {what}; remove it when you have read it"));
+        lines.push(format!(
+            "warning: {path} is a damaged record of changes: {what}; check the changes by hand, then remove the file"
+        ));
     }
     lines
 }

@@ -3,13 +3,14 @@
 use crate::exit::Refusal;
 use baremark_lab::analysis::Run;
 use baremark_model::command;
-use baremark_model::descriptor::Descriptor;
+use baremark_model::descriptor::{Descriptor, Kind};
 use baremark_model::imported::PLACE;
 use baremark_model::plan::Limits;
+use baremark_model::tables;
 use baremark_model::units::Bytes;
 use baremark_store::Store;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -27,6 +28,8 @@ pub struct Context {
     pub interrupt: Arc<AtomicBool>,
     /// Block devices that a run may overwrite.
     pub allow_destructive: Vec<PathBuf>,
+    /// Whether a study may set features of this host.
+    pub allow_host_changes: bool,
 }
 
 impl Context {
@@ -43,7 +46,7 @@ impl Context {
         }
     }
 
-    /// Opens the store for writing, making it when it is not there.
+    /// Opens the store for writing, making it when it does not exist.
     pub fn open_store(&self) -> Result<Store, Refusal> {
         Store::open(self.store_path()?).map_err(Refusal::failure)
     }
@@ -62,7 +65,7 @@ pub fn descriptors_of(run: &Run) -> Result<Vec<&'static Descriptor>, Refusal> {
         several => several.iter().map(|workload| workload.kind.as_str()).collect(),
     };
     let known = descriptors();
-    // What a study defines itself stands in its own plan, and so do the metrics of results that were imported.
+    // What a study defines itself is in its own plan, and so are the metrics of results that were imported.
     let own = plan.arms.iter().find_map(|planned| command::of_arm(&planned.arm)).map(command::descriptor);
     let imported = |kind: &str| {
         let arm = (0..plan.arms.len()).find(|&arm| plan.workload_of(arm) == kind)?;
@@ -78,10 +81,19 @@ pub fn descriptors_of(run: &Run) -> Result<Vec<&'static Descriptor>, Refusal> {
             return Ok(own);
         }
         let found = known.iter().find(|descriptor| descriptor.kind == kind).copied();
-        let lacks = || Refusal::failure(format!("run {} is of a workload that this version lacks: {kind}", run.id));
+        let lacks =
+            || Refusal::failure(format!("run {} is of a workload that this version does not support: {kind}", run.id));
         found.ok_or_else(lacks)
     };
     named.into_iter().map(find).collect()
+}
+
+/// The levels of a factor that is a choice of words.
+fn choices_of(key: &str) -> &'static [&'static str] {
+    match tables::FACTORS.iter().find(|knob| knob.key == key).map(|knob| knob.kind) {
+        Some(Kind::Choice(words)) => words,
+        _ => &[],
+    }
 }
 
 /// What planning must know of this machine.
@@ -94,6 +106,7 @@ pub fn limits() -> Result<Limits, Refusal> {
     if let Some(why) = baremark_microvm::probe().problem {
         absent.insert("microvm".to_owned(), why.to_string());
     }
+    absent.extend(baremark_host::absent(Path::new("/"), choices_of));
     let topology = baremark_sys::topology::this().ok();
     Ok(Limits { cpus, topology, memory_available: Bytes(memory), absent, emulated: BTreeSet::new() })
 }

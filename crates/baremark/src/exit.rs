@@ -53,7 +53,8 @@ impl Exit {
             meaning: "failed: full disk, broken store, agent that cannot start",
             commands: &[
                 ("load", "more operations failed than --error-limit allows"),
-                ("run", "nothing could be measured, or nothing is left to compare with"),
+                ("auction run", "more operations failed than error_limit allows"),
+                ("run", "nothing could be measured, or no comparison is possible"),
             ],
         },
         Documented {
@@ -61,7 +62,7 @@ impl Exit {
             meaning: "bad input: command line, study file, name of a run",
             commands: &[],
         },
-        Documented { exit: Exit::Missing, meaning: "nothing of it can run on this machine", commands: &[] },
+        Documented { exit: Exit::Missing, meaning: "no part of it can run on this machine", commands: &[] },
         Documented {
             exit: Exit::Regression,
             meaning: "a limit or a gate is broken",
@@ -69,22 +70,25 @@ impl Exit {
                 ("check", "slower than the baseline"),
                 ("ab --fail-above", "worse by more"),
                 ("load", "a limit is exceeded"),
-                ("auction run", "no number of users kept every limit"),
+                ("verify", "a number of the bundle does not follow from its trials"),
+                ("site", "a bundle could not be verified, or a run not be shown, and was left out"),
+                ("auction run", "a limit is exceeded, or no number of users kept every limit"),
                 ("auction check", "a bid was lost, an item sold twice, or the money does not add up"),
             ],
         },
         Documented {
             exit: Exit::Undecided,
-            meaning: "a gate is undecided: nothing is known to be broken, and not everything is known yet",
+            meaning: "a gate is undecided: no violation is known, and more data are needed",
             commands: &[
                 ("check", "a loss of --margin could have been missed: more runs are needed"),
                 ("ab --fail-above", "more blocks are needed"),
                 ("load", "too few samples for a limit"),
+                ("auction run", "the search had no time, or too few samples, to verify a number of users"),
             ],
         },
         Documented {
             exit: Exit::Interrupted,
-            meaning: "interrupted; finished trials are stored, and `baremark resume` goes on",
+            meaning: "interrupted; finished trials are stored, and `baremark resume` continues",
             commands: &[],
         },
     ];
@@ -149,6 +153,11 @@ impl Refusal {
     /// Bad input.
     pub fn bad_input(message: impl ToString) -> Self {
         Refusal { exit: Exit::BadInput, message: message.to_string() }
+    }
+
+    /// This machine or this program lacks what it takes.
+    pub fn missing(message: impl ToString) -> Self {
+        Refusal { exit: Exit::Missing, message: message.to_string() }
     }
 
     /// A failure.

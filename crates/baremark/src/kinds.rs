@@ -17,3 +17,17 @@ const JOBS: &[&[&dyn Job]] = &[
     &[&Auction { places: crate::auction_places::make }],
     &[&StreamTcp { journal: crate::changes::journal }],
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_parameter_of_a_workload_means_something_else_in_every_study() {
+        let descriptors = RUNNERS.descriptors();
+        assert!(descriptors.len() > 10, "{} workloads", descriptors.len());
+        for descriptor in descriptors {
+            assert_eq!(descriptor.lost_parameter(), None, "{}", descriptor.kind);
+        }
+    }
+}

@@ -12,6 +12,7 @@ mod changes;
 mod commands;
 mod context;
 mod exit;
+mod json;
 mod kinds;
 mod places;
 mod predicted;
@@ -21,11 +22,11 @@ mod source;
 mod tracer;
 mod watch;
 
-use baremark_model::units::Share;
+use baremark_model::units::{Nanos, Share};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    ab, agent, at, auction, auction_run, carry, check, compare, completions, desktop, doctor, echo, guest, history,
-    import, keep, list, load, man, plan, predict, report, resume, run, tend, top, verify_scale,
+    ab, agent, at, auction, auction_run, bundle, carry, check, compare, completions, desktop, doctor, echo, guest,
+    history, import, keep, list, load, man, plan, predict, report, resume, run, site, tend, top, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -65,7 +66,7 @@ struct Common {
 
 #[derive(Args, Clone, Copy)]
 struct ModeArgs {
-    /// Fewest blocks, smallest sizes: a look, not a measurement
+    /// Fewest blocks and smallest sizes, for a first impression
     #[arg(long)]
     quick: bool,
     /// A/A: every treatment against itself, through the identical path; shows the noise floor
@@ -83,6 +84,9 @@ struct RunArgs {
     /// Allow workload `block` to overwrite this unused block device (repeat for several)
     #[arg(long, value_name = "DEVICE", conflicts_with = "program")]
     allow_destructive: Vec<std::path::PathBuf>,
+    /// Allow a study to set features of this host (factors `host.*`); they are undone at the end
+    #[arg(long, conflicts_with = "program")]
+    allow_host_changes: bool,
     #[command(flatten)]
     options: ab::Options,
     /// Instead of a study: a program and its arguments, after --
@@ -100,29 +104,35 @@ enum Command {
     Ab(Box<ab::Arguments>),
     /// Print a complete study of two programs, to be changed and run
     Init,
-    /// Go on with a run that was interrupted or killed
+    /// Continue a run that was interrupted or killed
     Resume {
-        /// The run; a unique beginning will do [default: the latest unfinished one]
+        /// Run ID or unique prefix [default: the latest unfinished one]
         run: Option<String>,
         /// Allow workload `block` to overwrite this unused block device (repeat for several)
         #[arg(long, value_name = "DEVICE")]
         allow_destructive: Vec<std::path::PathBuf>,
+        /// Allow the study to set features of this host (factors `host.*`); they are undone at the end
+        #[arg(long)]
+        allow_host_changes: bool,
     },
-    /// Show what a study would do on this machine, without doing it
+    /// Show what a study would do on this machine and how long each precision takes
     Plan {
         /// The study file or the shipped study's name
         study: String,
         #[command(flatten)]
         mode: ModeArgs,
+        /// Measure for TIME, stored as a run of its own, to find how long each precision takes
+        #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "15 s")]
+        pilot: Option<Nanos>,
     },
     /// Predict what MMU virtualization and page sizes would cost, of a study or of any program
     Predict(predict::Arguments),
-    /// List what there is to choose from
+    /// List workloads, environments, studies, keys and exit codes
     List {
         /// What to list [default: the names of everything]
         what: Option<list::What>,
     },
-    /// Say whether this machine is fit to measure, what is noisy and what to change
+    /// Check whether this machine is fit to measure, and show what is noisy and what to change
     Doctor,
     /// List the runs in the store
     History {
@@ -132,22 +142,33 @@ enum Command {
     },
     /// Show a stored run again
     Report {
-        /// The run; a unique beginning will do [default: the latest one]
+        /// Run ID or unique prefix [default: the latest one]
         run: Option<String>,
         #[command(flatten)]
         form: report::Form,
         #[command(flatten)]
         damage: report::Damage,
     },
+    /// Write a run as one file for others: trials, machine, versions, study, result and a script that derives it again
+    ///
+    /// Names of hosts and users, addresses, paths and environment variables are removed unless --identify is given.
+    Bundle(bundle::Arguments),
+    /// Compute the numbers of a bundle again and compare: exit 4 where one does not follow from its trials
+    Verify {
+        /// The bundle
+        bundle: PathBuf,
+    },
+    /// Write static pages of the store's runs, or of bundles: an index that can be sorted and a report of each run
+    Site(site::Arguments),
     /// Compare two sides: runs with runs, or two levels of one run
     ///
     /// A side is RUN[,RUN ...][:FACTOR=LEVEL[+FACTOR=LEVEL ...]]. Each RUN is a stored run, the name of imported runs, a file that
     /// --json wrote, or a folder of such files. Levels of one run are compared block by block; runs share no block, so that at least three a
     /// side are needed. Whatever else differs between the sides is named.
     Compare {
-        /// What is compared with
+        /// Baseline side
         base: String,
-        /// What is looked at
+        /// Side that is compared with the baseline
         other: String,
         #[command(flatten)]
         args: compare::CompareArgs,
@@ -163,7 +184,7 @@ enum Command {
         /// Write a summary in Markdown to FILE
         #[arg(long, value_name = "FILE")]
         summary: Option<PathBuf>,
-        /// What is checked, named as in `compare` [default: all runs of that study since the baseline]
+        /// Runs to check, named as in `compare` [default: all runs of that study since the baseline]
         run: Option<String>,
         #[command(flatten)]
         args: compare::CompareArgs,
@@ -182,10 +203,10 @@ enum Command {
         #[arg(long, value_name = "RUN", conflicts_with_all = ["study", "quick"])]
         run: Option<String>,
     },
-    /// Import results of another program as runs, or its monitoring data beside a run
+    /// Import results of another program as runs, or its monitoring data to a run
     ///
     /// Each file becomes a run, which compare, check, history and report take as any other. Monitoring data (esxtop) is shown, or
-    /// with --run put beside a run that overlaps it.
+    /// with --run added to a run that overlaps it.
     #[command(after_help = import::EXAMPLES)]
     Import(Box<import::ImportArgs>),
     /// Show what happens on this machine now, by the observers that runs use; --cost says what they cost
@@ -247,7 +268,7 @@ enum Command {
         /// With --guest: take the root of the host, which the virtio file system of this tag shares
         #[arg(long, value_name = "TAG")]
         host_files: Option<String>,
-        /// Say a line before the first frame, so that what a launcher says is told apart from it
+        /// Say a line before the first frame, so that what a launcher says is distinguished from it
         #[arg(long)]
         announce: bool,
         /// Serve the lab by files in this folder
@@ -276,7 +297,7 @@ fn main() -> Exit {
     let json = cli.common.json;
     match dispatch(cli) {
         Ok((text, exit)) => match print(&text, json) {
-            // A reader that has seen enough, such as `head`, is no failure; a terminal that hung up interrupted the run.
+            // A reader that has seen enough, such as `head`, is not a failure; a terminal that hung up interrupted the run.
             Err(why) if why.kind() != io::ErrorKind::BrokenPipe && exit != Exit::Interrupted => {
                 watch::say(format_args!("error: writing the output: {why}"));
                 Exit::Failure
@@ -305,7 +326,7 @@ fn on_signals() -> io::Result<Arc<AtomicBool>> {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&interrupt))?;
         signal_hook::flag::register(signal, Arc::clone(&interrupt))?;
     }
-    // Whoever started this with `nohup` wants it to go on. A hang-up may come twice, from the kernel and from the shell.
+    // Whoever started this with `nohup` wants it to continue. A hang-up may come twice, from the kernel and from the shell.
     if !baremark_sys::process::ignores(SIGHUP) {
         signal_hook::flag::register(SIGHUP, Arc::clone(&interrupt))?;
     }
@@ -350,6 +371,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         wait: cli.common.wait,
         interrupt,
         allow_destructive: Vec::new(),
+        allow_host_changes: false,
     };
     let mode = |args: ModeArgs| baremark_model::plan::Mode { quick: args.quick, self_check: args.aa };
     match command {
@@ -357,24 +379,31 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Run(args)) => match &args.study {
             Some(study) => {
                 context.allow_destructive.clone_from(&args.allow_destructive);
+                context.allow_host_changes = args.allow_host_changes;
                 run::run(&context, &source::find(study)?, mode(args.mode))
             }
             None => ab::places(&context, &args.options, &args.program),
         },
         Some(Command::Ab(arguments)) => ab::run(&context, &arguments),
         Some(Command::Init) => Ok((source::EXAMPLE.to_owned(), Exit::Success)),
-        Some(Command::Resume { run, allow_destructive }) => {
+        Some(Command::Resume { run, allow_destructive, allow_host_changes }) => {
             context.allow_destructive = allow_destructive;
+            context.allow_host_changes = allow_host_changes;
             resume::run(&context, run.as_deref())
         }
-        Some(Command::Plan { study, mode: args }) => plan::run(&context, &source::find(&study)?, mode(args)),
+        Some(Command::Plan { study, mode: args, pilot }) => {
+            plan::run(&context, &source::find(&study)?, mode(args), pilot)
+        }
         Some(Command::Predict(arguments)) => predict::run(&context, &arguments),
         Some(Command::Load(args)) => load::run(&context, *args),
-        Some(Command::List { what }) => list::run(what, context.json),
+        Some(Command::List { what }) => list::run(&context, what),
         Some(Command::Doctor) => doctor::run(context.json),
         Some(Command::History { changes: false }) => history::run(&context),
         Some(Command::History { changes: true }) => history::changes(&context),
         Some(Command::Report { run, form, damage }) => report::run(&context, run.as_deref(), &form, &damage),
+        Some(Command::Bundle(arguments)) => bundle::bundle(&context, &arguments),
+        Some(Command::Verify { bundle }) => bundle::verify(&context, &bundle),
+        Some(Command::Site(arguments)) => site::run(&context, &arguments),
         Some(Command::Compare { base, other, args }) => compare::run(&context, &base, &other, &args),
         Some(Command::Check { against, margin, summary, run, args }) => {
             check::run(&context, &against, run.as_deref(), margin, summary.as_deref(), &args)

@@ -11,7 +11,6 @@ use baremark_environments::qemu::{
 };
 use baremark_environments::slurm::{Launcher, Settings as SlurmSettings, Slurm};
 use baremark_environments::ssh::{Settings as SshSettings, Ssh};
-use baremark_harness::workload::{self, Found};
 use baremark_model::arm::ExecutorKind;
 use baremark_model::command;
 use baremark_model::descriptor::Value;
@@ -55,14 +54,14 @@ fn kind<'s>(name: &'s str, settings: &'s Settings) -> &'s str {
     tables::like(settings).unwrap_or(name)
 }
 
-/// All environments in which the cells of a plan run, by name. The agents of this machine get the envelope of the run's
-/// sealed arms, if it has any.
+/// All environments in which the cells of a plan run, by name. The agents of this machine get the injected costs of the run's
+/// blinded arms, if it has any.
 pub fn of_plan(
     plan: &Plan,
-    envelope: Option<impl ToString>,
+    injected: Option<impl ToString>,
 ) -> Result<BTreeMap<String, Box<dyn Environment>>, Refusal> {
-    let native = match envelope {
-        Some(envelope) => Native::new(program()?).with(scale::VARIABLE, envelope.to_string()),
+    let native = match injected {
+        Some(injected) => Native::new(program()?).with(scale::VARIABLE, injected.to_string()),
         None => Native::new(program()?),
     };
     let native: Box<dyn Environment> = Box::new(native);
@@ -96,7 +95,7 @@ pub fn brought_files_are_there(plan: &Plan) -> Result<(), Refusal> {
 /// that is given, if any.
 pub fn of_site(text: &str, ssh_config: Option<&Path>) -> Result<Box<dyn Environment>, Refusal> {
     let (name, target) = text.split_once(':').unwrap_or((text, ""));
-    let refused = || Refusal::bad_input(format!("'{text}' is no site; write native, container or ssh:HOST[:PORT]"));
+    let refused = || Refusal::bad_input(format!("'{text}' is not a site; write native, container or ssh:HOST[:PORT]"));
     let mut settings = Settings::new();
     match (name, target) {
         ("native", "") => return Ok(Box::new(Native::new(program()?))),
@@ -142,24 +141,6 @@ pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Resu
         }
     }
     Ok(())
-}
-
-/// What planning must know of what the tiers of applications need on this machine; whether anything is missing or emulated.
-pub fn limit_tiers(plan: &Plan, limits: &mut Limits, interrupt: &AtomicBool) -> bool {
-    let Ok(program) = program() else { return false };
-    let mut limited = false;
-    let here = plan.arms.iter().enumerate().filter(|(_, arm)| arm.on_this_machine());
-    for (_, arm) in here.filter(|(index, _)| plan.workload_of(*index) == workload::KIND) {
-        for (name, found) in workload::look_for(&arm.arm, crate::auction_places::make, &program, interrupt) {
-            limited |= found != Found::Here;
-            match found {
-                Found::Here => {}
-                Found::Emulated => drop(limits.emulated.insert(name)),
-                Found::Absent(why) => drop(limits.absent.insert(name, why)),
-            }
-        }
-    }
-    limited
 }
 
 /// What planning must know of programs that are to run in the microVM: which of them it cannot run, by what their files say.

@@ -1,10 +1,10 @@
-//! Predictions beside a run's ratios: what a model of page walks says of each virtual treatment, measured here or not.
+//! Predictions alongside a run's ratios: what a model of page walks says of each virtual treatment, measured here or not.
 //!
 //! The processor is the one that the run was made on, so that a report of another machine's run is about that machine; what
 //! was calibrated of this machine is used for its own runs. Only native measurements are in a calibration, and it is another
-//! run's: no prediction is fitted to what it stands beside. A
+//! run's: no prediction is fitted to what it is next to. A
 //! prediction that cannot be had (an unknown processor, a workload whose addresses are unknown) is left out: a report never
-//! fails for want of one.
+//! fails for lack of one.
 
 use baremark_lab::analysis::{self, Run};
 use baremark_mmu::calibration::Calibration;

@@ -1,6 +1,5 @@
 //! The lab's journal over the store: runs as they are created, written, read back and named by users.
 
-use crate::commands::load;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::source::Source;
@@ -12,7 +11,7 @@ use baremark_model::document::LookRow;
 use baremark_model::event::TrialStatus;
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::Plan;
-use baremark_model::scale::Envelope;
+use baremark_model::scale::InjectedCosts;
 use baremark_model::units::{Nanos, UnixTime};
 use baremark_model::wire::TrialResult;
 use baremark_store::{
@@ -23,6 +22,9 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// The name in the place of a study file of runs that `baremark load` has made.
+pub const LOADS: &str = "baremark load";
 
 /// A run that this process is writing; holds the run's lock.
 pub struct Record<'s> {
@@ -36,10 +38,10 @@ pub struct Record<'s> {
     _lock: RunLock,
 }
 
-/// How often a run that waits looks whether the others have ended: a lock tells nobody that it is free.
+/// How often a run that waits checks whether the others have ended: a lock notifies nobody when it is released.
 const WAIT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Sees to it that a new run does not measure beside others of its store unnoticed: warns, or with `--wait` waits for their end.
+/// Sees to it that a new run does not measure alongside others of its store unnoticed: warns, or with `--wait` waits for their end.
 /// The turn is to be kept until the new run holds its lock.
 pub fn turn(context: &Context, store: &Store) -> Result<Option<Turn>, Refusal> {
     let live = store.live();
@@ -66,7 +68,7 @@ pub fn turn(context: &Context, store: &Store) -> Result<Option<Turn>, Refusal> {
             told = true;
         }
         if context.interrupt.load(Ordering::Relaxed) {
-            let message = "interrupted while it waited for another run; nothing was measured".to_owned();
+            let message = "interrupted while waiting for another run; nothing was measured".to_owned();
             return Err(Refusal { exit: Exit::Interrupted, message });
         }
         std::thread::sleep(WAIT_INTERVAL);
@@ -119,9 +121,9 @@ impl<'s> Record<'s> {
         load(self.store, &self.id)
     }
 
-    /// What its sealed arms carry; `None` where it has none.
-    pub fn envelope(&self) -> Result<Option<Envelope>, Refusal> {
-        envelope_of(self.store, &self.id)
+    /// What its blinded arms carry; `None` where it has none.
+    pub fn injected(&self) -> Result<Option<InjectedCosts>, Refusal> {
+        injected_costs_of(self.store, &self.id)
     }
 
     /// Writes down how the run ended; one that was interrupted or failed can be resumed.
@@ -235,7 +237,7 @@ fn now() -> UnixTime {
 
 /// A run as the analysis wants it; one of which anything is damaged is refused.
 pub fn load(store: &Store, id: &RunId) -> Result<Run, Refusal> {
-    let remedy = format!("; `baremark report {id} --without-damaged` shows what is left");
+    let remedy = format!("; `baremark report {id} --without-damaged` shows the remaining trials");
     let stored = store.load_intact(id).map_err(|why| match why {
         StoreError::Damaged { .. } => Refusal::failure(format!("{why}{remedy}")),
         other => Refusal::failure(other),
@@ -251,7 +253,7 @@ pub fn load_without_damaged(store: &Store, id: &RunId) -> Result<Run, Refusal> {
 fn of_stored(stored: StoredRun) -> Run {
     let damaged = stored.all_damage().into_iter();
     let mut notes: Vec<(String, usize)> =
-        damaged.map(|(what, why)| (format!("damaged and left out: {what} {why}"), 0)).collect();
+        damaged.map(|(what, why)| (format!("excluded because it is damaged: {what} {why}"), 0)).collect();
     if stored.unverified > 0 {
         let text = "stored by a version without checksums: damage to them would not be noticed".to_owned();
         notes.push((text, usize::try_from(stored.unverified).unwrap_or(usize::MAX)));
@@ -281,19 +283,19 @@ fn of_stored(stored: StoredRun) -> Run {
     }
 }
 
-/// How the line of a study's text begins that holds the envelope: to a study's reader it is a comment.
-const SEALED: &str = "# blinded until everything is found: ";
+/// How the line of a study's text begins that holds the injected costs: to a study's reader it is a comment.
+const BLINDED: &str = "# blinded until everything is found: ";
 
-/// A study's text with an envelope.
-pub fn seal(study: &[u8], envelope: &Envelope) -> Vec<u8> {
-    [study, b"\n", SEALED.as_bytes(), envelope.to_string().as_bytes(), b"\n"].concat()
+/// A study's text with its injected costs in a comment.
+pub fn with_injected_costs(study: &[u8], injected: &InjectedCosts) -> Vec<u8> {
+    [study, b"\n", BLINDED.as_bytes(), injected.to_string().as_bytes(), b"\n"].concat()
 }
 
-/// The envelope that was stored with a run's study; the analysis, which works from plan and trials, never sees it.
-pub fn envelope_of(store: &Store, id: &RunId) -> Result<Option<Envelope>, Refusal> {
+/// The injected costs that were stored with a run's study; the analysis, which works from plan and trials, never sees it.
+pub fn injected_costs_of(store: &Store, id: &RunId) -> Result<Option<InjectedCosts>, Refusal> {
     let study = store.load_head(id).map_err(Refusal::failure)?.study_text;
-    let sealed = study.lines().find_map(|line| line.strip_prefix(SEALED));
-    sealed.map(str::parse).transpose().map_err(Refusal::failure)
+    let blinded = study.lines().find_map(|line| line.strip_prefix(BLINDED));
+    blinded.map(str::parse).transpose().map_err(Refusal::failure)
 }
 
 /// Opens the store for reading; there must be one. A file that is not there, or is something else, was named wrongly.
@@ -315,11 +317,11 @@ pub fn find(store: &Store, named: Option<&str>) -> Result<RunId, Refusal> {
     }
 }
 
-/// The run to go on with: the named one, or the latest that is not finished.
+/// The run to continue with: the named one, or the latest that is not finished.
 pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refusal> {
     let Some(name) = named else {
         let runs = store.runs().map_err(Refusal::failure)?;
-        let unfinished = |run: &RunSummary| run.state.can_be_resumed() && run.study_file != load::STUDY;
+        let unfinished = |run: &RunSummary| run.state.can_be_resumed() && run.study_file != LOADS;
         return match runs.into_iter().find(unfinished) {
             Some(run) => Ok(run.id),
             None => Err(Refusal::bad_input(match store.live() {
@@ -335,9 +337,9 @@ pub fn find_unfinished(store: &Store, named: Option<&str>) -> Result<RunId, Refu
         Some(RunState::Finished) => {
             Err(Refusal::bad_input(format!("run {id} is finished; `baremark report {id}` shows it")))
         }
-        _ if run.is_some_and(|run| run.study_file == load::STUDY) => Err(Refusal::bad_input(format!(
+        _ if run.is_some_and(|run| run.study_file == LOADS) => Err(Refusal::bad_input(format!(
             "run {id} was made by `{}`, whose secrets are not stored; run the load again",
-            load::STUDY
+            LOADS
         ))),
         _ => Ok(id),
     }

@@ -65,7 +65,7 @@ fn levels(text: &str) -> Result<Treatment, Refusal> {
         let (key, label) = part.split_once('=').filter(|(key, label)| !key.is_empty() && !label.is_empty())?;
         Some((key.trim().to_owned(), label.trim().to_owned()))
     };
-    let read = |part| pair(part).ok_or_else(|| Refusal::bad_input(format!("'{part}' is no FACTOR=LEVEL")));
+    let read = |part| pair(part).ok_or_else(|| Refusal::bad_input(format!("'{part}' is not a FACTOR=LEVEL")));
     text.split('+').map(read).collect()
 }
 
@@ -95,7 +95,7 @@ fn read(file: &Path) -> Result<Document, Refusal> {
     let wrong = |why: String| {
         let remedy = "name a run, or a file written by `baremark run --json` or `baremark report --json`; results of other programs \
                       are imported first: `baremark import FILE`";
-        Refusal::bad_input(format!("{} is no result document: {why}; {remedy}", file.display()))
+        Refusal::bad_input(format!("{} is not a result document: {why}; {remedy}", file.display()))
     };
     let bytes = std::fs::read(file).map_err(|why| Refusal::bad_input(format!("reading {}: {why}", file.display())))?;
     let document: Document = serde_json::from_slice(&bytes).map_err(|why| wrong(why.to_string()))?;

@@ -1,7 +1,9 @@
 //! Where studies come from: a file that the user names, or one of those that are built into the program.
 
 use crate::exit::Refusal;
+use crate::watch::say;
 use baremark_model::problem::nearest;
+use baremark_model::published;
 use baremark_model::study::LONGEST_STUDY;
 use baremark_model::units::Bytes;
 use std::fs::File;
@@ -22,6 +24,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "stream", text: include_str!("../../../studies/stream.toml") },
     Shipped { name: "star-random-access", text: include_str!("../../../studies/star-random-access.toml") },
     Shipped { name: "hpl", text: include_str!("../../../studies/hpl.toml") },
+    Shipped { name: "hpc-memory-2010", text: include_str!("../../../studies/hpc-memory-2010.toml") },
     Shipped { name: "mmu-micro", text: include_str!("../../../studies/mmu-micro.toml") },
     Shipped { name: "page-walks", text: include_str!("../../../studies/page-walks.toml") },
     Shipped { name: "calibrate", text: include_str!("../../../studies/calibrate.toml") },
@@ -55,6 +58,11 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "seccomp", text: include_str!("../../../studies/seccomp.toml") },
     Shipped { name: "sessions", text: include_str!("../../../studies/sessions.toml") },
     Shipped { name: "auction", text: include_str!("../../../studies/auction.toml") },
+    Shipped { name: "auction-bursts", text: include_str!("../../../studies/auction-bursts.toml") },
+    Shipped { name: "auction-databases", text: include_str!("../../../studies/auction-databases.toml") },
+    Shipped { name: "auction-elastic", text: include_str!("../../../studies/auction-elastic.toml") },
+    Shipped { name: "auction-places", text: include_str!("../../../studies/auction-places.toml") },
+    Shipped { name: "auction-tiers", text: include_str!("../../../studies/auction-tiers.toml") },
     Shipped { name: "load", text: include_str!("../../../studies/load.toml") },
     Shipped { name: "monster-vms", text: include_str!("../../../studies/monster-vms.toml") },
 ];
@@ -84,14 +92,73 @@ pub fn find(named: &str) -> Result<Source, Refusal> {
         }
         return Ok(Source { name: named.to_owned(), bytes });
     }
-    match SHIPPED.iter().find(|study| study.name == named) {
-        Some(study) => Ok(shipped(study)),
-        None => {
-            let names: Vec<&str> = SHIPPED.iter().map(|study| study.name).collect();
-            let hint = nearest(named, &names);
-            Err(Refusal::bad_input(format!("there is no file and no shipped study '{named}'; {hint}")))
+    let of_that_name = |name: &str| SHIPPED.iter().find(|study| study.name == name);
+    let found = of_that_name(named).or_else(|| of_that_name(published::study_of(named)?));
+    match found {
+        Some(study) => {
+            let (text, scaled) = sized(study.text, &Here::now()?);
+            scaled.iter().for_each(|what| say(format_args!("{}: {what}", study.name)));
+            Ok(Source { name: study.name.to_owned(), bytes: text.into_bytes() })
+        }
+        None => Err(no_study(named)),
+    }
+}
+
+fn no_study(named: &str) -> Refusal {
+    if let Some((_, publication)) = published::all().iter().find(|(name, _)| *name == named) {
+        let why = publication.blank.as_deref().unwrap_or("no shipped study measures it");
+        return Refusal::missing(format!("{named} cannot be run: {why}; `baremark list published` names the others"));
+    }
+    let names: Vec<&str> = SHIPPED.iter().map(|study| study.name).collect();
+    let hint = nearest(named, &names);
+    Refusal::bad_input(format!("there is no file and no shipped study '{named}'; {hint}"))
+}
+
+/// What the sizes of a shipped study depend on.
+struct Here {
+    memory: Bytes,
+    cpus: usize,
+}
+
+impl Here {
+    fn now() -> Result<Here, Refusal> {
+        let memory = baremark_sys::process::available_memory_bytes()
+            .map_err(|why| Refusal::failure(format!("asking how much memory is available: {why}")))?;
+        let cpus = baremark_sys::affinity::allowed_cpus()
+            .map_err(|why| Refusal::failure(format!("asking which CPUs may be used: {why}")))?;
+        Ok(Here { memory: Bytes(memory), cpus: cpus.len() })
+    }
+
+    /// Whether `memory >= 8 GiB` or `cpus >= 4` holds; `None` where it is neither.
+    fn holds(&self, condition: &str) -> Option<bool> {
+        let (what, least) = condition.split_once(" >= ")?;
+        match what {
+            "memory" => Some(self.memory >= least.parse::<Bytes>().ok()?),
+            "cpus" => Some(self.cpus >= least.parse().ok()?),
+            _ => None,
         }
     }
+}
+
+/// The text of a shipped study with the sizes that this machine can have, and what was scaled. A published size that a machine may
+/// lack is written `key = PUBLISHED # scaled = SMALLER unless memory >= SIZE` (or `cpus >= N`); a smaller `cpus` is their number here.
+fn sized(text: &str, here: &Here) -> (String, Vec<String>) {
+    let mut scaled = Vec::new();
+    let lines: Vec<String> = text.lines().map(|line| sized_line(line, here, &mut scaled)).collect();
+    (lines.join("\n") + "\n", scaled)
+}
+
+fn sized_line(line: &str, here: &Here, scaled: &mut Vec<String>) -> String {
+    let parts = || {
+        let (setting, rule) = line.split_once("# scaled = ")?;
+        let (smaller, condition) = rule.split_once(" unless ")?;
+        let (key, published) = setting.split_once(" = ")?;
+        (!here.holds(condition)?).then_some((key, published.trim(), smaller, condition))
+    };
+    let Some((key, published, smaller, condition)) = parts() else { return line.to_owned() };
+    let smaller = if smaller == "cpus" { here.cpus.to_string() } else { smaller.to_owned() };
+    scaled.push(format!("{key} = {smaller} in place of the published {published}, which takes {condition}"));
+    format!("{key} = {smaller}")
 }
 
 /// What is in a file, up to one byte more than a study may have: a device or a pipe has no end.
@@ -119,4 +186,46 @@ pub fn toml(text: &str) -> String {
         }
     }
     quoted + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The expected text of a small machine, and of one that has all.
+    #[test]
+    fn published_sizes_are_kept_where_the_machine_has_them() {
+        const TEXT: &str = "table = \"8 GiB\"   # scaled = \"256 MiB\" unless memory >= 24 GiB\nranks = 4 # scaled = cpus unless cpus >= 4\nn = 3\n";
+        let small = Here { memory: Bytes((24 << 30) - 1), cpus: 2 };
+        let (text, scaled) = sized(TEXT, &small);
+        assert_eq!(text, "table = \"256 MiB\"\nranks = 2\nn = 3\n");
+        assert_eq!(scaled[0], "table = \"256 MiB\" in place of the published \"8 GiB\", which takes memory >= 24 GiB");
+        assert_eq!(scaled.len(), 2);
+        let large = Here { memory: Bytes(24 << 30), cpus: 4 };
+        assert_eq!(sized(TEXT, &large), (TEXT.to_owned(), Vec::new()));
+    }
+
+    /// A rule that is not understood would leave the published size on a machine that has not the memory for it.
+    #[test]
+    fn every_rule_of_a_shipped_study_is_understood() {
+        let nothing = Here { memory: Bytes(0), cpus: 1 };
+        for study in SHIPPED {
+            let (text, scaled) = sized(study.text, &nothing);
+            assert_eq!(scaled.len(), study.text.matches("# scaled = ").count(), "{}", study.name);
+            assert!(!text.contains("# scaled = "), "{}", study.name);
+        }
+    }
+
+    #[test]
+    fn a_publication_runs_by_its_name_or_says_why_not() {
+        for (name, publication) in published::all() {
+            match find(name) {
+                Ok(source) => assert_eq!(Some(&source.name), publication.studies.first(), "{name}"),
+                Err(why) => assert!(
+                    publication.studies.is_empty()
+                        && why.message.contains(publication.blank.as_deref().expect("a reason"))
+                ),
+            }
+        }
+    }
 }

@@ -16,7 +16,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a read waits before it looks whether the program has ended, or the user wishes to stop.
+/// How long a read waits before it checks whether the program has ended, or the user wishes to stop.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// A sample of the accesses of a program, which is run to its end.

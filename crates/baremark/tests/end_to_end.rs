@@ -17,12 +17,14 @@
 mod ab;
 #[path = "end_to_end/around.rs"]
 mod around;
-#[path = "end_to_end/arrows.rs"]
-mod arrows;
+#[path = "end_to_end/audit.rs"]
+mod audit;
 #[path = "end_to_end/before_work.rs"]
 mod before_work;
 #[path = "end_to_end/bench.rs"]
 mod bench;
+#[path = "end_to_end/bundles.rs"]
+mod bundles;
 #[path = "end_to_end/changes.rs"]
 mod changes;
 #[path = "end_to_end/ci.rs"]
@@ -47,6 +49,8 @@ mod golden;
 mod guest;
 #[path = "end_to_end/guide.rs"]
 mod guide;
+#[path = "end_to_end/host.rs"]
+mod host;
 #[path = "end_to_end/import.rs"]
 mod import;
 #[path = "end_to_end/input.rs"]
@@ -67,6 +71,8 @@ mod results;
 mod run_in;
 #[path = "end_to_end/scale.rs"]
 mod scale;
+#[path = "end_to_end/schemas.rs"]
+mod schemas;
 #[path = "end_to_end/shipped.rs"]
 mod shipped;
 #[path = "end_to_end/sites.rs"]

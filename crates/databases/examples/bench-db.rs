@@ -1,4 +1,4 @@
-//! The driver beside its peers on one server of its own: `bench [WHAT ...] [rounds=N]`.
+//! The driver compared with its peers on one server of its own: `bench [WHAT ...] [rounds=N]`.
 //!
 //! `select`, `tpcb`: pgbench's single statement and its TPC-B-like transaction on PostgreSQL, both prepared. `read-write`:
 //! sysbench's `oltp_read_write` on MariaDB, both prepared and uniform. Equal on both sides: tables, connections, threads,

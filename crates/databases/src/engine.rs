@@ -15,7 +15,7 @@ use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How often a waiting thread looks whether it is to end.
+/// How often a waiting thread checks whether it is to end.
 const GLANCE: Duration = Duration::from_millis(50);
 /// How often a lost connection is tried again.
 const RECONNECT: Duration = Duration::from_millis(20);
@@ -183,7 +183,7 @@ pub enum LoadError {
 }
 
 /// Runs a load, one connection for each client. `names` are the workload's operations; `meter` is read at the begin and the
-/// end of the measured time, for whatever is counted beside (the server's CPU time).
+/// end of the measured time, for whatever is counted alongside (the server's CPU time).
 ///
 /// # Errors
 /// The first failure that is not retried, or the interrupt.

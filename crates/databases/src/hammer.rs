@@ -5,17 +5,15 @@
 
 use crate::database::{Access, Cell, Connection, Database, Dialect, Failure, Param, Rows};
 use crate::engine::{Client, Done, Outcome};
-use crate::parameters::{
-    ARRIVAL, BUFFERS, Common, DATA, DATABASE, FSYNC, HUGE_PAGES, ISOLATION, RATE, SERVER_CPUS, SERVER_SETTINGS,
-    SYNCHRONOUS_COMMIT, TIME, WARM, count, knob, metric, misfit, word,
-};
+use crate::parameters::{Common, DATABASE, SHARED};
 use crate::result::sample;
 use crate::run::{Ready, Workload};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::command::{self, TIMEOUT};
+use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
+use baremark_model::parameters::joined;
 use baremark_model::seam::Sample;
 use baremark_stats::Rng;
 use std::collections::VecDeque;
@@ -38,64 +36,56 @@ const ROW_BYTES: u64 = 300;
 /// Rows that are inserted at once while loading.
 const BATCH: i64 = 5000;
 
-static PARAMETERS: [Knob; 17] = [
-    DATABASE,
-    knob(
-        "rows",
-        Kind::Count { min: 1000, max: 1_000_000_000 },
-        Default::Typed("100000"),
-        "rows of the table, about 300 bytes each; buffers should hold them",
-    ),
-    knob(
-        "per_cpu",
-        Kind::Count { min: 1, max: 1000 },
-        Default::Typed("4"),
-        "connections for each CPU of the server: those of server_cpus, else of the arm",
-    ),
-    knob(
-        "mix",
-        Kind::Text,
-        Default::Typed("40/40/10/10"),
-        "select / update / insert / delete of 100 statements; as many deletes as inserts",
-    ),
-    RATE,
-    ARRIVAL,
-    TIME,
-    WARM,
-    ISOLATION,
-    BUFFERS,
-    SYNCHRONOUS_COMMIT,
-    FSYNC,
-    HUGE_PAGES,
-    SERVER_SETTINGS,
-    SERVER_CPUS,
-    DATA,
-    TIMEOUT,
-];
+const ROWS: Knob = Knob::new(
+    "rows",
+    Kind::Count { min: 1000, max: 1_000_000_000 },
+    Default::Typed("100000"),
+    "rows of the table, about 300 bytes each; buffers should hold them",
+);
+const PER_CPU: Knob = Knob::new(
+    "per_cpu",
+    Kind::Count { min: 1, max: 1000 },
+    Default::Typed("4"),
+    "connections for each CPU of the server: those of server_cpus, else of the arm",
+);
+const MIX: Knob = Knob::new(
+    "mix",
+    Kind::Text,
+    Default::Typed("40/40/10/10"),
+    "select / update / insert / delete of 100 statements; as many deletes as inserts",
+);
+
+static PARAMETERS: [Knob; 17] = joined(&[&[DATABASE, ROWS, PER_CPU, MIX], SHARED]);
 
 static METRICS: [Metric; 10] = [
-    metric("tx_per_s", "tx/s", Better::Higher, Together::Sum, "statements per second, each a transaction"),
-    metric("tx_per_s_per_cpu", "tx/s", Better::Higher, Together::Mean, "the same for each CPU of the server"),
-    metric("latency_p50_ms", "ms", Better::Lower, Together::Mean, "median latency"),
-    metric("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of it"),
-    metric("latency_p99_ms", "ms", Better::Lower, Together::Most, "99th percentile of it"),
-    metric("cpu_us_per_tx", "us", Better::Lower, Together::Mean, "CPU time of server and driver per transaction"),
-    metric(
+    Metric::new("tx_per_s", "tx/s", Better::Higher, Together::Sum, "statements per second, each a transaction"),
+    Metric::new("tx_per_s_per_cpu", "tx/s", Better::Higher, Together::Mean, "the same for each CPU of the server"),
+    Metric::new("latency_p50_ms", "ms", Better::Lower, Together::Mean, "median latency"),
+    Metric::new("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of it"),
+    Metric::new("latency_p99_ms", "ms", Better::Lower, Together::Most, "99th percentile of it"),
+    Metric::new("cpu_us_per_tx", "us", Better::Lower, Together::Mean, "CPU time of server and driver per transaction"),
+    Metric::new(
         "driver_cpu_us_per_tx",
         "us",
         Better::Lower,
         Together::Mean,
         "CPU time of the connections' threads per transaction",
     ),
-    metric(
+    Metric::new(
         "server_cpu_us_per_tx",
         "us",
         Better::Lower,
         Together::Mean,
         "CPU time of the server's processes per transaction",
     ),
-    metric("retries", "%", Better::Lower, Together::Mean, "serialization failures and deadlocks per 100 transactions"),
-    metric(
+    Metric::new(
+        "retries",
+        "%",
+        Better::Lower,
+        Together::Mean,
+        "serialization failures and deadlocks per 100 transactions",
+    ),
+    Metric::new(
         "lag_p99_ms",
         "ms",
         Better::Lower,
@@ -133,10 +123,11 @@ impl Settings {
     fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
         command::fits_timeout(arm)?;
         Ok(Settings {
-            common: Common::of(arm)?,
-            rows: i64::try_from(count(arm, "rows").unwrap_or(1000)).unwrap_or(i64::MAX),
-            per_cpu: usize::try_from(count(arm, "per_cpu").unwrap_or(1)).unwrap_or(1),
-            mix: mix(&word(arm, "mix"))?,
+            // The connections follow from the CPUs, which the site has.
+            common: Common::of(arm, 1)?,
+            rows: ROWS.get(arm)?,
+            per_cpu: PER_CPU.get(arm)?,
+            mix: mix(&MIX.get::<String>(arm)?)?,
         })
     }
 }
@@ -146,7 +137,7 @@ fn mix(text: &str) -> Result<[usize; 4], Misfit> {
     let mix = parts.and_then(|parts| <[usize; 4]>::try_from(parts).ok());
     match mix {
         Some(mix) if mix.iter().sum::<usize>() == 100 && mix[2] == mix[3] => Ok(mix),
-        _ => Err(misfit(
+        _ => Err(Misfit::new(
             format!("mix = \"{text}\" must be four numbers of sum 100 with as many deletes as inserts"),
             "write such as \"40/40/10/10\"",
         )),

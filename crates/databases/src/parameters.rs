@@ -4,129 +4,124 @@ use crate::database::Isolation;
 use crate::engine::{Drive, Load};
 use crate::server::{Kind as DatabaseKind, Setup};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::command::{DURATION, WARM_UP};
-use baremark_model::descriptor::{Better, Default, Kind, Knob, Metric, Together, Value};
+use baremark_model::command::{ARRIVAL, DURATION, TIMEOUT, WARM_UP};
+use baremark_model::descriptor::{Default, Kind, Knob};
 use baremark_model::knob::Misfit;
-use baremark_model::units::{Bytes, Nanos};
+use baremark_model::units::Bytes;
 use std::path::PathBuf;
-use std::time::Duration;
 
 const SECOND: u64 = 1_000_000_000;
-
-/// A row of a table of parameters.
-pub(crate) const fn knob(key: &'static str, kind: Kind, default: Default, help: &'static str) -> Knob {
-    Knob { key, kind, default, help }
-}
-
-/// A row of a table of metrics.
-pub(crate) const fn metric(
-    key: &'static str,
-    unit: &'static str,
-    better: Better,
-    together: Together,
-    help: &'static str,
-) -> Metric {
-    Metric { key, unit, better, together, help }
-}
+/// Where data is if the study does not say it.
+const USUAL_DATA: &str = "/var/tmp/baremark-databases";
 
 /// Which database.
-pub(crate) const DATABASE: Knob = knob(
+pub(crate) const DATABASE: Knob = Knob::new(
     "database",
     Kind::Choice(DatabaseKind::WORDS),
     Default::Typed("sqlite"),
     "database: embedded (sqlite), or a server that is started for the run",
 );
 /// Connections.
-pub(crate) const CONNECTIONS: Knob = knob(
+pub(crate) const CONNECTIONS: Knob = Knob::new(
     "connections",
     Kind::Count { min: 1, max: 10_000 },
     Default::Typed("4"),
     "connections, a thread each; at most one transaction at a time on each",
 );
 /// Open arrivals.
-pub(crate) const RATE: Knob = knob(
+const RATE: Knob = Knob::new(
     "rate",
     Kind::Count { min: 1, max: 10_000_000 },
     Default::Derived("closed loop"),
     "open loop: transactions started per second",
 );
-/// Their gaps.
-pub(crate) const ARRIVAL: Knob = knob(
-    "arrival",
-    Kind::Choice(&["constant", "poisson"]),
-    Default::Typed("constant"),
-    "inter-arrival time distribution of an open loop",
-);
 /// The measured time.
-pub(crate) const TIME: Knob = knob(
+const TIME: Knob = Knob::new(
     DURATION,
     Kind::Time { min: SECOND / 10, max: 24 * 3600 * SECOND },
     Default::Typed("10 s"),
     "measured time of a phase",
 );
 /// The time before it.
-pub(crate) const WARM: Knob = knob(
+const WARM: Knob = Knob::new(
     WARM_UP,
     Kind::Time { min: 0, max: 3600 * SECOND },
     Default::Typed("2 s"),
     "time under load before it, not measured",
 );
 /// Isolation.
-pub(crate) const ISOLATION: Knob = knob(
+const ISOLATION: Knob = Knob::new(
     "isolation",
     Kind::Choice(Isolation::WORDS),
     Default::Typed("read committed"),
     "isolation level of servers; sqlite is always serializable",
 );
 /// The database's cache.
-pub(crate) const BUFFERS: Knob = knob(
+const BUFFERS: Knob = Knob::new(
     "buffers",
     Kind::Size { min: 8 << 20, max: 1 << 42 },
     Default::Typed("256 MiB"),
     "page cache of the database: shared_buffers, innodb_buffer_pool_size; of each connection with sqlite",
 );
 /// Durability of a commit.
-pub(crate) const SYNCHRONOUS_COMMIT: Knob = knob(
+const SYNCHRONOUS_COMMIT: Knob = Knob::new(
     "synchronous_commit",
     Kind::Switch,
     Default::Typed("true"),
     "answer a commit once it is on the disk; false may lose the last ones in a crash",
 );
 /// Durability of anything.
-pub(crate) const FSYNC: Knob = knob(
+const FSYNC: Knob = Knob::new(
     "fsync",
     Kind::Switch,
     Default::Typed("true"),
     "sync files to the disk; false may lose the database in a crash of the machine",
 );
 /// Huge pages.
-pub(crate) const HUGE_PAGES: Knob = knob(
+const HUGE_PAGES: Knob = Knob::new(
     "huge_pages",
     Kind::Switch,
     Default::Typed("false"),
     "keep the page cache in huge pages of the system (postgres); the server does not start without them",
 );
 /// What is passed through.
-pub(crate) const SERVER_SETTINGS: Knob = knob(
+const SERVER_SETTINGS: Knob = Knob::new(
     "server_settings",
     Kind::Words,
     Default::Derived("none"),
     "lines of postgresql.conf or of [mariadbd], such as [\"wal_sync_method = fdatasync\"]",
 );
 /// CPUs of the server.
-pub(crate) const SERVER_CPUS: Knob = knob(
+const SERVER_CPUS: Knob = Knob::new(
     "server_cpus",
     Kind::Text,
     Default::Derived("all"),
     "CPUs of the server, such as \"0,2\"; the connections have those of the arm",
 );
 /// Where data is.
-pub(crate) const DATA: Knob = knob(
+const DATA: Knob = Knob::new(
     "data",
     Kind::Text,
-    Default::Derived("/var/tmp/baremark-databases"),
+    Default::Derived(USUAL_DATA),
     "folder of loaded data, which is kept for later runs, and of running databases",
 );
+
+/// What every workload says of its load, its server and its data.
+pub(crate) const SHARED: &[Knob] = &[
+    RATE,
+    ARRIVAL,
+    TIME,
+    WARM,
+    ISOLATION,
+    BUFFERS,
+    SYNCHRONOUS_COMMIT,
+    FSYNC,
+    HUGE_PAGES,
+    SERVER_SETTINGS,
+    SERVER_CPUS,
+    DATA,
+    TIMEOUT,
+];
 
 /// What an arm says of database and load.
 pub(crate) struct Common {
@@ -139,77 +134,44 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// Reads the shared parameters of an arm.
+    /// Reads the shared parameters of an arm, whose load has so many connections.
     ///
     /// # Errors
     /// What cannot be together.
-    pub(crate) fn of(arm: &ResolvedArm) -> Result<Common, Misfit> {
-        let connections = usize::try_from(count(arm, "connections").unwrap_or(1)).unwrap_or(usize::MAX);
+    pub(crate) fn of(arm: &ResolvedArm, connections: usize) -> Result<Common, Misfit> {
         let setup = Setup {
-            kind: DatabaseKind::of(&word(arm, "database")).unwrap_or(DatabaseKind::Sqlite),
-            buffers: size(arm, "buffers"),
-            synchronous_commit: switch(arm, "synchronous_commit"),
-            fsync: switch(arm, "fsync"),
-            huge_pages: switch(arm, "huge_pages"),
-            isolation: Isolation::of(&word(arm, "isolation")).unwrap_or_default(),
-            extra: words(arm, "server_settings"),
-            cpus: cpus(&word(arm, "server_cpus"))?,
+            kind: DatabaseKind::of(&DATABASE.get::<String>(arm)?).unwrap_or(DatabaseKind::Sqlite),
+            buffers: BUFFERS.get::<Bytes>(arm)?.0,
+            synchronous_commit: SYNCHRONOUS_COMMIT.get(arm)?,
+            fsync: FSYNC.get(arm)?,
+            huge_pages: HUGE_PAGES.get(arm)?,
+            isolation: Isolation::of(&ISOLATION.get::<String>(arm)?).unwrap_or_default(),
+            extra: SERVER_SETTINGS.find(arm)?.unwrap_or_default(),
+            cpus: cpus(&SERVER_CPUS.find::<String>(arm)?.unwrap_or_default())?,
             connections,
         };
         if let Some(misfit) = setup.misfit() {
             return Err(misfit);
         }
-        let poisson = word(arm, "arrival") == "poisson";
-        let drive = count(arm, "rate").map_or(Drive::Closed, |rate| Drive::Open { rate: rate as f64, poisson });
-        let load =
-            Load { drive, warm_up: time(arm, WARM_UP), duration: time(arm, DURATION), seed: 0, cpus: Vec::new() };
-        let root = match word(arm, "data") {
-            path if path.is_empty() => PathBuf::from("/var/tmp/baremark-databases"),
-            path if path.starts_with('/') => PathBuf::from(path),
-            path => return Err(misfit(format!("data = \"{path}\" must be an absolute path"), "begin it with /")),
+        let poisson = ARRIVAL.get::<String>(arm)? == "poisson";
+        let rate = RATE.find::<u64>(arm)?;
+        let drive = rate.map_or(Drive::Closed, |rate| Drive::Open { rate: rate as f64, poisson });
+        let load = Load { drive, warm_up: WARM.get(arm)?, duration: TIME.get(arm)?, seed: 0, cpus: Vec::new() };
+        let root = match DATA.find::<PathBuf>(arm)? {
+            None => PathBuf::from(USUAL_DATA),
+            Some(path) if path.is_absolute() => path,
+            Some(path) => {
+                let what = format!("data: {} is not an absolute path", path.display());
+                return Err(Misfit::new(what, "begin it with /"));
+            }
         };
         Ok(Common { setup, load, root })
     }
-}
-
-/// A refusal of a parameter.
-pub(crate) fn misfit(what: impl Into<String>, remedy: impl Into<String>) -> Misfit {
-    Misfit { what: what.into(), remedy: remedy.into() }
-}
-
-pub(crate) fn word(arm: &ResolvedArm, key: &str) -> String {
-    match arm.parameters.get(key) {
-        Some(Value::Text(text) | Value::Choice(text)) => text.clone(),
-        _ => String::new(),
-    }
-}
-
-pub(crate) fn count(arm: &ResolvedArm, key: &str) -> Option<u64> {
-    if let Some(Value::Count(count)) = arm.parameters.get(key) { Some(*count) } else { None }
-}
-
-fn switch(arm: &ResolvedArm, key: &str) -> bool {
-    matches!(arm.parameters.get(key), Some(Value::Switch(true)))
-}
-
-fn size(arm: &ResolvedArm, key: &str) -> u64 {
-    if let Some(Value::SizeBytes(Bytes(bytes))) = arm.parameters.get(key) { *bytes } else { 0 }
-}
-
-pub(crate) fn time(arm: &ResolvedArm, key: &str) -> Duration {
-    match arm.parameters.get(key) {
-        Some(Value::TimeNs(Nanos(ns))) => Duration::from_nanos(*ns),
-        _ => Duration::ZERO,
-    }
-}
-
-fn words(arm: &ResolvedArm, key: &str) -> Vec<String> {
-    if let Some(Value::Words(words)) = arm.parameters.get(key) { words.clone() } else { Vec::new() }
 }
 
 fn cpus(text: &str) -> Result<Vec<usize>, Misfit> {
     let number = |part: &str| part.trim().parse::<usize>().ok();
     let parts = text.split(',').filter(|part| !part.trim().is_empty());
     let cpus: Option<Vec<usize>> = parts.map(number).collect();
-    cpus.ok_or_else(|| misfit(format!("server_cpus = \"{text}\" must be a list of CPUs"), "write such as \"0,2\""))
+    cpus.ok_or_else(|| Misfit::new(format!("server_cpus = \"{text}\" must be a list of CPUs"), "write such as \"0,2\""))
 }

@@ -94,7 +94,7 @@ impl Postgres {
                 | Message::BackendKeyData(_)
                 | Message::ParameterStatus(_)
                 | Message::NoticeResponse(_) => {}
-                _ => return Err(Failure::other("the server asks for an authentication that is not supported")),
+                _ => return Err(Failure::other("the server requires an unsupported authentication method")),
             }
             wire.send()?;
         }

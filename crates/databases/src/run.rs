@@ -19,12 +19,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Room for the log of a database beside its data, as a share of that and at least so much.
+/// Room for the log of a database in addition to its data, as a share of that and at least so much.
 const LOG_BYTES: u64 = 256 << 20;
 
 /// What a workload brings.
 pub(crate) trait Workload {
-    /// Its name, and what tells its data from others', such as `order-entry-1`.
+    /// Its name, and a suffix that distinguishes its data from that of other runs, such as `order-entry-1`.
     fn name(&self) -> String;
     /// Bytes of its data on disk, about.
     fn bytes(&self) -> u64;
@@ -34,7 +34,7 @@ pub(crate) trait Workload {
     fn load(&self, database: &dyn Database, connections: usize, interrupt: &AtomicBool) -> Result<(), Failure>;
     /// Terminals of the next phase, `connections` of them.
     fn clients(&mut self, connections: usize, database: &dyn Database) -> Vec<Box<dyn Client>>;
-    /// Checks the database after the load: what was checked, or why the run is no result.
+    /// Checks the database after the load: what was checked, or why the run is not a result.
     fn check(&self, connection: &mut dyn Connection) -> Result<Result<Vec<String>, String>, Failure>;
     /// Metrics of its own.
     fn samples(&self, outcome: &Outcome) -> Vec<Sample>;

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// How long a server may take to end in good order.
 const STOP_LIMIT: Duration = Duration::from_secs(120);
-/// Connections of a server beside those of the load.
+/// Connections of a server in addition to those of the load.
 const SPARE_CONNECTIONS: u64 = 20;
 
 /// Which database.

@@ -1,4 +1,4 @@
-//! `SQLite`, embedded: the database is in this process, and its data in one file with a write-ahead log beside it.
+//! `SQLite`, embedded: the database is in this process, and its data in one file with a write-ahead log alongside it.
 //!
 //! It has one writer at a time. Writers of this process wait for each other at a lock, first come first served as far as
 //! the system wakes them so, because `SQLite` itself lets them poll with sleeps. Its transactions are serializable.
@@ -55,7 +55,7 @@ impl Writers {
 }
 
 impl Sqlite {
-    /// The database in the file `path`, which is made when it is not there; each connection caches `cache_bytes`.
+    /// The database in the file `path`, which is made when it does not exist; each connection caches `cache_bytes`.
     #[must_use]
     pub fn new(path: PathBuf, synchronous: Synchronous, cache_bytes: u64) -> Sqlite {
         Sqlite { path, synchronous, cache_bytes, writers: Arc::default() }

@@ -30,18 +30,6 @@ pub struct Delay {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overhead(pub Duration);
 
-impl Overhead {
-    /// Measures it on this machine's loopback: the median over what was asked for.
-    ///
-    /// # Errors
-    /// What sockets give.
-    pub fn measure() -> io::Result<Overhead> {
-        let one_way = Duration::from_millis(1);
-        let measured = crate::probe::measure(Delay { one_way, ..Delay::default() }, 200)?;
-        Ok(Overhead(measured.median.saturating_sub(one_way)))
-    }
-}
-
 /// What was measured of a direction or a proxy, from reading a chunk until it was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
-/// How long a datagram socket waits until it looks whether the proxy has ended.
+/// How long a datagram socket waits until it checks whether the proxy has ended.
 const GLANCE: Duration = Duration::from_millis(50);
-/// Ends of datagram traffic that are told apart at most.
+/// Ends of datagram traffic that are distinguished at most.
 const MOST_CLIENTS: usize = 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -1,4 +1,4 @@
-//! The engine beside fio on this machine's disk, at equal settings: `bench [PATTERN ...] [rounds=N] [seconds=N] [path=FOLDER]`.
+//! The engine compared with fio on this machine's disk, at equal settings: `bench [PATTERN ...] [rounds=N] [seconds=N] [path=FOLDER]`.
 //!
 //! Six patterns, each with both in alternating order on one file of random data and one CPU: io_uring with O_DIRECT, registered
 //! buffers and files; the pattern `fsync` by pwrite and fdatasync, for fio does not count what io_uring's workers do. Three lines

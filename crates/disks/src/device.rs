@@ -1,6 +1,6 @@
 //! Whether a block device may be overwritten: only one that nothing uses and that holds no file system.
 
-use crate::engine::EngineError;
+use crate::error::EngineError;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -8,14 +8,14 @@ use std::path::Path;
 /// Opens a block device for writing, exclusively.
 ///
 /// # Errors
-/// When it is no block device, is mounted or held (by the kernel's own books, `O_EXCL`), has partitions, or holds a known
+/// When it is not a block device, is mounted or held (by the kernel's own books, `O_EXCL`), has partitions, or holds a known
 /// file system, volume or partition table.
 pub fn open_unused(path: &Path) -> Result<File, EngineError> {
     let name = path.display();
     let refused = |what: String, remedy: &str| EngineError::Missing { what, remedy: remedy.to_owned() };
     let found = fs::metadata(path).map_err(|why| EngineError::io(format!("looking at {name}"), why))?;
     if !found.file_type().is_block_device() {
-        return Err(refused(format!("device = '{name}' is no block device"), "name one such as /dev/sdb"));
+        return Err(refused(format!("device = '{name}' is not a block device"), "name one such as /dev/sdb"));
     }
     let (major, minor) = (libc::major(found.rdev()), libc::minor(found.rdev()));
     let sys = Path::new("/sys/dev/block").join(format!("{major}:{minor}"));
@@ -37,7 +37,7 @@ pub fn open_unused(path: &Path) -> Result<File, EngineError> {
     match signature(&file) {
         Some(what) => Err(refused(
             format!("{name} holds {what}"),
-            &format!("if nobody needs it, remove it first: wipefs --all {name}"),
+            &format!("if it is not needed, erase it first: wipefs --all {name}"),
         )),
         None => Ok(file),
     }
@@ -103,7 +103,7 @@ mod tests {
         let image = folder.path().join("image");
         File::create(&image).and_then(|file| file.set_len(8 << 20)).unwrap();
         let why = open_unused(&image).expect_err("a file").to_string();
-        assert!(why.contains("is no block device"), "{why}");
+        assert!(why.contains("is not a block device"), "{why}");
         let Some(device) = Loop::new(&image) else {
             println!("skipped: no loop device can be made here");
             return;
@@ -121,6 +121,6 @@ mod tests {
         held.write_all_at(b"XFSB", 0).unwrap();
         drop(held);
         let why = open_unused(path).expect_err("a file system").to_string();
-        assert!(why.contains("holds an XFS file system; if nobody needs it"), "{why}");
+        assert!(why.contains("holds an XFS file system; if it is not needed"), "{why}");
     }
 }

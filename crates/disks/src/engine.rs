@@ -5,6 +5,7 @@
 //! batch of submissions and once per batch of completions.
 
 use crate::access::{Access, Mix};
+pub use crate::error::EngineError;
 use crate::io::buffers::Buffers;
 use crate::io::calls;
 use crate::io::ring::{Action, Ring};
@@ -23,42 +24,12 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 const SECOND: u64 = 1_000_000_000;
-/// How often the conductor looks whether somebody wants to stop.
+/// How often the conductor checks whether somebody wants to stop.
 const LOOK: Duration = Duration::from_millis(20);
 /// Windows by which a steady state is judged.
 const WINDOWS: usize = 5;
 /// Faults that are kept; more are counted.
 const MOST_FAULTS: usize = 20;
-
-/// Why there is no result.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    /// The site lacks something.
-    #[error("{what}; {remedy}")]
-    Missing {
-        /// What.
-        what: String,
-        /// What would help.
-        remedy: String,
-    },
-    /// An I/O failed.
-    #[error("{what}: {source}")]
-    Io {
-        /// What was tried.
-        what: String,
-        /// What it gave.
-        source: io::Error,
-    },
-    /// It was told to stop.
-    #[error("interrupted")]
-    Interrupted,
-}
-
-impl EngineError {
-    pub(crate) fn io(what: impl Into<String>, source: io::Error) -> EngineError {
-        EngineError::Io { what: what.into(), source }
-    }
-}
 
 /// How I/Os are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 pub mod access;
 pub mod device;
 pub mod engine;
+mod error;
 pub mod fio;
 mod io;
 pub mod pace;

@@ -6,13 +6,13 @@ use crate::fio::{FioJob, Ignored};
 use crate::pace::Load;
 use crate::target::{Cache, Place};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::command::{self, DURATION, TIMEOUT, WARM_UP};
+use baremark_model::command::{self, ARRIVAL, DURATION, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Default, Kind, Knob, Value};
 use baremark_model::knob::Misfit;
+use baremark_model::parameters::Parameters;
 use baremark_model::units::{Bytes, Nanos, Share};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
 
 const SECOND: u64 = 1_000_000_000;
 /// The parameter that names a [`preset`].
@@ -22,99 +22,115 @@ const MOST_THREADS: usize = 1024;
 /// The parameter that names a block device to be overwritten.
 pub const DEVICE: &str = "device";
 
-const fn knob(key: &'static str, kind: Kind, default: Default, help: &'static str) -> Knob {
-    Knob { key, kind, default, help }
-}
-
 /// The table of parameters.
 pub static PARAMETERS: [Knob; 28] = [
-    knob("job", Kind::Text, Default::Derived("none"), "fio job file whose keys replace the parameters here"),
-    knob(
+    Knob::new("job", Kind::Text, Default::Derived("none"), "fio job file whose keys replace the parameters here"),
+    Knob::new(
         ACCESS,
         Kind::Choice(&["random-read", "random-write", "random-mixed", "sequential-read", "sequential-write", "fsync"]),
         Default::Derived("pattern, read_share and block"),
         "preset: random 4 KiB (mixed: 70 % reads), sequential 128 KiB, or 4 KiB writes at depth 1 with fdatasync after each",
     ),
-    knob("path", Kind::Text, Default::Derived("TMPDIR, or /tmp"), "folder on the file system to measure"),
-    knob("file", Kind::Text, Default::Derived("a file without a name in path"), "file to use, which is kept"),
-    knob(DEVICE, Kind::Text, Default::Derived("a file"), "block device to overwrite; needs --allow-destructive DEVICE"),
-    knob("size", Kind::Size { min: 1 << 20, max: 64 << 40 }, Default::Typed("1 GiB"), "size of the target"),
-    knob(
+    Knob::new("path", Kind::Text, Default::Derived("TMPDIR, or /tmp"), "folder on the file system to measure"),
+    Knob::new("file", Kind::Text, Default::Derived("a file without a name in path"), "file to use, which is kept"),
+    Knob::new(
+        DEVICE,
+        Kind::Text,
+        Default::Derived("a file"),
+        "block device to overwrite; needs --allow-destructive DEVICE",
+    ),
+    Knob::new("size", Kind::Size { min: 1 << 20, max: 64 << 40 }, Default::Typed("1 GiB"), "size of the target"),
+    Knob::new(
         "pattern",
         Kind::Choice(&["random", "sequential", "zipf"]),
         Default::Typed("random"),
         "order of offsets; sequential jobs each have their own part",
     ),
-    knob("exponent", Kind::Text, Default::Typed("1.2"), "exponent of zipf, above 0"),
-    knob("read_share", Kind::Percent { min: 0.0, max: 1.0 }, Default::Typed("100 %"), "share of reads"),
-    knob("block", Kind::Text, Default::Typed("4 KiB"), "size of an I/O, or a mix such as \"4 KiB: 60, 64 KiB: 40\""),
-    knob(
+    Knob::new("exponent", Kind::Text, Default::Typed("1.2"), "exponent of zipf, above 0"),
+    Knob::new("read_share", Kind::Percent { min: 0.0, max: 1.0 }, Default::Typed("100 %"), "share of reads"),
+    Knob::new(
+        "block",
+        Kind::Text,
+        Default::Typed("4 KiB"),
+        "size of an I/O, or a mix such as \"4 KiB: 60, 64 KiB: 40\"",
+    ),
+    Knob::new(
         "align",
         Kind::Size { min: 512, max: 1 << 30 },
         Default::Derived("the size of the I/O"),
         "offsets are multiples of this",
     ),
-    knob("depth", Kind::Count { min: 1, max: 4096 }, Default::Typed("32"), "outstanding I/Os of a job"),
-    knob("jobs", Kind::Count { min: 1, max: 256 }, Default::Typed("1"), "jobs, each with a thread and a queue"),
-    knob(
+    Knob::new("depth", Kind::Count { min: 1, max: 4096 }, Default::Typed("32"), "outstanding I/Os of a job"),
+    Knob::new("jobs", Kind::Count { min: 1, max: 256 }, Default::Typed("1"), "jobs, each with a thread and a queue"),
+    Knob::new(
         "rate",
         Kind::Count { min: 1, max: 1_000_000_000 },
         Default::Derived("a closed loop"),
         "open loop: I/Os per second of all jobs, latency from the intended start",
     ),
-    knob(
-        "arrival",
-        Kind::Choice(&["constant", "poisson"]),
-        Default::Typed("constant"),
-        "inter-arrival time distribution of an open loop",
-    ),
-    knob(
+    ARRIVAL,
+    Knob::new(
         "burst",
         Kind::Time { min: 1000, max: 3600 * SECOND },
         Default::Derived("load all the time"),
         "time with load",
     ),
-    knob("pause", Kind::Time { min: 1000, max: 3600 * SECOND }, Default::Derived("none"), "time between two bursts"),
-    knob("sync_every", Kind::Count { min: 0, max: 1 << 32 }, Default::Typed("0"), "fdatasync after N writes; 0: never"),
-    knob("durable", Kind::Switch, Default::Typed("false"), "open with O_DSYNC"),
-    knob(
+    Knob::new(
+        "pause",
+        Kind::Time { min: 1000, max: 3600 * SECOND },
+        Default::Derived("none"),
+        "time between two bursts",
+    ),
+    Knob::new(
+        "sync_every",
+        Kind::Count { min: 0, max: 1 << 32 },
+        Default::Typed("0"),
+        "fdatasync after N writes; 0: never",
+    ),
+    Knob::new("durable", Kind::Switch, Default::Typed("false"), "open with O_DSYNC"),
+    Knob::new(
         "cache",
         Kind::Choice(&["direct", "buffered"]),
         Default::Typed("direct"),
         "direct: O_DIRECT; buffered: page cache",
     ),
-    knob(
+    Knob::new(
         "engine",
         Kind::Choice(&["auto", "io_uring", "threads"]),
         Default::Typed("auto"),
         "auto: io_uring, or threads with pread and pwrite where it is forbidden",
     ),
-    knob(
+    Knob::new(
         DURATION,
         Kind::Time { min: SECOND / 20, max: 24 * 3600 * SECOND },
         Default::Typed("5 s"),
         "measured time of a phase",
     ),
-    knob("operations", Kind::Count { min: 1, max: 1 << 48 }, Default::Derived("no limit"), "end a phase after N I/Os"),
-    knob(
+    Knob::new(
+        "operations",
+        Kind::Count { min: 1, max: 1 << 48 },
+        Default::Derived("no limit"),
+        "end a phase after N I/Os",
+    ),
+    Knob::new(
         WARM_UP,
         Kind::Time { min: 0, max: 24 * 3600 * SECOND },
         Default::Typed("500 ms"),
         "time under load before it",
     ),
-    knob(
+    Knob::new(
         "steady",
         Kind::Percent { min: 0.001, max: 1.0 },
         Default::Derived("not awaited"),
         "then wait until IOPS of 5 seconds lie within this share of their mean",
     ),
-    knob(
+    Knob::new(
         "steady_limit",
         Kind::Time { min: SECOND, max: 24 * 3600 * SECOND },
         Default::Typed("1 min"),
         "longest such wait",
     ),
-    knob(
+    Knob::new(
         "verify",
         Kind::Switch,
         Default::Typed("false"),
@@ -131,7 +147,7 @@ pub struct Settings {
     pub size: u64,
     /// Whether the page cache is used.
     pub cache: Cache,
-    /// The engine that was asked for; `None` for auto.
+    /// The engine that was requested; `None` for auto.
     pub engine: Option<Engine>,
     /// Whether blocks are verified.
     pub verify: bool,
@@ -143,88 +159,35 @@ pub struct Settings {
     pub job: Option<String>,
 }
 
-fn misfit(what: impl Into<String>, remedy: impl Into<String>) -> Misfit {
-    Misfit { what: what.into(), remedy: remedy.into() }
-}
-
-/// Reads values by key.
-struct Values<'a>(&'a BTreeMap<String, Value>);
-
-impl Values<'_> {
-    fn text(&self, key: &str) -> Option<String> {
-        match self.0.get(key) {
-            Some(Value::Text(text) | Value::Choice(text)) => Some(text.clone()),
-            _ => None,
-        }
-    }
-
-    fn is(&self, key: &str, word: &str) -> bool {
-        self.text(key).is_some_and(|text| text == word)
-    }
-
-    fn on(&self, key: &str) -> bool {
-        matches!(self.0.get(key), Some(Value::Switch(true)))
-    }
-
-    fn count(&self, key: &str) -> Option<u64> {
-        match self.0.get(key) {
-            Some(Value::Count(count)) => Some(*count),
-            _ => None,
-        }
-    }
-
-    fn bytes(&self, key: &str) -> Option<u64> {
-        match self.0.get(key) {
-            Some(Value::SizeBytes(Bytes(bytes))) => Some(*bytes),
-            _ => None,
-        }
-    }
-
-    fn time(&self, key: &str) -> Option<u64> {
-        match self.0.get(key) {
-            Some(Value::TimeNs(Nanos(time))) => Some(*time),
-            _ => None,
-        }
-    }
-
-    fn share(&self, key: &str) -> Option<f64> {
-        match self.0.get(key) {
-            Some(Value::Share(Share(share))) => Some(*share),
-            _ => None,
-        }
-    }
-}
-
 impl Settings {
     /// Of an arm, whose fio job, if it has one, is read at this site.
     ///
     /// # Errors
     /// The parameter at fault and what would be right.
     pub fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
-        let mut parameters = arm.parameters.clone();
-        if let Some(name) = Values(&parameters).text(ACCESS) {
-            preset(&mut parameters, &name)?;
+        let mut replaced = arm.clone();
+        let of = Parameters::of(arm, &PARAMETERS);
+        if let Some(name) = of.find::<String>(ACCESS)? {
+            preset(&mut replaced.parameters, &name)?;
         }
-        let job = Values(&parameters).text("job");
+        let job = of.find::<String>("job")?;
         let ignored = match &job {
-            Some(path) => replace_by_job(&mut parameters, path)?,
+            Some(path) => replace_by_job(&mut replaced.parameters, path)?,
             None => Vec::new(),
         };
-        let replaced = ResolvedArm { parameters: parameters.clone(), ..arm.clone() };
         command::fits_timeout(&replaced)?;
-        let values = Values(&parameters);
-        let plan = plan(&values)?;
+        let of = Parameters::of(&replaced, &PARAMETERS);
         let settings = Settings {
-            place: place(&values)?,
-            size: values.bytes("size").unwrap_or(1 << 30),
-            cache: if values.is("cache", "buffered") { Cache::Buffered } else { Cache::Direct },
-            engine: match values.text("engine").as_deref() {
-                Some("io_uring") => Some(Engine::IoUring),
-                Some("threads") => Some(Engine::Threads),
+            place: place(of)?,
+            size: of.get::<Bytes>("size")?.0,
+            cache: if of.is("cache", "buffered")? { Cache::Buffered } else { Cache::Direct },
+            engine: match of.get::<String>("engine")?.as_str() {
+                "io_uring" => Some(Engine::IoUring),
+                "threads" => Some(Engine::Threads),
                 _ => None,
             },
-            verify: values.on("verify"),
-            plan,
+            verify: of.get("verify")?,
+            plan: plan(of)?,
             ignored,
             job,
         };
@@ -238,18 +201,18 @@ impl Settings {
         if self.cache == Cache::Direct
             && let Some(odd) = units.iter().find(|bytes| *bytes % 512 != 0)
         {
-            let what = format!("{odd} bytes are no multiple of 512, which O_DIRECT needs");
-            return Err(misfit(what, "write multiples of 512 in block and align, or cache = \"buffered\""));
+            let what = format!("{odd} bytes are not a multiple of 512, which O_DIRECT needs");
+            return Err(Misfit::new(what, "write multiples of 512 in block and align, or cache = \"buffered\""));
         }
         let jobs = self.plan.jobs as u64;
         if mix.largest().saturating_mul(jobs) > self.size {
             let what =
                 format!("{jobs} jobs with I/Os of {} do not fit into {}", Bytes(mix.largest()), Bytes(self.size));
-            return Err(misfit(what, "write a larger size, or smaller blocks"));
+            return Err(Misfit::new(what, "write a larger size, or smaller blocks"));
         }
         if self.engine == Some(Engine::Threads) && self.plan.depth * self.plan.jobs > MOST_THREADS {
             let what = format!("engine = \"threads\" makes {} threads", self.plan.depth * self.plan.jobs);
-            return Err(misfit(what, format!("write depth and jobs whose product is at most {MOST_THREADS}")));
+            return Err(Misfit::new(what, format!("write depth and jobs whose product is at most {MOST_THREADS}")));
         }
         if self.verify { self.can_be_verified() } else { Ok(()) }
     }
@@ -265,12 +228,12 @@ impl Settings {
         {
             let what =
                 "verify needs I/Os of one size, a power of two from 512 B to 4 MiB that divides size, aligned to it";
-            return Err(misfit(what, "write one block size and no align"));
+            return Err(Misfit::new(what, "write one block size and no align"));
         }
         let outstanding = (self.plan.depth * self.plan.jobs) as u64;
         if self.size / block < 4 * outstanding {
             let what = format!("verify needs at least 4 blocks for each of {outstanding} outstanding I/Os");
-            return Err(misfit(what, "write a larger size, or a smaller depth"));
+            return Err(Misfit::new(what, "write a larger size, or a smaller depth"));
         }
         Ok(())
     }
@@ -300,60 +263,60 @@ fn set(parameters: &mut BTreeMap<String, Value>, key: &str, typed: &str) -> Resu
 }
 
 fn replace_by_job(parameters: &mut BTreeMap<String, Value>, path: &str) -> Result<Vec<Ignored>, Misfit> {
-    let text = fs::read_to_string(path)
-        .map_err(|why| misfit(format!("job = '{path}' cannot be read: {why}"), "name a file by its absolute path"))?;
+    let text = fs::read_to_string(path).map_err(|why| {
+        Misfit::new(format!("job = '{path}' cannot be read: {why}"), "name a file by its absolute path")
+    })?;
     let job = FioJob::read(&text).map_err(|why| {
         let why = why.to_string();
         let (what, remedy) = why.split_once("; ").unwrap_or((&why, "see docs/block.md"));
-        misfit(format!("{path}, {what}"), remedy)
+        Misfit::new(format!("{path}, {what}"), remedy)
     })?;
     for (key, typed) in job.parameters {
-        let named = |why: Misfit| misfit(format!("{path}: {}", why.what), why.remedy);
+        let named = |why: Misfit| Misfit::new(format!("{path}: {}", why.what), why.remedy);
         set(parameters, &key, &typed).map_err(named)?;
     }
     Ok(job.ignored)
 }
 
-fn place(values: &Values<'_>) -> Result<Place, Misfit> {
-    match (values.text("file"), values.text(DEVICE), values.text("path")) {
-        (None, None, path) => Ok(Place::Folder(path.map_or_else(std::env::temp_dir, PathBuf::from))),
-        (Some(file), None, None) => Ok(Place::File(file.into())),
-        (None, Some(device), None) => Ok(Place::Device(device.into())),
-        _ => Err(misfit("more than one of path, file and device is set", "keep one of them")),
+fn place(of: Parameters<'_>) -> Result<Place, Misfit> {
+    match (of.find("file")?, of.find(DEVICE)?, of.find("path")?) {
+        (None, None, path) => Ok(Place::Folder(path.unwrap_or_else(std::env::temp_dir))),
+        (Some(file), None, None) => Ok(Place::File(file)),
+        (None, Some(device), None) => Ok(Place::Device(device)),
+        _ => Err(Misfit::new("more than one of path, file and device is set", "keep one of them")),
     }
 }
 
-fn plan(values: &Values<'_>) -> Result<Plan, Misfit> {
-    let index = |key: &str, default| values.count(key).and_then(|count| usize::try_from(count).ok()).unwrap_or(default);
-    let bursts = match (values.time("burst"), values.time("pause")) {
+fn plan(of: Parameters<'_>) -> Result<Plan, Misfit> {
+    let bursts = match (of.find::<Nanos>("burst")?, of.find::<Nanos>("pause")?) {
         (None, None) => None,
-        (Some(on), Some(off)) => Some((on, off)),
-        _ => return Err(misfit("one of burst and pause is set without the other", "write both")),
+        (Some(on), Some(off)) => Some((on.0, off.0)),
+        _ => return Err(Misfit::new("one of burst and pause is set without the other", "write both")),
     };
-    let duration = values.time(DURATION).unwrap_or(5 * SECOND);
+    let Nanos(duration) = of.get(DURATION)?;
     Ok(Plan {
         mix: Mix {
-            pattern: pattern(values)?,
-            blocks: blocks(&values.text("block").unwrap_or_default())?,
-            align: values.bytes("align"),
-            read_share: values.share("read_share").unwrap_or(1.0),
+            pattern: pattern(of)?,
+            blocks: blocks(&of.get::<String>("block")?)?,
+            align: of.find::<Bytes>("align")?.map(|align| align.0),
+            read_share: of.get::<Share>("read_share")?.0,
         },
         load: Load {
-            rate: values.count("rate").map(|rate| rate as f64),
-            poisson: values.is("arrival", "poisson"),
+            rate: of.find::<u64>("rate")?.map(|rate| rate as f64),
+            poisson: of.is(ARRIVAL.key, "poisson")?,
             bursts,
         },
-        depth: index("depth", 32),
-        jobs: index("jobs", 1),
-        sync_every: values.count("sync_every").unwrap_or(0),
-        durable: values.on("durable"),
+        depth: of.get("depth")?,
+        jobs: of.get("jobs")?,
+        sync_every: of.get("sync_every")?,
+        durable: of.get("durable")?,
         engine: Engine::IoUring,
         ramp: Ramp {
-            least_ns: values.time(WARM_UP).unwrap_or(0),
-            steady: values.share("steady"),
-            limit_ns: values.time("steady_limit").unwrap_or(60 * SECOND),
+            least_ns: of.get::<Nanos>(WARM_UP)?.0,
+            steady: of.find::<Share>("steady")?.map(|share| share.0),
+            limit_ns: of.get::<Nanos>("steady_limit")?.0,
         },
-        stop: match values.count("operations") {
+        stop: match of.find("operations")? {
             Some(most) => Stop::Count(most, duration),
             None => Stop::After(duration),
         },
@@ -362,15 +325,15 @@ fn plan(values: &Values<'_>) -> Result<Plan, Misfit> {
     })
 }
 
-fn pattern(values: &Values<'_>) -> Result<Pattern, Misfit> {
-    match values.text("pattern").as_deref() {
-        Some("sequential") => Ok(Pattern::Sequential),
-        Some("zipf") => {
-            let text = values.text("exponent").unwrap_or_default();
+fn pattern(of: Parameters<'_>) -> Result<Pattern, Misfit> {
+    match of.get::<String>("pattern")?.as_str() {
+        "sequential" => Ok(Pattern::Sequential),
+        "zipf" => {
+            let text: String = of.get("exponent")?;
             match text.parse::<f64>() {
                 Ok(exponent) if exponent > 0.0 && exponent <= 10.0 => Ok(Pattern::Zipf(exponent)),
-                _ => Err(misfit(
-                    format!("exponent = '{text}' is no exponent"),
+                _ => Err(Misfit::new(
+                    format!("exponent = '{text}' is not an exponent"),
                     "write a number above 0, such as \"1.2\"",
                 )),
             }
@@ -381,8 +344,9 @@ fn pattern(values: &Values<'_>) -> Result<Pattern, Misfit> {
 
 /// `4 KiB`, or `4 KiB: 60, 64 KiB: 40`.
 fn blocks(text: &str) -> Result<Vec<BlockShare>, Misfit> {
-    let wrong =
-        || misfit(format!("block = '{text}' is no size"), "write such as \"4 KiB\" or \"4 KiB: 60, 64 KiB: 40\"");
+    let wrong = || {
+        Misfit::new(format!("block = '{text}' is not a size"), "write such as \"4 KiB\" or \"4 KiB: 60, 64 KiB: 40\"")
+    };
     let part = |part: &str| {
         let (size, weight) = part.split_once(':').unwrap_or((part, "1"));
         let bytes = size.trim().parse::<Bytes>().ok()?.0;
@@ -426,8 +390,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_with_what_would_be_right() {
-        assert!(refusal(&[("block", "4000 B")]).contains("no multiple of 512, which O_DIRECT needs; write multiples"));
-        assert!(refusal(&[("block", "4 KiB: x")]).contains("is no size; write such as"));
+        assert!(
+            refusal(&[("block", "4000 B")]).contains("not a multiple of 512, which O_DIRECT needs; write multiples")
+        );
+        assert!(refusal(&[("block", "4 KiB: x")]).contains("is not a size; write such as"));
         assert!(refusal(&[("burst", "1 s")]).contains("without the other; write both"));
         assert!(refusal(&[("file", "/a"), ("device", "/dev/b")]).contains("more than one of path, file and device"));
         assert!(

@@ -1,7 +1,7 @@
 //! What is read and written: a file without a name, a file of the user's, or a block device that may be destroyed.
 
 use crate::device;
-use crate::engine::EngineError;
+use crate::error::EngineError;
 use crate::io::buffers::Buffers;
 use crate::io::calls;
 use crate::verify::Ledger;
@@ -175,7 +175,7 @@ fn named(path: &Path) -> Result<File, EngineError> {
     let failed = |why| EngineError::io(format!("opening {}", path.display()), why);
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return Err(EngineError::Missing {
-            what: format!("file = '{}' is no regular file", path.display()),
+            what: format!("file = '{}' is not a regular file", path.display()),
             remedy: "name a file; for a block device write device = and allow it".to_owned(),
         });
     }

@@ -1,10 +1,10 @@
-//! Stamped blocks: what was written can be told from what should have been, and what went wrong has a name.
+//! Stamped blocks: what was written can be distinguished from what should have been, and what went wrong has a name.
 //!
 //! Every 512-byte sector carries a checksum, the seed of its run, the offset of its block and the block's sequence number; its
 //! payload follows from these. A ledger holds for each block the last sequence number issued and the last acknowledged, so that
 //! a block that is intact but old is found too. A ledger kept in a file survives `kill -9` of the writer.
 //!
-//! A write torn so late that all that differs is one bit cannot be told from a flipped bit.
+//! A write torn so late that all that differs is one bit cannot be distinguished from a flipped bit.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -272,7 +272,7 @@ impl Ledger {
     /// What a writer that is gone has left; `None` where there is no such file.
     ///
     /// # Errors
-    /// When it cannot be read, is no ledger, or its writer still runs.
+    /// When it cannot be read, is not a ledger, or its writer still runs.
     pub fn open(path: &Path) -> io::Result<Option<Ledger>> {
         let file = match OpenOptions::new().read(true).write(true).open(path) {
             Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -284,7 +284,7 @@ impl Ledger {
         let rows = bytes.get(32..).unwrap_or_default();
         let block = usize::try_from(head[2]).unwrap_or(0);
         if head[0] != LEDGER_MAGIC || block == 0 || rows.len() as u64 != head[3] / head[2] * 8 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no ledger of baremark, or was cut short"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a ledger of baremark, or was cut short"));
         }
         let entry = |row: &[u8]| Entry { issued: word32(row, 0), acknowledged: word32(row, 4), in_use: false };
         let entries = rows.chunks_exact(8).map(entry).collect();

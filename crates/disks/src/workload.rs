@@ -9,14 +9,15 @@ use crate::target::{Place, Target};
 use crate::verify::{Fault, Ledger};
 use baremark_load::latency::{Latencies, Summary};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Descriptor, Metric, Together, Value};
+use baremark_model::descriptor::{Better, Descriptor, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
+use baremark_model::parameters::Parameters;
 use baremark_model::seam::Sample;
 use baremark_model::units::Bytes;
 use baremark_model::wire::{Detail, Point};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -72,7 +73,7 @@ static METRICS: [Metric; 20] = [
         "device_depth",
         "I/Os",
         Better::Higher,
-        "the same at the device, by the kernel's statistics; others' I/Os included; absent where it shows none",
+        "the same at the device, by the kernel's statistics; others' I/Os included; absent where it has none",
     ),
     metric("ramp_s", "s", Better::Lower, "time under load before the measured time"),
 ];
@@ -93,8 +94,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
 
 /// Checks an arm at the lab, where a site's job file need not be.
 fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
-    let elsewhere = matches!(arm.parameters.get("job"), Some(Value::Text(path)) if !Path::new(path).exists());
-    if elsewhere { Ok(()) } else { Settings::of(arm).map(drop) }
+    let job = Parameters::of(arm, &PARAMETERS).find::<PathBuf>("job")?;
+    if job.is_some_and(|path| !path.exists()) { Ok(()) } else { Settings::of(arm).map(drop) }
 }
 
 /// Refuses arms of this workload that would overwrite a block device that is not among `allowed`.
@@ -118,10 +119,7 @@ fn device(arm: &ResolvedArm) -> Option<PathBuf> {
         Ok(Place::Device(path)) => Some(path),
         Ok(_) => None,
         // What cannot be read here is refused at the site; a device that is named is one all the same.
-        Err(_) => match arm.parameters.get(DEVICE) {
-            Some(Value::Text(path)) => Some(PathBuf::from(path)),
-            _ => None,
-        },
+        Err(_) => Parameters::of(arm, &PARAMETERS).find(DEVICE).ok().flatten(),
     }
 }
 
@@ -185,7 +183,7 @@ fn chosen(settings: &Settings, target: &Target) -> Result<(Engine, Vec<String>),
     }
 }
 
-/// A new ledger. Beside a file that is kept it is kept too, as FILE.ledger, and what is found there is checked first.
+/// A new ledger. Next to a file that is kept it is kept too, as FILE.ledger, and what is found there is checked first.
 fn ledger(settings: &Settings, target: &Target, seed: u64) -> Result<Ledger, JobError> {
     let block = usize::try_from(settings.plan.mix.largest()).unwrap_or(usize::MAX);
     let Place::File(path) = &settings.place else { return Ok(Ledger::new(seed, block, settings.size)) };

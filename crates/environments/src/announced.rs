@@ -1,6 +1,6 @@
 //! Streams on which others may speak before the agent does: launchers, batch systems, login scripts.
 //!
-//! The agent says a line of its own first; what came before is no frame and is passed over.
+//! The agent says a line of its own first; what came before is not a frame and is passed over.
 
 use baremark_model::credit::READY;
 use std::io::{BufRead, BufReader, Read};

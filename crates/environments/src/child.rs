@@ -15,7 +15,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a waiting lab looks whether a child has ended.
+/// How often a waiting lab checks whether a child has ended.
 const GLANCE: Duration = Duration::from_millis(2);
 /// How long a dead child's log may stay open in somebody else's hands before it is left to them.
 const LOG_LIMIT: Duration = Duration::from_secs(2);

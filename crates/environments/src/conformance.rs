@@ -1,6 +1,6 @@
 //! What every environment must do, checked on any of them.
 //!
-//! It stands beside the adapters and not in a test, so that every suite that can start real agents holds all of them to
+//! It is next to the adapters and not in a test, so that every suite that can start real agents holds all of them to
 //! the same contract: those of this project and those of somebody who writes one more.
 
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
@@ -265,7 +265,7 @@ impl Talk {
         }
     }
 
-    /// Asks until a program is as wanted.
+    /// Asks until a program is as requested.
     fn until(&mut self, name: &str, wanted: impl Fn(&Spawned) -> bool) -> Result<Spawned, String> {
         let deadline = Instant::now() + self.patience;
         loop {

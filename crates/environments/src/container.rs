@@ -34,7 +34,7 @@ pub enum Root {
     /// Nothing but the program.
     #[default]
     Program,
-    /// An image; it is fetched by the engine when it is not there.
+    /// An image; it is fetched by the engine when it does not exist.
     Image(String),
     /// A folder; the engine makes mount points in it.
     Folder(PathBuf),
@@ -284,7 +284,7 @@ impl Container {
         let path = self.program.to_string_lossy();
         if !self.program.is_file() {
             let remedy = "install baremark again; it runs itself as its agent".to_owned();
-            return Err(Missing { what: format!("the agent's program {path} is not there"), remedy });
+            return Err(Missing { what: format!("the agent's program {path} does not exist"), remedy });
         }
         if path.contains([',', '"', '\n']) {
             let what = format!("path {path}: the engine cannot take it");
@@ -375,11 +375,11 @@ impl Container {
         for (here, inside) in &self.settings.volumes {
             let odd = |path: &Path| !path.is_absolute() || path.to_string_lossy().contains([',', '"', '\n']);
             if odd(here) || odd(inside) {
-                let what = format!("volume {}:{} is no pair of absolute paths", here.display(), inside.display());
+                let what = format!("volume {}:{} is not a pair of absolute paths", here.display(), inside.display());
                 return Err(Missing { what, remedy: "write such as \"/srv/data:/data\", without commas".to_owned() });
             }
             if !here.is_dir() {
-                let what = format!("the volume's folder {} is not there", here.display());
+                let what = format!("the volume's folder {} does not exist", here.display());
                 return Err(Missing { what, remedy: "make it, or name another".to_owned() });
             }
         }
@@ -490,7 +490,7 @@ impl ContainerSite {
         if self.engine.settings.network == Network::Host {
             return Ok(());
         }
-        let what = "the container has a network of its own, into which no port leads".to_owned();
+        let what = "the container's network is isolated".to_owned();
         Err(Missing { what, remedy: "write network = \"host\" in [environments.container]".to_owned() }.into())
     }
 }

@@ -74,7 +74,7 @@ mod tests {
             fs::create_dir(&dead).expect("a folder of an owner that is gone");
             fs::write(dead.join("file"), "").expect("with a file");
             if lock {
-                fs::write(dead.join("lock"), "").expect("and a lock that nobody holds");
+                fs::write(dead.join("lock"), "").expect("and a lock that is not held");
             }
             dead
         });

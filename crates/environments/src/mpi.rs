@@ -132,7 +132,7 @@ impl Environment for Mpi {
             }
             Ok(Err(RecvTimeoutError::Disconnected)) => "mpirun ended before its agent was there".to_owned(),
             Ok(Err(RecvTimeoutError::Timeout)) => {
-                format!("the agent was not there {} s after the start of mpirun", limit.as_secs())
+                format!("the agent did not connect within {} s of the start of mpirun", limit.as_secs())
             }
             Err(why) => {
                 mpirun.terminate(END_LIMIT);

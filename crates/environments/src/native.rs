@@ -41,7 +41,7 @@ impl Environment for Native {
             return Ok(());
         }
         Err(Missing {
-            what: format!("the agent's program {} is not there", self.program.display()),
+            what: format!("the agent's program {} does not exist", self.program.display()),
             remedy: "install baremark again; it runs itself as its agent".to_owned(),
         })
     }

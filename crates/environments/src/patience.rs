@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// How often a waiting lab looks whether it was interrupted.
+/// How often a waiting lab checks whether it was interrupted.
 pub const GLANCE: Duration = Duration::from_millis(20);
 
 /// The next thing from `channel` until `deadline`; the outer error is the interrupt.

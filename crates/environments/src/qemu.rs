@@ -1,7 +1,7 @@
 //! A full Linux guest in QEMU, from a kernel and the program alone.
 //!
 //! There is no disk image: the initial file system is the program as the first process, and the kernel modules that are
-//! asked for. Nothing lies on this machine's disk either; the file system is handed over in memory. The first serial port
+//! requested. Nothing lies on this machine's disk either; the file system is handed over in memory. The first serial port
 //! is the guest's console and becomes the site's log, the second or a virtio port carries the frames, paced as `model::credit` says. QEMU
 //! is a child like any other and dies with the lab, and the guest with it.
 //!
@@ -14,9 +14,9 @@ mod modules;
 mod portion;
 mod qmp;
 mod root;
+mod settings;
 
-pub use hardware::{Backing, Disks, Mmu, Net, Topology};
-pub use root::Root;
+pub use settings::{Accel, Backing, Disks, Mmu, Net, Port, Root, Settings, Topology};
 
 use crate::child::Piped;
 use crate::cpio::Cpio;
@@ -40,147 +40,6 @@ use std::time::{Duration, Instant};
 
 /// The emulator's program.
 const QEMU: &str = "qemu-system-x86_64";
-/// What a kernel such as Debian's needs for a virtio port, in the order in which they are loaded.
-const VIRTIO_PORT_MODULES: &[&str] = &[
-    "drivers/virtio/virtio_ring",
-    "drivers/virtio/virtio",
-    "drivers/virtio/virtio_pci_modern_dev",
-    "drivers/virtio/virtio_pci_legacy_dev",
-    "drivers/virtio/virtio_pci",
-    "drivers/char/virtio_console",
-];
-
-/// What carries the frames. Both are paced in the same way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Port {
-    /// The second serial port, which every kernel knows. It takes a byte or some at a time and is slow with long frames.
-    #[default]
-    Serial,
-    /// A port of virtio, which takes pages at a time and may need kernel modules.
-    Virtio,
-}
-
-impl Port {
-    /// Its name in the guest.
-    fn path(self) -> &'static str {
-        match self {
-            Port::Serial => "/dev/ttyS1",
-            Port::Virtio => "/dev/vport0p1",
-        }
-    }
-}
-
-/// What runs the guest's instructions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Accel {
-    /// The processor where a test boot shows that it can, else the emulator.
-    #[default]
-    Auto,
-    /// The processor, by KVM.
-    Kvm,
-    /// The emulator: exercises the mechanics and measures nothing.
-    Tcg,
-}
-
-/// How guests are made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The kernel, a bzImage; this machine's own under /boot when `None`.
-    pub kernel: Option<PathBuf>,
-    /// Kernel modules, loaded in this order.
-    pub modules: Vec<PathBuf>,
-    /// Modules by name, loaded after those with all that they need.
-    pub module_names: Vec<String>,
-    /// Where modules are looked for by name; where this machine's own are when `None`.
-    pub module_folder: Option<PathBuf>,
-    /// What its files are.
-    pub root: Root,
-    /// Words for the kernel's command line, after ours.
-    pub kernel_options: Vec<String>,
-    /// What carries the frames.
-    pub port: Port,
-    /// Virtual processors.
-    pub vcpus: usize,
-    /// Whether a site gets as many as ranks run at it, instead of its part of these.
-    pub vcpus_as_ranks: bool,
-    /// How they are sockets, cores and threads.
-    pub topology: Topology,
-    /// The processor, by QEMU's name; as good as there is when `None`.
-    pub cpu_model: Option<String>,
-    /// The CPU to which each vCPU's thread is pinned, in order; none is when empty.
-    pub pin: Vec<usize>,
-    /// Memory, in bytes.
-    pub memory_bytes: u64,
-    /// What it is made of.
-    pub backing: Backing,
-    /// Whether the guest sees this machine's NUMA nodes.
-    pub guest_numa: bool,
-    /// How many nodes it then sees, spread over this machine's; as many as this machine has when `None`.
-    pub guest_nodes: Option<usize>,
-    /// How KVM translates its addresses.
-    pub mmu: Mmu,
-    /// Disks.
-    pub disks: Disks,
-    /// Network.
-    pub net: Net,
-    /// The guest's address and prefix length, such as 10.0.2.15/24.
-    pub address: Option<String>,
-    /// Whether checksums and segmentation are left to the network device.
-    pub offloads: bool,
-    /// What runs its instructions.
-    pub accel: Accel,
-    /// How long a guest may take until its agent listens.
-    pub boot_limit: Duration,
-    /// How long the test boot of [`Accel::Auto`] may take.
-    pub test_limit: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            kernel: None,
-            modules: Vec::new(),
-            module_names: Vec::new(),
-            module_folder: None,
-            root: Root::Program,
-            kernel_options: Vec::new(),
-            port: Port::Serial,
-            vcpus: 1,
-            vcpus_as_ranks: false,
-            topology: Topology::default(),
-            cpu_model: None,
-            pin: Vec::new(),
-            memory_bytes: 512 << 20,
-            backing: Backing::AsIs,
-            guest_numa: false,
-            guest_nodes: None,
-            mmu: Mmu::AsIs,
-            disks: Disks::default(),
-            net: Net::None,
-            address: None,
-            offloads: true,
-            accel: Accel::Auto,
-            boot_limit: Duration::from_secs(180),
-            test_limit: Duration::from_secs(10),
-        }
-    }
-}
-
-impl Settings {
-    /// With the kernel that `scripts/fetch-kernel` has put into a folder, and with its modules for a fast port.
-    #[must_use]
-    pub fn of_fetched(folder: &Path) -> Self {
-        let module = |name: &&str| folder.join("modules/kernel").join(format!("{name}.ko"));
-        Settings {
-            kernel: Some(folder.join("vmlinuz")),
-            modules: VIRTIO_PORT_MODULES.iter().map(module).collect(),
-            module_folder: Some(folder.join("modules")),
-            port: Port::Virtio,
-            ..Settings::default()
-        }
-    }
-}
-
 /// The qemu environment: boots one guest for each site.
 pub struct Qemu {
     program: PathBuf,
@@ -345,7 +204,10 @@ impl Qemu {
                         stopped.unwrap_or_else(|| format!("the {accel} guest ended before its agent was there"))
                     }
                     NotThere::Silent => {
-                        format!("the agent was not there {} s after the start of its {accel} guest", limit.as_secs())
+                        format!(
+                            "the agent did not connect within {} s of the start of its {accel} guest",
+                            limit.as_secs()
+                        )
                     }
                 };
                 Err(QemuSite { guest, files, link: None, qmp, address: None }.not_ready(what))
@@ -359,7 +221,7 @@ impl Qemu {
         Some(address.split('/').next().unwrap_or(address).to_owned())
     }
 
-    /// Makes of a running guest what was asked for and reads back that it is; else what is not so, in words.
+    /// Makes of a running guest what was requested and reads back that it is; else what is not so, in words.
     fn settle(&self, emulated: bool, qmp: &mut Qmp, pid: u32) -> Result<(), String> {
         let settings = &self.settings;
         let said = |why: io::Error| format!("QEMU's machine protocol: {why}");
@@ -405,7 +267,7 @@ impl Environment for Qemu {
             return Err(Missing { what: format!("{QEMU} does not run: {why}"), remedy });
         }
         if !self.program.is_file() {
-            let what = format!("the agent's program {} is not there", self.program.display());
+            let what = format!("the agent's program {} does not exist", self.program.display());
             let remedy = "install baremark again; it runs itself as its agent".to_owned();
             return Err(Missing { what, remedy });
         }

@@ -8,113 +8,28 @@
 
 mod batch;
 mod job;
+mod settings;
+
+pub use settings::{Launcher, Settings};
 
 use crate::announced::agent_in;
 use crate::child::{self, Piped};
 use crate::patience::receive;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
 use job::{Job, Look};
+use settings::ANSWER_LIMIT;
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Once;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// How long one of Slurm's commands may take to answer.
-const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 /// How long srun may take to end once its job is cancelled.
 const END_LIMIT: Duration = Duration::from_secs(5);
 /// How soon the queue is first looked into, and how seldom at last: many labs ask the same controller.
 const FIRST_LOOK: Duration = Duration::from_millis(500);
 const LAST_LOOK: Duration = Duration::from_secs(5);
-
-/// By which of Slurm's commands jobs are submitted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Launcher {
-    /// Interactively: the agent's streams are srun's.
-    #[default]
-    Srun,
-    /// As a batch job, which speaks by files.
-    Sbatch,
-}
-
-/// What is asked of Slurm; what is `None` is left to its configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// How jobs are submitted.
-    pub launcher: Launcher,
-    /// The cluster's slurm.conf.
-    pub config: Option<PathBuf>,
-    /// The partition.
-    pub partition: Option<String>,
-    /// Nodes of the job.
-    pub nodes: usize,
-    /// Tasks of the job; the agent is the first.
-    pub ntasks: usize,
-    /// CPUs of each task.
-    pub cpus: Option<usize>,
-    /// The job's time limit; Slurm rounds it up to minutes.
-    pub time: Option<Duration>,
-    /// Further arguments for the launcher, as they are.
-    pub arguments: Vec<String>,
-    /// Where batch jobs find their files; all nodes must see it. The working directory when `None`.
-    pub folder: Option<PathBuf>,
-    /// How long a job may wait in the queue.
-    pub pending_limit: Duration,
-    /// How long a job may run before its agent is there.
-    pub start_limit: Duration,
-    /// How long a batch job goes on without a sign of life from the lab.
-    pub silence_limit: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            launcher: Launcher::Srun,
-            config: None,
-            partition: None,
-            nodes: 1,
-            ntasks: 1,
-            cpus: None,
-            time: None,
-            arguments: Vec::new(),
-            folder: None,
-            pending_limit: Duration::from_secs(600),
-            start_limit: Duration::from_secs(60),
-            silence_limit: Duration::from_secs(60),
-        }
-    }
-}
-
-impl Settings {
-    /// One of Slurm's commands, outside of any allocation that the lab itself may run in.
-    fn tool(&self, name: &str) -> Command {
-        let mut command = Command::new(name);
-        command.env_remove("SLURM_JOB_ID").env_remove("SLURM_JOBID");
-        if let Some(config) = &self.config {
-            command.env("SLURM_CONF", config);
-        }
-        command
-    }
-
-    /// What srun and sbatch are both told.
-    fn ask(&self, command: &mut Command, job: &Job) {
-        command.arg(format!("--job-name={}", job.name()));
-        command.arg(format!("--nodes={}", self.nodes)).arg(format!("--ntasks={}", self.ntasks));
-        if let Some(partition) = &self.partition {
-            command.arg(format!("--partition={partition}"));
-        }
-        if let Some(cpus) = self.cpus {
-            command.arg(format!("--cpus-per-task={cpus}"));
-        }
-        if let Some(time) = self.time {
-            command.arg(format!("--time={}", time.as_secs().div_ceil(60)));
-        }
-        command.args(&self.arguments);
-    }
-}
 
 /// The slurm environment: one job for each site.
 pub struct Slurm {
@@ -135,7 +50,7 @@ impl Slurm {
         let mut command = self.settings.tool("srun");
         // Unbuffered: a buffered stream is held back until a line ends, and frames have no lines.
         command.args(["--quiet", "--unbuffered", "--kill-on-bad-exit=0"]);
-        self.settings.ask(&mut command, &job);
+        self.settings.ask(&mut command, job.name());
         if self.settings.ntasks > 1 {
             command.args(["--input=0", "--output=0"]);
         }
@@ -198,7 +113,7 @@ impl Slurm {
                             look.map_or_else(|| format!("{} is not in the queue", job.name()), |l| l.to_string());
                         let seconds = start_limit.as_secs();
                         return Err(NotThere::Because(format!(
-                            "{look}, but its agent was not there after {seconds} s"
+                            "{look}, but its agent did not connect within {seconds} s"
                         )));
                     }
                 }
@@ -206,7 +121,7 @@ impl Slurm {
         }
     }
 
-    /// What the cluster says of the partition that is asked for, or of all.
+    /// What the cluster says of the partition that is requested, or of all.
     fn partition_is_up(&self) -> Result<(), Missing> {
         let mut sinfo = self.settings.tool("sinfo");
         let ran = child::run(sinfo.args(["--noheader", "--format=%R %a"]), ANSWER_LIMIT).map_err(|why| Missing {
@@ -250,7 +165,7 @@ impl Environment for Slurm {
         if self.program.is_file() {
             return Ok(());
         }
-        let what = format!("the agent's program {} is not there", self.program.display());
+        let what = format!("the agent's program {} does not exist", self.program.display());
         Err(Missing { what, remedy: "install baremark again; it runs itself as its agent".to_owned() })
     }
 

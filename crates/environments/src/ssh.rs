@@ -148,7 +148,7 @@ impl Environment for Ssh {
         let destination = &self.settings.destination;
         if destination.is_empty() || destination.starts_with('-') {
             let remedy = "give a host, user@host or a name from ssh's configuration".to_owned();
-            return Err(Missing { what: format!("'{destination}' is no destination for ssh"), remedy });
+            return Err(Missing { what: format!("'{destination}' is not a destination for ssh"), remedy });
         }
         let ran = child::run(self.command().args(["uname", "-s", "-m"]), self.connect_limit() + END_LIMIT);
         let ran = ran.map_err(|why| Missing {
@@ -163,7 +163,7 @@ impl Environment for Ssh {
         if ran.said.iter().any(|line| line == "Linux x86_64") {
             return Ok(());
         }
-        let machine = ran.said.first().map_or("a machine that does not say what it is", String::as_str);
+        let machine = ran.said.first().map_or("a machine that does not report its architecture", String::as_str);
         let remedy = "give a machine with Linux on x86-64, which this program is built for".to_owned();
         Err(Missing { what: format!("{destination} is {machine}"), remedy })
     }
@@ -385,6 +385,6 @@ mod tests {
         let ssh =
             Ssh::new(PathBuf::new(), Settings { destination: "-oProxyCommand=x".to_owned(), ..Settings::default() });
         let missing = ssh.probe().expect_err("refused before anything runs");
-        assert!(missing.to_string().contains("is no destination for ssh; give a host"), "{missing}");
+        assert!(missing.to_string().contains("is not a destination for ssh; give a host"), "{missing}");
     }
 }

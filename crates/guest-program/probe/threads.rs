@@ -36,7 +36,7 @@ pub fn run(count: u64) {
     println!("{:?}", floats.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<f64>>());
 }
 
-/// Threads that all sleep in the host before any of them goes on.
+/// Threads that all sleep in the host before any of them continues.
 pub fn sleepers(count: u64) {
     let state = Arc::new((Mutex::new((0u64, false)), Condvar::new()));
     let threads: Vec<_> = (0..count)

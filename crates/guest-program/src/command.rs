@@ -61,7 +61,7 @@ pub struct Report {
     pub counters: Counters,
     /// From the start of the runner to the program's end.
     pub wall: Duration,
-    /// Why a runner of one of its processes could not go on, if one could not.
+    /// Why a runner of one of its processes could not continue, if one could not.
     pub failure: Option<String>,
 }
 
@@ -316,7 +316,7 @@ impl Child {
         self.process.wait().map_err(Error::Wait)
     }
 
-    /// What grows while anything goes on: exits, calls, and processor time in hundredths of a second.
+    /// What grows while anything continues: exits, calls, and processor time in hundredths of a second.
     fn progress(&self) -> [u64; 3] {
         let counters = self.counters();
         let usage = process_tree::usage(self.process.id()).map_or(0, |usage| usage.cpu_ns / 10_000_000);

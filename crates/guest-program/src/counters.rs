@@ -41,7 +41,7 @@ pub struct Counters {
     pub interruptions: u64,
     /// Signals given to handlers.
     pub signals: u64,
-    /// Threads begun beside each process's first.
+    /// Threads begun in addition to each process's first.
     pub threads: u64,
     /// Processes begun by `fork`.
     pub forks: u64,
@@ -150,7 +150,7 @@ impl fmt::Display for UnsupportedKind {
 }
 
 impl Counters {
-    /// What stands in the shared record now.
+    /// What is in the shared record now.
     pub(crate) fn read(shared: &Shared) -> Self {
         let pages: Vec<&Tally> = shared.used_pages().map(|page| &page.tally).chain([&shared.totals]).collect();
         let sum = |count: Count| pages.iter().map(|tally| tally.get(count)).sum();
@@ -203,7 +203,7 @@ impl Counters {
 }
 
 impl Route {
-    /// From the ring plus one, as it stands in the record.
+    /// From the ring plus one, as it is in the record.
     fn of(ring_plus_one: u32) -> Option<Self> {
         match ring_plus_one {
             0 => None,

@@ -1,4 +1,4 @@
-//! The process that carries a program: what runs in it beside the program.
+//! The process that carries a program: what runs in it alongside the program.
 //!
 //! A runner is this very executable, started again with a first argument of its own. It is recognised before `main`, so that
 //! nothing of Rust's start-up, such as ignoring SIGPIPE, reaches the program.
@@ -11,6 +11,7 @@
 
 mod arena;
 mod calls;
+mod counter_page;
 mod counters;
 mod descriptors;
 mod elf;

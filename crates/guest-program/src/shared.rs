@@ -45,7 +45,7 @@ pub(crate) enum Count {
     Interruptions,
     /// Signals given to handlers of the program.
     Signals,
-    /// Threads begun beside each process's first.
+    /// Threads begun in addition to each process's first.
     Threads,
     /// Processes by fork.
     Forks,
@@ -278,7 +278,7 @@ impl Shared {
         (self.refused[at].load(Ordering::Relaxed), self.details[at].load(Ordering::Relaxed))
     }
 
-    /// Notes why the runner could not go on; the first reason stays.
+    /// Notes why the runner could not continue; the first reason stays.
     pub(crate) fn fail(&self, code: i32, text: &str) {
         if self.error.compare_exchange(UNWRITTEN, WRITING, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return;
@@ -290,7 +290,7 @@ impl Shared {
         self.error.store(WRITTEN, Ordering::Release);
     }
 
-    /// Why a runner could not go on, and its exit code.
+    /// Why a runner could not continue, and its exit code.
     pub(crate) fn failure(&self) -> Option<(i32, String)> {
         if self.error.load(Ordering::Acquire) != WRITTEN {
             return None;

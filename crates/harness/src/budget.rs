@@ -57,11 +57,6 @@ impl Budget {
         self.deadline.map(|deadline| (deadline - self.begin).as_secs_f64())
     }
 
-    /// Since its begin, in s.
-    pub(crate) fn elapsed_s(&self) -> f64 {
-        self.begin.elapsed().as_secs_f64()
-    }
-
     /// The moment so many seconds before its end; `None` without one.
     pub(crate) fn before_end(&self, seconds: f64) -> Option<Instant> {
         let rest = Duration::from_secs_f64(seconds.clamp(0.0, 1e9));

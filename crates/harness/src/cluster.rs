@@ -251,7 +251,7 @@ impl Cluster {
             .tiers
             .get(&tier)
             .cloned()
-            .ok_or(ClusterError::Place { tier: tier.label(), why: "it is left out".to_owned() })?;
+            .ok_or(ClusterError::Place { tier: tier.label(), why: "this topology has no such tier".to_owned() })?;
         let number = self.numbers.entry(tier).or_insert(0);
         *number += 1;
         let name = format!("{}-{number}", tier.label());

@@ -1,4 +1,4 @@
-//! The result of a run of an application, as programs read it.
+//! What a phase of the auction shows alongside its metrics, as programs read it: the detail of its series.
 //!
 //! One JSON object, format [`FORMAT`]; keys are only ever added within a version, carry their units, and are `null` where
 //! nothing is known.
@@ -12,40 +12,28 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The name and version of the format.
-pub const FORMAT: &str = "baremark-auction/1";
+pub const FORMAT: &str = "baremark-auction/2";
 
-/// The result of a run.
+/// What a phase of the auction shows alongside its metrics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Document {
-    /// [`FORMAT`].
-    pub format: String,
-    /// What was run.
-    pub title: String,
-    /// Of everything drawn.
-    pub seed: u64,
-    /// Whether it counts: the invariants held, and it was not interrupted.
-    pub valid: bool,
-    /// Why it does not count.
-    pub void: Vec<String>,
-    /// What to know beside the numbers.
+    /// What a reader should know alongside the numbers.
     pub remarks: Vec<String>,
     /// The most users of all applications together, with the sum of the intervals' ends; absent for a fixed load, and where no
-    /// level was verified although it was looked.
+    /// level was verified.
     pub users: Option<Users>,
     /// One for each application.
     pub applications: Vec<ApplicationRow>,
-    /// How long everything took.
+    /// How long the phase took, in s.
     pub elapsed_s: f64,
-    /// How long it was allowed to take; absent for as long as it takes.
+    /// The time budget of a search, in s; absent without one.
     #[serde(default)]
     pub budget_s: Option<f64>,
-    /// Processors of the machine.
-    pub cpus: usize,
 }
 
 impl Document {
-    /// Whether users were searched and no number of them was seen to keep every limit, although it was looked: the lowest level
-    /// of the search breaks one already, or all that were kept for a while did.
+    /// Whether users were searched and every level that was verified exceeded a limit: the lowest level of the search, or all
+    /// levels that were kept for a while.
     #[must_use]
     pub fn no_level_verified(&self) -> bool {
         self.applications.iter().any(ApplicationRow::no_level_verified)
@@ -71,7 +59,7 @@ pub struct Users {
     /// Whether so many users were kept for a while, all together, and kept every limit.
     #[serde(default)]
     pub verified: bool,
-    /// Lower end.
+    /// Lower end of the interval.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
@@ -108,6 +96,9 @@ pub struct ApplicationRow {
     pub load: Option<LoadRow>,
     /// Whether no bid was lost, nothing sold twice, and the money adds up; absent when it could not be looked at.
     pub invariants: Option<Invariants>,
+    /// Which tier and resource was used up where limits were exceeded, with the evidence.
+    #[serde(default)]
+    pub saturated: Option<String>,
     /// What each instance told and used.
     pub instances: Vec<InstanceRow>,
 }

@@ -4,10 +4,10 @@
 //! caller's thread, with which servers end, watches and scales.
 
 use crate::cluster::Cluster;
-use crate::conduct::{Event, Ground, RunError};
 use crate::document::{ElasticityRow, LoadRow, SecondRow};
 use crate::elastic::{Adaptation, Elastic, Fault, Signal, Wrong, demanded, metrics};
 use crate::mix;
+use crate::phase::{Event, Ground, RunError};
 use crate::topology::Demand;
 use crate::under_load::{Loaded, Running, Seconds, utilization};
 use crate::users;
@@ -85,10 +85,6 @@ pub(crate) fn window(
     let mut load = loaded.load().map_err(RunError::Load)?;
     load.stop = Stop::After(Nanos(users::nanos(demand.duration_s)));
     let qos = users::qos(&load.scenario, demand);
-    (ground.watch)(&Event::Step(format!(
-        "{highest} users: warming for {:.0} s, measuring for {:.0} s",
-        demand.warm_s, demand.duration_s
-    )));
     let running = loaded.take().map_err(RunError::Load)?;
     let shared = Arc::new(Shared { seconds: Arc::clone(&running.seconds), ..Shared::default() });
     let interrupt = Arc::clone(&ground.interrupt);
@@ -251,7 +247,7 @@ impl<'w> Watcher<'w> {
             self.scale(at)?;
             if self.last.0.elapsed() >= Duration::from_secs(1) {
                 let row = self.second(begin.elapsed().as_secs_f64());
-                (ground.watch)(&Event::Second(row.clone()));
+                (ground.watch)(&Event::Second(&row));
                 self.series.push(row);
             }
             thread::sleep(GLANCE);

@@ -3,9 +3,9 @@
 //! While one is searched alone the others keep the most users that all carried together, so that it has the company that it
 //! would have.
 
-use crate::conduct::{Event, Ground, RunError, search};
 use crate::document::ApplicationRow;
 use crate::fixed::broken;
+use crate::phase::{Ground, RunError, search};
 use crate::topology::Demand;
 use crate::under_load::Loaded;
 use crate::users;
@@ -27,7 +27,7 @@ pub(crate) fn find(
     }
     let (together, failed) = in_step(all, all[0].demand(), ground)?;
     remarks.push(format!(
-        "in step all carried {together:.0} users each; at the next step {failed} of {} failed",
+        "in step every application carried {together:.0} users; at the next level {failed} of {} exceeded a limit",
         all.len()
     ));
     for at in 0..all.len() {
@@ -50,12 +50,11 @@ pub(crate) fn find(
 }
 
 /// Doubles the users of all until half of them fail; returns the last number that all carried, and how many failed.
-fn in_step(all: &mut [Loaded<'_>], demand: &Demand, ground: &mut Ground<'_>) -> Result<(f64, usize), RunError> {
+fn in_step(all: &mut [Loaded<'_>], demand: &Demand, ground: &Ground<'_>) -> Result<(f64, usize), RunError> {
     let (mut carried, mut level) = (0.0, demand.search.lowest);
     let highest = all.iter().map(Loaded::highest).min().unwrap_or(1) as f64;
     loop {
         let failed = step(all, demand, level.min(highest))?;
-        (ground.watch)(&Event::Step(format!("{level:.0} users each: {failed} of {} fail", all.len())));
         if failed == 0 {
             carried = level.min(highest);
         }

@@ -29,13 +29,13 @@ impl<'t> Layer<'t> {
         Layer::read(file.to_owned(), text, Some(breaks))
     }
 
-    /// Parses what lies over a file: a single setting, which is its own name in messages, or those of `--quick`.
+    /// Parses what lies over a file: a single setting, which is its own name in messages, or several.
     ///
     /// # Errors
     /// As [`Layer::parse`].
     pub fn level(text: &'t str) -> Result<Layer<'t>, Problems> {
         if text.trim_end().contains('\n') {
-            return Layer::parse("the settings of --quick", text);
+            return Layer::parse("the settings over the file", text);
         }
         Layer::read(format!("'{}'", text.trim_end()), text, None)
     }
@@ -154,7 +154,7 @@ impl Reader {
                 Some((value, _)) => {
                     let problem = Problem::new(
                         layer.line(value.span().start),
-                        format!("'{key}' is no table"),
+                        format!("'{key}' must be a section"),
                         format!("write [{key}]"),
                     );
                     self.problems.push((layer.file.clone(), problem));
@@ -192,7 +192,7 @@ impl Reader {
         if let DeValue::String(text) = value.get_ref() {
             return Some(text.to_string());
         }
-        self.wrong(section, key, format!("'{key}' is no text"), "write text in quotation marks");
+        self.wrong(section, key, format!("'{key}' must be a string"), "write text in quotation marks");
         None
     }
 
@@ -232,7 +232,7 @@ impl Reader {
         };
         let found = number.filter(|number| (least..=most).contains(number));
         if found.is_none() {
-            let what = format!("{} has an impossible '{key}'", section.name);
+            let what = format!("{} has an invalid '{key}'", section.name);
             self.wrong(section, key, what, format!("write a whole number from {least} to {most}"));
         }
         found
@@ -244,7 +244,7 @@ impl Reader {
             None => false,
             Some(DeValue::Boolean(on)) => *on,
             Some(_) => {
-                self.wrong(section, key, format!("'{key}' is neither true nor false"), "write true or false");
+                self.wrong(section, key, format!("'{key}' must be true or false"), "write true or false");
                 false
             }
         }
@@ -267,29 +267,8 @@ impl Reader {
             self.wrong(
                 section,
                 key,
-                format!("'{key}' is no list of whole numbers"),
+                format!("'{key}' must be a list of whole numbers"),
                 format!("write such as {key} = [0, 1]"),
-            );
-            Vec::new()
-        })
-    }
-
-    /// A list of texts.
-    pub fn texts(&mut self, section: &Section<'_>, key: &str) -> Vec<String> {
-        let Some((_, value)) = section.value(key) else { return Vec::new() };
-        let texts = match value.get_ref() {
-            DeValue::Array(list) => list
-                .iter()
-                .map(|item| if let DeValue::String(text) = item.get_ref() { Some(text.to_string()) } else { None })
-                .collect::<Option<Vec<String>>>(),
-            _ => None,
-        };
-        texts.unwrap_or_else(|| {
-            self.wrong(
-                section,
-                key,
-                format!("'{key}' is no list of texts"),
-                format!("write such as {key} = [\"...\"]"),
             );
             Vec::new()
         })
@@ -299,7 +278,7 @@ impl Reader {
     pub fn tables<'l>(&mut self, section: &Section<'l>, key: &str) -> Vec<Section<'l>> {
         let Some((layer, value)) = section.value(key) else { return Vec::new() };
         let DeValue::Array(list) = value.get_ref() else {
-            self.wrong(section, key, format!("'{key}' is no list of tables"), format!("write {key} = [{{ ... }}]"));
+            self.wrong(section, key, format!("'{key}' must be a list of tables"), format!("write {key} = [{{ ... }}]"));
             return Vec::new();
         };
         let mut tables = Vec::new();
@@ -308,7 +287,7 @@ impl Reader {
                 DeValue::Table(table) => {
                     tables.push(Section { name: format!("an entry of {key}"), parts: vec![(layer, table)] });
                 }
-                _ => self.wrong(section, key, format!("'{key}' holds what is no table"), "write { key = value }"),
+                _ => self.wrong(section, key, format!("'{key}' must be a list of tables"), "write { key = value }"),
             }
         }
         tables

@@ -1,15 +1,14 @@
-//! The harness: from a topology to a running application, its load, and what became of both.
+//! The auction as a workload: from a topology to running applications, their users, and what became of both.
 //!
-//! It starts every tier where the topology says, loads the data, finds the most users that keep their limits or keeps some
-//! users for a while, changes the number of servers meanwhile, collects what everybody tells, checks that no bid was lost,
-//! and stops everything, whatever happens. It prints nothing.
+//! Preparing an arm starts every tier where the topology says and loads the data. A phase brings the users, or searches for the
+//! most that keep every limit, changes the number of servers meanwhile, collects what each instance reports, and checks that
+//! no bid was lost. Blocks, intervals, the store and reports are those of every study. It prints nothing.
 #![forbid(unsafe_code)]
 
 mod budget;
 mod certificate;
-mod chart;
 pub mod cluster;
-pub mod conduct;
+pub mod convert;
 pub mod document;
 pub mod elastic;
 mod fixed;
@@ -17,11 +16,10 @@ mod instances;
 pub mod layers;
 mod leaving;
 pub mod mix;
-pub mod page;
-pub mod study;
+mod phase;
+mod saturation;
 pub mod topology;
 pub mod under_load;
 pub mod users;
 mod verify;
-pub mod words;
 pub mod workload;

@@ -64,7 +64,7 @@ pub fn judge(document: &Document, tolerance: f64, in_flight: u64) -> Mix {
         .into_iter()
         .map(|at| {
             format!(
-                "{} {} of {} draws, {:.1} % meant",
+                "{} {} of {} draws, expected {:.1} %",
                 DRAWN[at].0,
                 counts[at],
                 counts.iter().sum::<u64>(),

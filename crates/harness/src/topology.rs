@@ -14,6 +14,7 @@ use baremark_services::service::{Service, Tier};
 use baremark_services::settings::Settings;
 use baremark_sys::confine::Limits;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// The shipped defaults: every key with its value.
 pub const DEFAULTS: &str = include_str!("../../../studies/auction/defaults.toml");
@@ -27,6 +28,8 @@ pub struct Topology {
     pub title: String,
     /// Of everything drawn.
     pub seed: u64,
+    /// Where databases and logs are kept while it runs; `None` for the system's temporary folder.
+    pub folder: Option<PathBuf>,
     /// The applications that run side by side; at least one.
     pub applications: Vec<Application>,
     /// How load is found or kept where an application does not say it differently.
@@ -166,6 +169,7 @@ const ROOT: &[&str] = &[
     "instances",
     "study",
     "environments",
+    "variants",
 ];
 
 /// Resolves a file over the defaults. `levels` are texts such as `app.on = "qemu"`, each a layer above the file.
@@ -203,7 +207,7 @@ fn resolved(file: &str, text: &str, levels: &[String]) -> Result<(Option<Topolog
 }
 
 /// Keys of the application as a whole: at the top of a study's `[topology]`, in a section of that name of a topology file.
-const HEAD: &[&str] = &["title", "seed", "max_users", "history", "argon2", "images", "tls"];
+const HEAD: &[&str] = &["title", "seed", "folder", "variant", "max_users", "history", "argon2", "images", "tls"];
 
 fn head<'l>(reader: &mut Reader, root: &Section<'l>) -> Section<'l> {
     let own = reader.section(root, "topology");
@@ -215,7 +219,7 @@ fn head<'l>(reader: &mut Reader, root: &Section<'l>) -> Section<'l> {
 #[must_use]
 pub fn has_key(key: &str) -> bool {
     let top = key.split('.').next().unwrap_or_default();
-    let section = ROOT.contains(&top) && !["study", "instances"].contains(&top);
+    let section = ROOT.contains(&top) && !["study", "variants"].contains(&top);
     (section && key.contains('.')) || HEAD.contains(&key)
 }
 
@@ -226,7 +230,13 @@ pub fn check_study(file: &str, text: &str) -> Vec<Problem> {
         let (defaults, own) = (Layer::parse(DEFAULTS_FILE, DEFAULTS)?, Layer::parse(file, text)?);
         let mut reader = Reader::default();
         let section = reader.section(&Section::root(&[&own]), "topology");
-        read(&mut reader, &section.over(&Section::root(&[&defaults])));
+        let whole = section.clone().over(&Section::root(&[&defaults]));
+        read(&mut reader, &whole);
+        let variants = reader.section(&section, "variants");
+        for name in variants.keys() {
+            let variant = reader.section(&variants, &name);
+            read(&mut reader, &variant.over(&whole));
+        }
         reader.finish()
     };
     check().map_or_else(|problems| problems.list, |()| Vec::new())
@@ -237,6 +247,8 @@ fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
     let head = head(reader, root);
     let title = reader.text(&head, "title").unwrap_or_default();
     let seed = reader.count(&head, "seed", (0, u64::MAX >> 1)).unwrap_or(1);
+    let folder = reader.text(&head, "folder").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    chosen_variant(reader, root, &head);
     let load = demand(reader, root);
     let environments = environments(reader, root);
     let instances = reader.section(root, "instances");
@@ -254,7 +266,7 @@ fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
             ],
         );
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            reader.wrong(&instances, &name, format!("'{name}' is no name of an instance"), "use letters and digits");
+            reader.wrong(&instances, &name, format!("invalid instance name '{name}'"), "use letters and digits");
         }
         applications.extend(application(reader, &name, &own.over(root)));
     }
@@ -263,7 +275,19 @@ fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
         let what = "some instances have users and for others the most are searched";
         reader.wrong(&instances, "load", what, "let all have load.users, or none");
     }
-    Some(Topology { title, seed, applications, load: load?, environments })
+    Some(Topology { title, seed, folder, applications, load: load?, environments })
+}
+
+/// Whether the variant that is chosen is described.
+fn chosen_variant(reader: &mut Reader, root: &Section<'_>, head: &Section<'_>) {
+    let variants = reader.section(root, "variants");
+    let Some(name) = reader.text(head, "variant").filter(|name| !name.is_empty()) else { return };
+    let known = variants.keys();
+    if !known.contains(&name) {
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let what = format!("this topology has no variant '{name}'");
+        reader.wrong(head, "variant", what, nearest(&name, &known));
+    }
 }
 
 fn environments(reader: &mut Reader, root: &Section<'_>) -> Environments {
@@ -338,7 +362,7 @@ fn fault(reader: &mut Reader, entry: &Section<'_>, tiers: &BTreeMap<Tier, TierPl
     let word = reader.text(entry, "tier").unwrap_or_default();
     let Some(tier) = Tier::ALL.into_iter().find(|tier| tier.label() == word && tiers.contains_key(tier)) else {
         let there: Vec<&str> = tiers.keys().map(|tier| tier.label()).collect();
-        reader.wrong(entry, "tier", format!("no tier of this topology is '{word}'"), nearest(&word, &there));
+        reader.wrong(entry, "tier", format!("this topology has no tier '{word}'"), nearest(&word, &there));
         return None;
     };
     let down = entry.has("down").then(|| reader.seconds(entry, "down"));
@@ -346,12 +370,12 @@ fn fault(reader: &mut Reader, entry: &Section<'_>, tiers: &BTreeMap<Tier, TierPl
         "kill" => Wrong::Killed(down),
         "reload" => Wrong::Reloaded,
         other => {
-            reader.wrong(entry, "what", format!("no fault is '{other}'"), "write kill or reload");
+            reader.wrong(entry, "what", format!("unknown fault '{other}'"), "write kill or reload");
             return None;
         }
     };
     if tier == Tier::Database && tiers[&tier].on.is_far() && matches!(what, Wrong::Killed(_)) {
-        let what = format!("a kill of the database on {}, whose data is gone with its site", tiers[&tier].on);
+        let what = format!("killing the database on {} would lose its data", tiers[&tier].on);
         reader.wrong(entry, "tier", what, "choose native or container for the database, or another tier");
     }
     let index = reader.count(entry, "index", (0, 63)).unwrap_or(0);
@@ -364,7 +388,7 @@ fn tls(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>
         reader.wrong(
             head,
             "tls",
-            "TLS without a server that ends it",
+            "no server to terminate TLS",
             "add a balancer or a web server: --set web.service=nginx",
         );
     }
@@ -398,7 +422,7 @@ fn images(reader: &mut Reader, head: &Section<'_>) -> String {
     let word = reader.text(head, "images").unwrap_or_default();
     let valid = ["memory", "database", "files"];
     if !valid.contains(&word.as_str()) {
-        reader.wrong(head, "images", format!("no place for images is '{word}'"), nearest(&word, &valid));
+        reader.wrong(head, "images", format!("unknown image store '{word}'"), nearest(&word, &valid));
     }
     word
 }
@@ -447,7 +471,7 @@ fn tier_plan(
         reader.wrong(
             section,
             "service",
-            format!("no service of the tier {} is '{word}'", tier.label()),
+            format!("the {} tier has no service '{word}'", tier.label()),
             nearest(word, &valid),
         );
         return None;
@@ -494,7 +518,7 @@ fn on(reader: &mut Reader, section: &Section<'_>) -> On {
             Some(host) => On::Ssh(host.to_owned()),
             None => {
                 let remedy = nearest(other, &["native", "container", "qemu", "ssh:HOST"]);
-                reader.wrong(section, "on", format!("no place is '{other}'"), remedy);
+                reader.wrong(section, "on", format!("unknown environment '{other}'"), remedy);
                 On::Native
             }
         },
@@ -542,7 +566,7 @@ fn check_fit(
         reader.wrong(
             &app,
             "count",
-            format!("{apps} app servers and nothing that spreads requests over them"),
+            format!("{apps} app servers without a load balancer"),
             "add a web server or a balancer: --set web.service=nginx, or balancer.service = \"haproxy\" in the file",
         );
     }
@@ -551,7 +575,7 @@ fn check_fit(
         reader.wrong(
             &web,
             "count",
-            format!("{webs} web servers and nothing that spreads requests over them"),
+            format!("{webs} web servers without a load balancer"),
             "add a balancer: --set balancer.service=haproxy",
         );
     }
@@ -604,7 +628,7 @@ fn elastic(reader: &mut Reader, root: &Section<'_>) -> Elastic {
         "queue" => Some(Signal::Queue),
         other => {
             let remedy = nearest(other, &["none", "utilization", "latency", "queue"]);
-            reader.wrong(&section, "policy", format!("no policy is '{other}'"), remedy);
+            reader.wrong(&section, "policy", format!("unknown policy '{other}'"), remedy);
             None
         }
     };
@@ -658,7 +682,7 @@ fn change(reader: &mut Reader, entry: &Section<'_>) -> Change {
         }
     }
     if counts.is_empty() {
-        reader.wrong(entry, "at", "a change changes nothing", "write such as { at = \"60 s\", app = 2 }");
+        reader.wrong(entry, "at", "a change sets no tier", "write such as { at = \"60 s\", app = 2 }");
     }
     Change { at_s: reader.seconds(entry, "at"), counts }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 const USERS: &str = include_str!("users.toml");
 
-/// Operations that run beside the user, for each auction that is attended.
+/// Operations that run alongside the user, for each auction that is attended.
 pub const BESIDE: [&str; 2] = ["current-item", "next-bid"];
 /// The operation that bids.
 pub const BID: &str = "place-bid";
@@ -23,7 +23,7 @@ const LONGEST_LIMIT: Nanos = Nanos(5_000_000_000);
 /// The scenario for an application that listens at `front`, such as `http://127.0.0.1:8080`.
 ///
 /// # Errors
-/// Never for the shipped scenario; a password that is no text of TOML would be refused.
+/// Never for the shipped scenario; a password that is not a TOML string would be refused.
 pub fn scenario(front: &str, password: &str) -> Result<Scenario, Problems> {
     let text = USERS.replace("PASSWORD", password);
     file::parse("users.toml", text.as_bytes(), Some(front), Path::new("."))
@@ -78,7 +78,7 @@ pub fn nanos(seconds: f64) -> u64 {
     u64::try_from(std::time::Duration::from_secs_f64(seconds.clamp(0.0, 1e9)).as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Open files beside the connections of users.
+/// Open files alongside the connections of users.
 const SPARE_FILES: u64 = 512;
 
 /// Raises the limit on open files as far as it goes for so many users; returns how many can have their connections.

@@ -5,9 +5,9 @@
 //! that on the propagation delay, failures, and the mix.
 
 use crate::budget::Budget;
-use crate::conduct::{Event, Ground, RunError};
-use crate::document::{ApplicationRow, Attempt};
+use crate::document::Attempt;
 use crate::fixed;
+use crate::phase::{Ground, Measured, RunError};
 use crate::topology::Demand;
 use crate::under_load::Loaded;
 use baremark_model::maximum::{self, Ended};
@@ -30,9 +30,9 @@ pub(crate) fn verify(
     all: &mut [Loaded<'_>],
     (budget, closing_s): (&Budget, f64),
     ground: &mut Ground<'_>,
-    rows: &mut [ApplicationRow],
-    remarks: &mut Vec<String>,
+    measured: &mut Measured,
 ) -> Result<(), RunError> {
+    let Measured { rows, parts, remarks } = measured;
     let levels: Vec<f64> = rows.iter().map(|row| row.search.as_ref().map_or(0.0, level)).collect();
     for share in SHARES {
         let gone = all.iter_mut().any(|loaded| !loaded.cluster().fallen().is_empty());
@@ -46,19 +46,19 @@ pub(crate) fn verify(
         }
         for (at, loaded) in all.iter_mut().enumerate() {
             let Some(demand) = fitting(loaded.demand(), budget, closing_s) else {
-                remarks
-                    .push(format!("no time was left to keep {} users and see that they keep every limit", counts[at]));
+                remarks.push(format!("no time was left to verify {} users", counts[at]));
                 return Ok(());
             };
-            match fixed::window(loaded, &demand, counts[at], ground).map(|(row, _)| row) {
-                Ok(load) => {
+            match fixed::window(loaded, &demand, counts[at], ground) {
+                Ok((load, part)) => {
                     let broken = load.broken.clone();
                     let attempt = Attempt { users: load.users, elapsed_s: load.elapsed_s, kept: load.kept, broken };
                     rows[at].attempts.push(attempt);
+                    parts[at] = Some(part).filter(|_| load.kept);
                     rows[at].load = Some(load);
                 }
                 Err(RunError::Load(why)) => {
-                    remarks.push(format!("what was found could not be verified: {why}"));
+                    remarks.push(format!("verification failed: {why}"));
                     return Ok(());
                 }
                 Err(why) => return Err(why),
@@ -67,7 +67,6 @@ pub(crate) fn verify(
         if rows.iter().all(|row| row.load.as_ref().is_some_and(|load| load.kept)) {
             return Ok(());
         }
-        (ground.watch)(&Event::Step(format!("limits are broken at {:.0} % of the maximum", 100.0 * share)));
     }
     Ok(())
 }

@@ -1,26 +1,32 @@
 //! The auction as a workload of a study: an application with its tiers and users, measured phase by phase.
 //!
 //! Preparing an arm starts its tiers and loads their data; each phase brings the users, warms up, measures one window and
-//! checks that no bid was lost; between phases there are no users, so that an arm that is not being measured is idle. What
-//! the tiers are is said in `[topology]`, every key of which can be a factor.
+//! checks that no bid was lost; between phases there are no users, so that an arm that is not being measured is idle. With
+//! `users = "most"` a phase searches for the most users that keep every limit, and verifies them. What the tiers are is said
+//! in `[topology]`, every key of which can be a factor.
 
+use crate::budget::Budget;
 use crate::cluster::{Cluster, ClusterError, Places, Surroundings as ClusterSurroundings, Wanted};
-use crate::conduct::{Event, Ground, RunError, described, instance};
-use crate::document::{ApplicationRow, FORMAT, Invariants, LoadRow};
+use crate::document::{Document, FORMAT, LoadRow};
 use crate::elastic::Wrong;
 use crate::fixed;
 use crate::layers::{Layer, Reader, Section};
-use crate::topology::{self, Application, Demand, On, TierPlan, Topology};
+use crate::phase::{self, Event, Ground, Measured, RunError, Unverified, closing_s};
+use crate::topology::{self, Demand, On, TierPlan, Topology};
 use crate::users::{self, BESIDE};
+use baremark_lab::search::Step;
 use baremark_load::latency::Latencies;
+use baremark_load::profile::Profile;
 use baremark_load::record::Part;
-use baremark_load::workload::{FAILED_OPERATIONS, points};
+use baremark_load::workload::FAILED_OPERATIONS;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{self, DURATION, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Together, Value};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
+use baremark_model::maximum::Said;
 use baremark_model::problem::Problem;
+use baremark_model::qos::Reading;
 use baremark_model::seam::Sample;
 use baremark_model::units::Share;
 use baremark_model::wire::{Detail, Point};
@@ -36,6 +42,14 @@ use std::time::{Duration, Instant};
 pub const KIND: &str = "auction";
 /// The section of a study that describes the application.
 pub const SECTION: &str = "topology";
+/// The parameter that says how many users there are, and its word for a search.
+pub const USERS: &str = "users";
+/// Searches for the most users that keep every limit.
+pub const MOST: &str = "most";
+/// How the reason begins why a search has no result: every level that was verified exceeded a limit.
+pub const REFUTED: &str = "no level verified";
+/// The metric of a search.
+pub const MAXIMUM: &str = "maximum_users";
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -44,8 +58,19 @@ const fn knob(key: &'static str, kind: Kind, default: &'static str, help: &'stat
 }
 
 static PARAMETERS: [Knob; 6] = [
-    knob("users", Kind::Count { min: 1, max: 10_000_000 }, "100", "simulated users, at work from the warm-up on"),
-    knob(DURATION, Kind::Time { min: SECOND / 10, max: 24 * 3600 * SECOND }, "20 s", "measured time of a phase"),
+    knob(
+        USERS,
+        Kind::Literal,
+        "100",
+        "simulated users: a number, a profile such as \"ramp from=50 to=200 over=60s\", or \"most\" to search for the most \
+         that keep every limit",
+    ),
+    knob(
+        DURATION,
+        Kind::Time { min: SECOND / 10, max: 24 * 3600 * SECOND },
+        "20 s",
+        "measured time of a phase; a search has load.window, load.verify and load.budget in [topology]",
+    ),
     knob(WARM_UP, Kind::Time { min: 0, max: 3600 * SECOND }, "6 s", "time under users before it, not measured"),
     knob(
         "size",
@@ -66,7 +91,7 @@ const fn metric(key: &'static str, unit: &'static str, better: Better, help: &'s
     Metric { key, unit, better, together: Together::Mean, help }
 }
 
-static METRICS: [Metric; 16] = [
+static METRICS: [Metric; 24] = [
     metric(
         "operations_per_s",
         "operations/s",
@@ -83,6 +108,12 @@ static METRICS: [Metric; 16] = [
         Better::Lower,
         "from the sending of a bid until an attendee sees it, 95th percentile",
     ),
+    metric(
+        MAXIMUM,
+        "users",
+        Better::Higher,
+        "most users that were verified to keep every limit, where they were searched",
+    ),
     metric("limits_exceeded", "limits", Better::Lower, "quality-of-service limits exceeded in the window"),
     metric("failed", "%", Better::Lower, "operations that failed"),
     metric(
@@ -97,6 +128,23 @@ static METRICS: [Metric; 16] = [
     metric("cpus_database", "CPUs", Better::Lower, "CPU time of the database tier over elapsed time"),
     metric("cpus_bus", "CPUs", Better::Lower, "CPU time of the bus tier over elapsed time"),
     metric("users", "users", Better::Higher, "users in the window at most"),
+    metric("adaptations", "changes", Better::Lower, "changes of the number of servers by schedule or policy"),
+    metric(
+        "app_under_provisioned",
+        "servers",
+        Better::Lower,
+        "app servers missing on average, of those that the users need by elastic.capacity (Herbst et al. 2015)",
+    ),
+    metric("app_over_provisioned", "servers", Better::Lower, "app servers too many on average, likewise"),
+    metric("app_under_provisioned_time", "%", Better::Lower, "share of the time with too few app servers"),
+    metric("app_over_provisioned_time", "%", Better::Lower, "share of the time with too many app servers"),
+    metric(
+        "app_jitter",
+        "changes/min",
+        Better::Lower,
+        "changes of the number of app servers beyond those of the demand, per minute; below 0 some were missed",
+    ),
+    metric("probes", "windows", Better::Lower, "windows that a search measured"),
     metric("generator_cpus", "CPUs", Better::Lower, "CPU time of the load generator over elapsed time"),
 ];
 
@@ -110,34 +158,25 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     short_phases: false,
     section: Some(OwnSection { name: SECTION, has: has_key, check: check_section, check_arm, needs, help: HELP }),
-    quick: &[("users", "40"), ("duration", "3 s"), ("warm_up", "2 s"), ("size", "quick")],
+    quick: &[("duration", "3 s"), ("warm_up", "2 s"), ("size", "quick")],
     check: command::fits_timeout,
 };
 
 const HELP: &str = "the application: every key of studies/auction/defaults.toml, in sections below it such as \
                     `[topology.database]`; a key can be varied in `[factors]` under its path, such as `\"app.count\" = [1, 2]`";
 
-const SEARCH: &str = "take it out: a study has a fixed number of users; `baremark auction run` searches for the most";
-
 /// Keys of a topology file that mean nothing in a study, or that a study has elsewhere: section, key, remedy.
 const NOT_IN_STUDIES: &[(&str, &str, &str)] = &[
     ("", "topology", "write its keys in [topology] itself"),
-    ("", "study", "write what differs as levels in [factors]"),
-    ("", "instances", "describe one application; `baremark auction run` runs several"),
+    (
+        "",
+        "study",
+        "write what differs as levels in [factors], or as [topology.variants.NAME] with variant in [factors]",
+    ),
     ("load", "users", "write users in [workload] or [factors]"),
+    ("load", "profile", "write the profile as users in [workload] or [factors]"),
     ("load", "duration", "write duration in [workload] or [factors]"),
     ("load", "warm", "write warm_up in [workload] or [factors]"),
-    ("load", "lowest", SEARCH),
-    ("load", "first", SEARCH),
-    ("load", "highest", SEARCH),
-    ("load", "finest", SEARCH),
-    ("load", "window", SEARCH),
-    ("load", "settle", SEARCH),
-    ("load", "visits", SEARCH),
-    ("load", "windows", SEARCH),
-    ("load", "trials", SEARCH),
-    ("load", "verify", SEARCH),
-    ("load", "budget", "write budget in [design]"),
 ];
 
 /// Whether a key of the topology can be a factor.
@@ -172,38 +211,85 @@ fn check_section(file: &str, text: &str) -> Vec<Problem> {
 
 /// Every mistake that an arm makes of the section, with the parameter at fault.
 fn check_arm(arm: &ResolvedArm) -> Vec<(String, Misfit)> {
-    let application = match resolve(arm) {
-        Ok(resolved) => resolved.application,
+    let topology = match resolve(arm) {
+        Ok(topology) => topology,
         Err(misfits) => return misfits,
     };
-    let demand = &application.load;
-    let mut misfits = Vec::new();
-    let users = demand.users.unwrap_or(1);
-    match fixed::highest(demand, users) {
-        Err(why) => misfits.push((
-            "load.profile".to_owned(),
-            Misfit {
-                what: format!("load.profile = '{}': {why}", demand.profile),
-                remedy: "write such as \"burst base=20 peak=80 every=10s lasting=3s\", or leave it out".to_owned(),
-            },
-        )),
-        Ok(highest) if highest > application.max_users => misfits.push((
-            "users".to_owned(),
-            Misfit {
+    let mut misfits: Vec<(String, Misfit)> = Vec::new();
+    for application in &topology.applications {
+        let demand = &application.load;
+        let Some(users) = demand.users else {
+            misfits.extend(unfit_budget(arm, demand));
+            continue;
+        };
+        // A profile that cannot be read has been refused already.
+        let highest = fixed::highest(demand, users).unwrap_or(users);
+        if highest > application.max_users {
+            let misfit = Misfit {
                 what: format!("{highest} users, and data for {} (max_users)", application.max_users),
                 remedy: format!("write fewer users, or max_users = {highest} or more in [{SECTION}]"),
-            },
-        )),
-        Ok(_) => {}
+            };
+            misfits.push((USERS.to_owned(), misfit));
+        }
     }
+    misfits.dedup();
     misfits
+}
+
+/// A search ends with its budget, and a phase with its timeout.
+fn unfit_budget(arm: &ResolvedArm, demand: &Demand) -> Option<(String, Misfit)> {
+    let Some(Value::TimeNs(timeout)) = arm.parameters.get(TIMEOUT.key) else { return None };
+    let budget_s = demand.budget_s.unwrap_or(f64::INFINITY);
+    (budget_s >= timeout.seconds()).then(|| {
+        let budget = if budget_s.is_finite() { format!("{budget_s:.0} s") } else { "unlimited".to_owned() };
+        let misfit = Misfit {
+            what: format!("the search has a budget of {budget} (load.budget), and the timeout is {timeout}"),
+            remedy: format!("write a shorter load.budget in [{SECTION}], or a longer timeout"),
+        };
+        (TIMEOUT.key.to_owned(), misfit)
+    })
+}
+
+/// What the parameter `users` asks for.
+enum Asked {
+    /// So many.
+    Users(u64),
+    /// As many as this profile says.
+    Profile(String),
+    /// The most that keep every limit.
+    Most,
+}
+
+const MOST_USERS: u64 = 10_000_000;
+
+fn asked(arm: &ResolvedArm) -> Result<Asked, Misfit> {
+    let Some(value) = arm.parameters.get(USERS) else { return Ok(Asked::Users(1)) };
+    let text = value.to_string();
+    if text == MOST {
+        return Ok(Asked::Most);
+    }
+    let unfit = |why: String| Misfit {
+        what: format!("users = {text}: {why}"),
+        remedy: format!(
+            "write a number from 1 to {MOST_USERS}, a profile such as \"ramp from=50 to=200 over=60s\", or \"{MOST}\""
+        ),
+    };
+    match text.parse::<u64>() {
+        Ok(users) if (1..=MOST_USERS).contains(&users) => Ok(Asked::Users(users)),
+        Ok(_) => Err(unfit("out of range".to_owned())),
+        Err(_) => {
+            let profile = text.parse::<Profile>().map_err(|why| unfit(why.to_string()))?;
+            profile.curve().map_err(|why| unfit(why.to_string()))?;
+            Ok(Asked::Profile(text))
+        }
+    }
 }
 
 /// What the tiers of an arm need of this machine, by name: places other than native, and programs of other people.
 fn needs(arm: &ResolvedArm) -> Vec<String> {
     let Ok(resolved) = resolve(arm) else { return Vec::new() };
-    let tiers = resolved.application.tiers.values();
-    tiers.map(|tier| need(tier, &resolved.topology)).collect()
+    let tiers = resolved.applications.iter().flat_map(|application| application.tiers.values());
+    tiers.map(|tier| need(tier, &resolved)).collect()
 }
 
 fn need(tier: &TierPlan, topology: &Topology) -> String {
@@ -226,10 +312,9 @@ pub enum Found {
 
 /// Looks on this machine for what an arm needs: each name of [`OwnSection::needs`] with what was found.
 pub fn look_for(arm: &ResolvedArm, places: Places, own: &Path, interrupt: &AtomicBool) -> BTreeMap<String, Found> {
-    let Ok(resolved) = resolve(arm) else { return BTreeMap::new() };
-    let topology = &resolved.topology;
+    let Ok(topology) = resolve(arm) else { return BTreeMap::new() };
     let mut found = BTreeMap::new();
-    for (tier, plan) in &resolved.application.tiers {
+    for (tier, plan) in topology.applications.iter().flat_map(|application| &application.tiers) {
         let what = match &plan.on {
             On::Native if plan.service.kind() == APP_SERVER => Found::Here,
             On::Native => program(plan.service).map_or_else(|why| Found::Absent(why.to_string()), |_| Found::Here),
@@ -249,7 +334,7 @@ pub fn look_for(arm: &ResolvedArm, places: Places, own: &Path, interrupt: &Atomi
                 }
             }
         };
-        found.insert(need(plan, topology), what);
+        found.insert(need(plan, &topology), what);
     }
     found
 }
@@ -269,18 +354,14 @@ pub struct Auction {
     pub places: Places,
 }
 
-/// The application of an arm, and what all applications of a topology share.
-struct Resolved {
-    topology: Topology,
-    application: Application,
-}
-
 /// The topology of an arm: its parameters over the shipped defaults; else every mistake, with the parameter at fault.
-fn resolve(arm: &ResolvedArm) -> Result<Resolved, Vec<(String, Misfit)>> {
+fn resolve(arm: &ResolvedArm) -> Result<Topology, Vec<(String, Misfit)>> {
+    let own = own_levels(arm).map_err(|misfit| vec![(USERS.to_owned(), misfit)])?;
     let (section, factors) = (lines(arm, Origin::Section), lines(arm, Origin::Factor));
     let text: String = section.iter().map(|(_, line)| line.as_str()).collect();
     let mut levels: Vec<String> = factors.iter().map(|(_, line)| line.clone()).collect();
-    levels.extend(own_levels(arm));
+    levels.extend(own);
+    levels.extend(variant(arm));
     let fault = |(file, problem): (String, Problem)| {
         let typed = section.get(problem.line.saturating_sub(1)).filter(|_| file == KIND && problem.line > 0);
         let key = typed
@@ -289,10 +370,23 @@ fn resolve(arm: &ResolvedArm) -> Result<Resolved, Vec<(String, Misfit)>> {
         (key.unwrap_or_default(), Misfit { what: problem.what, remedy: problem.remedy })
     };
     let resolved = topology::resolve_levels(KIND, &text, &levels);
-    let mut topology = resolved.map_err(|all| all.into_iter().map(fault).collect::<Vec<_>>())?;
-    let application = topology.applications.remove(0);
-    Ok(Resolved { topology, application })
+    resolved.map_err(|all| all.into_iter().map(fault).collect())
 }
+
+/// The keys of the variant that an arm has chosen, as one text of TOML.
+fn variant(arm: &ResolvedArm) -> Option<String> {
+    let chosen = arm.parameters.get(VARIANT).or_else(|| arm.parameters.get(&format!("{SECTION}.{VARIANT}")))?;
+    let inside = format!("{SECTION}.variants.{chosen}.");
+    let line = |(key, value): (&String, &Value)| match value {
+        Value::Literal(text) => Some(format!("{} = {text}\n", key.strip_prefix(&inside)?)),
+        _ => None,
+    };
+    let text: String = arm.parameters.iter().filter_map(line).collect();
+    (!text.is_empty()).then_some(text)
+}
+
+/// The key that chooses a variant.
+const VARIANT: &str = "variant";
 
 /// Where a parameter of an arm comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -309,26 +403,28 @@ fn lines(arm: &ResolvedArm, origin: Origin) -> Vec<(String, String)> {
         let Value::Literal(text) = value else { return None };
         match (key.strip_prefix(SECTION).and_then(|key| key.strip_prefix('.')), origin) {
             (Some(path), Origin::Section) => Some((key.clone(), format!("{path} = {text}\n"))),
-            (None, Origin::Factor) => Some((key.clone(), format!("{key} = {text}\n"))),
+            (None, Origin::Factor) if key != USERS => Some((key.clone(), format!("{key} = {text}\n"))),
             _ => None,
         }
     };
     arm.parameters.iter().filter_map(line).collect()
 }
 
-/// What lies over the section beside factors: the workload's own parameters.
-fn own_levels(arm: &ResolvedArm) -> Vec<String> {
+/// What lies over the section alongside factors: the workload's own parameters.
+fn own_levels(arm: &ResolvedArm) -> Result<Vec<String>, Misfit> {
     let seconds = |key: &str| match arm.parameters.get(key) {
         Some(Value::TimeNs(time)) => format!("{} ms", time.0 / 1_000_000),
         _ => "0 ms".to_owned(),
     };
-    let users = arm.parameters.get("users").map_or_else(|| "1".to_owned(), ToString::to_string);
+    let (users, profile) = match asked(arm)? {
+        Asked::Users(users) => (users, String::new()),
+        Asked::Profile(profile) => (1, profile),
+        Asked::Most => (0, String::new()),
+    };
     let (duration, warm) = (seconds(DURATION), seconds(WARM_UP));
-    let mut levels = vec![format!("[load]\nusers = {users}\nduration = \"{duration}\"\nwarm = \"{warm}\"")];
-    if matches!(arm.parameters.get("size"), Some(Value::Choice(size)) if size == "quick") {
-        levels.push(topology::QUICK.to_owned());
-    }
-    levels
+    let load = format!("[load]\nusers = {users}\nprofile = '{profile}'\nduration = \"{duration}\"\nwarm = \"{warm}\"");
+    let quick = matches!(arm.parameters.get("size"), Some(Value::Choice(size)) if size == "quick");
+    Ok(std::iter::once(load).chain(quick.then(|| topology::QUICK.to_owned())).collect())
 }
 
 fn error_limit(arm: &ResolvedArm) -> f64 {
@@ -351,12 +447,11 @@ impl Job for Auction {
         let unfit = |all: Vec<(String, Misfit)>| {
             JobError::failed(all.iter().map(|(_, misfit)| misfit.to_string()).collect::<Vec<_>>().join("\n"))
         };
-        let Resolved { mut topology, application } = resolve(arm).map_err(unfit)?;
-        let demand = application.load.clone();
-        Cluster::check(&application).map_err(refused)?;
+        let mut topology = resolve(arm).map_err(unfit)?;
+        check(&topology).map_err(refused)?;
         let program =
             std::env::current_exe().map_err(|why| JobError::failed(format!("finding this program: {why}")))?;
-        let parent = std::env::temp_dir();
+        let parent = topology.folder.clone().unwrap_or_else(std::env::temp_dir);
         let folder = Folder::create(&parent)
             .map_err(|why| JobError::failed(format!("making a folder under {}: {why}", parent.display())))?;
         let interrupt = Arc::clone(around.interrupt);
@@ -367,21 +462,35 @@ impl Job for Auction {
             places: self.places,
             environments: Arc::new(std::mem::take(&mut topology.environments)),
         };
-        let started = Cluster::start(application, surroundings, topology.seed, &mut |_| ());
-        if interrupt.load(Ordering::Relaxed) {
-            return Err(JobError::Interrupted);
+        let begun = Instant::now();
+        let demands = topology.applications.iter().map(|application| application.load.clone()).collect();
+        let mut clusters = Vec::new();
+        for application in topology.applications.drain(..) {
+            let started = Cluster::start(application, surroundings.clone(), topology.seed, &mut |_| ());
+            if interrupt.load(Ordering::Relaxed) {
+                return Err(JobError::Interrupted);
+            }
+            clusters.push(started.map_err(refused)?);
         }
         Ok(Box::new(Ready {
-            cluster: started.map_err(refused)?,
-            demand,
+            clusters,
+            demands,
+            closing_s: closing_s(begun.elapsed()),
             error_limit: error_limit(arm),
-            places: self.places,
             interrupt,
             seed: around.seed,
             runs: 0,
             _folder: folder,
         }))
     }
+}
+
+/// Looks whether this machine has the programs and CPUs of a topology, before anything is started.
+///
+/// # Errors
+/// All that is missing of an application, each with its remedy.
+pub fn check(topology: &Topology) -> Result<(), ClusterError> {
+    topology.applications.iter().try_for_each(Cluster::check)
 }
 
 fn refused(why: ClusterError) -> JobError {
@@ -397,115 +506,191 @@ fn refused(why: ClusterError) -> JobError {
     }
 }
 
-/// An application that runs, without users.
+/// Applications that run, without users.
 struct Ready {
-    cluster: Cluster,
-    demand: Demand,
+    clusters: Vec<Cluster>,
+    demands: Vec<Demand>,
+    /// How long checking the data takes, in s.
+    closing_s: f64,
     error_limit: f64,
-    places: Places,
     interrupt: Arc<AtomicBool>,
     seed: u64,
     runs: u64,
-    // Removed after the cluster has stopped.
+    // Removed after the clusters have stopped.
     _folder: Folder,
 }
 
-impl Ready {
-    /// Brings the application to where the start left it: its servers by number, those that a fault has killed, its live data.
-    fn restore(&mut self) -> Result<(), ClusterError> {
-        let plan = self.cluster.plan();
-        let killed = plan.faults.iter().filter(|fault| matches!(fault.what, Wrong::Killed(_)));
-        let killed: Vec<(Tier, usize)> = killed.map(|fault| (fault.tier, fault.index)).collect();
-        let planned = |tier: Tier| {
-            let count = plan.tiers.get(&tier)?.count;
-            Some((tier, plan.elastic.scheduled(tier, 0.0).unwrap_or(count)))
-        };
-        let counts: Vec<(Tier, u64)> = [Tier::Web, Tier::App].into_iter().filter_map(planned).collect();
-        if self.runs > 0 {
-            for (tier, count) in
-                counts.into_iter().filter(|(tier, count)| self.cluster.count(*tier) != *count).collect::<Vec<_>>()
-            {
-                self.cluster.scale(tier, count)?;
-            }
-            for (tier, index) in killed
-                .into_iter()
-                .filter(|(tier, index)| (*index as u64) < self.cluster.count(*tier))
-                .collect::<Vec<_>>()
-            {
-                self.cluster.restart(tier, index)?;
+/// Brings an application to where the start left it: its servers by number, those that a fault has killed, its live data.
+fn restore(cluster: &mut Cluster, first: bool) -> Result<(), ClusterError> {
+    let plan = cluster.plan();
+    let killed = plan.faults.iter().filter(|fault| matches!(fault.what, Wrong::Killed(_)));
+    let killed: Vec<(Tier, usize)> = killed.map(|fault| (fault.tier, fault.index)).collect();
+    let planned = |tier: Tier| {
+        let count = plan.tiers.get(&tier)?.count;
+        Some((tier, plan.elastic.scheduled(tier, 0.0).unwrap_or(count)))
+    };
+    let counts: Vec<(Tier, u64)> = [Tier::Web, Tier::App].into_iter().filter_map(planned).collect();
+    if !first {
+        for (tier, count) in counts {
+            if cluster.count(tier) != count {
+                cluster.scale(tier, count)?;
             }
         }
-        // Before the first window as well: auctions have been going on since the servers were started.
-        self.cluster.reset()
-    }
-
-    /// One window under the users, and the moment at which it began.
-    fn window(&mut self) -> Result<(LoadRow, Part, Instant), RunError> {
-        let mut began = None;
-        let mut see = |event: &Event| {
-            if let Event::Second(row) = event {
-                began = began.or_else(|| Instant::now().checked_sub(Duration::from_secs_f64(row.at_s)));
+        for (tier, index) in killed {
+            if (index as u64) < cluster.count(tier) {
+                cluster.restart(tier, index)?;
             }
-        };
-        let mut ground = Ground {
-            program: std::env::current_exe().unwrap_or_default(),
-            folder: std::env::temp_dir(),
-            interrupt: Arc::clone(&self.interrupt),
-            places: self.places,
-            watch: &mut see,
-        };
-        let users = self.demand.users.unwrap_or(1);
-        let seed = self.seed.wrapping_add(self.runs);
-        let mut loaded = fixed::loaded(&mut self.cluster, &self.demand, users, seed, &ground)?;
-        let (row, part) = fixed::window(&mut loaded, &self.demand, users, &mut ground)?;
-        let elapsed = Duration::from_nanos(part.elapsed_ns);
-        let began = began.or_else(|| Instant::now().checked_sub(elapsed)).unwrap_or_else(Instant::now);
-        Ok((row, part, began))
+        }
     }
-
-    /// The application as it stands, for the trial's detail.
-    fn described(&mut self, load: &LoadRow, invariants: Invariants) -> ApplicationRow {
-        let mut row = described(self.cluster.plan());
-        row.load = Some(LoadRow { series: Vec::new(), ..load.clone() });
-        row.invariants = Some(invariants);
-        row.instances = self.cluster.collect().into_iter().map(instance).collect();
-        row
-    }
+    // Before the first window as well: auctions have been going on since the servers were started.
+    cluster.reset()
 }
 
 impl Ready {
     fn measured(&mut self) -> Result<JobRun, JobError> {
-        let phase = Instant::now();
-        self.restore().map_err(JobError::failed)?;
-        let window = self.window();
+        let begun = Instant::now();
+        for cluster in &mut self.clusters {
+            restore(cluster, self.runs == 0).map_err(JobError::failed)?;
+        }
+        let seed = self.seed.wrapping_add(self.runs);
         self.runs += 1;
+        let mut marks = Marks { begun, window: None, probes: Vec::new() };
+        let searched = self.demands.iter().all(|demand| demand.users.is_none());
+        let budget_s = self.demands[0].budget_s.filter(|_| searched);
+        let budget = Budget::begin(budget_s, &self.interrupt);
+        let mut watch = |event: &Event<'_>| marks.see(event);
+        let mut ground = Ground { interrupt: budget.stop(), watch: &mut watch };
+        let (clusters, demands) = (&mut self.clusters, &self.demands);
+        let measured = match searched {
+            true => phase::find(clusters, (demands, seed), (&budget, self.closing_s), &mut ground),
+            false => phase::keep(clusters, (demands, seed), &mut ground),
+        };
         // Why servers have ended says more than what their users saw of it.
-        if let Some(fallen) = self.cluster.fallen().first() {
+        if let Some(fallen) = self.clusters.iter_mut().flat_map(Cluster::fallen).next() {
             return Err(JobError::failed(fallen));
         }
-        let (load, part, began) = window.map_err(JobError::failed)?;
-        if part.interrupted {
+        let mut measured = measured.map_err(|why| match budget.is_over() {
+            true => over_budget(budget_s, &why),
+            false => JobError::failed(why),
+        })?;
+        if self.interrupt.load(Ordering::Relaxed) || measured.parts.iter().flatten().any(|part| part.interrupted) {
             return Err(JobError::Interrupted);
         }
-        let (failed, all) = (failed(&part), ended(&part));
-        if failed >= all || failed as f64 > self.error_limit * all as f64 {
-            return Err(too_many_failures(&load, failed, all));
+        if !searched {
+            self.few_failures(&measured)?;
         }
-        let checked = self.cluster.check_invariants().map_err(JobError::failed)?;
-        if !checked.valid {
-            return Err(JobError::failed(format!("the data is inconsistent after the load: {}", checked.report)));
+        if let Some(why) = phase::close(&mut self.clusters, &mut measured).map_err(JobError::failed)? {
+            return Err(JobError::failed(why));
         }
-        let begin_ns = u64::try_from(began.saturating_duration_since(phase).as_nanos()).unwrap_or(0);
-        let application = self.described(&load, Invariants { held: true, report: checked.report });
-        Ok(JobRun {
-            void: Vec::new(),
-            samples: samples(&load, &part),
-            checked: "no bid lost, nothing sold twice, money adds up".to_owned(),
-            flags: flags(&load, &application),
-            points: points(&part, begin_ns).into_iter().chain(seconds(&load, begin_ns)).collect(),
-            detail: detail(&application),
-        })
+        Ok(run(&measured, &phase::document(&measured, begun, budget_s), &marks, searched))
     }
+
+    /// More failures than the limit are no result.
+    fn few_failures(&self, measured: &Measured) -> Result<(), JobError> {
+        let parts = || measured.parts.iter().flatten();
+        let (failed, all): (u64, u64) = (parts().map(failed).sum(), parts().map(ended).sum());
+        if failed >= all || failed as f64 > self.error_limit * all as f64 {
+            return Err(too_many_failures(&loads(measured), failed, all));
+        }
+        Ok(())
+    }
+}
+
+fn over_budget(budget_s: Option<f64>, during: &RunError) -> JobError {
+    let budget_s = budget_s.unwrap_or(0.0);
+    JobError::failed(format!(
+        "the time budget of {budget_s} s was over before anything was found: {during}; raise load.budget, or load less data (max_users, history)"
+    ))
+}
+
+/// When what happened in a phase.
+struct Marks {
+    begun: Instant,
+    /// The begin of the window.
+    window: Option<Instant>,
+    /// Each window of a search.
+    probes: Vec<Point>,
+}
+
+impl Marks {
+    fn see(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Second(row) => {
+                self.window = self.window.or_else(|| Instant::now().checked_sub(Duration::from_secs_f64(row.at_s)));
+            }
+            Event::Search(Step::Window { level, said, reading, .. }) => {
+                self.probes.push(probe(*level, *said, reading, nanos(self.begun.elapsed())));
+            }
+            Event::Search(Step::Trial { .. }) => {}
+        }
+    }
+
+    /// The begin of the window, in ns since the phase began.
+    fn begin_ns(&self, part: &Part) -> u64 {
+        let began = self.window.or_else(|| Instant::now().checked_sub(Duration::from_nanos(part.elapsed_ns)));
+        began.map_or(0, |began| nanos(began.saturating_duration_since(self.begun)))
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A window of a search that ended at `end_ns`.
+fn probe(level: f64, said: Said, reading: &Reading, end_ns: u64) -> Point {
+    let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
+    let ms = |metric: &str, ns: Option<u64>| ns.map(|ns| sample(metric, ns as f64 / 1e6));
+    let length_ns = nanos(Duration::from_secs_f64(reading.elapsed_s.clamp(0.0, 1e9)));
+    let mut samples = vec![
+        sample("users", level),
+        sample("operations_per_s", reading.achieved_per_s),
+        sample(FAILED_OPERATIONS, reading.failed as f64),
+    ];
+    let percentiles =
+        [("latency_p50_ms", reading.p50_ns), ("latency_p95_ms", reading.p95_ns), ("latency_p99_ms", reading.p99_ns)];
+    samples.extend(percentiles.into_iter().filter_map(|(metric, ns)| ms(metric, ns)));
+    // Undecided windows have neither.
+    samples.extend((said != Said::Insufficient).then(|| sample("limits_met", f64::from(u8::from(said == Said::Pass)))));
+    let used = reading.utilization.iter().map(|(tier, value)| sample(&format!("cpus_{}", label(tier)), *value));
+    samples.extend(used);
+    Point { name: "probe".to_owned(), begin_ns: end_ns.saturating_sub(length_ns), end_ns, samples, histogram: None }
+}
+
+/// What a phase reports.
+fn run(measured: &Measured, document: &Document, marks: &Marks, searched: bool) -> JobRun {
+    let loads = loads(measured);
+    let parts: Vec<&Part> = measured.parts.iter().flatten().collect();
+    let mut samples = if parts.len() == loads.len() { samples(&loads, &parts) } else { Vec::new() };
+    let mut void = Vec::new();
+    let mut flags = measured.remarks.clone();
+    if searched {
+        match phase::verified(document) {
+            Ok(users) => samples.push(Sample { metric: MAXIMUM.to_owned(), value: users }),
+            Err(why @ (Unverified::Refuted(_) | Unverified::Unknown(_))) => void.push(why.to_string()),
+        }
+        samples.push(Sample { metric: "probes".to_owned(), value: marks.probes.len() as f64 });
+    } else {
+        flags.extend(loads.iter().flat_map(|load| &load.broken).map(|broken| format!("limit exceeded: {broken}")));
+    }
+    let mut points = marks.probes.clone();
+    if let ([load], [part]) = (&loads[..], &parts[..]) {
+        let begin_ns = marks.begin_ns(part);
+        points.extend(baremark_load::workload::points(part, begin_ns));
+        points.extend(seconds(load, begin_ns));
+    }
+    JobRun {
+        samples,
+        checked: "no bid lost, nothing sold twice, money adds up".to_owned(),
+        flags,
+        void,
+        points,
+        detail: detail(document),
+    }
+}
+
+/// The windows whose metrics count.
+fn loads(measured: &Measured) -> Vec<LoadRow> {
+    measured.rows.iter().filter_map(|row| row.load.clone()).collect()
 }
 
 impl ReadyJob for Ready {
@@ -524,57 +709,83 @@ fn ended(part: &Part) -> u64 {
     part.operations.iter().map(|operation| operation.raw.count()).sum::<u64>() + failed(part)
 }
 
-fn too_many_failures(load: &LoadRow, failed: u64, all: u64) -> JobError {
+fn too_many_failures(loads: &[LoadRow], failed: u64, all: u64) -> JobError {
     if all == 0 {
-        return JobError::failed(format!("no operation ended within {:.0} s", load.elapsed_s));
+        return JobError::failed("no operation ended in the measured time");
     }
-    let kinds: Vec<String> = load.failures.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    for (kind, count) in loads.iter().flat_map(|load| &load.failures) {
+        *kinds.entry(kind).or_default() += count;
+    }
+    let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     JobError::Failed {
         what: format!("{failed} of {all} operations failed: {}", kinds.join(", ")),
-        log: load.failure_examples.clone(),
+        log: loads.iter().flat_map(|load| load.failure_examples.clone()).collect(),
     }
 }
 
 impl Drop for Ready {
     fn drop(&mut self) {
-        self.cluster.stop();
+        self.clusters.iter_mut().for_each(Cluster::stop);
     }
 }
 
-fn samples(load: &LoadRow, part: &Part) -> Vec<Sample> {
+/// The metrics of all applications together: rates, counts and CPU time are summed, latencies are of all operations.
+fn samples(loads: &[LoadRow], parts: &[&Part]) -> Vec<Sample> {
     let mut samples = Vec::new();
     let mut add = |metric: String, value: Option<f64>| {
         samples.extend(value.map(|value| Sample { metric, value }));
     };
-    let own = || part.operations.iter().filter(|operation| !BESIDE.contains(&operation.name.as_str()));
+    let sum = |of: &dyn Fn(&LoadRow) -> Option<f64>| loads.iter().filter_map(of).reduce(|left, right| left + right);
     let mut latencies = Latencies::default();
-    own().for_each(|operation| latencies.merge(&operation.corrected));
+    let own = |part: &&Part| {
+        part.operations.iter().filter(|one| !BESIDE.contains(&one.name.as_str())).cloned().collect::<Vec<_>>()
+    };
+    parts.iter().flat_map(own).for_each(|operation| latencies.merge(&operation.corrected));
     let ms = |ns: u64| ns as f64 / 1e6;
-    let bids = load.operations.iter().find(|row| row.name == users::BID).map(|row| row.succeeded as f64);
-    add("operations_per_s".to_owned(), Some(load.operations_per_s));
-    add("bids_per_s".to_owned(), bids.map(|bids| bids / load.elapsed_s.max(1e-9)));
+    let bids = |load: &LoadRow| {
+        let row = load.operations.iter().find(|row| row.name == users::BID)?;
+        Some(row.succeeded as f64 / load.elapsed_s.max(1e-9))
+    };
+    let one = if let [one] = loads { Some(one) } else { None };
+    add("operations_per_s".to_owned(), sum(&|load| Some(load.operations_per_s)));
+    add("bids_per_s".to_owned(), sum(&bids));
     for (metric, share) in [("latency_p50_ms", 0.5), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)] {
         add(metric.to_owned(), latencies.percentile(share).map(ms));
     }
-    add("propagation_p95_ms".to_owned(), load.propagation.as_ref().and_then(|delay| delay.p95_ns).map(ms));
-    add("limits_exceeded".to_owned(), Some(load.broken.len() as f64));
-    add("failed".to_owned(), Some(100.0 * failed(part) as f64 / ended(part).max(1) as f64));
-    add("operations_per_app_cpu_s".to_owned(), load.operations_per_app_cpu_second);
+    add(
+        "propagation_p95_ms".to_owned(),
+        one.and_then(|load| load.propagation.as_ref()).and_then(|delay| delay.p95_ns).map(ms),
+    );
+    add("limits_exceeded".to_owned(), sum(&|load| Some(load.broken.len() as f64)));
+    let (bad, all): (u64, u64) =
+        (parts.iter().map(|part| failed(part)).sum(), parts.iter().map(|part| ended(part)).sum());
+    add("failed".to_owned(), Some(100.0 * bad as f64 / all.max(1) as f64));
+    add("operations_per_app_cpu_s".to_owned(), one.and_then(|load| load.operations_per_app_cpu_second));
     for tier in Tier::ALL {
         let label = tier.label();
-        add(format!("cpus_{label}"), load.cpus_used.get(&format!("{label}.cpus")).copied());
+        add(format!("cpus_{label}"), sum(&|load| load.cpus_used.get(&format!("{label}.cpus")).copied()));
     }
-    add("users".to_owned(), Some(load.users));
-    add("generator_cpus".to_owned(), Some(load.generator_cpus_used));
+    add("users".to_owned(), sum(&|load| Some(load.users)));
+    add("generator_cpus".to_owned(), loads.iter().map(|load| load.generator_cpus_used).reduce(f64::max));
+    samples.extend(one.into_iter().flat_map(elasticity));
     samples
 }
 
-fn flags(load: &LoadRow, application: &ApplicationRow) -> Vec<String> {
-    let mut flags: Vec<String> = load.broken.iter().map(|broken| format!("limit exceeded: {broken}")).collect();
-    if application.instances.iter().any(|instance| instance.emulated) {
-        flags.push("a tier ran on an emulated processor: its figures measure nothing".to_owned());
+/// How well the number of servers followed the demand.
+fn elasticity(load: &LoadRow) -> Vec<Sample> {
+    let Some(elastic) = &load.elasticity else { return Vec::new() };
+    let mut values = vec![("adaptations", elastic.adaptations.len() as f64)];
+    if let Some(app) = elastic.metrics.get(Tier::App.label()) {
+        values.extend([
+            ("app_under_provisioned", app.accuracy_under),
+            ("app_over_provisioned", app.accuracy_over),
+            ("app_under_provisioned_time", 100.0 * app.timeshare_under),
+            ("app_over_provisioned_time", 100.0 * app.timeshare_over),
+            ("app_jitter", app.jitter_per_min),
+        ]);
     }
-    flags
+    values.into_iter().map(|(metric, value)| Sample { metric: metric.to_owned(), value }).collect()
 }
 
 /// What each second brought, and the CPU time of each tier in it.
@@ -611,7 +822,16 @@ fn label(key: &str) -> &str {
     key.split('.').next().unwrap_or(key)
 }
 
-fn detail(application: &ApplicationRow) -> Option<Detail> {
-    let document = serde_json::to_value(application).ok()?;
+/// The most seconds of a detail; the points of the series have all.
+const MOST_SECONDS: usize = 600;
+
+fn detail(document: &Document) -> Option<Detail> {
+    let mut document = document.clone();
+    for load in document.applications.iter_mut().filter_map(|row| row.load.as_mut()) {
+        if load.series.len() > MOST_SECONDS {
+            load.series.clear();
+        }
+    }
+    let document = serde_json::to_value(document).ok()?;
     Some(Detail { format: FORMAT.to_owned(), document })
 }

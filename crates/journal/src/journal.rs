@@ -41,7 +41,7 @@ impl std::fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// The journal in `folder`, which is made when it is not there. `kinds` are the types of changes that it can make and undo. No
+    /// The journal in `folder`, which is made when it does not exist. `kinds` are the types of changes that it can make and undo. No
     /// file is written before the first change.
     ///
     /// # Errors

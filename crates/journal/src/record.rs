@@ -1,6 +1,6 @@
 //! Lines of a journal file: a checksum and a JSON value, ended by a line feed.
 //!
-//! A line is on the disk before its change is made, so that an unfinished last line stands for no change. Any other line that does not
+//! A line is on the disk before its change is made, so that an unfinished last line represents no change. Any other line that does not
 //! agree with its checksum is damage.
 
 use crate::change::Change;

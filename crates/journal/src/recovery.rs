@@ -36,7 +36,7 @@ impl Recovery {
 }
 
 impl Journal {
-    /// Undoes what owners left that have ended, newest first, and says what became of each. Safe beside other processes that make
+    /// Undoes what owners left that have ended, newest first, and says what became of each. Safe alongside other processes that make
     /// changes or recover.
     ///
     /// # Errors

@@ -39,7 +39,7 @@ impl Values {
         if self.roots.iter().any(|root| real.starts_with(root)) {
             return Ok(real);
         }
-        let what = format!("{} is no value of sysctl or sysfs", path.display());
+        let what = format!("{} is not a value of sysctl or sysfs", path.display());
         Err(io::Error::new(io::ErrorKind::InvalidData, what))
     }
 }

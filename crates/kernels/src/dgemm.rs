@@ -193,7 +193,7 @@ pub(crate) fn stride(n: usize) -> usize {
     (n.div_ceil(8) | 1) * 8
 }
 
-/// What is no number stays none.
+/// NaN stays NaN.
 fn largest(a: f64, b: f64) -> f64 {
     if b > a || b.is_nan() { b } else { a }
 }

@@ -115,7 +115,7 @@ impl Body for Fma {
 }
 
 /// Multiply, then add: two instructions where the wider sets have one. Eight chains of two lanes are what sixteen
-/// registers hold beside the constants.
+/// registers hold alongside the constants.
 #[inline(never)]
 fn fma_baseline(lanes: &mut [f64; LANES], turns: u64) {
     let mut x: [f64; BASELINE_LANES] = std::array::from_fn(|lane| lanes[lane]);

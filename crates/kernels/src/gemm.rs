@@ -3,7 +3,7 @@
 //!
 //! Operands are packed so that the innermost loop reads both of them from one address on: A in strips of a tile's rows, B in
 //! strips of a tile's columns, padded with zeros. A block of A stays in the second cache, a strip of B in the first, and
-//! the tile of C in registers. Edges are computed as whole tiles beside the matrix. Every element of C is a sum in the order
+//! the tile of C in registers. Edges are computed as whole tiles alongside the matrix. Every element of C is a sum in the order
 //! of k, whoever computes it: results are the same bits however columns are shared out.
 
 use baremark_model::machine::Isa;
@@ -124,18 +124,18 @@ impl Gemm {
     unsafe fn column_of_tiles(self, shape: Shape, a: *const f64, b: *const f64, c: Matrix) {
         for row in (0..shape.rows).step_by(self.tile_rows) {
             let rows = (shape.rows - row).min(self.tile_rows);
-            // SAFETY: the strip begins at that word; a whole tile is inside C, and an edge is computed beside it and
+            // SAFETY: the strip begins at that word; a whole tile is inside C, and an edge is computed alongside it and
             // added as far as C goes.
             unsafe {
                 let (a, c) = (a.add(row * shape.depth), c.from(row, 0));
                 if rows == self.tile_rows && shape.columns == self.tile_columns {
                     (self.tile)(shape.depth, a, b, c.first, c.stride);
                 } else {
-                    let mut edge = [0.0; MOST_TILE];
-                    (self.tile)(shape.depth, a, b, edge.as_mut_ptr(), self.tile_rows);
+                    let mut edge = Edge([0.0; MOST_TILE]);
+                    (self.tile)(shape.depth, a, b, edge.0.as_mut_ptr(), self.tile_rows);
                     for column in 0..shape.columns {
                         for row in 0..rows {
-                            *c.from(row, column).first += edge[column * self.tile_rows + row];
+                            *c.from(row, column).first += edge.0[column * self.tile_rows + row];
                         }
                     }
                 }
@@ -164,6 +164,10 @@ impl Gemm {
         }
     }
 }
+
+/// A tile that only begins inside C, in whole cache lines: a vector that crosses two costs twice.
+#[repr(align(64))]
+struct Edge([f64; MOST_TILE]);
 
 /// One rank's room to pack in.
 #[derive(Clone, Copy, Debug)]
@@ -223,7 +227,7 @@ unsafe fn pack_columns<const COLUMNS: usize>(b: Matrix, columns: usize, depth: u
     }
 }
 
-/// 24 rows in three registers, times 8 columns: 24 sums, which 32 registers hold beside a strip's step of A.
+/// 24 rows in three registers, times 8 columns: 24 sums, which 32 registers hold alongside a strip's step of A.
 ///
 /// # Safety
 /// `a` must have 24 and `b` 8 words for each step of `depth`, `a` on a boundary of 64 bytes; `c` 24 rows of 8 columns.
@@ -258,7 +262,7 @@ unsafe fn gemm_tile_avx512(depth: usize, mut a: *const f64, mut b: *const f64, c
     }
 }
 
-/// 8 rows in two registers, times 6 columns: 12 sums, which 16 registers hold beside two of A and two of B.
+/// 8 rows in two registers, times 6 columns: 12 sums, which 16 registers hold alongside two of A and two of B.
 ///
 /// # Safety
 /// `a` must have 8 and `b` 6 words for each step of `depth`, `a` on a boundary of 32 bytes; `c` 8 rows of 6 columns.
@@ -312,7 +316,7 @@ unsafe fn gemm_tile_baseline(depth: usize, a: *const f64, b: *const f64, c: *mut
     }
 }
 
-/// A block of A: 384 KiB, which a second cache of 1 MiB holds beside what streams through it.
+/// A block of A: 384 KiB, which a second cache of 1 MiB holds alongside what streams through it.
 const BLOCK_WORDS: usize = 48 << 10;
 const MOST_ROWS: usize = 24;
 const MOST_COLUMNS: usize = 8;

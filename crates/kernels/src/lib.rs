@@ -1,6 +1,6 @@
 //! Measured inner loops. They know no clock, no operating system and no experiment.
 //!
-//! Each kernel takes its memory from the caller, declares its work beside its code, keeps the state of every rank in
+//! Each kernel takes its memory from the caller, declares its work alongside its code, keeps the state of every rank in
 //! lines of its own, and can check what it has done with code that shares nothing with the measured loop but the
 //! definition. Measured loops are plain functions with a symbol of their own, so that a test can read their machine code.
 #![expect(unsafe_code, reason = "measured loops work on raw memory: no bounds check may be in them")]

@@ -1,7 +1,7 @@
 //! Independent random loads: the most that memory gives to one core at random addresses.
 //!
 //! Addresses come from a counter that is hashed, so that none depends on what was loaded and as many are under way as the
-//! core can follow. It is the limit beside which random updates are held, and no workload: nothing is written or verified.
+//! core can follow. It is the limit alongside which random updates are held, and no workload: nothing is written or verified.
 
 /// Loads `count` random words of `table` and gives their sum by exclusive or, so that none can be left out. The table's size
 /// must be a power of two; of another only the words below the next smaller one are loaded.

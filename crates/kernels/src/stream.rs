@@ -266,7 +266,7 @@ fn check(array: &[f64], expected: f64) -> Check {
     let mut check = Check::default();
     let differing = |block: &&[f64]| block.iter().fold(0, |differ, element| differ | (element.to_bits() ^ bits)) != 0;
     for &element in array.chunks(BLOCK).filter(differing).flatten() {
-        // Where nothing ran an array still holds 0; what is no number is wrong.
+        // Where nothing ran an array still holds 0; NaN is wrong.
         let same = element.to_bits() == bits;
         let error = if same { 0.0 } else { ((element - expected) / expected).abs() };
         check.errors += u64::from(error > EPSILON || error.is_nan());
@@ -294,6 +294,9 @@ impl Body for Stream<'_> {
 
     fn rank(&self, rank: usize, team: &Team, reps: u64) {
         let mut keeper = if rank == 0 { self.keeper.enter() } else { None };
+        if let Some(keeper) = &mut keeper {
+            keeper.laps.begin();
+        }
         for _ in 0..reps * self.plan.passes {
             for &kernel in self.plan.kernels {
                 // A lap begins before any rank begins and ends when all are done. With one barrier less, a rank that loses its

@@ -10,7 +10,7 @@ use crate::time_use;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor, Value};
 use baremark_model::document::{
-    Document, EstimateRow, FORMAT, FlagRow, LookRow, METHOD, MemberEstimate, Outcome, RatioRow, RunHead,
+    DetailRow, Document, EstimateRow, FORMAT, FlagRow, LookRow, METHOD, MemberEstimate, Outcome, RatioRow, RunHead,
     SensitivityRow, TrialArm, TrialRow, UsedEnvironment,
 };
 use baremark_model::imported::{self, Imported};
@@ -34,7 +34,7 @@ pub const RATE: f64 = 0.05;
 const DRIFT_TOLERANCE: f64 = 0.01;
 /// Key of the metric that an executor without a body gives.
 const EMPTY_REGION: &str = "empty_region_ns";
-/// Key of what the lab measures beside it: a short frame to the agent and back.
+/// Key of what the lab measures alongside it: a short frame to the agent and back.
 pub(crate) const FRAME_ROUND_TRIP: &str = "frame_round_trip_ns";
 
 /// A run as stored.
@@ -80,7 +80,7 @@ pub fn document(run: &Run, workloads: &[&Descriptor]) -> Document {
     })
 }
 
-/// The document but for what was observed around the work.
+/// The document but for system activity.
 fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
     let ratios = ratios(&run.plan, &run.trials, workloads);
     Document {
@@ -98,7 +98,29 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
         predictions: Vec::new(),
         observed: None,
         time: time_use::rows(&run.trials),
+        details: details(run, workloads),
     }
+}
+
+/// Of each treatment what its workload alone reports: of the last trial that counts, or where none does, of the last.
+fn details(run: &Run, workloads: &[&Descriptor]) -> Vec<DetailRow> {
+    let shown = |arm: usize| workloads.iter().any(|of| of.kind == run.plan.workload_of(arm) && of.section.is_some());
+    let of_arm = |arm: usize| {
+        let last = |counted: bool| {
+            let trials = run.trials.iter().rev().filter(|trial| !counted || trial.counted().is_some());
+            trials.into_iter().find_map(|trial| detail_of(run, trial, arm))
+        };
+        last(true).or_else(|| last(false))
+    };
+    (0..run.plan.arms.len()).filter(|&arm| shown(arm)).filter_map(of_arm).collect()
+}
+
+fn detail_of(run: &Run, trial: &Finished, arm: usize) -> Option<DetailRow> {
+    let place = run.plan.arms_of(*run.plan.cells.get(trial.cell)?).iter().position(|&of| of == arm)?;
+    let phases = trial.result.as_ref()?.series.iter().rev().filter(|phase| phase.arm == place);
+    let detail = phases.into_iter().find_map(|phase| phase.detail.clone())?;
+    let treatment = run.plan.arms[arm].treatment.clone();
+    Some(DetailRow { treatment, block: trial.block, format: detail.format, document: detail.document })
 }
 
 fn head(run: &Run) -> RunHead {
@@ -149,7 +171,7 @@ fn environments(plan: &Plan) -> Vec<UsedEnvironment> {
     plan.environments.iter().map(used).collect()
 }
 
-/// What all arms have in common and is no factor of the study; of several workloads, what all arms of each have, as
+/// What all arms have in common and is not a factor of the study; of several workloads, what all arms of each have, as
 /// `KIND.key`.
 fn parameters(plan: &Plan) -> BTreeMap<String, String> {
     if plan.workloads.is_empty() {
@@ -419,7 +441,7 @@ fn fill(row: &mut RatioRow, claim: &Claim, judged: &Judged) {
     row.more_blocks = more_blocks(claim, judged);
     if row.emulated {
         row.outcome = Outcome::Emulated;
-        row.words = "no outcome: the times of an emulated machine are no measure of a cost".to_owned();
+        row.words = "no outcome: the times of an emulated machine do not measure a cost".to_owned();
         row.more_blocks = None;
     }
 }
@@ -501,7 +523,7 @@ fn unequal_instruction_sets(run: &Run) -> Vec<FlagRow> {
     rows
 }
 
-/// Virtual machines that beat native beyond the interval: then something beside virtualization differs between the arms.
+/// Virtual machines that beat native beyond the interval: then something besides virtualization differs between the arms.
 fn faster_than_native(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagRow> {
     let mut rows = Vec::new();
     for (row, pair) in ratios.iter().zip(&run.plan.pairs) {
@@ -515,7 +537,7 @@ fn faster_than_native(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow])
             continue;
         }
         let why = match arm.host_backing == Some(arm.page) {
-            true => "the arms share their memory, so look at placement, frequency and what else ran",
+            true => "the arms share their memory, so check placement, frequency and other load",
             false => {
                 "its memory is made of larger pages than native's and lies less scattered; compare host_backing = page"
             }

@@ -19,7 +19,7 @@ use baremark_stats::outcome::Better;
 /// The views that can explain a number, with what follows where there is more of it.
 pub(crate) const CAUSES: &[(&str, &str)] = &[
     ("cpu.utilization", ""),
-    ("cpu.steal_share", "the hypervisor gave this time to others: fewer machines beside it, or CPUs of its own"),
+    ("cpu.steal_share", "the hypervisor ran other virtual machines meanwhile: run fewer on the host, or dedicate CPUs"),
     ("cpu.interrupt_share", ""),
     ("kernel.interrupts", ""),
     ("kernel.context_switches", ""),
@@ -69,7 +69,7 @@ fn grounds<'p>(plan: &'p Plan, pair: &Pair) -> Vec<Ground<'p>> {
     let words = if elsewhere { ", as seen inside," } else { "" };
     let mut all = vec![Ground { above, below, whole: false, words }];
     if elsewhere {
-        // This machine beside an arm elsewhere is observed over whole trials alone.
+        // This machine alongside an arm elsewhere is observed over whole trials alone.
         let words = " of this machine over whole trials";
         all.push(Ground { above: THIS_MACHINE, below: THIS_MACHINE, whole: true, words });
     }

@@ -1,7 +1,7 @@
 //! Two sides compared: levels of one run block by block, runs with runs by the spread between them.
 //!
 //! What is compared are result documents, so that runs of another store, another host or another year can be brought as
-//! files. Beside each metric's own value the ratios within the runs are compared: a ratio to native on its own host
+//! files. In addition to each metric's own value the ratios within the runs are compared: a ratio to native on its own host
 //! survives a change of host that a value does not.
 
 mod around;
@@ -87,7 +87,7 @@ pub struct Request {
     pub delta: Option<Share>,
     /// The facts that were varied on purpose.
     pub declared: Vec<String>,
-    /// The loss that a gate must not miss; without it no gate is asked for.
+    /// The loss that a gate must not miss; without it no gate is requested.
     pub margin: Option<Share>,
 }
 
@@ -153,7 +153,7 @@ fn side(chosen: &Chosen) -> Side {
     }
 }
 
-/// How the sides can be compared; refuses what is no comparison.
+/// How the sides can be compared; refuses what is not a comparison.
 fn method(base: &Chosen, other: &Chosen) -> Result<Method, Incomparable> {
     for (side, name) in [(base, "base"), (other, "other side")] {
         if side.documents.is_empty() {

@@ -4,8 +4,8 @@
 //! one that was finished. A cell whose trials fail again and again is given up, with its reason; the others go on.
 
 use crate::analysis::FRAME_ROUND_TRIP;
-use crate::beside::{Beside, placed};
 use crate::fitting::{Peers, carried, fitted};
+use crate::host_observer::{HostObserver, placed};
 use crate::link::{AgentLink, LinkError};
 use crate::members;
 use crate::schedule;
@@ -14,7 +14,7 @@ use crate::tally::{self, Finished, PATIENCE};
 use baremark_model::document::LookRow;
 use baremark_model::event::{Event, TrialStatus};
 use baremark_model::observation::THIS_MACHINE;
-use baremark_model::plan::Plan;
+use baremark_model::plan::{Plan, Treatment};
 use baremark_model::seam::Sample;
 use baremark_model::site::Environment;
 use baremark_model::units::Nanos;
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 /// The environment that is the lab's own machine.
 const NATIVE: &str = "native";
 
-/// Where a run is written down while it goes on.
+/// Where a run is written down while it continues.
 pub trait Journal {
     /// Stores a finished trial; when this returns, a kill cannot lose it.
     ///
@@ -71,6 +71,8 @@ pub struct Conductor<'c> {
     pub environments: &'c BTreeMap<String, Box<dyn Environment>>,
     /// Set when the user wants it to stop.
     pub interrupt: &'c AtomicBool,
+    /// Brings this host into the state that a treatment names, before each trial of it; in words why it cannot.
+    pub host: &'c mut dyn FnMut(&Treatment) -> Result<(), String>,
     /// Where it is written down.
     pub journal: &'c mut dyn Journal,
     /// Who watches.
@@ -79,7 +81,7 @@ pub struct Conductor<'c> {
 
 /// What a run has so far.
 struct State<'i> {
-    beside: Beside<'i>,
+    host_observer: HostObserver<'i>,
     sites: Sites<'i>,
     peers: Peers<'i>,
     trials: Vec<Finished>,
@@ -99,7 +101,7 @@ impl<'c> Conductor<'c> {
     pub fn conduct(&mut self, trials: &mut Vec<Finished>, looks: &[LookRow]) -> Result<Ending, JournalError> {
         let cells = self.plan.cells.len();
         let mut state = State {
-            beside: Beside::default(),
+            host_observer: HostObserver::default(),
             sites: Sites::default(),
             peers: Peers::default(),
             spent: trials.iter().map(|trial| Duration::from_nanos(trial.elapsed_ns)).sum(),
@@ -196,14 +198,16 @@ impl<'c> Conductor<'c> {
         (self.watch)(&Event::TrialStarted { block, cell, treatments });
         let began = Instant::now();
         let wanted = wanted(&spec, self.plan.environment_of(self.plan.cells[cell]), block);
-        let agents = self.agents(wanted, state);
+        // All arms of a trial have the same state of the host.
+        let host = arms.first().map_or(Ok(()), |&arm| (self.host)(&self.plan.arms[arm].treatment));
+        let agents = host.map_err(LinkError::Host).and_then(|()| self.agents(wanted, state));
         let outcome = agents.and_then(|agents| self.run(agents, wanted, &spec, state));
         let elapsed_ns = nanos(began.elapsed());
         let (status, result) = self.judge(outcome)?;
         Some(Finished { block, cell, place: state.next_place(), spec, status, result, elapsed_ns })
     }
 
-    /// An agent at each site that is wanted: those that were kept, or new ones.
+    /// An agent at each site that is requested: those that were kept, or new ones.
     fn agents(&self, wanted: Wanted<'c>, state: &mut State<'c>) -> Result<Vec<AgentLink<'c>>, LinkError> {
         let name = wanted.environment;
         let environment = self.environments.get(name);
@@ -211,7 +215,7 @@ impl<'c> Conductor<'c> {
         state.sites.take(self.plan, wanted, &**environment, self.interrupt)
     }
 
-    /// Has the agents run the trial; while it runs elsewhere, this machine is observed beside it. Agents that gave a result are
+    /// Has the agents run the trial; while it runs elsewhere, this machine is observed alongside it. Agents that gave a result are
     /// kept, where the study keeps them.
     fn run(
         &mut self,
@@ -229,7 +233,7 @@ impl<'c> Conductor<'c> {
         let elsewhere = spec.observe.as_ref().filter(|_| name != NATIVE);
         if let Some(observe) = elsewhere {
             let native = self.environments.get(NATIVE).map(|native| &**native);
-            state.beside.begin(native, self.interrupt, observe);
+            state.host_observer.begin(native, self.interrupt, observe);
         }
         let limit = Duration::from_nanos(spec.watchdog_ns.saturating_mul(4 + spec.schedule.len() as u64));
         let watch = &mut *self.watch;
@@ -243,10 +247,10 @@ impl<'c> Conductor<'c> {
             }),
             several => members::run(several, (&specs, name), limit, self.plan.design.precision.0, &mut progress),
         };
-        let beside = elsewhere.map(|_| state.beside.end());
+        let on_host = elsewhere.map(|_| state.host_observer.end());
         let mut result = run?;
         state.sites.keep(self.plan, wanted, agents);
-        result.observations.extend(beside);
+        result.observations.extend(on_host);
         Ok(result)
     }
 
@@ -404,7 +408,7 @@ fn wanted<'e>(spec: &TrialSpec, environment: &'e str, block: u64) -> Wanted<'e> 
 }
 
 /// A trial is flagged when somebody else took the processor for so long, as seen before or after the phases, that one such
-/// stand-still inside a phase would move it by half of the precision asked for. Timer ticks are far shorter.
+/// stand-still inside a phase would move it by half of the precision requested. Timer ticks are far shorter.
 fn flag_lost_time(result: &mut TrialResult, plan: &Plan) {
     let phase = plan.arms.iter().map(|arm| arm.phase(&plan.design)).min().unwrap_or(plan.design.phase);
     let felt = phase.seconds() * plan.design.precision.0 / 2.0;
@@ -422,6 +426,7 @@ fn stop_words(reason: StopReason, plan: &Plan, blocks: u64) -> String {
     let fixed = plan.mode.quick || !plan.pairs.iter().any(|pair| pair.asked);
     match reason {
         StopReason::Precision => format!("precision of {} reached and confirmed", design.precision),
+        StopReason::Budget if blocks >= 1 && design.most_blocks == 1 => "its only block is measured".to_owned(),
         StopReason::Budget if fixed && blocks >= design.least_blocks => {
             format!("all {} blocks of the smallest study are measured", design.least_blocks)
         }

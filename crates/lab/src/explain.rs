@@ -36,6 +36,8 @@ const COUNTED: &[(&str, &str, Quantity)] = &[
 const EXITING: &str = "cost of VM exits, at most (by the control fma, exit for exit)";
 /// How long ranks waited for their CPUs.
 const QUEUED: &str = "ready to run while others had the CPU, in timed phases";
+/// What other programs used of the CPUs while an arm's phases ran, beyond the phases of what it is compared with.
+const USED_BY_OTHERS: &str = "CPU use by other programs in timed phases";
 /// Below this share of the time waiting is not worth a row, in percent.
 const QUEUED_LEAST: f64 = 0.1;
 
@@ -55,6 +57,7 @@ pub fn explain(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor]) -> V
         rows.extend(counted(plan, trials, workloads, arm));
         rows.extend(of_a_program(plan, trials, arm));
         rows.extend(queued(plan, trials, arm));
+        rows.extend(used_by_others(plan, trials, arm));
         rows.extend(seen.extract_if(.., |(of, _)| *of == arm).map(|(_, row)| row));
     }
     rows
@@ -111,7 +114,7 @@ fn compared(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: us
 fn beyond_computing(control: Interval, rest: Interval, bare: bool) -> String {
     let to = match bare {
         true => "memory, address translation or waiting",
-        false => "what the work asks of the system (calls, faults, switches, I/O), to memory or to waiting",
+        false => "system activity (calls, faults, switches, I/O), memory or waiting",
     };
     match (rest.lo > 0.0, rest.hi < 0.0) {
         (true, _) if rest.lo <= control.hi.abs() => format!("part of it goes to {to}"),
@@ -172,7 +175,7 @@ fn larger_pages(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm
     rows
 }
 
-/// What its own settings give an arm over the place that it is like, where the same reference stands below both: that is in
+/// What its own settings give an arm over the place that it is like, where the same reference is below both: that is in
 /// the same trials and cancels.
 fn own_settings(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: usize) -> Option<ExplanationRow> {
     let like = plan.arms[arm].like.as_ref()?;
@@ -195,9 +198,9 @@ fn own_settings(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm
     let matters = 100.0 * delta.0;
     let what = format!("the settings that differ from {like}'s");
     let advice = match gain {
-        Interval { lo, .. } if lo > matters => format!("{what} are worth that"),
+        Interval { lo, .. } if lo > matters => format!("{what} gain that"),
         Interval { hi, .. } if hi < -matters => format!("{what} cost that: keep {like}'s"),
-        Interval { lo, hi, .. } if lo > -matters && hi < matters => format!("{what} make less than {delta}"),
+        Interval { lo, hi, .. } if lo > -matters && hi < matters => format!("{what} matter less than {delta}"),
         _ => String::new(),
     };
     Some(row(plan, arm, &format!("speedup over {like} by its own settings"), "%", gain, &advice))
@@ -246,12 +249,12 @@ const OF_A_PROGRAM: &[(&Metric, &str)] = &[
     (&command::GUEST_FAULTS, "guest page faults, a run"),
     (&command::GUEST_SIGNALS, "signals delivered in the microVM, a run"),
     (&command::GUEST_START, "making the microVM before the first instruction, a run"),
-    (&command::CALL_COST, "one forwarded system call that does nothing, measured beside each trial"),
+    (&command::CALL_COST, "one forwarded system call that does nothing, measured in each trial"),
 ];
 const EXPLAINED: &str = "run time that exits from the microVM explain (number x cost here)";
 /// What a ratio of a program in the microVM means.
 const LOWER_BOUND: &str =
-    "device and kernel work ran natively: a lower bound on what a virtual machine costs this program";
+    "device and kernel work ran natively: a lower bound on the cost of a virtual machine for this program";
 
 /// What leaving the microVM comes to for a program that ran in it.
 fn of_a_program(plan: &Plan, trials: &[Finished], arm: usize) -> Vec<ExplanationRow> {
@@ -332,6 +335,29 @@ fn queued(plan: &Plan, trials: &[Finished], arm: usize) -> Option<ExplanationRow
         _ => "",
     };
     Some(row(plan, arm, QUEUED, "%", found, advice))
+}
+
+/// How much more of the CPUs other programs used in an arm's phases than in those of what it is compared with, block by
+/// block; no row where the interval holds 0. Others that compute compete for memory, caches and the clock even on CPUs of their own.
+fn used_by_others(plan: &Plan, trials: &[Finished], arm: usize) -> Option<ExplanationRow> {
+    let own = |pair: &Pair| pair.numerator == arm && pair.asked && pair.contrast != Contrast::SelfCheck;
+    let index = plan.pairs.iter().position(own)?;
+    let share = |side: tally::Side<'_>| {
+        let result = side.trial.counted()?;
+        let arms = result.series.iter().map(|phase| phase.arm);
+        Some(100.0 * result.disturbance.as_ref()?.others_of(side.arm, arms)?)
+    };
+    let sides = tally::sides(plan, trials, index);
+    let differences: Vec<f64> =
+        sides.into_iter().filter_map(|[below, above]| Some(share(above)? - share(below)?)).collect();
+    let found = interval(&differences).filter(|found| !found.contains(0.0))?;
+    let base = plan.arms[plan.pairs[index].denominator].environment.as_str();
+    let delta = plan.design.delta;
+    let advice = match against(found, delta) {
+        Ordering::Greater => "other programs disturbed it more: stop them, or repeat the run on a quiet machine",
+        _ => "",
+    };
+    Some(row(plan, arm, &format!("{USED_BY_OTHERS} beyond {base}"), "%", found, advice))
 }
 
 fn is_virtual(trial: &Finished, arm: usize) -> bool {

@@ -131,7 +131,7 @@ fn clock(facts: &MachineFacts) -> Option<Finding> {
 fn nesting(facts: &MachineFacts) -> Option<Finding> {
     let subject = "nesting";
     if facts.virtualization.hypervisor? && facts.virtualization.kvm_device {
-        let found = "a virtual machine made here lies in another one: what leaves it may pass through two hypervisors";
+        let found = "a virtual machine made here lies in another one: its exits may pass through two hypervisors";
         return finding(subject, Grade::Note, found, Some("for the cost of one level, run on bare metal"));
     }
     let nested = |module: &str| {
@@ -140,7 +140,7 @@ fn nesting(facts: &MachineFacts) -> Option<Finding> {
     };
     match nested("kvm_intel").or_else(|| nested("kvm_amd")) {
         Some(true) => finding(subject, Grade::Good, "one level; guests may have guests of their own", None),
-        Some(false) => finding(subject, Grade::Good, "one level; guests can have none of their own", None),
+        Some(false) => finding(subject, Grade::Good, "one level; guests cannot have their own", None),
         None => None,
     }
 }
@@ -156,7 +156,7 @@ fn clock_source(facts: &MachineFacts) -> Option<Finding> {
         slow => finding(
             subject,
             Grade::Concern,
-            format!("{slow}: reading the time is a system call and slow; work that asks for it pays"),
+            format!("{slow}: reading the time is a slow system call; programs that read it often pay for it"),
             Some("look in the kernel's log why tsc was given up; tsc=reliable if it is sound"),
         ),
     }
@@ -251,7 +251,9 @@ fn damon(facts: &MachineFacts) -> Option<Finding> {
         threads => finding(
             "DAMON",
             Grade::Concern,
-            format!("kdamond at work ({threads}): it clears accessed bits to see who uses what, and may reclaim"),
+            format!(
+                "kdamond is active ({threads}): it clears accessed bits to sample memory use, and may reclaim memory"
+            ),
             Some("echo off > /sys/kernel/mm/damon/admin/kdamonds/0/state, or damon_*.enabled=N"),
         ),
     }
@@ -334,7 +336,7 @@ fn load(facts: &MachineFacts) -> Option<Finding> {
             "load",
             Grade::Concern,
             format!("{minute:.2} processes ran over the last minute"),
-            Some("stop what else runs here, or ask for more blocks"),
+            Some("stop other programs, or request more blocks"),
         ),
         false => finding("load", Grade::Good, format!("{minute:.2} over the last minute"), None),
     }

@@ -3,8 +3,8 @@
 //! Files that a program needs go into the agent's folder. The other end of a job that talks to another site is served by an
 //! agent there, which lives as long as the run unless it is lost.
 
-use crate::errands::free_port;
 use crate::link::{AgentLink, LinkError};
+use crate::provisioning::free_port;
 use baremark_model::command;
 use baremark_model::descriptor::Value;
 use baremark_model::peer;
@@ -72,7 +72,7 @@ pub(crate) fn carried(mut spec: TrialSpec, agent: &mut AgentLink<'_>) -> Result<
 }
 
 impl<'i> Peers<'i> {
-    /// Where this machine reaches the other end at a site of an environment, which is started when it is not there.
+    /// Where this machine reaches the other end at a site of an environment, which is started when it does not exist.
     fn address(
         &mut self,
         name: &str,

@@ -5,24 +5,24 @@
 //! a killed run, a resumed run and an undisturbed one are judged by the same code. It knows workloads as descriptors only.
 #![forbid(unsafe_code)]
 
-mod abreast;
 pub mod analysis;
 mod around;
 pub mod attend;
-mod beside;
 pub mod comparison;
 pub mod conduct;
-mod errands;
 mod explain;
 pub mod fitness;
 mod fitting;
 pub mod gates;
 pub mod history;
+mod host_observer;
 pub mod link;
 mod members;
 mod observed;
 pub mod overhead;
+mod parallel_start;
 pub mod price;
+mod provisioning;
 pub mod scale;
 pub mod schedule;
 pub mod search;

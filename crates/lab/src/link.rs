@@ -1,7 +1,7 @@
 //! The lab's end of the wire to one agent.
 
-use crate::errands::Errands;
 use crate::members::now_ns;
+use crate::provisioning::Provisioned;
 use baremark_model::observation::Observation;
 use baremark_model::observer::ObserveSpec;
 use baremark_model::site::{Environment, Site, SiteError};
@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a waiting lab looks whether it was interrupted.
+/// How often a waiting lab checks whether it was interrupted.
 const GLANCE: Duration = Duration::from_millis(20);
 /// How long an agent may take to greet.
 const GREETING: Duration = Duration::from_secs(30);
@@ -57,6 +57,9 @@ pub enum LinkError {
         /// What it said.
         why: String,
     },
+    /// This host could not be brought into the state that the trial asks for.
+    #[error("{0}")]
+    Host(String),
     /// One site of several that ran a trial together.
     #[error("site {} of {of}: {why}", index + 1)]
     Member {
@@ -96,7 +99,7 @@ pub struct AgentLink<'i> {
     capabilities: Vec<String>,
     /// A trial was begun there, and nothing has come of it yet.
     in_a_trial: bool,
-    pub(crate) errands: Errands,
+    pub(crate) provisioned: Provisioned,
 }
 
 impl<'i> AgentLink<'i> {
@@ -135,7 +138,7 @@ impl<'i> AgentLink<'i> {
             interrupt,
             capabilities: Vec::new(),
             in_a_trial: false,
-            errands: Errands::default(),
+            provisioned: Provisioned::default(),
         };
         agent.greet()?;
         Ok(agent)

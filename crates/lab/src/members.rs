@@ -6,7 +6,7 @@
 //! process do (`model::ensemble`); only what all did over the time from the first start to the last end depends on the
 //! clocks, and a trial whose clocks are not known well enough for that is void.
 
-use crate::beside::placed;
+use crate::host_observer::placed;
 use crate::link::{AgentLink, LinkError};
 use baremark_model::ensemble::{Part, by_rules};
 use baremark_model::seam::{Audit, RankTime, Sample, TickRate, Verification};
@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the lab looks whether a site has said something.
+/// How often the lab checks whether a site has said something.
 const GLANCE: Duration = Duration::from_millis(1);
 /// The least time between leave and beginning.
 const LEAST_NOTICE: Duration = Duration::from_millis(5);
@@ -181,11 +181,10 @@ impl Simultaneity {
         let percent = 100.0 * self.uncertain;
         if self.uncertain > WORST_CLOCKS {
             void.push(format!(
-                "the clocks of its sites are known to {percent:.1} % of a phase only, too little to say what they did at \
-                 the same time: write a longer phase"
+                "the clocks of its sites are known to {percent:.1} % of a phase only, too little to align them: write a longer phase"
             ));
         } else if self.uncertain > precision / 2.0 {
-            flags.push("the clocks of its sites are known to less than half of the precision asked for".to_owned());
+            flags.push("the clocks of its sites are known to less than half of the requested precision".to_owned());
         }
         if self.together < LEAST_TOGETHER {
             flags.push("its sites ran side by side for less than nine tenths of a phase".to_owned());

@@ -1,4 +1,4 @@
-//! What happened around the work, from the observations of stored trials: one row for each treatment, place and quantity,
+//! System activity, from the observations of stored trials: one row for each treatment, place and quantity,
 //! and series over the time of the run.
 //!
 //! The unit is the trial, as everywhere: a trial's rates are taken first, then their estimate over trials with its interval.
@@ -102,7 +102,7 @@ impl Table {
         }
     }
 
-    /// What is known of one arm of a trial: its own phases where they were told apart; the whole trial where it ran alone.
+    /// What is known of one arm of a trial: its own phases where they were distinguished; the whole trial where it ran alone.
     fn arm_of_trial(&mut self, trial: &Finished, result: &TrialResult, index: usize, observation: &Observation) {
         let place = observation.place.as_str();
         let own = observation.arms.iter().find(|arm| arm.arm == index);
@@ -157,9 +157,8 @@ impl Table {
         let Some(found) = &result.disturbance else { return };
         let place = result.observations.first().map_or(THIS_MACHINE, |observation| &observation.place).to_owned();
         let queued = found.queued.get(index).copied().flatten();
-        for (key, share) in
-            [("phases.queued", queued), ("phases.others", found.others), ("phases.stolen", found.stolen)]
-        {
+        let others = found.others_of(index, result.series.iter().map(|phase| phase.arm));
+        for (key, share) in [("phases.queued", queued), ("phases.others", others), ("phases.stolen", found.stolen)] {
             let Some(share) = share else { continue };
             let seen = Seen { key: key.to_owned(), instance: String::new(), value: 100.0 * share };
             self.add(&place, seen, "%");
@@ -251,7 +250,7 @@ fn series(run: &Run) -> Vec<ObservedSeries> {
             point(began + at, &there.collect(), 1.0);
         }
     }
-    // A CPU of its own has no line in a report; whoever asked for them finds them in the store.
+    // A CPU of its own has no line in a report; whoever requested them finds them in the store.
     let shown = all.into_iter().filter(|((_, place, instance), _)| {
         instance.is_empty()
             || !view::VIEWS.get(*place).is_some_and(|view| view.key.starts_with("cpu."))
@@ -286,7 +285,7 @@ fn absent<'o>(run: &Run, all: impl Iterator<Item = &'o Observation>) -> Vec<Obse
         );
     }
     if run.plan.arms.iter().any(|planned| planned.arm.executor == ExecutorKind::Microvm) {
-        let reason = "no guest OS: inside a microVM nothing runs but the work; what KVM counts of it is with its arms";
+        let reason = "no guest OS: inside a microVM only the workload runs; KVM's counts are shown with its arms";
         absent.insert(ObservedAbsence { place: MACHINE.to_owned(), absence: Absence::new("all", reason) });
     }
     absent.into_iter().collect()
@@ -306,15 +305,14 @@ fn notes<'o>(run: &Run, all: impl Iterator<Item = &'o Observation>) -> Vec<Strin
     }
     if run.plan.cells.iter().any(|cell| matches!(cell, Cell::Pair(_))) {
         notes.push(
-            "Arms of one trial take turns in one process, faster than series have points: series show them together. Their \
-             totals are read between the phases and tell them apart."
+            "Arms of one trial take turns in one process, faster than series have points: series show them together. Their totals are read between the phases, so they are separate."
                 .to_owned(),
         );
     }
     if elsewhere {
         notes.push(
             "While an arm runs elsewhere this machine is observed over the whole trial, preparation and verification \
-             included; the place itself over the arm's phases."
+             included; the environment itself over the arm's phases."
                 .to_owned(),
         );
     }

@@ -1,41 +1,41 @@
-//! What a plan's precision will cost on this machine, from the noise of runs that are stored.
+//! What precision will cost on this machine: how long the study takes, from a pilot or from runs that are stored.
 //!
-//! The best source is a self-check of the same arms: arms that are equal show the noise alone. Failing that, the spread of
-//! an ordinary run's log ratios from block to block serves, in which an effect that varies would count as noise; failing
-//! that, other arms of the same workload. Which it was is said. A price is a plan and not a promise: the noise of
-//! tomorrow may be another.
+//! The best source is a pilot of the plan itself, just run. Failing that, a self-check of the same arms, which shows the noise
+//! alone; an ordinary run of the same pairs, in which an effect that varies from block to block counts as noise; and last
+//! other arms of the same workload. Which it was is said. The forecast plays the stopping rule with that noise
+//! ([`baremark_stats::forecast`]) and has a range: the noise of tomorrow may be another.
 
 use crate::analysis::Run;
-use crate::tally;
+use crate::tally::{self, Finished};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::plan::{Cell, Plan};
+use baremark_stats::estimate::{mean, median};
+use baremark_stats::forecast::{Noise, forecast};
 use baremark_stats::interim::Rule;
-use baremark_stats::{Estimate, precision};
+use baremark_stats::precision;
 use serde::Serialize;
 
-/// The fewest blocks whose spread is taken for the noise.
-const FEWEST_BLOCKS: usize = 8;
 /// The confidence of a study's intervals.
 const CONFIDENCE: f64 = 0.95;
 /// What "in a minute" is.
 const MINUTE: f64 = 60.0;
+/// Precisions whose time is printed, and the one that the study requests.
+const LEVELS: [f64; 5] = [0.05, 0.02, 0.01, 0.005, 0.002];
+/// Blocks beyond which a precision is out of reach.
+const MOST_BLOCKS: u32 = 20_000;
 
-/// The price of a plan's precision.
+/// What precisions cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Price {
-    /// The precision asked for, relative.
+    /// The precision requested, relative.
     pub precision: f64,
-    /// Blocks after which the widest interval is expected to be short enough; `null` where no number of blocks is.
-    pub blocks: Option<u32>,
-    /// Blocks with what the stopping rule adds: the smallest study at least, and the confirmation.
-    pub blocks_with_confirmation: Option<u32>,
-    /// How long these last.
-    pub seconds: Option<f64>,
+    /// Half-widths with the time that they take, from wide to narrow, among them the requested one.
+    pub levels: Vec<Level>,
     /// The precision that a minute gives; `null` where a minute has too few blocks.
     pub in_a_minute: Option<f64>,
     /// The precision that the budget gives.
     pub in_the_budget: Option<f64>,
-    /// The spread of the log ratio from block to block.
+    /// The spread of the noisiest log ratio from block to block.
     pub noise: f64,
     /// How long a block lasts.
     pub seconds_per_block: f64,
@@ -47,10 +47,29 @@ pub struct Price {
     pub of_blocks: usize,
 }
 
+/// What one precision costs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Level {
+    /// The half-width of the widest interval, relative.
+    pub precision: f64,
+    /// Whether it is the one that the study requests.
+    pub requested: bool,
+    /// Blocks that half of such studies take, their confirmation included; `null` where it is out of reach.
+    pub blocks: Option<u32>,
+    /// How long these last.
+    pub seconds: Option<f64>,
+    /// One in ten of such studies is shorter than this.
+    pub seconds_low: Option<f64>,
+    /// One in ten is longer than this.
+    pub seconds_high: Option<f64>,
+}
+
 /// From what the noise was taken, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
+    /// A pilot of the plan.
+    Pilot,
     /// A self-check of the plan's own arms.
     SelfCheck,
     /// An ordinary run of the plan's own pairs.
@@ -61,45 +80,72 @@ pub enum Source {
     OtherPairs,
 }
 
+impl Price {
+    /// What the requested precision costs.
+    #[must_use]
+    pub fn requested(&self) -> Option<&Level> {
+        self.levels.iter().find(|level| level.requested)
+    }
+}
+
+/// The price by `pilot`, a run of this very plan. `None` where it has fewer than four blocks, or the plan asks for no ratio.
+#[must_use]
+pub fn by_pilot(plan: &Plan, pilot: &Run) -> Option<Price> {
+    let found = noise_of(plan, pilot)?;
+    Some(priced(plan, Found { source: Source::Pilot, ..found }))
+}
+
 /// The price by the best of `runs`, which are of this machine and of the plan's workload, the latest first. `None` where
-/// no run tells, or the plan asks for no ratio.
+/// no run has the noise of such a plan, or the plan asks for no ratio.
 #[must_use]
 pub fn price(plan: &Plan, runs: &[Run]) -> Option<Price> {
-    if !plan.pairs.iter().any(|pair| pair.asked) {
-        return None;
-    }
     let found = runs.iter().filter_map(|run| noise_of(plan, run));
-    let best = found.reduce(|best, next| if next.source < best.source { next } else { best })?;
-    let (noise, seconds_per_block) = (best.noise, best.seconds_per_block);
-    let whole = |blocks| u32::try_from(blocks).unwrap_or(u32::MAX);
-    let wanted = plan.design.precision.0;
-    let rule = Rule::new(wanted, whole(plan.design.least_blocks), whole(plan.design.most_blocks));
-    let price = precision::price(noise, seconds_per_block, CONFIDENCE, &rule);
+    Some(priced(plan, found.reduce(|best, next| if next.source < best.source { next } else { best })?))
+}
+
+fn priced(plan: &Plan, found: Found) -> Price {
+    let Found { noises, seconds_per_block, source, run, blocks } = found;
+    let noise = noises.iter().map(|noise| noise.deviation).fold(0.0, f64::max);
+    let requested = plan.design.precision.0;
+    let others = LEVELS.into_iter().filter(|level| (level / requested).ln().abs() > 0.01);
+    let mut precisions: Vec<(f64, bool)> = others.map(|level| (level, false)).chain([(requested, true)]).collect();
+    precisions.sort_by(|one, two| two.0.total_cmp(&one.0));
+    let smallest = u32::try_from(plan.design.least_blocks).unwrap_or(u32::MAX);
+    let level = |(precision, requested): (f64, bool)| {
+        let expected = forecast(&noises, &Rule::new(precision, smallest, MOST_BLOCKS));
+        let seconds = |blocks: u32| f64::from(blocks) * seconds_per_block;
+        Level {
+            precision,
+            requested,
+            blocks: expected.map(|expected| expected.blocks),
+            seconds: expected.map(|expected| seconds(expected.blocks)),
+            seconds_low: expected.map(|expected| seconds(expected.low)),
+            seconds_high: expected.map(|expected| seconds(expected.high)),
+        }
+    };
     let within = |seconds| precision::half_width_within(noise, seconds_per_block, CONFIDENCE, seconds).map(f64::exp_m1);
-    Some(Price {
-        precision: wanted,
-        blocks: price.map(|price| price.blocks),
-        blocks_with_confirmation: price.map(|price| price.blocks_with_confirmation),
-        seconds: price.map(|price| price.seconds),
+    Price {
+        precision: requested,
+        levels: precisions.into_iter().map(level).collect(),
         in_a_minute: within(MINUTE),
         in_the_budget: within(plan.design.budget.seconds()),
         noise,
         seconds_per_block,
-        source: best.source,
-        run: best.run,
-        of_blocks: best.blocks,
-    })
+        source,
+        run,
+        of_blocks: blocks,
+    }
 }
 
 struct Found {
-    noise: f64,
+    noises: Vec<Noise>,
     seconds_per_block: f64,
     source: Source,
     run: String,
     blocks: usize,
 }
 
-/// The noise that a run tells of a plan: that of its noisiest pair, because every ratio must reach the precision.
+/// The noise of each ratio of a plan, as a run shows it: every ratio must reach the precision.
 fn noise_of(plan: &Plan, run: &Run) -> Option<Found> {
     let arm = |of: &Plan, index: usize| -> ResolvedArm { of.arms[index].arm.clone() };
     let wanted: Vec<(ResolvedArm, ResolvedArm)> = plan
@@ -108,6 +154,9 @@ fn noise_of(plan: &Plan, run: &Run) -> Option<Found> {
         .filter(|pair| pair.asked)
         .map(|pair| (arm(plan, pair.numerator), arm(plan, pair.denominator)))
         .collect();
+    if wanted.is_empty() {
+        return None;
+    }
     let matches = |index: usize| {
         let pair = &run.plan.pairs[index];
         let (above, below) = (arm(&run.plan, pair.numerator), arm(&run.plan, pair.denominator));
@@ -116,36 +165,47 @@ fn noise_of(plan: &Plan, run: &Run) -> Option<Found> {
             false => wanted.iter().any(|(one, two)| *one == above && *two == below),
         }
     };
-    let spreads = |keep: &dyn Fn(usize) -> bool| -> Vec<(f64, usize)> {
+    let noises = |keep: &dyn Fn(usize) -> bool| -> Vec<(Noise, usize)> {
         let pairs = (0..run.plan.pairs.len()).filter(|&index| run.plan.pairs[index].asked && keep(index));
-        let logs = pairs.map(|index| tally::log_ratios(&run.plan, &run.trials, index));
-        let enough = logs.filter(|logs| logs.len() >= FEWEST_BLOCKS);
-        enough
-            .filter_map(|logs| Some((Estimate::of(&logs)?.noise(), logs.len())))
-            .filter(|(noise, _)| *noise > 0.0)
-            .collect()
+        let of = |index: usize| {
+            let logs = tally::log_ratios(&run.plan, &run.trials, index);
+            Some((Noise::of(&logs, &tally::quads_of(&run.plan, &run.trials, index))?, logs.len()))
+        };
+        pairs.filter_map(of).collect()
     };
-    let own = spreads(&matches);
+    let own = noises(&matches);
     let (found, source) = match (own.is_empty(), run.plan.mode.self_check) {
         (false, true) => (own, Source::SelfCheck),
         (false, false) => (own, Source::SamePairs),
-        (true, true) => (spreads(&|_| true), Source::OtherSelfCheck),
-        (true, false) => (spreads(&|_| true), Source::OtherPairs),
+        (true, true) => (noises(&|_| true), Source::OtherSelfCheck),
+        (true, false) => (noises(&|_| true), Source::OtherPairs),
     };
-    let (noise, blocks) = found.into_iter().max_by(|one, two| one.0.total_cmp(&two.0))?;
-    Some(Found { noise, seconds_per_block: seconds_per_block(plan, run)?, source, run: run.id.clone(), blocks })
+    let blocks = found.iter().map(|(_, blocks)| *blocks).min()?;
+    let noises = found.into_iter().map(|(noise, _)| noise).collect();
+    Some(Found { noises, seconds_per_block: seconds_per_block(plan, run)?, source, run: run.id.clone(), blocks })
 }
 
-/// How long a block of `plan` will last, from the trials of `run`: their time beside the phases, and this plan's phases.
+/// How long a block of `plan` will last, from the trials of `run`. Of the same cells: what these lasted. Of others: what trials
+/// took in addition to their phases, and this plan's phases.
 fn seconds_per_block(plan: &Plan, run: &Run) -> Option<f64> {
+    let counted: Vec<&Finished> = run.trials.iter().filter(|trial| trial.counted().is_some()).collect();
+    #[expect(clippy::cast_precision_loss, reason = "seconds")]
+    let lasted = |trial: &Finished| trial.elapsed_ns as f64 / 1e9;
+    let arms = |of: &Plan, cell: Cell| -> Vec<ResolvedArm> {
+        of.arms_of(cell).iter().map(|&arm| of.arms[arm].arm.clone()).collect()
+    };
+    let design = (plan.design.phase, plan.design.quads);
+    let same = |cell: Cell| {
+        let known = run.plan.cells.iter().position(|&other| arms(&run.plan, other) == arms(plan, cell))?;
+        let of: Vec<f64> = counted.iter().filter(|trial| trial.cell == known).map(|trial| lasted(trial)).collect();
+        median(&of).filter(|_| design == (run.plan.design.phase, run.plan.design.quads))
+    };
+    if let Some(seconds) = plan.cells.iter().map(|&cell| same(cell)).sum() {
+        return Some(seconds);
+    }
     #[expect(clippy::cast_precision_loss, reason = "phases and trials are few")]
     let measured = |of: &Plan, cell: Cell| of.phases_of(cell) as f64 * of.design.phase.seconds();
-    let beside = |trial: &tally::Finished| {
-        #[expect(clippy::cast_precision_loss, reason = "seconds")]
-        let lasted = trial.elapsed_ns as f64 / 1e9;
-        (lasted - measured(&run.plan, run.plan.cells[trial.cell])).max(0.0)
-    };
-    let others: Vec<f64> = run.trials.iter().filter(|trial| trial.counted().is_some()).map(beside).collect();
-    let beside = baremark_stats::estimate::mean(&others)?;
-    Some(plan.cells.iter().map(|&cell| beside + measured(plan, cell)).sum())
+    let others = counted.iter().map(|trial| (lasted(trial) - measured(&run.plan, run.plan.cells[trial.cell])).max(0.0));
+    let others = mean(&others.collect::<Vec<_>>())?;
+    Some(plan.cells.iter().map(|&cell| others + measured(plan, cell)).sum())
 }

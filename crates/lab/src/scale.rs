@@ -1,34 +1,34 @@
-//! The scale itself on the scale: known costs put on sealed arms, and what the analysis finds of them.
+//! The scale itself on the scale: known costs put on blinded arms, and what the analysis finds of them.
 //!
 //! This is the one real test of what a study here can resolve: the costs run through the whole path, from the loop that
 //! is timed to the interval. The arms carry random labels. [`recover`] works from plan and trials, which hold labels
-//! alone; only then does [`open`] take the envelope. An arm against itself with 0 % on it is among them.
+//! alone; only then does [`open`] take the injected costs. An arm against itself with 0 % on it is among them.
 
 use crate::analysis::{RATE, Run, interval};
 use crate::tally;
 use baremark_model::descriptor::{Better, Value};
 use baremark_model::plan::{Cell, Contrast, Pair, Plan};
-use baremark_model::scale::{Envelope, FORMAT, PARAMETER, ScaleDocument, ScaleRow, extra};
+use baremark_model::scale::{FORMAT, InjectedCosts, PARAMETER, ScaleDocument, ScaleRow, extra};
 use baremark_model::units::Share;
 use baremark_stats::Interval;
 use baremark_stats::special::binomial_cdf;
 
 /// The costs that are put on.
 pub const COSTS: [Share; 4] = [Share(0.0), Share(0.01), Share(0.02), Share(0.05)];
-/// The factor by which sealed arms differ.
-const FACTOR: &str = "sealed";
+/// The factor by which blinded arms differ.
+const FACTOR: &str = "blinded";
 
 /// `plan`, with its arm `index` run against copies of itself that carry these labels; exactly `blocks` blocks.
 #[must_use]
 pub fn blind(mut plan: Plan, index: usize, labels: &[String], blocks: u64) -> Plan {
     let base = plan.arms[index].clone();
-    let sealed = labels.iter().map(|label| {
+    let blinded = labels.iter().map(|label| {
         let mut arm = base.clone();
         arm.treatment.insert(FACTOR.to_owned(), label.clone());
         arm.arm.parameters.insert(PARAMETER.to_owned(), Value::Text(label.clone()));
         arm
     });
-    let arms: Vec<_> = std::iter::once(base.clone()).chain(sealed).collect();
+    let arms: Vec<_> = std::iter::once(base.clone()).chain(blinded).collect();
     let pair =
         |numerator| Pair { numerator, denominator: 0, contrast: Contrast::Factor, interleaved: true, asked: true };
     plan.pairs = (1..arms.len()).map(pair).collect();
@@ -42,7 +42,7 @@ pub fn blind(mut plan: Plan, index: usize, labels: &[String], blocks: u64) -> Pl
     plan
 }
 
-/// What was found of one sealed arm.
+/// What was found of one blinded arm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recovered {
     pair: usize,
@@ -52,7 +52,7 @@ pub struct Recovered {
     interval: Option<Interval>,
 }
 
-/// The cost of every sealed arm of a run, as the analysis of any study would find it.
+/// The cost of every blinded arm of a run, as the analysis of any study would find it.
 #[must_use]
 pub fn recover(run: &Run, better: Better) -> Vec<Recovered> {
     let of_pair = |(pair, planned): (usize, &Pair)| {
@@ -66,11 +66,11 @@ pub fn recover(run: &Run, better: Better) -> Vec<Recovered> {
     run.plan.pairs.iter().enumerate().filter_map(of_pair).collect()
 }
 
-/// The envelope, opened after everything was found.
+/// The injected costs, opened after everything was found.
 #[must_use]
-pub fn open(run: &Run, native_means: &str, found: Vec<Recovered>, envelope: &Envelope) -> ScaleDocument {
+pub fn open(run: &Run, native_means: &str, found: Vec<Recovered>, costs: &InjectedCosts) -> ScaleDocument {
     let row = |found: Recovered| {
-        let asked = *envelope.0.get(&found.label)?;
+        let asked = *costs.0.get(&found.label)?;
         let injected = injected(run, found.pair, asked);
         let limits = found.interval.map(|interval| (interval.lo, interval.centre, interval.hi));
         Some(ScaleRow {

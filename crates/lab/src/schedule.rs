@@ -22,15 +22,16 @@ pub fn order(plan: &Plan, block: u64) -> Vec<usize> {
 ///
 /// A pair is interleaved as quads of ABBA or BAAB, as many of the one as of the other, in random order: within four phases
 /// both orders balance a linear drift, and over a trial neither arm follows the other more often. An arm alone runs as
-/// many phases as it would have in a pair.
+/// many phases as it would have in a pair. With no quads each arm has one phase.
 #[must_use]
 pub fn trial(plan: &Plan, block: u64, cell: usize) -> TrialSpec {
     let place = block.wrapping_mul(plan.cells.len() as u64).wrapping_add(cell as u64);
     let mut rng = Rng::stream(plan.design.seed, 2 * place + 1);
     let arms = plan.arms_of(plan.cells[cell]);
     let schedule = match plan.cells[cell] {
+        Cell::Pair(_) if plan.design.quads == 0 => one_of_each(&mut rng),
         Cell::Pair(_) => quads(plan.design.quads, &mut rng),
-        Cell::Single(_) => vec![0; usize::try_from(2 * plan.design.quads).unwrap_or(usize::MAX)],
+        cell @ Cell::Single(_) => vec![0; usize::try_from(plan.phases_of(cell)).unwrap_or(usize::MAX)],
     };
     let mut allocation_order: Vec<usize> = (0..arms.len()).collect();
     rng.shuffle(&mut allocation_order);
@@ -68,6 +69,11 @@ fn warmed_up(plan: &Plan, arm: usize, block: u64) -> ResolvedArm {
         program.warmup = 0;
     }
     resolved
+}
+
+/// One phase of each arm: which runs first is drawn for each block, so that over blocks neither has the better place.
+fn one_of_each(rng: &mut Rng) -> Vec<usize> {
+    if rng.below(2) == 0 { vec![0, 1] } else { vec![1, 0] }
 }
 
 /// The arms of so many quads, phase by phase. An odd quad is of either order.

@@ -118,7 +118,7 @@ const CONFIRMED_AT: f64 = 0.9;
 
 impl Search<'_> {
     /// Searches. Always returns what is known by the end; how it ended is in the document, and why it broke, if it did,
-    /// beside it.
+    /// alongside it.
     ///
     /// # Errors
     /// When there is nothing to search, or not even the first trial could start.
@@ -160,23 +160,21 @@ impl Search<'_> {
         if self.qos.limits.is_empty() {
             return Err(SearchError::NoLimits);
         }
-        let refuse = |what: &str| Err(SearchError::Plan(what.to_owned()));
-        if !(plan.lowest > 0.0 && plan.lowest < plan.highest && plan.highest.is_finite()) {
-            return refuse("the search goes from a level above 0 to a higher one");
-        }
-        if !(plan.finest > 0.0 && plan.finest <= 0.5) {
-            return refuse("the finest step is above 0 and at most 50 % of the level");
-        }
-        if !(plan.window_s > 0.0 && plan.settle_s >= 0.0) {
-            return refuse("a window has some length");
-        }
-        if plan.visits < 6 || plan.trials == 0 || plan.windows_per_visit == 0 {
-            return refuse("a trial needs at least 6 visits at the finest step, and a search one trial");
-        }
-        if !(plan.confidence > 0.5 && plan.confidence < 1.0) {
-            return refuse("confidence lies between 50 % and 100 %");
-        }
-        Ok(())
+        let checks = [
+            (
+                plan.lowest > 0.0 && plan.lowest < plan.highest && plan.highest.is_finite(),
+                "the search range is empty: use LOW..HIGH (--between) with 0 < LOW < HIGH",
+            ),
+            (plan.finest > 0.0 && plan.finest <= 0.5, "the final step is out of range: use up to 50 % (--step)"),
+            (plan.window_s > 0.0 && plan.settle_s >= 0.0, "a window has no length: use a time above 0 (--window)"),
+            (
+                plan.visits >= 6 && plan.trials > 0 && plan.windows_per_visit > 0,
+                "too few probes: use at least 6 visits (--visits) and 1 trial (--trials)",
+            ),
+            (plan.confidence > 0.5 && plan.confidence < 1.0, "the confidence must be between 50 % and 100 %"),
+        ];
+        let wrong: Vec<&str> = checks.into_iter().filter(|(right, _)| !right).map(|(_, what)| what).collect();
+        if wrong.is_empty() { Ok(()) } else { Err(SearchError::Plan(wrong.join("\n"))) }
     }
 
     fn trial(

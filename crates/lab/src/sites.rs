@@ -4,8 +4,8 @@
 //! job that waits in a queue may be worth keeping; an agent that has failed never is. The sites of an ensemble start side by
 //! side, and none is left when one of them cannot.
 
-use crate::abreast::abreast;
 use crate::link::{AgentLink, LinkError};
+use crate::parallel_start::start_in_parallel;
 use baremark_model::descriptor::Value;
 use baremark_model::plan::Plan;
 use baremark_model::site::{Environment, Portion, SiteError};
@@ -86,8 +86,9 @@ fn start_all<'i>(
     wanted: Wanted<'_>,
     interrupt: &'i AtomicBool,
 ) -> Result<Vec<AgentLink<'i>>, LinkError> {
-    let sites =
-        abreast(wanted.of, interrupt, |index, given_up| start(environment, (wanted, index), (given_up, interrupt)));
+    let sites = start_in_parallel(wanted.of, interrupt, |index, given_up| {
+        start(environment, (wanted, index), (given_up, interrupt))
+    });
     sites.map_err(|(index, why)| why.of_site(index, wanted.of))
 }
 

@@ -4,8 +4,8 @@
 //! The lab knows neither orders nor parts: it carries them. Clocks differ from site to site; each agent's is read a few times
 //! and its offset taken from the quickest answer, which is off by at most half of that answer's time.
 
-use crate::abreast::abreast;
 use crate::link::{AgentLink, LinkError};
+use crate::parallel_start::start_in_parallel;
 use baremark_model::site::{Environment, SiteError};
 use baremark_model::wire::FromAgent;
 use serde_json::Value;
@@ -106,7 +106,7 @@ pub fn run(
         why => SitesError::Site { name: places[index].name.clone(), why },
     };
     let ready = |index: usize, given_up: &AtomicBool| prepared(&places[index], given_up, interrupt);
-    let links = abreast(places.len(), interrupt, ready).map_err(refused)?;
+    let links = start_in_parallel(places.len(), interrupt, ready).map_err(refused)?;
     // Clocks are read when nothing is being started any more, for that would make their answers slow.
     let mut members = Vec::new();
     let mut offsets = Vec::new();

@@ -195,6 +195,14 @@ pub(crate) struct Side<'t> {
     pub arm: usize,
 }
 
+/// The log ratios of the quads of each block of `pair`, in order of blocks; none where its arms were not interleaved.
+pub(crate) fn quads_of(plan: &Plan, trials: &[Finished], pair: usize) -> Vec<Vec<f64>> {
+    let metric = plan.metric_of(plan.pairs[pair].denominator);
+    let interleaved =
+        sides(plan, trials, pair).into_iter().filter(|[below, above]| std::ptr::eq(below.trial, above.trial));
+    interleaved.map(|[below, above]| below.trial.quads(below.arm, above.arm, metric)).collect()
+}
+
 /// Where the denominator and the numerator of `pair` were measured, for each block in which both trials count, in order of
 /// blocks.
 pub(crate) fn sides<'t>(plan: &Plan, trials: &'t [Finished], pair: usize) -> Vec<[Side<'t>; 2]> {

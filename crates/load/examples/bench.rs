@@ -1,4 +1,4 @@
-//! The engine beside its peers, on this machine's loopback with an nginx of its own: `bench [WHAT ...] [rounds=N]`.
+//! The engine compared with its peers, on this machine's loopback with an nginx of its own: `bench [WHAT ...] [rounds=N]`.
 //!
 //! `http1`, `tls`: requests per second over those of wrk; `http2`, `http2-tls`: over those of h2load, all with the same cipher.
 //! Paired rounds in alternating order, one thread each on the first CPU, the server on the second. `lag`: send lag at half of
@@ -196,7 +196,7 @@ fn said(command: &[&str]) -> Outcome<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Requests per second beside a peer's; the goal is to be as fast.
+/// Requests per second compared with a peer's; the goal is to be as fast.
 fn against(rounds: usize, port: u16, peer: Peer<'_>) -> Outcome<String> {
     let ours = || -> Outcome<f64> { Ok(run(load(port, Drive::Closed, HALF)?)?.achieved.requests_per_s) };
     let (mut logs, mut sums) = (Vec::new(), (0.0, 0.0));
@@ -256,7 +256,7 @@ fn lag() -> Outcome<String> {
 
 const USERS: u64 = 50_000;
 const USERS_SECONDS: u64 = 15;
-/// Open files of a process beside its connections.
+/// Open files of a process in addition to its connections.
 const OTHER_FILES: u64 = 500;
 
 /// Processes among which the limit on open files makes 50,000 connections be dealt.

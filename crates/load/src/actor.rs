@@ -1,4 +1,4 @@
-//! Who makes requests: a connection's endless caller, an arrival of an open loop, a user, or a loop beside one.
+//! Who makes requests: a connection's endless caller, an arrival of an open loop, a user, or a loop alongside one.
 
 use crate::extract::header_values;
 use crate::heard::Heard;
@@ -20,7 +20,7 @@ pub(crate) enum Role {
     Open,
     /// Keeps its cycle.
     User,
-    /// A loop beside the user with this index: which, and how far in its round.
+    /// A loop alongside the user with this index: which, and how far in its round.
     Follow { user: u32, follow: usize, step: usize },
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum State {
     Queued,
     /// A request is on its way or about to be.
     Flying,
-    /// Left out by the profile until more users are asked for.
+    /// Left out by the profile until more users are requested.
     Parked,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Actor {
     pub(crate) variables: Vec<Option<Box<str>>>,
     pub(crate) cookies: Vec<Cookie>,
     pub(crate) heard: Heard,
-    /// Loops that run beside it: which, and the actor.
+    /// Loops that run alongside it: which, and the actor.
     pub(crate) follows: Vec<(usize, u32)>,
 }
 

@@ -27,12 +27,12 @@ pub enum Arrival {
 /// Why a recording was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordingError {
-    /// A line is no time.
-    #[error("recording, line {line}: '{text}' is no time in seconds; write one number on each line")]
+    /// A line is not a time.
+    #[error("recording, line {line}: '{text}' is not a time in seconds; write one number on each line")]
     Line {
         /// Counted from 1.
         line: usize,
-        /// What stands there.
+        /// What is there.
         text: String,
     },
     /// Times go backward.

@@ -20,14 +20,14 @@ pub struct Dial {
     control: Arc<Control>,
     interrupt: Arc<AtomicBool>,
     runner: Option<JoinHandle<Result<Part, LoadError>>>,
-    parts: Receiver<Told>,
+    parts: Receiver<NumberedPart>,
     threads: usize,
     names: Vec<String>,
     highest: f64,
     windows: u64,
 }
 
-/// A window that has been asked for; times of this machine's monotonic clock.
+/// A window that has been requested; times of this machine's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     id: u64,
@@ -40,9 +40,9 @@ pub struct Asked {
 }
 
 /// A window's number and what one thread has seen of it.
-type Told = (u64, Box<Part>);
+type NumberedPart = (u64, Box<Part>);
 
-/// Changes and windows begin so long after they were asked for: every thread has heard of them by then.
+/// Changes and windows begin so long after they were requested: every thread has heard of them by then.
 const NOTICE_NS: u64 = 120_000_000;
 /// How often somebody who waits looks up.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -218,7 +218,7 @@ pub(crate) struct Control {
     version: AtomicU64,
     orders: Mutex<Orders>,
     flying: Vec<AtomicU64>,
-    sender: Mutex<Sender<Told>>,
+    sender: Mutex<Sender<NumberedPart>>,
 }
 
 #[derive(Default)]
@@ -251,7 +251,7 @@ pub(crate) struct Listener {
     version: u64,
     heard: usize,
     coming: VecDeque<(u64, f64)>,
-    sender: Sender<Told>,
+    sender: Sender<NumberedPart>,
     last_window: u64,
     /// The level that holds now.
     pub(crate) level: f64,
@@ -275,7 +275,7 @@ impl Listener {
         }
     }
 
-    /// Hears of new orders and says how much is on its way; a new window, if one was asked for.
+    /// Hears of new orders and says how much is on its way; a new window, if one was requested.
     pub(crate) fn listen(&mut self, flying: usize) -> Option<Order> {
         self.control.flying[self.thread].store(flying as u64, Ordering::Relaxed);
         let version = self.control.version.load(Ordering::Acquire);

@@ -21,7 +21,7 @@ pub struct Document {
     pub format: String,
     /// What was done.
     pub scenario: String,
-    /// What was asked for.
+    /// What was requested.
     pub asked: Asked,
     /// Why it ended.
     pub ended: Ended,
@@ -59,7 +59,7 @@ pub struct Document {
     pub sites: Vec<SiteRow>,
 }
 
-/// What was asked for.
+/// What was requested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
     /// `closed`, `open` or `users`.
@@ -168,7 +168,7 @@ pub struct OperationRow {
     pub corrected: Option<Summary>,
     /// From the actual start.
     pub raw: Option<Summary>,
-    /// From the moment that an answer or event tells of to its arrival, by the two clocks of the machines involved.
+    /// From the moment that an answer or event reports to its arrival, by the two clocks of the machines involved.
     pub delay: Option<Summary>,
     /// Delays within their limit as a share.
     pub delay_within_limit_share: Option<f64>,
@@ -394,7 +394,7 @@ impl Generator {
             None => ("", None),
         };
         let late = lag.is_some_and(|lag| lag > MOST_LAG_NS);
-        // Beside latencies ten times as long, being late is not what they show.
+        // Compared with latencies ten times as long, being late is not what they show.
         let shown = lag.is_some_and(|lag| lag.saturating_mul(10) > longest(part).unwrap_or(0));
         // In a moment a thread is busy with its own beginning.
         let judged = part.elapsed_ns >= LEAST_JUDGED_NS;
@@ -495,7 +495,7 @@ mod tests {
         assert_eq!(verdict((5, 3 * MS), MS, (0.0, S)), Verdict::KeptUp);
         assert_eq!(verdict((100, 3 * MS), MS, (0.0, S)), Verdict::WasTheLimit);
         assert_eq!(verdict((10_000, 3 * MS), 4 * MS, (0.1, 5 * S)), Verdict::WasTheLimit);
-        // Late, but by little beside what the server takes.
+        // Late, but by little compared with what the server takes.
         assert_eq!(verdict((10_000, 3 * MS), 50 * MS, (0.1, 5 * S)), Verdict::Busy);
         assert_eq!(verdict((10_000, 50_000), MS, (0.8, 5 * S)), Verdict::Busy);
         assert_eq!(verdict((10_000, 50_000), MS, (0.99, 5 * S)), Verdict::WasTheLimit);

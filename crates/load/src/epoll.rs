@@ -208,7 +208,7 @@ struct Scheduling {
     period: u64,
 }
 
-/// Asks for short slices: a thread that runs briefly and often is then let in soon beside others that compute (EEVDF, Linux
+/// Asks for short slices: a thread that runs briefly and often is then let in soon alongside others that compute (EEVDF, Linux
 /// 6.12; earlier kernels ignore it). It takes no larger share, and needs no privilege. The nice level stays.
 fn shorten_slice() {
     let size = u32::try_from(size_of::<Scheduling>()).unwrap_or(0);
@@ -230,7 +230,7 @@ const SLICE_NS: u64 = 100_000;
 /// The limit on open descriptors, raised to `wanted` as far as this process may; returns what it is now.
 ///
 /// # Errors
-/// What `getrlimit(2)` gives. That it could not be raised is no error: the answer says so.
+/// What `getrlimit(2)` gives. That it could not be raised is not an error: the answer says so.
 pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is an rlimit that lives through the call.

@@ -1,6 +1,6 @@
 //! Values taken from answers: where they are looked for, and which of several is taken.
 //!
-//! A server may send millions of values where one is wanted. They are looked at one by one; what is kept is the one that is
+//! A server may send millions of values where one is requested. They are looked at one by one; what is kept is the one that is
 //! picked, or a list of at most [`LONGEST_VALUE`] bytes.
 
 use crate::rng::Rng;
@@ -12,7 +12,7 @@ pub(crate) const LONGEST_VALUE: usize = 1 << 20;
 pub(crate) const LONGEST_SEARCHED: usize = 1 << 20;
 
 impl Extract {
-    /// The value that is wanted from an answer; `None` when it is not there.
+    /// The value that is requested from an answer; `None` when it does not exist.
     pub(crate) fn value(&self, head: &[u8], body: &[u8], rng: &mut Rng) -> Option<String> {
         if self.pick != Pick::Random {
             return self.picked(Wanted::of(self.pick), head, body);

@@ -17,7 +17,7 @@ pub enum Failure {
     ClosedEarly,
     /// No complete answer in time.
     Timeout,
-    /// The answer is no HTTP.
+    /// The answer is not HTTP.
     Malformed,
     /// The answer's head does not end.
     HeadTooLarge,

@@ -15,7 +15,7 @@ const MOST_DECODED: usize = 64 << 10;
 const TABLE_SIZE: usize = 4096;
 /// That of the other side, likewise.
 pub(crate) const USUAL_TABLE: u32 = 4096;
-/// What an entry takes beside its text (RFC 7541, 4.1).
+/// What an entry takes in addition to its text (RFC 7541, 4.1).
 const ENTRY: usize = 32;
 
 /// A name and its value.
@@ -218,7 +218,7 @@ fn text<'i>(input: &'i [u8], out: &mut Vec<u8>) -> Result<&'i [u8], Failure> {
 struct Code {
     /// By the next byte: the symbol and the length of its word, 0 for words longer than a byte.
     short: [(u8, u8); 256],
-    /// By length: the first word, and where its symbol stands in `symbols`.
+    /// By length: the first word, and where its symbol is in `symbols`.
     first: [(u32, usize); 32],
     /// Symbols by length, then value; 256 ends the text.
     symbols: Vec<u16>,

@@ -1,7 +1,7 @@
 //! Reads HTTP/1.1 answers (RFC 9112) from whatever pieces the network delivers.
 //!
 //! An answer that arrives whole is parsed where it lies, nothing is copied. Only an incomplete head is carried over. It
-//! judges no semantics beyond where the answer ends; what is no HTTP is refused, and no head or chunk line goes on for ever. A
+//! judges no semantics beyond where the answer ends; what is not HTTP is refused, and no head or chunk line goes on for ever. A
 //! server repeats its heads until a second has passed: bytes that were parsed just before are compared instead.
 
 use crate::failure::Failure;
@@ -51,7 +51,7 @@ pub(crate) enum After {
 /// How far a piece led.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fed {
-    /// All of it was taken; the answer goes on.
+    /// All of it was taken; the answer continues.
     More,
     /// The answer is complete after so many bytes of the piece.
     Done(usize, After),

@@ -270,7 +270,7 @@ impl Session {
         }
     }
 
-    /// Ends an actor's stream though its answer may go on.
+    /// Ends an actor's stream though its answer may continue.
     pub(crate) fn cancel(&mut self, actor: u32) {
         if let Some(at) = self.streams.iter().position(|stream| stream.actor == actor) {
             let stream = self.remove(at);
@@ -817,7 +817,7 @@ mod tests {
         frames(&[
             (SETTINGS, 0, 0, &[]),
             (SETTINGS, ACK, 0, &[]),
-            (99, 7, 5, b"what is unknown is passed over"),
+            (99, 7, 5, b"unknown frames are ignored"),
             (HEADERS, END_HEADERS, 3, &block(&[(":status", "103")])),
             (HEADERS, 0, 1, &ok[..3]),
             (CONTINUATION, END_HEADERS, 1, &ok[3..]),
@@ -955,7 +955,7 @@ mod tests {
         for kind in kinds {
             let flood = [vec![head], vec![kind; MOST_CONTROL_FRAMES as usize + 1]].concat();
             assert_eq!(after(&flood), Err(Failure::Flood), "kind {}", kind.0);
-            // Where nobody has to answer, as many as an answer may need are no flood.
+            // Where nobody has to answer, as many as an answer may need are not flood.
             if !matches!(kind.0, SETTINGS | PING) {
                 assert_eq!(after(&flood[..flood.len() / 2]), Ok(()), "kind {}", kind.0);
             }

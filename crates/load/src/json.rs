@@ -42,7 +42,7 @@ impl JsonPath {
         Some(JsonPath(hops))
     }
 
-    /// Hands each value that the path leads to, as text and in the order of the document, to `found`; null is no value, and
+    /// Hands each value that the path leads to, as text and in the order of the document, to `found`; null is not a value, and
     /// lists and objects are JSON without blanks. `false` when `text` is not JSON, or a list or object at the path is longer
     /// than 1 MiB; `found` may have been called all the same.
     #[must_use]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latencies(Histogram<u64>);
 
-/// The longest latency that is told apart, one hour; what took longer counts as this.
+/// The longest latency that is distinguished, one hour; what took longer counts as this.
 pub const LONGEST_NS: u64 = 3_600_000_000_000;
 
 impl Default for Latencies {
@@ -140,7 +140,7 @@ impl Latencies {
         let (head, mut payload) = bytes.split_at_checked(40).ok_or(HistogramError("is shorter than its head"))?;
         let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         if word(0) != COOKIE {
-            return Err(HistogramError("is no histogram of HdrHistogram's V2 format"));
+            return Err(HistogramError("is not a histogram of HdrHistogram's V2 format"));
         }
         if word(4) as usize != payload.len() {
             return Err(HistogramError("has another length than its head says"));

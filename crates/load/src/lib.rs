@@ -1,7 +1,7 @@
 //! The HTTP load engine: it says when each request was meant to start, when it did, and whether that was its own fault.
 //!
 //! One event loop per core on non-blocking sockets. Open loops (a rate) and closed ones (connections, users) combine with any
-//! arrival process and any profile. Latencies count from the *intended* start, the uncorrected figure stands beside them, and
+//! arrival process and any profile. Latencies count from the *intended* start, the uncorrected figure is next to them, and
 //! every result carries a verdict on the generator itself. It prints nothing, and only it resolves names.
 #![deny(unsafe_code)]
 
@@ -23,13 +23,13 @@ pub mod limits;
 pub mod load;
 pub mod order;
 pub mod profile;
+mod propagation;
 pub mod reading;
 pub mod record;
 mod rng;
 pub mod scenario;
 pub mod strangers;
 mod template;
-mod told;
 pub mod transport;
 pub mod url;
 mod worker;

@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(verdicts(&part(5, 0, 0), &limits), [Undecided, Undecided]);
         assert_eq!(verdicts(&part(100, 0, 0), &limits), [Undecided, Met]);
         assert_eq!(rows(&part(100, 0, 0), &limits)[0].needed, Some(368));
-        // Four slow ones of 100 are more than 1 % of 368; three might be mended.
+        // Four slow ones of 100 are more than 1 % of 368; three might be fixed.
         assert_eq!(verdicts(&part(97, 3, 0), &limits), [Undecided, Met]);
         assert_eq!(verdicts(&part(96, 4, 0), &limits), [Exceeded, Met]);
         assert_eq!(verdicts(&part(0, 0, 0), &limits), [Undecided, Undecided]);

@@ -1,4 +1,4 @@
-//! A load as asked for, and its run on threads.
+//! A load as requested, and its run on threads.
 //!
 //! What is asked are orthogonal values: who drives (connections, a rate, users), by which arrivals and profile, until when, over
 //! how many threads and connections. Everything that can be refused is refused by [`Engine::new`], before a byte is sent.
@@ -8,9 +8,9 @@ use crate::dial::Control;
 use crate::epoll;
 use crate::latency::HistogramError;
 use crate::profile::{Curve, Profile, ProfileError};
+use crate::propagation::Propagation;
 use crate::record::{MergeError, Part, SecondPart};
 use crate::scenario::Scenario;
-use crate::told::Told;
 use crate::transport::{Trust, TrustError};
 use crate::url::UrlError;
 use crate::worker::{Tick, Worker};
@@ -96,7 +96,7 @@ pub enum Pin {
     Free,
 }
 
-/// A load as asked for. The fields are what a command line or a study says; [`Load::new`] has the defaults.
+/// A load as requested. The fields are what a command line or a study says; [`Load::new`] has the defaults.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// What is done.
@@ -172,6 +172,9 @@ pub enum LoadError {
         /// What would be right.
         remedy: &'static str,
     },
+    /// Several numbers that cannot be, one a line.
+    #[error("{0}")]
+    Several(String),
     /// A thread.
     #[error("cannot start a thread; is the limit on processes (ulimit -u) reached?")]
     Thread(#[source] io::Error),
@@ -217,11 +220,11 @@ pub struct Engine {
     pub(crate) interrupt: Arc<AtomicBool>,
     /// Set by a dial, which then has the level in its hand.
     pub(crate) control: Option<Arc<Control>>,
-    /// Values that one user's answers tell of and others hear.
-    pub(crate) told: Told,
+    /// Values that one user's answers report and others hear.
+    pub(crate) propagation: Propagation,
 }
 
-/// Descriptors for everything that is no connection.
+/// Descriptors for everything that is not a connection.
 const SPARE_DESCRIPTORS: u64 = 128;
 /// The most streams of a connection; servers take about a hundred.
 const MOST_STREAMS: usize = 10_000;
@@ -249,7 +252,7 @@ impl Engine {
             if load.drive == Drive::Closed {
                 let what =
                     format!("{} connections need {wanted} open files and {allowed} are allowed", load.connections);
-                return Err(refused(what, "raise the limit (ulimit -n) or ask for fewer connections"));
+                return Err(refused(what, "raise the limit (ulimit -n) or request fewer connections"));
             }
             load.connections = usize::try_from(allowed.saturating_sub(SPARE_DESCRIPTORS)).unwrap_or(1).max(1);
         }
@@ -260,8 +263,8 @@ impl Engine {
         let by_streams = load.drive == Drive::Closed && load.protocol != Protocol::Http1;
         let pool = if by_streams || matches!(load.drive, Drive::Open { .. }) { Pool::Shared } else { load.pool };
         let most_connections = load.connections.div_ceil(load.threads);
-        let told = Told::default();
-        Ok(Engine { load, curve, targets, pool, most_connections, interrupt, control: None, told })
+        let propagation = Propagation::default();
+        Ok(Engine { load, curve, targets, pool, most_connections, interrupt, control: None, propagation })
     }
 
     /// The load, with what was settled.
@@ -286,7 +289,7 @@ impl Engine {
     /// Runs the load; each second that has passed at all threads goes to `progress`.
     ///
     /// # Errors
-    /// When a thread or an event loop cannot be made; failing requests are no errors but counted.
+    /// When a thread or an event loop cannot be made; failing requests are not errors but counted.
     pub fn run(&self, progress: &mut dyn FnMut(&Progress)) -> Result<Part, LoadError> {
         self.run_from(monotonic_ns() + START_DELAY_NS, progress)
     }
@@ -347,49 +350,65 @@ impl Engine {
 /// Time for all threads to be ready.
 const START_DELAY_NS: u64 = 5_000_000;
 
-/// Hands on each second that all threads have told of.
+/// Hands on each second that all threads have reported.
 fn watch(ticks: &mpsc::Receiver<Tick>, threads: usize, progress: &mut dyn FnMut(&Progress)) {
     let mut seconds: Vec<(usize, SecondPart)> = Vec::new();
     for tick in ticks {
         if seconds.len() <= tick.second {
             seconds.resize_with(tick.second + 1, Default::default);
         }
-        let (told, sum) = &mut seconds[tick.second];
-        *told += 1;
+        let (reported, sum) = &mut seconds[tick.second];
+        *reported += 1;
         let merged: Result<(), HistogramError> = sum.merge(&tick.part);
-        if *told == threads && merged.is_ok() {
+        if *reported == threads && merged.is_ok() {
             progress(&Progress { second: tick.second, part: std::mem::take(sum) });
         }
     }
 }
 
+/// Refuses numbers out of range, all of them at once.
 fn check_numbers(load: &Load) -> Result<(), LoadError> {
     let (site, sites) = load.site;
-    if !(1..=MOST_THREADS).contains(&load.threads) {
-        return Err(refused(format!("{} threads cannot be", load.threads), "ask for 1 to 4096"));
+    let streams = match load.protocol {
+        Protocol::Http2 { streams } => streams,
+        Protocol::Http1 => 1,
+    };
+    let checks = [
+        (
+            !(1..=MOST_THREADS).contains(&load.threads),
+            format!("threads = {} is out of range", load.threads),
+            "use 1 to 4096",
+        ),
+        (
+            load.connections < load.threads,
+            format!("{} connections for {} threads", load.connections, load.threads),
+            "use at least one connection for each thread",
+        ),
+        (
+            load.connections > 1 << 24,
+            format!("connections = {} is out of range", load.connections),
+            "use at most 16 million",
+        ),
+        (site >= sites || sites > 1 << 20, format!("site {site} of {sites}"), "sites count from 0"),
+        (
+            load.stop == Stop::After(Nanos(0)) || load.stop == Stop::Count(0),
+            "duration or count is 0".to_owned(),
+            "use a duration or a count above 0",
+        ),
+        (
+            !(1..=MOST_STREAMS).contains(&streams),
+            format!("streams = {streams} is out of range"),
+            "use 1 to 10000 for each connection",
+        ),
+        (load.timeout.0 == 0, "timeout is 0".to_owned(), "use a time such as 10 s"),
+    ];
+    let wrong = checks.into_iter().filter(|(wrong, ..)| *wrong).map(|(_, what, remedy)| refused(what, remedy));
+    let mut wrong: Vec<LoadError> = wrong.collect();
+    match wrong.len() {
+        0 => Ok(()),
+        1 => Err(wrong.remove(0)),
+        _ => Err(LoadError::Several(wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))),
     }
-    if load.connections < load.threads {
-        let what = format!("{} connections for {} threads", load.connections, load.threads);
-        return Err(refused(what, "ask for at least one connection for each thread"));
-    }
-    if load.connections > 1 << 24 {
-        return Err(refused(format!("{} connections", load.connections), "ask for at most 16 million"));
-    }
-    if site >= sites || sites > 1 << 20 {
-        return Err(refused(format!("site {site} of {sites}"), "sites count from 0"));
-    }
-    if load.stop == Stop::After(Nanos(0)) || load.stop == Stop::Count(0) {
-        return Err(refused("a load of no length".to_owned(), "ask for a duration or a count above 0"));
-    }
-    if let Protocol::Http2 { streams } = load.protocol
-        && !(1..=MOST_STREAMS).contains(&streams)
-    {
-        return Err(refused(format!("{streams} streams a connection"), "ask for 1 to 10000"));
-    }
-    if load.timeout.0 == 0 {
-        return Err(refused("a timeout of 0".to_owned(), "give requests some time, such as 10 s"));
-    }
-    Ok(())
 }
 
 /// The users of this site who keep a connection each.
@@ -431,7 +450,7 @@ fn check_drive(load: &Load) -> Result<(), LoadError> {
     match &load.drive {
         Drive::Open { .. } if operations.len() > 1 && operations.iter().all(|operation| operation.weight <= 0.0) => {
             Err(refused(
-                "an open loop starts operations by weight, and none has one".to_owned(),
+                "an open loop starts operations by weight, and no operation has a weight".to_owned(),
                 "give operations a weight, or drive the scenario by users",
             ))
         }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// A load in words. Unknown keys of a later version are passed over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// Where to; with a scenario, what stands for its base.
+    /// Where to; with a scenario, what replaces its base.
     pub url: Option<String>,
     /// A scenario's file name and text.
     pub scenario: Option<(String, String)>,

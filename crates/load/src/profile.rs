@@ -130,7 +130,7 @@ impl Profile {
             }
             let mut numbers = line.split([',', ' ', '\t']).filter(|word| !word.is_empty()).map(str::parse::<f64>);
             let (Some(Ok(at)), Some(Ok(level)), None) = (numbers.next(), numbers.next(), numbers.next()) else {
-                let what = format!("trace, line {}: '{line}' is no pair of numbers", index + 1);
+                let what = format!("trace, line {}: '{line}' is not a pair of numbers", index + 1);
                 return Err(refused(what, "write seconds,level on each line"));
             };
             if points.last().is_some_and(|(before, _)| at <= *before) || at < 0.0 || level < 0.0 {
@@ -168,7 +168,7 @@ impl Profile {
             }
         }
         if pieces.is_empty() || pieces.iter().all(|piece| piece.from <= 0.0 && piece.to <= 0.0) {
-            return Err(refused("never asks for anything", "give it a level above 0"));
+            return Err(refused("never sends a request", "give it a level above 0"));
         }
         let repeats = self.after == After::Repeat || matches!(self.shape, Shape::Sine { .. } | Shape::Burst { .. });
         Ok(Curve::new(&pieces, repeats))
@@ -423,7 +423,7 @@ mod tests {
         for (text, part) in [
             ("ramps from=0 to=1 over=1s", "did you mean 'ramp'"),
             ("ramp from=0 to=1", "add over=VALUE"),
-            ("ramp from=0 to=0 over=1s", "never asks"),
+            ("ramp from=0 to=0 over=1s", "never sends"),
             ("steady level=-1", "levels are from 0"),
             ("sine mean=1 amplitude=5 period=6s", "levels are from 0"),
             ("steps from=1 by=1 every=1s count=1000000", "1 to 10000"),

@@ -122,12 +122,12 @@ pub fn patience(qos: &Qos) -> Nanos {
         Bound::Latency { within, .. } => Some(within.0),
         _ => None,
     });
-    // A tenth more: nobody is called late for want of a look.
+    // A tenth more: nobody is called late for lack of a look.
     Nanos(limits.max().unwrap_or(0).max(250_000_000) / 10 * 11)
 }
 
 /// What a window shows of the limits. What was meant to start in it and has not ended counts as broken and failed. Rates and
-/// percentiles over all operations leave out loops beside users: they wait for events, and how long is no doing of the server.
+/// percentiles over all operations leave out loops alongside users: they wait for events, and how long is not a doing of the server.
 #[must_use]
 pub fn reading(window: &Part, qos: &Qos) -> Reading {
     let seconds = window.elapsed_ns as f64 / 1e9;

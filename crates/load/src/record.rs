@@ -93,13 +93,13 @@ pub struct OperationPart {
     pub corrected: Latencies,
     /// From the actual start, successes only.
     pub raw: Latencies,
-    /// From the moment that an answer tells of to its arrival.
+    /// From the moment that an answer reports to its arrival.
     pub delay: Latencies,
     /// Successes whose latency (corrected where there is one) kept the limit; all of them without a limit.
     pub within_limit: u64,
     /// Delays that kept their limit.
     pub delay_within_limit: u64,
-    /// Those meant to start, loops beside users apart.
+    /// Those meant to start, loops alongside users apart.
     #[serde(default)]
     pub intended: u64,
     /// Failures by kind, in the order of [`Failure::ALL`].
@@ -117,7 +117,7 @@ pub struct SecondPart {
     pub failed: u64,
     /// Bytes received in it.
     pub received_bytes: u64,
-    /// Latencies of its operations, loops beside users apart, as [`Latencies::to_v2`] at two digits; corrected where there are
+    /// Latencies of its operations, loops alongside users apart, as [`Latencies::to_v2`] at two digits; corrected where there are
     /// intended starts.
     #[serde(with = "text")]
     pub latencies: Vec<u8>,

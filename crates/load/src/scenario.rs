@@ -113,7 +113,7 @@ pub(crate) enum Change {
     },
 }
 
-/// A loop that runs beside its user: long polls and event streams.
+/// A loop that runs alongside its user: long polls and event streams.
 #[derive(Clone, Debug)]
 pub(crate) struct Follow {
     pub(crate) operations: Vec<usize>,

@@ -28,7 +28,7 @@ enum Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Escape {
     None,
-    /// In a path or query: blanks and what is no ASCII are percent-encoded; delimiters stay, for values may be paths.
+    /// In a path or query: blanks and what is not ASCII are percent-encoded; delimiters stay, for values may be paths.
     Path,
     /// In a header: line ends are left out.
     Header,

@@ -97,7 +97,7 @@ fn trusted(
     let unreadable = |source| TrustError::File { path: path.to_owned(), source };
     let mut store = RootCertStore::empty();
     for certificate in certificates {
-        // Some bundles hold certificates that are no authorities to this library: those are passed over.
+        // Some bundles hold certificates that are not authorities to this library: those are passed over.
         let _ = store.add(certificate.map_err(unreadable)?);
     }
     if store.is_empty() { Err(TrustError::Empty(path.to_owned())) } else { Ok(store) }

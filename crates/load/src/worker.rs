@@ -91,7 +91,7 @@ pub(crate) struct Worker<'e> {
     second: SecondPart,
     second_latencies: Latencies,
     second_end: u64,
-    /// Operations begun that have not ended, loops beside users apart.
+    /// Operations begun that have not ended, loops alongside users apart.
     flying: usize,
     issued: u64,
     most: u64,
@@ -239,7 +239,7 @@ impl<'e> Worker<'e> {
                 }
             }
             Drive::Open { .. } => self.advance_starts(),
-            // A dial hires them when they are wanted.
+            // A dial hires them when they are requested.
             Drive::Users { .. } if self.listener.is_some() => {}
             Drive::Users { .. } => {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]

@@ -1,7 +1,7 @@
 //! An HTTP load as a workload of a study: one load in each phase, described by parameters, reported as series.
 //!
 //! The generator runs where the arm's environment is; the server is whatever the URL names. A phase is a warm-up, which is
-//! thrown away, and a measured load. A load with more failures than `error_limit` is no result.
+//! thrown away, and a measured load. A load with more failures than `error_limit` is not a result.
 
 use crate::arrival::Arrival;
 use crate::bounded_file;
@@ -16,10 +16,11 @@ use crate::record::{Part, SecondPart};
 use crate::scenario::{Scenario, file};
 use crate::transport::Trust;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::command::{self, DURATION, TIMEOUT, WARM_UP};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::command::{self, ARRIVAL, DURATION, TIMEOUT, WARM_UP};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
+use baremark_model::parameters::Parameters;
 use baremark_model::qos::{Limit, Qos};
 use baremark_model::seam::Sample;
 use baremark_model::units::{Nanos, Share};
@@ -45,95 +46,101 @@ const SECOND: u64 = 1_000_000_000;
 const CLOSED: usize = 64;
 const OPEN: usize = 1000;
 
-const fn knob(key: &'static str, kind: Kind, default: Default, help: &'static str) -> Knob {
-    Knob { key, kind, default, help }
-}
-
 static PARAMETERS: [Knob; 25] = [
-    knob("url", Kind::Text, Default::Derived("the scenario's own"), "URL to request; with a scenario, its base URL"),
-    knob("scenario", Kind::Text, Default::Derived("a GET of url"), "scenario file with operations and users"),
-    knob("rate", Kind::Text, Default::Derived("a closed loop"), "open loop: starts per second, a number or a profile"),
-    knob(
+    Knob::new(
+        "url",
+        Kind::Text,
+        Default::Derived("the scenario's own"),
+        "URL to request; with a scenario, its base URL",
+    ),
+    Knob::new("scenario", Kind::Text, Default::Derived("a GET of url"), "scenario file with operations and users"),
+    Knob::new(
+        "rate",
+        Kind::Text,
+        Default::Derived("a closed loop"),
+        "open loop: starts per second, a number or a profile",
+    ),
+    Knob::new(
         "users",
         Kind::Text,
         Default::Derived("a closed loop"),
         "closed loop of users with a cycle: a number or a profile",
     ),
-    knob(
-        "arrival",
-        Kind::Choice(&["constant", "poisson"]),
-        Default::Typed("constant"),
-        "inter-arrival time distribution of an open loop",
-    ),
-    knob(
+    ARRIVAL,
+    Knob::new(
         "connections",
         Kind::Count { min: 1, max: 1 << 20 },
         Default::Derived("64; 1000 with rate or users"),
         "connections: exactly in a closed loop, at most otherwise",
     ),
-    knob("shared", Kind::Switch, Default::Typed("false"), "share connections among users"),
-    knob("http2", Kind::Switch, Default::Typed("false"), "use HTTP/2"),
-    knob(
+    Knob::new("shared", Kind::Switch, Default::Typed("false"), "share connections among users"),
+    Knob::new("http2", Kind::Switch, Default::Typed("false"), "use HTTP/2"),
+    Knob::new(
         "streams",
         Kind::Count { min: 1, max: 1 << 16 },
         Default::Typed("10"),
         "concurrent requests on an HTTP/2 connection",
     ),
-    knob("threads", Kind::Count { min: 1, max: 1024 }, Default::Typed("1"), "event loops of the generator"),
-    knob(
+    Knob::new("threads", Kind::Count { min: 1, max: 1024 }, Default::Typed("1"), "event loops of the generator"),
+    Knob::new(
         DURATION,
         Kind::Time { min: 1_000_000, max: 24 * 3600 * SECOND },
         Default::Typed("5 s"),
         "measured time of a phase",
     ),
-    knob(
+    Knob::new(
         WARM_UP,
         Kind::Time { min: 0, max: 3600 * SECOND },
         Default::Typed("1 s"),
         "time under load before it, not measured",
     ),
-    knob(
+    Knob::new(
         "request_timeout",
         Kind::Time { min: 1_000_000, max: 3600 * SECOND },
         Default::Typed("10 s"),
         "request timeout",
     ),
-    knob(
+    Knob::new(
         "error_limit",
         Kind::Percent { min: 0.0, max: 1.0 },
         Default::Typed("1 %"),
-        "share of failed operations above which the phase is no result",
+        "share of failed operations above which the phase is not a result",
     ),
-    knob(
+    Knob::new(
         "operations",
         Kind::Count { min: 1, max: i64::MAX as u64 },
         Default::Derived("until duration has passed"),
         "operations after which a phase ends, instead of duration",
     ),
-    knob(
+    Knob::new(
         "cycle",
         Kind::Time { min: 1, max: 24 * 3600 * SECOND },
         Default::Derived("the scenario's own"),
         "mean time between the intended starts of a user's operations",
     ),
-    knob(
+    Knob::new(
         "trace",
         Kind::Text,
         Default::Derived("a steady rate"),
         "open loop: file with the rate profile, 'seconds,rate' per line",
     ),
-    knob("repeat", Kind::Switch, Default::Typed("false"), "repeat the trace when it ends"),
-    knob(
+    Knob::new("repeat", Kind::Switch, Default::Typed("false"), "repeat the trace when it ends"),
+    Knob::new(
         "replay",
         Kind::Text,
         Default::Derived("drawn arrivals"),
         "open loop: file with recorded arrival times, one time in seconds per line",
     ),
-    knob("ca", Kind::Text, Default::Derived("the system's"), "PEM file with the certificate authorities to trust"),
-    knob("source", Kind::Words, Default::Derived("the system's"), "local source addresses, used in turn"),
-    knob("header", Kind::Words, Default::Derived("none"), "headers of every request, such as [\"accept: text/html\"]"),
-    knob("insecure", Kind::Switch, Default::Typed("false"), "skip TLS certificate verification"),
-    knob(
+    Knob::new("ca", Kind::Text, Default::Derived("the system's"), "PEM file with the certificate authorities to trust"),
+    Knob::new("source", Kind::Words, Default::Derived("the system's"), "local source addresses, used in turn"),
+    Knob::new(
+        "header",
+        Kind::Words,
+        Default::Derived("none"),
+        "headers of every request, such as [\"accept: text/html\"]",
+    ),
+    Knob::new("insecure", Kind::Switch, Default::Typed("false"), "skip TLS certificate verification"),
+    Knob::new(
         "limit",
         Kind::Words,
         Default::Derived("none"),
@@ -142,47 +149,49 @@ static PARAMETERS: [Knob; 25] = [
     TIMEOUT,
 ];
 
-const fn metric(
-    key: &'static str,
-    unit: &'static str,
-    better: Better,
-    together: Together,
-    help: &'static str,
-) -> Metric {
-    Metric { key, unit, better, together, help }
-}
-
 static METRICS: [Metric; 12] = [
-    metric("requests_per_s", "requests/s", Better::Higher, Together::Sum, "requests answered per second"),
-    metric("operations_per_s", "operations/s", Better::Higher, Together::Sum, "operations that succeeded per second"),
-    metric(
+    Metric::new("requests_per_s", "requests/s", Better::Higher, Together::Sum, "requests answered per second"),
+    Metric::new(
+        "operations_per_s",
+        "operations/s",
+        Better::Higher,
+        Together::Sum,
+        "operations that succeeded per second",
+    ),
+    Metric::new(
         "latency_p50_ms",
         "ms",
         Better::Lower,
         Together::Mean,
         "median latency, from the intended start where there is one",
     ),
-    metric("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of it; needs 72 operations"),
-    metric("latency_p99_ms", "ms", Better::Lower, Together::Most, "99th percentile of it; needs 368 operations"),
-    metric("latency_p99_9_ms", "ms", Better::Lower, Together::Most, "99.9th percentile of it; needs 3,688 operations"),
-    metric("latency_mean_ms", "ms", Better::Lower, Together::Mean, "mean latency"),
-    metric("received_mb_per_s", "MB/s", Better::Higher, Together::Sum, "10^6 bytes received per second"),
-    metric("failed", "%", Better::Lower, Together::Mean, "operations that failed"),
-    metric(
+    Metric::new("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of it; needs 72 operations"),
+    Metric::new("latency_p99_ms", "ms", Better::Lower, Together::Most, "99th percentile of it; needs 368 operations"),
+    Metric::new(
+        "latency_p99_9_ms",
+        "ms",
+        Better::Lower,
+        Together::Most,
+        "99.9th percentile of it; needs 3,688 operations",
+    ),
+    Metric::new("latency_mean_ms", "ms", Better::Lower, Together::Mean, "mean latency"),
+    Metric::new("received_mb_per_s", "MB/s", Better::Higher, Together::Sum, "10^6 bytes received per second"),
+    Metric::new("failed", "%", Better::Lower, Together::Mean, "operations that failed"),
+    Metric::new(
         "maximum_per_s",
         "operations/s",
         Better::Higher,
         Together::Sum,
         "highest rate that meets every limit, where it was searched (`baremark load --find-max`)",
     ),
-    metric(
+    Metric::new(
         "maximum_users",
         "users",
         Better::Higher,
         Together::Sum,
         "most users for whom every limit is met, where they were searched (`baremark load --find-max=users`)",
     ),
-    metric("generator_cpus", "CPUs", Better::Lower, Together::Sum, "CPU time of the generator over elapsed time"),
+    Metric::new("generator_cpus", "CPUs", Better::Lower, Together::Sum, "CPU time of the generator over elapsed time"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {
@@ -224,128 +233,83 @@ struct Files {
     ca: Option<PathBuf>,
 }
 
-/// The parameters of an arm by their types.
-struct Typed<'a>(&'a ResolvedArm);
+/// A parameter's list, each of its words read.
+fn words<T>(of: Parameters<'_>, key: &str, read: impl Fn(&str) -> Result<T, Misfit>) -> Result<Vec<T>, Misfit> {
+    of.find::<Vec<String>>(key)?.unwrap_or_default().iter().map(|word| read(word)).collect()
+}
 
-impl Typed<'_> {
-    fn text(&self, key: &str) -> Option<String> {
-        match self.0.parameters.get(key) {
-            Some(Value::Text(text) | Value::Choice(text)) => Some(text.clone()),
-            _ => None,
-        }
-    }
+fn arrival(of: Parameters<'_>) -> Result<Arrival, Misfit> {
+    Ok(if of.is(ARRIVAL.key, "poisson")? { Arrival::Poisson } else { Arrival::Constant })
+}
 
-    fn path(&self, key: &str) -> Option<PathBuf> {
-        self.text(key).map(PathBuf::from)
+/// Who decides when, as far as no file is needed.
+fn drive(of: Parameters<'_>) -> Result<Drive, Misfit> {
+    let given: Vec<&str> = ["rate", "users", "trace"].into_iter().filter(|key| of.has(key)).collect();
+    if let [one, other, ..] = given.as_slice() {
+        return Err(Misfit::new(format!("{one} and {other} are both set"), "keep one of them"));
     }
-
-    fn switch(&self, key: &str) -> bool {
-        matches!(self.0.parameters.get(key), Some(Value::Switch(true)))
-    }
-
-    fn count(&self, key: &str) -> Option<u64> {
-        match self.0.parameters.get(key) {
-            Some(Value::Count(count)) => Some(*count),
-            _ => None,
-        }
-    }
-
-    fn size(&self, key: &str) -> Option<usize> {
-        self.count(key).map(|count| usize::try_from(count).unwrap_or(usize::MAX))
-    }
-
-    fn time(&self, key: &str) -> Option<Nanos> {
-        match self.0.parameters.get(key) {
-            Some(Value::TimeNs(time)) => Some(*time),
-            _ => None,
-        }
-    }
-
-    fn words<T>(&self, key: &str, read: impl Fn(&str) -> Result<T, Misfit>) -> Result<Vec<T>, Misfit> {
-        match self.0.parameters.get(key) {
-            Some(Value::Words(words)) => words.iter().map(|word| read(word)).collect(),
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    fn arrival(&self) -> Arrival {
-        if self.text("arrival").as_deref() == Some("poisson") { Arrival::Poisson } else { Arrival::Constant }
-    }
-
-    /// Who decides when, as far as no file is needed.
-    fn drive(&self) -> Result<Drive, Misfit> {
-        let given: Vec<&str> =
-            ["rate", "users", "trace"].into_iter().filter(|key| self.0.parameters.contains_key(*key)).collect();
-        if let [one, other, ..] = given.as_slice() {
-            return Err(misfit(format!("{one} and {other} are both set"), "keep one of them"));
-        }
-        Ok(match (self.text("rate"), self.text("users")) {
-            (Some(rate), _) => Drive::Open { arrival: self.arrival(), profile: profile("rate", &rate)? },
-            (None, Some(users)) => Drive::Users { profile: profile("users", &users)? },
-            (None, None) => Drive::Closed,
-        })
-    }
+    Ok(match (of.find::<String>("rate")?, of.find::<String>("users")?) {
+        (Some(rate), _) => Drive::Open { arrival: arrival(of)?, profile: profile("rate", &rate)? },
+        (None, Some(users)) => Drive::Users { profile: profile("users", &users)? },
+        (None, None) => Drive::Closed,
+    })
 }
 
 impl Settings {
     fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
-        let of = Typed(arm);
-        let (url, scenario) = (of.text("url"), of.path("scenario"));
+        let of = Parameters::of(arm, &PARAMETERS);
+        let (url, scenario) = (of.find::<String>("url")?, of.find::<PathBuf>("scenario")?);
         if url.is_none() && scenario.is_none() {
-            return Err(misfit("neither url nor scenario is set", "write url = \"http://127.0.0.1:8080/\""));
+            return Err(Misfit::new("neither url nor scenario is set", "write url = \"http://127.0.0.1:8080/\""));
         }
         if let (Some(url), None) = (&url, &scenario) {
             Scenario::of_url(url).map_err(|why| with_remedy("url", &why))?;
         }
-        let drive = of.drive()?;
+        let drive = drive(of)?;
         let files = Files {
             scenario,
-            trace: of.path("trace"),
-            repeat: of.switch("repeat"),
-            arrival: of.arrival(),
-            replay: of.path("replay"),
-            ca: of.path("ca"),
+            trace: of.find("trace")?,
+            repeat: of.get("repeat")?,
+            arrival: arrival(of)?,
+            replay: of.find("replay")?,
+            ca: of.find("ca")?,
         };
         let open = files.trace.is_some() || files.replay.is_some();
-        let shared = of.switch("shared");
+        let shared: bool = of.get("shared")?;
         let most = match &drive {
             Drive::Closed if !open => CLOSED,
-            // Of users without loops beside them, the engine takes as many as there are users.
+            // Of users without loops alongside them, the engine takes as many as there are users.
             Drive::Users { profile } if !shared => most_connections(profile)?,
             _ => OPEN,
         };
-        let threads = of.size("threads").unwrap_or(1);
+        let threads = of.get("threads")?;
         let order = Order {
             url,
             scenario: None,
             folder: files.scenario.as_deref().and_then(Path::parent).unwrap_or(Path::new(".")).to_owned(),
-            headers: of.words("header", header)?,
-            cycle_ns: of.time("cycle"),
+            headers: words(of, "header", header)?,
+            cycle_ns: of.find("cycle")?,
             drive,
             points: None,
-            stop: of.count("operations").map_or(Stop::After(of.time(DURATION).unwrap_or_default()), Stop::Count),
+            stop: of.find("operations")?.map_or(Stop::After(of.get(DURATION)?), Stop::Count),
             threads,
-            connections: of.size("connections").unwrap_or(most.max(threads)),
+            connections: of.find("connections")?.unwrap_or(most.max(threads)),
             pool: if shared { Pool::Shared } else { Pool::Own },
-            protocol: match of.switch("http2") {
-                true => Protocol::Http2 { streams: of.size("streams").unwrap_or(10) },
+            protocol: match of.get("http2")? {
+                true => Protocol::Http2 { streams: of.get("streams")? },
                 false => Protocol::Http1,
             },
-            timeout_ns: of.time("request_timeout").unwrap_or_default(),
+            timeout_ns: of.get("request_timeout")?,
             grace_ns: None,
             seed: 1,
-            trust: if of.switch("insecure") { Trust::Anything } else { Trust::System },
-            sources: of.words("source", source)?,
+            trust: if of.get("insecure")? { Trust::Anything } else { Trust::System },
+            sources: words(of, "source", source)?,
             pin: Pin::Spread,
             site: (0, 1),
         };
-        let error_limit = match arm.parameters.get("error_limit") {
-            Some(Value::Share(Share(share))) => *share,
-            _ => 0.01,
-        };
         command::fits_timeout(arm)?;
-        let warm_up = of.time(WARM_UP).unwrap_or_default();
-        Ok(Settings { order, files, warm_up, error_limit, limits: of.words("limit", limit)? })
+        let Share(error_limit) = of.get("error_limit")?;
+        Ok(Settings { order, files, warm_up: of.get(WARM_UP)?, error_limit, limits: words(of, "limit", limit)? })
     }
 
     /// The order with what is in the files.
@@ -381,12 +345,12 @@ impl Settings {
 /// The longest recording, trace or list of certificates, in MiB.
 const LONGEST_MIB: u64 = 256;
 
-/// Connections of a user who keeps one, with those of the loops that run beside.
+/// Connections of a user who keeps one, with those of the loops that run alongside.
 const BESIDE: usize = 4;
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
 fn most_connections(users: &Profile) -> Result<usize, Misfit> {
-    let curve = users.curve().map_err(|why| misfit(format!("users: {why}"), "write such as users = \"100\""))?;
+    let curve = users.curve().map_err(|why| Misfit::new(format!("users: {why}"), "write such as users = \"100\""))?;
     Ok((curve.highest().ceil() as usize).saturating_mul(BESIDE))
 }
 
@@ -409,35 +373,31 @@ fn text_of(path: &Path, most_mib: u64) -> Result<String, String> {
     String::from_utf8(bytes).map_err(not_text)
 }
 
-fn misfit(what: impl Into<String>, remedy: impl Into<String>) -> Misfit {
-    Misfit { what: what.into(), remedy: remedy.into() }
-}
-
 /// A refusal of the parameter `key` that may have a remedy of its own after a semicolon.
 fn with_remedy(key: &str, why: &impl ToString) -> Misfit {
     let why = why.to_string();
     let (what, remedy) = why.split_once("; ").unwrap_or((&why, "write such as \"http://127.0.0.1:8080/\""));
-    misfit(format!("{key}: {what}"), remedy)
+    Misfit::new(format!("{key}: {what}"), remedy)
 }
 
 fn limit(text: &str) -> Result<Limit, Misfit> {
-    text.parse::<Limit>().map_err(|why| misfit(format!("limit = '{text}': {why}"), "write such as \"p99<50ms\""))
+    text.parse::<Limit>().map_err(|why| Misfit::new(format!("limit = '{text}': {why}"), "write such as \"p99<50ms\""))
 }
 
 fn source(text: &str) -> Result<IpAddr, Misfit> {
     text.parse::<IpAddr>()
-        .map_err(|why| misfit(format!("source = '{text}': {why}"), "write an address of this machine"))
+        .map_err(|why| Misfit::new(format!("source = '{text}': {why}"), "write an address of this machine"))
 }
 
 fn profile(key: &str, text: &str) -> Result<Profile, Misfit> {
     let remedy = "write a number, or a profile such as \"ramp from=0 to=2000 over=30s\"";
-    Profile::from_str(text).map_err(|why| misfit(format!("{key} = '{text}': {why}"), remedy))
+    Profile::from_str(text).map_err(|why| Misfit::new(format!("{key} = '{text}': {why}"), remedy))
 }
 
 fn header(text: &str) -> Result<(String, String), Misfit> {
     let parts = text.split_once(':').filter(|(name, _)| !name.trim().is_empty() && !text.contains(['\r', '\n']));
     let parts = parts.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
-    parts.ok_or_else(|| misfit(format!("header = '{text}' must be NAME: VALUE"), "write \"accept: text/html\""))
+    parts.ok_or_else(|| Misfit::new(format!("header = '{text}' must be NAME: VALUE"), "write \"accept: text/html\""))
 }
 
 impl Job for HttpLoad {

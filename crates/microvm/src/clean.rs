@@ -72,7 +72,7 @@ mod tests {
         let mut audit = Audit { ranks_inside: 2, ..Audit::default() };
         assert_eq!(check(audit.clone()), Ok(()));
         audit.extra_exits = 5;
-        assert_eq!(check(audit.clone()), Ok(()), "signals alone are no reason");
+        assert_eq!(check(audit.clone()), Ok(()), "signals alone are not reason");
         audit.counters.insert("pf_fixed".into(), 3);
         assert_eq!(check(audit.clone()), Err(Unclean::HostFaults { count: 3 }));
         audit.guest_page_faults = 2;

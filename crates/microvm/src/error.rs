@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// No KVM device.
     #[error(
-        "{} is not there: load kvm_intel or kvm_amd (modprobe), turn on virtualization in the firmware, and inside a \
+        "{} does not exist: load kvm_intel or kvm_amd (modprobe), turn on virtualization in the firmware, and inside a \
          virtual machine turn on nested virtualization on its host",
         device.display()
     )]
@@ -43,7 +43,7 @@ pub enum Error {
         found: i32,
     },
     /// A needed extension of KVM is missing.
-    #[error("KVM lacks {capability}: use Linux 5.0 or later, with a back end that offers it")]
+    #[error("KVM does not support {capability}: use Linux 5.0 or later, with a back end that offers it")]
     Capability {
         /// Its name in `linux/kvm.h`.
         capability: &'static str,
@@ -51,7 +51,7 @@ pub enum Error {
     /// The configuration cannot work.
     #[error("{what}: {remedy}")]
     Config {
-        /// What was asked for.
+        /// What was requested.
         what: String,
         /// What would be right.
         remedy: String,
@@ -75,7 +75,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Memory for tables or stacks could not be had.
-    #[error("no memory for the microVM's {what}: raise the limit of address space (ulimit -v)")]
+    #[error("cannot allocate the microVM's {what}: raise the limit of address space (ulimit -v)")]
     Memory {
         /// What it was for.
         what: &'static str,
@@ -84,7 +84,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A call to KVM failed.
-    #[error("{call} failed: see dmesg; the back end may not offer what a 64-bit guest needs")]
+    #[error("{call} failed: see dmesg; the back end may not support 64-bit guests")]
     Kvm {
         /// The call, by its name in `linux/kvm.h`.
         call: &'static str,

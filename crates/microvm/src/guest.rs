@@ -99,7 +99,7 @@ extern "C" fn port_wake(_word: *const u32) {
     naked_asm!("out {port}, al", "ret", port = const crate::layout::PORT_WAKE)
 }
 
-/// How a rank rests inside the machine: it leaves the guest, and its thread sleeps. That is no system call of the body, and is
+/// How a rank rests inside the machine: it leaves the guest, and its thread sleeps. That is not a system call of the body, and is
 /// counted by the team.
 pub(crate) const REST: Rest = Rest {
     now: ticks,

@@ -45,6 +45,6 @@ mod tests {
         let segments = segments();
         let has = |address: usize| segments.iter().any(|segment| segment.contains(&(address as u64)));
         assert!(has(note as *const () as usize) && has(DATA.as_ptr().addr()), "{segments:x?}");
-        assert!(!has(std::ptr::from_ref(&segments).addr()), "the stack is no segment");
+        assert!(!has(std::ptr::from_ref(&segments).addr()), "the stack is not a segment");
     }
 }

@@ -122,7 +122,7 @@ mod tests {
     fn a_missing_device_is_said_with_the_remedy() {
         let probe = probe_at(Path::new("/dev/no-such-kvm"), Path::new("/nonexistent"));
         let problem = probe.problem.expect("there is no such device").to_string();
-        assert!(problem.starts_with("/dev/no-such-kvm is not there: load kvm_intel or kvm_amd"), "{problem}");
+        assert!(problem.starts_with("/dev/no-such-kvm does not exist: load kvm_intel or kvm_amd"), "{problem}");
         assert!(problem.contains("nested virtualization"), "{problem}");
     }
 

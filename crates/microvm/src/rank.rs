@@ -28,7 +28,7 @@ use std::time::Instant;
 pub(crate) struct Report {
     pub(crate) counts: Counts,
     pub(crate) result: Result<RankTime, Ending>,
-    /// How long the rank's thread was ready to run while somebody else had its CPU; `None` where the kernel does not tell.
+    /// How long the rank's thread was ready to run while somebody else had its CPU; `None` where the kernel does not report it.
     pub(crate) queued_ns: Option<u64>,
 }
 
@@ -121,7 +121,7 @@ impl Starting {
         let ready = match self.ready.recv().map_err(gone).flatten() {
             Ok(ready) => ready,
             Err(error) => {
-                // It has said why it cannot go on, or is gone: either way it ends.
+                // It has said why it cannot continue, or is gone: either way it ends.
                 drop(self.thread.join());
                 return Err(error);
             }

@@ -78,7 +78,7 @@ pub(crate) struct Vcpu {
     meters: Vec<Arc<Mutex<Meter>>>,
     counts: Counts,
     region: Option<Counts>,
-    /// The TSC offset as read back; `None` where KVM does not tell.
+    /// The TSC offset as read back; `None` where KVM does not report it.
     pub(crate) tsc_offset: Option<u64>,
 }
 
@@ -99,7 +99,7 @@ enum Exit {
     Unexpected,
 }
 
-/// Whether the guest goes on.
+/// Whether the guest continues.
 enum Next {
     Resume,
     Left,
@@ -161,7 +161,7 @@ impl Vcpu {
         self.abandoned = true;
     }
 
-    /// Runs `passage` in the guest until it has left or cannot go on; `stop` is set before a kick.
+    /// Runs `passage` in the guest until it has left or cannot continue; `stop` is set before a kick.
     pub(crate) fn run(&mut self, passage: &mut Passage, stop: &AtomicBool) -> (Counts, Result<(), Stop>) {
         let token = passage.token();
         (self.counts, self.region) = (Counts::default(), None);

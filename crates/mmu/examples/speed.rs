@@ -1,7 +1,7 @@
 //! How many translations a second the simulator makes on one core, by stream and scheme, against the goal: `make bench-mmu`.
 //!
 //! Each line is measured with everything simulated and with the sample that predictions take: of cache lines, and of the
-//! translations of streams whose addresses are independent (chase and random access). What the sample costs is told beside it:
+//! translations of streams whose addresses are independent (chase and random access). What the sample costs is told alongside it:
 //! by how much an access's time and the walks' references to memory are off. Time is the thread's own on a processor, so that
 //! what else runs here counts as little as it can. Words after `--` choose lines that have all of them.
 #![allow(clippy::print_stdout, clippy::allow_attributes, reason = "an example prints")]
@@ -121,7 +121,7 @@ fn timed(drawn: &Drawn, setup: Setup, stream: &mut dyn Stream) -> Result<(Simula
     Ok((simulator, best))
 }
 
-/// Seconds that this thread has been on a processor; of the wall clock where the kernel does not tell.
+/// Seconds that this thread has been on a processor; of the wall clock where the kernel does not report it.
 fn on_cpu() -> f64 {
     static BEGUN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();

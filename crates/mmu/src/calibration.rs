@@ -1,4 +1,4 @@
-//! What was measured of one machine: latencies, walks and faults, natively, with intervals; it stands in for what a
+//! What was measured of one machine: latencies, walks and faults, natively, with intervals; it replaces what a
 //! processor's file leaves open.
 //!
 //! A chase through large pages gives each cache's latency and memory's; one through small pages, over as much memory, adds

@@ -23,15 +23,15 @@ pub struct Histogram {
     first: u64,
 }
 
-/// A text that is no histogram.
+/// A text that is not a histogram.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "line {line}: '{text}' is no line of a page-distance histogram; the first is '{HEAD}', others are 'BIN COUNT' or 'first COUNT'"
+    "line {line}: '{text}' is not a line of a page-distance histogram; the first is '{HEAD}', others are 'BIN COUNT' or 'first COUNT'"
 )]
 pub struct NoHistogram {
     /// The line, from 1.
     pub line: usize,
-    /// What stands there.
+    /// What is there.
     pub text: String,
 }
 
@@ -190,7 +190,7 @@ impl FromStr for Histogram {
         }
         for (text, line) in lines {
             let read = text.split_once(' ').and_then(|(bin, count)| Some((bin, count.parse::<u64>().ok()?)));
-            // Counts that cannot be added up are no counts.
+            // Counts that cannot be added up are not counts.
             let Some((bin, count)) = read.filter(|(_, count)| *count < 1 << 56) else { return Err(refuse(line, text)) };
             let place = match bin {
                 "first" => Some(&mut histogram.first),

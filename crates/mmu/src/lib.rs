@@ -28,6 +28,7 @@ pub mod page;
 pub mod predict;
 pub mod prior;
 pub mod random;
+mod range;
 mod reader;
 pub mod reference;
 pub mod scheme;

@@ -7,6 +7,7 @@
 use crate::counts::{MEMORY, PLACES};
 use crate::page::{PAGES, Page};
 use crate::random::Random;
+pub use crate::range::Range;
 use crate::reader::{Reader, Section};
 use crate::sets::{Geometry, REPLACEMENTS, Replacement};
 use crate::simulator::{MOST_LEVELS, Part};
@@ -42,38 +43,10 @@ const TOP: &[&str] = &[
 const SHAPE: &[&str] = &["entries", "ways", "replacement", "source"];
 const LEVEL_NAMES: [&str; MOST_LEVELS + 1] = ["", "", "pde", "pdpte", "pml4e", "pml5e"];
 
-/// A number that is known to lie between two others; one that is known exactly has both alike.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Range {
-    /// The least it may be.
-    pub low: f64,
-    /// The most it may be.
-    pub high: f64,
-}
-
-impl Range {
-    /// A number known exactly.
-    #[must_use]
-    pub const fn exactly(value: f64) -> Self {
-        Range { low: value, high: value }
-    }
-
-    /// One of its values, each as likely.
-    pub fn draw(&self, random: &mut Random) -> f64 {
-        random.between(self.low, self.high)
-    }
-
-    /// Whether `value` may be it.
-    #[must_use]
-    pub fn contains(&self, value: f64) -> bool {
-        (self.low..=self.high).contains(&value)
-    }
-}
-
 /// A structure and what its size may be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
-    /// Entries, each alternative as likely; 0 stands for a structure that does not exist.
+    /// Entries, each alternative as likely; 0 represents a structure that does not exist.
     pub entries: Vec<u32>,
     /// Ways; 0 for as many as entries.
     pub ways: u32,
@@ -129,11 +102,11 @@ pub struct Machine {
     step: Step,
     /// Misses of one core that may be under way at once.
     pub lines: Range,
-    /// Latencies in nanoseconds that were measured, by place; they stand in for those above.
+    /// Latencies in nanoseconds that were measured, by place; they replace those above.
     pub place_ns: Option<[Range; PLACES]>,
 }
 
-/// What a reference of a walk costs beside its load.
+/// What a reference of a walk costs in addition to its load.
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
     /// So many cycles.
@@ -160,7 +133,7 @@ pub struct Timing {
     pub place_ns: [f64; PLACES],
     /// Beginning a walk.
     pub begin_ns: f64,
-    /// Each reference of a walk, beside its load.
+    /// Each reference of a walk, in addition to its load.
     pub step_ns: f64,
     /// Walks under way at once.
     pub walkers: f64,
@@ -179,7 +152,7 @@ pub enum MachineError {
     /// No file has this key.
     #[error("the processor '{key}' is not known; {remedy}")]
     Unknown {
-        /// The key asked for.
+        /// The key requested.
         key: String,
         /// The nearest one, or all.
         remedy: String,

@@ -184,7 +184,7 @@ pub struct Cell {
     pub scheme: Scheme,
     /// Nanoseconds for each access.
     pub ns: Interval,
-    /// Run time relative to native with the same page size; `None` where no such scheme was asked for.
+    /// Run time relative to native with the same page size; `None` where no such scheme was requested.
     pub relative: Option<Interval>,
     /// The share of an access's time that walking would take if nothing hid it.
     pub walking_share: Interval,
@@ -201,7 +201,7 @@ pub struct Cell {
 pub struct Prediction {
     /// A cell for each scheme, in the order asked.
     pub cells: Vec<Cell>,
-    /// The contrast of page sizes: run time native with small pages over native with large ones, where both were asked for.
+    /// The contrast of page sizes: run time native with small pages over native with large ones, where both were requested.
     pub page_contrast: Option<Interval>,
     /// Draws that count after weighing; few mean that the measurements contradict the model.
     pub effective_draws: f64,
@@ -221,15 +221,13 @@ pub enum PredictError {
         why: SetupError,
     },
     /// Nothing was asked.
-    #[error("no scheme and no draws: ask for at least one of each")]
+    #[error("no scheme and no draws: request at least one of each")]
     Nothing,
-    /// A measurement is no interval.
-    #[error("the measurement of {0} is no interval of positive times; give low < high in ns")]
+    /// A measurement is not an interval.
+    #[error("the measurement of {0} is not an interval of positive times; give low < high in ns")]
     Measurement(String),
     /// No draw fits what was measured.
-    #[error(
-        "no drawn processor comes near what was measured; is it the right machine file, and were the pages as asked?"
-    )]
+    #[error("no drawn processor comes near the measured values; check the machine file and the page size")]
     Contradiction,
 }
 

@@ -1,7 +1,7 @@
 //! What is assumed of virtual machines and of memory, read from `priors/virtualization.toml`, where the sources stand.
 
-use crate::machine::Range;
 use crate::random::Random;
+use crate::range::Range;
 use crate::reader::Reader;
 use crate::stream::Dependence;
 use crate::time::Overlap;
@@ -12,7 +12,7 @@ const FILE: &str = include_str!("../priors/virtualization.toml");
 /// The assumptions, each as what it may be. Shares are fractions of one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Priors {
-    /// The share of time that a virtual machine loses beside translation.
+    /// The share of time that a virtual machine loses in addition to translation.
     pub tax: Range,
     /// The share of the shorter of data and walks that is hidden under the longer.
     pub hidden: Range,

@@ -1,7 +1,7 @@
 //! Reads data files: every mistake is told with its line, what was expected and the nearest valid word.
 
-use crate::machine::Range;
 use crate::page::Page;
+use crate::range::Range;
 use baremark_model::problem::{Problem, Problems, nearest};
 use baremark_model::units::Bytes;
 use toml::de::{DeTable, DeValue};

@@ -37,14 +37,14 @@ pub fn hpc() -> Result<(Published, Published), Problems> {
 pub fn assist_gain_percent() -> Result<f64, Problems> {
     const NAME: &str = "mmu-assist-2009/gains";
     let gain = published::find(NAME).and_then(|found| Value::of(found.table.row.first()?.cells.first()?));
-    gain.map(|value| value.number).ok_or_else(|| broken(NAME, "the first row lacks a number"))
+    gain.map(|value| value.number).ok_or_else(|| broken(NAME, "the first row must have a number"))
 }
 
 /// A published table whose rows are small and large pages, and whose columns are native, nested and shadow.
 fn table(name: &str) -> Result<Published, Problems> {
     let rows = match published::find(name) {
         Some(found) => &found.table.row,
-        None => return Err(broken(name, "the table is not there")),
+        None => return Err(broken(name, "the table does not exist")),
     };
     let cell = |row: usize, column: usize| -> Option<f64> { rows.get(row)?.cells.get(column)?.parse().ok() };
     let column = |column| Some([cell(0, column)?, cell(1, column)?]);

@@ -95,7 +95,7 @@ pub struct Setup {
     /// Whether the program's own references fill the caches, against which table entries must compete.
     pub data_in_caches: bool,
     /// Of the lines that hold data or entries of the two lowest levels, one in 2^`thinning` is simulated, in as many fewer
-    /// sets of every data cache, and stands for the others; 0 simulates all.
+    /// sets of every data cache, and represents the others; 0 simulates all.
     pub thinning: u32,
     /// So many groups of addresses take the decisions that one group's translations took in TLBs and paging-structure caches; 0
     /// lets every translation decide. Only for streams whose addresses are independent of each other.

@@ -44,9 +44,9 @@ pub struct Geometry {
      there are at most 2^26"
 )]
 pub struct Impossible {
-    /// The entries asked for.
+    /// The entries requested.
     pub entries: u32,
-    /// The ways asked for.
+    /// The ways requested.
     pub ways: u32,
 }
 
@@ -133,7 +133,7 @@ impl Sets {
     /// Whether `key` was there; it is now. `key` is below 2^32 - 1.
     #[inline]
     pub fn touch(&mut self, key: u32) -> bool {
-        // What is small enough for its caller stands here; the others are calls.
+        // What is small enough for its caller is here; the others are calls.
         let set = self.index(key);
         match &mut self.kept {
             Kept::Ordered(sets) => sets.get_mut(set).is_some_and(|set| touch_ordered(set, self.geometry.ways, key)),
@@ -195,11 +195,11 @@ impl Keys {
     }
 }
 
-/// Where a key stands in its set.
+/// Where a key is in its set.
 #[inline]
 fn find(keys: &[u32], key: u32) -> Option<usize> {
     for (at, lanes) in keys.as_chunks::<LANES>().0.iter().enumerate() {
-        // It stands in one lane at most: a sum over all is its place, without a branch for each.
+        // It is in one lane at most: a sum over all is its place, without a branch for each.
         if lanes.iter().fold(false, |found, other| found | (*other == key)) {
             let place: u32 = lanes.iter().zip(0..).map(|(other, lane)| if *other == key { lane } else { 0 }).sum();
             return Some(at * LANES + place as usize);

@@ -7,12 +7,38 @@ use crate::validate::{self, Cold, Compared, HplVerdict, RandomAccessVerdict, Sha
 use std::fmt::Write;
 
 /// The validation in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
     /// What to print.
     pub text: String,
     /// Whether everything that is claimed holds.
     pub passes: bool,
+    /// Every condition that is claimed.
+    pub conditions: Vec<Condition>,
+    /// Every predicted ratio with the published one.
+    pub ratios: Vec<Ratio>,
+}
+
+/// A condition of the validation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// The part of the validation, such as `A2`.
+    pub part: &'static str,
+    /// What is claimed.
+    pub condition: String,
+    /// Whether it holds.
+    pub holds: bool,
+}
+
+/// A ratio of the validation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ratio {
+    /// The part of the validation, such as `A2`.
+    pub part: &'static str,
+    /// What was predicted.
+    pub case: String,
+    /// The values.
+    pub compared: Compared,
 }
 
 /// Runs the whole validation and puts it into words.
@@ -20,18 +46,21 @@ pub struct Shown {
 /// # Errors
 /// When a file of this program is broken.
 pub fn validation(effort: Effort) -> Result<Shown, ValidateError> {
-    let mut said = Said { text: String::new(), passes: true };
+    let mut said = Said { text: String::new(), part: "", passes: true, conditions: Vec::new(), ratios: Vec::new() };
     said.random_access(&validate::random_access(effort)?, effort.seed);
     said.hpl(&validate::hpl(effort)?);
     said.shape(&validate::shape(effort)?);
     said.cold_references(&validate::cold_references()?);
-    Ok(Shown { text: said.text, passes: said.passes })
+    Ok(Shown { text: said.text, passes: said.passes, conditions: said.conditions, ratios: said.ratios })
 }
 
 /// What was said so far, and whether every condition in it holds.
 struct Said {
     text: String,
+    part: &'static str,
     passes: bool,
+    conditions: Vec<Condition>,
+    ratios: Vec<Ratio>,
 }
 
 const PAGES: [&str; 2] = ["4k", "2m"];
@@ -44,10 +73,19 @@ impl Said {
 
     fn condition(&mut self, condition: &str, holds: bool) {
         self.passes &= holds;
+        self.conditions.push(Condition { part: self.part, condition: condition.to_owned(), holds });
         self.line(&format!("    {}  {condition}", if holds { "holds" } else { "FAILS" }));
     }
 
+    fn ratio(&mut self, case: &str, compared: &Compared) {
+        self.ratios.push(Ratio { part: self.part, case: case.to_owned(), compared: *compared });
+        let far = if compared.predicted.contains(compared.published) { "" } else { "  outside" };
+        let predicted = interval(&compared.predicted, 1.0);
+        self.line(&format!("    {case:58} predicted {predicted}  published {:6.3}{far}", compared.published));
+    }
+
     fn random_access(&mut self, verdict: &RandomAccessVerdict, seed: u64) {
+        self.part = "A2";
         self.line(&format!("A2  StarRandomAccess on Xeon X5570, virtual over native; 95 % intervals, seed {seed}"));
         let [small, large] = verdict.native_gups;
         self.line(&format!("    fitted: time of data per update      to native large pages ({large:.5} GUP/s)"));
@@ -56,17 +94,17 @@ impl Said {
         self.line(&format!("              {} ns beyond L3", interval(&verdict.memory_ns, 1.0)));
         self.line(
             "    fitted to virtual cells: nothing. But the published values were known when two assumptions were revised: how far\n    \
-             walks pipeline (for the native cells' sake), and how memory lies (from documents). This is no blind prediction",
+             walks pipeline (for the native cells' sake), and how memory lies (from documents). This is not a blind prediction",
         );
         let (kept, draws) = verdict.kept;
         self.line(&format!("    draws that the native cells left: {kept} of {draws}"));
         for (page, cell) in PAGES.iter().zip(&verdict.nested) {
-            self.line(&compared(&format!("EPT on,  guest {page} on host 2m"), cell));
+            self.ratio(&format!("EPT on,  guest {page} on host 2m"), cell);
         }
         for (page, cell) in PAGES.iter().zip(&verdict.shadow) {
-            self.line(&compared(&format!("EPT off, guest {page} (the tax's prior alone, no claim)"), cell));
+            self.ratio(&format!("EPT off, guest {page} (the tax's prior alone, no claim)"), cell);
         }
-        self.line(&compared("EPT on,  small minus large", &verdict.difference));
+        self.ratio("EPT on,  small minus large", &verdict.difference);
         self.width(verdict);
         for (condition, holds) in verdict.conditions() {
             self.condition(&condition, holds);
@@ -81,7 +119,7 @@ impl Said {
             extra.low, extra.high
         ));
         self.line(
-            "    What makes it wide: variance explained by each unknown alone, and the half-width left if it were known",
+            "    Sources of its width: variance explained by each unknown alone, and the remaining half-width if it were known",
         );
         for part in verdict.spread.iter().filter(|part| part.share >= 0.01) {
             let (share, left) = (100.0 * part.share, 100.0 * part.half_width_left);
@@ -97,6 +135,7 @@ impl Said {
     }
 
     fn hpl(&mut self, verdict: &HplVerdict) {
+        self.part = "A3";
         self.line("A3  HPL on Xeon X5570: walking as a share of run time, nested; a bound");
         for (page, share) in PAGES.iter().zip(&verdict.share) {
             self.line(&format!("    guest {page} on host 2m   {} %", interval(share, 100.0)));
@@ -108,6 +147,7 @@ impl Said {
     }
 
     fn shape(&mut self, verdict: &ShapeVerdict) {
+        self.part = "B";
         self.line("B   Opteron 8384, the shape of nested against shadow paging; nothing fitted");
         self.line(&format!(
             "    a page table changes in every operation: shadow takes {} of nested's time (published: gains up to {:.0} %)",
@@ -122,6 +162,7 @@ impl Said {
     }
 
     fn cold_references(&mut self, all: &[Cold]) {
+        self.part = "references";
         self.line("    References of a walk without caches");
         for cold in all {
             let name = format!("{}, {} levels", cold.scheme, cold.levels);
@@ -201,11 +242,6 @@ pub fn advice(prediction: &Prediction) -> Vec<String> {
         sentences.push("Page sizes and MMU virtualization make no clear difference to this program.".to_owned());
     }
     sentences
-}
-
-fn compared(name: &str, cell: &Compared) -> String {
-    let far = if cell.predicted.contains(cell.published) { "" } else { "  outside" };
-    format!("    {name:58} predicted {}  published {:6.3}{far}", interval(&cell.predicted, 1.0), cell.published)
 }
 
 fn interval(value: &Interval, scale: f64) -> String {

@@ -54,15 +54,15 @@ pub enum SetupError {
     /// The processor cannot map such pages.
     #[error("{page} pages are not among those of this processor ({known}); choose one of them")]
     Page {
-        /// The page asked for.
+        /// The page requested.
         page: Page,
         /// Those it has.
         known: String,
     },
     /// The processor cannot walk so many levels.
-    #[error("tables of {asked} levels; this processor walks 4 to {most}")]
+    #[error("tables of {asked} levels; this processor supports 4 to {most}")]
     Levels {
-        /// The levels asked for.
+        /// The levels requested.
         asked: usize,
         /// The most it has.
         most: usize,
@@ -139,7 +139,7 @@ struct Reference {
 const FIRST: u8 = 0;
 const SECOND: u8 = u8::MAX;
 
-/// Kinds of references: by the level of the entry, since few lines of one level may stand for many of another, to the walked
+/// Kinds of references: by the level of the entry, since few lines of one level may represent many of another, to the walked
 /// table, to the second one for entries of the first, of which there are as few, and to the second one for data; then the
 /// program's own.
 const KINDS: usize = 3 * FEW + 1;
@@ -204,7 +204,7 @@ impl Simulator {
         Counts { table: sum(table), nested: sum(nested), data: sum(data), ..self.counts }
     }
 
-    /// Whether the lines that were simulated can stand for the others: strides that avoid them are told by their absence.
+    /// Whether the lines that were simulated can represent the others: strides that avoid them are told by their absence.
     #[must_use]
     pub fn is_fair(&self) -> bool {
         self.caches.tallies.iter().all(|tally| tally.is_fair(self.caches.thinning))

@@ -23,7 +23,7 @@ pub struct Draw {
     pub structure: usize,
     /// What was drawn with the structure, by name.
     pub of_structure: Vec<Parameter>,
-    /// What was drawn beside it, by name.
+    /// What was drawn alongside it, by name.
     pub own: Vec<Parameter>,
 }
 

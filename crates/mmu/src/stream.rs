@@ -1,6 +1,6 @@
 //! Streams of addresses: the kernels' own generators, endless and in blocks.
 //!
-//! A stream also says what the model must know beside addresses: whether an access needs the last one's value
+//! A stream also says what the model must know in addition to addresses: whether an access needs the last one's value
 //! (a chase does, an update of RandomAccess does not). Addresses begin at a fixed place high in the user's half.
 
 use crate::random::Random;
@@ -42,7 +42,7 @@ pub trait Stream {
 /// Sizes that a stream cannot have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
-    /// A table that is no power of two.
+    /// A table that is not a power of two.
     #[error("a table of {0} bytes; RandomAccess needs a power of two, from 1 KiB to 2^44")]
     Table(u64),
     /// A buffer that holds nothing.

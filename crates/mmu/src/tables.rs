@@ -84,7 +84,7 @@ impl Tables {
             Placement::Contiguous if level == 1 => GUEST_TABLES + (1 << 21) + (table << 12),
             Placement::Contiguous => GUEST_TABLES + ((((level as u64) << 6) | (table & 63)) << 12),
             Placement::Scattered { span } => scatter(table ^ mix(level as u64), 12, span),
-            // Made when the first page that it maps is touched; tables of tables lie beside the first one.
+            // Made when the first page that it maps is touched; tables of tables lie next to the first one.
             Placement::Touched { .. } => {
                 place(self.placement, table << (region_bits(level) + 9), 12) ^ ((level as u64) << 12)
             }

@@ -17,7 +17,7 @@ pub struct Overlap {
     pub dependence: Dependence,
     /// The share of the shorter of data and walking that the longer hides.
     pub hidden: f64,
-    /// The share of a walk's steps, beside its loads, that does not keep the walker from the next walk.
+    /// The share of a walk's steps, in addition to its loads, that does not keep the walker from the next walk.
     pub pipelined: f64,
 }
 

@@ -31,7 +31,7 @@ pub const WIDEST: f64 = 0.04;
 /// What walking may take of HPL at most.
 pub const HPL_SHARE: f64 = 0.03;
 
-/// A predicted ratio beside the published one.
+/// A predicted ratio alongside the published one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compared {
     /// The prediction.
@@ -214,7 +214,7 @@ pub fn random_access(effort: Effort) -> Result<RandomAccessVerdict, ValidateErro
     kept.verdict(&published, &structures, structures.len() * effort.draws)
 }
 
-/// One process of A2 and A3 beside the others of its socket, in a system whose memory lies as documented.
+/// One process of A2 and A3 alongside the others of its socket, in a system whose memory lies as documented.
 fn on_x5570<'q>(
     machine: &'q machine::Machine,
     priors: &'q Priors,

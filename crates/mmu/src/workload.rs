@@ -1,13 +1,13 @@
-//! The workloads of a study as streams of addresses: what each kernel accesses, with what work beside it.
+//! The workloads of a study as streams of addresses: what each kernel accesses, with what work alongside it.
 //!
-//! A stream is one rank's; the others do the same beside it (`busy`). What a workload does that is no access (floating-point
+//! A stream is one rank's; the others do the same alongside it (`busy`). What a workload does that is not an access (floating-point
 //! work, faults) is a range here, so that what is not known of a kernel becomes width. Workloads that are neither loops over
 //! memory nor changes of page tables are refused: their addresses are not known.
 
-use crate::machine::Range;
+use crate::range::Range;
 use crate::stream::{BlockedUpdate, Chase, RandomAccess, Stream, StreamError, Touch, Triad};
 use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::descriptor::Value;
+use baremark_model::parameters::Typed;
 use baremark_model::units::Bytes;
 use std::fmt;
 
@@ -77,14 +77,12 @@ const GFLOPS: Range = Range { low: 2.0, high: 128.0 };
 pub fn of_arm(workload: &str, arm: &ResolvedArm) -> Result<Kernel, Unpredictable> {
     let ranks = arm.ranks.max(1) as u64;
     let refuse = |why: String| Unpredictable::Parameter { workload: workload.to_owned(), why };
-    let size = |key: &str| match arm.parameters.get(key) {
-        Some(Value::SizeBytes(Bytes(bytes))) => Ok(*bytes / ranks),
-        _ => Err(refuse(format!("its size '{key}' is not set, and nothing can be predicted without"))),
+    let unset = |key: &str| refuse(format!("'{key}' is not set, and nothing can be predicted without"));
+    let size = |key: &str| {
+        let total = arm.parameters.get(key).and_then(Bytes::typed);
+        total.map(|Bytes(bytes)| bytes / ranks).ok_or_else(|| unset(key))
     };
-    let count = |key: &str| match arm.parameters.get(key) {
-        Some(Value::Count(count)) => Ok(*count),
-        _ => Err(refuse(format!("'{key}' is not set, and nothing can be predicted without"))),
-    };
+    let count = |key: &str| arm.parameters.get(key).and_then(u64::typed).ok_or_else(|| unset(key));
     let kernel = match workload {
         "random-access" => {
             let each = size("table")?;

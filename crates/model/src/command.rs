@@ -22,7 +22,7 @@ pub const NAMED: &str = "commands";
 /// What [`Program::inherit`] names to pass on every environment variable.
 pub const EVERY_VARIABLE: &str = "*";
 
-/// Placeholders that every program has beside its own parameters.
+/// Placeholders that every program has in addition to its own parameters.
 pub const GIVEN: &[(&str, &str)] = &[
     ("ranks", "the CPUs that the program may use, their number"),
     ("folder", "the program's private working folder"),
@@ -40,7 +40,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Its end of a placeholder, with what it stands for.
+    /// Its end of a placeholder, with what it represents.
     pub const ENDINGS: &'static [(Side, &'static str, &'static str)] = &[
         (
             Side::Rows,
@@ -99,7 +99,7 @@ impl Take {
 pub enum Finder {
     /// A regular expression whose group `value` is the number.
     Regex(String),
-    /// A JSON pointer (RFC 6901) to the number, in which a `*` stands for every member of an array or object.
+    /// A JSON pointer (RFC 6901) to the number, in which a `*` represents every member of an array or object.
     Json(String),
 }
 
@@ -193,7 +193,7 @@ impl Stdout {
     }
 }
 
-/// A program that runs beside the measured one, such as the server that it talks to.
+/// A program that runs alongside the measured one, such as the server that it talks to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beside {
     /// Program and arguments.
@@ -410,7 +410,7 @@ pub const TIMEOUT: Knob = Knob {
     key: "timeout",
     kind: Kind::Time { min: SECOND, max: 168 * 3600 * SECOND },
     default: Default::Typed("10 min"),
-    help: "how long one run of the program may take, its preparation apart, before it is ended with all that it started",
+    help: "how long one run of the program may take, without its preparation, before it is killed with all its processes",
 };
 
 /// Page size of the guest's leaf entries where a program runs in the microVM.
@@ -434,6 +434,13 @@ pub fn guest_page(arm: &ResolvedArm) -> PageSize {
 pub const DURATION: &str = "duration";
 /// See [`DURATION`].
 pub const WARM_UP: &str = "warm_up";
+/// How the gaps of an open loop are made, in workloads that have one.
+pub const ARRIVAL: Knob = Knob {
+    key: "arrival",
+    kind: Kind::Choice(&["constant", "poisson"]),
+    default: Default::Typed("constant"),
+    help: "inter-arrival time distribution of an open loop",
+};
 
 /// How long a phase of an arm lasts, where its workload says so by [`DURATION`] and [`WARM_UP`].
 #[must_use]
@@ -465,7 +472,7 @@ pub const COMMAND: &[Knob] = &[
         key: "argv",
         kind: Kind::Words,
         default: Default::Required,
-        help: "the program and its arguments, each a text of its own; no shell is involved",
+        help: "the program and its arguments, each a separate string; no shell is involved",
     },
     Knob {
         key: "directory",
@@ -539,7 +546,7 @@ pub const SUCCESS: &[Knob] = &[
         key: "present",
         kind: Kind::Words,
         default: Default::Derived("none"),
-        help: "regular expressions that must match; a placeholder in them is replaced by its text as it is",
+        help: "regular expressions that must match; a placeholder in them is replaced by its text, taken literally",
     },
     Knob {
         key: "absent",
@@ -561,7 +568,7 @@ pub const BESIDE: &[Knob] = &[
         key: "argv",
         kind: Kind::Words,
         default: Default::Required,
-        help: "a program that runs beside the measured one, such as the server that it talks to, and its arguments",
+        help: "a program that runs alongside the measured one, such as its server, and its arguments",
     },
     Knob {
         key: "ready",
@@ -578,9 +585,9 @@ pub const READING: &[Knob] = &[
         key: "better",
         kind: Kind::Choice(&["higher", "lower"]),
         default: Default::Required,
-        help: "which way is better; of copies that run together, what is higher is added up and what is lower averaged",
+        help: "which direction is better; over copies that run together, higher-is-better metrics are summed and the others averaged",
     },
-    Knob { key: "help", kind: Kind::Text, default: Default::Typed(""), help: "what it is, in one sentence" },
+    Knob { key: "help", kind: Kind::Text, default: Default::Typed(""), help: "description in one sentence" },
     Knob {
         key: "from",
         kind: Kind::Text,
@@ -609,13 +616,13 @@ pub const READING: &[Knob] = &[
         key: "scale",
         kind: Kind::Text,
         default: Default::Typed("1"),
-        help: "by what the number is multiplied to be in the unit, such as \"1e-3\"",
+        help: "factor that converts the number to the unit, such as \"1e-3\"",
     },
     Knob {
         key: "per",
         kind: Kind::Text,
         default: Default::Typed(""),
-        help: "by what the number is divided: a number, or a parameter such as {steps}",
+        help: "divisor of the number: a number, or a parameter such as {steps}",
     },
     Knob {
         key: "optional",
@@ -625,7 +632,7 @@ pub const READING: &[Knob] = &[
     },
 ];
 
-/// The keys of [`READING`] that may stand in `[command.reading]`.
+/// The keys of [`READING`] that may be in `[command.reading]`.
 pub const READING_DEFAULTS: &[&str] = &["from", "regex", "json", "take", "scale", "per", "optional"];
 
 /// Wall time of the measured program.
@@ -722,7 +729,7 @@ pub const GUEST_START: Metric = in_guest(
 pub const CALL_COST: Metric = in_guest(
     "call_cost_ns",
     "ns",
-    "one forwarded call that does nothing, measured beside the trial: the median of its batches",
+    "one forwarded call that does nothing, measured in the trial: the median of its batches",
 );
 /// The share of a program's time that leaving the microVM explains.
 pub const EXIT_SHARE: Metric = in_guest(

@@ -146,7 +146,7 @@ pub struct GateRow {
 pub struct ObservedComparison {
     /// The treatment, without the levels that were picked.
     pub treatment: Treatment,
-    /// Where it was seen on the other side; on the base's, where its work ran or beside it likewise.
+    /// Where it was seen on the other side; on the base's, where its work ran or alongside it likewise.
     pub place: String,
     /// What, by its key (see [`crate::view`]).
     pub quantity: String,

@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 pub const READY: &[u8] = b"baremark guest ready\n";
 /// The bytes that may be on their way: less than a Linux terminal holds for a slow reader.
 const WINDOW: usize = 16 << 10;
-/// The bytes that one empty packet stands for.
+/// The bytes that one empty packet represents.
 const GRANT: usize = 2 << 10;
 /// The most bytes of a packet.
 const LONGEST_PACKET: usize = 8 << 10;

@@ -51,7 +51,7 @@ pub enum Kind {
     Text,
     /// `true` or `false`.
     Switch,
-    /// A list of words, each handed on as it is.
+    /// A list of words, passed on unchanged.
     Words,
     /// Any value of TOML: that of a key of a workload's own section, which the workload checks.
     Literal,
@@ -156,7 +156,7 @@ pub enum Together {
 }
 
 impl Together {
-    /// The rule in words, as what stands beside the members' own figures.
+    /// The rule in words, shown next to the members' own figures.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -216,7 +216,7 @@ pub struct OwnSection {
     /// Checks an arm: the section with the levels of factors over it, and the workload's own parameters. Returns every mistake
     /// with the parameter at fault.
     pub check_arm: fn(&ResolvedArm) -> Vec<(String, Misfit)>,
-    /// What an arm needs of this machine beside its own environment, such as the places of an application's tiers. An arm is absent
+    /// What an arm needs of this machine alongside its own environment, such as the places of an application's tiers. An arm is absent
     /// where [`Limits::absent`](crate::plan::Limits::absent) has one of these names, and emulated likewise.
     pub needs: fn(&ResolvedArm) -> Vec<String>,
     /// One sentence for people: what the section describes and where its keys are listed.

@@ -4,7 +4,6 @@
 //! test, so that the two cannot part.
 
 use crate::descriptor::Better;
-use crate::event::TrialStatus;
 use crate::machine::MachineFacts;
 use crate::observation::Observed;
 use crate::placement::Placed;
@@ -45,7 +44,7 @@ pub struct Document {
     pub looks: Vec<LookRow>,
     /// Treatments of the study that this machine cannot run.
     pub absent: Vec<Absent>,
-    /// What a reader should know beside the numbers.
+    /// What a reader should know alongside the numbers.
     pub flags: Vec<FlagRow>,
     /// Why the numbers are what they are, as far as it was counted.
     #[serde(default)]
@@ -53,12 +52,28 @@ pub struct Document {
     /// What a model of page walks predicts, for ratios that were measured and for those that could not be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub predictions: Vec<PredictionRow>,
-    /// What happened around the work; `null` where nothing was observed.
+    /// System activity; `null` where nothing was observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
     /// Where the time of the trials went, one row for each workload and part, those of all workloads together last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub time: Vec<TimeRow>,
+    /// What only this kind of workload reports: of each treatment the last phase that has such a detail.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<DetailRow>,
+}
+
+/// What only one kind of workload reports of a treatment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DetailRow {
+    /// The treatment.
+    pub treatment: Treatment,
+    /// The block of the trial.
+    pub block: u64,
+    /// The name and version of the format, such as `baremark-auction/2`.
+    pub format: String,
+    /// The document, as that workload writes it.
+    pub document: serde_json::Value,
 }
 
 /// What one part of the trials took.
@@ -91,7 +106,7 @@ pub struct RunHead {
     /// The workloads where there are several, in the study's order; empty where there is one.
     #[serde(default)]
     pub workloads: Vec<PlannedWorkload>,
-    /// The published table to print beside it.
+    /// The published table to print alongside it.
     pub published: Option<String>,
     /// Of what the native arm is native: `bare metal` or `this virtual machine`.
     pub native_means: String,
@@ -101,7 +116,7 @@ pub struct RunHead {
     pub columns: String,
     /// The factors that vary, with their levels in order.
     pub factors: Vec<(String, Vec<String>)>,
-    /// What all arms have in common and is no factor: ranks, page, and the workload's parameters, in words.
+    /// What all arms have in common and is not a factor: ranks, page, and the workload's parameters, in words.
     #[serde(default)]
     pub parameters: BTreeMap<String, String>,
     /// What was set about the places where arms ran; those of which nothing can be set are left out.
@@ -272,7 +287,7 @@ pub enum Outcome {
     /// Not enough data: fewer blocks than the study's smallest number, or unusable values.
     #[default]
     NotEnough,
-    /// A side ran on an emulated machine, whose times are no measure of a cost.
+    /// A side ran on an emulated machine, whose times do not measure a cost.
     Emulated,
 }
 
@@ -330,6 +345,24 @@ pub struct SensitivityRow {
     pub flips: bool,
 }
 
+/// How a trial ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "status")]
+pub enum TrialStatus {
+    /// It counts.
+    Ok,
+    /// It ran and does not count.
+    Void {
+        /// Why.
+        reasons: Vec<String>,
+    },
+    /// It did not run to its end.
+    Failed {
+        /// Why, with the remedy where there is one.
+        reason: String,
+    },
+}
+
 /// One interim analysis of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LookRow {
@@ -344,7 +377,7 @@ pub struct LookRow {
     pub decision: String,
 }
 
-/// Something to know beside a number.
+/// Something to know alongside a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlagRow {
     /// Which treatment it concerns; empty for the whole run.
@@ -355,7 +388,7 @@ pub struct FlagRow {
     pub trials: usize,
 }
 
-/// One ratio as a model predicts it; no prediction is fitted to the ratio that it stands beside.
+/// One ratio as a model predicts it; no prediction is fitted to the ratio that it is next to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PredictionRow {
     /// The metric's key.
@@ -374,7 +407,7 @@ pub struct PredictionRow {
     pub lo: f64,
     /// Upper limit.
     pub hi: f64,
-    /// Whether the ratio was measured, too; else the prediction stands in its place.
+    /// Whether the ratio was measured, too; else the prediction is in its place.
     pub measured: bool,
     /// Whether the measured interval and this one have nothing in common: such a ratio wants an explanation.
     pub disagrees: bool,

@@ -1,7 +1,7 @@
 //! What the members of an ensemble come to together.
 //!
 //! Members are released by one barrier and measured each by its own clock. How their figures join is a property of the
-//! metric, so it stands in the descriptor's row: published totals of several virtual machines are sums of figures that
+//! metric, so it is in the descriptor's row: published totals of several virtual machines are sums of figures that
 //! each machine had at its own best moment, and only [`Together::Window`] says what all gave at the same time.
 
 use crate::descriptor::{Metric, Together};
@@ -17,7 +17,7 @@ pub struct Part<'s> {
 }
 
 /// The metrics of the whole ensemble; `window` is the time in seconds from the first start of any member to the last end of
-/// any. Metrics that one member lacks, or that no row of `metrics` defines, are left out: half a sum is no sum.
+/// any. Metrics that one member lacks, or that no row of `metrics` defines, are left out: half a sum is not a sum.
 #[must_use]
 pub fn together(metrics: &[Metric], parts: &[Part<'_>], window: f64) -> Vec<Sample> {
     by_rules(metrics.iter().map(|metric| (metric.key, metric.together)), parts, window)

@@ -1,27 +1,9 @@
 //! What happens during a run, as data. Terminal, store and replay are readers of it; nothing flows back.
 
 use crate::document::LookRow;
+pub use crate::document::TrialStatus;
 use crate::plan::Treatment;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// How a trial ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case", tag = "status")]
-pub enum TrialStatus {
-    /// It counts.
-    Ok,
-    /// It ran and does not count.
-    Void {
-        /// Why.
-        reasons: Vec<String>,
-    },
-    /// It did not run to its end.
-    Failed {
-        /// Why, with the remedy where there is one.
-        reason: String,
-    },
-}
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 //! Neither a mean nor a median of the windows' own percentiles is a percentile of anything. Counts are added, which is exact
 //! where all come from recorders with the same buckets.
 
-/// Counts of latencies in ns, ascending; each stands for the bucket of a recorder that ends with it.
+/// Counts of latencies in ns, ascending; each represents the bucket of a recorder that ends with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram(Vec<(u64, u64)>);
 

@@ -7,6 +7,7 @@
 
 use crate::arm::ResolvedArm;
 use crate::descriptor::Descriptor;
+use crate::knob::Misfit;
 use crate::seam::{Sample, WorkloadError};
 use crate::wire::{Detail, Point};
 use std::path::Path;
@@ -71,6 +72,12 @@ pub enum JobError {
     /// It was told to end before it had a result.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<Misfit> for JobError {
+    fn from(misfit: Misfit) -> Self {
+        JobError::Parameter(misfit.into())
+    }
 }
 
 impl JobError {

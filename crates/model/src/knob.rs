@@ -2,6 +2,7 @@
 
 use crate::arm::PageSize;
 use crate::descriptor::{Default, Kind, Knob, Value};
+use crate::literal::literal;
 use crate::problem::{nearest, with_article};
 use crate::units::{Bytes, Nanos, Share, UnitError};
 use toml::de::DeValue;
@@ -16,6 +17,14 @@ pub struct Misfit {
     pub remedy: String,
 }
 
+impl Misfit {
+    /// What is wrong, and what would be right.
+    #[must_use]
+    pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Misfit {
+        Misfit { what: what.into(), remedy: remedy.into() }
+    }
+}
+
 impl Knob {
     /// Reads one typed value.
     ///
@@ -26,7 +35,7 @@ impl Knob {
             (Kind::Count { .. }, DeValue::Integer(number)) => self.count(number),
             (Kind::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
             (Kind::Words, DeValue::Array(words)) => self.words(words),
-            (Kind::Literal, other) => Ok(Value::Literal(crate::study::literal(other))),
+            (Kind::Literal, other) => Ok(Value::Literal(literal(other))),
             (Kind::Count { .. } | Kind::Switch | Kind::Words, other) => Err(self.wrong_type(other.type_str())),
             (_, DeValue::String(text)) => self.read_text(text),
             (_, other) => Err(self.wrong_type(other.type_str())),
@@ -175,10 +184,10 @@ mod tests {
         };
         let words = vec!["--qos=low".to_owned(), "two words".to_owned()];
         assert_eq!(read("arguments = ['--qos=low', 'two words']"), Ok(Value::Words(words)));
-        let misfit = read("arguments = ['--nice', 3]").expect_err("a number is no text");
+        let misfit = read("arguments = ['--nice', 3]").expect_err("a number is not a text");
         let right = "write a list of texts, such as [\"one\", \"two\"]";
         assert_eq!(misfit.to_string(), format!("'arguments' is a list with an integer; {right}"));
-        let misfit = read("arguments = '--nice'").expect_err("a text is no list");
+        let misfit = read("arguments = '--nice'").expect_err("a text is not a list");
         assert_eq!(misfit.to_string(), format!("'arguments' is a string; {right}"));
     }
 

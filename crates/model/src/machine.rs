@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MachineFacts {
-    /// Its network name; tells machines of one make apart for people, and is no part of the fingerprint.
+    /// Its network name; distinguishes machines of one make for people, and is not a part of the fingerprint.
     pub hostname: Option<String>,
     /// The processors.
     pub cpu: CpuFacts,
@@ -173,7 +173,7 @@ pub struct FrequencyFacts {
     pub max_hz: Option<u64>,
 }
 
-/// What the kernel does beside what it is asked for.
+/// What the kernel does in addition to what it is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BackgroundFacts {
@@ -240,7 +240,7 @@ pub enum RateSource {
 
 impl MachineFacts {
     /// Sixteen hexadecimal digits that are equal for the same machine, whatever its kernel, settings and load, and differ
-    /// for machines of another make or size. Machines of one make and size are not told apart.
+    /// for machines of another make or size. Machines of one make and size are not distinguished.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let cpu = &self.cpu;

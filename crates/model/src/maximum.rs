@@ -170,13 +170,13 @@ pub struct Limiting {
 /// percentiles from their merged histogram.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KneeRow {
-    /// The level asked for.
+    /// The level requested.
     pub level: f64,
     /// Windows measured at it.
     pub windows: usize,
     /// What all of them together say, one-sided with Holm's correction: `pass`, `fail`, `undecided`, `insufficient`.
     pub verdict: String,
-    /// Operations per second that ended well, loops beside users apart.
+    /// Operations per second that ended well, loops alongside users apart.
     pub achieved_per_s: f64,
     /// Share of operations that failed or never ended.
     pub failed_share: f64,
@@ -222,7 +222,7 @@ pub enum Said {
 /// One window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Window {
-    /// The level asked for.
+    /// The level requested.
     pub level: f64,
     /// Whether it was reached from a higher one.
     pub from_above: bool,

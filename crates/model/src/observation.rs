@@ -75,7 +75,7 @@ pub struct Cost {
     pub cpu_ns: u64,
 }
 
-/// What happened around the work, in a document.
+/// System activity, in a document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Observed {
     /// The time between two points of a series, as asked.

@@ -1,4 +1,4 @@
-//! The seam of observers: what is recorded around the work.
+//! The seam of observers: system activity.
 //!
 //! An observer reads counters and levels; growth, rates and series are made of its readings by whoever asks for them. It
 //! never fails a trial: what cannot be read is absent, with its reason.
@@ -58,7 +58,7 @@ impl Readings {
         self.values.push(Reading { quantity, instance: instance.to_owned(), count, part: true });
     }
 
-    /// Adds an instance's value that is no part of the machine's.
+    /// Adds an instance's value that is not a part of the machine's.
     pub fn beside(&mut self, quantity: &'static Quantity, instance: &str, count: u64) {
         self.values.push(Reading { quantity, instance: instance.to_owned(), count, part: false });
     }
@@ -139,13 +139,13 @@ pub const OBSERVE: &[Knob] = &[
         key: "which",
         kind: Kind::Choice(OBSERVERS),
         default: Default::Derived("all but counters, lost and null"),
-        help: "one observer or a list of them; null reads nothing and shows what observing costs",
+        help: "one observer or a list of them; null reads nothing and shows the cost of observing",
     },
     Knob {
         key: "per_cpu",
         kind: Kind::Switch,
         default: Default::Typed("false"),
-        help: "whether series hold every CPU's states beside the machine's",
+        help: "whether series hold every CPU's states in addition to the machine's",
     },
 ];
 

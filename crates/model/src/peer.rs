@@ -48,7 +48,7 @@ pub fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
     match of_arm(arm).filter(|name| !ENVIRONMENTS.contains(name)) {
         None => Ok(()),
         Some(name) => {
-            let what = format!("peer = 'site:{name}' is no site with a network");
+            let what = format!("peer = 'site:{name}' is not a site with a network");
             Err(Misfit { what, remedy: nearest(name, ENVIRONMENTS) })
         }
     }

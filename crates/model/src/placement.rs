@@ -89,7 +89,7 @@ impl fmt::Display for MemoryPolicy {
 pub struct Placed {
     /// The CPU of each rank, pinned and read back; empty where ranks were not pinned.
     pub cpus: Vec<usize>,
-    /// Pages that were looked at, by the node on which they lie; empty where the kernel does not tell.
+    /// Pages that were looked at, by the node on which they lie; empty where the kernel does not report it.
     pub pages_by_node: Vec<NodePages>,
     /// Pages of them that lie on the node of the rank whose part they are.
     pub pages_local: u64,
@@ -133,7 +133,7 @@ pub struct Cpu {
     pub cpu: usize,
     /// Its package's number.
     pub socket: usize,
-    /// Its node's number; 0 where the kernel tells of no nodes.
+    /// Its node's number; 0 where the kernel reports no nodes.
     pub node: usize,
     /// The smallest number among the online threads of its core: unique in the machine.
     pub core: usize,
@@ -225,7 +225,7 @@ impl Topology {
             Err(why) => return Some(why),
         };
         if policy != MemoryPolicy::FirstTouch && !placement.pins() {
-            return Some(format!("memory = {policy} is of a rank's node, and ranks that nobody pins have none"));
+            return Some(format!("memory = {policy} means a rank's node, which ranks that are not pinned do not have"));
         }
         cpus.iter().find_map(|&cpu| self.nodes_for(policy, self.node_of(cpu).unwrap_or(0)).err())
     }
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(why(numbered, MemoryPolicy::Remote, 1), "there is one NUMA node with memory here: remote needs two");
         assert_eq!(
             why(Placement::Os, MemoryPolicy::Local, 1),
-            "memory = local is of a rank's node, and ranks that nobody pins have none"
+            "memory = local means a rank's node, which ranks that are not pinned do not have"
         );
         assert_eq!(machine.lacks(Placement::Os, first, 2), None);
         assert_eq!(machine.lacks(Placement::Compact, MemoryPolicy::Local, 2), None);

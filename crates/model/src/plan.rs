@@ -30,7 +30,8 @@ pub struct Limits {
     pub topology: Option<Topology>,
     /// Memory that could be had without swapping.
     pub memory_available: Bytes,
-    /// Environments that cannot run here, with the reason and the remedy.
+    /// Environments that cannot run here, with the reason and the remedy; features of the host, as `host.KEY`, and their
+    /// levels, as `host.KEY=LEVEL`, likewise.
     pub absent: BTreeMap<String, String>,
     /// Environments whose machine is emulated here: they exercise the mechanics and never give a verdict.
     pub emulated: BTreeSet<String>,
@@ -96,7 +97,7 @@ pub enum Contrast {
     SelfCheck,
 }
 
-/// Two arms whose ratio is asked for, as indices into [`Plan::arms`].
+/// Two arms whose ratio is requested, as indices into [`Plan::arms`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
     /// The arm above the line.
@@ -144,7 +145,7 @@ pub struct PlannedWorkload {
     pub kind: String,
     /// Its headline's metric.
     pub metric: String,
-    /// The published table to print beside it.
+    /// The published table to print alongside it.
     pub published: Option<String>,
 }
 
@@ -153,7 +154,7 @@ pub struct PlannedWorkload {
 pub struct Plan {
     /// The study's question.
     pub title: String,
-    /// The published table to print beside it.
+    /// The published table to print alongside it.
     pub published: Option<String>,
     /// The workload's kind; of several, all with commas between.
     pub workload: String,
@@ -188,7 +189,7 @@ pub struct Plan {
     /// What is set about the places, by environment.
     #[serde(default)]
     pub environments: BTreeMap<String, BTreeMap<String, Value>>,
-    /// What is observed around the work.
+    /// System activity.
     #[serde(default)]
     pub observe: ObserveSpec,
 }
@@ -230,8 +231,8 @@ impl Plan {
     #[must_use]
     pub fn phases_of(&self, cell: Cell) -> u64 {
         match cell {
-            Cell::Pair(_) => 4 * self.design.quads,
-            Cell::Single(_) => 2 * self.design.quads,
+            Cell::Pair(_) => (4 * self.design.quads).max(2),
+            Cell::Single(_) => (2 * self.design.quads).max(1),
         }
     }
 
@@ -329,7 +330,7 @@ impl Resolver<'_> {
                 design.quads = design.quads.min(QUICK_QUADS);
             } else {
                 design.phase = design.phase.min(QUICK_PHASE);
-                design.quads = 1;
+                design.quads = design.quads.min(1);
             }
             // What a study of long programs is content with, a look is too.
             design.least_blocks = design.least_blocks.min(QUICK_BLOCKS);
@@ -438,7 +439,7 @@ impl Resolver<'_> {
         arms
     }
 
-    /// What an arm needs beside its own environment: the place of its other end, and what its workload's own section names. Of an
+    /// What an arm needs in addition to its own environment: the place of its other end, and what its workload's own section names. Of an
     /// application that runs elsewhere the latter is that site's matter.
     fn needs(&self, levels: &BTreeMap<String, Value>, arm: &ResolvedArm, environment: &str) -> Vec<String> {
         let program = command::of_arm(arm).map(|program| program_at(environment, program));
@@ -453,6 +454,12 @@ impl Resolver<'_> {
     fn missing(&self, levels: &BTreeMap<String, Value>, environment: &str) -> Option<String> {
         if let Some(reason) = self.limits.absent.get(environment) {
             return Some(reason.clone());
+        }
+        for (key, level) in levels.iter().filter(|(key, _)| key.starts_with(tables::HOST)) {
+            let absent = self.limits.absent.get(key).or_else(|| self.limits.absent.get(&format!("{key}={level}")));
+            if let Some(reason) = absent {
+                return Some(format!("{key} = {level}: {reason}"));
+            }
         }
         let (ranks, count) = (self.ranks(levels), count_of(levels));
         let kind = tables::kind_of(environment, &self.study.environments);
@@ -638,7 +645,7 @@ impl Resolver<'_> {
         all
     }
 
-    /// The ratios that are asked for and the trials that give them: a pair that shares a machine is interleaved in one
+    /// The ratios that are requested and the trials that give them: a pair that shares a machine is interleaved in one
     /// trial, every other arm has a trial of its own.
     fn compare(&mut self, arms: &[PlannedArm]) -> (Vec<Pair>, Vec<Cell>) {
         let mut pairs = if self.mode.self_check { self_pairs(arms) } else { self.pairs(arms) };
@@ -667,7 +674,7 @@ impl Resolver<'_> {
         // Where arms are missing because of their own mistakes, nothing is known of the others.
         if !arms.iter().any(is_base) && !is_absent && self.problems.is_empty() {
             let named: Vec<String> = wanted.iter().map(|(key, label)| format!("{key} = {label}")).collect();
-            let what = format!("ratio_to matches no treatment of this study: none has {}", named.join(" and "));
+            let what = format!("ratio_to matches no treatment of this study with {}", named.join(" and "));
             let remedy = format!(
                 "leave out what does not apply there; native has no {}",
                 tables::MACHINE_FACTORS.join(" and no ")
@@ -687,7 +694,13 @@ impl Resolver<'_> {
             let found = arms.iter().position(|base| is_base(base) && agrees(base));
             if let Some(denominator) = found {
                 let contrast = contrast(arm, &arms[denominator]);
-                let interleaved = arm.on_this_machine() && arms[denominator].on_this_machine();
+                // A feature of the host is set for a whole trial.
+                let host = |arm: &PlannedArm| -> Vec<(String, String)> {
+                    let levels = tables::host_levels(&arm.treatment);
+                    levels.map(|(key, level)| (key.to_owned(), level.to_owned())).collect()
+                };
+                let together = host(arm) == host(&arms[denominator]);
+                let interleaved = together && arm.on_this_machine() && arms[denominator].on_this_machine();
                 pairs.push(Pair { numerator, denominator, contrast, interleaved, asked: true });
             }
         }

@@ -72,7 +72,7 @@ pub fn nearest(given: &str, valid: &[&str]) -> String {
     let near = |word: &str| {
         let longer = given.len().max(word.len());
         let distance = if longer > LONGEST { longer } else { strsim::damerau_levenshtein(given, word) };
-        // Of two letters one wrong is half: that is no slip of the finger, it is another word.
+        // Of two letters one wrong is half: that is not a slip of the finger, it is another word.
         (distance <= 2.max(word.len() / 3) && 2 * distance < longer).then_some(distance)
     };
     let best = valid.iter().filter_map(|word| Some((near(word)?, word))).min();

@@ -2,12 +2,13 @@
 //!
 //! Cells are kept as the text that was printed, so that no digit is lost or made up; one that was not printed is empty. A cell is a number (`0.01842`,
 //! `66.5K`), a bound (`> 510`, `< 5`, `up to 500`, `about 470`), or words where a direction alone was printed (`equal`). Ratios are worked out again from the
-//! cells and stand beside the printed ones, which are rounded. The values are of other hardware: a report that shows them
+//! cells and are shown next to the printed ones, which are rounded. The values are of other hardware: a report that shows them
 //! says so.
 
 use crate::descriptor::Better;
 use crate::problem::nearest;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// The files, each with the name by which studies call it.
@@ -35,8 +36,11 @@ pub struct Publication {
     pub title: String,
     /// When it appeared: a year, or years where it has no date.
     pub when: String,
-    /// The shipped studies that measure the same here.
+    /// The shipped studies that measure the same here; the first is what the publication's name runs.
     pub studies: Vec<String>,
+    /// Why no shipped study measures it, where none does.
+    #[serde(default)]
+    pub blank: Option<String>,
     /// On what it was measured.
     pub machine: String,
     /// Its tables.
@@ -71,8 +75,69 @@ pub struct Table {
     pub ratio_to_table: Option<String>,
     /// What a reader should know of it.
     pub notes: Vec<String>,
+    /// Which values of a run fill it; nothing where none do.
+    #[serde(default)]
+    pub ours: Option<Ours>,
+    /// Why no run fills it, where none does.
+    #[serde(default)]
+    pub blank: Option<String>,
     /// Its rows.
     pub row: Vec<Row>,
+}
+
+/// Which values of a run are those of a published table.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ours {
+    /// The workload's kind.
+    pub workload: String,
+    /// The metric of every row that names none of its own.
+    #[serde(default)]
+    pub metric: Option<String>,
+    /// One for each head.
+    pub columns: Vec<OurColumn>,
+    /// What is otherwise here by intent, such as a size.
+    #[serde(default)]
+    pub note: Option<String>,
+}
+
+/// Which treatments a column is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OurColumn {
+    /// Levels that a treatment must have.
+    #[serde(default)]
+    pub levels: BTreeMap<String, String>,
+    /// For a column of gains in percent, the levels of what they are gained over.
+    #[serde(default)]
+    pub over: BTreeMap<String, String>,
+    /// The MMU virtualization that must have been at work: `nested` or `shadow`.
+    #[serde(default)]
+    pub mmu: Option<String>,
+    /// Why no run fills it, where none does.
+    #[serde(default)]
+    pub blank: Option<String>,
+}
+
+/// Which values of a run a row is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OurRow {
+    /// Its metric.
+    #[serde(default)]
+    pub metric: Option<String>,
+    /// An observed quantity in place of a metric (see [`crate::quantity`]).
+    #[serde(default)]
+    pub quantity: Option<String>,
+    /// Whether that is observed inside the guest instead of on the machine that carries it.
+    #[serde(default)]
+    pub inside: bool,
+    /// Levels that a treatment must have.
+    #[serde(default)]
+    pub levels: BTreeMap<String, String>,
+    /// Why no run fills it, where none does.
+    #[serde(default)]
+    pub blank: Option<String>,
 }
 
 /// One row of a table.
@@ -89,6 +154,9 @@ pub struct Row {
     /// What to know of this row, such as a printed ratio that its cells do not give.
     #[serde(default)]
     pub note: Option<String>,
+    /// Which values of a run it is, beyond what the table says.
+    #[serde(default)]
+    pub ours: OurRow,
 }
 
 /// How far a printed number binds.
@@ -105,7 +173,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// What stands before the number.
+    /// What precedes the number.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -153,7 +221,7 @@ impl Value {
     }
 }
 
-/// A table with the publication that it stands in.
+/// A table with the publication that it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
     /// The publication.
@@ -228,6 +296,13 @@ pub fn find(name: &str) -> Option<Published> {
     Some(Published { publication, table })
 }
 
+/// The study that a publication's name runs; `None` where there is no such publication or no study measures it.
+#[must_use]
+pub fn study_of(name: &str) -> Option<&'static str> {
+    let (_, publication) = all().iter().find(|(of, _)| *of == name)?;
+    publication.studies.first().map(String::as_str)
+}
+
 /// What would be right instead of `name`.
 #[must_use]
 pub fn like(name: &str) -> String {
@@ -250,14 +325,39 @@ mod tests {
                     assert!(row.printed.is_empty() || row.printed.len() == row.cells.len(), "{name}: {}", row.label);
                     (0..row.cells.len()).for_each(|column| one_cell(&published, index, column));
                     let said = row.cells.iter().chain(&row.printed).any(|text| !text.is_empty());
-                    assert!(said, "{name}: nothing was printed of {}", row.label);
+                    assert!(said, "{name}: the publication has no value for {}", row.label);
                 }
                 for (column, head) in table.heads.iter().enumerate() {
                     let said = |row: usize| {
                         !table.row[row].cells[column].is_empty() || published.printed(row, column).is_some()
                     };
                     let base = table.ratio_to.as_ref() == Some(head);
-                    assert!(base || (0..table.row.len()).any(said), "{name}: nothing was printed of {head}");
+                    assert!(base || (0..table.row.len()).any(said), "{name}: the publication has no value for {head}");
+                }
+            }
+        }
+    }
+
+    /// Every cell of a table is filled by a run, or has a reason why none fills it.
+    #[test]
+    fn every_table_is_filled_or_says_why_not() {
+        for (name, publication) in all() {
+            assert_eq!(publication.studies.is_empty(), publication.blank.is_some(), "{name}: a study or a reason");
+            for table in &publication.table {
+                let place = format!("{name}/{}", table.name);
+                let Some(ours) = &table.ours else {
+                    assert!(table.blank.is_some() || publication.blank.is_some(), "{place} is blank without a reason");
+                    continue;
+                };
+                assert!(table.blank.is_none() && publication.blank.is_none(), "{place} is filled and blank");
+                assert_eq!(ours.columns.len(), table.heads.len(), "{place}: a column for each head");
+                for column in &ours.columns {
+                    assert!(column.blank.is_some() || !column.levels.is_empty(), "{place}: {column:?}");
+                }
+                for row in &table.row {
+                    let of = &row.ours;
+                    let named = of.metric.is_some() || of.quantity.is_some() || ours.metric.is_some();
+                    assert!(of.blank.is_some() || named, "{place}: {}: no metric and no reason", row.label);
                 }
             }
         }

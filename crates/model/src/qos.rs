@@ -33,9 +33,9 @@ pub enum Bound {
         /// The share.
         most: f64,
     },
-    /// No operation's share of the mix is off the wanted one by more than this share of it.
+    /// No operation's share of the mix is off the requested one by more than this share of it.
     Mix {
-        /// The tolerance, as a share of each wanted share.
+        /// The tolerance, as a share of each requested share.
         tolerance: f64,
     },
     /// A resource is used to at most this share.
@@ -67,7 +67,7 @@ pub struct LimitError {
 }
 
 impl Limit {
-    /// The share of operations that may break it; `None` for limits that are no such share.
+    /// The share of operations that may break it; `None` for limits that are not a share.
     #[must_use]
     pub fn allowed(&self) -> Option<f64> {
         match self.bound {
@@ -93,10 +93,10 @@ impl FromStr for Limit {
             None => (None, subject.trim()),
         };
         let value = value.trim();
-        let time = || value.parse::<Nanos>().map_err(|why| refused(format!("has a limit that is no time: {why}")));
+        let time = || value.parse::<Nanos>().map_err(|why| refused(format!("has a limit that is not a time: {why}")));
         let share = |least: f64, most: f64| {
             let share =
-                value.parse::<Share>().map_err(|why| refused(format!("has a limit that is no share: {why}")))?.0;
+                value.parse::<Share>().map_err(|why| refused(format!("has a limit that is not a share: {why}")))?.0;
             let sound = share > least && share < most;
             if sound { Ok(share) } else { Err(refused(format!("has a limit beyond {} %", 100.0 * most))) }
         };
@@ -155,12 +155,12 @@ impl<'de> Deserialize<'de> for Limit {
     }
 }
 
-/// All limits, and the mix that is wanted.
+/// All limits, and the mix that is requested.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Qos {
     /// What must be kept, all of it.
     pub limits: Vec<Limit>,
-    /// Each operation's wanted share of all that end; for the limit on the mix.
+    /// Each operation's requested share of all that end; for the limit on the mix.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mix: BTreeMap<String, f64>,
 }
@@ -181,9 +181,9 @@ pub struct Reading {
     pub elapsed_s: f64,
     /// Operations meant to start in it, per second.
     pub asked_per_s: f64,
-    /// Operations of it that ended well, per second of it; loops beside users, which wait for events, are not counted.
+    /// Operations of it that ended well, per second of it; loops alongside users, which wait for events, are not counted.
     pub achieved_per_s: f64,
-    /// For each limit, in the order of [`Qos::limits`]; `None` where the limit is no share of operations.
+    /// For each limit, in the order of [`Qos::limits`]; `None` where the limit is not a share of operations.
     pub broken: Vec<Option<Broken>>,
     /// Operations of it that ended, by name.
     pub ended: BTreeMap<String, u64>,

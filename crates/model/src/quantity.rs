@@ -28,7 +28,7 @@ pub struct Quantity {
     pub scale: f64,
     /// How readings become a value.
     pub growth: Growth,
-    /// Whether there is one for each CPU: such instances are kept for whole trials and left out of series unless asked for.
+    /// Whether there is one for each CPU: such instances are kept for whole trials and left out of series unless requested.
     pub per_cpu: bool,
     /// One sentence for people.
     pub help: &'static str,
@@ -138,7 +138,7 @@ pub const QUANTITIES: &[Quantity] = &[
     events("vm.nr_tlb_local_flush_all", "flushes of all translations of a CPU, where the kernel counts them"),
     events("vm.nr_tlb_local_flush_one", "flushes of one translation, where the kernel counts them"),
     events("numa.numa_hit", "pages allocated on the intended node"),
-    events("numa.numa_miss", "pages allocated here because another node had none"),
+    events("numa.numa_miss", "pages allocated here because another node had no free pages"),
     events("numa.numa_foreign", "pages wanted here and allocated on another node"),
     events("numa.interleave_hit", "interleaved pages allocated as intended"),
     events("numa.local_node", "pages allocated here by a CPU of this node"),
@@ -156,8 +156,8 @@ pub const QUANTITIES: &[Quantity] = &[
     events("counters.itlb_misses", "fetches whose translation was not in the instruction TLB"),
     events("counters.llc_misses", "accesses that the last cache did not have"),
     events("counters.walk_cycles", "cycles with a page walk at work; Intel's counter, by its raw number"),
-    events("kvm.event", "what KVM counts, over all virtual machines, by its own name"),
-    level("kvm.level", "", 1.0, "what KVM's statistics stand at, over all virtual machines, by their own names"),
+    events("kvm.event", "events that KVM counts, over all virtual machines, by KVM's names"),
+    level("kvm.level", "", 1.0, "current values of KVM's statistics, over all virtual machines, by KVM's names"),
 ];
 
 /// The quantity of that key.

@@ -53,7 +53,7 @@ section of its own, `[workload.KIND]`, for its parameters. A factor of `[factors
 control such as `fma` among them lets the report say what computing alone loses.
 ";
 const ONE_OF_SEVERAL: &str = "\
-Beside the workload's own parameters and the factors that are held for it:
+In addition to the workload's own parameters and the factors that are held for it:
 ";
 
 const COMMAND: &str = "\

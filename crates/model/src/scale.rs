@@ -1,7 +1,7 @@
 //! Known costs that are put on the scale: how an arm carries one without anybody who analyses it knowing.
 //!
-//! A sealed arm has the parameter [`PARAMETER`] with a random label. What the label stands for is in an [`Envelope`], which
-//! goes to the agent beside the trial and not in it: plan, trials and estimates hold the label alone. The agent then runs a
+//! A blinded arm has the parameter [`PARAMETER`] with a random label. What the label represents is in an [`InjectedCosts`], which
+//! goes to the agent alongside the trial and not in it: plan, trials and estimates hold the label alone. The agent then runs a
 //! share more repetitions inside the timed region than it counts: more of the same work, whose cost is known exactly.
 
 use crate::units::Share;
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// The parameter of an arm that carries a sealed cost; its value is the label.
-pub const PARAMETER: &str = "sealed";
-/// The environment variable by which an agent is given the envelope.
-pub const VARIABLE: &str = "BAREMARK_ENVELOPE";
+/// The parameter of an arm that carries a blinded cost; its value is the label.
+pub const PARAMETER: &str = "blinded";
+/// The environment variable by which an agent is given the injected costs.
+pub const VARIABLE: &str = "BAREMARK_INJECTED_COSTS";
 /// The name and version of the format, in every document.
 pub const FORMAT: &str = "baremark-scale/1";
 
@@ -30,11 +30,11 @@ pub fn extra(reps: u64, share: Share) -> u64 {
     (reps as f64 * share.0.max(0.0)).round() as u64
 }
 
-/// What each label stands for; written `label=1 %,label=0 %`.
+/// What each label represents; written `label=1 %,label=0 %`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Envelope(pub BTreeMap<String, Share>);
+pub struct InjectedCosts(pub BTreeMap<String, Share>);
 
-impl fmt::Display for Envelope {
+impl fmt::Display for InjectedCosts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (label, share)) in self.0.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
@@ -44,15 +44,15 @@ impl fmt::Display for Envelope {
     }
 }
 
-impl FromStr for Envelope {
+impl FromStr for InjectedCosts {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let pair = |part: &str| {
-            let (label, share) = part.split_once('=').ok_or_else(|| format!("'{part}' is no label=share"))?;
+            let (label, share) = part.split_once('=').ok_or_else(|| format!("'{part}' is not a label=share"))?;
             let share: Share = share.parse().map_err(|why| format!("{part}: {why}"))?;
             Ok((label.to_owned(), share))
         };
-        text.split(',').filter(|part| !part.is_empty()).map(pair).collect::<Result<_, _>>().map(Envelope)
+        text.split(',').filter(|part| !part.is_empty()).map(pair).collect::<Result<_, _>>().map(InjectedCosts)
     }
 }
 
@@ -71,7 +71,7 @@ pub struct ScaleDocument {
     pub blocks: u64,
     /// The confidence of every interval.
     pub confidence: f64,
-    /// One row for each sealed arm, by what was injected.
+    /// One row for each blinded arm, by what was injected.
     pub rows: Vec<ScaleRow>,
     /// Intervals that cover what was injected.
     pub covered: usize,
@@ -81,12 +81,12 @@ pub struct ScaleDocument {
     pub chance: f64,
 }
 
-/// One sealed arm, opened.
+/// One blinded arm, opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScaleRow {
     /// Its label.
     pub label: String,
-    /// The cost that was asked for.
+    /// The cost that was requested.
     pub asked: f64,
     /// The cost that was injected, in whole repetitions.
     pub injected: f64,
@@ -109,13 +109,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_envelope_reads_back() {
-        let envelope = Envelope(BTreeMap::from([("a1".to_owned(), Share(0.01)), ("b2".to_owned(), Share(0.0))]));
-        assert_eq!(envelope.to_string(), "a1=1 %,b2=0 %");
-        assert_eq!(envelope.to_string().parse(), Ok(envelope));
-        assert_eq!("".parse(), Ok(Envelope::default()));
-        assert!("a1".parse::<Envelope>().is_err_and(|why| why.contains("'a1' is no label=share")));
-        assert!("a1=1".parse::<Envelope>().is_err());
+    fn injected_costs_read_back() {
+        let injected = InjectedCosts(BTreeMap::from([("a1".to_owned(), Share(0.01)), ("b2".to_owned(), Share(0.0))]));
+        assert_eq!(injected.to_string(), "a1=1 %,b2=0 %");
+        assert_eq!(injected.to_string().parse(), Ok(injected));
+        assert_eq!("".parse(), Ok(InjectedCosts::default()));
+        assert!("a1".parse::<InjectedCosts>().is_err_and(|why| why.contains("'a1' is not a label=share")));
+        assert!("a1=1".parse::<InjectedCosts>().is_err());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Programs that run at a site beside trials, and the files that they need: what a lab asks for and what an agent answers.
+//! Programs that run at a site alongside trials, and the files that they need: what a lab asks for and what an agent answers.
 //!
 //! An agent keeps one private folder for the files, and ends the programs and removes the folder when it leaves.
 
@@ -48,7 +48,7 @@ pub struct Spawn {
     pub program: Option<String>,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// Variables of its environment, beside the agent's.
+    /// Variables of its environment, in addition to the agent's.
     pub environment: BTreeMap<String, String>,
     /// What it may have; all that the agent has when nothing is said.
     #[serde(default)]

@@ -21,8 +21,6 @@ use toml::de::{DeTable, DeValue};
 mod command_section;
 mod own_section;
 
-pub(crate) use own_section::literal;
-
 /// A factor and the levels that the study gives it, in the order typed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Factor {
@@ -64,7 +62,7 @@ pub struct Layout {
     pub rows: Option<String>,
     /// The factor along the top.
     pub columns: String,
-    /// The levels that make a treatment a denominator, by factor; empty means that no ratio is asked for.
+    /// The levels that make a treatment a denominator, by factor; empty means that no ratio is requested.
     pub ratio_to: BTreeMap<String, Value>,
 }
 
@@ -81,7 +79,7 @@ pub struct Chosen {
     pub metric: Option<String>,
     /// Other metrics that get a ratio.
     pub also: Vec<String>,
-    /// The published table to print beside it.
+    /// The published table to print alongside it.
     pub published: Option<String>,
 }
 
@@ -110,7 +108,7 @@ pub struct Study {
     pub factors: Vec<Factor>,
     /// What is set about the places where it runs, by environment.
     pub environments: BTreeMap<String, BTreeMap<String, Value>>,
-    /// What is observed around the work.
+    /// System activity.
     pub observe: ObserveSpec,
     /// How it is measured.
     pub design: Design,
@@ -252,7 +250,7 @@ impl Reader {
 
         let mut head = self.known("study", tables::STUDY, take("study"));
         if !take("study").iter().any(|(key, ..)| *key == "title") {
-            let remedy = "write title = \"what the study asks\" in [study]";
+            let remedy = "write title = \"the study's question\" in [study]";
             self.report(line_of_section("study"), "the study has no title".to_owned(), remedy);
         }
         self.published(head.get("published"), take("study"));
@@ -365,7 +363,7 @@ impl Reader {
         }
     }
 
-    /// The sections with their lines and entries; what is no section becomes a problem.
+    /// The sections with their lines and entries; what is not a section becomes a problem.
     fn sections<'t>(
         &mut self,
         document: &'t DeTable<'t>,
@@ -463,7 +461,11 @@ impl Reader {
         let Some(at) = typed.iter().position(|(key, ..)| *key == tables::LIKE.key) else {
             let what = format!("unknown environment [environments.{name}]");
             let near = nearest(name, tables::ENVIRONMENTS);
-            self.report(line, what, format!("{near} (a name of your own says what it is, such as like = \"qemu\")"));
+            self.report(
+                line,
+                what,
+                format!("{near} (a name of your own needs the environment that it extends, such as like = \"qemu\")"),
+            );
             return None;
         };
         let (_, line, value) = typed.remove(at);
@@ -505,7 +507,7 @@ impl Reader {
         Err(Misfit { what: format!("command = '{name}' is not known"), remedy })
     }
 
-    /// What `[workload]` names: one kind with its parameters beside it, or several kinds with a section each.
+    /// What `[workload]` names: one kind with its parameters alongside it, or several kinds with a section each.
     fn workloads(
         &mut self,
         entries: &[Entry<'_>],
@@ -558,6 +560,15 @@ impl Reader {
         if found.is_none() {
             self.report(line, format!("unknown workload kind '{kind}'"), nearest(kind, &kinds));
         }
+        if let Some(lost) = found.and_then(Descriptor::lost_parameter) {
+            let remedy = "give the parameter another name in the workload's table";
+            self.report(
+                line,
+                format!("workload '{kind}': its parameter '{lost}' means something else in every study"),
+                remedy,
+            );
+            return None;
+        }
         found
     }
 
@@ -570,7 +581,7 @@ impl Reader {
                 let of = found.iter().find(|descriptor| descriptor.parameter(key).is_some());
                 let remedy =
                     of.map_or_else(|| nearest(key, &kinds), |of| format!("write it in [workload.{}]", of.kind));
-                self.report(line, format!("'{key}' in [workload] is none of the kinds that it names"), remedy);
+                self.report(line, format!("'{key}' in [workload] is not one of its kinds"), remedy);
             } else if value.get_ref().as_table().is_none() {
                 let what = format!("'{key}' is {}, no section", with_article(value.get_ref().type_str()));
                 self.report(line, what, format!("write [workload.{key}] and keys below it"));
@@ -782,7 +793,7 @@ impl Reader {
             for (key, name) in [("rows", rows.as_deref()), ("columns", Some(columns.as_str()))] {
                 let Some(name) = name.filter(|name| *name != "environment") else { continue };
                 if !factors.iter().any(|factor| factor.key == name) {
-                    let what = format!("{key} = '{name}' is no factor of this study");
+                    let what = format!("{key} = '{name}' is not a factor of this study");
                     self.report(line_in(entries, key), what, factor_like(name, factors));
                 }
             }
@@ -812,7 +823,7 @@ impl Reader {
             let knob = knobs_of(workloads).into_iter().find(|knob| knob.key == key);
             let knob = knob.or_else(|| own_knob(workloads, key));
             let (Some(knob), Some(factor)) = (knob, factors.iter().find(|factor| factor.key == key)) else {
-                let what = format!("ratio_to names '{key}', which is no factor of this study");
+                let what = format!("ratio_to names '{key}', which is not a factor of this study");
                 self.report(line, what, factor_like(key, factors));
                 continue;
             };
@@ -825,7 +836,7 @@ impl Reader {
                 Ok(level) if factor.levels.contains(&level) => drop(wanted.insert(key.to_owned(), level)),
                 Ok(level) => {
                     let labels: Vec<String> = factor.levels.iter().map(ToString::to_string).collect();
-                    let what = format!("ratio_to names {key} = {level}, which is no level of that factor");
+                    let what = format!("ratio_to names {key} = {level}, which is not a level of that factor");
                     self.report(line, what, format!("its levels are {}", labels.join(", ")));
                 }
             }
@@ -859,7 +870,7 @@ fn knobs_of(workloads: &[Chosen]) -> Vec<&'static Knob> {
 
 /// The knob of `key` in the own section of one of these workloads.
 fn own_knob(workloads: &[Chosen], key: &str) -> Option<&'static Knob> {
-    workloads.iter().find_map(|chosen| own_section::knob(&chosen.descriptor.section?, key))
+    workloads.iter().find_map(|chosen| chosen.descriptor.section?.knob(key))
 }
 
 /// The workloads that a study can name, with its own program in place of the unknown one.
@@ -869,7 +880,7 @@ fn with_program(workloads: &[&'static Descriptor], program: Option<&command::Pro
     workloads.iter().map(of_kind).collect()
 }
 
-/// Keys that stand in a section and in no table, because they are no single values.
+/// Keys that are in a section and in no table, because they are not single values.
 fn beside(section: &str) -> Option<&'static str> {
     match section {
         "workload" => Some("kind"),

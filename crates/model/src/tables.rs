@@ -1,4 +1,4 @@
-//! The tables of every study: what may stand in `[study]`, `[factors]`, `[design]` and `[report]`.
+//! The tables of every study: what may be in `[study]`, `[factors]`, `[design]` and `[report]`.
 //!
 //! A workload's own parameters are in its [`Descriptor`](crate::descriptor::Descriptor); these are the keys that all
 //! workloads share. The reference page in docs/ is generated from the same rows.
@@ -9,28 +9,29 @@ pub use places::{ENVIRONMENTS, LIKE, PLACES, Place, kind_of, like, place};
 
 use crate::descriptor::{Default, Kind, Knob};
 use crate::placement::{MemoryPolicy, Placement};
+use std::collections::BTreeMap;
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const HOUR: u64 = 3600 * SECOND;
 
 /// Keys of `[study]`.
 pub const STUDY: &[Knob] = &[
-    Knob { key: "title", kind: Kind::Text, default: Default::Required, help: "what the study asks, in one line" },
+    Knob { key: "title", kind: Kind::Text, default: Default::Required, help: "the study's question, in one line" },
     Knob {
         key: "published",
         kind: Kind::Text,
         default: Default::Derived("nothing to compare with"),
-        help: "the published table beside which the report prints the values measured here, as source/table",
+        help: "the published table to print next to the values measured here, as source/table",
     },
 ];
 
-/// Keys of `[factors]` beside the workload's own parameters.
+/// Keys of `[factors]` in addition to the workload's own parameters.
 pub const FACTORS: &[Knob] = &[
     Knob {
         key: "environment",
         kind: Kind::Choice(ENVIRONMENTS),
         default: Default::Typed("native"),
-        help: "where the work runs; microvm is native with the executor microvm, null is a no-op that measures the harness overhead; \
+        help: "where the workload runs; microvm is native with the executor microvm, null is a no-op that measures the harness overhead; \
                or a name of your own that [environments.NAME] says what it is like",
     },
     Knob {
@@ -43,7 +44,7 @@ pub const FACTORS: &[Knob] = &[
         key: "host_backing",
         kind: Kind::Page,
         default: Default::Derived("the same as page"),
-        help: "the pages of which a virtual machine's memory is made; does not apply to native",
+        help: "page size of a virtual machine's memory on the host; does not apply to native",
     },
     Knob {
         key: "guest_tables",
@@ -78,7 +79,93 @@ pub const FACTORS: &[Knob] = &[
         help: "machines (microvm, qemu, container) among which ranks and memory are divided, released by one barrier; rates of \
                several are the sums of their bests, as published, and simultaneous ones are shown next to them; does not apply to native",
     },
+    // Features of this host: set between trials with --allow-host-changes and undone at the end.
+    host("host.thp", Kind::Choice(&["always", "madvise", "never"]), "transparent huge pages of the host"),
+    host(
+        "host.thp_defrag",
+        Kind::Choice(&["always", "defer", "defer+madvise", "madvise", "never"]),
+        "when the host makes room for transparent huge pages",
+    ),
+    host(
+        "host.numa_balancing",
+        Kind::Choice(&["off", "on"]),
+        "whether the host moves pages to the NUMA node that uses them",
+    ),
+    host("host.ksm", Kind::Choice(&["off", "on"]), "whether the host merges pages of the same content"),
+    host(
+        "host.halt_poll_ns",
+        Kind::Count { min: 0, max: 1_000_000 },
+        "longest time that KVM polls before a halted vCPU sleeps, in ns",
+    ),
+    host(
+        "host.guest_halt_poll_ns",
+        Kind::Count { min: 0, max: 1_000_000 },
+        "the same of this machine as a guest (haltpoll), in ns",
+    ),
+    host("host.timer_migration", Kind::Choice(&["off", "on"]), "whether timers of idle CPUs move to busy ones"),
+    host(
+        "host.deepest_idle_state",
+        Kind::Count { min: 0, max: 31 },
+        "deepest idle state of the CPUs that stays enabled",
+    ),
+    host("host.idle_governor", Kind::Choice(&["menu", "teo", "ladder", "haltpoll"]), "governor of idle states"),
+    host(
+        "host.governor",
+        Kind::Choice(&["performance", "powersave", "schedutil", "ondemand", "conservative", "userspace"]),
+        "frequency governor of all CPUs",
+    ),
+    host("host.boost", Kind::Choice(&["off", "on"]), "frequencies above the nominal one"),
+    host(
+        "host.smt",
+        Kind::Choice(&["off", "on"]),
+        "hardware threads; off takes the siblings offline, whose CPUs no rank may use then",
+    ),
+    host(
+        "host.tdp_mmu",
+        Kind::Choice(&["off", "on"]),
+        "parallel page-table code of KVM for nested paging, for virtual machines that start afterwards",
+    ),
+    host("host.sched_autogroup", Kind::Choice(&["off", "on"]), "one scheduling group for each session"),
+    host("host.sched_slice_us", Kind::Count { min: 0, max: 1_000_000 }, "slice of CPU quotas, in us"),
+    host(
+        "host.swappiness",
+        Kind::Count { min: 0, max: 200 },
+        "how readily memory of programs is swapped instead of the file cache",
+    ),
+    host(
+        "host.dirty_ratio",
+        Kind::Count { min: 0, max: 100 },
+        "share of memory that may wait to be written before writers wait, in %",
+    ),
+    host(
+        "host.dirty_background_ratio",
+        Kind::Count { min: 0, max: 100 },
+        "share of memory that may wait to be written before writing begins, in %",
+    ),
+    host(
+        "host.vfs_cache_pressure",
+        Kind::Count { min: 0, max: 1_000 },
+        "how readily the caches of names and inodes are given up",
+    ),
+    host("host.compaction_proactiveness", Kind::Count { min: 0, max: 100 }, "how much memory is compacted in advance"),
+    host(
+        "host.zone_reclaim_mode",
+        Kind::Count { min: 0, max: 7 },
+        "whether a NUMA node frees its own memory before another's is taken",
+    ),
 ];
+
+/// How the keys of the host's features begin.
+pub const HOST: &str = "host.";
+
+const fn host(key: &'static str, kind: Kind, help: &'static str) -> Knob {
+    Knob { key, kind, default: Default::Derived("as it is on this host"), help }
+}
+
+/// The features of the host among the levels of a treatment: key and level.
+pub fn host_levels(treatment: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> {
+    treatment.iter().filter(|(key, _)| key.starts_with(HOST)).map(|(key, level)| (key.as_str(), level.as_str()))
+}
 
 /// Factors that do not apply to every environment.
 pub const MACHINE_FACTORS: &[&str] = &["host_backing", "guest_tables", "guest_page", "count"];
@@ -96,10 +183,18 @@ pub fn applies(factor: &str, environment: &str) -> bool {
     }
 }
 
+/// Whether a parameter of a workload must not have this name, which means something else in every study: a factor that all
+/// share, whose setting would be taken for the parameter's, or a key alongside the parameters of a workload.
+#[must_use]
+pub fn is_reserved(key: &str) -> bool {
+    let shared = FACTORS.iter().chain(OF_ONE_WORKLOAD).any(|knob| knob.key == key);
+    shared || MACHINE_FACTORS.contains(&key) || [WORKLOAD, "kind"].contains(&key)
+}
+
 /// The factor that is there when a study runs several workloads: their kinds.
 pub const WORKLOAD: &str = "workload";
 
-/// Keys of `[workload.KIND]` beside the workload's own parameters and the shared factors that are held for it.
+/// Keys of `[workload.KIND]` in addition to the workload's own parameters and the shared factors that are held for it.
 pub const OF_ONE_WORKLOAD: &[Knob] = &[
     Knob {
         key: "metric",
@@ -117,7 +212,7 @@ pub const OF_ONE_WORKLOAD: &[Knob] = &[
         key: "published",
         kind: Kind::Text,
         default: Default::Derived("nothing to compare with"),
-        help: "the published table beside which the report prints this workload's values, as source/table",
+        help: "the published table to print next to this workload's values, as source/table",
     },
 ];
 
@@ -149,19 +244,19 @@ pub const DESIGN: &[Knob] = &[
     },
     Knob {
         key: "quads",
-        kind: Kind::Count { min: 1, max: 1000 },
+        kind: Kind::Count { min: 0, max: 1000 },
         default: Default::Derived("20 for kernels, 1 for programs"),
-        help: "quads in a trial: each interleaves its two arms as ABBA or BAAB, equally often, in random order",
+        help: "quads in a trial: each interleaves its two arms as ABBA or BAAB, equally often, in random order; 0 for one phase of each arm, where phases take minutes",
     },
     Knob {
         key: "least_blocks",
-        kind: Kind::Count { min: 4, max: 10_000 },
+        kind: Kind::Count { min: 1, max: 10_000 },
         default: Default::Typed("6"),
-        help: "the smallest number of blocks with which the study gives an answer; from 30 blocks on intervals allow for serial correlation",
+        help: "the smallest number of blocks with which the study gives an answer: 4 at least for an interval; from 30 blocks on intervals allow for serial correlation",
     },
     Knob {
         key: "most_blocks",
-        kind: Kind::Count { min: 4, max: 100_000 },
+        kind: Kind::Count { min: 1, max: 100_000 },
         default: Default::Typed("200"),
         help: "blocks after which the study ends, whatever has been reached",
     },

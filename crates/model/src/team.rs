@@ -11,6 +11,7 @@
 //! only, and only where another rank is that late.
 
 use std::hint::spin_loop;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// How a rank sleeps at a barrier: what the executor offers in the place where its ranks run.
@@ -29,11 +30,33 @@ const SPIN_TICKS: u64 = 2_000_000;
 /// Between two looks at the clock.
 const SPINS: u32 = 64;
 
+/// Something in cache lines of its own: two, for processors fetch lines in pairs.
+///
+/// A barrier costs what its lines cost. A team on one executor's stack would share them with other values than a team on another's
+/// heap, and that difference would be measured as one between the executors.
+#[derive(Debug)]
+#[repr(align(128))]
+struct OwnLines<T>(T);
+
+impl<T> Deref for OwnLines<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// The ranks of one parallel region and their barrier.
 #[derive(Debug)]
 pub struct Team {
     ranks: usize,
-    arrived: AtomicUsize,
+    arrived: OwnLines<AtomicUsize>,
+    watched: OwnLines<Watched>,
+}
+
+/// What ranks that wait look at.
+#[derive(Debug)]
+struct Watched {
     generation: AtomicU32,
     broken: AtomicBool,
     rest: Option<Rest>,
@@ -55,19 +78,21 @@ impl Team {
     pub fn resting(ranks: usize, rest: Option<Rest>) -> Self {
         Team {
             ranks: ranks.max(1),
-            arrived: AtomicUsize::new(0),
-            generation: AtomicU32::new(0),
-            broken: AtomicBool::new(false),
-            rest,
-            asleep: AtomicUsize::new(0),
-            rests: AtomicU64::new(0),
+            arrived: OwnLines(AtomicUsize::new(0)),
+            watched: OwnLines(Watched {
+                generation: AtomicU32::new(0),
+                broken: AtomicBool::new(false),
+                rest,
+                asleep: AtomicUsize::new(0),
+                rests: AtomicU64::new(0),
+            }),
         }
     }
 
     /// How often a rank slept at the barrier, because another was late.
     #[must_use]
     pub fn rests(&self) -> u64 {
-        self.rests.load(Ordering::Relaxed)
+        self.watched.rests.load(Ordering::Relaxed)
     }
 
     /// How many ranks enter.
@@ -80,15 +105,18 @@ impl Team {
     /// broken team.
     #[inline]
     pub fn barrier(&self) {
-        let generation = self.generation.load(Ordering::Acquire);
+        let generation = self.watched.generation.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.ranks {
             self.arrived.store(0, Ordering::Release);
             // Before the sleepers are looked at, who look at the generation after they have said that they will sleep.
-            self.generation.fetch_add(1, Ordering::SeqCst);
+            self.watched.generation.fetch_add(1, Ordering::SeqCst);
             self.wake();
             return;
         }
-        let waits = || self.generation.load(Ordering::Acquire) == generation && !self.broken.load(Ordering::Relaxed);
+        let waits = || {
+            self.watched.generation.load(Ordering::Acquire) == generation
+                && !self.watched.broken.load(Ordering::Relaxed)
+        };
         for _ in 0..SPINS {
             if !waits() {
                 return;
@@ -101,16 +129,18 @@ impl Team {
     /// The rest of a wait that is not over soon.
     #[inline(never)]
     fn wait_long(&self, generation: u32, waits: &dyn Fn() -> bool) {
-        let began = self.rest.map_or(0, |rest| (rest.now)());
+        let began = self.watched.rest.map_or(0, |rest| (rest.now)());
         while waits() {
-            match self.rest {
+            match self.watched.rest {
                 Some(rest) if (rest.now)().saturating_sub(began) > SPIN_TICKS => {
-                    self.asleep.fetch_add(1, Ordering::SeqCst);
-                    if self.generation.load(Ordering::SeqCst) == generation && !self.broken.load(Ordering::SeqCst) {
-                        self.rests.fetch_add(1, Ordering::Relaxed);
-                        (rest.sleep)(&self.generation, generation);
+                    self.watched.asleep.fetch_add(1, Ordering::SeqCst);
+                    if self.watched.generation.load(Ordering::SeqCst) == generation
+                        && !self.watched.broken.load(Ordering::SeqCst)
+                    {
+                        self.watched.rests.fetch_add(1, Ordering::Relaxed);
+                        (rest.sleep)(&self.watched.generation, generation);
                     }
-                    self.asleep.fetch_sub(1, Ordering::SeqCst);
+                    self.watched.asleep.fetch_sub(1, Ordering::SeqCst);
                 }
                 _ => (0..SPINS).for_each(|_| spin_loop()),
             }
@@ -118,24 +148,24 @@ impl Team {
     }
 
     fn wake(&self) {
-        if let Some(rest) = self.rest
-            && self.asleep.load(Ordering::SeqCst) > 0
+        if let Some(rest) = self.watched.rest
+            && self.watched.asleep.load(Ordering::SeqCst) > 0
         {
-            (rest.wake)(&self.generation);
+            (rest.wake)(&self.watched.generation);
         }
     }
 
-    /// Breaks the team: whoever waits, or will wait, goes on. What such a region measured is void.
+    /// Breaks the team: whoever waits, or will wait, continues. What such a region measured is void.
     ///
     /// Nobody is woken: it may be called where this team's way to wake does not work. Who sleeps looks again soon.
     pub fn break_up(&self) {
-        self.broken.store(true, Ordering::SeqCst);
+        self.watched.broken.store(true, Ordering::SeqCst);
     }
 
     /// Whether the team was broken.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::Relaxed)
+        self.watched.broken.load(Ordering::Relaxed)
     }
 }
 
@@ -143,6 +173,15 @@ impl Team {
 mod tests {
     use super::*;
     use std::thread;
+
+    #[test]
+    fn what_a_barrier_writes_shares_no_line_with_anything_else() {
+        let team = Team::new(2);
+        let at = |field: usize| field - (&raw const team).addr();
+        let (arrived, watched) = (at((&raw const team.arrived).addr()), at((&raw const team.watched).addr()));
+        assert!(arrived.abs_diff(watched) >= 128);
+        assert_eq!(((&raw const team).addr() % 128, arrived % 128, watched % 128), (0, 0, 0));
+    }
 
     #[test]
     fn a_barrier_separates_what_came_before_from_what_comes_after() {

@@ -235,7 +235,7 @@ fn instances(values: &Values) -> BTreeMap<&str, BTreeSet<&str>> {
     all
 }
 
-/// What stands before a quantity's dot.
+/// What precedes a quantity's dot.
 fn family(quantity: &str) -> &str {
     quantity.split_once('.').map_or(quantity, |(family, _)| family)
 }
@@ -302,7 +302,11 @@ mod tests {
         values.extend(of(&[("disk.writes", 0.0), ("disk.write_time", 0.0)]));
         assert_eq!(value(&values, 2.0, "disk.read_latency", "vda"), Some(2.0));
         assert_eq!(value(&values, 2.0, "disk.write_latency", ""), None);
-        assert_eq!(value(&values, 2.0, "disk.iops", "vda"), Some(5.0), "its writes were left out: none happened");
+        assert_eq!(
+            value(&values, 2.0, "disk.iops", "vda"),
+            Some(5.0),
+            "its writes were omitted because there were none"
+        );
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub enum ToAgent {
     RunMember(Box<TrialSpec>),
     /// All sites are at the gate.
     Pass(Pass),
-    /// Observe the site from now on, beside whatever else runs there; answered with [`FromAgent::Observing`].
+    /// Observe the site from now on, alongside whatever else runs there; answered with [`FromAgent::Observing`].
     Observe(Box<ObserveSpec>),
     /// Stop observing; answered with [`FromAgent::Observed`].
     EndObservation,
@@ -61,7 +61,7 @@ pub enum ToAgent {
     StopLoad,
     /// Put a file, or the next piece of one, into the agent's folder; answered with [`FromAgent::FilePut`].
     PutFile(PutFile),
-    /// Start a program that runs beside trials; answered with [`FromAgent::Spawned`].
+    /// Start a program that runs alongside trials; answered with [`FromAgent::Spawned`].
     Spawn(Spawn),
     /// Tell how such a program is doing, with its last lines; answered with [`FromAgent::Spawned`].
     Tell {
@@ -205,7 +205,7 @@ pub struct TrialSpec {
     pub observe: Option<ObserveSpec>,
 }
 
-/// Leave to go on, given to all sites of an ensemble at once.
+/// Leave to continue, given to all sites of an ensemble at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
     /// The repetitions that all of them run.
@@ -316,7 +316,7 @@ pub struct MemberRecord {
     pub samples: Vec<Sample>,
 }
 
-/// The pages behind a span of memory, as the kernel tells them.
+/// The pages behind a span of memory, as reported by the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PagesSeen {
     /// Bytes that are resident.
@@ -365,14 +365,49 @@ pub struct LostTime {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
     /// By arm: the share of its ranks' time in which they were ready to run while somebody else had their CPUs; `None` where
-    /// the kernel does not tell. Each phase has its own in [`Audit::queued_ns`].
+    /// the kernel does not report it. Each phase has its own in [`Audit::queued_ns`].
     pub queued: Vec<Option<f64>>,
     /// By arm: how often a rank slept at a barrier because another was late.
     pub rests: Vec<u64>,
-    /// The share of all CPUs' time that other programs and the kernel used; `None` where the kernel does not tell.
+    /// The share of all CPUs' time that other programs and the kernel used; `None` where the kernel does not report it.
     pub others: Option<f64>,
     /// The share of all CPUs' time that the hypervisor below took away; likewise.
     pub stolen: Option<f64>,
+    /// By phase, in order. Empty in results of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseDisturbance>,
+}
+
+/// What others took of the CPUs while one phase ran. The kernel counts CPU time in ticks: phases that are too short for it are
+/// counted together with the other phases of their quad, and all four have the quad's values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PhaseDisturbance {
+    /// The share of its ranks' time in which they were ready to run while somebody else had their CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued: Option<f64>,
+    /// The share of all CPUs' time that other programs and the kernel used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<f64>,
+    /// The share of all CPUs' time that the hypervisor below took away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen: Option<f64>,
+    /// The share that one tick of one CPU is: `others` and `stolen` are known to so much.
+    pub resolution: f64,
+}
+
+impl Disturbance {
+    /// The share of all CPUs' time that others used while phases of `arm` ran, `arms` being the arm of each phase: the mean of
+    /// its phases; of the whole trial where phases were not recorded.
+    #[must_use]
+    pub fn others_of(&self, arm: usize, arms: impl Iterator<Item = usize>) -> Option<f64> {
+        let own = arms.zip(&self.phases).filter(|(of, _)| *of == arm);
+        let (mut sum, mut phases) = (0.0, 0.0);
+        for (_, phase) in own {
+            sum += phase.others?;
+            phases += 1.0;
+        }
+        if phases > 0.0 { Some(sum / phases) } else { self.others }
+    }
 }
 
 /// A quad of phases that does not count.
@@ -429,7 +464,7 @@ pub enum WireError {
     #[error("the other side closed the connection")]
     Closed,
     /// The stream ended inside a frame.
-    #[error("the connection was cut inside a frame: {got} of {want} bytes came")]
+    #[error("the connection ended inside a frame: {got} of {want} bytes came")]
     Torn {
         /// Bytes that came.
         got: usize,

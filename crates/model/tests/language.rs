@@ -1,4 +1,5 @@
-//! Texts that users read avoid the terms of docs/language.toml: string literals and help in the program, documents, studies, README.
+//! Texts avoid the terms of docs/language.toml: string literals and help in the program, documents, studies, README; of some terms
+//! comments too.
 
 use regex_lite::{Regex, RegexBuilder};
 use serde::Deserialize;
@@ -10,9 +11,6 @@ struct Terms {
     term: Vec<Term>,
 }
 
-/// Crates whose texts are not clean yet.
-const NOT_YET: &[&str] = &["crates/harness/"];
-
 /// One expression to avoid.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,6 +19,9 @@ struct Term {
     write: String,
     bad: String,
     good: String,
+    /// Whether comments of sources avoid it too.
+    #[serde(default)]
+    comments: bool,
 }
 
 impl Term {
@@ -49,14 +50,12 @@ fn every_term_refuses_its_bad_text_and_leaves_its_good_one() {
 #[test]
 fn texts_avoid_the_terms() {
     let terms: Vec<(Regex, Term)> = terms().into_iter().map(|term| (term.pattern(), term)).collect();
+    let comments = comments().into_iter().map(|text| (text, true));
     let mut found = Vec::new();
-    for (path, line, text) in texts() {
-        for (pattern, term) in &terms {
+    for ((path, line, text), comment) in texts().into_iter().map(|text| (text, false)).chain(comments) {
+        for (pattern, term) in terms.iter().filter(|(_, term)| term.comments || !comment) {
             if let Some(hit) = pattern.find(&text) {
                 let path = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
-                if NOT_YET.iter().any(|folder| path.starts_with(folder)) {
-                    continue;
-                }
                 found.push(format!("{path}:{line}: '{}' in '{}'; write {}", hit.as_str(), text.trim(), term.write));
             }
         }
@@ -83,12 +82,26 @@ fn texts() -> Vec<(PathBuf, usize, String)> {
     }
     // docs/words.md explains the terms of the code.
     let documents = files(&root().join("docs"), "md").into_iter().filter(|path| !path.ends_with("words.md"));
-    let documents = documents.chain(files(&root().join("studies"), "toml"));
+    let examples = files(&root().join("docs"), "toml").into_iter().filter(|path| !path.ends_with("language.toml"));
+    let documents = documents.chain(files(&root().join("studies"), "toml")).chain(examples);
     for path in documents.chain([root().join("README.md")]) {
         let text = fs::read_to_string(&path).expect("a document");
         texts.extend(text.lines().enumerate().map(|(index, line)| (path.clone(), index + 1, line.to_owned())));
     }
     texts
+}
+
+/// The comments of all sources with their file and line. Code in backticks is left out.
+fn comments() -> Vec<(PathBuf, usize, String)> {
+    let code = Regex::new("`[^`]*`").expect("a regular expression");
+    let mut comments = Vec::new();
+    for path in files(&root().join("crates"), "rs") {
+        let source = fs::read_to_string(&path).expect("a source");
+        let lines = source.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("//"));
+        comments
+            .extend(lines.map(|(index, line)| (path.clone(), index + 1, code.replace_all(line, "``").into_owned())));
+    }
+    comments
 }
 
 fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {

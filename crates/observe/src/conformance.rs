@@ -3,7 +3,7 @@
 //! The suite starts an observer, reads it some times and stops it, and says what it did that an observer must not do. It
 //! is for this machine and for recordings of others; an observer that is absent has passed when it says why.
 
-use crate::{Root, observer};
+use crate::{LIST, Root, observer};
 use baremark_model::observer::{Absence, OBSERVERS, Readings};
 use baremark_model::quantity::{Growth, QUANTITIES};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const READINGS: usize = 3;
 /// # Errors
 /// What it did that an observer must not do.
 pub fn check(name: &str, root: &Root) -> Result<Passed, String> {
-    let mut observer = observer(name, root).map_err(|absence| absence.to_string())?;
+    let mut observer = observer(LIST, name, root).map_err(|absence| absence.to_string())?;
     if observer.name() != name || !OBSERVERS.contains(&name) {
         return Err(format!("it is registered as '{name}' and calls itself '{}'", observer.name()));
     }
@@ -35,7 +35,7 @@ pub fn check(name: &str, root: &Root) -> Result<Passed, String> {
     if let Err(absence) = observer.start() {
         observer.stop();
         return match absence.reason.is_empty() || absence.observer != name {
-            true => Err(format!("it is absent without a reason of its own: {absence:?}")),
+            true => Err(format!("it is absent without a specific reason: {absence:?}")),
             false => Ok(Passed::Absent(absence)),
         };
     }
@@ -52,7 +52,7 @@ pub fn check(name: &str, root: &Root) -> Result<Passed, String> {
         for reading in readings.values {
             let key = (reading.quantity.key, reading.instance.clone());
             if !QUANTITIES.iter().any(|row| row.key == key.0) {
-                return Err(format!("'{}' is no quantity of the table", key.0));
+                return Err(format!("'{}' is not a quantity of the table", key.0));
             }
             if seen.insert(key.clone(), reading.count).is_some() {
                 return Err(format!("{key:?} stands twice in one reading"));

@@ -1,6 +1,6 @@
 //! Time of the CPUs by state: `/proc/stat`, in the kernel's own words.
 //!
-//! The kernel counts in ticks of 10 ms, so that one short phase tells little and many tell much. Idle and iowait may go
+//! The kernel counts in ticks of 10 ms, so that one short phase reports little and many tell much. Idle and iowait may go
 //! back by a tick, which counts as no growth.
 
 use crate::source::{Root, Source, numbers, row};

@@ -1,7 +1,7 @@
 //! Block devices: `/proc/diskstats`, whole devices only.
 //!
 //! The machine's values are sums over devices that lie on no other: what a mapped, striped or loop device does, the
-//! devices below it do as well, and memory is no disk. These have values of their own all the same.
+//! devices below it do as well, and memory is not a disk. These have values of their own all the same.
 
 use crate::source::{Root, Source, numbers, row};
 use baremark_model::observer::{Absence, Observer, Readings};

@@ -20,14 +20,14 @@ use std::time::Duration;
 
 /// The most columns that are kept at once; each has its points in memory.
 const MOST_COLUMNS: usize = 4096;
-/// A line longer than this is no line of esxtop's.
+/// A line longer than this is not a line of esxtop's.
 const LONGEST_LINE: usize = 64 << 20;
 const MARK: &[u8] = b"(PDH-CSV 4.0)";
 
-/// What of a file is wanted.
+/// What of a file is requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// Columns whose heading contains one of these, whatever the case, beside the usual ones.
+    /// Columns whose heading contains one of these, whatever the case, in addition to the usual ones.
     pub containing: Vec<String>,
     /// Nanoseconds to add to every time in the file.
     pub shift_ns: i64,
@@ -37,14 +37,14 @@ pub struct Choice {
 #[derive(Debug, thiserror::Error)]
 pub enum EsxtopError {
     /// It is something else.
-    #[error("this is no batch output of esxtop: {what}; {remedy}")]
+    #[error("this is not a batch output of esxtop: {what}; {remedy}")]
     Foreign {
         /// What was found.
         what: String,
         /// What would be right.
         remedy: &'static str,
     },
-    /// None of its columns is wanted.
+    /// None of its columns is requested.
     #[error(
         "none of the {columns} columns is selected; the file has {objects}; name some with --counter, or see --list"
     )]
@@ -54,7 +54,7 @@ pub enum EsxtopError {
         /// The objects that it has.
         objects: String,
     },
-    /// Too many of its columns are wanted.
+    /// Too many of its columns are requested.
     #[error("{wanted} columns were selected, at most {MOST_COLUMNS} are possible; name fewer with --counter")]
     TooMany {
         /// How many.
@@ -105,7 +105,7 @@ pub fn list(input: impl Read) -> Result<Vec<(String, usize)>, EsxtopError> {
 /// Reads a file.
 ///
 /// # Errors
-/// When it is no such file, nothing of it is wanted, or no row of it can be read. A bad row is skipped and told.
+/// When it is no such file, nothing of it is requested, or no row of it can be read. A bad row is skipped and reported.
 pub fn read(input: impl Read, choice: &Choice) -> Result<Imported, EsxtopError> {
     let (mut reader, heading) = open(input)?;
     let headings: Vec<Option<Heading>> = heading.iter().map(Heading::read).collect();
@@ -122,7 +122,7 @@ pub fn read(input: impl Read, choice: &Choice) -> Result<Imported, EsxtopError> 
             Ok(true) => taking.row(row, &record, &heading, bias_s)?,
             // What was read before a disk or a pipe failed is worth having; a file that fails at once is not.
             Err(why) if taking.rows > 0 => {
-                taking.notes.push(format!("row {row} and what follows could not be read: {why}"));
+                taking.notes.push(format!("rows from {row} on could not be read: {why}"));
                 break;
             }
             Err(why) => return Err(EsxtopError::Read { row, why: why.to_string() }),
@@ -184,7 +184,7 @@ impl<R: Read> Read for Lines<R> {
     }
 }
 
-/// The columns that are wanted: place in a record and heading.
+/// The columns that are requested: place in a record and heading.
 fn choose(headings: &[Option<Heading>], choice: &Choice) -> Result<Vec<(usize, Heading)>, EsxtopError> {
     let wanted: Vec<String> = choice.containing.iter().map(|text| text.to_lowercase()).collect();
     let mut columns: Vec<(usize, Heading)> = Vec::new();
@@ -335,7 +335,7 @@ impl Taking {
         let Some(began) = self.began else {
             let why = skipped
                 .first()
-                .map_or_else(|| ": there is none behind the heading".to_owned(), |why| format!(": {why}"));
+                .map_or_else(|| ": there are no rows after the heading".to_owned(), |why| format!(": {why}"));
             return Err(EsxtopError::NoRow { why });
         };
         self.notes.splice(0..0, skipped);

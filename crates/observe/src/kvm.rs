@@ -42,10 +42,10 @@ impl Kvm {
         match (kvm, debug) {
             (false, _) => "there is no KVM here".to_owned(),
             (true, false) => format!(
-                "/{FOLDER} is not there; as root, mount -t debugfs debugfs /sys/kernel/debug (a microVM's own counts are \
+                "/{FOLDER} does not exist; as root, mount -t debugfs debugfs /sys/kernel/debug (a microVM's own counts are \
                  with its arms)"
             ),
-            (true, true) => format!("/{FOLDER} has no statistics; this back end gives none there"),
+            (true, true) => format!("/{FOLDER} has no statistics; this back end does not provide them"),
         }
     }
 }

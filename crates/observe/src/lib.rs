@@ -1,7 +1,7 @@
-//! Observers: what happens around the work, read from the kernel's and the processor's own counters.
+//! Observers: system activity, read from the kernel's and the processor's own counters.
 //!
 //! Each observer is one file and reads one thing; [`recorder`] makes growth, totals of arms and series of what they read, and
-//! [`watch`] does so beside a trial. Files are read below a root folder, so that recorded files of other machines can be
+//! [`watch`] does so alongside a trial. Files are read below a root folder, so that recorded files of other machines can be
 //! read by the same code. Nothing here fails a trial: what cannot be read is absent, with its reason.
 #![forbid(unsafe_code)]
 
@@ -31,26 +31,33 @@ pub use source::Root;
 
 use baremark_model::observer::{Absence, Observer};
 
-/// The observer of that name, reading below `root`.
+/// A row of the list of observers: the name in studies, and how it is made to read below a root.
+pub type Row = (&'static str, fn(Root) -> Box<dyn Observer>);
+
+/// Every observer. A new one is its file and a line here; studies can name it once `model::observer::OBSERVERS` has its name,
+/// which a test compares.
+pub const LIST: &[Row] = &[
+    ("cpu", |root| Box::new(cpu::Cpu::new(root))),
+    ("kernel", |root| Box::new(kernel::Kernel::new(root))),
+    ("interrupts", |root| Box::new(interrupts::Interrupts::new(root))),
+    ("disk", |root| Box::new(disk::Disk::new(root))),
+    ("network", |root| Box::new(network::Network::new(root))),
+    ("memory", |root| Box::new(memory::Memory::new(root))),
+    ("paging", |root| Box::new(paging::Paging::new(root))),
+    ("numa", |root| Box::new(numa::Numa::new(root))),
+    ("pressure", |root| Box::new(pressure::Pressure::new(root))),
+    ("kvm", |root| Box::new(kvm::Kvm::new(root))),
+    ("counters", |root| Box::new(counters::Counters::new(root))),
+    ("lost", |_| Box::new(lost::Lost::new())),
+    ("null", |_| Box::new(null::Null)),
+];
+
+/// The observer of that name in a list, reading below `root`.
 ///
 /// # Errors
 /// Its absence when there is no such observer, as when the other side is a later version.
-pub fn observer(name: &str, root: &Root) -> Result<Box<dyn Observer>, Absence> {
-    let root = root.clone();
-    Ok(match name {
-        "cpu" => Box::new(cpu::Cpu::new(root)),
-        "kernel" => Box::new(kernel::Kernel::new(root)),
-        "interrupts" => Box::new(interrupts::Interrupts::new(root)),
-        "disk" => Box::new(disk::Disk::new(root)),
-        "network" => Box::new(network::Network::new(root)),
-        "memory" => Box::new(memory::Memory::new(root)),
-        "paging" => Box::new(paging::Paging::new(root)),
-        "numa" => Box::new(numa::Numa::new(root)),
-        "pressure" => Box::new(pressure::Pressure::new(root)),
-        "kvm" => Box::new(kvm::Kvm::new(root)),
-        "counters" => Box::new(counters::Counters::new(root)),
-        "lost" => Box::new(lost::Lost::new()),
-        "null" => Box::new(null::Null),
-        other => return Err(Absence::new(other, "this version has no observer of that name")),
-    })
+pub fn observer(list: &[Row], name: &str, root: &Root) -> Result<Box<dyn Observer>, Absence> {
+    let row = list.iter().find(|(known, _)| *known == name);
+    let unknown = || Absence::new(name, "this version has no observer of that name");
+    row.map(|(_, make)| make(root.clone())).ok_or_else(unknown)
 }

@@ -4,7 +4,7 @@ use crate::source::{Root, Source, row};
 use baremark_model::observer::{Absence, Observer, Readings};
 use baremark_model::quantity::{QUANTITIES, Quantity};
 
-/// The kernel counts these for each zone; their sum is what is asked for.
+/// The kernel counts these for each zone; their sum is what is requested.
 const BY_ZONE: &str = "allocstall";
 
 pub(crate) struct Paging {

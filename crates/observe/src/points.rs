@@ -34,7 +34,7 @@ impl Points {
         self.at_s.len()
     }
 
-    /// By how much longer than the interval asked for a point is now.
+    /// By how much longer than the interval requested a point is now.
     pub(crate) fn stretch(&self) -> u32 {
         1 << self.halvings.min(20)
     }

@@ -37,7 +37,7 @@ impl Observer for Pressure {
                 self.files.push((kind, source));
             }
         }
-        let remedy = "/proc/pressure is not there; the kernel was built without PSI, or needs psi=1 when it boots";
+        let remedy = "/proc/pressure does not exist; the kernel was built without PSI, or needs psi=1 when it boots";
         if self.files.is_empty() { Err(Absence::new("pressure", remedy)) } else { Ok(()) }
     }
 

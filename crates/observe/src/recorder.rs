@@ -5,7 +5,7 @@
 
 use crate::points::Points;
 use crate::tracks::{Change, Span, Tracked};
-use crate::{Root, observer};
+use crate::{LIST, Root, Row, observer};
 use baremark_model::observation::{ArmValues, Cost, Observation, Values};
 use baremark_model::observer::{Absence, ObserveSpec, Price, Readings};
 use baremark_sys::clock;
@@ -40,9 +40,15 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts the observers that are asked for and reads them for the first time.
+    /// Starts the observers that are requested and reads them for the first time.
     #[must_use]
     pub fn start(spec: &ObserveSpec, root: &Root) -> Self {
+        Recorder::start_of(LIST, spec, root)
+    }
+
+    /// The same with the observers of another list.
+    #[must_use]
+    pub fn start_of(list: &[Row], spec: &ObserveSpec, root: &Root) -> Self {
         let now = Instant::now();
         let mut recorder = Recorder {
             tracked: Vec::new(),
@@ -59,7 +65,7 @@ impl Recorder {
         };
         let cpu_before = clock::thread_cpu_ns();
         for name in &spec.which {
-            let started = observer(name, root).and_then(|mut observer| observer.start().map(|()| observer));
+            let started = observer(list, name, root).and_then(|mut observer| observer.start().map(|()| observer));
             match started {
                 Ok(observer) => {
                     recorder.absent.extend(observer.lacks());
@@ -97,7 +103,7 @@ impl Recorder {
         }
     }
 
-    /// Says that phases begin: what happened before is no arm's.
+    /// Says that phases begin: what happened before is not an arm's.
     pub fn begin_phases(&mut self) {
         self.read(|tracked| tracked.price() == Price::Low);
         self.tracked.iter_mut().for_each(Tracked::begin_window);
@@ -154,7 +160,7 @@ impl Recorder {
         rates
     }
 
-    /// Reads everything and tells what happened since the last lap, every CPU's share included: for live views.
+    /// Reads everything and reports what happened since the last lap, every CPU's share included: for live views.
     pub fn lap(&mut self) -> Lap {
         self.read(|_| true);
         let seconds = self.last_point.elapsed().as_secs_f64();
@@ -219,8 +225,8 @@ impl Recorder {
 /// What happened to instances, in words.
 fn notes(changes: &BTreeSet<Change>) -> Vec<String> {
     let words = |change: &Change| match change {
-        Change::Came(name) => format!("{name} came while it was observed; what it did before is not counted"),
-        Change::Went(name) => format!("{name} went while it was observed; what it did until then is counted"),
+        Change::Came(name) => format!("{name} appeared during observation; its earlier activity is not counted"),
+        Change::Went(name) => format!("{name} disappeared during observation; its activity until then is counted"),
         Change::WentBack(key) => format!("{key}: a counter went back; that step is not counted"),
     };
     let mut notes: Vec<String> = changes.iter().take(MOST_NOTES).map(words).collect();

@@ -69,7 +69,7 @@ impl Source {
         self.file = None;
     }
 
-    /// What the file says now, as text; what is no text in it stands as a mark.
+    /// What the file says now, as text; what is not text in it stands as a mark.
     pub(crate) fn read(&mut self) -> Result<String, Absence> {
         let Some(file) = &mut self.file else {
             return Err(Absence::new(self.observer, "it was read before it was started"));
@@ -83,9 +83,9 @@ impl Source {
     fn absence(&self, why: &io::Error) -> Absence {
         let name = &self.name;
         let reason = match why.kind() {
-            io::ErrorKind::NotFound => format!("/{name} is not there"),
+            io::ErrorKind::NotFound => format!("/{name} does not exist"),
             io::ErrorKind::PermissionDenied if why.raw_os_error() == Some(EPERM) => {
-                format!("the kernel shows /{name} to nobody")
+                format!("/{name} cannot be read by any user")
             }
             io::ErrorKind::PermissionDenied => format!("/{name} may not be read; run as root"),
             _ => format!("reading /{name}: {why}"),
@@ -128,7 +128,7 @@ mod tests {
     fn a_file_that_is_not_there_says_its_name() {
         let mut source = Source::new("cpu", "proc/no-such-file");
         let absence = source.open(&Root::default()).expect_err("not there");
-        assert_eq!(absence.to_string(), "cpu is absent: /proc/no-such-file is not there");
+        assert_eq!(absence.to_string(), "cpu is absent: /proc/no-such-file does not exist");
         assert!(source.read().is_err());
     }
 
@@ -136,7 +136,7 @@ mod tests {
     fn what_the_kernel_keeps_to_itself_is_told_from_what_root_may_read() {
         let source = Source::new("kvm", "sys/kernel/debug/kvm/exits");
         let of = |number| source.absence(&io::Error::from_raw_os_error(number)).reason;
-        assert_eq!(of(EPERM), "the kernel shows /sys/kernel/debug/kvm/exits to nobody");
+        assert_eq!(of(EPERM), "/sys/kernel/debug/kvm/exits cannot be read by any user");
         assert_eq!(of(13), "/sys/kernel/debug/kvm/exits may not be read; run as root");
     }
 }

@@ -76,7 +76,7 @@ impl Track {
             Growth::Level => Some(count),
             Growth::Counter | Growth::Counter32 => self.quantity.grown(self.last, count),
         };
-        // Idle time may go back by a tick or two, which is no event.
+        // Idle time may go back by a tick or two, which is not an event.
         let back = grown.is_none() && self.last - count > 2;
         (self.last, self.seen) = (count, round);
         self.add(grown.unwrap_or(0));
@@ -107,7 +107,7 @@ pub(crate) enum Change {
     WentBack(String),
 }
 
-/// `disk vda`, `net eth0`, `cpu 3`: what stands before the quantity's dot, and the instance.
+/// `disk vda`, `net eth0`, `cpu 3`: what precedes the quantity's dot, and the instance.
 fn named(quantity: &Quantity, instance: &str) -> String {
     let kind = quantity.key.split_once('.').map_or(quantity.key, |(kind, _)| kind);
     if instance.is_empty() { quantity.key.to_owned() } else { format!("{kind} {instance}") }
@@ -222,7 +222,7 @@ impl Tracked {
     }
 
     /// Adds the span's values, counters times `factor`. Instances in which nothing happened are left out; those of single
-    /// CPUs unless they are asked for.
+    /// CPUs unless they are requested.
     pub(crate) fn values(&self, span: Span, factor: f64, per_cpu: bool, into: &mut Values) {
         for track in self.tracks.values() {
             let sum = track.sum(span);

@@ -1,4 +1,4 @@
-//! Observing beside a trial: a thread that reads when a point is due, and the trial itself, which reads between its phases.
+//! Observing alongside a trial: a thread that reads when a point is due, and the trial itself, which reads between its phases.
 //!
 //! Where phases are shorter than the interval the thread never reads: the phases' own readings make the points, and no
 //! reading falls into what is timed.
@@ -30,7 +30,7 @@ impl Shared {
     }
 }
 
-/// Observers at work beside a trial. Dropped, it stops them.
+/// Observers at work alongside a trial. Dropped, it stops them.
 pub struct Watch {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -73,7 +73,7 @@ impl Watch {
         }
     }
 
-    /// Stops, and tells what was observed.
+    /// Stops, and reports what was observed.
     #[must_use]
     pub fn stop(mut self) -> Observation {
         let recorder = self.end();

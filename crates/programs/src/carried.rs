@@ -1,7 +1,7 @@
 //! Files of the lab's machine that a program needs at their own paths, at a site that is another.
 //!
 //! Where the site has no files but this program they are put at their paths. At any other site nothing is written outside of
-//! private folders: files that are there and alike are used, the program and files among its arguments stand in for those
+//! private folders: files that are there and alike are used, the program and files among its arguments replace those
 //! that are not, and a library is the site's own.
 
 use baremark_model::command::Program;
@@ -76,7 +76,7 @@ fn absolute(directory: &str, word: &str) -> PathBuf {
 }
 
 impl Laid {
-    /// A word of the program's arguments, or the file that stands in for the one that it names.
+    /// A word of the program's arguments, or the file that replaces the one that it names.
     pub(crate) fn word(&self, directory: &str, index: usize, word: String) -> String {
         let named = self.stand_ins.get(&absolute(directory, &word));
         let looked_up = || {

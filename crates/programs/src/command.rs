@@ -1,7 +1,7 @@
 //! `command`: any external program, as its study describes it.
 //!
-//! Every run has a fresh folder: files are put, what prepares it runs unmeasured, what runs beside it becomes ready, then
-//! the program is timed. A run that does not succeed by the study's own rules, or lacks a metric, is no result. A program that
+//! Every run has a fresh folder: files are put, what prepares it runs unmeasured, what runs alongside it becomes ready, then
+//! the program is timed. A run that does not succeed by the study's own rules, or lacks a metric, is not a result. A program that
 //! is repeated has one folder for all its runs in a trial, and a phase of it is as many runs as fit.
 
 use crate::carried::{self, Laid};
@@ -9,14 +9,14 @@ use crate::inside::Inside;
 use crate::keeper::{End, Outcome, Stdout, Task, find_program};
 use crate::reading;
 use crate::runs;
-use crate::stage::timeout_ns;
 use crate::workshop::{self, Workshop, badly_ended, ended_well, in_words, last_words};
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::command::{self, Program, Reading};
+use baremark_model::command::{self, Program, Reading, TIMEOUT};
 use baremark_model::descriptor::{Descriptor, Metric};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::{Sample, WorkloadError};
+use baremark_model::units::Nanos;
 use regex_lite::Regex;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,7 +25,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// How long what runs beside a program may take to become ready.
+/// How long what runs alongside a program may take to become ready.
 const READY_LIMIT_NS: u64 = 60_000_000_000;
 
 /// The warm-up of a phase of a program that is repeated, as a share of the phase.
@@ -56,7 +56,8 @@ impl Job for Command {
             ExecutorKind::Microvm => Some(Inside::prepare(arm, around.keeper)?),
             _ => None,
         };
-        Ok(Box::new(Ready { program, arm, around, timeout_ns: timeout_ns(arm), inside, kept: None }))
+        let Nanos(timeout_ns) = TIMEOUT.get(arm)?;
+        Ok(Box::new(Ready { program, arm, around, timeout_ns, inside, kept: None }))
     }
 }
 
@@ -145,7 +146,7 @@ impl<'s> Ready<'s> {
         let environment = texts.environment()?;
         let laid = carried::lay(program, &texts.fill(&program.directory)?)?;
         if let Some(beside) = &program.beside {
-            // What prepares the program may prepare what runs beside it.
+            // What prepares the program may prepare what runs alongside it.
             self.prepare(&mut workshop, &texts, &environment)?;
             let task = self.task(&beside.argv, READY_LIMIT_NS, &texts, &environment)?;
             workshop.run_beside(task, &beside.ready)?;
@@ -200,7 +201,7 @@ impl<'s> Ready<'s> {
             None => (self.open()?, true),
         };
         let Opened { workshop, texts, environment, laid } = &mut opened;
-        // A program with another beside it was prepared before that one started.
+        // A program with another alongside it was prepared before that one started.
         if self.program.beside.is_none() || !fresh {
             self.prepare(workshop, texts, environment)?;
         }
@@ -260,7 +261,7 @@ impl<'s> Texts<'s> {
         Ok(workshop::environment(self.folder.as_ref(), &self.program.inherit, set))
     }
 
-    /// A regular expression whose placeholders stand for their texts as they are.
+    /// A regular expression whose placeholders represent their texts as they are.
     fn pattern(&self, regex: &str) -> Result<String, JobError> {
         command::fill(regex, |key| self.value(key).map(|text| regex_lite::escape(&text))).map_err(|key| unfilled(&key))
     }
@@ -328,7 +329,7 @@ impl Ready<'_> {
         Ok(())
     }
 
-    /// What stands in one of the program's streams or files.
+    /// What is in one of the program's streams or files.
     fn text(&self, from: &str, outcome: &Outcome, workshop: &Workshop) -> Result<String, String> {
         match from {
             "stdout" => return Ok(outcome.stdout.text.clone()),

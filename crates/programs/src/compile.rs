@@ -26,32 +26,32 @@ const TARBALL: Knob = Knob {
 const CONFIGURE: Knob = Knob {
     key: "configure",
     kind: Kind::Words,
-    default: Default::Derived("nothing is configured"),
-    help: "what configures the tree, program and arguments; not measured",
+    default: Default::Derived("no configure step"),
+    help: "program and arguments that configure the tree; not measured",
 };
 const BUILD: Knob = Knob {
     key: "build",
     kind: Kind::Words,
     default: Default::Typed("make"),
-    help: "what builds it, program and arguments; -jN is added",
+    help: "program and arguments that build it; -jN is added",
 };
 const JOBS: Knob = Knob {
     key: "jobs",
     kind: Kind::Count { min: 1, max: 4096 },
     default: Default::Derived("one for each CPU"),
-    help: "how many compilers run at once",
+    help: "number of parallel compilers",
 };
 const ARTEFACT: Knob = Knob {
     key: "artefact",
     kind: Kind::Words,
     default: Default::Required,
-    help: "what must be there afterwards and run, with its arguments, such as [\"./httpd\", \"-v\"]",
+    help: "the built program, which is run with these arguments to check it, such as [\"./httpd\", \"-v\"]",
 };
 const SAYS: Knob = Knob {
     key: "says",
     kind: Kind::Text,
     default: Default::Typed(""),
-    help: "a regular expression that must match what the artefact says",
+    help: "a regular expression that the built program's output must match",
 };
 
 static METRICS: [Metric; 3] = [
@@ -82,10 +82,10 @@ static DESCRIPTOR: Descriptor = Descriptor {
 
 fn check(arm: &ResolvedArm) -> Result<(), Misfit> {
     let misfit = |what: String, remedy: &str| Err(Misfit { what, remedy: remedy.to_owned() });
-    if let Err(why) = Regex::new(stage::text(arm, SAYS.key)) {
-        return misfit(format!("says is no regular expression: {why}"), "write one, such as says = 'Apache/2'");
+    if let Err(why) = Regex::new(&SAYS.get::<String>(arm)?) {
+        return misfit(format!("says is not a regular expression: {why}"), "write one, such as says = 'Apache/2'");
     }
-    if stage::words(arm, ARTEFACT.key).is_empty() {
+    if ARTEFACT.get::<Vec<String>>(arm)?.is_empty() {
         return misfit("artefact names no program".to_owned(), "write artefact = [\"./program\", \"--version\"]");
     }
     Ok(())
@@ -106,7 +106,7 @@ impl Job for Compile {
             missing(program, package, &path)?;
         }
         let tarball = stage::found_at_site(
-            stage::text(arm, TARBALL.key),
+            &TARBALL.get::<PathBuf>(arm)?,
             "scripts/fetch-sources gets the sources of the shipped studies; or name another tarball",
         )?;
         Ok(Box::new(Ready { arm, around, tarball }))
@@ -124,13 +124,13 @@ impl ReadyJob for Ready<'_> {
         let mut stage = Stage::open(self.arm, self.around)?;
         let tarball = self.tarball.to_string_lossy().into_owned();
         stage.run(&["tar", "--extract", "--strip-components=1", "--no-same-owner", "--file", &tarball])?;
-        let configure = stage::words(self.arm, CONFIGURE.key);
+        let configure: Vec<String> = CONFIGURE.find(self.arm)?.unwrap_or_default();
         if !configure.is_empty() {
             stage.run(&configure)?;
         }
         let before = objects(&stage.path("."));
-        let jobs = stage::count(self.arm, JOBS.key).unwrap_or(stage.cpus() as u64);
-        let mut build = stage::words(self.arm, BUILD.key);
+        let jobs = JOBS.find(self.arm)?.unwrap_or(stage.cpus() as u64);
+        let mut build: Vec<String> = BUILD.get(self.arm)?;
         build.push(format!("-j{jobs}"));
         let built = stage.run(&build)?;
         let made = objects(&stage.path(".")).saturating_sub(before);
@@ -139,11 +139,11 @@ impl ReadyJob for Ready<'_> {
                 format!("{} made no object file; name a tarball of sources that are not built yet", build.join(" "));
             return Err(JobError::Failed { what, log: last_words(&built) });
         }
-        let artefact = stage::words(self.arm, ARTEFACT.key);
+        let artefact: Vec<String> = ARTEFACT.get(self.arm)?;
         let outcome = stage.run(&artefact)?;
         let said = format!("{}\n{}", outcome.stdout.text, outcome.stderr.text);
-        let says = stage::text(self.arm, SAYS.key);
-        if !Regex::new(says).is_ok_and(|regex| regex.is_match(&said)) {
+        let says: String = SAYS.get(self.arm)?;
+        if !Regex::new(&says).is_ok_and(|regex| regex.is_match(&said)) {
             let what = format!("{} was built and does not say '{says}'", artefact.join(" "));
             return Err(JobError::Failed { what, log: last_words(&outcome) });
         }

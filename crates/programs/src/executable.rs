@@ -46,7 +46,7 @@ pub fn located(name: &str, directory: &Path, path: &str) -> Result<PathBuf, Stri
     Ok(directory.join(found).components().collect())
 }
 
-/// Every file that a program needs beside what it opens by itself: its own, its interpreters', their libraries.
+/// Every file that a program needs in addition to what it opens by itself: its own, its interpreters', their libraries.
 ///
 /// # Errors
 /// What cannot be read or found.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 /// A stream as far as it was kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heard {
-    /// Its text; what is no UTF-8 is replaced, and what is left out of the middle is marked by a line.
+    /// Its text; what is not a UTF-8 is replaced, and what is left out of the middle is marked by a line.
     pub text: String,
     /// Bytes that came.
     pub bytes: u64,

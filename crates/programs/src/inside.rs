@@ -1,7 +1,7 @@
 //! A program in the microVM: run by `baremark guest`, with the host's kernel behind it, and what was counted meanwhile.
 //!
 //! The supervisor starts `baremark guest` in the program's place, so that the time of making the microVM is in the wall time,
-//! as a virtual machine's start would be. What a forwarded call and an exit cost is measured once a trial, right beside it, by
+//! as a virtual machine's start would be. What a forwarded call and an exit cost is measured once a trial, right next to it, by
 //! `baremark guest --costs`. Nothing is subtracted from any figure.
 
 use crate::keeper::Task;
@@ -134,7 +134,7 @@ impl Inside {
     }
 }
 
-/// Why a run is no run in the microVM: each program image must have proven that it ran in guest mode.
+/// Why a run is not a run in the microVM: each program image must have proven that it ran in guest mode.
 fn unproven(counted: &Counters) -> Option<String> {
     let missing = counted.images.saturating_sub(counted.images_in_guest);
     let none = counted.images == 0;
@@ -149,7 +149,7 @@ fn unproven(counted: &Counters) -> Option<String> {
 fn flags(counted: &Counters) -> Vec<String> {
     let refused = |of: &Unsupported| {
         let what = of.kind.replace('_', "-");
-        format!("the microVM refused the program what it does not support: {what} ({} times in a run)", of.count)
+        format!("the microVM does not support a system call of the program: {what} ({} times in a run)", of.count)
     };
     let mut flags: Vec<String> = counted.unsupported.iter().map(refused).collect();
     if counted.route.as_deref() == Some("ring0") {
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(why, "microVM: 1 of 2 processes proved that they ran in guest mode");
         assert_eq!(
             flags(&counters(2)),
-            ["the microVM refused the program what it does not support: ptrace (2 times in a run)"]
+            ["the microVM does not support a system call of the program: ptrace (2 times in a run)"]
         );
     }
 

@@ -166,7 +166,7 @@ pub enum FromKeeper {
         /// The folder.
         folder: PathBuf,
     },
-    /// The program beside is ready.
+    /// The program alongside is ready.
     Ready,
     /// A program has ended.
     Done(Outcome),
@@ -212,7 +212,7 @@ pub fn keep() -> Result<(), KeeperError> {
         }
         Ok(Half::New) | Err(_) => {}
     }
-    let mut output = trying("setting standard output apart", process::take_stdout())?;
+    let mut output = trying("reserving standard output", process::take_stdout())?;
     trying("becoming the parent of orphans", offspring::adopt_orphans())?;
     let folder = match Folder::create() {
         Ok(folder) => folder,
@@ -228,11 +228,11 @@ pub fn keep() -> Result<(), KeeperError> {
     let asked = listen(Arc::clone(&gone));
     let mut keeper = Keeper { folder, beside: Vec::new(), gone };
     let result = keeper.serve(&asked, &mut output);
-    // Whatever is left, beside or daemon, before the folder goes.
+    // Whatever is left, alongside or daemon, before the folder goes.
     let ended = offspring::end_all_but(&[], END_LIMIT);
     drop(keeper);
     result?;
-    ended.map(drop).or_else(|why| trying("ending what was left", Err(why)))
+    ended.map(drop).or_else(|why| trying("ending remaining processes", Err(why)))
 }
 
 /// Frames from the agent; when it is gone, everything that runs is killed at once, and whoever waits for it wakes up.
@@ -332,7 +332,7 @@ impl Keeper {
             None => (self.end(pid)?, true),
         };
         let floor_bytes = running.floor_bytes;
-        let left = trying("ending what a program left", offspring::end_all_but(&self.beside, END_LIMIT))?;
+        let left = trying("ending processes that a program left", offspring::end_all_but(&self.beside, END_LIMIT))?;
         let [stdout, stderr] = running.heard();
         let end = match (ended.status.code(), ended.status.signal()) {
             _ if timed_out => End::TimedOut,
@@ -362,7 +362,7 @@ impl Keeper {
             Err(why) => return Ok(FromKeeper::Done(not_started(&why))),
         };
         let ready = Regex::new(ready).map_err(|why| KeeperError::Io {
-            what: format!("'{ready}' is no regular expression"),
+            what: format!("'{ready}' is not a regular expression"),
             source: io::Error::other(why.to_string()),
         })?;
         let Launched { pid, began } = running.launched;

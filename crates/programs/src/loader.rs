@@ -103,7 +103,7 @@ mod tests {
         let why = missing(&program).expect("explained");
         assert!(why.contains("dynamically linked: its loader /lib64/no-linux-x86-64.so.2 does not exist"), "{why}");
         assert!(why.ends_with("link it statically, or set image or rootfs in [environments.container]"), "{why}");
-        // Cut off anywhere, it is no reason to panic.
+        // Cut off anywhere, it is not a reason to panic.
         for length in (0..other.len()).step_by(7).take(2000) {
             fs::write(&program, &other[..length]).expect("cut");
             let _ = missing(&program);

@@ -1,16 +1,17 @@
 //! `ping-pong`: latency and bandwidth between two sites by message size, over TCP or UDP.
 //!
 //! Half a phase sends one message to and fro: half of the round trip is the latency, its percentiles come from an HDR
-//! histogram. The other half sends one way as fast as it can, and the receiver tells what came. Both ends check every byte.
+//! histogram. The other half sends one way as fast as it can, and the receiver reports what came. Both ends check every byte.
 //! Datagrams that are lost are counted, not sent again.
 
 use crate::echo::{DATAGRAM_HEAD, Echo, LONGEST, Mode, PATIENCE, Payload, datagram_head, head, u64_at};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
 use baremark_model::peer;
 use baremark_model::seam::Sample;
+use baremark_model::units::Bytes;
 use baremark_stats::percentile::sample_floor;
 use hdrhistogram::Histogram;
 use std::io::{self, Read, Write};
@@ -29,7 +30,7 @@ const TRANSPORT: Knob = Knob {
     key: "transport",
     kind: Kind::Choice(&["tcp", "udp"]),
     default: Default::Typed("tcp"),
-    help: "what carries the messages",
+    help: "transport of the messages",
 };
 
 const MESSAGE: Knob = Knob {
@@ -47,40 +48,30 @@ const PEER: Knob = Knob {
            server of the site's own",
 };
 
-const fn metric(
-    key: &'static str,
-    unit: &'static str,
-    better: Better,
-    together: Together,
-    help: &'static str,
-) -> Metric {
-    Metric { key, unit, better, together, help }
-}
-
 const LATENCIES: [(&str, f64); 4] =
     [("latency_p50_us", 0.5), ("latency_p95_us", 0.95), ("latency_p99_us", 0.99), ("latency_p99_9_us", 0.999)];
 
 static METRICS: [Metric; 8] = [
-    metric("latency_p50_us", "us", Better::Lower, Together::Mean, "half of the round trip, median"),
-    metric("latency_p95_us", "us", Better::Lower, Together::Most, "half of the round trip, 95th percentile"),
-    metric("latency_p99_us", "us", Better::Lower, Together::Most, "half of the round trip, 99th percentile"),
-    metric("latency_p99_9_us", "us", Better::Lower, Together::Most, "half of the round trip, 99.9th percentile"),
-    metric("latency_mean_us", "us", Better::Lower, Together::Mean, "half of the round trip, mean"),
-    metric(
+    Metric::new("latency_p50_us", "us", Better::Lower, Together::Mean, "half of the round trip, median"),
+    Metric::new("latency_p95_us", "us", Better::Lower, Together::Most, "half of the round trip, 95th percentile"),
+    Metric::new("latency_p99_us", "us", Better::Lower, Together::Most, "half of the round trip, 99th percentile"),
+    Metric::new("latency_p99_9_us", "us", Better::Lower, Together::Most, "half of the round trip, 99.9th percentile"),
+    Metric::new("latency_mean_us", "us", Better::Lower, Together::Mean, "half of the round trip, mean"),
+    Metric::new(
         "bandwidth",
         "MB/s",
         Better::Higher,
         Together::Sum,
         "10^6 bytes each second that reached the other end, one way",
     ),
-    metric(
+    Metric::new(
         "messages_per_s",
         "messages/s",
         Better::Higher,
         Together::Sum,
         "messages that reached the other end, one way",
     ),
-    metric("lost", "%", Better::Lower, Together::Mean, "datagrams sent one way that did not arrive"),
+    Metric::new("lost", "%", Better::Lower, Together::Mean, "datagrams sent one way that did not arrive"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {
@@ -111,32 +102,29 @@ struct Settings {
 
 impl Settings {
     fn of(arm: &ResolvedArm) -> Result<Self, Misfit> {
-        let misfit = |what: String, remedy: &str| Misfit { what, remedy: remedy.to_owned() };
-        let datagrams = matches!(arm.parameters.get(TRANSPORT.key), Some(Value::Choice(word)) if word == "udp");
-        let message = match arm.parameters.get(MESSAGE.key) {
-            Some(Value::SizeBytes(size)) => size.0,
-            _ => 64,
-        };
+        let datagrams = TRANSPORT.get::<String>(arm)? == "udp";
+        let Bytes(message) = MESSAGE.get(arm)?;
         if datagrams && !(DATAGRAM_HEAD as u64..=LONGEST_DATAGRAM).contains(&message) {
             let what = format!("message = {message} B does not fit a datagram");
-            return Err(misfit(what, "write 16 B to 65507 B with transport = \"udp\""));
+            return Err(Misfit::new(what, "write 16 B to 65507 B with transport = \"udp\""));
         }
-        let peer = match arm.parameters.get(PEER.key) {
+        let peer = match PEER.get::<String>(arm)? {
             // The lab puts an address there before the job is prepared.
-            Some(Value::Text(peer)) if peer::environment(peer).is_some() => {
+            peer if peer::environment(&peer).is_some() => {
                 peer::check(arm)?;
                 None
             }
-            Some(Value::Text(peer)) if peer != "loopback" => Some(peer.parse::<SocketAddr>().map_err(|why| {
-                let what = format!("peer = '{peer}' is no address and port: {why}");
-                misfit(
+            peer if peer != "loopback" => Some(peer.parse::<SocketAddr>().map_err(|why| {
+                let what = format!("peer = '{peer}' is not an address and port: {why}");
+                Misfit::new(
                     what,
                     "write site:ENVIRONMENT, or numbers, such as \"192.0.2.7:7007\": names are not resolved at a site",
                 )
             })?),
             _ => None,
         };
-        let message = usize::try_from(message).map_err(|why| misfit(why.to_string(), "write a smaller message"))?;
+        let message =
+            usize::try_from(message).map_err(|why| Misfit::new(why.to_string(), "write a smaller message"))?;
         Ok(Settings { datagrams, message, peer })
     }
 }
@@ -149,7 +137,7 @@ impl Job for PingPong {
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let settings = Settings::of(arm).map_err(|misfit| JobError::failed(misfit.to_string()))?;
         if let Some(name) = peer::of_arm(arm) {
-            return Err(JobError::failed(format!("nobody has started the other end at a site of {name}")));
+            return Err(JobError::failed(format!("the other end is not running at a site of {name}")));
         }
         let peer = match settings.peer {
             Some(peer) => peer,
@@ -295,7 +283,7 @@ impl Ready {
         stream.shutdown(std::net::Shutdown::Write)?;
         let mut told = [0_u8; 16];
         stream.read_exact(&mut told)?;
-        // Until the last byte was taken, and told.
+        // Until the last byte was taken, and reported.
         let seconds = began.elapsed().as_secs_f64();
         let (came, wrong) = (u64_at(&told, 0), u64_at(&told, 8));
         if came != sent {

@@ -4,10 +4,10 @@ use baremark_model::command::{Finder, Reading, Take};
 use regex_lite::Regex;
 use serde_json::Value;
 
-/// The value of a metric in `text`, in the metric's unit; `None` where it stands nowhere.
+/// The value of a metric in `text`, in the metric's unit; `None` where it is nowhere.
 ///
 /// # Errors
-/// What stands there instead of one number.
+/// What is there instead of one number.
 pub fn value(reading: &Reading, text: &str) -> Result<Option<f64>, String> {
     let found = match &reading.finder {
         Finder::Regex(regex) => by_regex(regex, text)?,
@@ -17,7 +17,7 @@ pub fn value(reading: &Reading, text: &str) -> Result<Option<f64>, String> {
 }
 
 fn by_regex(regex: &str, text: &str) -> Result<Vec<f64>, String> {
-    let regex = Regex::new(regex).map_err(|why| format!("'{regex}' is no regular expression: {why}"))?;
+    let regex = Regex::new(regex).map_err(|why| format!("'{regex}' is not a regular expression: {why}"))?;
     let found = regex.captures_iter(text).filter_map(|captures| captures.name("value").map(|group| group.as_str()));
     found.map(number).collect()
 }

@@ -5,12 +5,14 @@
 //! responses are told.
 
 use crate::desktop::{Script, Told};
-use crate::stage::{self, Stage};
+use crate::stage::Stage;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::TIMEOUT;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::knob::Misfit;
 use baremark_model::seam::Sample;
+use baremark_model::units::{Bytes, Nanos};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -18,7 +20,7 @@ const USERS: Knob = Knob {
     key: "users",
     kind: Kind::Count { min: 1, max: 10_000 },
     default: Default::Typed("4"),
-    help: "users at once, a process each",
+    help: "concurrent users, a process each",
 };
 const MOST: Knob = Knob {
     key: "most",
@@ -42,7 +44,7 @@ const LIMIT: Knob = Knob {
     key: "limit",
     kind: Kind::Time { min: 100_000, max: 3600 * SECOND },
     default: Default::Typed("200 ms"),
-    help: "what 95 of 100 actions must keep",
+    help: "limit that 95 % of actions must keep",
 };
 const TIME: Knob = Knob {
     key: "time",
@@ -51,37 +53,33 @@ const TIME: Knob = Knob {
     help: "how long is measured",
 };
 
-const fn metric(
-    key: &'static str,
-    unit: &'static str,
-    better: Better,
-    together: Together,
-    help: &'static str,
-) -> Metric {
-    Metric { key, unit, better, together, help }
-}
-
 static METRICS: [Metric; 8] = [
-    metric(
+    Metric::new(
         "response_p95_ms",
         "ms",
         Better::Lower,
         Together::Most,
         "response of an action from when it was due, 95th percentile",
     ),
-    metric("response_p50_ms", "ms", Better::Lower, Together::Mean, "the same, median"),
-    metric(
+    Metric::new("response_p50_ms", "ms", Better::Lower, Together::Mean, "the same, median"),
+    Metric::new(
         "response_p99_ms",
         "ms",
         Better::Lower,
         Together::Most,
         "the same, 99th percentile; absent below 368 actions",
     ),
-    metric("response_longest_ms", "ms", Better::Lower, Together::Most, "the longest"),
-    metric("slow", "%", Better::Lower, Together::Mean, "actions over the limit"),
-    metric("actions_per_s", "actions/s", Better::Higher, Together::Sum, "actions that were due in the measured time"),
-    metric("processes_per_s", "processes/s", Better::Higher, Together::Sum, "documents opened, a process each"),
-    metric(
+    Metric::new("response_longest_ms", "ms", Better::Lower, Together::Most, "the longest"),
+    Metric::new("slow", "%", Better::Lower, Together::Mean, "actions over the limit"),
+    Metric::new(
+        "actions_per_s",
+        "actions/s",
+        Better::Higher,
+        Together::Sum,
+        "actions that were due in the measured time",
+    ),
+    Metric::new("processes_per_s", "processes/s", Better::Higher, Together::Sum, "documents opened, a process each"),
+    Metric::new(
         "users_within_limit",
         "users",
         Better::Higher,
@@ -101,7 +99,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     section: None,
     short_phases: false,
     quick: &[("each", "16 MiB"), ("pace", "50 ms"), ("time", "1 s")],
-    check: |_| Ok(()),
+    check: |arm| script(arm, 0).map(drop),
 };
 
 /// Desktop-like users.
@@ -114,7 +112,7 @@ impl Job for Sessions {
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
-        let script = script(arm, around.seed);
+        let script = script(arm, around.seed)?;
         let need = script.users.saturating_mul(script.each_bytes);
         let available = baremark_sys::process::available_memory_bytes().unwrap_or(u64::MAX);
         if need > available {
@@ -125,18 +123,17 @@ impl Job for Sessions {
     }
 }
 
-fn script(arm: &ResolvedArm, seed: u64) -> Script {
-    let count = |knob: &Knob, usual: u64| stage::count(arm, knob.key).unwrap_or(usual);
-    let most = stage::count(arm, MOST.key);
-    Script {
-        users: most.unwrap_or_else(|| count(&USERS, 4)),
+fn script(arm: &ResolvedArm, seed: u64) -> Result<Script, Misfit> {
+    let most = MOST.find(arm)?;
+    Ok(Script {
+        users: most.map_or_else(|| USERS.get(arm), Ok)?,
         search: most.is_some(),
-        each_bytes: count(&EACH, 70 << 20),
-        pace_ns: count(&PACE, SECOND),
-        limit_ns: count(&LIMIT, SECOND / 5),
-        time_ns: count(&TIME, 10 * SECOND),
+        each_bytes: EACH.get::<Bytes>(arm)?.0,
+        pace_ns: PACE.get::<Nanos>(arm)?.0,
+        limit_ns: LIMIT.get::<Nanos>(arm)?.0,
+        time_ns: TIME.get::<Nanos>(arm)?.0,
         seed,
-    }
+    })
 }
 
 struct Ready<'s> {
@@ -152,9 +149,8 @@ impl ReadyJob for Ready<'_> {
         let program = self.around.keeper.to_string_lossy();
         let outcome = stage.run(&[&*program, "desktop", "drive", &script])?;
         let last = outcome.stdout.text.lines().last().unwrap_or_default();
-        let told: Told = serde_json::from_str(last).map_err(|why| {
-            JobError::failed(format!("the driver's last line is not what it should be ({why}): {last}"))
-        })?;
+        let told: Told = serde_json::from_str(last)
+            .map_err(|why| JobError::failed(format!("the driver's last line is not valid ({why}): {last}")))?;
         if let Some(wrong) = told.wrong {
             return Err(JobError::failed(format!("a user went wrong: {wrong}")));
         }

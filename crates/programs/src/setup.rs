@@ -5,11 +5,11 @@
 
 use crate::command::Texts;
 use crate::keeper::Task;
-use crate::stage::timeout_ns;
 use crate::workshop::{self, Workshop, ended_well};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::command;
+use baremark_model::command::{self, TIMEOUT};
 use baremark_model::job::{JobError, Surroundings};
+use baremark_model::units::Nanos;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -57,7 +57,7 @@ pub fn steps(arms: &[&ResolvedArm], when: When) -> Result<Vec<Step>, JobError> {
             let step = Step(Task {
                 argv: argv.iter().map(|text| texts.fill(text)).collect::<Result<_, _>>()?,
                 environment: texts.environment()?,
-                timeout_ns: timeout_ns(arm),
+                timeout_ns: TIMEOUT.get::<Nanos>(arm)?.0,
                 output_limit_bytes: OUTPUT_LIMIT,
                 directory: (!directory.is_empty()).then(|| PathBuf::from(&directory)),
                 ..Task::default()

@@ -4,51 +4,13 @@ use crate::keeper::{Outcome, Task};
 use crate::workshop::{self, Workshop, ended_well};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::TIMEOUT;
-use baremark_model::descriptor::Value;
 use baremark_model::job::{JobError, Surroundings};
+use baremark_model::units::Nanos;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What is kept of each stream of a program.
 const OUTPUT_LIMIT: u64 = 1 << 20;
-
-/// How long a program of a job may take.
-#[must_use]
-pub fn timeout_ns(arm: &ResolvedArm) -> u64 {
-    match arm.parameters.get(TIMEOUT.key) {
-        Some(Value::TimeNs(timeout)) => timeout.0,
-        _ => 600_000_000_000,
-    }
-}
-
-/// A parameter's text.
-#[must_use]
-pub fn text<'a>(arm: &'a ResolvedArm, key: &str) -> &'a str {
-    match arm.parameters.get(key) {
-        Some(Value::Text(text) | Value::Choice(text)) => text,
-        _ => "",
-    }
-}
-
-/// A parameter's words.
-#[must_use]
-pub fn words(arm: &ResolvedArm, key: &str) -> Vec<String> {
-    match arm.parameters.get(key) {
-        Some(Value::Words(words)) => words.clone(),
-        _ => Vec::new(),
-    }
-}
-
-/// A parameter's number.
-#[must_use]
-pub fn count(arm: &ResolvedArm, key: &str) -> Option<u64> {
-    match arm.parameters.get(key) {
-        Some(Value::Count(count)) => Some(*count),
-        Some(Value::SizeBytes(size)) => Some(size.0),
-        Some(Value::TimeNs(time)) => Some(time.0),
-        _ => None,
-    }
-}
 
 /// A fresh folder and what its programs have in common.
 pub struct Stage {
@@ -67,7 +29,8 @@ impl Stage {
     pub fn open(arm: &ResolvedArm, around: Surroundings<'_>) -> Result<Self, JobError> {
         let workshop = Workshop::open(around.keeper)?;
         let environment = workshop::environment(workshop.folder(), &[], []);
-        Ok(Stage { workshop, environment, cpus: around.cpus.to_vec(), timeout_ns: timeout_ns(arm) })
+        let Nanos(timeout_ns) = TIMEOUT.get(arm)?;
+        Ok(Stage { workshop, environment, cpus: around.cpus.to_vec(), timeout_ns })
     }
 
     /// Runs a program in the folder, which must end well.
@@ -120,9 +83,9 @@ impl Stage {
 ///
 /// # Errors
 /// When there is nothing.
-pub fn found_at_site(path: &str, remedy: &str) -> Result<PathBuf, JobError> {
-    Path::new(path).canonicalize().map_err(|why| JobError::Missing {
-        what: format!("{path} cannot be had at the site: {why}"),
+pub fn found_at_site(path: &Path, remedy: &str) -> Result<PathBuf, JobError> {
+    path.canonicalize().map_err(|why| JobError::Missing {
+        what: format!("{} cannot be had at the site: {why}", path.display()),
         remedy: remedy.to_owned(),
     })
 }

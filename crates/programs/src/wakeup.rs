@@ -80,7 +80,7 @@ static METRICS: [Metric; 8] = [
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "wakeup",
-    help: "wake-up latency and jitter of a thread, by timer, futex, pipe or eventfd, idle or beside neighbours; ranks = 2 gives the \
+    help: "wake-up latency and jitter of a thread, by timer, futex, pipe or eventfd, idle or with neighbours; ranks = 2 gives the \
            waking thread a CPU of its own",
     source: "this program; as cyclictest of rt-tests measures it",
     parameters: &[BY, PERIOD, NEIGHBOURS],

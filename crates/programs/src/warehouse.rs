@@ -2,19 +2,22 @@
 //!
 //! The program is one file of our own, compiled at the site before it is measured. Throughput is its own count over its
 //! own clock; pauses are those of the collector's log inside the measured time. Stock and money of every warehouse must
-//! add up, and the pages must be those that were asked for.
+//! add up, and the pages must be those that were requested.
 
 use crate::command::missing;
-use crate::stage::{self, Stage};
+use crate::stage::Stage;
 use crate::workshop::search_path;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::TIMEOUT;
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together, size_of};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::knob::Misfit;
 use baremark_model::seam::Sample;
+use baremark_model::units::Bytes;
 use baremark_stats::percentile::sample_floor;
 use regex_lite::Regex;
 use serde::Deserialize;
+use std::time::Duration;
 
 const SOURCE: &str = include_str!("Warehouse.java");
 /// Of the heap, in huge pages, from which on it counts as made of them; below the other end it counts as not.
@@ -37,7 +40,7 @@ const PAGES: Knob = Knob {
     key: "pages",
     kind: Kind::Choice(&["4k", "thp", "2m"]),
     default: Default::Typed("4k"),
-    help: "what the heap is made of: 4 KiB pages, transparent huge pages, or reserved 2 MiB pages",
+    help: "page size of the heap: 4 KiB pages, transparent huge pages, or reserved 2 MiB pages",
 };
 const COLLECTOR: Knob = Knob {
     key: "gc",
@@ -89,7 +92,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     section: None,
     short_phases: false,
     quick: &[("heap", "256 MiB"), ("warm", "1 s"), ("time", "2 s")],
-    check: |_| Ok(()),
+    check: |arm| Settings::of(arm).map(drop),
 };
 
 /// Warehouse transactions in Java.
@@ -105,14 +108,15 @@ impl Job for JvmWarehouse {
         for program in ["java", "javac"] {
             missing(program, "default-jdk-headless", &search_path())?;
         }
-        if stage::text(arm, PAGES.key) == "2m" {
-            reserved(stage::count(arm, HEAP.key).unwrap_or(1 << 30))?;
+        let settings = Settings::of(arm)?;
+        if settings.pages == "2m" {
+            reserved(settings.heap.0)?;
         }
-        Ok(Box::new(Ready { arm, around }))
+        Ok(Box::new(Ready { arm, around, settings }))
     }
 }
 
-/// What Java takes of reserved pages beside a heap and its tables: room for code, 240 MiB unless told otherwise, and some more.
+/// What Java takes of reserved pages alongside a heap and its tables: room for code, 240 MiB unless told otherwise, and some more.
 const BESIDE_HEAP: u64 = 272 << 20;
 
 /// Refuses a heap for which the site has not reserved huge pages: Java would quietly take small ones.
@@ -125,16 +129,41 @@ fn reserved(heap_bytes: u64) -> Result<(), JobError> {
         return Ok(());
     }
     let what = format!(
-        "a heap of {heap_bytes} bytes in 2m pages, with what Java keeps beside it, takes {needed} of them, and {free} are free \
+        "a heap of {heap_bytes} bytes in 2m pages, with Java's other memory, takes {needed} of them, and {free} are free \
          at the site"
     );
     let remedy = format!("reserve them: write {needed} into /proc/sys/vm/nr_hugepages");
     Err(JobError::Missing { what, remedy })
 }
 
+/// What an arm asks for.
+struct Settings {
+    /// `None` for one for each CPU.
+    warehouses: Option<u64>,
+    heap: Bytes,
+    pages: String,
+    collector: String,
+    warm: Duration,
+    time: Duration,
+}
+
+impl Settings {
+    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+        Ok(Settings {
+            warehouses: WAREHOUSES.find(arm)?,
+            heap: HEAP.get(arm)?,
+            pages: PAGES.get(arm)?,
+            collector: COLLECTOR.get(arm)?,
+            warm: WARM.get(arm)?,
+            time: TIME.get(arm)?,
+        })
+    }
+}
+
 struct Ready<'s> {
     arm: &'s ResolvedArm,
     around: Surroundings<'s>,
+    settings: Settings,
 }
 
 /// What the program says at its end.
@@ -156,9 +185,8 @@ impl ReadyJob for Ready<'_> {
         let argv = self.argv(stage.cpus());
         let outcome = stage.run(&argv)?;
         let last = outcome.stdout.text.lines().last().unwrap_or_default();
-        let said: Said = serde_json::from_str(last).map_err(|why| {
-            JobError::failed(format!("the program's last line is not what it should be ({why}): {last}"))
-        })?;
+        let said: Said = serde_json::from_str(last)
+            .map_err(|why| JobError::failed(format!("the program's last line is not valid ({why}): {last}")))?;
         self.pages(&said, &outcome.stdout.text)?;
         let log = stage.read("gc.log")?;
         let pauses = pauses(&log, said.from_ms, said.to_ms);
@@ -169,15 +197,15 @@ impl ReadyJob for Ready<'_> {
 
 impl Ready<'_> {
     fn argv(&self, cpus: usize) -> Vec<String> {
-        let count = |knob: &Knob, usual: u64| stage::count(self.arm, knob.key).unwrap_or(usual);
-        let heap_kib = count(&HEAP, 1 << 30) / 1024;
-        let collector = match stage::text(self.arm, COLLECTOR.key) {
+        let Settings { warehouses, heap, pages, collector, warm, time } = &self.settings;
+        let heap_kib = heap.0 / 1024;
+        let collector = match collector.as_str() {
             "g1" => "-XX:+UseG1GC",
             "serial" => "-XX:+UseSerialGC",
             "z" => "-XX:+UseZGC",
             _ => "-XX:+UseParallelGC",
         };
-        let pages: &[&str] = match stage::text(self.arm, PAGES.key) {
+        let pages: &[&str] = match pages.as_str() {
             // Transparent ones are large ones to Java: it takes neither kind where the other is refused by name.
             "thp" => &["-XX:+UseLargePages", "-XX:+UseTransparentHugePages"],
             "2m" => &["-XX:+UseLargePages", "-XX:LargePageSizeInBytes=2m"],
@@ -186,20 +214,18 @@ impl Ready<'_> {
         let mut argv = vec!["java".to_owned(), format!("-Xms{heap_kib}k"), format!("-Xmx{heap_kib}k")];
         argv.extend([collector, "-XX:+AlwaysPreTouch", "-Xlog:gc*=info:file=gc.log:uptimemillis"].map(str::to_owned));
         argv.extend(pages.iter().map(|&flag| flag.to_owned()));
-        let warehouses = count(&WAREHOUSES, cpus as u64);
-        #[expect(clippy::cast_precision_loss, reason = "nanoseconds of an hour at most")]
-        let seconds = |ns: u64| (ns as f64 / 1e9).to_string();
+        let warehouses = warehouses.unwrap_or(cpus as u64);
         let seed = self.around.seed % (1 << 31);
         argv.extend(["-cp", ".", "Warehouse", &warehouses.to_string(), &seed.to_string()].map(str::to_owned));
-        argv.extend([seconds(count(&WARM, 5_000_000_000)), seconds(count(&TIME, 10_000_000_000))]);
+        argv.extend([warm, time].map(|time| time.as_secs_f64().to_string()));
         argv
     }
 
-    /// Refuses a run whose heap is not made of the pages that were asked for.
+    /// Refuses a run whose heap is not made of the pages that were requested.
     fn pages(&self, said: &Said, output: &str) -> Result<(), JobError> {
         #[expect(clippy::cast_precision_loss, reason = "bytes of a heap")]
         let share = said.huge_bytes as f64 / (said.heap_bytes.max(1)) as f64;
-        let asked = stage::text(self.arm, PAGES.key);
+        let asked = self.settings.pages.as_str();
         let wrong = |what: String, remedy: &str| Err(JobError::Missing { what, remedy: remedy.to_owned() });
         let found = format!("{:.0} % of the heap is in huge pages", 100.0 * share);
         match asked {

@@ -87,7 +87,7 @@ impl Workshop {
         }
     }
 
-    /// Starts a program that runs beside the others until this is dropped, and waits until it is ready.
+    /// Starts a program that runs alongside the others until this is dropped, and waits until it is ready.
     ///
     /// # Errors
     /// When it ends or takes too long, with the last lines that it wrote.
@@ -97,11 +97,12 @@ impl Workshop {
             FromKeeper::Ready => Ok(()),
             FromKeeper::Done(outcome) if outcome.end == End::TimedOut => {
                 let seconds = Duration::from_nanos(timeout).as_secs_f64();
-                let what = format!("{name}, which runs beside the program, was not ready within {seconds} s");
+                let what = format!("{name}, which runs alongside the program, was not ready within {seconds} s");
                 Err(JobError::Failed { what, log: last_words(&outcome) })
             }
             FromKeeper::Done(outcome) => {
-                let what = format!("{name}, which runs beside the program, was not ready: {}", in_words(&outcome.end));
+                let what =
+                    format!("{name}, which runs alongside the program, was not ready: {}", in_words(&outcome.end));
                 Err(JobError::Failed { what, log: last_words(&outcome) })
             }
             other => Err(out_of_turn(&other)),

@@ -132,7 +132,7 @@ fn what_a_program_used_is_counted() {
     assert!(value(&waiting, "context_switches") >= 3.0, "{waiting:?}");
 }
 
-/// The kernel counts a program's largest resident set from that of whoever started it: what it tells of a smaller one is not the
+/// The kernel counts a program's largest resident set from that of whoever started it: what it reports a smaller one is not the
 /// program's.
 #[test]
 fn a_small_program_is_not_told_the_memory_of_its_keeper() {

@@ -1,4 +1,4 @@
-//! What happened around the work, as tables: a short one for every report, and all of it by kind.
+//! System activity, as tables: a short one for every report, and all of it by kind.
 //!
 //! A column is a treatment at a place; a row is one quantity. What was not observed is blank, never 0, and says below why.
 
@@ -18,7 +18,7 @@ const MOST_SHORT: usize = 4;
 /// Rows of one table; a machine can have thousands of interrupt sources.
 const MOST_ROWS: usize = 200;
 
-/// Kinds of quantities, by what stands before the dot in their key, with the heads of their tables.
+/// Kinds of quantities, by what precedes the dot in their key, with the heads of their tables.
 const KINDS: &[(&str, &str)] = &[
     ("cpu", "Processors"),
     ("lost", "Stalls"),
@@ -84,7 +84,7 @@ pub(crate) fn remarks(observed: &Observed) -> Vec<String> {
     let absent = absent.iter().map(|(absence, places)| {
         let (places, reason) = (together(places), clean(&absence.reason));
         match absence.observer.as_str() {
-            "all" => format!("{places}: nothing is observed: {reason}"),
+            "all" => format!("{places}: not observed: {reason}"),
             observer => format!("{places}: {} is not observed: {reason}", clean(observer)),
         }
     });
@@ -225,7 +225,8 @@ mod tests {
 
     fn observed(places: &[&str]) -> Observed {
         let absence = |reason: &str| Absence::new("kvm", reason);
-        let absent = |place: &&str| ObservedAbsence { place: (*place).to_owned(), absence: absence("it is not there") };
+        let absent =
+            |place: &&str| ObservedAbsence { place: (*place).to_owned(), absence: absence("it does not exist") };
         let cost = |(readings, place): (u64, &&str)| ObservedCost {
             place: (*place).to_owned(),
             readings,
@@ -246,7 +247,7 @@ mod tests {
         assert_eq!(
             remarks(&observed(&places)),
             [
-                "container; qemu, each of several; this machine: kvm is not observed: it is not there",
+                "container; qemu, each of several; this machine: kvm is not observed: it does not exist",
                 "container: observing took 0.010 % of one CPU (1 reading, 1 µs each)",
                 "container, each of several: observing took at most 0.030 % of one CPU (5 readings, 3 µs each)",
                 "qemu, each of several: observing took at most 0.050 % of one CPU (9 readings, 5 µs each)",

@@ -1,4 +1,4 @@
-//! Commands beside each other: what each took, and the ratios, in a few lines.
+//! Commands next to each other: what each took, and the ratios, in a few lines.
 
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::text::{Style, clean, cut, left, width};
@@ -126,7 +126,7 @@ fn measured(row: &EstimateRow) -> String {
     format!("{text} {unit}").trim_end().to_owned()
 }
 
-fn brief(seconds: f64) -> String {
+pub(crate) fn brief(seconds: f64) -> String {
     let (unit, factor) = time_unit(seconds);
     format!("{} {unit}", fixed(seconds * factor, number::three_digits(seconds * factor).max(0)))
 }

@@ -38,7 +38,7 @@ pub fn render(comparison: &Comparison, style: &Style) -> String {
         "Confounded: this differs between the sides as well, and may be the cause",
         &comparison.confounded,
     );
-    differences(&mut page, "Declared to be what is varied", &comparison.declared);
+    differences(&mut page, "Declared as varied", &comparison.declared);
     differences(&mut page, "Not the same among the runs of a side", &comparison.mixed);
     page.text
 }
@@ -145,11 +145,9 @@ fn around(page: &mut Page, rows: &[ObservedComparison], common: &Treatment) {
     }
     let (told, judged) =
         (rows.iter().filter(|row| row.differs).count(), rows.iter().filter(|row| row.lo.is_some()).count());
-    let values = |number: usize| count(number as u64, "observed value");
-    let rest = match (judged, told) {
-        (0, _) => "No interval: three runs a side are needed, or four trials of each.".to_owned(),
-        (judged, 0) => format!("None of {} differs beyond its interval and delta.", values(judged)),
-        (judged, told) => format!("{} of {} differ beyond their interval and delta.", told, values(judged)),
+    let rest = match judged {
+        0 => "No interval: three runs a side are needed, or four trials of each.".to_owned(),
+        judged => format!("{told} of {judged} observed values differ by more than their interval and delta."),
     };
     page.paragraph(Paint::Faint, INDENT, INDENT, &rest);
 }
@@ -221,8 +219,8 @@ fn gate_line(gate: &Gate) -> String {
     let (losses, open) = (of(Answer::Loss), of(Answer::Undecided));
     match gate.answer {
         Answer::Loss => format!("{losses} of {rows} {} slower (exit 4)", if losses == 1 { "is" } else { "are" }),
-        Answer::Passed => format!("none of {rows} is slower (exit 0)"),
-        Answer::Undecided => format!("none of {rows} is shown to be slower, {open} undecided (exit 5)"),
+        Answer::Passed => format!("0 of {rows} are slower (exit 0)"),
+        Answer::Undecided => format!("0 of {rows} are shown to be slower, {open} undecided (exit 5)"),
     }
 }
 

@@ -1,7 +1,8 @@
 //! What was observed over the time of the run, as figures: one quantity each, one line for each place.
 
 use crate::around::label;
-use crate::figure::{Axis, Figure, MARGIN, WIDTH};
+use crate::axis::{Axis, Figure};
+use crate::figure::{MARGIN, WIDTH};
 use crate::number::{fixed, three_digits};
 use crate::svg::{Anchor, Svg};
 use crate::text::{clean, cut};
@@ -27,7 +28,7 @@ const DRAWN: &[&str] = &[
     "pressure.cpu",
     "kvm.exits",
 ];
-/// Lines that one figure tells apart.
+/// Lines that one figure distinguishes.
 const MOST_LINES: usize = 4;
 const MOST_FIGURES: usize = 40;
 const HEIGHT: f64 = 130.0;

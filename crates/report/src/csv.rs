@@ -158,7 +158,7 @@ pub fn series(document: &Document) -> String {
     text
 }
 
-/// The study's factors, and those that a treatment has beside them.
+/// The study's factors, and those that a treatment has in addition to them.
 fn factors(document: &Document) -> Vec<String> {
     let mut all: Vec<String> = document.run.factors.iter().map(|(key, _)| key.clone()).collect();
     let of_trials = document.trials.iter().flat_map(|trial| &trial.arms).map(|arm| &arm.treatment);

@@ -1,7 +1,7 @@
 //! Curves: the headline's metric against a factor whose levels are numbers or sizes, one line for each combination of the
 //! others. Latency over working sets and bandwidth over threads are read as curves, not as tables.
 
-use crate::figure::{Axis, Figure};
+use crate::axis::{Axis, Figure};
 use crate::number::{fixed, three_digits};
 use crate::part::Part;
 use crate::svg::{Anchor, Svg};
@@ -19,7 +19,7 @@ const HEIGHT: f64 = 190.0;
 const LINE: f64 = 17.0;
 /// Levels from which on a table is a curve.
 const FEWEST: usize = 3;
-/// Lines that can be told apart.
+/// Lines that can be distinguished.
 const MOST: usize = 6;
 
 /// One line of a figure.

@@ -1,11 +1,13 @@
 //! The figures of a report: ratios with their intervals, and what each block gave over the course of the run.
 //!
-//! Ratios are drawn on a logarithmic axis, on which half and twice are equally far from 1. Labels stand above what they
+//! Ratios are drawn on a logarithmic axis, on which half and twice are equally far from 1. Labels are above what they
 //! name, so that a figure is as readable on a telephone as on a wide screen.
 
+use crate::axis::Axis;
+pub use crate::axis::Figure;
 use crate::curve;
 use crate::grid::ratio_cell;
-use crate::number::{self, fixed, percent, three_digits};
+use crate::number::{fixed, percent, three_digits};
 use crate::part::{Part, parts};
 use crate::svg::{Anchor, Svg};
 use crate::text::{clean, cut};
@@ -26,84 +28,12 @@ const LABEL: usize = 42;
 const ROW: f64 = 48.0;
 const LANE: f64 = 20.0;
 
-/// A figure with the name of its file.
-pub struct Figure {
-    /// What it shows, in one line.
-    pub caption: String,
-    /// A name for a file, without ending.
-    pub name: String,
-    pub(crate) svg: Svg,
-}
-
-impl Figure {
-    /// The figure as a file of its own.
-    #[must_use]
-    pub fn file(&self) -> String {
-        self.svg.file()
-    }
-}
-
 /// The figures of a document, in the order in which a report shows them.
 #[must_use]
 pub fn figures(document: &Document) -> Vec<Figure> {
     let parts = parts(document);
     let curves = parts.iter().flat_map(curve::curves);
     forest(&parts).into_iter().chain(curves).chain(parts.iter().flat_map(courses)).collect()
-}
-
-/// A logarithmic axis of ratios, or a linear one of values.
-pub(crate) struct Axis {
-    least: f64,
-    most: f64,
-    from: f64,
-    to: f64,
-    logarithmic: bool,
-}
-
-impl Axis {
-    /// An axis that shows all of `values` with a margin, drawn between the coordinates `from` and `to`.
-    pub(crate) fn over(values: impl Iterator<Item = f64>, [from, to]: [f64; 2], logarithmic: bool) -> Option<Self> {
-        let wanted = values.filter(|value| value.is_finite() && (!logarithmic || *value > 0.0));
-        let ends = wanted.fold(None, |ends: Option<(f64, f64)>, value| match ends {
-            None => Some((value, value)),
-            Some((least, most)) => Some((least.min(value), most.max(value))),
-        });
-        let (least, most) = ends?;
-        let (least, most) = if logarithmic { (least.ln(), most.ln()) } else { (least, most) };
-        let room = ((most - least) * 0.06).max(most.abs() * 1e-6).max(1e-12);
-        Some(Axis { least: least - room, most: most + room, from, to, logarithmic })
-    }
-
-    pub(crate) fn at(&self, value: f64) -> f64 {
-        let value = if self.logarithmic { value.ln() } else { value };
-        self.from + (value - self.least) / (self.most - self.least) * (self.to - self.from)
-    }
-
-    /// Round values on the axis, about `wanted` of them, as texts.
-    pub(crate) fn ticks(&self, wanted: f64) -> Vec<(f64, String)> {
-        let (low, high) = if self.logarithmic { (self.least.exp(), self.most.exp()) } else { (self.least, self.most) };
-        if self.logarithmic && high / low > 4.0 {
-            return doublings(low, high);
-        }
-        let raw = (high - low) / wanted;
-        let power = 10_f64.powf(raw.log10().floor());
-        let step = [1.0, 2.0, 2.5, 5.0, 10.0].map(|s| s * power).into_iter().find(|step| *step >= raw).unwrap_or(raw);
-        let places = (0..12).find(|&places| is_whole(step * 10_f64.powi(places))).unwrap_or(12);
-        let first = (low / step).ceil();
-        let ticks = (0..50).map(|n| (first + f64::from(n)) * step).take_while(|tick| *tick <= high);
-        ticks.map(|tick| (tick, fixed(tick, places))).collect()
-    }
-}
-
-/// Powers of two for axes over which a ratio doubles several times; powers of ten where even these are too many.
-fn doublings(low: f64, high: f64) -> Vec<(f64, String)> {
-    let base: f64 = if high / low > 200.0 { 10.0 } else { 2.0 };
-    let powers = (-40..=40).map(|n| base.powi(n)).filter(|tick| (low..=high).contains(tick));
-    powers.map(|tick| (tick, if tick < 1.0 { number::trimmed(tick) } else { fixed(tick, 0) })).collect()
-}
-
-fn is_whole(value: f64) -> bool {
-    (value - value.round()).abs() < 1e-6
 }
 
 /// The ratios with their intervals, one below the other; `None` where there is none.
@@ -170,7 +100,7 @@ fn forest_caption(document: &Document, rows: &[Ratio<'_>], of: usize) -> String 
     let hollow = if open { "; hollow: a bound only" } else { "" };
     let delta = document.run.design.delta;
     let several = rows.iter().any(|ratio| ratio.part.name != rows[0].part.name);
-    let noun = if several { "what each workload measures" } else { quantity.noun() };
+    let noun = if several { "metrics" } else { quantity.noun() };
     format!("Ratio of {noun}{base}{more}. Dashed: no difference; shaded: within {delta}{hollow}.")
 }
 
@@ -222,7 +152,7 @@ fn label(document: &Document, row: &RatioRow) -> String {
     }
 }
 
-/// What every block gave for one ratio, or for one treatment where no ratio was asked for.
+/// What every block gave for one ratio, or for one treatment where no ratio was requested.
 struct Course {
     label: String,
     points: Vec<(u64, Option<f64>, Mark)>,

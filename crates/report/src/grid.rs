@@ -1,6 +1,6 @@
 //! The study's table: one factor down the side, one along the top, estimates with their ratios in the cells.
 //!
-//! A treatment to which a factor does not apply (native has no host backing, and is not divided among guests) stands in
+//! A treatment to which a factor does not apply (native has no host backing, and is not divided among guests) is in
 //! every row and every column that it agrees with, as the base does in a published table. What this machine cannot run
 //! keeps its cell, with the reason below.
 
@@ -54,7 +54,7 @@ pub(crate) enum Cell {
     Measured {
         /// The estimate with its half-width.
         estimate: String,
-        /// Its ratio, where one was asked for.
+        /// Its ratio, where one was requested.
         ratio: Option<RatioCell>,
     },
     /// It was to be measured and no trial counts.
@@ -96,7 +96,7 @@ pub(crate) fn grid(document: &Document, metric: &str) -> Option<Grid> {
     Some(Grid { caption: caption(document, metric), columns: layout.heads(), rows, reasons })
 }
 
-/// Metrics of which no ratio was asked for in one table, a row for each and its levels; `None` where nothing of them was
+/// Metrics of which no ratio was requested in one table, a row for each and its levels; `None` where nothing of them was
 /// measured.
 pub(crate) fn others(document: &Document, metrics: &[&str]) -> Option<Grid> {
     let layout = Layout::of(document);
@@ -124,7 +124,7 @@ pub(crate) fn others(document: &Document, metrics: &[&str]) -> Option<Grid> {
     })
 }
 
-/// What the members of each ensemble had alone, beside all of them together: one table for each treatment.
+/// What the members of each ensemble had alone, alongside all of them together: one table for each treatment.
 pub(crate) fn members(document: &Document) -> Vec<Grid> {
     let factors = Factors::of(&document.run);
     let mut treatments: Vec<&Treatment> = document.members.iter().map(|row| &row.treatment).collect();

@@ -3,13 +3,12 @@
 //! The first screen answers: machine, result, cause and advice in a line each, and every ratio with its interval, in a plot and in
 //! words. Tables, figures, what a reader must know, and how to reproduce it fold out below. Everything that a study, a machine or an error said is escaped, and a content security policy forbids the rest.
 
-use crate::around;
-use crate::course;
 use crate::figure::{Figure, RATIOS, figures};
 use crate::grid::{Cell, Grid, RatioCell};
-use crate::number::percent;
 use crate::outline::{Found, Outline, outline};
 use crate::provenance::reproduce;
+use crate::section::{Block, Making, Section, Subject};
+use crate::sections::SECTIONS;
 use crate::summary;
 use crate::svg::{STYLE, escape};
 use crate::words::{Headline, Tone};
@@ -24,21 +23,20 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 /// The report of one run.
 #[must_use]
 pub fn render(document: &Document) -> String {
+    with(document, SECTIONS)
+}
+
+/// The report with these sections.
+pub(crate) fn with(document: &Document, sections: &[Making]) -> String {
     let outline = outline(document);
     let mut page = Page { text: String::new() };
-    let figures = figures(document);
-    let (ratios, figures): (Vec<&Figure>, Vec<&Figure>) = figures.iter().partition(|figure| figure.name == RATIOS);
+    let ratios: Vec<Figure> = figures(document).into_iter().filter(|figure| figure.name == RATIOS).collect();
     page.top(document, &outline);
     page.result(document, &outline, &ratios);
     page.tables(&outline);
-    page.contrasts(&outline);
-    page.figures(&figures);
-    page.predicted(&outline);
-    page.why(&outline);
-    page.around(document);
-    page.list("Flags", &outline.flags);
-    page.list("Trials that do not count", &outline.discarded);
-    page.looks(document);
+    for section in sections {
+        page.section(&section(Subject { document, outline: &outline }));
+    }
     page.provenance(document, &outline);
     page.add("</main>\n</body>\n</html>\n");
     page.text
@@ -77,9 +75,9 @@ impl Page {
         self.add("</header>\n");
     }
 
-    /// Result, cause and advice in a line each; then the ratios with their intervals as a plot and, beside it where the window is
+    /// Result, cause and advice in a line each; then the ratios with their intervals as a plot and, alongside it where the window is
     /// wide enough, in words.
-    fn result(&mut self, document: &Document, outline: &Outline, ratios: &[&Figure]) {
+    fn result(&mut self, document: &Document, outline: &Outline, ratios: &[Figure]) {
         self.add("<section aria-labelledby=\"result\">\n<h2 id=\"result\">Answer</h2>\n");
         let said = summary::said(document);
         if !said.is_empty() {
@@ -96,9 +94,7 @@ impl Page {
             self.sentences(part.name.as_deref(), &part.headlines);
         }
         self.add("</div>\n</div>\n");
-        for note in &outline.notes {
-            self.put(format_args!("<p class=\"note\">{}</p>\n", escape(note)));
-        }
+        outline.notes.iter().for_each(|note| self.note(note));
         self.add("</section>\n");
     }
 
@@ -114,8 +110,8 @@ impl Page {
     }
 
     /// Which workload what follows is of, where there are several.
-    fn part_of(&mut self, part: &Found) {
-        if let Some(name) = &part.name {
+    fn part_of(&mut self, name: Option<&str>) {
+        if let Some(name) = name {
             self.put(format_args!("<h3>{}</h3>\n", escape(name)));
         }
     }
@@ -144,7 +140,7 @@ impl Page {
         }
         self.fold("table", "Tables");
         for (part, grids) in parts {
-            self.part_of(part);
+            self.part_of(part.name.as_deref());
             let (own, others) = grids.split_at(1);
             self.add("<div class=\"beside\">\n<div>\n");
             self.grid(&own[0]);
@@ -156,16 +152,14 @@ impl Page {
         self.folded();
     }
 
-    /// The published values, beside those measured here where the window is wide enough.
+    /// The published values, alongside those measured here where the window is wide enough.
     fn beside(&mut self, part: &Found) {
         let Some(beside) = &part.beside else { return };
         self.put(format_args!("<div class=\"published\">\n<p class=\"label\">{}</p>\n", escape(&beside.head)));
         for grid in &beside.grids {
             self.grid(grid);
         }
-        for note in &beside.notes {
-            self.put(format_args!("<p class=\"note\">{}</p>\n", escape(note)));
-        }
+        beside.notes.iter().for_each(|note| self.note(note));
         self.add("</div>\n");
     }
 
@@ -227,47 +221,61 @@ impl Page {
         }
     }
 
-    fn contrasts(&mut self, outline: &Outline) {
-        let parts = outline.having(|part| &part.contrasts);
-        if parts.is_empty() {
+    fn section(&mut self, section: &Section) {
+        if section.blocks.is_empty() {
             return;
         }
-        self.fold("contrasts", "Page-size contrasts");
-        self.add("<p class=\"note\">The application's pages differ, so this is not what a VM costs.</p>\n");
-        for (part, headlines) in parts {
-            self.part_of(part);
-            self.items(headlines.iter().map(|headline| headline.sentence.as_str()));
+        self.fold(section.id, section.head);
+        if !section.note.is_empty() {
+            self.note(section.note);
         }
+        section.blocks.iter().for_each(|block| self.block(block));
         self.folded();
     }
 
-    fn predicted(&mut self, outline: &Outline) {
-        let parts = outline.having(|part| &part.predicted);
-        if parts.is_empty() {
-            return;
+    fn block(&mut self, block: &Block) {
+        match block {
+            Block::Lines(of, items) => {
+                self.part_of(of.as_deref());
+                self.items(items.iter().map(String::as_str));
+            }
+            Block::Sentences(of, headlines) => {
+                self.part_of(of.as_deref());
+                self.items(headlines.iter().map(|headline| headline.sentence.as_str()));
+            }
+            Block::Table(grid) => self.grid(grid),
+            Block::Group(group) => {
+                self.part_of(Some(&group.head));
+                self.items(group.lines.iter().map(String::as_str));
+                group.grids.iter().for_each(|grid| self.grid(grid));
+            }
+            Block::Remarks(remarks) => remarks.iter().for_each(|remark| self.note(remark)),
+            Block::Legend(legend) => self.note(legend),
+            Block::Figures(figures) => {
+                self.add("<div class=\"figures\">\n");
+                figures.iter().for_each(|figure| self.figure(figure));
+                self.add("</div>\n");
+            }
+            Block::Wide(tables) => {
+                for (head, grid) in tables {
+                    self.folding_table(head, grid);
+                }
+            }
         }
-        self.fold("predicted", "Predicted from page walks");
-        self.add(
-            "<p class=\"note\">Ratios with 95 % intervals; no prediction is fitted to the measured value next to it.</p>\n",
-        );
-        for (part, lines) in parts {
-            self.part_of(part);
-            self.items(lines.iter().map(String::as_str));
-        }
-        self.folded();
     }
 
-    fn why(&mut self, outline: &Outline) {
-        let parts = outline.having(|part| &part.why);
-        if parts.is_empty() {
-            return;
+    /// A table that folds out under its head, or stands there where it has none.
+    fn folding_table(&mut self, head: &str, grid: &Grid) {
+        if head.is_empty() {
+            return self.grid(grid);
         }
-        self.fold("why", "Why");
-        for (part, lines) in parts {
-            self.part_of(part);
-            self.items(lines.iter().map(String::as_str));
-        }
-        self.folded();
+        self.put(format_args!("<details><summary>{}</summary>\n", escape(head)));
+        self.grid(grid);
+        self.add("</details>\n");
+    }
+
+    fn note(&mut self, text: &str) {
+        self.put(format_args!("<p class=\"note\">{}</p>\n", escape(text)));
     }
 
     fn items<'i>(&mut self, items: impl Iterator<Item = &'i str>) {
@@ -278,89 +286,12 @@ impl Page {
         self.add("</ul>\n");
     }
 
-    fn figures(&mut self, figures: &[&Figure]) {
-        if figures.is_empty() {
-            return;
-        }
-        self.fold("figures", "Figures");
-        self.add("<div class=\"figures\">\n");
-        for figure in figures {
-            self.figure(figure);
-        }
-        self.add("</div>\n");
-        if figures.iter().any(|figure| figure.name.contains("course")) {
-            self.add(
-                "<p class=\"note\">Block by block: the line is the estimate, the shade its interval. A dot counts; a \
-                 hollow dot counts and is flagged; a cross does not count.</p>\n",
-            );
-        }
-        self.folded();
-    }
-
-    /// What happened around the work: the short table, figures over time, and everything by kind.
-    fn around(&mut self, document: &Document) {
-        let Some(observed) = &document.observed else { return };
-        self.fold("around", "System activity");
-        if let Some(grid) = around::short(document) {
-            self.grid(&grid);
-        }
-        let figures = course::figures(document);
-        if !figures.is_empty() {
-            self.add("<div class=\"figures\">\n");
-            for figure in &figures {
-                self.figure(figure);
-            }
-            self.add("</div>\n");
-        }
-        for (head, grid) in around::full(document) {
-            self.put(format_args!("<details><summary>{}</summary>\n", escape(head)));
-            self.grid(&grid);
-            self.add("</details>\n");
-        }
-        for remark in around::remarks(observed) {
-            self.put(format_args!("<p class=\"note\">{}</p>\n", escape(&remark)));
-        }
-        self.folded();
-    }
-
     fn figure(&mut self, figure: &Figure) {
         self.put(format_args!(
             "<figure>\n<figcaption>{}</figcaption>\n{}\n</figure>\n",
             escape(&figure.caption),
             figure.svg.inline()
         ));
-    }
-
-    fn list(&mut self, head: &str, items: &[String]) {
-        if items.is_empty() {
-            return;
-        }
-        let id = head.to_lowercase().replace(' ', "-");
-        self.fold(&id, head);
-        self.items(items.iter().map(String::as_str));
-        self.folded();
-    }
-
-    fn looks(&mut self, document: &Document) {
-        if document.looks.is_empty() {
-            return;
-        }
-        self.fold("analyses", "Interim analyses");
-        self.add(
-            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"table\"><table>\n\
-             <caption>The widest interval at each interim analysis</caption>\n<thead><tr><th scope=\"col\">blocks</th>\
-             <th scope=\"col\">widest half-width</th><th scope=\"col\">decision</th></tr></thead>\n<tbody>\n",
-        );
-        for look in &document.looks {
-            let width = look.half_width.map_or_else(|| "–".to_owned(), |width| format!("±{}", percent(width)));
-            let (width, decision) = (escape(&width), escape(&look.decision));
-            self.put(format_args!(
-                "<tr><td class=\"number\">{}</td><td class=\"number\">{width}</td><td>{decision}</td></tr>\n",
-                look.blocks
-            ));
-        }
-        self.add("</tbody>\n</table></div>\n");
-        self.folded();
     }
 
     fn provenance(&mut self, document: &Document, outline: &Outline) {

@@ -251,7 +251,7 @@ impl Screen<'_> {
         self.lines.push(format!("{label}{}", text.trim_end()));
     }
 
-    /// Words beside a label, as many in a line as fit; no line where there are none.
+    /// Words alongside a label, as many in a line as fit; no line where there are none.
     fn words(&mut self, label: &str, words: impl IntoIterator<Item = Option<String>>) {
         let room = self.style.width.saturating_sub(LABEL);
         let (mut text, mut head) = (String::new(), label);
@@ -313,5 +313,5 @@ pub fn json(values: &Values, seconds: f64) -> serde_json::Value {
             all.entry(baremark_model::quantity::join(&seen.key, &seen.instance)).or_insert_with(|| seen.value.into());
         }
     }
-    serde_json::json!({ "seconds": seconds, "values": all })
+    serde_json::json!({ "format": "baremark-top/1", "seconds": seconds, "values": all })
 }

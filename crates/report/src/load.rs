@@ -3,7 +3,7 @@
 //! The page is laid out from plain data, so that this crate knows neither engine nor HTTP; like every page it needs nothing
 //! else and runs no script.
 
-use crate::figure::Axis;
+use crate::axis::Axis;
 use crate::svg::{Anchor, STYLE, Svg, escape};
 use std::fmt::Write;
 
@@ -177,7 +177,7 @@ mod tests {
         };
         let html = html(&page);
         assert!(html.contains("http://a/&lt;script&gt;") && !html.contains("<script"));
-        assert_eq!(html.matches("<polyline").count(), 2, "each curve, and none of a single point");
+        assert_eq!(html.matches("<polyline").count(), 2, "each curve, and no curve of a single point");
         for part in
             ["p50", "p99", "uncorrected", "latency by percentile", "<td class=\"number\">5 ms</td>", "100 requests/s"]
         {

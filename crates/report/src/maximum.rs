@@ -1,11 +1,12 @@
 //! A search for a maximum as text: the answer in words first, then what limited it, then the knee.
 
+use crate::commands::brief;
 use crate::number::fixed;
 use crate::plot::{Curve, draw};
 use crate::terminal::{INDENT, Page};
-use crate::text::{Paint, Style, clean, left, right};
+use crate::text::{Paint, Style, clean, right};
 use baremark_model::maximum::{Basis, Document, Ended, KneeRow, Said};
-use baremark_model::units::{Nanos, Share};
+use baremark_model::units::Share;
 
 /// How a window is judged, as `baremark load` says of a limit.
 #[must_use]
@@ -17,13 +18,16 @@ pub fn said(said: Said) -> &'static str {
     }
 }
 
+/// Blanks between columns.
+const GAP: usize = 2;
+
 /// The result.
 #[must_use]
 pub fn render(document: &Document, style: &Style) -> String {
     let mut page = Page { style: *style, text: String::new() };
     page.paragraph(Paint::Strong, 0, INDENT, &clean(&document.title));
     let limits: Vec<String> = document.qos.limits.iter().map(ToString::to_string).collect();
-    let wanted = format!("to be kept: {}", clean(&limits.join(", ")));
+    let wanted = format!("limits: {}", clean(&limits.join(", ")));
     page.paragraph(Paint::Faint, 0, INDENT, &wanted);
     page.head("Maximum");
     page.paragraph(paint(document), INDENT, INDENT, &answer(document));
@@ -31,7 +35,7 @@ pub fn render(document: &Document, style: &Style) -> String {
         page.paragraph(Paint::Plain, INDENT, INDENT, &note);
     }
     if !document.knee.is_empty() {
-        page.head("Knee");
+        page.head("Levels");
         table(&mut page, document);
         page.text.push_str(&picture(document, style));
     }
@@ -49,25 +53,25 @@ pub fn answer(document: &Document) -> String {
     let factor = &document.factor;
     let cut = match document.ended {
         Ended::Interrupted => "INTERRUPTED, this is partial. ",
-        Ended::Broken => "BROKEN OFF, this is partial. ",
-        Ended::TimeOver => "The time was over. ",
+        Ended::Broken => "ENDED EARLY by an error, this is partial. ",
+        Ended::TimeOver => "The time limit was reached. ",
         _ => "",
     };
     let Some(maximum) = document.maximum else {
         let what = match document.ended {
             Ended::PassesAll => {
-                format!("Even {} {factor} keep every limit; search higher (--between).", level(document.plan.highest))
+                format!("Even {} {factor} meet every limit; search higher (--between).", level(document.plan.highest))
             }
             Ended::FailsAll => {
-                format!("Even {} {factor} break a limit; search lower (--between).", level(document.plan.lowest))
+                format!("Even {} {factor} exceed a limit; search lower (--between).", level(document.plan.lowest))
             }
             Ended::Insufficient => {
-                "The windows hold too few samples for these limits: take longer windows (--window), more of \
-                 them, or a percentile further from 100."
+                "The windows hold too few samples for these limits: use longer windows (--window), more of \
+                 them (--visits), or a lower percentile."
                     .to_owned()
             }
             Ended::Interrupted | Ended::Broken | Ended::TimeOver | Ended::Found => {
-                "No maximum is known yet.".to_owned()
+                "No maximum was found yet.".to_owned()
             }
         };
         return format!("{cut}{what}");
@@ -83,8 +87,10 @@ pub fn answer(document: &Document) -> String {
     let trials = document.trials.iter().filter(|trial| trial.maximum.is_some()).count();
     let basis = match maximum.basis {
         Basis::FreshTrials => format!("over {trials} trials from a fresh start"),
-        Basis::Bracket => "between what kept the limits and what broke them: no confidence interval".to_owned(),
-        Basis::WithinRun => "within one run: what differs between starts is not in it".to_owned(),
+        Basis::Bracket => {
+            "between levels that met the limits and levels that exceeded them: not a confidence interval".to_owned()
+        }
+        Basis::WithinRun => "within one run: differences between starts are not included".to_owned(),
     };
     format!("{cut}{least}{} {factor}{interval}, {basis}.", level(maximum.level))
 }
@@ -93,7 +99,7 @@ fn notes(document: &Document) -> Vec<String> {
     let mut notes = Vec::new();
     if document.generator_was_the_limit {
         notes.push(
-            "THE GENERATOR WAS A LIMIT: give it more threads (--threads), more CPUs or more sites; what is loaded may do more."
+            "The load generator was a limit: give it more threads (--threads), more CPUs or more sites; the server may be capable of more."
                 .to_owned(),
         );
     }
@@ -106,13 +112,13 @@ fn notes(document: &Document) -> Vec<String> {
     if let Some(shown) = document.shown_level {
         let alpha = percent(1.0 - document.plan.confidence);
         notes.push(format!(
-            "Every limit is shown to be kept at {} {} (one-sided, at most {alpha} of such claims are wrong).",
+            "Every limit is met at {} {} with {alpha} risk of error (one-sided).",
             level(shown),
             document.factor
         ));
     }
     if let Some(other) = document.maximum.and_then(|maximum| maximum.isotonic_level) {
-        notes.push(format!("By the other estimator (isotonic regression): {}.", level(other)));
+        notes.push(format!("Estimate by isotonic regression: {}.", level(other)));
     }
     if let Some(remembered) = document.hysteresis.filter(|value| value.abs() > 0.03) {
         let share = percent(remembered.exp_m1().abs());
@@ -122,41 +128,57 @@ fn notes(document: &Document) -> Vec<String> {
     notes
 }
 
+/// Columns of the table of levels, and those that go first where the line is too narrow for all.
+const COLUMNS: [&str; 8] = ["requested", "done/s", "failed", "p50", "p95", "p99", "CPU", "result"];
+const OPTIONAL: [&str; 5] = ["p95", "done/s", "p50", "CPU", "failed"];
+
+/// One row a level. Columns are as wide as what they hold; what does not fit the style's width is left out by column.
 fn table(page: &mut Page, document: &Document) {
+    let cells = |row: &KneeRow| {
+        [
+            level(row.level),
+            level(row.achieved_per_s),
+            percent(row.failed_share),
+            time(row.p50_ns),
+            time(row.p95_ns),
+            time(row.p99_ns),
+            row.utilization.get("cpu").map_or("-".to_owned(), |share| percent(*share)),
+            result(row).to_owned(),
+        ]
+    };
+    let rows: Vec<[String; 8]> = document.knee.iter().map(cells).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0).max(COLUMNS[column].len());
     let with_cpu = document.knee.iter().any(|row| row.utilization.contains_key("cpu"));
-    let mut head = format!(
-        "{} {} {} {} {} {}",
-        right("asked", 10),
-        right("done/s", 10),
-        right("failed", 8),
-        right("p50", 10),
-        right("p95", 10),
-        right("p99", 10)
-    );
-    if with_cpu {
-        head.push_str(&right("cpu", 6));
-    }
-    head.push_str("  verdict");
-    let indent = " ".repeat(INDENT);
-    page.text.push_str(&format!("{indent}{}\n", page.style.paint(Paint::Faint, &head)));
-    for row in &document.knee {
-        let mut line = format!(
-            "{} {} {} {} {} {}",
-            right(&level(row.level), 10),
-            right(&level(row.achieved_per_s), 10),
-            right(&percent(row.failed_share), 8),
-            right(&time(row.p50_ns), 10),
-            right(&time(row.p95_ns), 10),
-            right(&time(row.p99_ns), 10)
-        );
-        if with_cpu {
-            line.push_str(&right(&row.utilization.get("cpu").map_or("-".to_owned(), |share| percent(*share)), 6));
+    let mut shown: Vec<usize> = (0..COLUMNS.len()).filter(|&column| with_cpu || COLUMNS[column] != "CPU").collect();
+    for name in OPTIONAL {
+        if INDENT + shown.iter().map(|&column| width(column) + GAP).sum::<usize>() - GAP > page.style.width {
+            shown.retain(|&column| COLUMNS[column] != name);
         }
-        let said = page.style.paint(tone(row), &left(&row.verdict, 12));
-        page.text.push_str(format!("{indent}{line}  {said}").trim_end());
-        page.text.push('\n');
+    }
+    let (result, numbers) = (COLUMNS.len() - 1, &shown[..shown.len() - 1]);
+    let indent = " ".repeat(INDENT);
+    let mut line = |cells: &dyn Fn(usize) -> String, paint: Paint, all: bool| {
+        let numbers: Vec<String> = numbers.iter().map(|&column| right(&cells(column), width(column))).collect();
+        let numbers = numbers.join(&" ".repeat(GAP));
+        let numbers = if all { page.style.paint(paint, &numbers) } else { numbers };
+        let last = page.style.paint(paint, &cells(result));
+        page.text.push_str(&format!("{indent}{numbers}{}{last}\n", " ".repeat(GAP)));
+    };
+    line(&|column| COLUMNS[column].to_owned(), Paint::Faint, true);
+    for (row, cells) in document.knee.iter().zip(&rows) {
+        line(&|column| cells[column].clone(), tone(row), false);
     }
     page.text.push('\n');
+}
+
+/// How a level was judged, in the words of a limit.
+fn result(row: &KneeRow) -> &str {
+    match row.verdict.as_str() {
+        "pass" => said(Said::Pass),
+        "fail" => said(Said::Fail),
+        "insufficient" => said(Said::Insufficient),
+        other => other,
+    }
 }
 
 fn tone(row: &KneeRow) -> Paint {
@@ -175,12 +197,15 @@ fn picture(document: &Document, style: &Style) -> String {
         .collect();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a median of u64")]
     let of_time = |ns: f64| time(Some(ns as u64));
-    let title = format!("p99 (or what is known below it) by {}", document.factor);
+    let known = if document.knee.iter().all(|row| row.p99_ns.is_some()) { "p99" } else { "p99, p95 or p50" };
+    let title = format!("{known} by {}", document.factor);
     draw(&Curve { points: &points, x: &level, y: &of_time, title: &title, logarithmic: true }, 8, style)
 }
 
+/// A time with three significant digits: `7.55 ms`, `707 us`.
+#[expect(clippy::cast_precision_loss, reason = "three digits")]
 fn time(ns: Option<u64>) -> String {
-    ns.map_or("-".to_owned(), |ns| format!("{:.2}", Nanos(ns)))
+    ns.map_or("-".to_owned(), |ns| brief(ns as f64 / 1e9))
 }
 
 fn percent(share: f64) -> String {

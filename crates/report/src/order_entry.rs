@@ -2,7 +2,7 @@
 //! virtual machine keeps: what the host did for each throughput, and what the guest saw.
 //!
 //! They can be had of any run: the throughput is the study's own metric. A host's column is observed on the machine that
-//! carries the work; a guest's inside it. What was not observed is blank. The study's own values stand below.
+//! carries the work; a guest's inside it. What was not observed is blank. The study's own values are below.
 
 use crate::grid::{Cell, Grid, GridRow};
 use crate::live::short;
@@ -41,12 +41,12 @@ pub(crate) fn tables(document: &Document) -> Vec<Grid> {
     let columns: Vec<String> = treatments.iter().map(|treatment| factors.name(treatment)).collect();
     let mut host: Vec<GridRow> = throughputs(document, &treatments);
     host.extend(rows(document, &treatments, HOST, |treatment| Some(host_of(document, treatment))));
-    let caption = format!("What the machine did for it{}", processors(document));
+    let caption = format!("System activity of the machine{}", processors(document));
     let first = Grid { caption, columns: columns.clone(), rows: host, reasons: Vec::new() };
     let rows = rows(document, &treatments, GUEST, |treatment| {
         Some(environment(treatment)).filter(|_| !NO_GUEST.contains(&kind(document, treatment)))
     });
-    let caption = "What the guest saw".to_owned();
+    let caption = "System activity in the guest".to_owned();
     let keep: Vec<usize> =
         (0..columns.len()).filter(|&column| rows.iter().any(|row| row.cells[column] != Cell::Blank)).collect();
     let second = Grid {
@@ -61,7 +61,7 @@ pub(crate) fn tables(document: &Document) -> Vec<Grid> {
     if second.columns.is_empty() { vec![first] } else { vec![first, second] }
 }
 
-/// What the study itself printed, to stand below.
+/// What the study itself printed, to be below.
 pub(crate) fn published() -> Option<Beside> {
     let [host, guest] = ["order-entry/host", "order-entry/guest"].map(beside);
     let (mut host, guest) = (host?, guest?);
@@ -75,7 +75,7 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
     let mut remarks = Vec::new();
     if document.observed.is_none() {
         remarks.push(
-            "This run was not observed: only its throughput is known. A later version observes by itself.".to_owned(),
+            "This run was not observed: only its throughput is known. Later versions observe by default.".to_owned(),
         );
     }
     let several = |row: &ObservedRow| row.place.contains(", ") && is_at(row, environment(&row.treatment));
@@ -91,11 +91,12 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
         remarks.push(remark.to_owned());
     }
     if document.ratios.iter().any(|row| row.emulated) {
-        let remark = "An emulated machine exercises the mechanics: its figures are no measure of a virtual machine.";
+        let remark = "An emulated machine exercises the mechanics: its figures do not measure a virtual machine.";
         remarks.push(remark.to_owned());
     }
     if !treatments(document).iter().any(|treatment| !NO_GUEST.contains(&kind(document, treatment))) {
-        remarks.push("No arm ran in a guest with a system of its own: the guest's table has no column.".to_owned());
+        remarks
+            .push("No arm ran in a guest with its own operating system: the guest's table has no column.".to_owned());
     }
     remarks
 }
@@ -110,7 +111,7 @@ fn kind<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d str {
 }
 
 /// Where the machine that carries the work was observed.
-fn host_of<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d str {
+pub(crate) fn host_of<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d str {
     if HERE.contains(&kind(document, treatment)) { THIS_MACHINE } else { environment(treatment) }
 }
 
@@ -188,7 +189,7 @@ fn rows<'d>(
 }
 
 /// Whether a row is of a place, or of one of several members' places there.
-fn is_at(row: &ObservedRow, place: &str) -> bool {
+pub(crate) fn is_at(row: &ObservedRow, place: &str) -> bool {
     row.place.strip_prefix(place).is_some_and(|member| member.is_empty() || member.starts_with(", "))
 }
 

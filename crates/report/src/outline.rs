@@ -1,10 +1,10 @@
 //! What a report of a run says, before anybody lays it out.
 
 use crate::grid::{Grid, grid, members, others, predicted_ratio, ratio_cell};
-use crate::number::{self, count, percent};
+use crate::number::{self, count};
 use crate::part::{Part, parts};
-use crate::provenance;
-use crate::published::{Beside, beside};
+use crate::provenance::{self, blocks, settings};
+use crate::published::{Beside, with_agreement};
 use crate::text::clean;
 use crate::treatment::{ENVIRONMENT, Factors};
 use crate::words::{Headline, Quantity, Tone, headline, limits_of};
@@ -26,7 +26,7 @@ pub(crate) struct Outline {
     pub parts: Vec<Found>,
     /// What the outcomes mean and do not mean.
     pub notes: Vec<String>,
-    /// What should be known beside the numbers.
+    /// What should be known alongside the numbers.
     pub flags: Vec<String>,
     /// Trials that do not count, by reason.
     pub discarded: Vec<String>,
@@ -45,11 +45,11 @@ pub(crate) struct Found {
     pub grids: Vec<Grid>,
     /// What else was measured: the other metrics, and what each member of an ensemble had alone.
     pub more: Vec<Grid>,
-    /// The published values that the study names, to stand beside its own.
+    /// The published values that the study names, to be next to its own.
     pub beside: Option<Beside>,
-    /// Contrasts of page sizes, which are no cost of virtualization.
+    /// Contrasts of page sizes, which are not a cost of virtualization.
     pub contrasts: Vec<Headline>,
-    /// Predicted ratios beside the measured ones, and in the place of those that cannot be had here.
+    /// Predicted ratios alongside the measured ones, and in the place of those that cannot be had here.
     pub predicted: Vec<String>,
     /// What was counted while it was measured, and what follows from it.
     pub why: Vec<String>,
@@ -114,16 +114,10 @@ fn grids(document: &Document) -> (Vec<Grid>, Vec<Grid>) {
     (grids, others(document, &rest).into_iter().chain(members(document)).collect())
 }
 
-/// The published values, where there is something measured to stand beside: a self-check measures no such thing.
+/// The published values, where there is something measured to be next to: a self-check measures no such thing.
 fn to_stand_beside(document: &Document) -> Option<Beside> {
     let measured = !document.estimates.is_empty() && !document.run.mode.self_check;
-    document.run.published.as_deref().filter(|_| measured).and_then(beside)
-}
-
-/// Blocks of the run that are complete; in documents that do not say, those that were begun.
-pub(crate) fn blocks(document: &Document) -> u64 {
-    let begun = || document.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
-    document.run.blocks.unwrap_or_else(begun)
+    document.run.published.as_deref().filter(|_| measured).and_then(|name| with_agreement(name, document))
 }
 
 /// The headline's metric, then the others as they come.
@@ -152,9 +146,9 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
     let resumed;
     if run.ended.is_none() {
         cautions.push(match &run.stop_reason {
-            None => "This run has not ended; what follows may change.",
+            None => "This run has not ended; the figures below may change.",
             Some(why) => {
-                resumed = format!("Stopped: {}; `baremark resume {}` goes on.", clean(why), clean(&run.id));
+                resumed = format!("Stopped: {}; `baremark resume {}` continues it.", clean(why), clean(&run.id));
                 &resumed
             }
         });
@@ -167,7 +161,7 @@ pub(crate) fn cautions(document: &Document) -> Vec<String> {
     cautions.into_iter().map(str::to_owned).collect()
 }
 
-/// What can be said where no ratio was asked for, or none could be had.
+/// What can be said where no ratio was requested, or none could be had.
 fn without_ratios(document: &Document) -> Vec<Headline> {
     let factors = Factors::of(&document.run);
     let quantity = Quantity::of(document, &document.run.metric);
@@ -182,12 +176,12 @@ fn without_ratios(document: &Document) -> Vec<Headline> {
         .collect();
     let mut said: Vec<Headline> = missing(document).map(plain).into_iter().chain(said).collect();
     if document.estimates.is_empty() {
-        said.push(plain("Nothing was measured: no trial counts.".to_owned()));
+        said.push(plain("Nothing was measured: every trial was discarded.".to_owned()));
     }
     said
 }
 
-/// What could not be compared for want of it, by environment, and why where that is one reason.
+/// What could not be compared for lack of it, by environment, and why where that is one reason.
 pub(crate) fn missing(document: &Document) -> Option<String> {
     let mut places: Vec<String> = Vec::new();
     for absent in &document.absent {
@@ -227,12 +221,6 @@ fn own_environment(run: &RunHead, own: &UsedEnvironment) -> String {
         true => format!("{}: {}.", clean(&own.name), clean(&own.place)),
         false => format!("{}: {} with {settings}.", clean(&own.name), clean(&own.place)),
     }
-}
-
-/// `backing = 2m, pin = 0 1`: what is set otherwise.
-pub(crate) fn settings(run: &RunHead, of: &UsedEnvironment) -> String {
-    let words = |(key, value): (&str, &str)| format!("{} = {}", clean(key), clean(value));
-    run.set_otherwise(of).into_iter().map(words).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether a ratio is one that the study requests.
@@ -279,7 +267,7 @@ fn predicted(document: &Document) -> Vec<String> {
         match measured.and_then(|ratio| ratio_cell(document, ratio)) {
             Some(cell) => {
                 let interval = if cell.interval.is_empty() { String::new() } else { format!(" ({})", cell.interval) };
-                let far = if row.disagrees { "; beyond both intervals: it wants an explanation" } else { "" };
+                let far = if row.disagrees { "; beyond both intervals: not explained" } else { "" };
                 format!("{name}: measured {}{interval}, predicted {how}{far}", cell.value)
             }
             None => format!("{name}: predicted {how}, not measured"),
@@ -357,17 +345,4 @@ fn discarded(document: &Document) -> Vec<String> {
         *reasons.entry(why).or_default() += 1;
     }
     reasons.into_iter().map(|(why, n)| format!("{}, {why}", count(n, "trial"))).collect()
-}
-
-/// The trials' tally: "40 trials, of which 38 count".
-pub(crate) fn tally(document: &Document) -> String {
-    let all = document.trials.len() as u64;
-    let counting = document.trials.iter().filter(|trial| trial.status == TrialStatus::Ok).count() as u64;
-    let trials = count(all, "trial");
-    if all == counting { format!("{trials}, all count") } else { format!("{trials}, of which {counting} count") }
-}
-
-/// The widest half-width at the last interim analysis, where there was one.
-pub(crate) fn last_width(document: &Document) -> Option<String> {
-    document.looks.last()?.half_width.map(percent)
 }

@@ -1,7 +1,9 @@
 //! A document of several workloads as one document of each: their metrics, tables and published values differ.
 
-use baremark_model::document::Document;
-use baremark_model::plan::{PlannedWorkload, Treatment};
+use baremark_model::document::{
+    DetailRow, Document, EstimateRow, ExplanationRow, MemberEstimate, PredictionRow, RatioRow, TrialRow,
+};
+use baremark_model::plan::{Absent, PlannedWorkload, Treatment};
 use baremark_model::tables::WORKLOAD;
 use std::borrow::Cow;
 
@@ -26,27 +28,74 @@ fn workload_name(workload: &PlannedWorkload) -> &str {
     &workload.kind
 }
 
-fn of(document: &Document, workload: &PlannedWorkload) -> Document {
-    let belongs = |treatment: &Treatment| treatment.get(WORKLOAD) == Some(&workload.kind);
-    let mut part = document.clone();
-    part.estimates.retain(|row| belongs(&row.treatment));
-    part.members.retain(|row| belongs(&row.treatment));
-    part.ratios.retain(|row| belongs(&row.treatment));
-    part.absent.retain(|absent| belongs(&absent.treatment));
-    part.explanations.retain(|row| belongs(&row.treatment));
-    part.predictions.retain(|row| belongs(&row.treatment));
-    part.trials.retain(|trial| trial.arms.iter().any(|arm| belongs(&arm.treatment)));
-    let own = part.estimates.iter_mut().map(|row| &mut row.treatment);
-    let of_ratios = part.ratios.iter_mut().flat_map(|row| [&mut row.treatment, &mut row.relative_to]);
-    let of_absent = part.absent.iter_mut().map(|absent| &mut absent.treatment);
-    let of_predicted = part.predictions.iter_mut().flat_map(|row| [&mut row.treatment, &mut row.relative_to]);
-    let of_why = part.explanations.iter_mut().map(|row| &mut row.treatment);
-    let of_trials = part.trials.iter_mut().flat_map(|trial| trial.arms.iter_mut().map(|arm| &mut arm.treatment));
-    let of_members = part.members.iter_mut().map(|row| &mut row.treatment);
-    let own = own.chain(of_members);
-    for treatment in own.chain(of_ratios).chain(of_absent).chain(of_why).chain(of_predicted).chain(of_trials) {
+/// A row of a document that says which treatments it is of.
+trait OfTreatments {
+    fn treatments(&mut self) -> Vec<&mut Treatment>;
+}
+
+macro_rules! of_treatments {
+    ($($row:ty: $($field:ident),+;)+) => {
+        $(impl OfTreatments for $row {
+            fn treatments(&mut self) -> Vec<&mut Treatment> {
+                vec![$(&mut self.$field),+]
+            }
+        })+
+    };
+}
+
+of_treatments! {
+    EstimateRow: treatment;
+    MemberEstimate: treatment;
+    RatioRow: treatment, relative_to;
+    Absent: treatment;
+    DetailRow: treatment;
+    ExplanationRow: treatment;
+    PredictionRow: treatment, relative_to;
+}
+
+impl OfTreatments for TrialRow {
+    fn treatments(&mut self) -> Vec<&mut Treatment> {
+        self.arms.iter_mut().map(|arm| &mut arm.treatment).collect()
+    }
+}
+
+/// The rows of one workload, which they need not name any more.
+fn keep<R: OfTreatments>(rows: &mut Vec<R>, kind: &str) {
+    rows.retain_mut(|row| row.treatments().iter().any(|of| of.get(WORKLOAD).is_some_and(|name| name == kind)));
+    for treatment in rows.iter_mut().flat_map(OfTreatments::treatments) {
         treatment.remove(WORKLOAD);
     }
+}
+
+fn of(document: &Document, workload: &PlannedWorkload) -> Document {
+    let mut part = document.clone();
+    let kind = &workload.kind;
+    // Every field is named: a new kind of row does not compile before it is said here whose it is.
+    let Document {
+        format: _,
+        method: _,
+        run: _,
+        looks: _,
+        flags: _,
+        observed: _,
+        time: _,
+        estimates,
+        members,
+        ratios,
+        absent,
+        details,
+        explanations,
+        predictions,
+        trials,
+    } = &mut part;
+    keep(estimates, kind);
+    keep(members, kind);
+    keep(ratios, kind);
+    keep(absent, kind);
+    keep(details, kind);
+    keep(explanations, kind);
+    keep(predictions, kind);
+    keep(trials, kind);
     let planned = part.trials.iter().flat_map(|trial| trial.arms.iter().map(|arm| &arm.treatment));
     let treatments: Vec<&Treatment> = planned.chain(part.absent.iter().map(|absent| &absent.treatment)).collect();
     let run = &mut part.run;

@@ -1,10 +1,10 @@
 //! Where the numbers come from, and how to have them again.
 
-use crate::number::count;
-use crate::outline::{blocks, last_width, settings, tally};
+use crate::number::{count, percent};
 use crate::text::clean;
 use crate::treatment::Factors;
-use baremark_model::document::{Document, RunHead};
+use baremark_model::document::{Document, RunHead, UsedEnvironment};
+use baremark_model::event::TrialStatus;
 use baremark_model::imported::PLACE;
 use serde_json::Value;
 
@@ -63,6 +63,31 @@ fn mitigations(run: &RunHead) -> Option<String> {
         (false, true) => Some("none needed".to_owned()),
         (false, false) => Some(affected.join("; ")),
     }
+}
+
+/// Blocks of the run that are complete; in documents that do not say, those that were begun.
+pub(crate) fn blocks(document: &Document) -> u64 {
+    let begun = || document.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
+    document.run.blocks.unwrap_or_else(begun)
+}
+
+/// `backing = 2m, pin = 0 1`: what is set otherwise.
+pub(crate) fn settings(run: &RunHead, of: &UsedEnvironment) -> String {
+    let words = |(key, value): (&str, &str)| format!("{} = {}", clean(key), clean(value));
+    run.set_otherwise(of).into_iter().map(words).collect::<Vec<_>>().join(", ")
+}
+
+/// The trials' tally: "40 trials, of which 38 count".
+pub(crate) fn tally(document: &Document) -> String {
+    let all = document.trials.len() as u64;
+    let counting = document.trials.iter().filter(|trial| trial.status == TrialStatus::Ok).count() as u64;
+    let trials = count(all, "trial");
+    if all == counting { format!("{trials}, all count") } else { format!("{trials}, of which {counting} count") }
+}
+
+/// The widest half-width at the last interim analysis, where there was one.
+pub(crate) fn last_width(document: &Document) -> Option<String> {
+    document.looks.last()?.half_width.map(percent)
 }
 
 fn analyses(n: u64) -> String {

@@ -1,9 +1,11 @@
-//! Published values beside those measured here: the same layout, and a label that says what may be compared.
+//! Published values alongside those measured here: the same layout, and a label that says what may be compared.
 
+use crate::agreement::{EXPLAINED, agreement, fills};
 use crate::grid::{Cell, Grid, GridRow, RatioCell};
 use crate::number::fixed;
 use crate::words::Tone;
 use baremark_model::descriptor::Better;
+use baremark_model::document::Document;
 use baremark_model::published::{Published, Row, Table, find};
 
 /// Published tables, ready to be laid out.
@@ -17,7 +19,7 @@ pub(crate) struct Beside {
     pub notes: Vec<String>,
 }
 
-/// What is to stand beside a run that names `name`; `None` where this version has no such table.
+/// What is to be next to a run that names `name`; `None` where this version has no such table.
 pub(crate) fn beside(name: &str) -> Option<Beside> {
     let published = find(name)?;
     let (publication, table) = (published.publication, published.table);
@@ -33,6 +35,37 @@ pub(crate) fn beside(name: &str) -> Option<Beside> {
         grids: base.into_iter().chain([grid(&published)]).collect(),
         notes,
     })
+}
+
+/// As [`beside`], with the agreement of a run cell by cell: of the table that it names, of that table's base, and of what else it
+/// fills of the same publication.
+pub(crate) fn with_agreement(name: &str, document: &Document) -> Option<Beside> {
+    let mut beside = beside(name)?;
+    let published = find(name)?;
+    let publication = published.publication;
+    let named = |table: &Table| table.name == published.table.name;
+    let base = |table: &Table| published.base().is_some_and(|base| base.name == table.name);
+    let mut explained = false;
+    for table in &publication.table {
+        let of = Published { publication, table };
+        let found = agreement(document, &of).filter(|grid| named(table) || fills(grid));
+        let Some(found) = found else {
+            if named(table) {
+                beside.notes.extend(table.blank.as_ref().map(|why| format!("{}: not compared: {why}.", table.title)));
+            }
+            continue;
+        };
+        if !named(table) && !base(table) {
+            beside.grids.push(grid(&of));
+            beside.notes.push(format!("{}: {}.", table.title, table.setup));
+            beside.notes.extend(table.notes.iter().cloned());
+        }
+        beside.grids.push(found);
+        beside.notes.extend(table.ours.iter().filter_map(|ours| Some(format!("Here: {}", ours.note.as_ref()?))));
+        explained = true;
+    }
+    beside.notes.extend(explained.then(|| EXPLAINED.to_owned()));
+    Some(beside)
 }
 
 fn grid(published: &Published) -> Grid {
@@ -79,7 +112,7 @@ fn caption(table: &Table) -> String {
 }
 
 /// A column's head; bare numbers are told what they count.
-fn column(table: &Table, head: &str) -> String {
+pub(crate) fn column(table: &Table, head: &str) -> String {
     match head.parse::<u64>() {
         Ok(1) => format!("1 {}", table.columns.trim_end_matches('s')),
         Ok(_) => format!("{head} {}", table.columns),

@@ -13,15 +13,43 @@ pub fn published_page(name: &str, publication: &'static Publication) -> String {
         publication.title, publication.when, publication.machine
     );
     let run: Vec<String> = publication.studies.iter().map(|study| format!("`baremark run {study}`")).collect();
-    page.push_str(&match run.as_slice() {
-        [] => "No shipped study measures this yet.\n".to_owned(),
-        run => format!("Measured here by {}.\n", run.join(", ")),
+    page.push_str(&match (run.as_slice(), &publication.blank) {
+        ([], Some(why)) => format!("No shipped study measures this: {why}.\n"),
+        ([], None) => "No shipped study measures this.\n".to_owned(),
+        ([only], _) => format!("Measured here by {only}{}.\n", alias(name, publication)),
+        ([first, others @ ..], _) => {
+            format!("Measured here by {first}{}; in parts also by {}.\n", alias(name, publication), others.join(", "))
+        }
     });
     for table in &publication.table {
         // A `String` takes whatever is written to it.
         let _ = one(&mut page, name, &Published { publication, table });
     }
     page
+}
+
+/// The publication's own name, where the study that it runs has another.
+fn alias(name: &str, publication: &Publication) -> String {
+    let same = publication.studies.first().is_some_and(|study| study == name);
+    if same { String::new() } else { format!(" (or `baremark run {name}`)") }
+}
+
+/// Which cells a run fills, or why none does.
+fn filled(table: &Table) -> String {
+    match (&table.ours, &table.blank) {
+        (Some(ours), _) => {
+            let blank =
+                ours.columns.iter().zip(&table.heads).filter_map(|(column, head)| Some((head, column.blank.as_ref()?)));
+            let blank: String = blank.map(|(head, why)| format!(" Blank here: {head}: {why}.")).collect();
+            let note = ours.note.as_ref().map(|note| format!(" {note}")).unwrap_or_default();
+            format!(
+                "Filled by runs of the workload `{}`, with the agreement of sign, order and size by cell.{note}{blank}",
+                ours.workload
+            )
+        }
+        (None, Some(why)) => format!("Not filled here: {why}."),
+        (None, None) => String::new(),
+    }
 }
 
 fn one(page: &mut String, name: &str, published: &Published) -> std::fmt::Result {
@@ -33,6 +61,10 @@ fn one(page: &mut String, name: &str, published: &Published) -> std::fmt::Result
     for (index, row) in table.row.iter().enumerate() {
         let cells: Vec<String> = (0..table.heads.len()).map(|column| cell(published, index, column)).collect();
         writeln!(page, "| {} | {} |", row.label, cells.join(" | "))?;
+    }
+    let filled = filled(table);
+    if !filled.is_empty() {
+        writeln!(page, "\n{filled}")?;
     }
     let of_row = |row: &Row| Some(format!("{}: {}.", row.label, row.note.as_ref()?));
     let notes: Vec<String> = table.notes.iter().cloned().chain(table.row.iter().filter_map(of_row)).collect();

@@ -44,9 +44,12 @@ fn verdict(document: &ScaleDocument) -> (Paint, String) {
     let (covered, intervals) = (document.covered, document.intervals);
     let level = fixed(document.confidence * 100.0, 0);
     if intervals == 0 {
-        return (Paint::Caution, "Nothing can be said: no arm has an interval. The budget ended too early; try without --quick, or with a study \
+        return (
+            Paint::Caution,
+            "No result: no arm has an interval. The budget ended too early; try without --quick, or with a study \
              whose trials are shorter."
-                .to_owned());
+                .to_owned(),
+        );
     }
     let found = format!("{covered} of {intervals} intervals of {level} % cover the cost that was injected");
     if is_off(document) {

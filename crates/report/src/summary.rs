@@ -6,8 +6,9 @@
 
 use crate::commands;
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
-use crate::outline::{blocks, cautions, missing};
+use crate::outline::{cautions, missing};
 use crate::part::{Part, parts};
+use crate::provenance::blocks;
 use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, cut, left, right, width, wrap};
 use crate::treatment::{ENVIRONMENT, Factors, list};
@@ -22,7 +23,7 @@ const LINES: usize = 25;
 const MOST_ROWS: usize = 9;
 /// Lines of the result, of the cause and of the advice.
 const MOST_LINES: usize = 3;
-/// Columns that an outcome needs beside its ratio.
+/// Columns that an outcome needs in addition to its ratio.
 const LEAST_ROOM: usize = 22;
 /// The widest label of a row.
 const LABEL: usize = 28;
@@ -96,18 +97,42 @@ struct Row<'d> {
     value: String,
     ratio: Option<&'d RatioRow>,
     of: &'d Document,
+    /// Whether the label has levels alone, and the heading their factors.
+    tabulated: bool,
 }
 
 /// The rows with their values where there is room for them, else those that have a ratio.
-fn fitting_rows<'d>(parts: &'d [Part<'d>], width: usize) -> Vec<Row<'d>> {
+fn fitting_rows<'d>(parts: &'d [Part<'d>], width_of_page: usize) -> Vec<Row<'d>> {
     let all = rows(parts, parts.len() == 1);
     if all.is_empty() {
         return rows(parts, true);
     }
-    if all.iter().all(|row| row.ratio.is_none()) || Columns::of(&all, width).room >= LEAST_ROOM {
+    if all.iter().all(|row| row.ratio.is_none()) || Columns::of(&all, width_of_page).room >= LEAST_ROOM {
         return all;
     }
-    rows(parts, false)
+    let rows = rows(parts, false);
+    if rows.iter().any(|row| width(&row.label) > LABEL) { tabulated(parts).unwrap_or(rows) } else { rows }
+}
+
+/// The ratios of a study of one workload, labelled by the levels of their factors without the factors' names, which the heading
+/// has. `None` where treatments differ in which factors they have.
+fn tabulated<'d>(parts: &'d [Part<'d>]) -> Option<Vec<Row<'d>>> {
+    let [part] = parts else { return None };
+    let names = factor_names(parts);
+    let row = |ratio: &'d RatioRow| {
+        let levels = levels(part, ratio, !one_place(parts));
+        let known = levels.iter().map(|(key, _)| *key).eq(names.iter().map(String::as_str));
+        let label = levels.iter().map(|(_, level)| clean(level)).collect::<Vec<_>>().join(", ");
+        known.then(|| Row { label, value: String::new(), ratio: Some(ratio), of: &part.document, tabulated: true })
+    };
+    headline(&part.document).map(row).collect()
+}
+
+/// The factors of the first ratio, of which a label has the levels.
+fn factor_names(parts: &[Part<'_>]) -> Vec<String> {
+    let first = parts.first().and_then(|part| headline(&part.document).next().map(|ratio| (part, ratio)));
+    let levels = first.map(|(part, ratio)| levels(part, ratio, !one_place(parts))).unwrap_or_default();
+    levels.into_iter().map(|(key, _)| key.to_owned()).collect()
 }
 
 /// Ratios of the headline's metrics; with `values` each value with its ratio, also the values that have none.
@@ -125,13 +150,13 @@ fn rows<'d>(parts: &'d [Part<'d>], values: bool) -> Vec<Row<'d>> {
                     None => label,
                 };
                 let value = format!("{} {}", number::estimate(value.estimate, value.lo, value.hi), clean(&value.unit));
-                rows.push(Row { label, value, ratio, of: document });
+                rows.push(Row { label, value, ratio, of: document, tabulated: false });
             }
             continue;
         }
         for ratio in ratios {
             let label = name(part, ratio, !one_place(parts));
-            rows.push(Row { label, value: String::new(), ratio: Some(ratio), of: document });
+            rows.push(Row { label, value: String::new(), ratio: Some(ratio), of: document, tabulated: false });
         }
     }
     rows
@@ -156,8 +181,7 @@ fn places(row: &RatioRow) -> (&str, &str) {
 /// "random-access, 4k pages"
 fn name(part: &Part<'_>, row: &RatioRow, with_place: bool) -> String {
     let factors = Factors::of(&part.document.run);
-    let without: &[&str] = if with_place { &[] } else { &[ENVIRONMENT] };
-    let levels = list(&factors.levels(&row.treatment, without));
+    let levels = list(&levels(part, row, with_place));
     match (part.name.map(clean), levels.is_empty()) {
         (Some(name), true) => name,
         (Some(name), false) => format!("{name}, {levels}"),
@@ -166,56 +190,70 @@ fn name(part: &Part<'_>, row: &RatioRow, with_place: bool) -> String {
     }
 }
 
+/// The varying factors of a ratio's treatment with their levels.
+fn levels<'r>(part: &Part<'_>, row: &'r RatioRow, with_place: bool) -> Vec<(&'r str, &'r str)> {
+    let without: &[&str] = if with_place { &[] } else { &[ENVIRONMENT] };
+    Factors::of(&part.document.run).levels(&row.treatment, without)
+}
+
 fn table(page: &mut Page, parts: &[Part<'_>], rows: &[Row<'_>], most: usize) {
     if rows.is_empty() {
-        page.paragraph(Paint::Caution, INDENT, INDENT, "Nothing was measured: no trial counts.");
+        page.paragraph(Paint::Caution, INDENT, INDENT, "Nothing was measured: every trial was discarded.");
         return;
     }
     let columns = Columns::of(rows, page.style.width);
     let shown = &rows[..rows.len().min(most)];
     if columns.widths[2] > 0 {
         let [value, ratio, limits] = columns.widths;
-        let left = INDENT + columns.label + if value > 0 { value + 2 } else { 0 } + 2 + ratio;
-        let head = format!("{}  {}  result", right(&heading(parts, shown), left), right("95 % interval", limits));
+        let names = if shown.iter().any(|row| row.tabulated) { factor_names(parts) } else { Vec::new() };
+        let names = names.iter().map(|name| clean(name).replace('_', " ")).collect::<Vec<_>>().join(", ");
+        let room = columns.label + if value > 0 { value + 2 } else { 0 } + 2 + ratio;
+        let heading = heading(parts, shown);
+        let fits = !names.is_empty() && width(&names) + 2 + width(&heading) <= room;
+        if !fits && !names.is_empty() {
+            page.paragraph(Paint::Faint, INDENT, INDENT, &names);
+        }
+        let names = if fits { format!("{}{names}", " ".repeat(INDENT)) } else { String::new() };
+        let heading = right(&heading, INDENT + room - width(&names));
+        let head = format!("{names}{heading}  {}  result", right("95 % interval", limits));
         page.line(Paint::Faint, &page.style.plain(&head));
     }
     for row in shown {
-        line(page, row, &columns.laid(row), columns.room);
+        line(page, row, &columns);
     }
     if rows.len() > shown.len() {
         page.paragraph(Paint::Faint, INDENT, INDENT, &format!("{} more: --details", rows.len() - shown.len()));
     }
 }
 
-/// A row; its outcome beside it where there is room, else below.
-fn line(page: &mut Page, row: &Row<'_>, text: &str, room: usize) {
+/// A row: its outcome on the right where there is room, else below. What does not fit in a column goes on in the next line.
+fn line(page: &mut Page, row: &Row<'_>, columns: &Columns) {
     let style = page.style;
-    let Some(ratio) = row.ratio else {
-        page.line(Paint::Plain, &style.plain(text));
-        return;
-    };
-    let says = match (ratio.contrast, limits_of(ratio)) {
+    let labels = wrap(&style.plain(&row.label), columns.label);
+    let says = row.ratio.map(|ratio| match (ratio.contrast, limits_of(ratio)) {
         (Contrast::SelfCheck, Some((lo, hi))) if (lo..=hi).contains(&1.0) => "no difference found".to_owned(),
         (Contrast::SelfCheck, Some(_)) => "differs from itself".to_owned(),
         _ => outcome(row.of, ratio),
-    };
-    let paint = match tone(ratio) {
+    });
+    let paint = row.ratio.map_or(Paint::Plain, |ratio| match tone(ratio) {
         Tone::Plain => Paint::Plain,
         Tone::Differs => Paint::Strong,
         Tone::Alike => Paint::Good,
         Tone::Open => Paint::Caution,
-    };
-    let text = style.plain(text);
-    if room < LEAST_ROOM {
-        page.line(Paint::Plain, &text);
-        page.paragraph(paint, 2 * INDENT, 0, &says);
-        return;
+    });
+    let (beside, below) = if columns.room < LEAST_ROOM { (None, says) } else { (says, None) };
+    let outcomes = beside.map(|says| wrap(&style.plain(&says), columns.room)).unwrap_or_default();
+    let at = |lines: &[String], line: usize| lines.get(line).cloned().unwrap_or_default();
+    for number in 0..labels.len().max(outcomes.len()).max(1) {
+        let cells = if number == 0 { cells(row) } else { Default::default() };
+        let text = columns.laid(&at(&labels, number), &cells);
+        match at(&outcomes, number) {
+            says if says.is_empty() => page.line(Paint::Plain, text.trim_end()),
+            says => page.line(Paint::Plain, &format!("{text}  {}", style.paint(paint, &says))),
+        }
     }
-    let mut lines = wrap(&style.plain(&says), room).into_iter();
-    let first = lines.next().unwrap_or_default();
-    page.line(Paint::Plain, &format!("{text}  {}", style.paint(paint, &first)));
-    for rest in lines {
-        page.line(paint, &format!("{}  {rest}", " ".repeat(width(&text))));
+    if let Some(says) = below {
+        page.paragraph(paint, 2 * INDENT, 0, &says);
     }
 }
 
@@ -249,9 +287,9 @@ impl Columns {
         Columns { label, widths, room: width_of_page.saturating_sub(INDENT + label + used + 2) }
     }
 
-    fn laid(&self, row: &Row<'_>) -> String {
-        let mut text = format!("{}{}", " ".repeat(INDENT), left(&cut(&row.label, self.label), self.label));
-        for (cell, column) in cells(row).iter().zip(self.widths).filter(|(_, column)| *column > 0) {
+    fn laid(&self, label: &str, cells: &[String; 3]) -> String {
+        let mut text = format!("{}{}", " ".repeat(INDENT), left(&cut(label, self.label), self.label));
+        for (cell, column) in cells.iter().zip(self.widths).filter(|(_, column)| *column > 0) {
             text.push_str("  ");
             text.push_str(&right(cell, column));
         }
@@ -332,8 +370,9 @@ fn cause(parts: &[Part<'_>]) -> Option<String> {
             lost.iter()
                 .find_map(|(part, row)| Some(commands::cause(&part.document, row)?.trim_end_matches('.').to_owned()))
         })
+        .or_else(|| lost.iter().find_map(|(part, row)| disturbed(part, row)))
         .or_else(|| lost.iter().find_map(|(part, row)| differing(part, row)))
-        .or_else(|| (!lost.is_empty()).then(|| "Not found in what was measured".to_owned()));
+        .or_else(|| (!lost.is_empty()).then(|| "No cause found in the measured quantities".to_owned()));
     match (cause, bound) {
         (None, None) => None,
         (cause, bound) => Some(format!("{}.", [cause, bound].into_iter().flatten().collect::<Vec<_>>().join(". "))),
@@ -352,6 +391,19 @@ fn page_walks(part: &Part<'_>, row: &RatioRow) -> Option<String> {
     smaller.then(|| format!("Page walks; {name}with 2m pages: {}", outcome(&part.document, other)))
 }
 
+/// Other programs that took the CPUs of the slower arm's ranks, or more of all CPUs while its phases ran.
+fn disturbed(part: &Part<'_>, row: &RatioRow) -> Option<String> {
+    let own = part.document.explanations.iter().filter(|found| found.treatment == row.treatment);
+    let named = |found: &&ExplanationRow| {
+        let of_others =
+            found.what.starts_with("ready to run while others") || found.what.starts_with("CPU use by other programs");
+        of_others && !found.advice.is_empty()
+    };
+    let most = own.filter(named).max_by(|one, two| one.lo.total_cmp(&two.lo))?;
+    let value = number::estimate(most.value, Some(most.lo), Some(most.hi));
+    Some(format!("Other programs: {} {value} %", clean(&most.what)))
+}
+
 /// What observers saw that differs most between the arms, relative to its interval.
 fn differing(part: &Part<'_>, row: &RatioRow) -> Option<String> {
     let own = |found: &&ExplanationRow| found.treatment == row.treatment && found.what.contains(" beyond ");
@@ -360,7 +412,7 @@ fn differing(part: &Part<'_>, row: &RatioRow) -> Option<String> {
     let most = rows.max_by(|one, two| distance(one).total_cmp(&distance(two)))?;
     let value = number::estimate(most.value, Some(most.lo), Some(most.hi));
     Some(
-        format!("Not shown; what differs most: {} {value} {}", clean(&most.what), clean(&most.unit))
+        format!("Not shown; the largest difference: {} {value} {}", clean(&most.what), clean(&most.unit))
             .trim_end()
             .to_owned(),
     )

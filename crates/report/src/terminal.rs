@@ -1,22 +1,29 @@
 //! The report for a terminal or a pipe: verdicts in words first, then the table, then what a reader must know of them.
 
-use crate::around;
+use crate::application;
 use crate::grid::{Cell, Grid, RatioCell};
 use crate::order_entry;
 use crate::outline::{Found, Outline, outline};
 use crate::published::Beside;
+use crate::section::{Block, Group, Making, Section, Subject};
+use crate::sections::SECTIONS;
 use crate::text::{Paint, Style, clean, left, width, wrap};
 use crate::words::{Headline, Tone};
 use baremark_model::document::Document;
 
 pub(crate) const INDENT: usize = 2;
 const GAP: usize = 3;
-/// More rows of what was measured beside what the study asks for are left to the formats that have room for them.
+/// More rows of what was measured alongside what the study asks for are left to the formats that have room for them.
 const MOST_MORE: usize = 60;
 
 /// The report of one run.
 #[must_use]
 pub fn render(document: &Document, style: &Style) -> String {
+    with(document, style, SECTIONS)
+}
+
+/// The report with these sections.
+pub(crate) fn with(document: &Document, style: &Style, sections: &[Making]) -> String {
     let outline = outline(document);
     let mut page = Page { style: *style, text: String::new() };
     page.top(&outline);
@@ -24,35 +31,22 @@ pub fn render(document: &Document, style: &Style) -> String {
     for part in &outline.parts {
         page.tables(part);
     }
-    let contrasts = outline.having(|part| &part.contrasts);
-    if !contrasts.is_empty() {
-        page.head("Page-size contrasts: the application's pages differ, so this is not what a VM costs");
-        contrasts.into_iter().for_each(|(part, headlines)| page.sentences(part, headlines));
+    for section in sections {
+        page.section(&section(Subject { document, outline: &outline }));
     }
-    let predicted = outline.having(|part| &part.predicted);
-    if !predicted.is_empty() {
-        page.head("Predicted from page walks, beside what was measured: ratios, with 95 % intervals");
-        for (part, lines) in predicted {
-            page.part_of(part);
-            lines.iter().for_each(|line| page.paragraph(Paint::Plain, INDENT, INDENT, line));
-        }
-    }
-    let why = outline.having(|part| &part.why);
-    if !why.is_empty() {
-        page.head("Why");
-        for (part, lines) in why {
-            page.part_of(part);
-            lines.iter().for_each(|line| page.paragraph(Paint::Plain, INDENT, INDENT, line));
-        }
-    }
-    page.around(document);
-    page.list("Flags", &outline.flags);
-    page.list("Trials that do not count", &outline.discarded);
     page.head("Run");
     let label = outline.provenance.iter().map(|(word, _)| width(word)).max().unwrap_or(0);
     for (word, says) in &outline.provenance {
         page.hanging(&left(word, label), says);
     }
+    page.text
+}
+
+/// The applications of a document; nothing where it has none.
+#[must_use]
+pub fn applications(document: &Document, style: &Style) -> String {
+    let mut page = Page { style: *style, text: String::new() };
+    application::groups(document).iter().for_each(|group| page.group(group));
     page.text
 }
 
@@ -117,14 +111,35 @@ impl Page {
         }
     }
 
-    /// The few quantities that were observed, and what to know of them.
-    fn around(&mut self, document: &Document) {
-        let Some(observed) = &document.observed else { return };
-        if let Some(grid) = around::short(document) {
-            self.table(&grid.caption, &grid);
-        }
-        for remark in around::remarks(observed) {
-            self.paragraph(Paint::Faint, INDENT, INDENT, &remark);
+    /// Paragraphs and tables under a head of their own.
+    fn group(&mut self, group: &Group) {
+        self.list(&group.head, &group.lines);
+        group.grids.iter().for_each(|grid| self.table(&grid.caption, grid));
+    }
+
+    /// A section, of whose blocks those for a page are left out. Tables and groups have heads of their own.
+    fn section(&mut self, section: &Section) {
+        let mut headed = false;
+        for block in &section.blocks {
+            let own_head = matches!(block, Block::Table(_) | Block::Group(_));
+            let shown = own_head || matches!(block, Block::Lines(..) | Block::Sentences(..) | Block::Remarks(_));
+            if shown && !own_head && !headed {
+                self.head(&section_head(section));
+            }
+            headed |= shown;
+            match block {
+                Block::Lines(of, items) => {
+                    self.part_of(of.as_deref());
+                    items.iter().for_each(|line| self.paragraph(Paint::Plain, INDENT, INDENT, line));
+                }
+                Block::Sentences(of, headlines) => self.sentences(of.as_deref(), headlines),
+                Block::Table(grid) => self.table(&grid.caption, grid),
+                Block::Remarks(remarks) => {
+                    remarks.iter().for_each(|remark| self.paragraph(Paint::Faint, INDENT, INDENT, remark));
+                }
+                Block::Group(group) => self.group(group),
+                Block::Figures(_) | Block::Legend(_) | Block::Wide(_) => {}
+            }
         }
     }
 
@@ -141,7 +156,7 @@ impl Page {
 
     fn headlines(&mut self, outline: &Outline) {
         self.head("Result");
-        outline.parts.iter().for_each(|part| self.sentences(part, &part.headlines));
+        outline.parts.iter().for_each(|part| self.sentences(part.name.as_deref(), &part.headlines));
         if !outline.notes.is_empty() {
             self.text.push('\n');
         }
@@ -151,8 +166,8 @@ impl Page {
     }
 
     /// Which workload what follows is of, where there are several.
-    fn part_of(&mut self, part: &Found) {
-        if let Some(name) = &part.name {
+    fn part_of(&mut self, name: Option<&str>) {
+        if let Some(name) = name {
             self.paragraph(Paint::Faint, INDENT, 0, &format!("{name}:"));
         }
     }
@@ -173,11 +188,11 @@ impl Page {
         let what = part.more.iter().map(|grid| grid.caption.split(" (").next().unwrap_or_default());
         let what = what.collect::<Vec<_>>().join("; ");
         self.text.push('\n');
-        self.paragraph(Paint::Faint, 0, INDENT, &format!("--html and --csv have {rows} rows more: {what}."));
+        self.paragraph(Paint::Faint, 0, INDENT, &format!("--html and --csv have {rows} more rows: {what}."));
     }
 
-    fn sentences(&mut self, part: &Found, headlines: &[Headline]) {
-        self.part_of(part);
+    fn sentences(&mut self, of: Option<&str>, headlines: &[Headline]) {
+        self.part_of(of);
         for headline in headlines {
             if let Some(caution) = &headline.caution {
                 self.paragraph(Paint::Caution, INDENT, INDENT, caution);
@@ -258,6 +273,15 @@ impl Page {
                 self.line(Paint::Plain, &line);
             }
         }
+    }
+}
+
+/// A section's head with what holds for all of it, in one line.
+fn section_head(section: &Section) -> String {
+    let mut note = section.note.trim_end_matches('.').chars();
+    match note.next() {
+        Some(first) => format!("{}: {}{}", section.head, first.to_lowercase(), note.as_str()),
+        None => section.head.to_owned(),
     }
 }
 

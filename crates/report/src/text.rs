@@ -156,7 +156,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// `says` beside `head`, in lines that fit the style; those that follow begin where the first does.
+/// `says` alongside `head`, in lines that fit the style; those that follow begin where the first does.
 #[must_use]
 pub fn beside(head: &str, says: &str, style: &Style) -> String {
     let (head, says) = (style.plain(head), style.plain(says));
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn what_is_said_stands_beside_its_head() {
         let style = Style { width: 24, ..Style::default() };
-        assert_eq!(beside("ksm   ", "off, and no more than that", &style), "ksm   off, and no more\n      than that\n");
+        assert_eq!(beside("ksm   ", "off, and nothing else", &style), "ksm   off, and nothing\n      else\n");
         assert_eq!(beside("x ", "", &style), "x\n");
     }
 

@@ -251,8 +251,7 @@ fn self_check(document: &Document, row: &RatioRow, scale: &Scale, ratio: f64) ->
     let off = percent((ratio - 1.0).abs());
     let interval = scale.interval(row);
     format!(
-        "{name} against itself: a difference of {off} was found where there is none ({}{interval}); trust no \
-         difference below {floor} here.",
+        "{name} against itself: a difference of {off} was found ({}{interval}), although both arms are the same; differences below {floor} are not reliable here.",
         scale.show(ratio)
     )
 }

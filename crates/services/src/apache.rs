@@ -37,7 +37,7 @@ impl Service for Apache {
             return Err(ServiceError::Refused {
                 name: order.name.clone(),
                 what: format!(
-                    "{} connections are no multiple of {} threads a process",
+                    "{} connections are not a multiple of {} threads a process",
                     settings.count("connections"),
                     settings.count("threads")
                 ),
@@ -162,13 +162,13 @@ fn pass_on(text: &mut String, order: &Order) {
 const KNOBS: &[Knob] = &[
     knob("workers", Kind::Count { min: 1, max: 1024 }, "processes at the start (StartServers)"),
     knob("threads", Kind::Count { min: 1, max: 20_000 }, "threads of a process (ThreadsPerChild)"),
-    knob("connections", Kind::Count { min: 1, max: 1_000_000 }, "requests at once (MaxRequestWorkers)"),
+    knob("connections", Kind::Count { min: 1, max: 1_000_000 }, "concurrent requests (MaxRequestWorkers)"),
     balance::KEEPALIVE_TIME,
     balance::BODY,
     knob(
         "cache",
         Kind::Size { min: 0, max: 1 << 40 },
-        "0 B keeps none; any other size caches on disk without a limit of its own (htcacheclean)",
+        "0 B disables it; any other size caches on disk without a size limit (htcacheclean)",
     ),
     balance::TIMEOUT,
     balance::drain("how long processes of an old configuration may finish"),

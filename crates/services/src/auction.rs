@@ -67,8 +67,8 @@ const MOST_TIME: u64 = 86_400_000_000_000;
 const KNOBS: &[Knob] = &[
     knob("pool", Kind::Count { min: 1, max: 1000 }, "connections to the database, a server"),
     knob("threads", Kind::Count { min: 0, max: 1024 }, "threads that serve; 0 takes as many as processors"),
-    knob("connections", Kind::Count { min: 1, max: 10_000_000 }, "connections at once"),
-    knob("waiters", Kind::Count { min: 1, max: 10_000_000 }, "long polls and streams at once"),
+    knob("connections", Kind::Count { min: 1, max: 10_000_000 }, "concurrent connections"),
+    knob("waiters", Kind::Count { min: 1, max: 10_000_000 }, "concurrent long polls and streams"),
     knob("patience", Kind::Time { min: 1_000_000, max: MOST_TIME }, "how long a statement may take"),
     knob(
         "open",

@@ -97,7 +97,7 @@ pub(crate) fn is_ready(control: SocketAddr, secret: &str) -> bool {
     matches!(ask(control, secret, Told::Ready, READY_ANSWER), Ok(Answer::Done))
 }
 
-/// What it tells of itself.
+/// What it reports about itself.
 pub(crate) fn statistics(instance: &Instance, control: Control) -> Result<Statistics, ServiceError> {
     match tell(instance, control, Told::Statistics)? {
         Answer::Statistics(statistics) => Ok(statistics),
@@ -117,7 +117,7 @@ pub(crate) fn rewire(instance: &Instance, control: Control, upstreams: &[Upstrea
 
 fn tell(instance: &Instance, control: Control, told: Told) -> Result<Answer, ServiceError> {
     let answer = ask(control.here, &instance.order().secret, told, ANSWER);
-    match answer.map_err(|why| instance.io("talking to whoever carries it out at its site", why))? {
+    match answer.map_err(|why| instance.io("talking to its agent at the remote site", why))? {
         Answer::Failed(why) => Err(instance.failed(why)),
         good => Ok(good),
     }
@@ -137,9 +137,9 @@ fn ask(control: SocketAddr, secret: &str, told: Told, limit: Duration) -> io::Re
 pub fn carry(file: &Path, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<(), ServiceError> {
     let trying =
         |what: &str, source| ServiceError::Io { name: file.display().to_string(), what: what.to_owned(), source };
-    let text = fs::read(file).map_err(|why| trying("reading what is to be carried out", why))?;
-    let Carried { kind, mut order, control } =
-        serde_json::from_slice(&text).map_err(|why| trying("reading what is to be carried out", why.into()))?;
+    let text = fs::read(file).map_err(|why| trying("reading the configuration of the remote instance", why))?;
+    let Carried { kind, mut order, control } = serde_json::from_slice(&text)
+        .map_err(|why| trying("reading the configuration of the remote instance", why.into()))?;
     let service = crate::find(&kind).ok_or_else(|| ServiceError::Refused {
         name: order.name.clone(),
         what: format!("no service is '{kind}'"),
@@ -163,7 +163,7 @@ pub fn carry(file: &Path, stop: &AtomicBool, say: &mut dyn FnMut(&str)) -> Resul
             return Err(instance.ended("has ended"));
         }
         match listener.accept() {
-            // Whoever asks and does not listen is no concern of the instance.
+            // Whoever asks and does not listen is not a concern of the instance.
             Ok((stream, _)) => drop(answer(stream, &mut instance)),
             Err(_) => thread::sleep(GLANCE),
         }

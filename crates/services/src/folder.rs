@@ -44,7 +44,7 @@ mod tests {
             let dead = parent.path().join(format!("{PREFIX}1-{}", u8::from(lock)));
             fs::create_dir(&dead).expect("a folder whose owner is gone");
             if lock {
-                fs::write(dead.join("lock"), "").expect("with a lock that nobody holds");
+                fs::write(dead.join("lock"), "").expect("with a lock that is not held");
             }
             dead
         });

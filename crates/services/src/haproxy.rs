@@ -166,6 +166,6 @@ const KNOBS: &[Knob] = &[
     balance::KEEPALIVE_TIME,
     knob("buffer", Kind::Size { min: 4096, max: 1 << 24 }, "size of a buffer (tune.bufsize)"),
     balance::TIMEOUT,
-    balance::drain("how long what runs may finish when it ends (hard-stop-after)"),
+    balance::drain("how long running requests may take to finish at the end (hard-stop-after)"),
     balance::BALANCE,
 ];

@@ -96,8 +96,8 @@ impl Instance {
             self.port_is_free()?;
         }
         if let Some(control) = self.place.control() {
-            let text =
-                carried::text(self, control).map_err(|why| self.io("writing down what is to be carried out", why))?;
+            let text = carried::text(self, control)
+                .map_err(|why| self.io("writing the configuration of the remote instance", why))?;
             self.write(carried::FILE, &text)?;
         }
         if !self.prepared {
@@ -246,7 +246,7 @@ impl Instance {
         Ok(())
     }
 
-    /// What it tells of itself.
+    /// What it reports about itself.
     ///
     /// # Errors
     /// When it does not answer.
@@ -316,7 +316,7 @@ impl Instance {
         &self.order.folder
     }
 
-    /// As it was asked for.
+    /// As it was requested.
     #[must_use]
     pub fn order(&self) -> &Order {
         &self.order

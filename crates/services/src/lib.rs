@@ -1,6 +1,6 @@
 //! The programs that an application is made of: what they need, how they are configured, started, watched and ended.
 //!
-//! An adapter is a pure function from typed settings to a [`recipe::Recipe`]: files, commands, how to tell that it is
+//! An adapter is a pure function from typed settings to a [`recipe::Recipe`]: files, commands, how to detect that it is
 //! ready. [`instance::Instance`] carries recipes out and leaves nothing behind, also after a kill; at a site of its own a process
 //! of this program does, see [`carried`]. What a service is for is its caller's business.
 

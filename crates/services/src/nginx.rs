@@ -156,7 +156,7 @@ const KNOBS: &[Knob] = &[
     knob("buffers", Kind::Count { min: 2, max: 1024 }, "buffers for an answer (proxy_buffers)"),
     knob("buffer", Kind::Size { min: 4096, max: 1 << 24 }, "size of a buffer"),
     balance::BODY,
-    knob("cache", Kind::Size { min: 0, max: 1 << 40 }, "cache for images; 0 B keeps none"),
+    knob("cache", Kind::Size { min: 0, max: 1 << 40 }, "cache for images; 0 B disables it"),
     balance::TIMEOUT,
     balance::drain("how long workers of an old configuration may finish"),
     balance::BALANCE,

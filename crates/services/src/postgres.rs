@@ -64,7 +64,7 @@ impl Service for Postgres {
     }
 }
 
-/// A client of PostgreSQL's, from beside the server, that knows the way to a database and the password.
+/// A client of PostgreSQL's from the server's installation that knows the way to a database and the password.
 fn client(order: &Order, program: &str, database: &str, more: &[&str]) -> Step {
     let (host, port) = (order.address.ip().to_string(), order.address.port().to_string());
     let way = ["-h", &host, "-p", &port, "-U", NAME, "-d", database];

@@ -11,7 +11,7 @@ pub struct Step {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables of its environment beside the caller's: secrets go here.
+    /// Variables of its environment in addition to the caller's: secrets go here.
     pub env: Vec<(String, String)>,
 }
 
@@ -29,7 +29,7 @@ impl Step {
     }
 }
 
-/// How to tell that an instance serves.
+/// How to detect that an instance serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
     /// What is sent to its address, and what the answer begins with.
@@ -79,7 +79,7 @@ pub struct Recipe {
     pub run: Step,
     /// Commands after it is ready for the first time.
     pub after: Vec<Step>,
-    /// How to tell that it serves.
+    /// How to detect that it serves.
     pub ready: Ready,
     /// How long that may take.
     pub ready_limit: Duration,
@@ -89,7 +89,7 @@ pub struct Recipe {
     pub death_signal: i32,
     /// How it takes a new configuration.
     pub reload: Reload,
-    /// A file in its folder that it logs to beside its standard error.
+    /// A file in its folder that it logs to in addition to its standard error.
     pub log_file: Option<&'static str>,
 }
 

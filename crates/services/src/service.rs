@@ -46,7 +46,7 @@ impl Tier {
 /// Where a service's program comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Install {
-    /// Places where the program may be; a `*` stands for one folder's name, the last in order is taken.
+    /// Places where the program may be; a `*` represents one folder's name, the last in order is taken.
     pub programs: &'static [&'static str],
     /// Debian's package.
     pub package: &'static str,
@@ -54,7 +54,7 @@ pub struct Install {
     pub user: Option<&'static str>,
 }
 
-/// One instance as asked for.
+/// One instance as requested.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
     /// Its name, such as `app-2`.
@@ -99,7 +99,7 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Order {
-    /// Where it tells of itself: its own address, or beside it when that takes TLS alone.
+    /// Where it reports about itself: its own address, or alongside it when that takes TLS alone.
     #[must_use]
     pub fn plain(&self) -> SocketAddr {
         self.tls.as_ref().map_or(self.address, |tls| tls.plain)
@@ -174,7 +174,7 @@ fn said(log: &[String]) -> String {
     if lines.is_empty() { String::new() } else { format!("; its last lines:{lines}") }
 }
 
-/// Numbers that a service tells of itself, by its own names.
+/// Numbers that a service reports about itself, by its own names.
 pub type Statistics = BTreeMap<String, f64>;
 
 /// Those of the pairs whose value is a number.
@@ -189,7 +189,7 @@ pub struct Card {
     pub kind: &'static str,
     /// Tiers that it can serve.
     pub tiers: &'static [Tier],
-    /// Its typed settings; what each is by default stands in the caller's file of defaults.
+    /// Its typed settings; what each is by default is in the caller's file of defaults.
     pub knobs: &'static [Knob],
     /// Where its program comes from.
     pub install: Install,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A setting of a service; its default stands in the caller's file.
+/// A setting of a service; its default is in the caller's file.
 pub(crate) const fn knob(key: &'static str, kind: Kind, help: &'static str) -> Knob {
     Knob { key, kind, default: Unsaid::Required, help }
 }
@@ -52,11 +52,7 @@ impl Settings {
 
     fn read_extra(&mut self, value: &Spanned<DeValue<'_>>, what: &str, line: usize) -> Option<Problem> {
         let wrong = || {
-            Some(Problem::new(
-                line,
-                format!("{what}: 'extra' holds what is no line of text"),
-                "write extra = [\"LINE\", ...]",
-            ))
+            Some(Problem::new(line, format!("{what}: 'extra' must be lines of text"), "write extra = [\"LINE\", ...]"))
         };
         let DeValue::Array(list) = value.get_ref() else { return wrong() };
         let mut extra = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! E-divisive (Matteson & James 2014): a split is scored by the energy distance of the values before and after it, which
 //! sees a change of level or of spread whatever the distribution; the best split of all segments is kept if no more than a
-//! share `level` of random reorderings inside the segments has a better one, and the search goes on until one is not. The
+//! share `level` of random reorderings inside the segments has a better one, and the search continues until one is not. The
 //! test assumes that runs between two changes are exchangeable. Runs that resemble their neighbours, because a machine
 //! drifts, raise the share of false changes (test `false_changes`).
 

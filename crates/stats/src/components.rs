@@ -41,7 +41,7 @@ pub fn components(values: &[Vec<Vec<f64>>]) -> Option<Components> {
 }
 
 /// Quads a trial that make the interval shortest for a given time: √(σ²(quad)/σ²(trial) x c(trial)/c(quad)), rounded up, with
-/// the time of a trial beside its quads and the time of a quad (Kalibera & Jones 2013, section 6.3; Cochran 1977, eq.
+/// the time of a trial in addition to its quads and the time of a quad (Kalibera & Jones 2013, section 6.3; Cochran 1977, eq.
 /// 10.27). `None` without both components or for times that are not positive, and where trials do not vary at all, so that
 /// every quad counts as much as a trial.
 pub fn best_quads(found: &Components, seconds_per_trial: f64, seconds_per_quad: f64) -> Option<u32> {

@@ -7,7 +7,7 @@
 //! - a width that is met is confirmed once, by a third more blocks (two at least) that had no part in the choice;
 //! - the interval is 2 % longer than that of a fixed number of blocks ([`crate::location`]).
 //!
-//! With them a study of 4 to 200 blocks covers at least 93 % whatever the precision asked for (test `coverage`). Blocks
+//! With them a study of 4 to 200 blocks covers at least 93 % whatever the precision requested (test `coverage`). Blocks
 //! that are visibly correlated do not end a study before 30 of them, from where the interval allows for it. The rule is a
 //! pure function of the analyses, so that a recorded run can be replayed.
 

@@ -12,7 +12,7 @@ pub struct Interval {
     pub lo: f64,
     /// Upper end.
     pub hi: f64,
-    /// The confidence asked for, 0..1.
+    /// The confidence requested, 0..1.
     pub confidence: f64,
     /// Independent units behind it (blocks, batches of blocks, trials).
     pub units: usize,

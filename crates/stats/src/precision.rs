@@ -1,9 +1,8 @@
-//! How many blocks a precision needs, and what it costs.
+//! How many blocks a precision needs; [`mod@crate::forecast`] says how long a study takes that stops on it.
 //!
 //! Assumes independent, about normal blocks with the noise of a pilot ([`crate::Estimate::noise`]). The noise itself is
 //! only an estimate, so the answer is a plan and not a promise.
 
-use crate::interim::Rule;
 use crate::location::{Estimate, SMALLEST, expected_half_width};
 use crate::long_run;
 
@@ -45,25 +44,6 @@ pub fn blocks_to_reach(estimate: &Estimate, half_width: f64, confidence: f64) ->
         return Some(have);
     }
     blocks_for(estimate.noise(), half_width, confidence).map(|needed| needed.max(have + 1))
-}
-
-/// The cost of a precision.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Price {
-    /// Blocks whose interval is expected to be short enough.
-    pub blocks: u32,
-    /// Blocks that the rule takes: the smallest study at least, and the confirmation.
-    pub blocks_with_confirmation: u32,
-    /// Wall time of these, in seconds.
-    pub seconds: f64,
-}
-
-/// The cost of the half-width of `rule` with blocks of standard deviation `noise` (log scale) that last
-/// `seconds_per_block`. `None` as in [`blocks_for`].
-pub fn price(noise: f64, seconds_per_block: f64, confidence: f64, rule: &Rule) -> Option<Price> {
-    let blocks = blocks_for(noise, rule.half_width, confidence)?;
-    let blocks_with_confirmation = rule.confirmation(blocks.max(rule.smallest));
-    Some(Price { blocks, blocks_with_confirmation, seconds: f64::from(blocks_with_confirmation) * seconds_per_block })
 }
 
 /// The half-width (log scale) that fits in `seconds`. `None` when fewer than [`SMALLEST`] blocks do.

@@ -2,7 +2,7 @@
 //!
 //! Whatever differs between runs (placement, temperature, neighbours, address layout) is in the difference, so it is judged
 //! against the spread *between* runs. A run is one unit, however many blocks it has; three runs a side are the least. The
-//! comparison knows nothing of what differs between the two *sides* beside the thing compared: runs of one side that were
+//! comparison knows nothing of what differs between the two *sides* besides the thing compared: runs of one side that were
 //! all made on one day carry that day with them.
 
 use crate::estimate::{mean, sd};

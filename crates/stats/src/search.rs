@@ -38,7 +38,7 @@ pub enum Approach {
 /// One operation in one window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
-    /// The level asked for.
+    /// The level requested.
     pub level: f64,
     /// What happened.
     pub count: Count,

@@ -15,6 +15,8 @@ mod against_scipy;
 mod coverage;
 #[path = "stats/estimate.rs"]
 mod estimate;
+#[path = "stats/forecast.rs"]
+mod forecast;
 #[path = "stats/gates.rs"]
 mod gates;
 #[path = "stats/judging.rs"]

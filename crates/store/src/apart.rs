@@ -1,18 +1,21 @@
-//! Reading a store where nothing may be written beside it: on a full disk, or a read-only one.
+//! Reading a store where nothing may be written next to it: on a full disk, or a read-only one.
 //!
-//! SQLite reads a file with a write-ahead log through an index in shared memory, which is one more file beside the store.
+//! SQLite reads a file with a write-ahead log through an index in shared memory, which is one more file next to the store.
 //! Where that cannot be made, a store whose log is empty is read as one that nobody changes; one with a log is copied with
 //! it to a place that has room, and the copy is read.
 
 use crate::error::StoreError;
-use crate::store::{beside, read_only};
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// Opens the store at `path`, beside which nothing can be made.
+/// How long SQLite waits for the locks of other processes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Opens the store at `path`, next to which nothing can be made.
 pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     let log = beside(path, "-wal");
     if fs::metadata(&log).map_or(0, |log| log.len()) == 0 {
@@ -28,7 +31,7 @@ pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
         }
     }
     Err(StoreError::Path {
-        what: "copy, to read it where nothing can be written beside it,",
+        what: "copy, to read it where its folder cannot be written,",
         path: path.to_owned(),
         why: last,
     })
@@ -57,4 +60,34 @@ impl Drop for Copy {
     fn drop(&mut self) {
         drop(fs::remove_dir_all(&self.0));
     }
+}
+
+/// `path` with `suffix`: SQLite's own side files.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+pub(crate) fn read_only(path: &Path, extra: &str) -> Result<Connection, StoreError> {
+    let fail = |why| StoreError::sqlite(path, "open the store", why);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let address = format!("file:{}?mode=ro{extra}", escaped(path));
+    let connection = Connection::open_with_flags(address, flags).map_err(fail)?;
+    connection.busy_timeout(PATIENCE).map_err(fail)?;
+    connection.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(())).map_err(fail)?;
+    Ok(connection)
+}
+
+/// A path as SQLite's `file:` names want it: everything but the plainest characters in percent form.
+fn escaped(path: &Path) -> String {
+    use std::fmt::Write;
+    use std::os::unix::ffi::OsStrExt;
+    path.as_os_str().as_bytes().iter().fold(String::new(), |mut text, &byte| {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => text.push(char::from(byte)),
+            _ => drop(write!(text, "%{byte:02x}")),
+        }
+        text
+    })
 }

@@ -68,7 +68,7 @@ pub enum StoreError {
     /// No run has this name or a name that begins so.
     #[error("no run is called '{name}'; {remedy}")]
     Unknown {
-        /// What was asked for.
+        /// What was requested.
         name: String,
         /// What would be right.
         remedy: String,
@@ -76,7 +76,7 @@ pub enum StoreError {
     /// Several runs have names that begin so.
     #[error("'{name}' may be any of {}; type more of the name", candidates.join(", "))]
     Ambiguous {
-        /// What was asked for.
+        /// What was requested.
         name: String,
         /// What it may be.
         candidates: Vec<String>,
@@ -178,7 +178,7 @@ impl StoreError {
             ErrorCode::NotADatabase => StoreError::NotAStore { path: at, what: "no SQLite file".to_owned() },
             ErrorCode::DatabaseCorrupt => StoreError::Corrupt { path: at, what: said },
             ErrorCode::ReadOnly | ErrorCode::PermissionDenied => StoreError::ReadOnly(at),
-            // What SQLite says when it may not make its log beside the file.
+            // What SQLite says when it may not make its log next to the file.
             ErrorCode::CannotOpen if refuses_writing(path) => StoreError::ReadOnly(at),
             ErrorCode::DiskFull => StoreError::Full { path: at, what: said },
             ErrorCode::SystemIoFailure if refused_growth(failure.extended_code) => {

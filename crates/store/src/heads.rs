@@ -50,16 +50,16 @@ pub(crate) struct Head {
     pub contents: u32,
 }
 
-/// A head as its row is read: with the checksum that is stored beside it.
+/// A head as its row is read: with the checksum that is stored alongside it.
 pub(crate) struct Found {
     pub head: Head,
     pub stored: Option<i64>,
 }
 
 impl Found {
-    /// The head, if it is as it was written. `sealed` is whether rows of this file have checksums at all.
-    pub(crate) fn verified(self, sealed: bool) -> Result<Head, String> {
-        if sealed {
+    /// The head, if it is as it was written. `checksummed` is whether rows of this file have checksums at all.
+    pub(crate) fn verified(self, checksummed: bool) -> Result<Head, String> {
+        if checksummed {
             let stored = self.stored.ok_or("its checksum is missing")?;
             compare(Some(stored), self.head.checksum())?;
         }
@@ -225,8 +225,8 @@ pub(crate) struct All {
     pub damaged: Vec<(Option<RunId>, String)>,
 }
 
-/// All heads. `sealed` is whether rows of this file have checksums.
-pub(crate) fn all(connection: &Connection, sealed: bool) -> rusqlite::Result<All> {
+/// All heads. `checksummed` is whether rows of this file have checksums.
+pub(crate) fn all(connection: &Connection, checksummed: bool) -> rusqlite::Result<All> {
     let mut all = All { heads: Vec::new(), damaged: Vec::new() };
     let mut select = connection.prepare(&format!("SELECT {COLUMNS} FROM run"))?;
     let mut rows = select.query(())?;
@@ -237,7 +237,7 @@ pub(crate) fn all(connection: &Connection, sealed: bool) -> rusqlite::Result<All
             Ok(found) => {
                 let id = found.head.id.clone();
                 ids = ids.wrapping_add(Tally::share(&id));
-                match found.verified(sealed) {
+                match found.verified(checksummed) {
                     Ok(head) => all.heads.push(head),
                     Err(why) => all.damaged.push((Some(id), why)),
                 }
@@ -245,7 +245,7 @@ pub(crate) fn all(connection: &Connection, sealed: bool) -> rusqlite::Result<All
             Err(why) => all.damaged.push((None, why.to_string())),
         }
     }
-    if sealed {
+    if checksummed {
         match Tally::read(connection)? {
             tally if !tally.sound => {
                 all.damaged.push((None, "the count of runs does not match its checksum".to_owned()))

@@ -25,6 +25,7 @@ mod rows;
 mod run_id;
 mod schema;
 mod store;
+mod tally;
 
 pub use error::{LockError, StoreError};
 pub use loads::{LoadSummary, StoredLoad};

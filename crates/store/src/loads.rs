@@ -1,42 +1,20 @@
-//! What runs report while a trial is under way, and the loads of earlier versions, which were no runs.
+//! What runs report while a trial is under way, and the loads of earlier versions, which were not runs.
 //!
 //! `baremark load` writes an ordinary run. Before, a load had no plan and no trials: its result is a document of its own. Such
 //! loads are still read; none is written. Rows of progress are the JSON that the load engine and the search write.
 
 use crate::error::StoreError;
-use crate::heads::Head;
-use crate::read::{Rows, moment, state_of};
-use crate::record::RunState;
+pub use crate::record::LoadSummary;
 use crate::run_id::RunId;
 use crate::store::Store;
+use crate::tally::{Rows, load_summary, seconds};
 use crate::{lock, rows};
 use baremark_model::machine::MachineFacts;
-use baremark_model::units::UnixTime;
-use rusqlite::{Connection, params};
+use rusqlite::params;
 use serde_json::Value;
-use std::collections::BTreeSet;
 
 /// The part of a load that is its result.
 const RESULT: &str = "result";
-
-/// A stored load in a line.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LoadSummary {
-    /// Its name.
-    pub id: RunId,
-    /// Its document's format.
-    pub kind: String,
-    /// What was loaded.
-    pub title: String,
-    /// When it began.
-    pub started: UnixTime,
-    /// When it ended.
-    pub ended: Option<UnixTime>,
-    /// How.
-    pub stop_reason: Option<String>,
-    /// Whether it goes on, was killed, or has ended.
-    pub state: RunState,
-}
 
 /// A stored load.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,10 +97,10 @@ impl Store {
             |what| move |why: serde_json::Error| StoreError::Garbled { run: load.clone(), what, why: why.to_string() };
         let (_asked, machine, result) = (document("asked")?, document("machine")?, document(RESULT)?);
         let machine =
-            machine.ok_or_else(|| self.damaged(format!("load {load}, its machine"), "it is not there".into()))?;
+            machine.ok_or_else(|| self.damaged(format!("load {load}, its machine"), "it does not exist".into()))?;
         let seconds = seconds(&snapshot, load, &mut tally)
             .map_err(|why| self.damaged(format!("load {load}, its seconds"), why.to_string()))?;
-        if let Some(why) = tally.verdict(&head).into_iter().next().filter(|_| self.sealed) {
+        if let Some(why) = tally.verdict(&head).into_iter().next().filter(|_| self.checksummed) {
             return Err(self.damaged(format!("load {load}"), why));
         }
         Ok(StoredLoad {
@@ -130,33 +108,7 @@ impl Store {
             version: head.version.clone(),
             document: result.map(|text| serde_json::from_str(&text)).transpose().map_err(garbled("result"))?,
             seconds,
-            summary: summary(head, &lock::held(&self.path)),
+            summary: load_summary(head, &lock::held(&self.path)),
         })
-    }
-}
-
-/// What was stored of a load while it ran. A row that is as it was written and cannot be read does not hide the others.
-pub(crate) fn seconds(snapshot: &Connection, load: &RunId, tally: &mut Rows) -> rusqlite::Result<Vec<Value>> {
-    let mut select = snapshot.prepare("SELECT seq, row, checksum FROM second WHERE run = ?1 ORDER BY seq")?;
-    let mut rows = select.query([load.as_str()])?;
-    let mut seconds = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (seq, text): (i64, String) = (row.get(0)?, row.get(1)?);
-        tally.seconds += 1;
-        tally.note("second", seq, row.get(2)?, rows::second(load, seq, &text));
-        seconds.extend(serde_json::from_str::<Value>(&text));
-    }
-    Ok(seconds)
-}
-
-pub(crate) fn summary(head: Head, live: &BTreeSet<String>) -> LoadSummary {
-    LoadSummary {
-        state: state_of(&head, live),
-        id: head.id,
-        kind: head.kind,
-        title: head.title,
-        started: moment(head.started_ns),
-        ended: head.ended_ns.map(moment),
-        stop_reason: head.stop_reason,
     }
 }

@@ -1,4 +1,4 @@
-//! The lock of a live run: `flock` on a file beside the store, named by the run.
+//! The lock of a live run: `flock` on a file next to the store, named by the run.
 //!
 //! The kernel frees it when its holder dies, however it dies, so nothing has to be cleaned up before a run is resumed. A
 //! lock file is removed by its holder while it still holds it; who locks therefore makes sure afterwards that the file
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// Tries before a lock counts as held: whoever only looks whether a run is live holds it shared for an instant.
+/// Tries before a lock counts as held: whoever only checks whether a run is live holds it shared for an instant.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -33,7 +33,7 @@ impl Drop for RunLock {
     }
 }
 
-/// The lock file of `run` beside the store at `store`.
+/// The lock file of `run` alongside the store at `store`.
 fn path_of(store: &Path, run: &RunId) -> PathBuf {
     let mut name = store.as_os_str().to_owned();
     name.push(format!("-{run}.lock"));
@@ -96,7 +96,7 @@ pub(crate) fn turn(store: &Path) -> Result<Option<Turn>, LockError> {
     }
 }
 
-/// Removes the lock files that killed processes left beside the store.
+/// Removes the lock files that killed processes left alongside the store.
 pub(crate) fn sweep(store: &Path) {
     for (_, path) in files(store) {
         let Ok(file) = File::open(&path) else { continue };
@@ -107,7 +107,7 @@ pub(crate) fn sweep(store: &Path) {
     }
 }
 
-/// The lock files beside the store, with the names of their runs.
+/// The lock files next to the store, with the names of their runs.
 fn files(store: &Path) -> Vec<(String, PathBuf)> {
     let folder = store.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Some(name) = store.file_name().and_then(|name| name.to_str()) else { return Vec::new() };

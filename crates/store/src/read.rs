@@ -1,13 +1,13 @@
 //! Reading runs back.
 
-use crate::checksum::compare;
 use crate::error::StoreError;
 use crate::heads::{self, Head};
-use crate::record::{FORMAT, Listing, RunState, RunSummary, StoredRun, StoredTrial, Torn};
+use crate::lock;
+use crate::record::{FORMAT, Listing, RunSummary, StoredRun, StoredTrial, Torn};
 use crate::rows;
 use crate::run_id::RunId;
 use crate::store::Store;
-use crate::{loads, lock};
+use crate::tally::{self, Rows, moment, state_of};
 use baremark_model::document::LookRow;
 use baremark_model::imported::Imported;
 use baremark_model::units::{Nanos, UnixTime};
@@ -36,9 +36,9 @@ impl Store {
         trials(&snapshot, &mut stored, &mut tally).map_err(|why| fail("trials", why))?;
         stored.looks = looks(&snapshot, run, &mut tally).map_err(|why| fail("looks", why))?;
         stored.imported = imported(&snapshot, run, &mut tally).map_err(|why| fail("imports", why))?;
-        stored.progress = loads::seconds(&snapshot, run, &mut tally).map_err(|why| fail("progress", why))?;
+        stored.progress = tally::seconds(&snapshot, run, &mut tally).map_err(|why| fail("progress", why))?;
         stored.unverified = tally.trials_without;
-        if self.sealed {
+        if self.checksummed {
             stored.damage = tally.verdict(&head);
         }
         Ok(stored)
@@ -80,13 +80,13 @@ impl Store {
     /// # Errors
     /// When the file cannot be read.
     pub fn list(&self) -> Result<Listing, StoreError> {
-        let all = heads::all(&self.connection, self.sealed).map_err(|why| self.fail("list the runs", why))?;
+        let all = heads::all(&self.connection, self.checksummed).map_err(|why| self.fail("list the runs", why))?;
         let live = lock::held(&self.path);
         let (runs, loads) = all.heads.into_iter().partition::<Vec<Head>, _>(|head| head.kind == heads::STUDY);
         let what = |id: Option<RunId>| id.map_or_else(|| "the list of runs".to_owned(), |id| format!("run {id}"));
         Ok(Listing {
             runs: runs.into_iter().map(|head| summary(head, &live)).collect(),
-            loads: loads.into_iter().map(|head| loads::summary(head, &live)).collect(),
+            loads: loads.into_iter().map(|head| tally::load_summary(head, &live)).collect(),
             damaged: all.damaged.into_iter().map(|(id, why)| self.damaged(what(id), why)).collect(),
         })
     }
@@ -139,7 +139,7 @@ impl Store {
     /// The head of a run or load, as it was written.
     pub(crate) fn head(&self, connection: &Connection, run: &RunId) -> Result<Head, StoreError> {
         let found = heads::one(connection, run).map_err(|why| self.fail("read the run", why))?;
-        let head = found.ok_or_else(|| self.no_such(run))?.verified(self.sealed);
+        let head = found.ok_or_else(|| self.no_such(run))?.verified(self.checksummed);
         let head = head.map_err(|why| self.damaged(format!("run {run}"), why))?;
         if head.format > FORMAT {
             let remedy = "use the newer baremark";
@@ -178,7 +178,7 @@ impl Store {
     fn stored(&self, connection: &Connection, head: &Head, tally: &mut Rows) -> Result<StoredRun, StoreError> {
         let mut text = |part| {
             let found = self.document(connection, &head.id, part, tally)?;
-            found.ok_or_else(|| self.damaged(format!("run {}, its {part}", head.id), "it is not there".to_owned()))
+            found.ok_or_else(|| self.damaged(format!("run {}, its {part}", head.id), "it does not exist".to_owned()))
         };
         let (study_text, plan, machine) = (text("study")?, text("plan")?, text("machine")?);
         let garbled = |what, why| StoreError::Garbled { run: head.id.clone(), what, why };
@@ -204,59 +204,6 @@ impl Store {
     }
 }
 
-/// The rows of a run as they are read, to be held against what its head says of them.
-#[derive(Default)]
-pub(crate) struct Rows {
-    trials: i64,
-    looks: i64,
-    imports: i64,
-    pub(crate) seconds: i64,
-    trials_without: u64,
-    without: i64,
-    contents: u32,
-    damaged: bool,
-    /// The damaged rows, but for trials.
-    noted: Vec<String>,
-}
-
-impl Rows {
-    /// Counts a row; its checksum must match, where it has one.
-    pub(crate) fn take(&mut self, stored: Option<i64>, computed: u32) -> Result<(), String> {
-        match stored {
-            Some(_) => self.contents = self.contents.wrapping_add(computed),
-            None => self.without += 1,
-        }
-        let compared = compare(stored, computed);
-        self.damaged |= compared.is_err();
-        compared
-    }
-
-    /// Counts a row of which there are many, and notes when its checksum does not match.
-    pub(crate) fn note(&mut self, what: &str, seq: i64, stored: Option<i64>, computed: u32) {
-        if let Err(why) = self.take(stored, computed) {
-            self.noted.push(format!("{what} {seq}: {why}"));
-        }
-    }
-
-    /// What is not as the head says that it should be.
-    pub(crate) fn verdict(self, head: &Head) -> Vec<String> {
-        let there =
-            |what: &str, found: i64, of: i64| (found != of).then(|| format!("{found} of {of} {what} are there"));
-        let missing = [
-            there("trials", self.trials, head.trials),
-            there("looks", self.looks, head.looks),
-            there("imports", self.imports, head.imports),
-            there("seconds", self.seconds, head.seconds),
-        ];
-        let mut damage: Vec<String> = self.noted.into_iter().chain(missing.into_iter().flatten()).collect();
-        let alike = self.contents == head.contents && self.without == head.unverified;
-        if damage.is_empty() && !self.damaged && !alike {
-            damage.push("its rows are not those that were written".to_owned());
-        }
-        damage
-    }
-}
-
 fn summary(head: Head, live: &BTreeSet<String>) -> RunSummary {
     RunSummary {
         state: state_of(&head, live),
@@ -269,21 +216,6 @@ fn summary(head: Head, live: &BTreeSet<String>) -> RunSummary {
         blocks: head.blocks.unsigned_abs(),
         id: head.id,
     }
-}
-
-/// The state of a run or load, of which those in `live` are held by a process.
-pub(crate) fn state_of(head: &Head, live: &BTreeSet<String>) -> RunState {
-    match head.outcome.as_deref() {
-        _ if live.contains(head.id.as_str()) => RunState::Live,
-        None => RunState::Killed,
-        Some(heads::INTERRUPTED) => RunState::Interrupted,
-        Some(heads::FAILED) => RunState::Failed,
-        Some(_) => RunState::Finished,
-    }
-}
-
-pub(crate) fn moment(ns: i64) -> UnixTime {
-    UnixTime(ns.unsigned_abs())
 }
 
 /// Reads the trials of a run; those that are damaged are set apart.

@@ -1,7 +1,6 @@
 //! What is stored, as the rest of the program sees it.
 
 use crate::error::StoreError;
-use crate::loads::LoadSummary;
 use crate::run_id::RunId;
 use baremark_model::document::LookRow;
 use baremark_model::event::TrialStatus;
@@ -42,7 +41,7 @@ pub struct TrialEntry<'t> {
     pub block: u64,
     /// Its cell in the plan.
     pub cell: usize,
-    /// Its place in the run, from 0 and never given twice; after an interruption it goes on from
+    /// Its place in the run, from 0 and never given twice; after an interruption it continues from
     /// [`StoredRun::next_seq`].
     pub seq: u64,
     /// What was asked.
@@ -156,7 +155,7 @@ impl StoredRun {
     }
 }
 
-/// Whether a run goes on, went to its end, or neither.
+/// Whether a run continues, went to its end, or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunState {
     /// A living process holds its lock.
@@ -184,7 +183,7 @@ impl RunState {
         }
     }
 
-    /// Whether `resume` goes on with such a run.
+    /// Whether `resume` continues with such a run.
     #[must_use]
     pub fn can_be_resumed(self) -> bool {
         matches!(self, RunState::Killed | RunState::Interrupted | RunState::Failed)
@@ -210,7 +209,26 @@ pub struct RunSummary {
     pub trials: u64,
     /// Blocks of which every cell has a trial.
     pub blocks: u64,
-    /// Whether it goes on.
+    /// Whether it continues.
+    pub state: RunState,
+}
+
+/// A stored load in a line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadSummary {
+    /// Its name.
+    pub id: RunId,
+    /// Its document's format.
+    pub kind: String,
+    /// What was loaded.
+    pub title: String,
+    /// When it began.
+    pub started: UnixTime,
+    /// When it ended.
+    pub ended: Option<UnixTime>,
+    /// How.
+    pub stop_reason: Option<String>,
+    /// Whether it goes on, was killed, or has ended.
     pub state: RunState,
 }
 

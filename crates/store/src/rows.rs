@@ -1,4 +1,4 @@
-//! The checksums of the rows that belong to a run, over all that stands in them.
+//! The checksums of the rows that belong to a run, over all that is in them.
 
 use crate::checksum::Checksum;
 use crate::run_id::RunId;

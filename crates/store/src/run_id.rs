@@ -1,6 +1,6 @@
 //! Names of runs: ordered by time, short, and easy to type, such as `20261121-0405-3fa9`.
 //!
-//! The first two parts are the minute in UTC in which the run began; the last tells apart what began in one minute. A
+//! The first two parts are the minute in UTC in which the run began; the last distinguishes what began in one minute. A
 //! name becomes part of a file's name, so it is checked where it enters.
 
 use baremark_model::units::UnixTime;
@@ -35,7 +35,7 @@ impl RunId {
         &self.0
     }
 
-    /// The last part, which is mostly enough to tell runs apart.
+    /// The last part, which is mostly enough to distinguish runs.
     #[must_use]
     pub fn tail(&self) -> &str {
         self.0.rsplit('-').next().unwrap_or(&self.0)

@@ -151,14 +151,14 @@ CREATE TABLE tally (                -- one row: how many runs there are
 ];
 
 /// The first schema whose rows have checksums.
-const SEALED: i64 = 4;
+const CHECKSUMMED: i64 = 4;
 
 /// The schema that this version writes.
 pub(crate) fn latest() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
-/// Refuses what is no regular file: a pipe would be waited for, and a device read for ever.
+/// Refuses what is not a regular file: a pipe would be waited for, and a device read for ever.
 pub(crate) fn regular(path: &Path) -> Result<(), StoreError> {
     match fs::metadata(path) {
         Ok(it) if it.is_file() => Ok(()),
@@ -202,7 +202,7 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
     for migration in &MIGRATIONS[from..] {
         change.execute_batch(migration).map_err(fail)?;
     }
-    if from < usize::try_from(SEALED).unwrap_or(usize::MAX) {
+    if from < usize::try_from(CHECKSUMMED).unwrap_or(usize::MAX) {
         heads::seal(&change).map_err(fail)?;
     }
     change.pragma_update(None, "application_id", APPLICATION_ID).map_err(fail)?;
@@ -213,7 +213,7 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
 /// Lets a file of an earlier schema, opened for reading only, be read as one of the latest: by temporary views of the names
 /// and columns that it lacks. Whether its rows have checksums.
 pub(crate) fn present(connection: &Connection, path: &Path, version: i64) -> Result<bool, StoreError> {
-    if version >= SEALED {
+    if version >= CHECKSUMMED {
         return Ok(true);
     }
     let fail = |why| StoreError::sqlite(path, "read the earlier schema", why);

@@ -1,6 +1,6 @@
 //! Opening the file and writing to it.
 
-use crate::apart;
+use crate::apart::{self, PATIENCE, beside, read_only};
 use crate::error::{LockError, StoreError};
 use crate::heads::{self, Head};
 use crate::lock::{self, RunLock, Turn};
@@ -19,9 +19,7 @@ use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Names that are drawn before giving up; two runs that begin in one minute share a name once in 65,536.
 const DRAWS: u32 = 8;
 
@@ -31,7 +29,7 @@ pub struct Store {
     pub(crate) connection: Connection,
     pub(crate) path: PathBuf,
     /// Whether its rows have checksums: those of a file of an earlier schema that is only read have none.
-    pub(crate) sealed: bool,
+    pub(crate) checksummed: bool,
 }
 
 impl Store {
@@ -55,7 +53,7 @@ impl Store {
         schema::migrate(&mut connection, path)?;
         let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
         connection.execute_batch(settings).map_err(fail)?;
-        let store = Store { connection, path: path.to_owned(), sealed: true };
+        let store = Store { connection, path: path.to_owned(), checksummed: true };
         store.check_writable()?;
         store.check_intact()?;
         lock::sweep(path);
@@ -78,8 +76,8 @@ impl Store {
         if version == 0 {
             return Err(StoreError::Missing(path.to_owned()));
         }
-        let sealed = schema::present(&connection, path, version)?;
-        let store = Store { connection, path: path.to_owned(), sealed };
+        let checksummed = schema::present(&connection, path, version)?;
+        let store = Store { connection, path: path.to_owned(), checksummed };
         store.check_intact()?;
         Ok(store)
     }
@@ -261,7 +259,7 @@ impl Store {
         self.writable(&self.connection, run).map(drop)
     }
 
-    /// Notes that a run goes on.
+    /// Notes that a run continues.
     ///
     /// # Errors
     /// When it is unknown or damaged, of another format than this version writes, or the file cannot be written.
@@ -374,36 +372,6 @@ fn refused(what: &'static str, path: &Path, why: io::Error) -> StoreError {
         io::ErrorKind::StorageFull => StoreError::Full { path: path.to_owned(), what: why.to_string() },
         _ => StoreError::Path { what, path: path.to_owned(), why },
     }
-}
-
-/// `path` with `suffix`: SQLite's own side files.
-pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
-pub(crate) fn read_only(path: &Path, extra: &str) -> Result<Connection, StoreError> {
-    let fail = |why| StoreError::sqlite(path, "open the store", why);
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let address = format!("file:{}?mode=ro{extra}", escaped(path));
-    let connection = Connection::open_with_flags(address, flags).map_err(fail)?;
-    connection.busy_timeout(PATIENCE).map_err(fail)?;
-    connection.query_row("SELECT count(*) FROM sqlite_schema", (), |_| Ok(())).map_err(fail)?;
-    Ok(connection)
-}
-
-/// A path as SQLite's `file:` names want it: everything but the plainest characters in percent form.
-fn escaped(path: &Path) -> String {
-    use std::fmt::Write;
-    use std::os::unix::ffi::OsStrExt;
-    path.as_os_str().as_bytes().iter().fold(String::new(), |mut text, &byte| {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => text.push(char::from(byte)),
-            _ => drop(write!(text, "%{byte:02x}")),
-        }
-        text
-    })
 }
 
 /// Stores a text that belongs to a run; its checksum.

@@ -1,4 +1,4 @@
-//! The engine beside iperf3 and sockperf on this machine: `bench [rounds=N]`.
+//! The engine compared with iperf3 and sockperf on this machine: `bench [rounds=N]`.
 //!
 //! Six cells of throughput, three message sizes over loopback and over a veth pair, each in Gbit/s and in Gbit/s per CPU that both ends
 //! keep busy; and the median one-way latency of 64 B over both paths. Paired rounds in alternating order, one end on the first CPU and the

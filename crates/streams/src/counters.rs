@@ -80,7 +80,7 @@ impl Protocols {
         let snmp = fs::read_to_string("/proc/thread-self/net/snmp")?;
         let netstat = fs::read_to_string("/proc/thread-self/net/netstat")?;
         let lacks =
-            |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("the kernel does not count {what}"));
+            |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("the kernel has no counter for {what}"));
         let counter = |text: &str, row: &str, name: &str| counter(text, row, name).ok_or_else(|| lacks(name));
         Ok(Protocols {
             received: counter(&snmp, "Ip:", "InReceives")?,

@@ -5,6 +5,8 @@
 
 use crate::counters::{CpuTime, Protocols, ksoftirqd, softirq_time, this_thread, time_of};
 use crate::ends::Path;
+pub use crate::order::{Direction, Order, Pattern};
+use crate::order::{MEASURED, MEASURING, WAITING, Worker};
 use crate::patterns;
 use baremark_sys::affinity;
 use hdrhistogram::Histogram;
@@ -15,51 +17,6 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
-
-/// What the ends do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pattern {
-    /// One end sends, the other takes.
-    Stream,
-    /// One end sends a message and waits until it has come back.
-    RequestResponse,
-    /// The same, with a connection for each message.
-    ConnectClose,
-    /// One end sends UDP datagrams.
-    Datagrams,
-}
-
-/// Which end sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// End 0.
-    Forward,
-    /// Both, each on connections of its own.
-    Both,
-}
-
-/// A transfer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
-    /// What the ends do.
-    pub pattern: Pattern,
-    /// Bytes of a message: of one write, request or datagram.
-    pub message: usize,
-    /// Bytes of the socket buffers as setsockopt(2) takes them; none for those that the kernel adapts.
-    pub buffer: Option<usize>,
-    /// Connections in each direction, each with a thread at each end.
-    pub streams: usize,
-    /// Which end sends.
-    pub direction: Direction,
-    /// Send the pages of a file without copying them.
-    pub zero_copy: bool,
-    /// The CPUs of end 0 and of end 1; none for any.
-    pub cpus: Option<[usize; 2]>,
-    /// Time before the window.
-    pub warm_up: Duration,
-    /// The window.
-    pub duration: Duration,
-}
 
 /// What was measured in the window.
 #[derive(Clone, Debug)]
@@ -92,39 +49,6 @@ impl Outcome {
     #[must_use]
     pub fn cpus(&self) -> f64 {
         (self.cpu.sending + self.cpu.receiving + self.cpu.ksoftirqd) / self.seconds
-    }
-}
-
-const WAITING: u8 = 0;
-const MEASURING: u8 = 1;
-const MEASURED: u8 = 2;
-
-/// What one thread of a transfer shares with the others.
-pub(crate) struct Worker<'w> {
-    stage: &'w AtomicU8,
-    stopped: &'w AtomicBool,
-    bytes: Arc<AtomicU64>,
-    trips: &'w Mutex<Histogram<u64>>,
-}
-
-impl Worker<'_> {
-    /// Whether more is to be done.
-    pub(crate) fn goes_on(&self) -> bool {
-        !self.stopped.load(Ordering::Relaxed)
-    }
-
-    /// Counts bytes. Only this worker writes its counter.
-    pub(crate) fn count(&self, bytes: usize) {
-        self.bytes.store(self.bytes.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
-    }
-
-    /// Counts a round trip.
-    pub(crate) fn trip(&self, took: Duration, bytes: usize) {
-        if self.stage.load(Ordering::Relaxed) == MEASURING {
-            let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).max(1);
-            self.trips.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanos);
-        }
-        self.count(bytes);
     }
 }
 

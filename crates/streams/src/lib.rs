@@ -7,5 +7,6 @@
 pub mod counters;
 pub mod ends;
 pub mod engine;
+mod order;
 pub mod patterns;
 pub mod workload;

@@ -1,6 +1,6 @@
 //! What the two ends do: one function for each side of each pattern.
 
-use crate::engine::{Order, Worker};
+use crate::order::{Order, Worker};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -4,10 +4,12 @@ use crate::ends::Path;
 use crate::engine::{self, Direction, Order, Outcome, Pattern};
 use baremark_journal::{Journal, JournalError};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
+use baremark_model::parameters::Parameters;
 use baremark_model::seam::Sample;
+use baremark_model::units::Bytes;
 use baremark_networks::NetworkError;
 use baremark_stats::percentile::sample_floor;
 use baremark_sys::ethtool::Offload;
@@ -19,69 +21,65 @@ const WARM_UP: Duration = Duration::from_millis(200);
 /// The shortest window: in less, a busy machine may let nothing pass.
 const SHORTEST: Duration = Duration::from_millis(200);
 
-const fn knob(key: &'static str, kind: Kind, default: Default, help: &'static str) -> Knob {
-    Knob { key, kind, default, help }
-}
-
 static PARAMETERS: [Knob; 13] = [
-    knob(
+    Knob::new(
         "path",
         Kind::Choice(&["loopback", "veth", "bridge"]),
         Default::Typed("loopback"),
         "network path: loopback, a veth pair between two network namespaces, or two namespaces on a bridge",
     ),
-    knob(
+    Knob::new(
         "pattern",
         Kind::Choice(&["stream", "request-response", "connect-close", "udp"]),
         Default::Typed("stream"),
         "stream one way, request and response, a connection for each request, or UDP datagrams one way",
     ),
-    knob(
+    Knob::new(
         "message",
         Kind::Size { min: 1, max: 16 << 20 },
         Default::Typed("64 KiB"),
         "bytes of a write, request or datagram",
     ),
-    knob(
+    Knob::new(
         "buffer",
         Kind::Size { min: 2048, max: 1 << 30 },
         Default::Derived("adapted by the kernel"),
         "socket buffers, as SO_SNDBUF and SO_RCVBUF take them; the kernel limits them to net.core.wmem_max and rmem_max",
     ),
-    knob(
+    Knob::new(
         "buffer_messages",
         Kind::Count { min: 1, max: 1024 },
         Default::Derived("buffer decides"),
         "socket buffers in messages, at least 8 KiB, in place of buffer",
     ),
-    knob("streams", Kind::Count { min: 1, max: 256 }, Default::Typed("1"), "connections in each direction"),
-    knob("direction", Kind::Choice(&["forward", "both"]), Default::Typed("forward"), "one end sends, or both do"),
-    knob("zero_copy", Kind::Switch, Default::Typed("false"), "send by sendfile(2), which copies nothing"),
-    knob(
+    Knob::new("streams", Kind::Count { min: 1, max: 256 }, Default::Typed("1"), "connections in each direction"),
+    Knob::new("direction", Kind::Choice(&["forward", "both"]), Default::Typed("forward"), "one end sends, or both do"),
+    Knob::new("zero_copy", Kind::Switch, Default::Typed("false"), "send by sendfile(2), which copies nothing"),
+    Knob::new(
         "tso",
         Kind::Switch,
         Default::Typed("true"),
         "TCP segmentation offload of the sending link; veth and bridge only",
     ),
-    knob(
+    Knob::new(
         "gso",
         Kind::Switch,
         Default::Typed("true"),
         "generic segmentation offload of the sending link; veth and bridge only",
     ),
-    knob(
+    Knob::new(
         "gro",
         Kind::Switch,
         Default::Typed("false"),
         "generic receive offload of the receiving link; veth and bridge only",
     ),
-    knob(
+    Knob::new(
         "mtu",
         Kind::Count { min: 576, max: 65_535 },
         Default::Derived("1500; 65536 on loopback"),
         "largest packet of both links, in bytes; veth only",
     ),
-    knob(
+    Knob::new(
         "rate_mbit",
         Kind::Count { min: 1, max: 1_000_000 },
         Default::Derived("unlimited"),
@@ -89,60 +87,49 @@ static PARAMETERS: [Knob; 13] = [
     ),
 ];
 
-const fn metric(
-    key: &'static str,
-    unit: &'static str,
-    better: Better,
-    together: Together,
-    help: &'static str,
-) -> Metric {
-    Metric { key, unit, better, together, help }
-}
-
 static METRICS: [Metric; 13] = [
-    metric("gbit_per_s", "Gbit/s", Better::Higher, Together::Sum, "10^9 bits of payload received per second"),
-    metric(
+    Metric::new("gbit_per_s", "Gbit/s", Better::Higher, Together::Sum, "10^9 bits of payload received per second"),
+    Metric::new(
         "gbit_per_cpu",
         "Gbit/s per CPU",
         Better::Higher,
         Together::Mean,
         "CPU efficiency: gbit_per_s over the CPUs that both ends and ksoftirqd kept busy; softirqs count in the thread that they interrupt",
     ),
-    metric(
+    Metric::new(
         "gbit_per_receiver_cpu",
         "Gbit/s per CPU",
         Better::Higher,
         Together::Mean,
         "the same over the receiving threads and ksoftirqd alone",
     ),
-    metric("cpus", "CPUs", Better::Lower, Together::Sum, "CPUs that both ends and ksoftirqd kept busy"),
-    metric(
+    Metric::new("cpus", "CPUs", Better::Lower, Together::Sum, "CPUs that both ends and ksoftirqd kept busy"),
+    Metric::new(
         "softirq_cpus",
         "CPUs",
         Better::Lower,
         Together::Sum,
         "softirq time of the CPUs of both ends, by ticks; part of cpus",
     ),
-    metric(
+    Metric::new(
         "packets_per_s",
         "packets/s",
         Better::Lower,
         Together::Sum,
         "packets that IP of the receiving end took, after merging",
     ),
-    metric("packet_bytes", "B", Better::Higher, Together::Mean, "mean size of these packets"),
-    metric("retransmits_per_s", "segments/s", Better::Lower, Together::Sum, "TCP segments that were sent again"),
-    metric("transactions_per_s", "transactions/s", Better::Higher, Together::Sum, "requests answered per second"),
-    metric("latency_p50_us", "us", Better::Lower, Together::Mean, "round trip of a request, median"),
-    metric("latency_p99_us", "us", Better::Lower, Together::Most, "round trip of a request, 99th percentile"),
-    metric("latency_p99_9_us", "us", Better::Lower, Together::Most, "round trip of a request, 99.9th percentile"),
-    metric("lost", "%", Better::Lower, Together::Mean, "datagrams that did not arrive"),
+    Metric::new("packet_bytes", "B", Better::Higher, Together::Mean, "mean size of these packets"),
+    Metric::new("retransmits_per_s", "segments/s", Better::Lower, Together::Sum, "TCP segments that were sent again"),
+    Metric::new("transactions_per_s", "transactions/s", Better::Higher, Together::Sum, "requests answered per second"),
+    Metric::new("latency_p50_us", "us", Better::Lower, Together::Mean, "round trip of a request, median"),
+    Metric::new("latency_p99_us", "us", Better::Lower, Together::Most, "round trip of a request, 99th percentile"),
+    Metric::new("latency_p99_9_us", "us", Better::Lower, Together::Most, "round trip of a request, 99.9th percentile"),
+    Metric::new("lost", "%", Better::Lower, Together::Mean, "datagrams that did not arrive"),
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "stream-tcp",
-    help: "TCP streams, requests and UDP datagrams between two ends of one machine: throughput and its cost in CPU time; ranks = 2 \
-           gives each end a CPU of its own",
+    help: "TCP streams, requests and UDP datagrams between two ends of one machine: throughput and its cost in CPU time; ranks = 2 gives each end its own CPU",
     source: "this program",
     parameters: &PARAMETERS,
     metrics: &METRICS,
@@ -184,66 +171,19 @@ struct Settings {
 
 impl Settings {
     fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
-        let word = |key: &str| match arm.parameters.get(key) {
-            Some(Value::Choice(word)) => word.as_str(),
-            _ => "",
-        };
-        let switch = |key: &str| matches!(arm.parameters.get(key), Some(Value::Switch(true)));
-        let number = |key: &str| match arm.parameters.get(key) {
-            Some(Value::Count(number)) => Some(*number),
-            Some(Value::SizeBytes(size)) => Some(size.0),
-            _ => None,
-        };
-        let between = match word("path") {
+        let of = Parameters::of(arm, &PARAMETERS);
+        let between = match of.get::<String>("path")?.as_str() {
             "veth" => Between::Veth,
             "bridge" => Between::Bridge,
             _ => Between::Loopback,
         };
-        let pattern = match word("pattern") {
-            "request-response" => Pattern::RequestResponse,
-            "connect-close" => Pattern::ConnectClose,
-            "udp" => Pattern::Datagrams,
-            _ => Pattern::Stream,
-        };
-        let message = number("message").unwrap_or(64 << 10);
-        if pattern == Pattern::Datagrams && message > LONGEST_DATAGRAM {
-            return Err(misfit(format!("message = {message} B is too long for a datagram"), "write 65507 B or less"));
+        let offloads = offloads(of, between)?;
+        let (mtu, rate) = (of.find("mtu")?, of.find::<u64>("rate_mbit")?);
+        if (mtu.is_some() || rate.is_some()) && between != Between::Veth {
+            let remedy = "write path = \"veth\", or leave them out";
+            return Err(Misfit::new("mtu and rate_mbit are of the path veth alone", remedy));
         }
-        if switch("zero_copy") && pattern != Pattern::Stream {
-            return Err(misfit("zero_copy = true is of streams alone", "write pattern = \"stream\", or leave it out"));
-        }
-        let only_veth = number("mtu").is_some() || number("rate_mbit").is_some();
-        if only_veth && between != Between::Veth {
-            return Err(misfit(
-                "mtu and rate_mbit are of the path veth alone",
-                "write path = \"veth\", or leave them out",
-            ));
-        }
-        let usual = switch("tso") && switch("gso") && !switch("gro");
-        if !usual && between == Between::Loopback {
-            return Err(misfit("tso, gso and gro are not switched on loopback", "write path = \"veth\" or \"bridge\""));
-        }
-        if number("buffer").is_some() && number("buffer_messages").is_some() {
-            return Err(misfit("buffer and buffer_messages are both set", "keep one of them"));
-        }
-        let in_messages = number("buffer_messages").map(|messages| (messages * message).max(8 << 10));
-        let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let order = Order {
-            pattern,
-            message: size(message),
-            buffer: number("buffer").or(in_messages).map(size),
-            streams: number("streams").map_or(1, size),
-            direction: if word("direction") == "both" { Direction::Both } else { Direction::Forward },
-            zero_copy: switch("zero_copy"),
-            cpus: None,
-            warm_up: WARM_UP,
-            duration: Duration::ZERO,
-        };
-        // What is on needs what is below it: TSO is switched after GSO.
-        let offloads =
-            [(0, Offload::Gso, switch("gso")), (0, Offload::Tso, switch("tso")), (1, Offload::Gro, switch("gro"))];
-        let mtu = number("mtu").and_then(|mtu| u32::try_from(mtu).ok());
-        Ok(Settings { between, order, offloads, mtu, rate: number("rate_mbit").map(|rate| rate * 1_000_000) })
+        Ok(Settings { between, order: order(of)?, offloads, mtu, rate: rate.map(|rate| rate * 1_000_000) })
     }
 
     fn path(&self, journal: fn() -> Result<Journal, JournalError>) -> Result<Path, NetworkError> {
@@ -263,8 +203,51 @@ impl Settings {
     }
 }
 
-fn misfit(what: impl Into<String>, remedy: &str) -> Misfit {
-    Misfit { what: what.into(), remedy: remedy.to_owned() }
+/// What is switched at which end: what is on needs what is below it, so TSO is switched after GSO.
+fn offloads(of: Parameters<'_>, between: Between) -> Result<[(usize, Offload, bool); 3], Misfit> {
+    let (tso, gso, gro): (bool, bool, bool) = (of.get("tso")?, of.get("gso")?, of.get("gro")?);
+    let usual = tso && gso && !gro;
+    if !usual && between == Between::Loopback {
+        let remedy = "write path = \"veth\" or \"bridge\"";
+        return Err(Misfit::new("tso, gso and gro are not switched on loopback", remedy));
+    }
+    Ok([(0, Offload::Gso, gso), (0, Offload::Tso, tso), (1, Offload::Gro, gro)])
+}
+
+/// What the engine does, without the CPUs and the time.
+fn order(of: Parameters<'_>) -> Result<Order, Misfit> {
+    let pattern = match of.get::<String>("pattern")?.as_str() {
+        "request-response" => Pattern::RequestResponse,
+        "connect-close" => Pattern::ConnectClose,
+        "udp" => Pattern::Datagrams,
+        _ => Pattern::Stream,
+    };
+    let Bytes(message) = of.get("message")?;
+    if pattern == Pattern::Datagrams && message > LONGEST_DATAGRAM {
+        return Err(Misfit::new(format!("message = {message} B is too long for a datagram"), "write 65507 B or less"));
+    }
+    let zero_copy: bool = of.get("zero_copy")?;
+    if zero_copy && pattern != Pattern::Stream {
+        let remedy = "write pattern = \"stream\", or leave it out";
+        return Err(Misfit::new("zero_copy = true is of streams alone", remedy));
+    }
+    let buffer = match (of.find("buffer")?, of.find::<u64>("buffer_messages")?) {
+        (Some(_), Some(_)) => return Err(Misfit::new("buffer and buffer_messages are both set", "keep one of them")),
+        (Some(Bytes(buffer)), None) => Some(buffer),
+        (None, messages) => messages.map(|messages| (messages * message).max(8 << 10)),
+    };
+    let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Ok(Order {
+        pattern,
+        message: size(message),
+        buffer: buffer.map(size),
+        streams: of.get("streams")?,
+        direction: if of.is("direction", "both")? { Direction::Both } else { Direction::Forward },
+        zero_copy,
+        cpus: None,
+        warm_up: WARM_UP,
+        duration: Duration::ZERO,
+    })
 }
 
 impl Job for StreamTcp {
@@ -280,7 +263,7 @@ impl Job for StreamTcp {
         let mut settings = Settings::of(arm).map_err(|misfit| JobError::failed(misfit.to_string()))?;
         let missing = |why: NetworkError| JobError::Missing {
             what: why.to_string(),
-            remedy: "paths other than loopback want root, or CAP_NET_ADMIN and CAP_SYS_ADMIN".to_owned(),
+            remedy: "paths other than loopback need root, or CAP_NET_ADMIN and CAP_SYS_ADMIN".to_owned(),
         };
         let path = settings.path(self.journal).map_err(missing)?;
         settings.order.duration = around.phase.max(SHORTEST);
@@ -311,7 +294,7 @@ impl ReadyJob for Ready<'_> {
         let checked = match self.order.pattern {
             Pattern::Stream => "every byte that was sent arrived".to_owned(),
             Pattern::Datagrams => format!("{:.2} % of the datagrams did not arrive", 100.0 * outcome.lost),
-            _ => format!("{} requests were answered whole", outcome.trips.len()),
+            _ => format!("{} requests were answered completely", outcome.trips.len()),
         };
         let mut flags = Vec::new();
         if self.order.cpus.is_some_and(|cpus| cpus[0] == cpus[1]) {

@@ -144,7 +144,7 @@ fn memory_group(bytes: u64) -> Option<(PathBuf, File)> {
         |(root, key)| {
             let group = Path::new(root).join(&name);
             fs::create_dir(&group).ok()?;
-            // Not created: where the folder is no control group there is no such file.
+            // Not created: where the folder is not a control group there is no such file.
             let existing = |name: &str| File::options().write(true).open(group.join(name));
             let made = existing(key)
                 .and_then(|mut file| file.write_all(bytes.to_string().as_bytes()))
@@ -157,7 +157,7 @@ fn memory_group(bytes: u64) -> Option<(PathBuf, File)> {
     )
 }
 
-/// Sends `signal` to a process, or to a process group when `pid` is negative. One that is gone is no error.
+/// Sends `signal` to a process, or to a process group when `pid` is negative. One that is gone is not an error.
 ///
 /// # Errors
 /// What `kill(2)` gives.

@@ -12,7 +12,12 @@ pub struct CpuTime {
     pub all: u64,
     /// Time that the hypervisor below took away.
     pub stolen: u64,
+    /// How many CPUs there are.
+    pub cpus: u64,
 }
+
+/// A tick of `/proc/stat`, in seconds: 1/USER_HZ, which is 1/100 on x86-64.
+pub const TICK_S: f64 = 0.01;
 
 impl CpuTime {
     /// Up to now.
@@ -48,7 +53,11 @@ fn parse(text: &str) -> Option<CpuTime> {
     let waiting = rest.first().copied().unwrap_or(0);
     let stolen = rest.get(3).copied().unwrap_or(0);
     let all = times.iter().sum::<u64>();
-    Some(CpuTime { busy: all.saturating_sub(idle + waiting), all, stolen })
+    let own = |line: &&str| {
+        line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    let cpus = text.lines().filter(own).count() as u64;
+    Some(CpuTime { busy: all.saturating_sub(idle + waiting), all, stolen, cpus })
 }
 
 #[cfg(test)]
@@ -57,11 +66,13 @@ mod tests {
 
     #[test]
     fn waiting_for_a_disk_is_idle_and_stolen_time_is_busy() {
-        let text = "cpu  100 10 40 800 50 0 0 20 0 0\ncpu0 1 2 3 4\n";
-        assert_eq!(parse(text), Some(CpuTime { busy: 170, all: 1020, stolen: 20 }));
+        let text = "cpu  100 10 40 800 50 0 0 20 0 0\ncpu0 1 2 3 4\ncpu1 1 2 3 4\nintr 5\n";
+        assert_eq!(parse(text), Some(CpuTime { busy: 170, all: 1020, stolen: 20, cpus: 2 }));
         assert_eq!(parse("intr 5\n"), None);
-        let (before, after) =
-            (CpuTime { busy: 100, all: 1000, stolen: 0 }, CpuTime { busy: 175, all: 1100, stolen: 11 });
+        let (before, after) = (
+            CpuTime { busy: 100, all: 1000, ..CpuTime::default() },
+            CpuTime { busy: 175, all: 1100, stolen: 11, cpus: 1 },
+        );
         assert_eq!(after.share_since(&before), Some(0.75));
         assert_eq!(after.stolen_since(&before), Some(0.11));
         assert_eq!(before.share_since(&before), None);

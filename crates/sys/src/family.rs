@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether processes are left.
+/// How often it is checked whether processes are left.
 const GLANCE: Duration = Duration::from_millis(1);
 
 /// A program that this process has started, and what that has started in turn.
@@ -20,7 +20,7 @@ const GLANCE: Duration = Duration::from_millis(1);
 pub struct Family {
     root: u32,
     folder: PathBuf,
-    /// Executables of its processes: a stranger's shell may stand in the folder too.
+    /// Executables of its processes: a stranger's shell may be in the folder too.
     programs: BTreeSet<PathBuf>,
     /// The groups of its processes.
     groups: BTreeSet<u32>,
@@ -90,7 +90,7 @@ impl Family {
 }
 
 fn kill(pid: i32) {
-    // SAFETY: takes numbers and touches no memory. One that is gone is no error.
+    // SAFETY: takes numbers and touches no memory. One that is gone is not an error.
     unsafe { libc::kill(pid, libc::SIGKILL) };
 }
 
@@ -105,7 +105,7 @@ mod tests {
         Command::new("/bin/sh").args(["-c", script]).current_dir(folder).process_group(0).spawn().expect("it starts")
     }
 
-    /// Processes that stand in a folder.
+    /// Processes that are in a folder.
     fn standing(folder: &Path) -> Vec<u32> {
         let pids =
             fs::read_dir("/proc").expect("/proc").flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());

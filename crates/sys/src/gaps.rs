@@ -21,7 +21,7 @@ pub struct Gaps {
     pub longest_ns: f64,
 }
 
-/// A gap longer than this was no cache miss: an interrupt's way in and out takes about as long.
+/// A gap longer than this was not a cache miss: an interrupt's way in and out takes about as long.
 pub const THRESHOLD: Duration = Duration::from_micros(2);
 
 /// Looks at the clock for `duration` on the calling thread, which should be pinned, and counts gaps over `threshold`.

@@ -164,7 +164,7 @@ fn attempt(child: &mut Child, stack: &mut [MaybeUninit<u128>]) -> io::Result<Lau
     match u32::try_from(pid) {
         Ok(pid) if child.failure == 0 => Ok(Launched { pid, began }),
         Ok(_) => {
-            // SAFETY: waits for the child that has just ended; its status is not asked for.
+            // SAFETY: waits for the child that has just ended; its status is not requested.
             unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
             Err(failed)
         }
@@ -216,13 +216,13 @@ fn failed(child: &mut Child) -> c_int {
 /// What this process becomes by [`divide`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
-    /// The new process: it goes on.
+    /// The new process: it continues.
     New,
     /// The old one, once the new one has ended with this exit code.
     Old(i32),
 }
 
-/// Divides this process, which must have one thread: a new one goes on with a copy of its memory, of which what no one has
+/// Divides this process, which must have one thread: a new one continues with a copy of its memory, of which what no one has
 /// written is not resident; the old one waits for its end, and takes it along when it ends itself.
 ///
 /// A child's largest resident set, as the kernel counts it, is at least that of whoever started it. A process that starts
@@ -234,7 +234,7 @@ pub fn divide() -> io::Result<Half> {
     if fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "a process of several threads cannot be divided"));
     }
-    // SAFETY: takes nothing; in a process of one thread the child may go on with everything.
+    // SAFETY: takes nothing; in a process of one thread the child may continue with everything.
     let pid = unsafe { libc::fork() };
     match pid {
         -1 => Err(io::Error::last_os_error()),

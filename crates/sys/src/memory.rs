@@ -1,4 +1,4 @@
-//! Memory made of the pages that were asked for: the arena that a workload is handed.
+//! Memory made of the pages that were requested: the arena that a workload is handed.
 //!
 //! Anonymous and private, each span on a boundary of 2 MiB, zero, and touched before anybody measures: by one thread, or by
 //! each of a team's ranks its own part, from its own CPU, so that the kernel's first-touch policy puts it there. It is
@@ -128,7 +128,7 @@ impl Map {
         smaps::backing_of(self.address(), self.bytes as u64)
     }
 
-    /// The page size that was asked for.
+    /// The page size that was requested.
     #[must_use]
     pub fn page(&self) -> PageSize {
         self.page
@@ -183,7 +183,7 @@ impl Map {
         if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Asks the kernel to make huge pages of those chunks where it gave small ones. A refusal is no error: what is still
+    /// Asks the kernel to make huge pages of those chunks where it gave small ones. A refusal is not an error: what is still
     /// missing is found by whoever verifies.
     fn collapse(&self) {
         for chunk in 0..self.bytes / CHUNK {
@@ -277,7 +277,7 @@ fn refuse_too_much(bytes: usize) -> Result<(), MemoryError> {
         return Ok(());
     }
     let why = format!(
-        "{} MiB are available, of which {} MiB can be used; ask for less or free memory",
+        "{} MiB are available, of which {} MiB can be used; request less or free memory",
         available >> 20,
         limit >> 20
     );
@@ -314,7 +314,7 @@ fn asked(bytes: usize, page: PageSize) -> String {
 
 fn failed(bytes: usize, call: &str, error: &io::Error) -> MemoryError {
     let what = Bytes(bytes as u64).to_string();
-    MemoryError { what, why: format!("{call}: {error}; ask for less, or raise ulimit -v and vm.overcommit_memory") }
+    MemoryError { what, why: format!("{call}: {error}; request less, or raise ulimit -v and vm.overcommit_memory") }
 }
 
 /// The unit in which memory is laid out and touched: a huge page.

@@ -34,7 +34,7 @@ pub fn bind(start: u64, bytes: u64, nodes: &[usize]) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// How many of the 4 KiB pages asked for lie on each node. Every page is asked, or [`MOST_ASKED`] of them where there are
+/// How many of the 4 KiB pages requested lie on each node. Every page is asked, or [`MOST_ASKED`] of them where there are
 /// more; pages that are not in memory are on none.
 ///
 /// # Errors

@@ -61,7 +61,7 @@ pub fn adopt_orphans() -> io::Result<()> {
     }
 }
 
-/// Starts `command`, whose program may just have been written by this process or one beside it.
+/// Starts `command`, whose program may just have been written by this process or one alongside it.
 ///
 /// A file that is open for writing cannot be executed, and whatever another thread forks while it is written keeps it open
 /// until it executes something else in its turn. So a program that is busy is tried again, at most a second.

@@ -141,7 +141,7 @@ mod tests {
             fs::create_dir(&path).expect("a folder");
             fs::write(path.join("file"), "x").expect("with something in it");
             if lock {
-                fs::write(path.join(LOCK), "").expect("with a lock that nobody holds");
+                fs::write(path.join(LOCK), "").expect("with a lock that is not held");
             }
             path
         };

@@ -1,6 +1,6 @@
 //! What a range of our memory is really made of, from `/proc/self/smaps`.
 //!
-//! A page size is asked for by `madvise` and granted or not. This is where it is looked up, before a measurement that
+//! A page size is requested by `madvise` and granted or not. This is where it is looked up, before a measurement that
 //! depends on it and after. A range is answered for only when it consists of whole mappings: the kernel counts pages per
 //! mapping, and a count that is shared with a neighbour says nothing about either.
 
@@ -37,7 +37,7 @@ pub enum SmapsError {
     Form {
         /// Counted from 1.
         line: usize,
-        /// What stands there.
+        /// What is there.
         text: String,
     },
     /// Not all of the range is mapped.
@@ -51,7 +51,7 @@ pub enum SmapsError {
         found_bytes: u64,
     },
     /// A mapping reaches beyond the range.
-    #[error("the mapping {start:#x}-{end:#x} reaches beyond the range; ask for whole mappings")]
+    #[error("the mapping {start:#x}-{end:#x} reaches beyond the range; request complete mappings")]
     Shared {
         /// Start of that mapping.
         start: u64,
@@ -145,12 +145,14 @@ impl Backing {
             ));
         }
         if resident != self.mapped_bytes {
-            return Err(format!("asked {mapped} in memory, got {}; touch all of it first", Bytes(resident)));
+            return Err(format!("requested {mapped} in memory, got {}; touch all of it first", Bytes(resident)));
         }
         match page {
-            PageSize::Small if large.0 > 0 => Err(format!("asked {mapped} in pages of 4k, got {large} in pages of 2m")),
+            PageSize::Small if large.0 > 0 => {
+                Err(format!("requested {mapped} in pages of 4k, got {large} in pages of 2m"))
+            }
             PageSize::Large if large.0 != self.mapped_bytes => Err(format!(
-                "asked {mapped} in pages of 2m, got {large}; free memory, or set {THP_ENABLED} to madvise or always"
+                "requested {mapped} in pages of 2m, got {large}; free memory, or set {THP_ENABLED} to madvise or always"
             )),
             _ => Ok(()),
         }
@@ -218,7 +220,7 @@ Rss:                 300 kB
         assert_eq!(first.is(PageSize::Large), Ok(()));
         assert_eq!(
             first.is(PageSize::Small).expect_err("huge"),
-            "asked 2 MiB in pages of 4k, got 2 MiB in pages of 2m"
+            "requested 2 MiB in pages of 4k, got 2 MiB in pages of 2m"
         );
     }
 
@@ -229,11 +231,11 @@ Rss:                 300 kB
         let half = Backing { swap_bytes: 0, ..both };
         assert_eq!(
             half.is(PageSize::Small).expect_err("not in"),
-            "asked 4 MiB in memory, got 3 MiB; touch all of it first"
+            "requested 4 MiB in memory, got 3 MiB; touch all of it first"
         );
         let mixed = Backing { rss_bytes: 4 * MIB, ..half };
         let text = mixed.is(PageSize::Large).expect_err("half huge");
-        assert!(text.starts_with("asked 4 MiB in pages of 2m, got 2 MiB;") && text.contains(THP_ENABLED), "{text}");
+        assert!(text.starts_with("requested 4 MiB in pages of 2m, got 2 MiB;") && text.contains(THP_ENABLED), "{text}");
     }
 
     #[test]

@@ -16,12 +16,12 @@ const NODES: &str = "sys/devices/system/node";
 /// The topology of this machine, as far as this process may use it.
 ///
 /// # Errors
-/// When the CPUs that may be used cannot be asked for.
+/// When the CPUs that may be used cannot be requested.
 pub fn this() -> io::Result<Topology> {
     Ok(read(Path::new("/"), &allowed_cpus()?))
 }
 
-/// The topology below `root`, of the CPUs `allowed` as far as they are online. Where the kernel tells nothing of a CPU, it
+/// The topology below `root`, of the CPUs `allowed` as far as they are online. Where the kernel reports nothing of a CPU, it
 /// is taken as a core of the first socket and node.
 #[must_use]
 pub fn read(root: &Path, allowed: &[usize]) -> Topology {
@@ -43,7 +43,7 @@ pub fn read(root: &Path, allowed: &[usize]) -> Topology {
     Topology { cpus: cpus.collect(), memory_nodes: memory_nodes(&tree, &nodes) }
 }
 
-/// The nodes with memory that this process may use; one, number 0, where the kernel tells of none.
+/// The nodes with memory that this process may use; one, number 0, where the kernel reports none.
 fn memory_nodes(tree: &Tree, nodes: &[usize]) -> Vec<usize> {
     let status = tree.text("proc/self/status").unwrap_or_default();
     let may_use =
@@ -93,7 +93,7 @@ fn index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Numbers beyond this are no CPU's and no node's.
+/// Numbers beyond this are not CPU's and no node's.
 const MOST: usize = 1 << 16;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //!
 //! The first argument is the workload; the others are its own parameters as a study types them, and four of this
 //! program: `page` (default 2m), `ranks` (default all CPUs), `executor` (direct or microvm) and `rounds` (default 3).
-//! Figures of one round on a noisy machine are no measurement: that is what studies are for.
+//! Figures of one round on a noisy machine are not a measurement: that is what studies are for.
 #![expect(clippy::print_stdout, reason = "an example shows what it measures")]
 
 use baremark_microvm::{Config, Microvm};
@@ -109,7 +109,7 @@ fn arm(descriptor: &Descriptor, settings: &[String]) -> Outcome<(ResolvedArm, u6
     let mut arm = ResolvedArm::native(allowed_cpus()?.len(), PageSize::Large);
     let mut rounds = 3;
     for setting in settings {
-        let (key, value) = setting.split_once('=').ok_or_else(|| format!("{setting} is no key=value"))?;
+        let (key, value) = setting.split_once('=').ok_or_else(|| format!("{setting} is not a key=value"))?;
         match key {
             "rounds" => rounds = value.parse()?,
             "ranks" => arm.ranks = value.parse()?,

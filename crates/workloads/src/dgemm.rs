@@ -1,6 +1,6 @@
 //! Matrix multiplication: what the processor's arithmetic gives when caches are used well.
 //!
-//! One product of square matrices for all ranks. Beside `fma`, which is the most that the same instructions can give, it
+//! One product of square matrices for all ranks. Next to `fma`, which is the most that the same instructions can give, it
 //! says how near a program of packed blocks comes to it.
 
 use crate::parameters::{EVERYWHERE, ISA, chosen_isa, misfit, odd, own_after, spans_of, spans_together, take, whole};
@@ -80,7 +80,7 @@ impl Prepared for Ready<'_> {
             self.body.isa(),
             kernel::LIMIT
         );
-        // What is no number does not pass.
+        // What is not a number does not pass.
         if residual <= kernel::LIMIT { Verification::Passed { detail } } else { Verification::Failed { detail } }
     }
 

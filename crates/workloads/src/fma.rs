@@ -1,7 +1,7 @@
 //! The control: multiply-adds in registers.
 //!
 //! It asks nothing of memory or MMU, so that what an environment takes from it is the price of exits and interrupts
-//! alone. Run beside another workload, at the same width of vectors, it says how much of that one's loss is *not* explained
+//! alone. Run alongside another workload, at the same width of vectors, it says how much of that one's loss is *not* explained
 //! by them.
 
 use crate::parameters::{EVERYWHERE, ISA, chosen_isa, misfit, odd};
@@ -111,6 +111,6 @@ mod tests {
     fn an_instruction_set_of_no_known_name_is_refused() {
         let map = Map::new(&[8], PageSize::Small, 1).expect("2 MiB");
         let error = Fma.prepare(&arm("avx9"), &map).err().expect("refused");
-        assert_eq!(error.to_string(), "isa = avx9: its words are widest, baseline, avx2 and avx512");
+        assert_eq!(error.to_string(), "isa: avx9; write one of widest, baseline, avx2, avx512");
     }
 }

@@ -106,7 +106,7 @@ impl Prepared for Ready<'_> {
             self.body.isa(),
             kernel::LIMIT
         );
-        // What is no number does not pass.
+        // What is not a number does not pass.
         if residual <= kernel::LIMIT && differing == 0 {
             Verification::Passed { detail }
         } else {

@@ -2,11 +2,11 @@
 //!
 //! This is work for the operating system, so it has no pure body: it makes system calls, and only the executor `direct`
 //! runs it, which is a thread of the process and nothing else. Inside a virtual machine it is measured by an agent of that
-//! machine. The costs are absolute, in nanoseconds a page, and beside them stand those of the same loops with nothing to
-//! do: touching pages that are there (beside the fault) and a system call that does nothing (beside the other two). They
+//! machine. The costs are absolute, in nanoseconds a page, and alongside them stand those of the same loops with nothing to
+//! do: touching pages that are there (alongside the fault) and a system call that does nothing (alongside the other two). They
 //! are not subtracted, and unlike operations are never compared with each other.
 
-use crate::parameters::{misfit, odd, size};
+use crate::parameters::{misfit, odd};
 use baremark_kernels::laps::Laps;
 use baremark_model::arm::{ExecutorKind, PageSize, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Footprint, Kind, Knob, Metric, Together, size_of};
@@ -100,7 +100,7 @@ impl Workload for PageTable {
 }
 
 fn rank_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
-    let total = size(arm, &REGION)?;
+    let total: Bytes = REGION.get(arm)?;
     let ranks = arm.all_ranks().max(1) as u64;
     if total.0.is_multiple_of(ranks * RANK_BYTES) && total.0 > 0 {
         return Ok(total.0 / ranks);
@@ -227,7 +227,7 @@ impl Prepared for Ready {
 }
 
 /// Every first touch must have been a fault of its own and hardly any second one: else pages were not of the size that was
-/// asked for, or somebody took them away meanwhile.
+/// requested, or somebody took them away meanwhile.
 fn judge(tally: Tally, page: PageSize) -> Verification {
     let Tally { pages, faults, baseline_faults, refused } = tally;
     let detail = format!(

@@ -1,53 +1,12 @@
-//! A workload's parameters as its descriptor defines them, out of a resolved arm.
+//! Parameters and memory that several workloads have alike.
 
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::descriptor::{Default, Kind, Knob, Value};
+use baremark_model::descriptor::{Default, Kind, Knob};
 use baremark_model::knob::Misfit;
 use baremark_model::machine::Isa;
 use baremark_model::seam::{Arena, MemoryError, Owner, Workload, WorkloadError};
 use baremark_model::units::Bytes;
-
-/// The size that `knob` is set to, or its default.
-pub fn size(arm: &ResolvedArm, knob: &Knob) -> Result<Bytes, WorkloadError> {
-    match (arm.parameters.get(knob.key), knob.default) {
-        (Some(&Value::SizeBytes(size)), _) => Ok(size),
-        (None, Default::Typed(text)) => text.parse().map_err(|error| odd(knob, text, format!("{error}"))),
-        (found, _) => Err(unfit(knob, found, "a size with its unit")),
-    }
-}
-
-/// The word that `knob` is set to, or its default.
-pub fn choice<'a>(arm: &'a ResolvedArm, knob: &Knob) -> Result<&'a str, WorkloadError> {
-    match (arm.parameters.get(knob.key), knob.default) {
-        (Some(Value::Choice(word)), _) => Ok(word),
-        (None, Default::Typed(text)) => Ok(text),
-        (found, _) => Err(unfit(knob, found, "one of its words")),
-    }
-}
-
-/// The size that `knob` is set to; `None` where the workload is to find it.
-pub fn derived_size(arm: &ResolvedArm, knob: &Knob) -> Result<Option<Bytes>, WorkloadError> {
-    if arm.parameters.contains_key(knob.key) { size(arm, knob).map(Some) } else { Ok(None) }
-}
-
-/// The number that `knob` is set to, or its default.
-pub fn count(arm: &ResolvedArm, knob: &Knob) -> Result<u64, WorkloadError> {
-    match (arm.parameters.get(knob.key), knob.default) {
-        (Some(&Value::Count(number)), _) => Ok(number),
-        (None, Default::Typed(text)) => text.parse().map_err(|error| odd(knob, text, format!("{error}"))),
-        (found, _) => Err(unfit(knob, found, "a whole number")),
-    }
-}
-
-/// Whether `knob` is set, or its default.
-pub fn switch(arm: &ResolvedArm, knob: &Knob) -> Result<bool, WorkloadError> {
-    match (arm.parameters.get(knob.key), knob.default) {
-        (Some(&Value::Switch(on)), _) => Ok(on),
-        (None, Default::Typed(text)) => text.parse().map_err(|error| odd(knob, text, format!("{error}"))),
-        (found, _) => Err(unfit(knob, found, "true or false")),
-    }
-}
 
 /// The instruction set of a loop: a knob that several workloads share.
 pub const ISA: Knob = Knob {
@@ -59,12 +18,11 @@ pub const ISA: Knob = Knob {
 
 /// The instruction set that [`ISA`] names, if this machine has it.
 pub fn chosen_isa(arm: &ResolvedArm) -> Result<Isa, WorkloadError> {
-    let isa = match choice(arm, &ISA)? {
+    let isa = match ISA.get::<String>(arm)?.as_str() {
         "widest" => isa::widest(),
         "baseline" => Isa::Baseline,
         "avx2" => Isa::Avx2,
-        "avx512" => Isa::Avx512,
-        other => return Err(odd(&ISA, other, "its words are widest, baseline, avx2 and avx512")),
+        _ => Isa::Avx512,
     };
     if isa::is_available(isa) {
         return Ok(isa);
@@ -85,7 +43,7 @@ pub struct Shared {
 
 /// What `knob` is set to, to be shared out among the ranks of all parts.
 pub fn shared_size(arm: &ResolvedArm, knob: &Knob) -> Result<Shared, WorkloadError> {
-    let total = size(arm, knob)?;
+    let total: Bytes = knob.get(arm)?;
     match u64::try_from(arm.all_ranks()) {
         Ok(ranks) if ranks > 0 => Ok(Shared { total, ranks }),
         _ => Err(odd(knob, total, "an arm needs at least one rank")),
@@ -120,7 +78,7 @@ pub fn spans_together(workload: &dyn Workload, arm: &ResolvedArm) -> Option<u64>
 
 /// The number that `knob` is set to, of a problem that only all ranks together can solve.
 pub fn whole(arm: &ResolvedArm, knob: &Knob) -> Result<usize, WorkloadError> {
-    let value = count(arm, knob)?;
+    let value: u64 = knob.get(arm)?;
     if arm.parts > 1 {
         let why = format!("one problem cannot be divided over {} machines; write count = 1", arm.parts);
         return Err(odd(knob, value, why));
@@ -139,10 +97,7 @@ pub fn misfit(refusal: WorkloadError) -> Misfit {
         WorkloadError::Parameter { key, value, why } => {
             Misfit { what: format!("{key} = {value} cannot be"), remedy: why }
         }
+        WorkloadError::Misfit(misfit) => misfit,
         WorkloadError::Memory(why) => Misfit { what: why.what, remedy: why.why },
     }
-}
-
-fn unfit(knob: &Knob, found: Option<&Value>, expected: &str) -> WorkloadError {
-    odd(knob, found.map_or_else(|| "(not set)".to_owned(), Value::to_string), format!("{expected} is needed"))
 }

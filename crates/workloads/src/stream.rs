@@ -2,11 +2,9 @@
 //!
 //! Each kernel of each pass is timed inside the region, from rank 0's barrier to rank 0's barrier, as the reference code
 //! times it, and as there the best time gives the rate. All ranks share the three arrays. An array smaller than four
-//! times all last-level caches together measures caches: it is refused unless that is what is wanted.
+//! times all last-level caches together measures caches: it is refused unless that is what is requested.
 
-use crate::parameters::{
-    EVERYWHERE, ISA, choice, chosen_isa, count, derived_size, misfit, odd, spans_together, switch,
-};
+use crate::parameters::{EVERYWHERE, ISA, chosen_isa, misfit, odd, spans_together};
 use baremark_kernels::laps::Lap;
 use baremark_kernels::stream::{self as kernel, Kernel, Plan, Stores};
 use baremark_model::arm::ResolvedArm;
@@ -110,7 +108,7 @@ const SIMULTANEOUS: Metric = Metric {
     better: Better::Higher,
     together: Together::Window,
     help: "10^-6 x STREAM's bytes of all kernels and passes / the time from the first rank's start to the last one's end: \
-           with several machines what all moved at the same time, where the other rates are sums of bests",
+           with several machines the bytes that all moved at the same time, where the other rates are sums of bests",
 };
 
 const METRICS: [Metric; 21] = {
@@ -158,26 +156,24 @@ impl Workload for Stream {
 }
 
 fn plan(arm: &ResolvedArm) -> Result<Plan, WorkloadError> {
-    let kernels: &[Kernel] = match choice(arm, &KERNEL)? {
+    let kernels: &[Kernel] = match KERNEL.get::<String>(arm)?.as_str() {
         "all" => &Kernel::ALL,
         "copy" => &[Kernel::Copy],
         "scale" => &[Kernel::Scale],
         "add" => &[Kernel::Add],
-        "triad" => &[Kernel::Triad],
-        other => return Err(odd(&KERNEL, other, "its words are all, copy, scale, add and triad")),
+        _ => &[Kernel::Triad],
     };
-    let stores = match choice(arm, &VARIANT)? {
+    let stores = match VARIANT.get::<String>(arm)?.as_str() {
         "regular" => Stores::Regular,
-        "non-temporal" => Stores::NonTemporal,
-        other => return Err(odd(&VARIANT, other, "its words are regular and non-temporal")),
+        _ => Stores::NonTemporal,
     };
-    Ok(Plan { kernels, stores, isa: chosen_isa(arm)?, passes: count(arm, &NTIMES)? })
+    Ok(Plan { kernels, stores, isa: chosen_isa(arm)?, passes: NTIMES.get(arm)? })
 }
 
 /// The size of this arm's part of one array. All parts together are as large as asked, if that is large enough, else the
 /// least that is.
 fn array_bytes(arm: &ResolvedArm) -> Result<u64, WorkloadError> {
-    let whole = array_bytes_for(derived_size(arm, &ARRAY)?, switch(arm, &SMALL)?, caches())?;
+    let whole = array_bytes_for(ARRAY.find(arm)?, SMALL.get(arm)?, caches())?;
     let parts = arm.parts.max(1) as u64;
     if !whole.is_multiple_of(parts * LINE_BYTES) {
         let nearest = Bytes((whole / (parts * LINE_BYTES)).max(1) * parts * LINE_BYTES);
@@ -349,13 +345,12 @@ mod tests {
             (DESCRIPTOR.footprint.expect("declared").bytes)(&arm)
         };
         assert_eq!((size(1), size(2)), (Some(3 << 20), Some(3 << 20)), "divided, not multiplied");
-        assert_eq!(size(3), None, "a megabyte is no three parts of whole lines");
+        assert_eq!(size(3), None, "a megabyte is not a three parts of whole lines");
     }
 
     #[test]
     fn words_of_no_meaning_are_refused() {
-        for (key, expected) in [("kernel", "kernel = x: its words are all"), ("variant", "variant = x: its words are")]
-        {
+        for (key, expected) in [("kernel", "kernel: x; write one of all, "), ("variant", "variant: x; write one of ")] {
             let error = plan(&arm(&[(key, Value::Choice("x".to_owned()))])).expect_err("refused").to_string();
             assert!(error.starts_with(expected), "{error}");
         }

@@ -2,10 +2,10 @@
 //!
 //! The micro-benchmarks with which MMU virtualization was judged in 2009: what changes page tables (faults, processes made,
 //! ended and switched) against what does not (a system call). Like `page-table` they make system calls, so that
-//! only the executor `direct` runs them; in a virtual machine an agent there does. Each has its baseline beside it, which is not
+//! only the executor `direct` runs them; in a virtual machine an agent there does. Each has its baseline alongside it, which is not
 //! subtracted.
 
-use crate::parameters::{count, misfit, odd};
+use crate::parameters::{misfit, odd};
 use baremark_kernels::laps::Laps;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
@@ -141,7 +141,7 @@ impl Workload for System {
 }
 
 fn processes(arm: &ResolvedArm, knob: &Knob) -> Result<usize, WorkloadError> {
-    let number = count(arm, knob)?;
+    let number: u64 = knob.get(arm)?;
     usize::try_from(number).map_err(|error| odd(knob, number, error.to_string()))
 }
 

@@ -1,12 +1,13 @@
 //! What every executor must do, checked on any of them.
 //!
-//! It stands beside the executors and not in a test, so that the suites of this crate and of the binary, whose machines
+//! It is next to the executors and not in a test, so that the suites of this crate and of the binary, whose machines
 //! and guests differ, hold all of them to the same contract.
 
-use baremark_model::seam::{Body, Executor, Fault, RunRecord, Work};
+use baremark_model::seam::{Body, Executor, Fault, RunRecord, Work, timed_region};
 use baremark_model::team::Team;
+use std::hint::black_box;
 use std::panic;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Runs every check against `executor`, which stays usable.
 ///
@@ -18,6 +19,7 @@ pub fn conformance(executor: &mut dyn Executor) -> Result<(), String> {
     every_rank_runs_once_with_its_repetitions(executor)?;
     ranks_meet_at_the_teams_barrier(executor)?;
     runs_follow_each_other(executor)?;
+    stacks_begin_at_one_place_of_a_page(executor)?;
     a_panic_is_a_fault(executor)?;
     every_rank_runs_once_with_its_repetitions(executor).map_err(|found| format!("after a panic: {found}"))
 }
@@ -73,6 +75,21 @@ fn runs_follow_each_other(executor: &mut dyn Executor) -> Result<(), String> {
     demand(end <= start, || format!("a run ended at {end:?}, after the next began at {start:?}"))
 }
 
+/// Where it differs between executors, so do the cache lines that vectors on the stack cross, and with them the time of one and the
+/// same loop.
+fn stacks_begin_at_one_place_of_a_page(executor: &mut dyn Executor) -> Result<(), String> {
+    let ranks = executor.facts().ranks;
+    let expected = StackPlaces::new(1);
+    timed_region(&expected, 0, &Team::new(1), 1, || 1);
+    let expected = expected.found()[0];
+    let body = StackPlaces::new(ranks);
+    run(executor, &body, 1)?;
+    let found = body.found();
+    demand(!executor.facts().runs_body || found.iter().all(|&place| place == expected), || {
+        format!("the stacks of its ranks are at {found:?} of a page, not all at {expected}")
+    })
+}
+
 fn a_panic_is_a_fault(executor: &mut dyn Executor) -> Result<(), String> {
     let last = executor.facts().ranks - 1;
     for culprit in [0, last] {
@@ -114,6 +131,30 @@ impl Body for Empty {
     }
 
     fn rank(&self, _rank: usize, _team: &Team, _reps: u64) {}
+}
+
+/// Where in its page each rank's stack is.
+struct StackPlaces(Vec<AtomicUsize>);
+
+impl StackPlaces {
+    fn new(ranks: usize) -> Self {
+        StackPlaces((0..ranks).map(|_| AtomicUsize::new(usize::MAX)).collect())
+    }
+
+    fn found(&self) -> Vec<usize> {
+        self.0.iter().map(|place| place.load(Ordering::Acquire)).collect()
+    }
+}
+
+impl Body for StackPlaces {
+    fn work(&self, _ranks: usize) -> Work {
+        Work::default()
+    }
+
+    fn rank(&self, rank: usize, _team: &Team, _reps: u64) {
+        let local = 0_u8;
+        self.0[rank].store((&raw const *black_box(&local)).addr() % 4096, Ordering::Release);
+    }
 }
 
 struct Counting {

@@ -61,7 +61,7 @@ fn timed<R>(act: impl FnOnce() -> R) -> (Duration, R) {
     (began.elapsed(), result)
 }
 
-/// How long the meetings take alone and beside hogs, and what was counted beside them.
+/// How long the meetings take alone and alongside hogs, and what was counted alongside them.
 fn alone_and_beside(executor: &mut dyn Executor, cpus: &[usize]) -> (Duration, Duration, RunRecord) {
     let mut run = || timed(|| executor.run(&Meeting, MEETINGS).unwrap());
     // The quietest of some: others may be at work here now.

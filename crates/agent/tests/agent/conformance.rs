@@ -1,8 +1,9 @@
-//! The executors of this crate against the contract of all executors, and that a liar is found.
+//! The executors against the contract of all executors, and that a liar is found.
 
 use baremark_agent::executors::conformance::conformance;
 use baremark_agent::executors::direct::Direct;
 use baremark_agent::executors::null::Null;
+use baremark_microvm::{Config, Microvm};
 use baremark_model::seam::{Body, Executor, ExecutorFacts, Fault, RunRecord};
 use baremark_sys::affinity::allowed_cpus;
 
@@ -20,6 +21,19 @@ fn direct_on_all_cpus_and_on_one() {
 #[test]
 fn null_on_all_cpus() {
     assert_eq!(conformance(&mut Null::new(&cpus()).expect("threads")), Ok(()));
+}
+
+#[test]
+fn a_microvm_on_all_cpus_and_on_one() {
+    if !baremark_microvm::probe().is_usable() {
+        assert!(std::env::var_os("BAREMARK_REQUIRE_KVM").is_none(), "no KVM, and BAREMARK_REQUIRE_KVM is set");
+        eprintln!("skipped: no microVM here");
+        return;
+    }
+    for cpus in [cpus(), cpus()[..1].to_vec()] {
+        let mut vm = Microvm::start(&Config::new(cpus)).expect("a virtual machine");
+        assert_eq!(conformance(&mut vm), Ok(()));
+    }
 }
 
 /// Runs everything twice.

@@ -34,7 +34,7 @@ impl Talk {
         }
     }
 
-    /// Asks until a program's state is as wanted.
+    /// Asks until a program's state is as requested.
     fn until(&mut self, name: &str, wanted: impl Fn(&Spawned) -> bool) -> Spawned {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {

@@ -1,4 +1,4 @@
-//! `make bench`: what baremark reaches beside named peers, one line a pairing.
+//! `make bench`: what baremark reaches compared with named peers, one line a pairing.
 //!
 //!     make bench                                    # all pairings; says how long it will take
 //!     make bench-quick                              # small sizes and few rounds: a look
@@ -8,9 +8,10 @@
 //! Both sides of a pairing run by turns in one session, the order changing from round to round; the ratio is the mean of the
 //! rounds' log ratios, or their median where some lie far off, with its 95 % interval. A line ends in `ok` when the interval's lower limit is at least the goal less 2 %,
 //! in `SHORT` when its upper limit is below the goal, else in `undecided`. Other work on the machine widens the interval; it
-//! is no excuse for a line. Peers are built by scripts/bench-peers into a folder that is given as $BAREMARK_PEERS.
+//! is not an excuse for a line. Peers are built by scripts/bench-peers into a folder that is given as $BAREMARK_PEERS.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints what it measures")]
 
+mod author;
 mod ours;
 mod pairings;
 mod peers;

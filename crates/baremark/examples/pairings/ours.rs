@@ -36,6 +36,21 @@ pub fn measure(kind: &str, settings: &[(&str, String)], ranks: usize, metric: &s
     })
 }
 
+/// One metric of exactly `reps` repetitions after a warm one, on `ranks` CPUs that share the work, in 2 MiB pages.
+pub fn passes(
+    kind: &str,
+    settings: &[(&str, String)],
+    (ranks, reps): (usize, u64),
+    metric: &str,
+    seed: u64,
+) -> Outcome<f64> {
+    let cpus = cpus()?;
+    on(cpus.get(..ranks).ok_or("more ranks than CPUs")?, (kind, settings), metric, seed, |executor, prepared, _| {
+        executor.run(prepared.body(), 1)?;
+        Ok((reps, executor.run(prepared.body(), reps)?.times))
+    })
+}
+
 /// The sum of one metric over `ranks` runs at the same time, each of one rank with memory of its own, as the star tests of
 /// the HPC Challenge are: `reps` repetitions after a warm one, begun together.
 pub fn star(kind: &str, settings: &[(&str, String)], ranks: usize, metric: &str, seed: u64) -> Outcome<f64> {

@@ -1,6 +1,7 @@
-//! The pairings: what is measured beside what, with which goal.
+//! The pairings: what is measured compared with what, with which goal.
 
-use crate::ours::{cpus, independent_loads, measure, star};
+use crate::author::{Author, PASSES, WORDS as WORDS_OF_STREAM};
+use crate::ours::{cpus, independent_loads, measure, passes, star};
 use crate::peers::{Asked, Peers};
 use crate::reached;
 use crate::verdict::line;
@@ -45,6 +46,30 @@ pub const ALL: &[Pairing] = &[
         help: "triad, the better of regular and non-temporal stores, each rank in arrays of its own / StarSTREAM, all cores",
         seconds: [110, 30],
         run: |bench| stream(bench, &["regular", "non-temporal"]),
+    },
+    Pairing {
+        name: "stream-author-copy",
+        help: "copy, all threads on shared arrays / stream.c (STREAM_C=FILE, else Debian's), the same arrays, threads, pages, passes",
+        seconds: [60, 15],
+        run: |bench| author(bench, "copy"),
+    },
+    Pairing {
+        name: "stream-author-scale",
+        help: "the same of scale",
+        seconds: [60, 15],
+        run: |bench| author(bench, "scale"),
+    },
+    Pairing {
+        name: "stream-author-add",
+        help: "the same of add",
+        seconds: [60, 15],
+        run: |bench| author(bench, "add"),
+    },
+    Pairing {
+        name: "stream-author-triad",
+        help: "the same of triad",
+        seconds: [60, 15],
+        run: |bench| author(bench, "triad"),
     },
     Pairing {
         name: "random-access-reference",
@@ -170,6 +195,20 @@ fn stream(bench: &Bench, variants: &[&str]) -> Outcome<String> {
     Ok(format!("{found}  {words} words a rank, {ranks} ranks"))
 }
 
+/// Both sides run all four kernels in turn over arrays that all threads share, and the best pass of each counts.
+fn author(bench: &Bench, kernel: &str) -> Outcome<String> {
+    let (folder, ranks) = (peers(bench)?.folder(), cpus()?.len());
+    let author = Author::build(folder)?;
+    let metric = format!("{kernel}_mb_per_s");
+    let settings = [("array", format!("{} B", WORDS_OF_STREAM * 8)), ("small", "true".to_owned())];
+    let ours = |round| passes("stream", &settings, (ranks, PASSES - 1), &metric, round);
+    let found = paired(2 * bench.rounds, ("MB/s", Some(1.0)), ours, |_| author.rate(kernel, ranks))?;
+    Ok(format!(
+        "{found}  {WORDS_OF_STREAM} words an array, {ranks} threads, best of {PASSES} passes; {}",
+        author.source
+    ))
+}
+
 fn gups(variant: &str, words: u64, ranks: usize, round: u64) -> Outcome<f64> {
     let settings = [("table", format!("{} B", words * 8 * ranks as u64)), ("variant", variant.to_owned())];
     measure("random-access", &settings, ranks, "gups", round)
@@ -235,7 +274,7 @@ fn hpl(bench: &Bench) -> Outcome<String> {
     Ok(format!("{found}  n = {n}, the peer's NB = {}, OpenBLAS for {}, {ranks} ranks", best.0, peers.core()))
 }
 
-/// Whether our build of the peer is one: its tests beside those of the package, whose BLAS is whatever the system has.
+/// Whether our build of the peer is one: its tests compared with those of the package, whose BLAS is whatever the system has.
 fn packaged(bench: &Bench) -> Outcome<String> {
     let (peers, ranks) = (peers(bench)?, cpus()?.len());
     let asked = Asked { test: "all", processes: ranks, n: 2000, nb: 128 };

@@ -37,6 +37,11 @@ impl Peers {
         folder.join("hpcc").is_file().then_some(Peers { folder, core: OnceCell::new() })
     }
 
+    /// Their folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Runs one test in large pages.
     ///
     /// # Errors

@@ -182,10 +182,10 @@ impl Place for Elsewhere {
         let io = |what: &str, source| ServiceError::Io { name: order.name.clone(), what: what.to_owned(), source };
         let path = order.folder.join(ORDERS);
         let text = serde_json::to_vec_pretty(&self.orders(order, &step));
-        let text = text.map_err(|why| io("writing down what is to run elsewhere", why.into()))?;
+        let text = text.map_err(|why| io("writing the configuration of the remote instance", why.into()))?;
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
         let written = file.and_then(|mut file| file.write_all(&text));
-        written.map_err(|why| io("writing down what is to run elsewhere", why))?;
+        written.map_err(|why| io("writing the configuration of the remote instance", why))?;
         let args = vec!["at".to_owned(), path.display().to_string()];
         Ok(Step { program: self.program.clone(), args, env: step.env })
     }

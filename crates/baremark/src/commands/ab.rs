@@ -1,9 +1,12 @@
 //! `baremark ab`, commands compared by interleaved runs, and `baremark run --in`, one program in several environments. Both
 //! write a study and run it as any other.
 
+mod arguments;
 mod elsewhere;
 mod study;
 mod words;
+
+pub use arguments::{Arguments, Options};
 
 use crate::commands::{check, run};
 use crate::context::Context;
@@ -15,9 +18,8 @@ use baremark_lab::{analysis, gates};
 use baremark_model::comparison::{Answer, Gate};
 use baremark_model::document::Document;
 use baremark_model::plan::Mode;
-use baremark_model::units::{Nanos, Share};
+use baremark_model::units::Share;
 use baremark_report::commands as report;
-use std::path::PathBuf;
 
 /// What `--help` shows at its end.
 pub const EXAMPLES: &str = "\
@@ -34,95 +36,6 @@ Examples:
   baremark run --in native,microvm -- gzip -9 -c data
   baremark run --in native,container,qemu,ssh:host -- ./prog --size 10 data
   baremark run --in native,microvm --print-study -- ./prog   # the study, to be changed and run";
-
-/// The command's arguments.
-#[derive(clap::Args)]
-pub struct Arguments {
-    /// Commands to compare; the others are compared with the first
-    #[arg(value_name = "COMMAND", required = true)]
-    commands: Vec<String>,
-    /// Take commands as NAME=COMMAND
-    #[arg(short = 'n', long = "name", action = clap::ArgAction::Count)]
-    named: u8,
-    #[command(flatten)]
-    options: Options,
-    /// Arguments that are appended to every command
-    #[arg(last = true, value_name = "ARGUMENTS")]
-    arguments: Vec<String>,
-}
-
-/// What can be said of commands, wherever they run.
-#[derive(clap::Args)]
-#[command(next_help_heading = "Commands and programs")]
-pub struct Options {
-    /// Environments to run in: native, microvm, container[:IMAGE], qemu[:KERNEL], ssh:HOST[:PORT]
-    #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',')]
-    places: Vec<String>,
-    /// File or folder that the program needs elsewhere, beside its libraries and the files that its arguments name
-    #[arg(long, value_name = "FILE")]
-    with: Vec<PathBuf>,
-    /// Values of a placeholder {NAME} in the commands: a list A,B,C or a range FIRST..LAST
-    #[arg(short = 'L', long, value_name = "NAME=VALUES")]
-    parameter: Vec<String>,
-    /// Run once before the first run; given several times, once for each command
-    #[arg(short, long, value_name = "COMMAND")]
-    setup: Vec<String>,
-    /// Run before each timed run; given several times, one for each command
-    #[arg(short, long, value_name = "COMMAND")]
-    prepare: Vec<String>,
-    /// Run once after the last run; given several times, once for each command
-    #[arg(short, long, value_name = "COMMAND")]
-    cleanup: Vec<String>,
-    /// Untimed runs of each command before the first timed one
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=10_000))]
-    warmup: u64,
-    /// Run commands by a shell; its own start is then part of every time
-    #[arg(long, value_name = "SHELL", num_args = 0..=1, require_equals = true, default_missing_value = "/bin/sh")]
-    shell: Option<String>,
-    /// Count runs that end with any exit code, or with one of CODES
-    #[arg(short, long, value_name = "CODES", num_args = 0..=1, require_equals = true, default_missing_value = "", value_delimiter = None)]
-    ignore_exit: Option<String>,
-    /// File that each run reads as standard input
-    #[arg(long, value_name = "FILE")]
-    stdin: Option<String>,
-    /// Standard output of the commands: drop it (/dev/null), or keep it for patterns (a pipe)
-    #[arg(long, value_name = "WHAT", value_parser = ["drop", "keep"])]
-    output: Option<String>,
-    /// Take a metric from the output: the number in the pattern's parentheses
-    #[arg(short, long, value_name = "NAME=PATTERN")]
-    metric: Vec<String>,
-    /// Metric to compare by, with the direction that is better: wall_s, cpu_s, NAME, NAME:higher
-    #[arg(long, value_name = "METRIC", default_value = "wall_s")]
-    by: String,
-    /// Stop when the 95 % interval is this narrow [default: 1 %, or half of --fail-above]
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
-    precision: Option<Share>,
-    /// Stop after TIME at the latest
-    #[arg(long, value_name = "TIME", default_value = "60s")]
-    budget: Nanos,
-    /// Time after which one run is ended and has failed
-    #[arg(long, value_name = "TIME", default_value = "10min")]
-    timeout: Nanos,
-    /// Exit 4 if another command or environment is worse than the first by more than PERCENT, 5 if that is undecided
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
-    fail_above: Option<Share>,
-    /// Print comma-separated values instead of text
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
-    /// Write a table in Markdown to FILE
-    #[arg(long, value_name = "FILE")]
-    export_markdown: Option<PathBuf>,
-    /// Print the study that would be run, for `baremark run`, and run nothing
-    #[arg(long)]
-    print_study: bool,
-}
-
-/// A percentage with or without its sign.
-fn percent(text: &str) -> Result<Share, String> {
-    let typed = if text.trim_end().ends_with('%') { text.to_owned() } else { format!("{text} %") };
-    let share: Share = typed.parse().map_err(|why| format!("{why}"))?;
-    if (0.0002..=0.5).contains(&share.0) { Ok(share) } else { Err("write a percentage from 0.02 to 50".to_owned()) }
-}
 
 /// Runs the comparison, or prints its study.
 pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), Refusal> {

@@ -26,7 +26,7 @@ pub fn run(announce: bool) -> Result<Exit, Refusal> {
     }
     // From here on whatever prints to standard output lands in the log; only frames go to the lab.
     let frames = baremark_sys::process::take_stdout()
-        .map_err(|why| Refusal::failure(format!("setting standard output apart for frames: {why}")))?;
+        .map_err(|why| Refusal::failure(format!("reserving standard output for frames: {why}")))?;
     // The lab takes the end of this stream for the end of the agent; it must not come before the last words in the log.
     let mut frames = ManuallyDrop::new(frames);
     if announce {
@@ -60,8 +60,9 @@ pub fn run_guest(port: &Path, address: Option<&str>, host_files: Option<&str>) -
 fn parsed(text: &str) -> Result<(Ipv4Addr, u32), Refusal> {
     let parts = text.split_once('/').and_then(|(address, prefix)| Some((address.parse().ok()?, prefix.parse().ok()?)));
     let parts = parts.filter(|(_, prefix)| *prefix <= 32);
-    parts
-        .ok_or_else(|| Refusal::bad_input(format!("'{text}' is no address with a prefix length, such as 10.0.2.15/24")))
+    parts.ok_or_else(|| {
+        Refusal::bad_input(format!("'{text}' is not an address with a prefix length, such as 10.0.2.15/24"))
+    })
 }
 
 /// This process's place among all that one launcher has started.
@@ -82,7 +83,7 @@ pub fn run_courier(folder: &Path, silence: Duration) -> Result<Exit, Refusal> {
     }
 }
 
-/// Ends this process when the lab is gone and a trial is still running, which nobody can ask for any more; a job that cleans up
+/// Ends this process when the lab has ended and a trial is still running, which nobody can ask for any more; a job that cleans up
 /// has time to do so. Between trials the end of the input says the same. A lab on this machine also has the kernel do it; one elsewhere cannot.
 fn leave_with_the_lab(interrupt: Arc<Interrupt>) -> Result<(), Refusal> {
     let watch = move || {
@@ -90,8 +91,8 @@ fn leave_with_the_lab(interrupt: Arc<Interrupt>) -> Result<(), Refusal> {
             return;
         }
         interrupt.wait_for_a_trial_that_goes_on(CLEAN_UP_LIMIT);
-        eprintln!("error: the lab is gone in the middle of a trial");
-        #[expect(clippy::exit, reason = "the trial holds the other threads, and there is nobody to return to")]
+        eprintln!("error: the lab ended during a trial");
+        #[expect(clippy::exit, reason = "other threads are inside the trial and no caller is left")]
         std::process::exit(1);
     };
     let started = thread::Builder::new().name("hang-up".to_owned()).spawn(watch);

@@ -39,7 +39,7 @@ pub fn run(orders: &Path, stop: &AtomicBool) -> Result<(String, Exit), Refusal> 
     }
 }
 
-/// Whole or not at all; whoever reads it can do without.
+/// Writes the file completely or not at all; readers tolerate that it is missing.
 fn write_down(state: &Spawned, account: &Path) {
     let new = account.with_extension("new");
     let written = serde_json::to_vec(state).map_err(std::io::Error::other).and_then(|text| fs::write(&new, text));

@@ -8,7 +8,7 @@ use std::io;
 /// What to do with the application; each has its own `--help`.
 #[derive(Subcommand)]
 pub enum Action {
-    /// Start the application with all its tiers, put users on it, and say how many it carries
+    /// Run the application with its tiers and users as a study: the most users within the limits, or a fixed load
     Run(super::auction_run::RunArgs),
     /// Serve the site; prints one line of JSON with its address when it is ready
     #[command(disable_help_flag = true)]

@@ -1,6 +1,7 @@
 //! `baremark doctor`: is this machine fit to measure, what is noisy, and what to change.
 
 use crate::exit::{Exit, Refusal};
+use crate::json::document as document_of;
 use baremark_lab::fitness::{Finding, Glimpse, Grade, judge};
 use baremark_model::seam::TickRate;
 use baremark_report::beside;
@@ -13,7 +14,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// The examination as text or JSON.
 pub fn run(json: bool) -> Result<(String, Exit), Refusal> {
-    crate::changes::recover()?;
+    crate::changes::recover()?.iter().for_each(crate::watch::say);
     let facts = machine::this();
     let lost = facts.clock.map(|clock| gaps::measure(LOOK, gaps::THRESHOLD, TickRate(clock.tsc_hz)));
     let limits = crate::context::limits()?;
@@ -26,7 +27,7 @@ pub fn run(json: bool) -> Result<(String, Exit), Refusal> {
     let findings = judge(&facts, &glimpse);
     if json {
         let document = serde_json::json!({ "findings": findings, "machine": facts });
-        return Ok((format!("{document:#}\n"), Exit::Success));
+        return Ok((document_of("baremark-doctor/1", document), Exit::Success));
     }
     Ok((describe(&findings), Exit::Success))
 }
@@ -49,8 +50,8 @@ fn describe(findings: &[Finding]) -> String {
     let concerns = findings.iter().filter(|finding| finding.grade >= Grade::Concern).count();
     let _ = match concerns {
         0 => writeln!(text, "\nThis machine is fit to measure."),
-        1 => writeln!(text, "\nOne thing to change or to know before you trust small differences."),
-        _ => writeln!(text, "\n{concerns} things to change or to know before you trust small differences."),
+        1 => writeln!(text, "\nOne finding to fix or consider before you trust small differences."),
+        _ => writeln!(text, "\n{concerns} findings to fix or consider before you trust small differences."),
     };
     text
 }

@@ -10,7 +10,7 @@ use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
 use baremark_store::{LoadSummary, RunState, RunSummary};
 use serde_json::json;
 
-/// The runs as a table or as JSON. A store that is not there yet has no runs. Runs that are damaged are named on standard
+/// The runs as a table or as JSON. A store that does not exist yet has no runs. Runs that are damaged are named on standard
 /// error, and the exit code says that the list is not complete.
 pub fn run(context: &Context) -> Result<(String, Exit), Refusal> {
     let (runs, loads, damaged) = match context.store_path()?.exists() {
@@ -50,7 +50,7 @@ pub fn changes(context: &Context) -> Result<(String, Exit), Refusal> {
 }
 
 /// A series as the report shows it.
-fn changed(series: &Series) -> SeriesRow<'_> {
+pub fn changed(series: &Series) -> SeriesRow<'_> {
     SeriesRow {
         study: &series.study,
         quick: series.quick,

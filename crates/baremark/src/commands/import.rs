@@ -1,4 +1,4 @@
-//! `baremark import`: results of other programs as runs of the store, and monitoring data of other programs beside a run.
+//! `baremark import`: results of other programs as runs of the store, and monitoring data of other programs of a run.
 
 mod esxtop;
 mod plan;
@@ -29,7 +29,7 @@ Examples:
   baremark compare old new
   baremark check --against old new --margin '3 %'
   baremark import times.csv --columns 'test,seconds:lower:s'
-  baremark import night.csv --run RUN                # esxtop -b, beside a run";
+  baremark import night.csv --run RUN                # esxtop -b, added to a run";
 
 /// The longest file of results: what a program prints, or its log of transactions.
 const LONGEST_FILE: u64 = 512 << 20;
@@ -178,8 +178,8 @@ fn stored(context: &Context, args: &ImportArgs, found: &[(String, Imported)]) ->
                 "notes": imported.notes,
             })
         });
-        let document = json!({ "format": "baremark-import/1", "name": args.name, "runs": runs.collect::<Vec<_>>() });
-        return Ok((format!("{document:#}\n"), Exit::Success));
+        let document = json!({ "name": args.name, "runs": runs.collect::<Vec<_>>() });
+        return Ok((crate::json::document("baremark-import/1", document), Exit::Success));
     }
     let mut text = String::new();
     for (id, file, imported) in rows {

@@ -144,10 +144,6 @@ enum Gaps {
 
 /// The share of operations that may fail where nobody says.
 const ERROR_LIMIT: f64 = 0.01;
-
-/// The study file of runs that this command records.
-pub const STUDY: &str = study::NAME;
-
 /// A profile as typed, which must be one.
 fn profile(text: &str) -> Result<String, String> {
     text.parse::<Profile>().map(|_| text.to_owned()).map_err(|why| why.to_string())
@@ -258,9 +254,11 @@ impl Gates {
 fn failed(why: LoadError) -> Refusal {
     let message = chain(&why);
     match why {
-        LoadError::Profile(_) | LoadError::Url(_) | LoadError::Trust(_) | LoadError::Refused { .. } => {
-            Refusal::bad_input(message)
-        }
+        LoadError::Profile(_)
+        | LoadError::Url(_)
+        | LoadError::Trust(_)
+        | LoadError::Refused { .. }
+        | LoadError::Several(_) => Refusal::bad_input(message),
         LoadError::Thread(_) | LoadError::Loop(_) | LoadError::Panicked | LoadError::Merge(_) => {
             Refusal::failure(message)
         }
@@ -285,7 +283,7 @@ mod tests {
 
     #[test]
     fn what_breaks_is_a_failure_and_what_is_refused_is_bad_input() {
-        let refused = LoadError::Refused { what: "0 threads".to_owned(), remedy: "ask for 1" };
+        let refused = LoadError::Refused { what: "0 threads".to_owned(), remedy: "use 1 to 4096" };
         assert_eq!(failed(refused).exit, Exit::BadInput);
         for broken in [LoadError::Loop(io::Error::other("no more")), LoadError::Thread(io::Error::other("no more"))] {
             let told = failed(broken);

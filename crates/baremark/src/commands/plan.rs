@@ -1,16 +1,20 @@
 //! `baremark plan`: what a study comes to on this machine, before anything runs.
 
+use crate::commands::run as run_command;
 use crate::context::{Context, descriptors, limits};
 use crate::exit::{Exit, Refusal};
+use crate::json;
 use crate::places;
 use crate::record;
+use crate::record::Record;
 use crate::source::Source;
 use crate::watch::style;
+use baremark_harness::workload::{self as applications, Found};
 use baremark_lab::analysis::Run;
-use baremark_lab::price::{Price, Source as NoiseOf, price};
+use baremark_lab::price::{Level, Price, Source as NoiseOf, by_pilot, price};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
-use baremark_model::plan::{Cell, Mode, Plan, PlannedArm, Treatment, resolve};
+use baremark_model::plan::{Cell, Limits, Mode, Plan, PlannedArm, Treatment, resolve};
 use baremark_model::problem::Problems;
 use baremark_model::study;
 use baremark_model::tables::WORKLOAD;
@@ -21,6 +25,8 @@ use std::sync::atomic::AtomicBool;
 /// How many of the latest runs are looked at for the noise of this machine, and how many of a kind are read.
 const MOST_PRIORS: usize = 100;
 const PRIORS_OF_A_KIND: usize = 4;
+/// Blocks after which a pilot knows enough of the noise.
+const PILOT_BLOCKS: u64 = 40;
 
 /// Resolves a study on this machine.
 pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, Refusal> {
@@ -30,7 +36,7 @@ pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, R
     places::limit(&study, &mut limits, interrupt)?;
     let mut plan = resolve(&source.name, &study, &limits, mode);
     let mut limited = |plan: &Plan| {
-        let tiers = places::limit_tiers(plan, &mut limits, interrupt);
+        let tiers = limit_tiers(plan, &mut limits, interrupt);
         places::limit_programs(plan, &mut limits) || tiers
     };
     if plan.as_ref().is_ok_and(&mut limited) {
@@ -53,22 +59,49 @@ fn exit_of(problems: &Problems, absent: &std::collections::BTreeMap<String, Stri
 }
 
 /// The plan as text or JSON, with what its precision will cost as far as the store tells.
-pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
+pub fn run(context: &Context, source: &Source, mode: Mode, pilot: Option<Nanos>) -> Result<(String, Exit), Refusal> {
     let plan = of(source, mode, &context.interrupt)?;
-    let price = price(&plan, &priors(context, &plan)?);
+    let price = match pilot {
+        Some(budget) => Some(piloted(context, source, &plan, budget)?),
+        None => price(&plan, &priors(context, &plan)?),
+    };
     if context.json {
         let mut document = serde_json::to_value(&plan).map_err(Refusal::failure)?;
         document["price"] = serde_json::to_value(&price).map_err(Refusal::failure)?;
-        return Ok((format!("{document:#}\n"), Exit::Success));
+        return Ok((json::document("baremark-plan/1", document), Exit::Success));
     }
     let mut text = describe(&plan);
     if plan.pairs.iter().any(|pair| pair.asked) {
         text.push_str(&price.map_or_else(|| unpriced(source, &plan), |price| priced(&source.name, &price, &plan)));
     }
-    if let Some(notice) = baremark_disks::workload::notice(super::run::block_arms(&plan)) {
+    if let Some(notice) = baremark_disks::workload::notice(block_arms(&plan)) {
         text.push_str(&format!("\n{notice}\n"));
     }
     Ok((style().plain(&text), Exit::Success))
+}
+
+/// Runs the plan for `budget`, or [`PILOT_BLOCKS`], as a run of its own, and prices the plan by what that found.
+fn piloted(context: &Context, source: &Source, plan: &Plan, budget: Nanos) -> Result<Price, Refusal> {
+    if !plan.pairs.iter().any(|pair| pair.asked) {
+        return Err(Refusal::bad_input("--pilot: the study requests no ratio; write ratio_to in [report]"));
+    }
+    let mut short = plan.clone();
+    short.title = format!("pilot of {}", plan.title);
+    // A width that no pilot reaches: it ends by its budget.
+    short.design.precision = Share(1e-6);
+    short.mode.quick = false;
+    (short.design.budget, short.design.most_blocks) = (budget, PILOT_BLOCKS);
+    short.design.least_blocks = short.design.least_blocks.min(PILOT_BLOCKS);
+    let store = context.open_store()?;
+    let turn = record::turn(context, &store)?;
+    let record = Record::create(&store, source, &short)?;
+    drop(turn);
+    let (run, exit) = run_command::measure(context, record)?;
+    if exit == Exit::Interrupted {
+        return Err(Refusal { exit, message: "interrupted: the pilot was not completed".to_owned() });
+    }
+    let few = || format!("--pilot: fewer than 4 blocks fit {budget}; give it more time, such as --pilot '1 min'");
+    by_pilot(plan, &run).ok_or_else(|| Refusal::failure(few()))
 }
 
 /// The latest runs of the plan's workload on this machine, from which its noise is estimated.
@@ -80,7 +113,7 @@ fn priors(context: &Context, plan: &Plan) -> Result<Vec<Run>, Refusal> {
     let store = record::open_existing(context)?;
     let (mut checks, mut others) = (Vec::new(), Vec::new());
     for run in store.runs().map_err(Refusal::failure)?.into_iter().take(MOST_PRIORS) {
-        // A run of an older version may not be readable any more; then it tells nothing.
+        // A run of an older version may not be readable any more; then it reports nothing.
         let Ok(head) = store.load_head(&run.id) else { continue };
         if head.plan.workload != plan.workload || head.machine.fingerprint() != here {
             continue;
@@ -94,47 +127,48 @@ fn priors(context: &Context, plan: &Plan) -> Result<Vec<Run>, Refusal> {
     Ok(checks)
 }
 
-/// "±1 % needs about 34 blocks, 4 min; in 60 s you get ±2.1 %."
+/// A line for each precision: blocks, time, and the range of four studies in five.
 fn priced(study: &str, price: &Price, plan: &Plan) -> String {
-    let percent = |share: f64| Share(share);
-    let mut text = match (price.blocks_with_confirmation, price.seconds) {
-        (Some(blocks), Some(seconds)) => {
-            format!("\n±{} needs about {blocks} blocks, {}", percent(price.precision), lasts(seconds))
-        }
-        _ => format!("\n±{} is out of reach", percent(price.precision)),
-    };
-    let minute = price.in_a_minute.filter(|_| plan.design.budget != Nanos(60_000_000_000));
-    if let Some(minute) = minute {
-        let _ = write!(text, "; in 60 s you get ±{:.1}", percent(minute));
-    }
-    if let (Some(reached), true) =
-        (price.in_the_budget, price.seconds.is_none_or(|seconds| seconds > plan.design.budget.seconds()))
-    {
-        let _ = write!(text, ";\nthe budget of {} ends at ±{:.1}", plan.design.budget, percent(reached));
-    }
     let from = match price.source {
+        NoiseOf::Pilot => "the pilot",
         NoiseOf::SelfCheck => "the self-check",
-        NoiseOf::SamePairs => "the ordinary run",
+        NoiseOf::SamePairs => "the run",
         NoiseOf::OtherSelfCheck => "other treatments in the self-check",
-        NoiseOf::OtherPairs => "other treatments in the ordinary run",
+        NoiseOf::OtherPairs => "other treatments in the run",
     };
-    let _ = writeln!(
-        text,
-        ".\nThat is from {from} {} on this machine:\n{:.1} of noise a block over {} blocks.",
-        price.run,
-        percent(price.noise),
-        price.of_blocks
+    let mut text = format!(
+        "\nTime to each precision on this machine (median, and range of 80 % of runs), by {from}\n{} with {} blocks:\n",
+        price.run, price.of_blocks
     );
-    if price.source != NoiseOf::SelfCheck {
-        let _ = writeln!(text, "A self-check of this study would tell better: `baremark run {study} --aa`.");
+    for level in &price.levels {
+        let requested = if level.requested { "   requested" } else { "" };
+        let _ = writeln!(text, "  ±{:<7} {}{requested}", Share(level.precision).to_string(), takes(level));
+    }
+    let budget = plan.design.budget;
+    let late = price.requested().is_some_and(|level| level.seconds.is_none_or(|seconds| seconds > budget.seconds()));
+    if let (Some(reached), true) = (price.in_the_budget, late) {
+        let _ = writeln!(text, "The budget of {budget} ends at about ±{:.1}.", Share(reached));
+    }
+    if price.source != NoiseOf::Pilot {
+        let _ = writeln!(text, "`baremark plan {study} --pilot` measures for 15 s and is more exact.");
     }
     text
 }
 
+/// "  34 blocks    41 s (29 s to 70 s)".
+fn takes(level: &Level) -> String {
+    match (level.blocks, level.seconds, level.seconds_low.zip(level.seconds_high)) {
+        (Some(blocks), Some(seconds), Some((low, high))) => {
+            format!("{blocks:>6} blocks  {:>7} ({} to {})", lasts(seconds), lasts(low), lasts(high))
+        }
+        _ => "   out of reach".to_owned(),
+    }
+}
+
 fn unpriced(source: &Source, plan: &Plan) -> String {
     format!(
-        "\nWhat ±{} costs on this machine is not known: no run of this workload on it is stored.\n\
-         `baremark run {} --aa` measures the noise, and then this says it.\n",
+        "\nTime to ±{}: unknown, because no run of this workload on this machine is stored.\n\
+         `baremark plan {} --pilot` measures for 15 s and prints it.\n",
         plan.design.precision, source.name
     )
 }
@@ -239,4 +273,28 @@ fn lasting(plan: &Plan) -> String {
         plan.design.phase,
         plan.least_block()
     )
+}
+
+/// What planning must know of what the tiers of applications need on this machine; whether anything is missing or emulated.
+fn limit_tiers(plan: &Plan, limits: &mut Limits, interrupt: &AtomicBool) -> bool {
+    let Ok(program) = places::program() else { return false };
+    let mut limited = false;
+    let here = plan.arms.iter().enumerate().filter(|(_, arm)| arm.on_this_machine());
+    for (_, arm) in here.filter(|(index, _)| plan.workload_of(*index) == applications::KIND) {
+        for (name, found) in applications::look_for(&arm.arm, crate::auction_places::make, &program, interrupt) {
+            limited |= found != Found::Here;
+            match found {
+                Found::Here => {}
+                Found::Emulated => drop(limits.emulated.insert(name)),
+                Found::Absent(why) => drop(limits.absent.insert(name, why)),
+            }
+        }
+    }
+    limited
+}
+
+/// The arms of the workload `block`.
+pub fn block_arms(plan: &Plan) -> impl Iterator<Item = &ResolvedArm> {
+    let of = |index: &usize| plan.workload_of(*index) == baremark_disks::workload::KIND;
+    (0..plan.arms.len()).filter(of).map(|index| &plan.arms[index].arm)
 }

@@ -6,6 +6,7 @@ use crate::calibrate;
 use crate::commands::plan;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
+use crate::json;
 use crate::source;
 use crate::tracer;
 use crate::watch::style;
@@ -36,7 +37,7 @@ pub struct Arguments {
     /// The processor to predict for [default: this machine's]; an unknown one prints the list
     #[arg(long, value_name = "NAME")]
     machine: Option<String>,
-    /// Cores that do the same work side by side [default: a study's ranks, else 1]
+    /// Cores that run the same work at once [default: a study's ranks, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     cores: Option<u32>,
     /// Compare the model with published measurements instead; says what was fitted to what
@@ -52,7 +53,7 @@ pub struct Arguments {
     /// Write the program's page distances, which hold no address, to be shared
     #[arg(long, value_name = "FILE", requires = "program")]
     save_distances: Option<PathBuf>,
-    /// Seed of everything that is drawn
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Trace the program for TIME at most; a longer one is ended, and predicted from its beginning
@@ -76,18 +77,22 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
     if arguments.validate {
         let shown =
             show::validation(Effort { seed: arguments.seed, ..Effort::VALIDATION }).map_err(Refusal::failure)?;
-        // A prediction that failed is told in words; the command itself did what was asked.
-        let document = serde_json::json!({ "passes": shown.passes, "text": shown.text });
-        return Ok((if context.json { format!("{document:#}\n") } else { style().plain(&shown.text) }, Exit::Success));
+        // A prediction that failed is reported in words; the command itself did what was asked.
+        let text = if context.json { validation_json(&shown) } else { style().plain(&shown.text) };
+        return Ok((text, Exit::Success));
     }
     let (mut machine, outer) = machine_of(arguments.machine.as_deref())?;
     let processor = baremark_sys::machine::this().cpu.model_name.unwrap_or_default();
     if arguments.calibrate {
-        let (calibration, path) = calibrate::run(context, &machine, &processor)?;
-        return Ok((format!("{calibration}\n# kept in {}\n", path.display()), Exit::Success));
+        let (calibration, path) = crate::commands::calibrate::run(context, &machine, &processor)?;
+        let text = match context.json {
+            true => calibration_json(&calibration, &path),
+            false => format!("{calibration}\n# kept in {}\n", path.display()),
+        };
+        return Ok((text, Exit::Success));
     }
     let mut priors = priors().map_err(Refusal::failure)?;
-    // A machine that was asked for by name is the one in the books.
+    // A machine that was requested by name is the one in the books.
     let calibration = if arguments.machine.is_none() { calibrate::load(context, &processor)? } else { None };
     if let Some(calibration) = &calibration {
         calibration.apply(&mut machine, &mut priors);
@@ -112,7 +117,7 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
         found.push((subject.to_string(), prediction));
     }
     let text = if context.json {
-        json(&machine, calibration.as_ref(), &found, &left_out)
+        prediction_json(&machine, calibration.as_ref(), &found, &left_out)
     } else {
         text(&machine, calibration.as_ref(), &outer, &found, &left_out)
     };
@@ -145,8 +150,7 @@ fn machine_of(named: Option<&str>) -> Result<(Machine, Vec<Page>), Refusal> {
     let machine = recognised.or_else(|| nearest(found?, &name));
     let Some(machine) = machine else {
         let keys: Vec<_> = machine::known_keys().collect();
-        let message =
-            format!("this processor ({name}) is none of those known; name one with --machine: {}", keys.join(", "));
+        let message = format!("unknown processor ({name}); select one with --machine: {}", keys.join(", "));
         return Err(Refusal { exit: Exit::Missing, message });
     };
     let outer = if facts.virtualization.hypervisor == Some(true) { vec![Small, Large, Huge] } else { Vec::new() };
@@ -221,7 +225,7 @@ fn of_study(context: &Context, named: &str) -> Result<Subjects, Refusal> {
             Ok((found.into_iter().map(|(kernel, ranks)| (Subject::Kernel(kernel), ranks)).collect(), left_out))
         }
         (true, false) => Err(Refusal::bad_input(format!("{named}: {}", left_out.join("; ")))),
-        (true, true) => Err(Refusal::bad_input(format!("{named}: nothing of it can be planned here"))),
+        (true, true) => Err(Refusal::bad_input(format!("{named}: no part of it can run here"))),
     }
 }
 
@@ -289,7 +293,7 @@ fn text(
     text
 }
 
-fn json(
+fn prediction_json(
     machine: &Machine,
     calibration: Option<&Calibration>,
     found: &[(String, Prediction)],
@@ -304,11 +308,40 @@ fn json(
         "subjects": subjects,
         "not_predicted": left_out,
     });
-    format!("{document:#}\n")
+    json::document("baremark-prediction/1", document)
+}
+
+/// What a calibration found, and the file in which it is kept.
+fn calibration_json(calibration: &Calibration, path: &Path) -> String {
+    let document = serde_json::json!({ "date": calibration.date, "run": calibration.run, "file": path });
+    json::document("baremark-calibration/1", document)
+}
+
+/// The validation: each condition and whether it holds, and each predicted ratio with the published one.
+fn validation_json(shown: &show::Shown) -> String {
+    let conditions: Vec<_> = shown
+        .conditions
+        .iter()
+        .map(|of| serde_json::json!({ "part": of.part, "condition": of.condition, "holds": of.holds }))
+        .collect();
+    let ratios: Vec<_> = shown
+        .ratios
+        .iter()
+        .map(|of| {
+            let predicted = interval_json(&of.compared.predicted);
+            serde_json::json!({ "part": of.part, "case": of.case, "predicted": predicted, "published": of.compared.published })
+        })
+        .collect();
+    let document = serde_json::json!({ "passes": shown.passes, "conditions": conditions, "ratios": ratios });
+    json::document("baremark-validation/1", document)
+}
+
+fn interval_json(of: &Interval) -> serde_json::Value {
+    serde_json::json!({ "median": of.median, "low": of.low, "high": of.high })
 }
 
 fn subject_json(name: &str, prediction: &Prediction) -> serde_json::Value {
-    let interval = |of: &Interval| serde_json::json!({ "median": of.median, "low": of.low, "high": of.high });
+    let interval = interval_json;
     let cells: Vec<_> = prediction
         .cells
         .iter()

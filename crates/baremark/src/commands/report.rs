@@ -1,6 +1,8 @@
 //! `baremark report`: show a stored run again, worked out anew from its trials.
 
 use crate::calibrate;
+use crate::commands::form::write_page;
+pub use crate::commands::form::{Damage, Form, Rows, Tables};
 use crate::commands::load;
 use crate::commands::run::show;
 use crate::context::{Context, descriptors_of};
@@ -11,71 +13,6 @@ use baremark_lab::tally::Finished;
 use baremark_model::wire::Series;
 use baremark_store::{LoadSummary, RunId, Store};
 use std::mem::ManuallyDrop;
-use std::path::{Path, PathBuf};
-
-/// As what the run is shown; as text where nothing is said.
-#[derive(clap::Args)]
-#[group(multiple = false)]
-pub struct Form {
-    /// Show tables, causes, system activity, flags and provenance too
-    #[arg(long)]
-    pub details: bool,
-    /// Write the report as one HTML page that needs nothing else
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Print comma-separated values: estimates and ratios, or with --csv=trials every value of every trial and of the parts of
-    /// its phases, with --csv=observations and --csv=series system activity
-    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "results")]
-    pub csv: Option<Rows>,
-    /// Print the tables of a published study, filled from this run
-    #[arg(long, value_name = "STUDY")]
-    pub tables: Option<Tables>,
-}
-
-/// What is done about damage to the store.
-#[derive(clap::Args)]
-pub struct Damage {
-    /// Leave damaged trials out instead of refusing the run; the report names them
-    #[arg(long)]
-    pub without_damaged: bool,
-}
-
-/// Published studies whose tables can be filled from any run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Tables {
-    /// Order-Entry on a 64-vCPU virtual machine: what the host did for each throughput, and what the guest saw.
-    D1,
-}
-
-/// What the lines of comma-separated values are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Rows {
-    /// Estimates and ratios.
-    Results,
-    /// Values of trials.
-    Trials,
-    /// System activity.
-    Observations,
-    /// What was observed over the time of the run.
-    Series,
-}
-
-impl Form {
-    /// Refuses what asks for two texts on one standard output.
-    fn check(&self, context: &Context) -> Result<(), Refusal> {
-        let other = match (&self.csv, &self.tables) {
-            (Some(_), _) => "--csv",
-            (_, Some(_)) => "--tables",
-            _ => return Ok(()),
-        };
-        match context.json {
-            true => {
-                Err(Refusal::bad_input(format!("--json and {other} both print to standard output; write one of them")))
-            }
-            false => Ok(()),
-        }
-    }
-}
 
 /// Shows the named run, or the latest. A page is written to its file, and its name is printed; with --json the document is,
 /// from which the page is made.
@@ -126,11 +63,6 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage)
         true => Ok((baremark_report::json::render(&document), Exit::Success)),
         false => Ok((format!("{}\n", file.display()), Exit::Success)),
     }
-}
-
-/// Writes a report's page.
-pub fn write_page(file: &Path, page: &str) -> Result<(), Refusal> {
-    std::fs::write(file, page).map_err(|why| Refusal::failure(format!("writing {}: {why}", file.display())))
 }
 
 /// The load that is meant: by its name, or because it is the latest of all.

@@ -1,11 +1,11 @@
-//! `baremark resume`: go on with a run that was interrupted or killed.
+//! `baremark resume`: continue with a run that was interrupted or killed.
 
 use crate::commands::run;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::{self, Record};
 
-/// Goes on with the named run, or with the latest that is unfinished.
+/// Continues the named run, or the latest unfinished one.
 pub fn run(context: &Context, named: Option<&str>) -> Result<(String, Exit), Refusal> {
     // What is not there has nothing to resume, and nothing is made there.
     drop(record::open_existing(context)?);

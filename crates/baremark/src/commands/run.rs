@@ -1,7 +1,7 @@
 //! `baremark run`: plan, measure, show.
 
 use crate::calibrate;
-use crate::commands::plan;
+use crate::commands::plan::{self, block_arms};
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::places;
@@ -10,17 +10,20 @@ use crate::record::{self, Record};
 use crate::source::Source;
 use crate::watch::{Watch, say};
 use baremark_disks::workload;
+use baremark_host::Setter;
 use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{Conductor, Ending};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::plan::{Mode, Plan};
+use baremark_model::tables;
 use baremark_programs::setup::{self, Step, When};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Runs a study from its beginning.
 pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
     let plan = plan::of(source, mode, &context.interrupt)?;
     disks(context, &plan)?;
+    host_changes(context, &plan)?;
     let store = context.open_store()?;
     let turn = record::turn(context, &store)?;
     let record = Record::create(&store, source, &plan)?;
@@ -36,21 +39,28 @@ pub fn conduct(context: &Context, record: Record<'_>) -> Result<(String, Exit), 
 
 /// Measures what a run still lacks. Its agents get the labels of its blinded arms, if it has any.
 pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit), Refusal> {
-    crate::changes::recover()?;
+    crate::changes::recover()?.iter().for_each(say);
     let mut run = record.run()?;
     disks(context, &run.plan)?;
+    let mut host = host_changes(context, &run.plan)?;
     if let Some(notice) = workload::notice(block_arms(&run.plan)).filter(|_| !context.quiet) {
         say(notice);
     }
     let steps = Steps::of(&run.plan)?;
     steps.set_up()?;
-    let environments = places::of_plan(&run.plan, record.envelope()?)?;
+    let environments = places::of_plan(&run.plan, record.injected()?)?;
     let mut watch = Watch::new(&run.plan, context);
     let ending = Conductor {
         plan: &run.plan,
         run: &run.id,
         environments: &environments,
         interrupt: &context.interrupt,
+        host: &mut |treatment| match &mut host {
+            Some(setter) => tables::host_levels(treatment)
+                .try_for_each(|(key, level)| setter.set(key, level))
+                .map_err(|why| chain(&why)),
+            None => Ok(()),
+        },
         journal: &mut record,
         watch: &mut |event| watch.see(event),
     }
@@ -64,15 +74,35 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
     Ok((run, exit))
 }
 
-/// The arms of the workload `block`.
-pub fn block_arms(plan: &Plan) -> impl Iterator<Item = &ResolvedArm> {
-    let of = |index: &usize| plan.workload_of(*index) == workload::KIND;
-    (0..plan.arms.len()).filter(of).map(|index| &plan.arms[index].arm)
-}
-
 /// Refuses a plan that would overwrite a block device that the user has not named.
 fn disks(context: &Context, plan: &Plan) -> Result<(), Refusal> {
     workload::consent(block_arms(plan), &context.allow_destructive).map_err(Refusal::bad_input)
+}
+
+/// What sets the features of this host that a plan varies; `None` where it varies none. Refused unless the user allows it.
+fn host_changes(context: &Context, plan: &Plan) -> Result<Option<Setter>, Refusal> {
+    let varied: Vec<&str> =
+        plan.factors.iter().map(|(key, _)| key.as_str()).filter(|key| key.starts_with(tables::HOST)).collect();
+    if varied.is_empty() {
+        return Ok(None);
+    }
+    if !context.allow_host_changes {
+        let keys = varied.join(", ");
+        return Err(Refusal::bad_input(format!(
+            "{keys}: this changes the host for the time of the run; allow it with --allow-host-changes"
+        )));
+    }
+    let journal = crate::changes::journal().map_err(Refusal::failure)?;
+    Ok(Some(Setter::new(journal, Path::new("/"))))
+}
+
+/// An error with its causes.
+fn chain(why: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(why.source(), |why| why.source());
+    causes.fold(why.to_string(), |text, cause| {
+        let cause = cause.to_string();
+        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
+    })
 }
 
 /// What the programs of a plan have to be done on this machine before the first trial and after the last.
@@ -115,7 +145,7 @@ fn exit_of(ending: &Ending, run: &Run) -> Exit {
     match ending {
         Ending::Complete(_) => Exit::Success,
         Ending::Interrupted => {
-            say(format_args!("interrupted; `baremark resume {}` goes on", run.id));
+            say(format_args!("interrupted; `baremark resume {}` continues", run.id));
             Exit::Interrupted
         }
         Ending::Failed(why) => {

@@ -1,6 +1,6 @@
 //! `baremark tend`: a program for as long as somebody holds standard input.
 //!
-//! The client of a container engine can be killed while its container goes on, and an agent while what it has spawned goes
+//! The client of a container engine can be killed while its container continues, and an agent while what it has spawned goes
 //! on. Standard input ends then, and this is who notices: it ends the program and everything that the program has started,
 //! daemons included, for it adopts what they leave behind.
 
@@ -66,7 +66,8 @@ pub fn run(command: &[OsString], interrupt: &AtomicBool) -> Result<(String, Exit
         }
         thread::sleep(GLANCE);
     };
-    offspring::end_all_but(&[], END_LIMIT).map_err(|why| Refusal::failure(format!("ending what was left: {why}")))?;
+    offspring::end_all_but(&[], END_LIMIT)
+        .map_err(|why| Refusal::failure(format!("ending remaining processes: {why}")))?;
     end_as(status)
 }
 

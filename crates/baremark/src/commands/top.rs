@@ -28,16 +28,16 @@ const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 /// What `top` shows.
 #[derive(clap::Args)]
 pub struct TopArgs {
-    /// Time between two looks
+    /// Sampling interval
     #[arg(long, value_name = "TIME", default_value = "1 s")]
     interval: Nanos,
-    /// End after so many looks
+    /// Stop after N samples
     #[arg(long, value_name = "N")]
     count: Option<u32>,
     /// Observers, with commas between them [default: the usual ones and lost]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     which: Vec<String>,
-    /// Say what observing costs instead, as a share of one CPU with its interval [default: 20 readings]
+    /// Measure the cost of observing instead, as a share of one CPU [default: 20 readings]
     #[arg(long)]
     cost: bool,
 }
@@ -70,7 +70,7 @@ pub fn run(context: &Context, args: &TopArgs) -> Result<(String, Exit), Refusal>
         drop(io::stdout().flush());
     }
     match shown {
-        // A reader that has seen enough, such as `head`, is no failure.
+        // A reader that has seen enough, such as `head`, is not a failure.
         Err(why) if why.kind() != io::ErrorKind::BrokenPipe => Err(Refusal::failure(format!("writing: {why}"))),
         _ => Ok((String::new(), Exit::Success)),
     }
@@ -137,7 +137,7 @@ fn ends(context: &Context, keys: Option<&Keys>, until: Instant) -> bool {
     }
 }
 
-/// What observing costs here: processor time of each reading, everything made of it included, beside reading nothing.
+/// What observing costs here: processor time of each reading, everything made of it included, compared with reading nothing.
 fn cost(context: &Context, spec: &ObserveSpec, looks: u32) -> Result<(String, Exit), Refusal> {
     if looks < 4 {
         return Err(Refusal::bad_input(format!("--count is {looks}; an interval needs four readings or more")));
@@ -166,11 +166,11 @@ fn cost(context: &Context, spec: &ObserveSpec, looks: u32) -> Result<(String, Ex
     if context.json {
         let of =
             |share: overhead::Share| serde_json::json!({ "estimate": share.centre, "lo": share.lo, "hi": share.hi });
-        let text = serde_json::json!({
+        let document = serde_json::json!({
             "interval_ns": spec.interval.0, "looks": looks, "observers": spec.which, "share_of_one_cpu": of(share),
             "null": of(null), "limit": LIMIT,
         });
-        return Ok((format!("{text}\n"), exit));
+        return Ok((crate::json::document("baremark-top-cost/1", document), exit));
     }
     let mut text = String::new();
     let percent = |share: overhead::Share| {

@@ -1,4 +1,4 @@
-//! `baremark verify-scale`: known costs on sealed arms, and whether they are found.
+//! `baremark verify-scale`: known costs on blinded arms, and whether they are found.
 
 use crate::commands::{plan, run};
 use crate::context::{Context, descriptors_of};
@@ -9,7 +9,7 @@ use baremark_lab::analysis::{self, Run};
 use baremark_lab::scale::{COSTS, blind, open, recover};
 use baremark_model::arm::ExecutorKind;
 use baremark_model::plan::Mode;
-use baremark_model::scale::Envelope;
+use baremark_model::scale::InjectedCosts;
 use baremark_model::units::Nanos;
 use baremark_report::scale::{is_off, render};
 use baremark_store::{RunId, Store};
@@ -54,13 +54,13 @@ pub fn run(context: &Context, study: Option<&str>, quick: bool) -> Result<(Strin
         Refusal::bad_input(format!("study '{}' has no native treatment to put costs on", source.name))
     })?;
     resolved.design.budget = size.budget;
-    let envelope = draw(size.arms_of_a_cost);
-    let labels: Vec<String> = envelope.0.keys().cloned().collect();
+    let injected = draw(size.arms_of_a_cost);
+    let labels: Vec<String> = injected.0.keys().cloned().collect();
     let plan = blind(resolved, index, &labels, size.blocks);
-    let sealed = Source { name: source.name, bytes: record::seal(&source.bytes, &envelope) };
+    let blinded = Source { name: source.name, bytes: record::with_injected_costs(&source.bytes, &injected) };
     let store = context.open_store()?;
     let turn = record::turn(context, &store)?;
-    let record = Record::create(&store, &sealed, &plan)?;
+    let record = Record::create(&store, &blinded, &plan)?;
     drop(turn);
     let id = record.id();
     let (run, exit) = run::measure(context, record)?;
@@ -83,15 +83,16 @@ fn show(context: &Context, store: &Store, id: &RunId, run: &Run) -> Result<(Stri
     let descriptors = descriptors_of(run)?;
     let (kind, metric) = (run.plan.workload_of(0), run.plan.metric_of(0));
     let metric = descriptors.iter().find(|of| of.kind == kind).and_then(|of| of.metric(metric));
-    let metric = metric.ok_or_else(|| Refusal::failure(format!("run {id} has a metric that this version lacks")))?;
+    let metric =
+        metric.ok_or_else(|| Refusal::failure(format!("run {id} has a metric that this version does not support")))?;
     let found = recover(run, metric.better);
     let native_means = analysis::document(run, &descriptors).run.native_means;
-    let Some(envelope) = record::envelope_of(store, id)? else {
+    let Some(injected) = record::injected_costs_of(store, id)? else {
         return Err(Refusal::bad_input(format!(
             "run {id} has no blinded arms; `baremark verify-scale` makes such a run"
         )));
     };
-    let document = open(run, &native_means, found, &envelope);
+    let document = open(run, &native_means, found, &injected);
     let exit = if is_off(&document) { Exit::Failure } else { Exit::Success };
     if context.json {
         return Ok((serde_json::to_string_pretty(&document).map_err(Refusal::failure)? + "\n", exit));
@@ -101,14 +102,14 @@ fn show(context: &Context, store: &Store, id: &RunId, run: &Run) -> Result<(Stri
 
 /// Random labels for so many arms of each cost. They come from the system's randomness and not from the study's seed, so
 /// that nothing in the plan says which is which.
-fn draw(arms_of_a_cost: usize) -> Envelope {
-    let mut envelope = Envelope::default();
+fn draw(arms_of_a_cost: usize) -> InjectedCosts {
+    let mut injected = InjectedCosts::default();
     for cost in COSTS {
-        let before = envelope.0.len();
-        while envelope.0.len() < before + arms_of_a_cost {
+        let before = injected.0.len();
+        while injected.0.len() < before + arms_of_a_cost {
             let drawn = RandomState::new().build_hasher().finish() & 0xffff;
-            envelope.0.entry(format!("{drawn:04x}")).or_insert(cost);
+            injected.0.entry(format!("{drawn:04x}")).or_insert(cost);
         }
     }
-    envelope
+    injected
 }

@@ -1,4 +1,4 @@
-//! What happens around the work: observed during runs, shown live, and imported.
+//! System activity: observed during runs, shown live, and imported.
 
 use crate::bench::{Bench, SMALL, text};
 use serde_json::Value;
@@ -72,7 +72,8 @@ fn a_study_says_what_is_observed_and_mistakes_are_told() {
 fn an_arm_elsewhere_is_observed_there_and_here() {
     let bench = Bench::new();
     let environments = bench.json(&["list", "environments", "--json"]);
-    let container = environments.as_array().unwrap().iter().find(|place| place["name"] == "container").unwrap();
+    let container =
+        environments["environments"].as_array().unwrap().iter().find(|place| place["name"] == "container").unwrap();
     if !container["missing"].is_null() {
         println!("skipped: no containers here: {}", container["missing"]);
         return;
@@ -87,7 +88,10 @@ fn an_arm_elsewhere_is_observed_there_and_here() {
     assert_eq!((switches("container"), switches("this machine")), (1, 1), "{:#}", document["observed"]["absent"]);
     assert_eq!(rows(&document, "native", "container", "kernel.context_switches").len(), 0);
     let tables = text(&bench.run(&["report", "--tables", "d1"]).stdout);
-    assert!(tables.contains("What the machine did") && !tables.contains("What the guest saw\n"), "{tables}");
+    assert!(
+        tables.contains("System activity of the machine") && !tables.contains("System activity in the guest\n"),
+        "{tables}"
+    );
     assert!(tables.contains("container: its kernel is this machine's"), "{tables}");
 }
 
@@ -151,5 +155,5 @@ fn what_esxtop_wrote_stands_beside_a_run() {
         series.iter().find(|series| series["place"] == "esxtop esx1" && series["quantity"] == "cpu.utilization");
     assert_eq!(imported.unwrap()["points"].as_array().unwrap().len(), 5);
     let wrong = bench.run(&["import", "--format", "esxtop", study.to_str().unwrap()]);
-    assert!(wrong.status.code() == Some(2) && text(&wrong.stderr).contains("this is no batch output of esxtop"));
+    assert!(wrong.status.code() == Some(2) && text(&wrong.stderr).contains("this is not a batch output of esxtop"));
 }

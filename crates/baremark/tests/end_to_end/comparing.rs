@@ -57,7 +57,7 @@ fn check_says_by_its_exit_code_what_came_out() {
     let (code, said) = check(&bench, &["base"]);
     assert_eq!(code, Some(2), "{said}");
     let output = bench.run(&["check", "--against", "other", "base", "--json"]);
-    assert_eq!(output.status.code(), Some(0), "faster is no regression");
+    assert_eq!(output.status.code(), Some(0), "faster is not a regression");
     let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(comparison["format"], "baremark-comparison/2");
     assert_eq!(comparison["rows"][0]["outcome"], "faster_by_more", "{comparison:#}");
@@ -90,12 +90,12 @@ fn what_is_no_side_is_refused() {
     bench.write("odd.json", "{}");
     fs::create_dir(bench.path("empty")).unwrap();
     for (side, says) in [
-        ("odd.json", "is no result document"),
+        ("odd.json", "is not a result document"),
         ("empty", "no file that ends in .json"),
         ("nobody", "no run is called 'nobody'"),
         (",", "names no run"),
         ("base:page=4k", "pick the same factors"),
-        ("base:page=", "is no FACTOR=LEVEL"),
+        ("base:page=", "is not a FACTOR=LEVEL"),
     ] {
         let output = bench.run(&["compare", side, "other"]);
         assert_eq!(output.status.code(), Some(2), "{side}: {}", text(&output.stderr));

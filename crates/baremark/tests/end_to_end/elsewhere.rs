@@ -7,6 +7,7 @@ use crate::environments::wait_for;
 use crate::tiers::{FULL, FULL_NEEDS, all_gone, assert_at_work, document, have, ran, sound, told, under_way};
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 
 /// What leads to an emulated guest; nothing where there is no kernel or no QEMU for it, with a line that is counted.
 fn guests() -> Option<Vec<String>> {
@@ -126,9 +127,9 @@ fn a_guest_that_is_killed_is_named_and_nothing_is_left() {
     let guest = all.iter().copied().find(|&pid| named(pid, "qemu")).unwrap();
     signal(guest, libc::SIGKILL);
     let output = child.wait_with_output().unwrap();
-    let said = text(&output.stdout);
+    let said = fs::read_to_string(bench.path("said")).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("VOID: main: app-1 has ended: ") && said.contains("the site qemu is lost"), "{said}");
+    assert!(said.contains("app-1 has ended: ") && said.contains("the site qemu is lost"), "{said}");
     all_gone(&all);
 }
 
@@ -144,9 +145,9 @@ fn a_connection_that_is_cut_is_named_and_a_killed_run_leaves_nothing_at_the_othe
     let (child, _) = under_way(&bench, &set);
     server.cut();
     let output = child.wait_with_output().unwrap();
-    let said = text(&output.stdout);
+    let said = fs::read_to_string(bench.path("said")).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("VOID: main: app-1 has ended: ") && said.contains("the site ssh is lost"), "{said}");
+    assert!(said.contains("app-1 has ended: ") && said.contains("the site ssh is lost"), "{said}");
     wait_for(|| (server.left().is_empty() && server.pushed().is_empty()).then_some(()));
     let (mut child, all) = under_way(&bench, &set);
     child.kill().unwrap();
@@ -160,25 +161,29 @@ fn the_study_of_places_has_all_its_arms() {
     let _alone = qemu::alone();
     let Some(guests) = guests().filter(|_| have(&["postgres", "podman"])) else { return };
     let bench = Bench::new();
-    let own = ["study.blocks=1", "load.profile=''"];
-    let set: Vec<&str> = own.iter().chain(FEW).copied().chain(guests.iter().map(String::as_str)).collect();
-    let result = document(&ran(&bench, &set, &["auction-places"]));
-    let arms = result["arms"].as_array().unwrap();
-    assert_eq!(
-        arms.iter().map(|arm| arm["name"].as_str().unwrap()).collect::<Vec<_>>(),
-        ["native", "container", "qemu"]
-    );
-    for arm in arms {
-        if arm["name"] == "container" && arm["absent"].is_string() {
-            eprintln!("skipped: {}", arm["absent"]);
-            continue;
-        }
-        assert!(arm["values"][0].as_f64().is_some_and(|value| value > 0.0), "{arm}");
+    let kernel = guests[0].split_once('=').unwrap().1.to_owned();
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/auction-places.toml");
+    let few = "users = 8\nduration = \"6 s\"\nwarm_up = \"3 s\"\nerror_limit = \"99 %\"\nsize = \"quick\"";
+    let own = "accel = \"tcg\"\nmemory = \"512 MiB\"\n[topology.load]\ncycle = \"1 s\"\n[topology.app.settings]\nlease = \"6 s\"\n";
+    let study = fs::read_to_string(shipped).unwrap();
+    let study = study.replace("users = \"most\"", few).replace("max_users = 4000", "max_users = 300");
+    let study =
+        study.replace("\"target/kernel\"", &format!("{kernel:?}")).replace("[factors]", &format!("{own}\n[factors]"));
+    let study = study.replace("metric = \"maximum_users\"", "metric = \"operations_per_s\"");
+    let (result, said) = bench.first_block(&study);
+    assert!(result["trials"].as_array().unwrap().iter().all(|trial| trial["status"] == "ok"), "{said:#?}");
+    for absent in result["absent"].as_array().unwrap() {
+        eprintln!("skipped: {}", absent["reason"]);
     }
-    assert_eq!((arms[2]["emulated"].as_bool(), arms[2]["ratio"].is_null()), (Some(true), true), "{}", arms[2]);
-    for run in result["runs"].as_array().unwrap() {
-        assert_eq!(run["result"]["applications"][0]["invariants"]["held"], true, "{run}");
+    let details = result["details"].as_array().unwrap();
+    let places: Vec<&str> = details.iter().map(|row| row["treatment"]["app.on"].as_str().unwrap()).collect();
+    assert!(places.contains(&"native") && places.contains(&"qemu"), "{places:?}");
+    for detail in details {
+        assert_eq!(detail["document"]["applications"][0]["invariants"]["held"], true, "{detail}");
     }
+    let emulated = |row: &&Value| row["treatment"]["app.on"] == "qemu" && row["metric"] == "operations_per_s";
+    let ratio = result["ratios"].as_array().unwrap().iter().find(emulated).unwrap();
+    assert_eq!(ratio["emulated"], true, "{ratio}");
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use crate::bench::{Bench, text};
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// What cargo prints of one test program in which `failed` failed.
 fn printed(passed: &[&str], failed: &[&str]) -> String {
@@ -20,21 +21,37 @@ fn printed(passed: &[&str], failed: &[&str]) -> String {
     )
 }
 
+/// A script of this repository.
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts").join(name)
+}
+
 /// Exit code and output of scripts/test where cargo prints these, the second of them when it is asked for names.
 fn judged(first: &str, again: Option<&str>) -> (i32, String) {
+    leaving("", first, again)
+}
+
+/// The same where cargo runs these commands too. The machine is a file `state` alongside it.
+fn leaving(commands: &str, first: &str, again: Option<&str>) -> (i32, String) {
     let bench = Bench::new();
+    bench.write("state", "mount /\n");
     bench.write("first", first);
     if let Some(again) = again {
         bench.write("again", again);
     }
-    let cargo = "#!/bin/sh\nhere=$(dirname \"$0\")\ncase \"$*\" in *--exact*) of=$here/again ;; *) of=$here/first ;; esac\n\
+    let cargo = "case \"$*\" in *--exact*) of=$here/again ;; *) of=$here/first ;; esac\n\
                  [ -e \"$of\" ] || exit 0\ncat \"$of\"\n! grep -q ' \\.\\.\\. FAILED$' \"$of\"\n";
-    let path = bench.write("cargo", cargo);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/test");
+    let program = |name: &str, text: &str| {
+        let path = bench.write(name, format!("#!/bin/sh\nhere=$(dirname \"$0\")\n{text}"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    program("cargo", &format!("{commands}\n{cargo}"));
+    let state = program("host-state", "sort $here/state\n");
     let paths = format!("{}:{}", bench.folder.path().display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("bash");
-    command.arg(script).env("PATH", paths).env("CARGO_TARGET_DIR", bench.path("target"));
+    command.arg(script("test")).env("PATH", paths).env("CARGO_TARGET_DIR", bench.path("target"));
+    command.env("HOST_STATE", state).env("ENDING", "5").env_remove("RUST_TEST_THREADS");
     let output = command.output().unwrap();
     (output.status.code().unwrap(), text(&output.stdout))
 }
@@ -66,4 +83,54 @@ fn what_fails_beside_others_is_tried_alone_and_named() {
     // A program that was killed has a result for none of its tests.
     let (code, said) = judged("test b::broken ... FAILED\n", Some(&printed(&["b::broken"], &[])));
     assert_eq!((code, said.contains("once more")), (1, false), "{said}");
+}
+
+#[test]
+fn what_tests_leave_on_the_machine_fails_the_run_and_is_named() {
+    let fine = printed(&["a::fine"], &[]);
+    let (code, said) = leaving("echo 'mount /left' >>$here/state", &fine, None);
+    assert_eq!((code, said.contains("which fails the run:\nmount /left\n")), (1, true), "{said}");
+    let (code, said) = leaving("echo 'link other' >$here/state", &fine, None);
+    assert_eq!((code, said.contains("\nlink other\ngone: mount /\n")), (1, true), "{said}");
+}
+
+#[test]
+fn a_process_that_tests_leave_is_named_and_ended_however_far_it_went() {
+    let fine = printed(&["a::fine"], &[]);
+    // A number of seconds that no other process sleeps.
+    let seconds = format!("{}.{}", 300, std::process::id());
+    let daemon = format!("setsid sh -c 'setsid sleep {seconds} >/dev/null 2>&1 &' &\nwait");
+    let (code, said) = leaving(&daemon, &fine, None);
+    let line = said.lines().find(|line| line.starts_with("process ")).unwrap_or_else(|| panic!("{said}"));
+    assert_eq!((code, line.ends_with(&format!(": sleep {seconds}"))), (1, true), "{said}");
+    let pid = line.split([' ', ':']).nth(1).unwrap();
+    let running = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    assert!(!running.contains(&seconds), "{running}");
+}
+
+#[test]
+fn the_times_of_tests_follow_from_the_order_in_which_they_are_started() {
+    let log = "\
+100.0      Running unittests src/lib.rs (target/release/deps/toy-0123456789abcdef)
+100.0 running 5 tests
+100.3 test a ... ok
+100.9 test b ... FAILED
+101.0 test c ... ok
+101.0 test e ... ignored, needs a machine
+103.5 test d - should panic ... ok
+103.5 test result: FAILED. 3 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 3.50s
+103.6      Running tests/none.rs (target/release/deps/none-0123456789abcdef)
+103.6 running 0 tests
+103.6 test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+";
+    let mut times = Command::new(script("test-times"));
+    let mut times = times.arg("2").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    times.stdin.take().unwrap().write_all(log.as_bytes()).unwrap();
+    let said = text(&times.wait_with_output().unwrap().stdout);
+    let rows: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[1], ["3.5", "5", "src/lib.rs", "(toy)"], "{said}");
+    // With two threads c began when a ended, d when b did.
+    let tests: Vec<String> = rows[3..].iter().map(|row| format!("{} {}", row[0], row[3..].join(" "))).collect();
+    assert_eq!(tests[..4], ["2.6 d - should panic", "0.9 b", "0.7 c", "0.3 a"], "{said}");
+    assert_eq!(rows.len(), 8, "a suite without tests has no line: {said}");
 }

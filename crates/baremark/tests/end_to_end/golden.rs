@@ -1,4 +1,4 @@
-//! Stores that this and earlier versions wrote are read as well as ever; `resume` goes on with a run of the same format alone,
+//! Stores that this and earlier versions wrote are read as well as ever; `resume` continues with a run of the same format alone,
 //! and what is damaged is refused by name.
 //!
 //! The stores in `tests/golden` were made by `scripts/make-golden-store` with the version that introduced their schema.
@@ -65,10 +65,10 @@ fn is_listed(bench: &Bench) {
 
 #[test]
 fn runs_of_the_golden_stores_are_reported_as_text_json_and_csv() {
-    GOLDEN.iter().for_each(|(schema, sealed)| are_reported(&bench(*schema), *sealed));
+    GOLDEN.iter().for_each(|(schema, checksummed)| are_reported(&bench(*schema), *checksummed));
 }
 
-fn are_reported(bench: &Bench, sealed: bool) {
+fn are_reported(bench: &Bench, checksummed: bool) {
     let (pair, command, interrupted) = (named(bench, PAIR), named(bench, COMMAND), named(bench, INTERRUPTED));
     // Numbers that a program prints are exact: their estimates are the same in every version.
     let document = bench.json(&["report", &command, "--json"]);
@@ -94,7 +94,7 @@ fn are_reported(bench: &Bench, sealed: bool) {
     let unverified = document["flags"].as_array().unwrap().iter().any(|flag| {
         flag["trials"] == 10 && flag["text"].as_str().is_some_and(|text| text.contains("without checksums"))
     });
-    assert_eq!(unverified, !sealed, "what is not verified is labelled: {:#}", document["flags"]);
+    assert_eq!(unverified, !checksummed, "what is not verified is labelled: {:#}", document["flags"]);
     assert_eq!(document["run"]["machine"]["hostname"], "golden");
 }
 

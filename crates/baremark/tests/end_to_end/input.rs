@@ -96,7 +96,7 @@ fn lists_and_doctor_answer() {
     for (section, key) in
         [("factors", "page"), ("command", "argv"), ("environments.qemu", "vcpus"), ("environments.NAME", "like")]
     {
-        let own = keys.as_array().unwrap().iter().find(|own| own["section"] == section);
+        let own = keys["sections"].as_array().unwrap().iter().find(|own| own["section"] == section);
         let has = own.is_some_and(|own| own["keys"].as_array().unwrap().iter().any(|row| row["key"] == key));
         assert!(has, "[{section}] {key}: {keys:#}");
         assert!(text(&bench.run(&["list", "keys"]).stdout).contains(&format!("[{section}]\n")), "{section}");

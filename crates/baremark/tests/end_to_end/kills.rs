@@ -1,4 +1,4 @@
-//! Kills and interrupts: nothing measured is lost, nothing is left running, and the run goes on.
+//! Kills and interrupts: nothing measured is lost, nothing is left running, and the run continues.
 
 use crate::bench::{Bench, SMALL, children, lives, signal, text};
 use baremark_stats::Rng;
@@ -120,7 +120,7 @@ fn an_interrupt_stops_cleanly_and_the_run_can_be_resumed_to_its_end() {
     assert_eq!(output.status.code(), Some(2), "a finished run is not resumed");
 }
 
-/// The lock files beside the store.
+/// The lock files next to the store.
 fn lock_files(bench: &Bench) -> Vec<String> {
     let names = std::fs::read_dir(bench.path("store")).unwrap().map(|entry| entry.unwrap().file_name());
     names.map(|name| name.into_string().unwrap()).filter(|name| name.ends_with(".lock")).collect()
@@ -194,7 +194,7 @@ fn a_terminal_that_hangs_up_stops_a_run_as_an_interrupt_does() {
     }
     let agents = children(child.id());
     drop(terminal);
-    assert_eq!(child.wait().unwrap().code(), Some(130), "nothing can be printed, and that is no failure");
+    assert_eq!(child.wait().unwrap().code(), Some(130), "nothing can be printed, and that is not a failure");
     wait_until("the agent is gone", || agents.iter().all(|&agent| !lives(agent)));
     assert_eq!(lock_files(&bench), [""; 0]);
     let run = &bench.json(&["history", "--json"])["runs"][0];

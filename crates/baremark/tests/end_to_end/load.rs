@@ -204,7 +204,7 @@ fn limits_are_checked_against_the_result() {
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("limit p99 &lt; 1 us: exceeded ("), "{page}");
     let (code, told) = load(&["--limit", "p99<1us", "--json"]);
-    let document = json(told.as_bytes());
+    let document = crate::schemas::assert_fits(told.as_bytes(), "baremark-load/1");
     assert_eq!((code, &document["limits"][0]["verdict"]), (Some(4), &"exceeded".into()));
     assert_eq!(document["limits"][0]["broken"], serde_json::json!({ "bad": 1000, "all": 1000 }));
     // Five requests have no p99.
@@ -592,7 +592,7 @@ fn a_site_that_is_cut_off_elsewhere_is_named() {
 }
 
 /// So many users with a cycle of half a second make twice as many requests a second: of 300 that the bucket grants, 10 % more
-/// are asked for by 166.7 users.
+/// are requested by 166.7 users.
 #[test]
 fn the_largest_number_of_users_of_a_server_with_a_known_limit_is_found() {
     let bench = Bench::new();
@@ -602,6 +602,7 @@ fn the_largest_number_of_users_of_a_server_with_a_known_limit_is_found() {
     let brief = ["--window", "700 ms", "--settle", "700 ms", "--visits", "8", "--json"];
     let output = bench.run(&[&arguments[..], &brief[..]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    crate::schemas::assert_fits(&output.stdout, "baremark-maximum/1");
     let document: Maximum = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((document.ended, document.factor.as_str()), (Ended::Found, "users"), "{}", text(&output.stderr));
     let maximum = document.maximum.unwrap();
@@ -623,7 +624,7 @@ fn the_largest_number_of_users_of_a_server_with_a_known_limit_is_found() {
         "{before:?}"
     );
     let shown = text(&bench.run(&["report"]).stdout);
-    for part in ["users", "Knee", "done/s", "p95", "cpu", "failures<10 %"] {
+    for part in ["users", "Levels", "done/s", "p95", "CPU", "failures<10 %"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert!(!shown.contains("% %"), "{shown}");
@@ -641,7 +642,7 @@ fn every_kind_of_limit_is_read_in_a_search() {
                 let mut request = [0; 4096];
                 while stream.read(&mut request).is_ok_and(|count| count > 0) {
                     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-                    // It tells of what happened a while ago.
+                    // It reports what happened a while ago.
                     let body = format!("{{\"at\":{}}}", now.as_nanos() - 30_000_000);
                     let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
                     if stream.write_all(text.as_bytes()).is_err() {
@@ -750,7 +751,7 @@ fn a_search_is_a_run_whose_windows_are_reported() {
     assert_eq!(lines.next(), Some("trial,level,said,achieved_per_s,failed,p50_ns,p99_ns"));
     let row = lines.next().unwrap();
     assert!(row.starts_with("1,") && row.split(',').count() == 7 && lines.count() > 3, "{csv}");
-    assert!(text(&bench.run(&["report"]).stdout).contains("Knee"));
+    assert!(text(&bench.run(&["report"]).stdout).contains("Levels"));
 }
 
 /// The study that a command line describes runs as any other and asks for the same.

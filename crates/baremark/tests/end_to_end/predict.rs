@@ -28,7 +28,7 @@ fn a_study_is_predicted_for_a_named_machine() {
         let [low, median, high] = ["low", "median", "high"].map(|key| ratio[key].as_f64().unwrap());
         assert!(0.5 < low && low <= median && median <= high && high < 10.0, "{cell}");
     }
-    assert!(!bench.store().exists(), "a prediction is no run");
+    assert!(!bench.store().exists(), "a prediction is not a run");
 }
 
 const KERNELS: &str = r#"[study]

@@ -23,7 +23,7 @@ fn shrunk(study: &str, changes: &[(&str, &str)]) -> String {
     })
 }
 
-/// Whether all programs are there; what is missing is told.
+/// Whether all programs are there; what is missing is reported.
 fn has(study: &str, programs: &[&str]) -> bool {
     let there = |program: &&str| Command::new("which").arg(program).output().is_ok_and(|ran| ran.status.success());
     match programs.iter().find(|program| !there(program)) {
@@ -91,7 +91,7 @@ fn hpcc_gives_every_result_of_its_summary() {
     assert!(estimate(&document, "MPIRandomAccess_ErrorsFraction") <= 0.01);
 }
 
-/// What HPC Challenge's summary says beside its results: versions, sizes of types and problems, how it was built and run.
+/// What HPC Challenge's summary says in addition to its results: versions, sizes of types and problems, how it was built and run.
 const SETTINGS: &[&str] = &[
     "Version",
     "LANG",

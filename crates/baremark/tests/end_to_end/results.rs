@@ -4,7 +4,7 @@ use crate::bench::{Bench, SMALL, kvm, text};
 use serde_json::Value;
 
 fn array<'v>(value: &'v Value, key: &str) -> &'v Vec<Value> {
-    value[key].as_array().unwrap_or_else(|| panic!("{key} is no array: {value}"))
+    value[key].as_array().unwrap_or_else(|| panic!("{key} is not an array: {value}"))
 }
 
 /// At least four in five trials count. One may be void on a machine that is not ours alone: the kernel may move a page in
@@ -52,8 +52,16 @@ fn a_self_check_compares_every_treatment_with_itself() {
     assert_eq!((&price["source"], &price["run"]), (&"self_check".into(), &document["run"]["id"]), "{price:#}");
     assert!(price["noise"].as_f64() > Some(0.0) && price["seconds_per_block"].as_f64() > Some(0.2), "{price:#}");
     let plan = text(&bench.run(&["plan", study.to_str().unwrap(), "--aa"]).stdout);
-    // Twelve blocks, unless a machine busy with other work ends the budget before.
-    assert!(plan.contains("of noise a block over ") && plan.contains(" blocks."), "{plan}");
+    assert!(plan.contains("by the self-check") && plan.contains("requested"), "{plan}");
+    let piloted = bench.json(&["plan", study.to_str().unwrap(), "--aa", "--pilot", "3 s", "--json"]);
+    let price = &piloted["price"];
+    assert!(price["source"] == "pilot" && price["of_blocks"].as_u64() >= Some(4), "{price:#}");
+    let history = bench.json(&["history", "--json"]);
+    assert_eq!(history["runs"][0]["id"], price["run"], "a pilot is a run: {history:#}");
+    for level in array(price, "levels") {
+        let of = |key: &str| level[key].as_f64();
+        assert!(of("seconds_low") <= of("seconds") && of("seconds") <= of("seconds_high"), "{level}");
+    }
     let ratios = array(&document, "ratios");
     assert_eq!(ratios.len(), 1, "{ratios:?}");
     let ratio = &ratios[0];
@@ -83,7 +91,10 @@ fn native_and_microvm_are_compared_in_one_process() {
         assert_eq!(contrast["treatment"]["environment"], contrast["relative_to"]["environment"]);
     }
     for ratio in asked {
-        assert_eq!(ratio["treatment"]["page"], ratio["relative_to"]["page"], "a page-size contrast is no cost of a VM");
+        assert_eq!(
+            ratio["treatment"]["page"], ratio["relative_to"]["page"],
+            "a page-size contrast is not a cost of a VM"
+        );
         // Six, unless a machine busy with other work ends the budget before: then there is no interval.
         assert!(ratio["blocks"].as_u64() >= Some(3), "{ratio}");
         let (lo, value, hi) = (ratio["lo"].as_f64(), ratio["ratio"].as_f64().unwrap(), ratio["hi"].as_f64());

@@ -1,4 +1,4 @@
-//! Known costs on sealed arms, through the whole program.
+//! Known costs on blinded arms, through the whole program.
 
 use crate::bench::{Bench, text};
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn known_costs_are_found_and_nothing_stored_tells_them_before() {
     let output = bench.run(&["verify-scale", "fma.toml", "--quick", "--json"]);
     // A shared machine may spoil a comparison, and then the program says so by its exit code.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = crate::schemas::assert_fits(&output.stdout, "baremark-scale/1");
     let rows = found["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 8, "{found:#}");
     for row in rows {
@@ -46,7 +46,7 @@ fn known_costs_are_found_and_nothing_stored_tells_them_before() {
 }
 
 #[test]
-fn a_run_without_sealed_arms_is_none_to_open() {
+fn a_run_without_blinded_arms_is_refused() {
     let bench = Bench::new();
     bench.write("fma.toml", STUDY);
     bench.json(&["run", "fma.toml", "--aa", "--quick", "--json"]);

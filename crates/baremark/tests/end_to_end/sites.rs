@@ -89,7 +89,7 @@ fn a_peer_that_cannot_be_is_told() {
         )
     };
     for (peer, more, command, exit, phrase) in [
-        ("site:slurm", "", "plan", 2, "peer = 'site:slurm' is no site with a network"),
+        ("site:slurm", "", "plan", 2, "peer = 'site:slurm' is not a site with a network"),
         ("site:qmu", "", "plan", 2, "did you mean 'qemu'?"),
         ("moon:80", "", "plan", 2, "write site:ENVIRONMENT, or numbers"),
         ("site:ssh", "", "plan", 2, "environment ssh needs host"),
@@ -100,13 +100,7 @@ fn a_peer_that_cannot_be_is_told() {
             3,
             "nowhere.invalid cannot be reached by ssh",
         ),
-        (
-            "site:container",
-            "",
-            "run",
-            1,
-            "the container has a network of its own, into which no port leads; write network",
-        ),
+        ("site:container", "", "run", 1, "the container's network is isolated; write network"),
     ] {
         let file = bench.write("peer.toml", study(peer, more));
         let output = bench.run(&[command, file.to_str().unwrap()]);
@@ -208,7 +202,7 @@ fn hpcc_gives_its_results(place: &str, settings: &str) {
     }
 }
 
-/// Whether HPCC and Open MPI are here; what is missing is told.
+/// Whether HPCC and Open MPI are here; what is missing is reported.
 fn hpcc_is_here() -> bool {
     let there = |program: &&str| Command::new("which").arg(program).output().is_ok_and(|ran| ran.status.success());
     let missing = ["hpcc", "mpirun"].into_iter().find(|program| !there(program));

@@ -377,7 +377,7 @@ fn a_long_phase_of_a_load_ends_at_an_interrupt() {
     all_gone(&processes);
 }
 
-/// A trial fails for its own reason; the run goes on until so many have in a row, and says why.
+/// A trial fails for its own reason; the run continues until so many have in a row, and says why.
 #[test]
 fn a_server_that_dies_makes_failed_trials_with_its_reason() {
     let server = Server::start();
@@ -433,10 +433,10 @@ fn mistakes_of_loads_and_topologies_are_told_all_at_once_before_anything_runs() 
         2,
         &[
             "study.toml:12: [topology] has no 'imagse'; did you mean 'images'?",
-            "study.toml:13: 'history' is no text; write text in quotation marks",
-            "study.toml:14: [topology] has no 'study' in a study; write what differs as levels in [factors]",
+            "study.toml:13: 'history' must be a string; write text in quotation marks",
+            "study.toml:14: [topology] has no 'study' in a study; write what differs as levels in [factors], or as [topology.variants.NAME] with variant in [factors]",
             "study.toml:17: [topology.load] has no 'users' in a study; write users in [workload] or [factors]",
-            "study.toml:19: no place is 'qeum'; did you mean 'qemu'?",
+            "study.toml:19: unknown environment 'qeum'; did you mean 'qemu'?",
         ],
     );
     let factors = "[factors]\n\"app.cuont\" = [1]\n\"database.service\" = [\"sqlite\", \"postgers\"]\n";
@@ -447,7 +447,7 @@ fn mistakes_of_loads_and_topologies_are_told_all_at_once_before_anything_runs() 
         &[
             "study.toml:7: duration and warm_up are 1200.1 s together, and the timeout is 10 min; write a shorter duration, or a longer timeout",
             "study.toml:17: [app] has no 'cuont'; did you mean 'count'?",
-            "study.toml:18: no service of the tier database is 'postgers'; did you mean 'postgres'?",
+            "study.toml:18: the database tier has no service 'postgers'; did you mean 'postgres'?",
             "study.toml:19: [app.settings]: durable = 'offf' is not known; did you mean 'off'?",
         ],
     );

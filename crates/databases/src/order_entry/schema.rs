@@ -98,7 +98,7 @@ pub const TABLES: [Table; 9] = [
     },
 ];
 
-/// Indexes beside the primary keys: customers by last name, and the last order of a customer. Made once the rows are there.
+/// Indexes in addition to the primary keys: customers by last name, and the last order of a customer. Made once the rows are there.
 pub const INDEXES: [&str; 2] = [
     "create index customer_by_name on customer (c_w_id, c_d_id, c_last, c_first)",
     "create index orders_by_customer on orders (o_w_id, o_d_id, o_c_id, o_id)",

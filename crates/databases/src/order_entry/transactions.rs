@@ -37,7 +37,7 @@ pub struct Acknowledged {
     pub ambiguous_payments: AtomicU64,
     /// Delivery transactions of unknown outcome; each delivers at most ten orders.
     pub ambiguous_deliveries: AtomicU64,
-    /// Warehouse, district and number of each new order, where they are asked for.
+    /// Warehouse, district and number of each new order, where they are requested.
     pub orders: Option<Mutex<Vec<[i64; 3]>>>,
 }
 

@@ -6,17 +6,15 @@ use super::transactions::{Acknowledged, LIMIT_MS, NAMES, Rules, Terminal, unacco
 use super::{populate, schema};
 use crate::database::{Connection, Database, Failure};
 use crate::engine::{Client, Drive, Outcome};
-use crate::parameters::{
-    ARRIVAL, BUFFERS, CONNECTIONS, Common, DATA, DATABASE, FSYNC, HUGE_PAGES, ISOLATION, RATE, SERVER_CPUS,
-    SERVER_SETTINGS, SYNCHRONOUS_COMMIT, TIME, WARM, count, knob, metric, misfit, word,
-};
+use crate::parameters::{CONNECTIONS, Common, DATABASE, SHARED};
 use crate::result::sample;
 use crate::run::{Ready, Workload};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::command::{self, TIMEOUT};
+use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
+use baremark_model::parameters::joined;
 use baremark_model::seam::Sample;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,124 +22,109 @@ use std::sync::atomic::AtomicBool;
 /// Seed of the data: the same for all, so that it can be reused.
 const DATA_SEED: u64 = 1;
 
-static PARAMETERS: [Knob; 18] = [
-    DATABASE,
-    knob(
-        "warehouses",
-        Kind::Count { min: 1, max: 100_000 },
-        Default::Typed("1"),
-        "scale: warehouses, about 130 MiB each",
-    ),
-    CONNECTIONS,
-    knob(
-        "pace",
-        Kind::Choice(&["none", "keyed"]),
-        Default::Typed("none"),
-        "none: as fast as connections allow; keyed: terminals with keying and thinking times, 10 a warehouse",
-    ),
-    RATE,
-    ARRIVAL,
-    TIME,
-    WARM,
-    ISOLATION,
-    BUFFERS,
-    SYNCHRONOUS_COMMIT,
-    FSYNC,
-    HUGE_PAGES,
-    SERVER_SETTINGS,
-    SERVER_CPUS,
-    DATA,
-    TIMEOUT,
-    knob(
-        "seed_of_inputs",
-        Kind::Count { min: 0, max: u64::MAX >> 1 },
-        Default::Derived("the trial's"),
-        "random seed of the transactions' inputs",
-    ),
-];
+const WAREHOUSES: Knob = Knob::new(
+    "warehouses",
+    Kind::Count { min: 1, max: 100_000 },
+    Default::Typed("1"),
+    "scale: warehouses, about 130 MiB each",
+);
+const PACE: Knob = Knob::new(
+    "pace",
+    Kind::Choice(&["none", "keyed"]),
+    Default::Typed("none"),
+    "none: as fast as connections allow; keyed: terminals with keying and thinking times, 10 a warehouse",
+);
+const SEED: Knob = Knob::new(
+    "seed_of_inputs",
+    Kind::Count { min: 0, max: u64::MAX >> 1 },
+    Default::Derived("the trial's"),
+    "random seed of the transactions' inputs",
+);
+
+static PARAMETERS: [Knob; 18] = joined(&[&[DATABASE, WAREHOUSES, CONNECTIONS, PACE], SHARED, &[SEED]]);
 
 static METRICS: [Metric; 15] = [
-    metric(
+    Metric::new(
         "tx_per_s",
         "tx/s",
         Better::Higher,
         Together::Sum,
         "transactions of all five kinds per second, rollbacks included",
     ),
-    metric(
+    Metric::new(
         "new_orders_per_min",
         "new-orders/min",
         Better::Higher,
         Together::Sum,
         "new orders committed per minute; not comparable with tpmC",
     ),
-    metric(
+    Metric::new(
         "latency_p50_ms",
         "ms",
         Better::Lower,
         Together::Mean,
         "median latency of all transactions, retries included",
     ),
-    metric("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of it"),
-    metric("latency_p99_ms", "ms", Better::Lower, Together::Most, "99th percentile of it"),
-    metric(
+    Metric::new("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of it"),
+    Metric::new("latency_p99_ms", "ms", Better::Lower, Together::Most, "99th percentile of it"),
+    Metric::new(
         "new_order_p90_ms",
         "ms",
         Better::Lower,
         Together::Most,
         "90th percentile of new-order; the rules' limit is 5 s",
     ),
-    metric(
+    Metric::new(
         "payment_p90_ms",
         "ms",
         Better::Lower,
         Together::Most,
         "90th percentile of payment; the rules' limit is 5 s",
     ),
-    metric(
+    Metric::new(
         "order_status_p90_ms",
         "ms",
         Better::Lower,
         Together::Most,
         "90th percentile of order-status; the rules' limit is 5 s",
     ),
-    metric(
+    Metric::new(
         "delivery_p90_ms",
         "ms",
         Better::Lower,
         Together::Most,
         "90th percentile of delivery; the rules' limit is 5 s",
     ),
-    metric(
+    Metric::new(
         "stock_level_p90_ms",
         "ms",
         Better::Lower,
         Together::Most,
         "90th percentile of stock-level; the rules' limit is 20 s",
     ),
-    metric("cpu_us_per_tx", "us", Better::Lower, Together::Mean, "CPU time of server and driver per transaction"),
-    metric(
+    Metric::new("cpu_us_per_tx", "us", Better::Lower, Together::Mean, "CPU time of server and driver per transaction"),
+    Metric::new(
         "driver_cpu_us_per_tx",
         "us",
         Better::Lower,
         Together::Mean,
         "CPU time of the connections' threads per transaction; with sqlite the database is in it",
     ),
-    metric(
+    Metric::new(
         "server_cpu_us_per_tx",
         "us",
         Better::Lower,
         Together::Mean,
         "CPU time of the server's processes per transaction",
     ),
-    metric(
+    Metric::new(
         "retries",
         "%",
         Better::Lower,
         Together::Mean,
         "serialization failures and deadlocks per 100 transactions; each is retried",
     ),
-    metric(
+    Metric::new(
         "lag_p99_ms",
         "ms",
         Better::Lower,
@@ -181,19 +164,19 @@ struct Settings {
 
 impl Settings {
     fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
-        let common = Common::of(arm)?;
-        let paced = word(arm, "pace") == "keyed";
-        let warehouses = i64::try_from(count(arm, "warehouses").unwrap_or(1)).unwrap_or(1);
+        let common = Common::of(arm, CONNECTIONS.get(arm)?)?;
+        let paced = PACE.get::<String>(arm)? == "keyed";
+        let warehouses = WAREHOUSES.get(arm)?;
         if paced && common.load.drive != Drive::Closed {
-            return Err(misfit("rate is set and pace is \"keyed\"", "keep one of them"));
+            return Err(Misfit::new("rate is set and pace is \"keyed\"", "keep one of them"));
         }
         let terminals = i64::try_from(common.setup.connections).unwrap_or(i64::MAX);
         if paced && terminals > 10 * warehouses {
             let what = format!("{terminals} connections of {warehouses} warehouses: a warehouse has 10 terminals");
-            return Err(misfit(what, "lower connections, or raise warehouses"));
+            return Err(Misfit::new(what, "lower connections, or raise warehouses"));
         }
         command::fits_timeout(arm)?;
-        Ok(Settings { common, warehouses, paced, seed: count(arm, "seed_of_inputs") })
+        Ok(Settings { common, warehouses, paced, seed: SEED.find(arm)? })
     }
 }
 

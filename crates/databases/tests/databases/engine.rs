@@ -1,4 +1,4 @@
-//! The engine on a database that fails as it is told to.
+//! The engine on a database that fails on request.
 
 use crate::bench::{QUIET, closed};
 use baremark_databases::database::{Access, Cell, Class, Connection, Database, Dialect, Failure, Param, Rows};

@@ -48,7 +48,7 @@ impl Written {
         block
     }
 
-    /// Writes the block at `offset` once more; `put` decides what becomes of the new data beside the old.
+    /// Writes the block at `offset` once more; `put` decides what becomes of the new data, given the old.
     fn rewrite(&self, offset: u64, put: impl FnOnce(&[u8], &[u8])) -> u32 {
         let old = self.block(offset);
         let mut ledger = self.ledger.lock().unwrap();
@@ -161,7 +161,7 @@ fn what_a_killed_writer_acknowledged_is_there_and_what_is_lost_after_it_is_found
             .unwrap(),
     );
     let deadline = Instant::now() + Duration::from_secs(60);
-    // The rows are read beside the writer, which holds the ledger locked.
+    // The rows are read alongside the writer, which holds the ledger locked.
     let acknowledged = || {
         let bytes = std::fs::read(&path).unwrap_or_default();
         let row = |row: &[u8]| u64::from(u32::from_le_bytes(row[4..8].try_into().unwrap()));

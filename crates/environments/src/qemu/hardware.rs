@@ -1,12 +1,12 @@
 //! What the guest's machine is made of: processors, memory, disks, network, as settings and as QEMU's arguments.
 
-use super::Settings;
-use super::root::{self, Root};
+use super::root;
+use super::settings::{Backing, Disks, Mmu, Net, Root, Settings};
 use baremark_model::site::Missing;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// The least memory of a NUMA node: below it a kernel has no use for one.
@@ -14,93 +14,6 @@ const LEAST_NODE: u64 = 64 << 20;
 /// Where the kernel counts its reserved huge pages of 2 MiB.
 const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
 const HUGE_PAGE: u64 = 2 << 20;
-
-/// Sockets, cores in each and threads of each; what is `None` follows from the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Topology {
-    /// Sockets.
-    pub sockets: Option<usize>,
-    /// Cores of each socket.
-    pub cores: Option<usize>,
-    /// Threads of each core.
-    pub threads: Option<usize>,
-}
-
-impl Topology {
-    /// Sockets, cores and threads for so many virtual processors.
-    fn of(self, vcpus: usize) -> Result<[usize; 3], Missing> {
-        let threads = self.threads.unwrap_or(1);
-        let (sockets, cores) = match (self.sockets, self.cores) {
-            (Some(sockets), Some(cores)) => (sockets, cores),
-            (Some(sockets), None) => (sockets, vcpus / (sockets * threads).max(1)),
-            (None, Some(cores)) => (vcpus / (cores * threads).max(1), cores),
-            (None, None) => (1, vcpus / threads.max(1)),
-        };
-        if sockets * cores * threads == vcpus {
-            return Ok([sockets, cores, threads]);
-        }
-        Err(Missing {
-            what: format!("{sockets} sockets of {cores} cores of {threads} threads are not {vcpus} vCPUs"),
-            remedy: "let sockets, cores and threads multiply to vcpus, or leave one of them out".to_owned(),
-        })
-    }
-}
-
-/// What the guest's memory is made of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Backing {
-    /// What the kernel gives.
-    #[default]
-    AsIs,
-    /// Small pages: QEMU's process gets no transparent huge ones.
-    Small,
-    /// Transparent huge pages, touched before the guest starts and counted after.
-    Huge,
-    /// Huge pages that the machine has reserved.
-    Reserved,
-}
-
-/// How KVM translates the guest's addresses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mmu {
-    /// As the loaded module does.
-    #[default]
-    AsIs,
-    /// By tables of the processor (EPT, NPT).
-    Nested,
-    /// By tables that KVM keeps.
-    Shadow,
-}
-
-/// The guest's disks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Disks {
-    /// Files, or block devices where that is allowed; raw.
-    pub paths: Vec<PathBuf>,
-    /// QEMU's word for how this machine caches them; none when empty.
-    pub cache: String,
-    /// QEMU's word for how it reads and writes; threads when empty.
-    pub aio: String,
-    /// Whether block devices may be given to the guest.
-    pub block_devices: bool,
-}
-
-/// The guest's network.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Net {
-    /// None.
-    #[default]
-    None,
-    /// QEMU's own, with ports of this machine's loopback (the first of each pair) that lead to the guest's (the second).
-    User(Vec<(u16, u16)>),
-    /// A tap of this machine.
-    Tap {
-        /// The device.
-        device: String,
-        /// Whether the kernel moves the packets.
-        vhost: bool,
-    },
-}
 
 /// Says what of the settings cannot be on this machine.
 pub fn check(settings: &Settings) -> Result<(), Missing> {
@@ -123,7 +36,7 @@ pub fn check(settings: &Settings) -> Result<(), Missing> {
     if settings.backing == Backing::Huge
         && fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").is_ok_and(|text| text.contains("[never]"))
     {
-        let what = "this machine gives nobody transparent huge pages".to_owned();
+        let what = "transparent huge pages are disabled on this machine".to_owned();
         let remedy = "write madvise into /sys/kernel/mm/transparent_hugepage/enabled".to_owned();
         return Err(Missing { what, remedy });
     }
@@ -142,7 +55,7 @@ pub fn check(settings: &Settings) -> Result<(), Missing> {
     if let Net::Tap { device, vhost } = &settings.net {
         let there = |path: &str| Path::new(path).exists();
         if device.is_empty() || device.contains(',') || !there(&format!("/sys/class/net/{device}/tun_flags")) {
-            let what = format!("'{device}' is no tap device of this machine");
+            let what = format!("'{device}' is not a tap device of this machine");
             return Err(Missing { what, remedy: "make it: ip tuntap add dev NAME mode tap".to_owned() });
         }
         if *vhost && !there("/dev/vhost-net") {
@@ -171,7 +84,7 @@ fn mmu(asked: Mmu, modules: &Path) -> Result<(), Missing> {
         if ["Y", "1"].contains(&text.trim()) == wanted {
             return Ok(());
         }
-        let what = format!("mmu = {word} is not what {module} does: its parameter {parameter} is {}", text.trim());
+        let what = format!("mmu = {word} contradicts {module}: its parameter {parameter} is {}", text.trim());
         let remedy = format!("while no machine runs: modprobe -r {module}, then modprobe {module} {parameter}={value}");
         return Err(Missing { what, remedy });
     }
@@ -187,7 +100,7 @@ fn disks(disks: &Disks) -> Result<(), Missing> {
             remedy: "make the file first, such as with truncate".to_owned(),
         })?;
         if meta.file_type().is_block_device() && !disks.block_devices {
-            let what = format!("the guest's disk {name} is a block device, whose content the guest may destroy");
+            let what = format!("the guest's disk {name} is a block device, whose contents the guest may overwrite");
             return Err(Missing { what, remedy: "write block_devices = true if that is meant".to_owned() });
         }
         if !meta.file_type().is_block_device() && !meta.is_file() {
@@ -344,7 +257,7 @@ fn without_huge_pages() -> std::io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Says when QEMU's memory is not made of what was asked for, by the kernel's own count.
+/// Says when QEMU's memory is not made of what was requested, by the kernel's own count.
 pub fn backing_is(asked: Backing, memory_bytes: u64, pid: u32) -> Result<(), String> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
     let field = |name: &str| -> u64 {
@@ -369,6 +282,7 @@ pub fn backing_is(asked: Backing, memory_bytes: u64, pid: u32) -> Result<(), Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::qemu::settings::Topology;
 
     #[test]
     fn a_topology_gives_the_processors_or_says_why_not() {
@@ -405,7 +319,7 @@ mod tests {
         fs::write(folder.join("has_memory"), "0,2-3\n").expect("it can be written");
         assert_eq!(nodes(&exposed, &folder), [0, 2, 3]);
         let four = Settings { guest_nodes: Some(4), ..exposed.clone() };
-        assert_eq!(nodes(&four, &folder), [0, 0, 2, 3], "as many as are asked for, spread over the machine's");
+        assert_eq!(nodes(&four, &folder), [0, 0, 2, 3], "as many as requested, spread over the machine's");
         fs::remove_dir_all(&folder).expect("it is ours");
         let hidden = Settings { guest_numa: false, ..exposed };
         assert_eq!(nodes(&hidden, &folder), [0; 0]);

@@ -2,18 +2,18 @@
 //!
 //! Format: ELF-64 (System V ABI, gABI chapter 4 and 5). The kernel reads the program headers alone.
 
-/// Where the header tells where program headers and section headers lie, how long a program header is, and how many.
+/// Where the header reports where program headers and section headers lie, how long a program header is, and how many.
 const PROGRAM_HEADERS: usize = 0x20;
 const SECTION_HEADERS: usize = 0x28;
 const PROGRAM_HEADER_SIZE: usize = 0x36;
 const PROGRAM_HEADER_COUNT: usize = 0x38;
 const SECTION_COUNT: usize = 0x3C;
 const SECTION_NAMES: usize = 0x3E;
-/// Where a program header tells its segment's place and length in the file.
+/// Where a program header holds its segment's offset and length in the file.
 const OFFSET: usize = 0x08;
 const LENGTH: usize = 0x20;
 
-/// The program up to the end of its last segment; unchanged where it is no ELF file of 64 bits.
+/// The program up to the end of its last segment; unchanged where it is not an ELF file of 64 bits.
 pub fn loaded(mut program: Vec<u8>) -> Vec<u8> {
     let Some(end) = end_of_segments(&program) else { return program };
     program.truncate(end);

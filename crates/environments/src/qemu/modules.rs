@@ -51,7 +51,10 @@ impl Modules {
         }
         if file.extension().is_none_or(|kind| kind != "ko") {
             let what = format!("the module {} is compressed", file.display());
-            return Err(Missing { what, remedy: "unpack it beside itself, as a file that ends in .ko".to_owned() });
+            return Err(Missing {
+                what,
+                remedy: "decompress it in the same folder, as a file that ends in .ko".to_owned(),
+            });
         }
         let content = fs::read(file).map_err(|why| Missing {
             what: format!("the module {} cannot be read: {why}", file.display()),
@@ -121,10 +124,11 @@ mod tests {
         let modules = Modules::under(&folder);
         let files = modules.files_of(&["netem".to_owned(), "first_one".to_owned()]).expect("all are there");
         assert_eq!(files, [folder.join("kernel/lib/first_one.ko"), folder.join("kernel/net/sch_netem.ko")]);
-        let why = modules.files_of(&["torn".to_owned()]).expect_err("it needs what is not there").to_string();
+        let why =
+            modules.files_of(&["torn".to_owned()]).expect_err("it needs a module that does not exist").to_string();
         assert!(why.starts_with("the guest's kernel has no module nowhere, which torn needs (looked under "), "{why}");
         let why = modules.files_of(&["packed".to_owned()]).expect_err("it is compressed").to_string();
-        assert!(why.contains("packed.ko.xz is compressed; unpack it"), "{why}");
+        assert!(why.contains("packed.ko.xz is compressed; decompress it"), "{why}");
         fs::remove_dir_all(folder).expect("it is ours");
     }
 }

@@ -1,6 +1,6 @@
 //! One guest of several that run at once: its part of the CPUs, the memory, the pins and the disks.
 
-use super::{Net, Settings};
+use super::settings::{Net, Settings};
 use baremark_model::site::{Missing, Portion};
 
 /// The least memory with which a guest boots.
@@ -37,7 +37,7 @@ fn part(what: &str, whole: usize, of: usize) -> Result<usize, Missing> {
         return Ok(whole / of);
     }
     let remedy = format!("write a multiple of {of}, or leave {what} out");
-    Err(Missing { what: format!("{what} = {whole} cannot be divided over {of} guests"), remedy })
+    Err(Missing { what: format!("{what} = {whole} cannot be divided among {of} guests"), remedy })
 }
 
 fn chunk<T: Clone>(what: &str, all: &[T], (index, of): (usize, usize)) -> Result<Vec<T>, Missing> {
@@ -72,7 +72,7 @@ mod tests {
         let why = |settings: &Settings, count| of(settings, portion(0, count)).expect_err("indivisible").to_string();
         assert_eq!(
             why(&whole, 3),
-            "vcpus = 4 cannot be divided over 3 guests; write a multiple of 3, or leave vcpus out"
+            "vcpus = 4 cannot be divided among 3 guests; write a multiple of 3, or leave vcpus out"
         );
         assert_eq!(why(&as_ranks, 16), "memory divided over 16 guests leaves each 64 MiB; write 2048 MiB at least");
         let disks = super::super::Disks { paths: vec![PathBuf::from("disk")], ..Default::default() };

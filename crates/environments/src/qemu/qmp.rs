@@ -155,7 +155,7 @@ fn hear(from: UnixStream, mut to: UnixStream, answers: &Sender<Value>, stopped: 
 fn words(status: &str, trouble: Option<String>) -> String {
     match (status, trouble) {
         ("internal-error", _) => {
-            "QEMU stopped the guest, since this KVM cannot carry out what it does (internal-error); \
+            "QEMU stopped the guest, because this KVM cannot emulate an instruction of it (internal-error); \
                                   leave the feature out of cpu_model, or write accel = \"tcg\""
                 .to_owned()
         }

@@ -4,7 +4,7 @@
 //! the guest, which is its own superuser, can change a file of the host; what the guest writes stays in its own memory. Lab, QEMU and daemon share sockets that
 //! have no name by the time any of them runs, and the daemon ends with QEMU or with the lab, whichever goes first.
 
-use super::Settings;
+use super::settings::{Root, Settings};
 use crate::child::Piped;
 use crate::folder::Folder;
 use baremark_model::site::{Missing, SiteError};
@@ -21,16 +21,6 @@ use std::process::Command;
 const DAEMONS: &[&str] = &["/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd", "/usr/lib/virtiofsd"];
 /// By which the guest finds the host's files.
 pub const TAG: &str = "host";
-
-/// What the guest's files are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Root {
-    /// The program alone.
-    #[default]
-    Program,
-    /// This machine's, read-only, under a layer that the guest writes to.
-    Host,
-}
 
 /// Says what is missing for a root.
 pub fn check(root: Root) -> Result<(), Missing> {
@@ -49,7 +39,7 @@ pub fn check(root: Root) -> Result<(), Missing> {
 fn daemon() -> Result<PathBuf, Missing> {
     let found = DAEMONS.iter().map(Path::new).find(|path| path.is_file());
     found.map(Path::to_owned).ok_or_else(|| Missing {
-        what: format!("rootfs = host needs virtiofsd, which is none of {}", DAEMONS.join(", ")),
+        what: format!("rootfs = host needs virtiofsd, which was not found in {}", DAEMONS.join(", ")),
         remedy: "install it (Debian 12: qemu-system-common, later: virtiofsd)".to_owned(),
     })
 }

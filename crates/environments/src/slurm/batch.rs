@@ -91,7 +91,7 @@ impl Slurm {
         let mut log = std::ffi::OsString::from("--output=");
         log.push(folder.join("log"));
         sbatch.arg(log);
-        settings.ask(&mut sbatch, job);
+        settings.ask(&mut sbatch, job.name());
         sbatch.arg(folder.join("script")).arg(folder.join("baremark"));
         sbatch.args(["agent", "--courier"]).arg(folder);
         sbatch.arg(format!("--silence-limit={}", settings.silence_limit.as_secs()));

@@ -1,6 +1,6 @@
 //! One job in Slurm's queue, known by a name that nobody else's has.
 
-use super::{ANSWER_LIMIT, Settings};
+use super::settings::{ANSWER_LIMIT, Settings};
 use crate::child;
 use std::fmt;
 use std::fs;

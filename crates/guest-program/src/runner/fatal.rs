@@ -4,7 +4,7 @@
 //! threads must not allocate, so texts are built in memory of their own.
 
 use crate::options::Line;
-use crate::runner::counters;
+use crate::runner::counter_page;
 use crate::runner::sys::{self, Errno};
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub(crate) enum Fatal {
     Device { errno: Errno },
     /// Another interface.
     ApiVersion { found: i32 },
-    /// KVM lacks an extension.
+    /// KVM does not support an extension.
     Capability { name: &'static str },
     /// The processor's extended state is larger than foreseen.
     ExtendedState { bytes: u32 },
@@ -39,7 +39,7 @@ pub(crate) enum Fatal {
     Broken { what: &'static str, at: u64 },
 }
 
-/// The exit code of a runner that could not go on.
+/// The exit code of a runner that could not continue.
 pub(crate) const EXIT_FAILED: i32 = 125;
 /// The exit code when the program cannot be executed.
 pub(crate) const EXIT_CANNOT_EXECUTE: i32 = 126;
@@ -53,13 +53,13 @@ impl fmt::Display for Fatal {
                 write!(f, "the runner's options are of another version: use one baremark for all of a run")
             }
             Fatal::Device { errno: Errno(libc::ENOENT | libc::ENXIO | libc::ENODEV) } => {
-                write!(f, "/dev/kvm is not there: load kvm_intel or kvm_amd (modprobe)")
+                write!(f, "/dev/kvm does not exist: load kvm_intel or kvm_amd (modprobe)")
             }
             Fatal::Device { errno } => {
                 write!(f, "/dev/kvm cannot be opened (error {}): add the user to group kvm", errno.0)
             }
             Fatal::ApiVersion { found } => write!(f, "KVM speaks API version {found}, needed is 12"),
-            Fatal::Capability { name } => write!(f, "KVM lacks {name}: use Linux 5.0 or later"),
+            Fatal::Capability { name } => write!(f, "KVM does not support {name}: use Linux 5.0 or later"),
             Fatal::ExtendedState { bytes } => {
                 write!(f, "the processor's extended state has {bytes} bytes, at most 4096 are supported")
             }
@@ -83,7 +83,7 @@ impl fmt::Display for Fatal {
     }
 }
 
-/// Ends this process with a message; nothing of the program goes on.
+/// Ends this process with a message; nothing of the program continues.
 pub(crate) fn end(fatal: Fatal) -> ! {
     end_with(EXIT_FAILED, format_args!("{fatal}"))
 }
@@ -91,7 +91,7 @@ pub(crate) fn end(fatal: Fatal) -> ! {
 /// Ends this process with `code` and a message.
 pub(crate) fn end_with(code: i32, message: fmt::Arguments<'_>) -> ! {
     let text = Line::<512>::of(message);
-    if let Some(shared) = counters::if_started() {
+    if let Some(shared) = counter_page::if_started() {
         shared.fail(code, text.as_str());
     }
     sys::write(2, Line::<600>::of(format_args!("baremark: guest: {}\n", text.as_str())).as_bytes());
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_message_names_what_helps() {
         let missing = Fatal::Device { errno: Errno(libc::ENOENT) }.to_string();
-        assert_eq!(missing, "/dev/kvm is not there: load kvm_intel or kvm_amd (modprobe)");
+        assert_eq!(missing, "/dev/kvm does not exist: load kvm_intel or kvm_amd (modprobe)");
         let denied = Fatal::Device { errno: Errno(libc::EACCES) }.to_string();
         assert!(denied.contains("group kvm") && denied.contains("13"), "{denied}");
     }

@@ -21,7 +21,7 @@ const MASK: usize = 38;
 const INFO_WORD: usize = 39;
 /// UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS.
 const FLAGS: u64 = 7;
-/// Selectors of ring 3's code and stack, as they stand in a frame.
+/// Selectors of ring 3's code and stack, as they are in a frame.
 const SEGMENTS: u64 = 0x002b_0000_0000_0033;
 /// Below the stack pointer lies what a leaf function may use without moving it.
 pub(crate) const RED_ZONE: u64 = 128;
@@ -34,7 +34,7 @@ const DESCRIPTION_BYTES: usize = 48;
 /// Bytes of the state that every processor has, and with the header behind it.
 const LEGACY: usize = 512;
 
-/// What a frame holds beside the extended state.
+/// What a frame holds in addition to the extended state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Context {
     pub(crate) registers: kvm_regs,

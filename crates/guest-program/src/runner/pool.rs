@@ -102,7 +102,7 @@ pub(crate) fn release(thread: &Thread) {
     }
 }
 
-/// Reads what the virtual processor of `thread` has beside the general registers into its record. The caller owns the
+/// Reads what the virtual processor of `thread` has in addition to the general registers into its record. The caller owns the
 /// record's saved state, see [`Thread::saved`].
 pub(crate) fn save(thread: &Thread) -> Result<(), Fatal> {
     let vcpu = fd_of(thread);

@@ -12,7 +12,7 @@ use std::ptr;
 const PAGE: u64 = 4096;
 /// What Linux keeps free below a stack.
 const GUARD: u64 = 1 << 20;
-/// Stacks are as long as the limit allows, but within this range; the upper end stands for "unlimited".
+/// Stacks are as long as the limit allows, but within this range; the upper end represents "unlimited".
 const BYTES: Range<u64> = 256 << 10..256 << 20;
 const AT_NULL: u64 = libc::AT_NULL;
 /// Where restartable sequences are registered, which the guest does not have.

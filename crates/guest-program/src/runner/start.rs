@@ -399,7 +399,7 @@ fn enter(thread: &'static Thread) -> ! {
         // SAFETY: the record that `enter` was given.
         guest::live(unsafe { &*thread })
     }
-    // SAFETY: the top of a stack that belongs to this thread and that nobody uses; nothing of this function goes on.
+    // SAFETY: the top of a stack that belongs to this thread and that nobody uses; nothing of this function continues.
     unsafe {
         asm!("mov rsp, {stack}", "xor ebp, ebp", "call {live}", "ud2", stack = in(reg) thread.block.stack_top(),
              live = sym live, in("rdi") thread, options(noreturn));

@@ -235,7 +235,7 @@ pub(crate) fn thread_id() -> u32 {
 /// Ends all threads of this process.
 pub(crate) fn exit_group(status: i32) -> ! {
     loop {
-        // SAFETY: nothing of this process goes on.
+        // SAFETY: nothing of this process continues.
         unsafe { raw(libc::SYS_exit_group, [register(status), 0, 0, 0, 0, 0]) };
     }
 }

@@ -65,7 +65,7 @@ pub(crate) struct Caught {
     pub(crate) info: [AtomicU64; 16],
 }
 
-/// State of a virtual processor beside the general registers.
+/// State of a virtual processor in addition to the general registers.
 #[repr(C, align(64))]
 pub(crate) struct Saved {
     pub(crate) extended: kvm_xsave,
@@ -277,7 +277,7 @@ impl Thread {
         self.place.get().thread.store(0, Ordering::Release);
     }
 
-    /// Notes what it does, for whoever asks why nothing goes on.
+    /// Notes what it does, for whoever asks why nothing continues.
     pub(crate) fn note(&self, doing: Doing, number: u64) {
         let place = self.place.get();
         place.number.store(number, Ordering::Relaxed);
@@ -302,7 +302,7 @@ impl Thread {
         self.state.compare_exchange(from as u32, to as u32, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The state beside the general registers, while it has no virtual processor.
+    /// The state in addition to the general registers, while it has no virtual processor.
     ///
     /// # Safety
     /// The calling thread is the record's own, or has set its state to `Losing`, or makes it.

@@ -17,7 +17,7 @@ struct Case {
     arguments: &'static [&'static str],
     /// Lines that contain one of these may differ.
     varies: &'static [&'static str],
-    /// What must be there beside the program.
+    /// What must be there alongside the program.
     needs: &'static [&'static str],
 }
 

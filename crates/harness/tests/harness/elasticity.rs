@@ -1,4 +1,4 @@
-//! The elasticity metrics beside their definition, computed second by second, and schedules.
+//! The elasticity metrics alongside their definition, computed second by second, and schedules.
 
 use baremark_harness::elastic::{Change, Elastic, demanded, metrics};
 use baremark_services::service::Tier;

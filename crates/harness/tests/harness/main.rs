@@ -1,4 +1,4 @@
-//! The harness without anything running: what topologies mean, how counts are judged, what is said of results.
+//! The auction as a workload, without anything running: what topologies mean, how counts are judged, which study a command is.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -9,9 +9,8 @@
     reason = "a test crate"
 )]
 
+mod conversions;
 mod elasticity;
 mod judgement;
-mod pages;
-mod studies;
 mod topologies;
 mod users;

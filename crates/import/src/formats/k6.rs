@@ -22,7 +22,7 @@ struct File {
 }
 
 impl File {
-    /// A figure of a metric: in `values`, or, as --summary-export writes it, beside the others.
+    /// A figure of a metric: in `values`, or, as --summary-export writes it, next to the others.
     fn value(&self, metric: &str, key: &str) -> Option<f64> {
         let metric = self.metrics.get(metric)?;
         metric.get("values").map_or_else(|| metric.get(key), |values| values.get(key)).and_then(Value::as_f64)

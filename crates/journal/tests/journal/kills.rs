@@ -97,7 +97,7 @@ fn a_live_owner_is_not_disturbed_and_its_targets_are_refused() {
     assert!(refused.to_string().contains(&format!("already changed by process {}", child.id())), "{refused}");
     child.kill().unwrap();
     child.wait().unwrap();
-    // Without a recovery: what a dead owner left is undone when its target is wanted.
+    // Without a recovery: what a dead owner left is undone when its target is requested.
     let taken = value::set(&own, &folder.path().join("a"), "x").unwrap();
     assert!(journal(folder.path()).recover().unwrap().is_quiet());
     assert_eq!(values(folder.path())[0], "x", "the dead owner's record is not obeyed again");

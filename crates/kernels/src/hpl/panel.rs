@@ -164,7 +164,7 @@ impl Panel<'_> {
     }
 
     /// The row of `rows` with the largest magnitude in `column`; less than any where there is no row. No number at all is
-    /// larger than none, so that a matrix that cannot be factored gives what is no number instead of no pivot.
+    /// larger than none, so that a matrix that cannot be factored gives NaN instead of no pivot.
     ///
     /// # Safety
     /// Nobody else may write the rows.
@@ -281,33 +281,33 @@ unsafe fn solve_leaf_avx2(l: Matrix, b: Matrix, order: usize, columns: usize) {
 #[inline(always)]
 unsafe fn solve_leaf_plainly(l: Matrix, b: Matrix, order: usize, columns: usize) {
     // Columns of L with zeros on and above the diagonal: whole columns are subtracted, of a length known here.
-    let mut lower = [[0.0; LEAF]; LEAF];
+    let mut lower = [const { Lane([0.0; LEAF]) }; LEAF];
     for (column, lower) in lower.iter_mut().enumerate().take(order) {
-        for (row, element) in lower.iter_mut().enumerate().take(order).skip(column + 1) {
+        for (row, element) in lower.0.iter_mut().enumerate().take(order).skip(column + 1) {
             // SAFETY: the caller's promise.
             *element = unsafe { *l.from(row, column).first };
         }
     }
     // Several columns at once: each waits for its own last step.
-    let mut x = [[0.0; LEAF]; LEAF_COLUMNS];
+    let mut x = [const { Lane([0.0; LEAF]) }; LEAF_COLUMNS];
     for column in (0..columns).step_by(LEAF_COLUMNS) {
         let count = (columns - column).min(LEAF_COLUMNS);
         for (offset, x) in x.iter_mut().enumerate().take(count) {
-            for (row, x) in x.iter_mut().enumerate().take(order) {
+            for (row, x) in x.0.iter_mut().enumerate().take(order) {
                 // SAFETY: the caller's promise.
                 *x = unsafe { *b.from(row, column + offset).first };
             }
         }
         for (row, lower) in lower.iter().enumerate() {
             for x in &mut x {
-                let factor = x[row];
-                for (x, lower) in x.iter_mut().zip(lower) {
+                let factor = x.0[row];
+                for (x, lower) in x.0.iter_mut().zip(&lower.0) {
                     *x -= factor * lower;
                 }
             }
         }
         for (offset, x) in x.iter().enumerate().take(count) {
-            for (row, x) in x.iter().enumerate().take(order) {
+            for (row, x) in x.0.iter().enumerate().take(order) {
                 // SAFETY: the caller's promise.
                 unsafe { *b.from(row, column + offset).first = *x };
             }
@@ -332,6 +332,10 @@ unsafe fn take_out(to: *mut f64, from: *const f64, count: usize, factor: f64) {
         unsafe { *to.add(row) -= factor * *from.add(row) };
     }
 }
+
+/// Some rows of a column, in whole cache lines: a vector that crosses two costs twice.
+#[repr(align(64))]
+struct Lane([f64; LEAF]);
 
 /// Columns that are factored one after the other.
 const INNER: usize = 8;

@@ -1,7 +1,7 @@
 //! What observers saw on both sides of a comparison.
 //!
 //! A quantity is compared where both sides saw it alike: the place of the work with the place of the work, and this machine
-//! beside sites elsewhere with the same. Runs are the units between runs, trials within one; all quantities together are
+//! alongside sites elsewhere with the same. Runs are the units between runs, trials within one; all quantities together are
 //! judged together, and a difference is shown when its interval leaves out 0 and it is more than delta of the larger value.
 
 use super::{Chosen, matched, together, without};
@@ -21,7 +21,7 @@ use baremark_stats::runs::{self, Run, Shift};
 enum Seat {
     /// Where the work ran: all of it, or one of several members.
     Own(String),
-    /// Beside it.
+    /// In addition to it.
     Beside(String),
 }
 

@@ -110,6 +110,7 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         members: Vec::new(),
         predictions: Vec::new(),
         time: Vec::new(),
+        details: Vec::new(),
         observed: None,
     }
 }

@@ -1,4 +1,4 @@
-//! What another program observed during a run: its rows and series beside our own.
+//! What another program observed during a run: its rows and series alongside our own.
 
 use crate::analysis::Run;
 use baremark_model::imported::Imported;

@@ -162,7 +162,7 @@ fn of_step(counts: &[search::Window], allowed: f64, level: f64, plan: &Plan) -> 
     Maximum { level, low, high, confidence: plan.confidence, basis: Basis::Bracket, isotonic_level: Some(level) }
 }
 
-/// Whether a level lies among those measured, give or take a half: a curve extrapolated further is no finding.
+/// Whether a level lies among those measured, give or take a half: a curve extrapolated further is not a finding.
 fn within(windows: &[search::Window], level: f64) -> bool {
     let levels = || windows.iter().map(|window| window.level);
     let (low, high) = (levels().fold(f64::MAX, f64::min), levels().fold(0.0, f64::max));

@@ -1,4 +1,4 @@
-//! How a run goes on, ends, and is judged.
+//! How a run continues, ends, and is judged.
 
 use crate::played::{Answer, Memory, Played, conduct, plan, run, with_control};
 use baremark_lab::analysis::document;
@@ -12,7 +12,7 @@ use baremark_model::event::{Event, TrialStatus};
 use baremark_model::knob::Misfit;
 use baremark_model::plan::{Cell, Pair};
 use baremark_model::units::Share;
-use baremark_model::wire::{DiscardedQuad, Disturbance};
+use baremark_model::wire::{DiscardedQuad, Disturbance, PhaseDisturbance};
 use baremark_stats::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -300,6 +300,30 @@ fn a_hog_on_the_cpus_is_named_and_a_quiet_machine_names_none() {
     assert_eq!(named([0.5, 0.01]), [("native".to_owned(), advice.to_owned()), ("microvm".to_owned(), String::new())]);
 }
 
+/// A neighbour that uses memory (CPU time of others, phase by phase) while one arm's phases run halves that arm; after a control in which it
+/// runs all the time, for which nothing is to blame it.
+#[test]
+fn a_slow_memory_neighbour_is_named_where_it_runs_beside_one_arm_alone() {
+    let named = |shares: [f64; 2]| {
+        let (plan, mut memory) = (plan("microvm"), Memory::default());
+        conduct(&plan, vec![("native", keeps(0.5, 0.005))], &mut memory, &NEVER).0.unwrap();
+        for (place, trial) in memory.trials.iter_mut().enumerate() {
+            let result = trial.result.as_mut().unwrap();
+            let of = |arm: usize| Some(shares[arm] * (1.0 + 0.01 * (place % 3) as f64));
+            let phase = |arm| PhaseDisturbance { others: of(arm), ..PhaseDisturbance::default() };
+            let phases = result.series.iter().map(|series| phase(series.arm)).collect();
+            result.disturbance = Some(Disturbance { others: Some(0.3), phases, ..Disturbance::default() });
+        }
+        let rows = document(&run(&plan, &memory), &[&WORKLOAD]).explanations;
+        let own = rows.into_iter().filter(|row| row.what == "CPU use by other programs in timed phases beyond native");
+        own.map(|row| (row.treatment["environment"].clone(), row.value.round(), row.advice)).collect::<Vec<_>>()
+    };
+    assert_eq!(named([0.45, 0.45]), [], "the control: it runs beside both");
+    let advice = "other programs disturbed it more: stop them, or repeat the run on a quiet machine";
+    assert_eq!(named([0.02, 0.5]), [("microvm".to_owned(), 48.0, advice.to_owned())]);
+    assert_eq!(named([0.5, 0.02]), [("microvm".to_owned(), -48.0, String::new())], "it does not explain a loss");
+}
+
 #[test]
 fn where_the_time_of_trials_went_adds_up_to_their_wall_time() {
     let (plan, mut memory) = (plan("microvm"), Memory::default());
@@ -363,7 +387,7 @@ fn the_control_of_the_same_blocks_says_what_computing_alone_loses() {
     let asking = Descriptor { executors: &[ExecutorKind::Direct], ..WORKLOAD };
     let told = baremark_lab::analysis::document(&run(&plan, &memory), &[&asking, &control]).explanations;
     let rest = told.iter().find(|row| row.what.contains("does not explain")).expect("it is told all the same");
-    assert!(rest.advice.starts_with("most of it goes to what the work asks of the system"), "{rest:?}");
+    assert!(rest.advice.starts_with("most of it goes to system activity"), "{rest:?}");
     let [alone] = of("fma").try_into().expect("one row");
     assert!(alone.what.contains("computing alone"), "{alone:?}");
     assert_eq!(alone.advice, format!("VM exits cost at most {:.1} % (bound from fma)", alone.hi));
@@ -388,7 +412,7 @@ fn a_drift_inside_trials_is_flagged_in_words_for_people() {
     assert_eq!(flag.treatment["environment"], "microvm");
 }
 
-/// Containers of two settings beside native: what the settings give is told block by block, past what both lose.
+/// Containers of two settings alongside native: what the settings give is told block by block, past what both lose.
 #[test]
 fn what_settings_of_its_own_give_a_place_is_told_with_its_interval() {
     let told = |like: f64, own: f64, emulated: bool| {
@@ -423,8 +447,8 @@ fn what_settings_of_its_own_give_a_place_is_told_with_its_interval() {
         })
     };
     let words = |value: f64, advice: &str| Some((value, advice.to_owned()));
-    assert_eq!(told(8.0, 10.0, false), words(25.0, "the settings that differ from container's are worth that"));
-    assert_eq!(told(8.0, 8.0, false), words(0.0, "the settings that differ from container's make less than 2 %"));
+    assert_eq!(told(8.0, 10.0, false), words(25.0, "the settings that differ from container's gain that"));
+    assert_eq!(told(8.0, 8.0, false), words(0.0, "the settings that differ from container's matter less than 2 %"));
     assert_eq!(
         told(10.0, 8.0, false),
         words(-20.0, "the settings that differ from container's cost that: keep container's")

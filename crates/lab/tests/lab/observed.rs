@@ -126,7 +126,7 @@ fn what_differs_around_two_arms_explains_them_and_what_does_not_is_left_out() {
 #[test]
 fn a_place_elsewhere_is_held_against_native_and_its_machine_over_whole_trials() {
     let seen = |place: u64, all: &mut Vec<Observation>| {
-        // Trials of both arms, in an order drawn for each block, are told apart by what comes of them below.
+        // Trials of both arms, in an order drawn for each block, are distinguished by what comes of them below.
         all.push(observation(THIS_MACHINE, 0, vec![arm(0, 2.0, 100.0 + (place % 3) as f64)]));
     };
     let mut plan = plan("container");

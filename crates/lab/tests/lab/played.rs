@@ -427,6 +427,7 @@ pub fn conduct(
         run: "a-run",
         environments: &environments,
         interrupt,
+        host: &mut |_| Ok(()),
         journal: memory,
         watch: &mut |event| events.push(event.clone()),
     }

@@ -2,7 +2,7 @@
 
 use crate::played::{Answer, Memory, Played, conduct, plan, run};
 use baremark_lab::analysis::Run;
-use baremark_lab::price::{Source, price};
+use baremark_lab::price::{Source, by_pilot, price};
 use baremark_model::plan::{Contrast, Mode, Pair, Plan};
 use baremark_model::units::{Nanos, Share};
 use baremark_stats::Rng;
@@ -40,19 +40,34 @@ fn the_price_follows_from_the_noise() {
     let found = price(&plan, &[noisy("check", &self_check(&plan), 0.02)]).unwrap();
     assert_eq!((found.source, found.run.as_str()), (Source::SelfCheck, "check"));
     assert!((0.012..0.03).contains(&found.noise), "{found:?}");
-    // The run ended early where its noise happened to look small: a plan and no promise.
-    let blocks = found.blocks.unwrap();
-    assert!((9..=40).contains(&blocks), "{found:?}");
-    assert_eq!(found.blocks_with_confirmation, Some(blocks.max(10) + blocks.max(10).div_ceil(3)), "a third more");
+    let requested = *found.requested().unwrap();
+    let blocks = requested.blocks.unwrap();
+    assert!((13..=60).contains(&blocks), "about 24 blocks and their confirmation: {found:?}");
+    assert_eq!(requested.seconds, Some(f64::from(blocks) * found.seconds_per_block));
+    assert!(requested.seconds_low < requested.seconds && requested.seconds < requested.seconds_high, "{found:?}");
+    let times: Vec<Option<f64>> = found.levels.iter().map(|level| level.seconds).collect();
+    assert!(times.is_sorted() && times.len() >= 5, "narrower takes longer: {times:?}");
     // Four phases of 50 ms make a block last a fifth of a second; nothing else was measured.
-    assert!((0.2..0.24).contains(&found.seconds_per_block), "{found:?}");
+    assert!(found.seconds_per_block < 0.24, "{found:?}");
     let minute = found.in_a_minute.unwrap();
     assert!((0.0013..0.0045).contains(&minute), "about 300 blocks: {found:?}");
     let mut dear = plan.clone();
     (dear.design.precision, dear.design.budget) = (Share(0.000_001), Nanos(3_000_000_000));
     let dear = price(&dear, &[noisy("check", &self_check(&plan), 0.02)]).unwrap();
-    assert_eq!(dear.blocks, None, "a million blocks would not do");
+    assert_eq!(dear.requested().unwrap().blocks, None, "twenty thousand blocks would not do");
     assert!(dear.in_the_budget.unwrap() > minute);
+}
+
+/// Blocks of the plan's own cells last as long as the pilot's did, whatever the design says of phases.
+#[test]
+fn a_pilot_is_taken_for_what_it_found() {
+    let plan = plan("microvm");
+    let mut pilot = noisy("pilot", &plan, 0.02);
+    pilot.trials.iter_mut().for_each(|trial| trial.elapsed_ns = 3_000_000_000);
+    let found = by_pilot(&plan, &pilot).unwrap();
+    assert_eq!((found.source, found.seconds_per_block), (Source::Pilot, 3.0));
+    let level = found.requested().unwrap();
+    assert_eq!(level.seconds, level.blocks.map(|blocks| 3.0 * f64::from(blocks)));
 }
 
 #[test]

@@ -1,27 +1,27 @@
-//! Known costs on sealed arms, with agents that are as slow as their envelope says.
+//! Known costs on blinded arms, with agents that are as slow as their injected costs say.
 
 use crate::played::{Answer, Memory, Played, conduct, plan, run};
 use baremark_lab::scale::{COSTS, blind, open, recover};
 use baremark_model::descriptor::{Better, Value};
 use baremark_model::plan::Cell;
-use baremark_model::scale::{Envelope, PARAMETER, ScaleDocument};
+use baremark_model::scale::{InjectedCosts, PARAMETER, ScaleDocument};
 use baremark_model::units::Share;
 use baremark_stats::Rng;
 use std::sync::atomic::AtomicBool;
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Eight sealed arms, two of each cost, weighed by a scale that shows `shown` of a cost.
+/// Eight blinded arms, two of each cost, weighed by a scale that shows `shown` of a cost.
 fn weighed(seed: u64, shown: fn(f64) -> f64) -> ScaleDocument {
     let labels: Vec<String> = (0..8).map(|arm| format!("label-{arm}")).collect();
-    let envelope = Envelope(labels.iter().cloned().zip(COSTS.iter().cycle().copied()).collect());
+    let injected = InjectedCosts(labels.iter().cloned().zip(COSTS.iter().cycle().copied()).collect());
     let plan = blind(plan("microvm"), 0, &labels, 20);
     assert_eq!((plan.arms.len(), plan.pairs.len()), (9, 8));
-    let inside = envelope.clone();
+    let inside = injected.clone();
     let mut rng = Rng::new(seed);
     let script = Played::new(move |spec| {
         let Some(Value::Text(label)) = spec.arms[1].members[0].arm.parameters.get(PARAMETER) else {
-            panic!("a sealed arm: {spec:?}")
+            panic!("a blinded arm: {spec:?}")
         };
         let Share(cost) = inside.0[label];
         Answer::Values(vec![1.0, (0.01 * rng.normal()).exp() / (1.0 + shown(cost))])
@@ -32,7 +32,7 @@ fn weighed(seed: u64, shown: fn(f64) -> f64) -> ScaleDocument {
         trial.result.as_mut().unwrap().series.iter_mut().for_each(|phase| phase.reps = 1000);
     }
     let run = run(&plan, &memory);
-    open(&run, "bare metal", recover(&run, Better::Higher), &envelope)
+    open(&run, "bare metal", recover(&run, Better::Higher), &injected)
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_scale_that_shows_half_is_found_out() {
     assert!(document.covered <= 5 && document.chance < 0.01, "{document:#?}");
 }
 
-/// Everything that the analysis is given says nothing of the costs: the same trials under any envelope.
+/// Everything that the analysis is given says nothing of the costs: the same trials under any injected costs.
 #[test]
 fn the_plan_and_the_trials_hold_labels_alone() {
     let labels: Vec<String> = (0..4).map(|arm| format!("label-{arm}")).collect();

@@ -1,9 +1,14 @@
 //! The random orders of a plan.
 
-use crate::played::{plan, result};
+use crate::conduct::WORKLOAD;
+use crate::played::{Answer, Memory, Played, conduct, plan, result, run};
+use baremark_lab::analysis::document;
 use baremark_lab::schedule::{order, trial};
 use baremark_lab::tally::Finished;
 use baremark_model::event::TrialStatus;
+use std::sync::atomic::AtomicBool;
+
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 #[test]
 fn a_trial_is_the_same_whenever_it_is_asked_for() {
@@ -101,4 +106,26 @@ fn quads_are_balanced_and_in_random_order() {
         assert_eq!(forward(block).iter().filter(|forward| **forward).count(), 10, "ten of each order");
     }
     assert_ne!(forward(0), forward(1));
+}
+
+/// Phases of minutes: one of each arm, whose ratio is that of the two values, and one of an arm alone.
+#[test]
+fn without_quads_each_arm_has_one_phase() {
+    let mut pair = plan("microvm");
+    pair.design.quads = 0;
+    let mut first = [0, 0];
+    for block in 0..200 {
+        let schedule = trial(&pair, block, 0).schedule;
+        assert!(schedule == [0, 1] || schedule == [1, 0], "{schedule:?}");
+        first[schedule[0]] += 1;
+    }
+    assert!((70..=130).contains(&first[0]), "of 200 trials {first:?} began with either arm");
+    let mut memory = Memory::default();
+    let played = Played::new(|_| Answer::Values(vec![2.0, 1.0]));
+    conduct(&pair, vec![("native", played)], &mut memory, &NEVER).0.unwrap();
+    let ratio = &document(&run(&pair, &memory), &[&WORKLOAD]).ratios[0];
+    assert!(ratio.ratio.is_some_and(|ratio| (ratio - 0.5).abs() < 1e-9), "{ratio:?}");
+    let mut apart = plan("container");
+    apart.design.quads = 0;
+    assert_eq!((0..2).map(|cell| trial(&apart, 0, cell).schedule).collect::<Vec<_>>(), [vec![0], vec![0]]);
 }

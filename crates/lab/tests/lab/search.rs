@@ -228,7 +228,7 @@ impl UnderLoad for Uneven {
     }
 }
 
-/// A row used to show a median of 3 s beside a 99th percentile of 5 ms, and fewer operations than had been answered.
+/// A row used to show a median of 3 s alongside a 99th percentile of 5 ms, and fewer operations than had been answered.
 #[test]
 fn a_row_is_of_all_its_windows_together() {
     let (limits, interrupt) = (qos(&["p50<4s"]), AtomicBool::new(false));
@@ -373,9 +373,10 @@ fn a_search_that_cannot_be_is_refused() {
     let interrupt = AtomicBool::new(false);
     for (limits, plan, told) in [
         (qos(&[]), Plan::between(1.0, 2.0), "no limit"),
-        (qos(&["p95<1s"]), Plan::between(2.0, 1.0), "to a higher one"),
+        (qos(&["p95<1s"]), Plan::between(2.0, 1.0), "0 < LOW < HIGH"),
         (qos(&["p95<1s"]), Plan { visits: 3, ..Plan::between(1.0, 2.0) }, "at least 6 visits"),
-        (qos(&["p95<1s"]), Plan { window_s: 0.0, ..Plan::between(1.0, 2.0) }, "some length"),
+        (qos(&["p95<1s"]), Plan { visits: 3, finest: 0.9, ..Plan::between(1.0, 2.0) }, "(--step)\ntoo few probes"),
+        (qos(&["p95<1s"]), Plan { window_s: 0.0, ..Plan::between(1.0, 2.0) }, "has no length"),
     ] {
         let why = of(&limits, plan, &interrupt, &mut |_| {}).run(&mut Queue::new(1)).unwrap_err().to_string();
         assert!(why.contains(told), "{why}");

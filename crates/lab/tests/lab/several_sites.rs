@@ -67,7 +67,7 @@ fn a_phase_that_is_short_beside_what_is_known_of_the_clocks_is_void() {
     let trials = trials(&divided(), Played::new(|_| Answer::Values(vec![10.0])).lasting(&[100, 100]));
     let TrialStatus::Void { reasons } = &trials[0].status else { panic!("{:?}", trials[0].status) };
     assert!(reasons[0].starts_with("the clocks of its sites are known to "), "{reasons:?}");
-    assert!(reasons[0].ends_with("what they did at the same time: write a longer phase"), "{reasons:?}");
+    assert!(reasons[0].ends_with("align them: write a longer phase"), "{reasons:?}");
 }
 
 #[test]
@@ -177,5 +177,5 @@ fn a_user_who_interrupts_waits_for_no_site() {
         let (ending, _) = conduct(&divided(), vec![("native", native), ("container", sites)], &mut memory, &interrupt);
         assert_eq!(ending, Ok(Ending::Interrupted));
     });
-    assert!(memory.trials.iter().all(|trial| trial.cell == 0), "what was interrupted is no trial");
+    assert!(memory.trials.iter().all(|trial| trial.cell == 0), "what was interrupted is not a trial");
 }

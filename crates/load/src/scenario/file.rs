@@ -14,7 +14,7 @@ use baremark_model::problem::{Problem, Problems, nearest};
 use baremark_model::units::{Nanos, Share};
 use keys::{CANDIDATE, CONDITION, DRAW, FOLLOW, OPERATION, SCENARIO, TABLES};
 use std::path::Path;
-use table::list_in;
+use table::{Names, Reader, Table, Value, list_in};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -22,13 +22,11 @@ use toml::de::{DeTable, DeValue};
 pub const LONGEST_MIB: u64 = 4;
 /// The most operations, choices, follows or variables.
 const MOST_NAMES: usize = 10_000;
-/// The longest part of a request's body, in MiB.
-const LONGEST_BODY_MIB: u64 = 64;
 /// Mistakes that are listed.
 const MOST_PROBLEMS: usize = 50;
 
-/// Parses a scenario. `file` is its name in messages; `base` stands for the file's `base` when given; files that requests
-/// upload are looked for beside `folder`.
+/// Parses a scenario. `file` is its name in messages; `base` represents the file's `base` when given; files that requests
+/// upload are looked for in `folder`.
 ///
 /// # Errors
 /// Every problem found, with its line and what would be right.
@@ -63,31 +61,6 @@ pub fn parse(file: &str, bytes: &[u8], base: Option<&str>, folder: &Path) -> Res
         }
     }
 }
-
-#[derive(Default)]
-struct Names {
-    operations: Vec<String>,
-    choices: Vec<String>,
-    follows: Vec<String>,
-    variables: Vec<String>,
-    origins: Vec<(String, url::Origin)>,
-}
-
-#[derive(Clone, Copy)]
-struct Table<'t> {
-    entries: &'t DeTable<'t>,
-    line: usize,
-    what: &'t str,
-}
-
-struct Reader<'f> {
-    breaks: Vec<usize>,
-    problems: Vec<Problem>,
-    names: Names,
-    folder: &'f Path,
-}
-
-type Value<'t> = &'t Spanned<DeValue<'t>>;
 
 impl Reader<'_> {
     fn scenario(&mut self, root: &Table<'_>, base: Option<&str>) -> Option<Scenario> {

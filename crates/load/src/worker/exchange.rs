@@ -423,7 +423,7 @@ impl Worker<'_> {
         }
     }
 
-    /// A stream has brought bytes; it ends after as many events as are wanted.
+    /// A stream has brought bytes; it ends after as many events as are requested.
     pub(super) fn stream_goes_on(&mut self, index: u32) {
         let actor = &mut self.actors[index as usize];
         let request = &self.scenario.operations[actor.operation].requests[actor.request];
@@ -476,7 +476,7 @@ impl Worker<'_> {
         }
         let sent = self.actors[index as usize].sent;
         for value in request.tells.iter().flat_map(|path| first_values(path, body)) {
-            for (passed, operation) in self.engine.told.tell(&value, sent, self.now) {
+            for (passed, operation) in self.engine.propagation.tell(&value, sent, self.now) {
                 self.count_delay(operation, passed);
             }
         }
@@ -487,7 +487,7 @@ impl Worker<'_> {
                 Since::Clock(unit_ns) => {
                     value.parse::<f64>().ok().map(|then| unix_time_ns().saturating_sub((then * unit_ns) as u64))
                 }
-                Since::Told => self.engine.told.hear(&value, self.now, operation),
+                Since::Told => self.engine.propagation.hear(&value, self.now, operation),
             };
             if let Some(passed) = passed {
                 self.count_delay(operation, passed);

@@ -120,7 +120,7 @@ impl Worker<'_> {
             if let Err(why) = sent {
                 return self.lose(connection, why);
             }
-            // A body goes on as long as the kernel takes it.
+            // A body continues as long as the kernel takes it.
             if transport.backlog() > 0 {
                 return;
             }

@@ -263,7 +263,7 @@ impl Worker<'_> {
         actor.operation = scenario.start;
     }
 
-    /// Ends the oldest loop of this kind beside a user.
+    /// Ends the oldest loop of this kind alongside a user.
     pub(super) fn end_loop(&mut self, user: u32, follow: usize) {
         let follows = &mut self.actors[user as usize].follows;
         let Some(at) = follows.iter().position(|(kind, _)| *kind == follow) else { return };
@@ -319,7 +319,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The actor may have waited too long; the timer stands for its latest request.
+    /// The actor may have waited too long; the timer is for its latest request.
     pub(super) fn deadline(&mut self, index: u32, at: u64) {
         let actor = &mut self.actors[index as usize];
         if actor.armed != at {

@@ -57,7 +57,7 @@ impl Window {
         }
     }
 
-    /// An operation has ended. Loops beside users are recorded, but nobody waits for them.
+    /// An operation has ended. Loops alongside users are recorded, but nobody waits for them.
     pub(super) fn ended(
         &mut self,
         (intended, operation): (u64, usize),
@@ -84,7 +84,7 @@ impl Window {
         }
     }
 
-    /// Whether a failure of what was meant to start then is to be told in words.
+    /// Whether a failure of what was meant to start then is to be reported in words.
     pub(super) fn wants_example(&self, intended: u64) -> bool {
         self.holds(intended) && self.part.examples.len() < MOST_EXAMPLES
     }
@@ -144,7 +144,7 @@ impl Worker<'_> {
         self.hire_users();
     }
 
-    /// Users who are wanted for the first time begin somewhere in their cycle.
+    /// Users who are requested for the first time begin somewhere in their cycle.
     fn hire_users(&mut self) {
         if !matches!(self.engine.load.drive, crate::load::Drive::Users { .. }) {
             return;
@@ -164,7 +164,7 @@ impl Worker<'_> {
         }
     }
 
-    /// A user begins after a part of a cycle that is drawn: many who are wanted at once do not come at once.
+    /// A user begins after a part of a cycle that is drawn: many who are requested at once do not come at once.
     pub(super) fn rouse(&mut self, index: u32) {
         let cycle = self.scenario.cycle.map_or(0, |cycle| cycle.mean.0);
         let number = self.actors[index as usize].number;

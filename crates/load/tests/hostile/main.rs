@@ -31,7 +31,7 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) speaks: Speaks,
     pub(crate) asks: Asks,
-    /// The kinds of failure that it may come to beside timeouts, of which one must occur; none: it is answered.
+    /// The kinds of failure that it may come to in addition to timeouts, of which one must occur; none: it is answered.
     pub(crate) kinds: &'static [&'static str],
     pub(crate) conduct: fn(&mut TcpStream) -> io::Result<()>,
 }
@@ -107,7 +107,7 @@ fn whatever_a_server_does_a_load_ends_in_time_and_stays_small() {
     assert!(wrong.is_empty(), "{} of {} servers:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
-/// Loads a server in this process and tells what became of it.
+/// Loads a server in this process and reports what became of it.
 fn loaded(case: &Case, server: SocketAddr) -> Value {
     let scheme = if case.speaks == Speaks::Tls { "https" } else { "http" };
     let request = match case.asks {
@@ -253,7 +253,7 @@ pub(crate) fn silence(stream: &mut TcpStream) -> io::Result<()> {
     io::copy(stream, &mut io::sink()).map(drop)
 }
 
-/// Reads what comes beside what is written.
+/// Reads what comes alongside what is written.
 pub(crate) fn reads_on(stream: &TcpStream) -> io::Result<()> {
     let mut other = stream.try_clone()?;
     thread::spawn(move || silence(&mut other));

@@ -1,4 +1,4 @@
-//! Servers and systems that misbehave: each fault has its kind, and the load goes on to its end.
+//! Servers and systems that misbehave: each fault has its kind, and the load continues to its end.
 
 use crate::server::{Then, answer, load, ms, prompt, run, serve};
 use baremark_load::document::{Document, Ended, Verdict};

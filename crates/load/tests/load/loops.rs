@@ -177,10 +177,17 @@ fn what_cannot_be_asked_is_refused() {
         change(&mut load);
         Engine::new(load, Arc::default()).err().unwrap().to_string()
     };
-    assert!(refused(|load| load.threads = 0).contains("0 threads cannot be"));
+    assert!(refused(|load| load.threads = 0).contains("threads = 0 is out of range"));
     assert!(refused(|load| load.connections = 0).contains("0 connections for 1 threads"));
-    assert!(refused(|load| load.stop = Stop::Count(0)).contains("no length"));
-    assert!(refused(|load| load.timeout = ms(0)).contains("timeout of 0"));
+    let several = refused(|load| (load.threads, load.timeout) = (0, ms(0)));
+    let lines: Vec<&str> = several.lines().collect();
+    assert_eq!(
+        lines,
+        ["threads = 0 is out of range; use 1 to 4096", "timeout is 0; use a time such as 10 s"],
+        "all at once"
+    );
+    assert!(refused(|load| load.stop = Stop::Count(0)).contains("duration or count is 0"));
+    assert!(refused(|load| load.timeout = ms(0)).contains("timeout is 0"));
     assert!(refused(|load| load.site = (2, 2)).contains("site 2 of 2"));
     assert!(refused(|load| load.drive = Drive::Users { profile: Profile::steady(5.0) }).contains("never rest"));
     let many = refused(|load| {

@@ -1,4 +1,4 @@
-//! Users: their cycle, their ways through a scenario, what they carry, and the loops beside them.
+//! Users: their cycle, their ways through a scenario, what they carry, and the loops alongside them.
 
 use crate::server::{Request, Server, Then, answer, load, ms, run, serve};
 use baremark_load::document::Document;

@@ -230,7 +230,7 @@ fn nested_wins_where_page_tables_change_and_loses_where_tlbs_miss() {
     assert!(verdict.passes(), "{verdict:?}");
     // One to three exits of 800 to 3000 ns on top of a fault of 500 to 2000 ns, whose walk may take as long again.
     assert!(verdict.changes.low > 1.0 + 800.0 / 4000.0 && verdict.changes.high < 1.0 + 9000.0 / 500.0, "{verdict:?}");
-    // At most 24 references instead of 4, and data beside them.
+    // At most 24 references instead of 4, and data in addition to them.
     assert!(verdict.misses.high < 6.0 && verdict.large_over_small.high < 1.0, "{verdict:?}");
     let mut other = verdict;
     (other.changes, other.misses) = (other.misses, other.changes);

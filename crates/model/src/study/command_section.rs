@@ -95,7 +95,7 @@ impl Reader {
         Some(Program { name: name.to_owned(), ..program })
     }
 
-    /// What a section says of one program, over what `base` says. `beside` are keys that may stand there besides.
+    /// What a section says of one program, over what `base` says. `beside` are keys that may be there besides.
     fn own(&mut self, base: &Program, of: &str, entries: &[Entry<'_>], beside: &[&str]) -> Program {
         let keys: Vec<&str> = command::COMMAND.iter().map(|knob| knob.key).chain(OWN.iter().copied()).collect();
         let suggested: Vec<&str> = keys.iter().chain(beside).copied().collect();
@@ -175,11 +175,11 @@ impl Reader {
         }
     }
 
-    /// Refuses a working folder that is no absolute path.
+    /// Refuses a working folder that is not an absolute path.
     fn is_absolute(&mut self, directory: &str, line: usize) {
         if line > 0 && !directory.starts_with('/') && !directory.starts_with('{') {
             let remedy = "write an absolute path, or leave it out for a private folder";
-            self.report(line, format!("directory = '{directory}' is no absolute path"), remedy);
+            self.report(line, format!("directory = '{directory}' is not an absolute path"), remedy);
         }
     }
 
@@ -188,14 +188,14 @@ impl Reader {
         for path in paths.iter().filter(|path| !path.starts_with('/')) {
             self.report(
                 line,
-                format!("'{path}' in carry is no absolute path"),
-                "write the whole path of a file of this machine",
+                format!("'{path}' in carry is not an absolute path"),
+                "write the absolute path of a file of this machine",
             );
         }
         paths.into_iter().map(|path| (path, String::new())).collect()
     }
 
-    /// The entries of a section below that of a program; what is no section becomes a problem.
+    /// The entries of a section below that of a program; what is not a section becomes a problem.
     fn table<'t>(&mut self, of: &str, entry: Option<Entry<'t>>) -> Vec<Entry<'t>> {
         let Some((name, line, value)) = entry else { return Vec::new() };
         match value.get_ref().as_table() {
@@ -234,11 +234,11 @@ impl Reader {
         let mut declared: Vec<Declared> = Vec::new();
         for (key, line, value) in self.table("command", parameters) {
             let taken = command::GIVEN.iter().any(|(given, _)| *given == key)
-                || tables::FACTORS.iter().any(|knob| knob.key == key)
-                || ["kind", command::KIND, command::TIMEOUT.key, command::GUEST_PAGE.key].contains(&key);
+                || tables::is_reserved(key)
+                || [command::KIND, command::TIMEOUT.key, command::GUEST_PAGE.key].contains(&key);
             if taken {
                 let remedy = "give the parameter another name";
-                self.report(line, format!("'{key}' has a meaning of its own in every study"), remedy);
+                self.report(line, format!("'{key}' is reserved in every study"), remedy);
             } else if !is_word(key) {
                 let remedy = "begin with a small letter and use small letters, digits and _ alone";
                 self.report(line, format!("'{key}' cannot be a placeholder"), remedy);
@@ -250,7 +250,7 @@ impl Reader {
             let Some(of) = declared.iter_mut().find(|declared| declared.key == key) else {
                 let keys: Vec<&str> = declared.iter().map(|declared| declared.key.as_str()).collect();
                 let remedy = nearest(key, &keys);
-                self.report(line, format!("'{key}' is no parameter of [command.parameters]"), remedy);
+                self.report(line, format!("'{key}' is not a parameter of [command.parameters]"), remedy);
                 continue;
             };
             let knob = Knob { key: "quick", kind: kind_of(&of.default), default: Default::Required, help: "" };
@@ -333,7 +333,7 @@ impl Reader {
         let [present, absent] = ["present", "absent"].map(|key| known.remove(key).map(words).unwrap_or_default());
         for (name, regexes) in [("present", &present), ("absent", &absent)] {
             for regex in regexes {
-                // What a placeholder stands for is taken literally.
+                // What a placeholder represents is taken literally.
                 let filled = command::fill(regex, |_| Some("x".to_owned())).unwrap_or_default();
                 self.regex(name, line_of(&entries, name, line), &filled);
             }
@@ -400,7 +400,7 @@ impl Reader {
         let from = text(known.remove("from")).unwrap_or_else(|| "stdout".to_owned());
         if from == "output" {
             let remedy = "write from = \"stdout\", \"stderr\" or the name of a file";
-            self.report(line, format!("metric '{key}' is read from both streams at once"), remedy);
+            self.report(line, format!("metric '{key}' is read from both streams"), remedy);
         }
         self.is_inside(&from, line);
         Some(Reading {
@@ -432,7 +432,7 @@ impl Reader {
             (None, Some(json)) => {
                 let json = json.replace("{key}", key);
                 if !json.starts_with('/') {
-                    let what = format!("json = '{json}' of metric '{key}' is no JSON pointer");
+                    let what = format!("json = '{json}' of metric '{key}' is not a JSON pointer");
                     self.report(line, what, "begin it with /, such as /jobs/0/read/iops");
                 }
                 Some(Finder::Json(json))
@@ -452,7 +452,7 @@ impl Reader {
     fn regex(&mut self, name: &str, line: usize, regex: &str) {
         if let Err(why) = Regex::new(regex) {
             let remedy = "write a regular expression without look-around; in '...' its backslashes need no doubling";
-            self.report(line, format!("{name} = '{regex}' is no regular expression: {why}"), remedy);
+            self.report(line, format!("{name} = '{regex}' is not a regular expression: {why}"), remedy);
         }
     }
 
@@ -460,7 +460,7 @@ impl Reader {
     fn is_inside(&mut self, name: &str, line: usize) {
         if name.is_empty() || name.starts_with('/') || name.split('/').any(|part| part == "..") {
             let remedy = "name a file in the program's own folder, such as input.txt";
-            self.report(line, format!("'{name}' is no file in the program's folder"), remedy);
+            self.report(line, format!("'{name}' is not a file in the program's folder"), remedy);
         }
     }
 

@@ -1,4 +1,4 @@
-//! `[observe]`: what is recorded around the work.
+//! `[observe]`: system activity.
 
 use super::{Entry, Reader, default_of};
 use crate::descriptor::Value;

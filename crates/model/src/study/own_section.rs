@@ -1,10 +1,10 @@
 //! The section of a study that its workload reads itself: its keys become parameters under their dotted paths.
 
 use super::{Chosen, Entry, Reader};
-use crate::descriptor::{Default, Descriptor, Kind, Knob, OwnSection, Value};
+use crate::descriptor::{Descriptor, Value};
+use crate::literal::literal;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 impl Reader {
     /// Has the chosen workload check its section and takes the section's keys as the workload's parameters.
@@ -37,33 +37,11 @@ impl Reader {
     }
 }
 
-/// The knob of `key` in a workload's own section.
-pub(super) fn knob(section: &OwnSection, key: &str) -> Option<&'static Knob> {
-    static KNOBS: Mutex<BTreeMap<String, &'static Knob>> = Mutex::new(BTreeMap::new());
-    if !(section.has)(key) {
-        return None;
-    }
-    let mut knobs = KNOBS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(knob) = knobs.get(key) {
-        return Some(knob);
-    }
-    // Keys are few, and tables of knobs live as long as the program.
-    let help = "a key of the workload's own section";
-    let name: &'static str = Box::leak(key.to_owned().into_boxed_str());
-    let knob: &'static Knob = Box::leak(Box::new(Knob {
-        key: name,
-        kind: Kind::Literal,
-        default: Default::Derived("the workload's own"),
-        help,
-    }));
-    knobs.insert(key.to_owned(), knob);
-    Some(knob)
-}
-
 /// Takes a value under `path`, or of a table every value below it.
 fn flatten(path: &str, value: &DeValue<'_>, into: &mut BTreeMap<String, Value>) {
     match value {
-        DeValue::Table(table) => {
+        // An empty one is a value: that a key is there may say something.
+        DeValue::Table(table) if !table.is_empty() => {
             for (key, value) in table {
                 flatten(&format!("{path}.{}", key.get_ref()), value.get_ref(), into);
             }
@@ -72,50 +50,10 @@ fn flatten(path: &str, value: &DeValue<'_>, into: &mut BTreeMap<String, Value>) 
     }
 }
 
-/// A value as TOML writes it, on one line.
-pub(crate) fn literal(value: &DeValue<'_>) -> String {
-    let list = |items: Vec<String>| items.join(", ");
-    match value {
-        DeValue::String(text) => quoted(text),
-        DeValue::Integer(number) => match number.radix() {
-            16 => format!("0x{}", number.as_str()),
-            8 => format!("0o{}", number.as_str()),
-            2 => format!("0b{}", number.as_str()),
-            _ => number.as_str().to_owned(),
-        },
-        DeValue::Float(number) => number.as_str().to_owned(),
-        DeValue::Boolean(on) => on.to_string(),
-        DeValue::Datetime(moment) => moment.to_string(),
-        DeValue::Array(items) => {
-            format!("[{}]", list(items.iter().map(|item| literal(item.get_ref())).collect()))
-        }
-        DeValue::Table(table) => format!("{{ {} }}", list(pairs(table))),
-    }
-}
-
-fn pairs(table: &DeTable<'_>) -> Vec<String> {
-    table.iter().map(|(key, value)| format!("{} = {}", quoted(key.get_ref()), literal(value.get_ref()))).collect()
-}
-
-/// A basic string of TOML.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use toml::de::DeTable;
 
     #[test]
     fn a_section_comes_back_as_it_was_typed() {
@@ -123,6 +61,7 @@ mod tests {
             max_users = 400
             history = "10 %"
             faults = [{ at = "3 s", tier = "app" }]
+            empty = {}
             [database]
             service = 'say "hi"'
             settings = { shared_buffers = "16MB", hex = 0x10, share = 0.5, on = true, list = ["a", "b"] }

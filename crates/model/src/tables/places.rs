@@ -95,7 +95,7 @@ const CONTAINER: &[Knob] = &[
         key: "image",
         kind: Kind::Text,
         default: Default::Derived("nothing but this program"),
-        help: "the image of which the container is made; the engine fetches it when it is not there",
+        help: "the container's image; the engine pulls it when it is missing",
     },
     Knob {
         key: "rootfs",
@@ -107,7 +107,7 @@ const CONTAINER: &[Knob] = &[
         key: "layer",
         kind: Kind::Choice(&["folder", "overlay"]),
         default: Default::Typed("folder"),
-        help: "without an image: what the container writes goes to a plain folder, or to an overlay over one; podman alone",
+        help: "without an image: the container writes to a plain folder, or to an overlay over one; podman alone",
     },
     Knob {
         key: "volumes",
@@ -197,7 +197,7 @@ const QEMU: &[Knob] = &[
         key: "backing",
         kind: Kind::Choice(&["as-is", "4k", "2m", "hugetlb"]),
         default: Default::Typed("as-is"),
-        help: "what the guest's memory is made of: the kernel's choice, small pages, transparent huge pages, or reserved ones",
+        help: "backing of the guest's memory: the kernel's choice, small pages, transparent huge pages, or reserved ones",
     },
     Knob {
         key: "guest_pages",
@@ -239,13 +239,13 @@ const QEMU: &[Knob] = &[
         key: "block_devices",
         kind: Kind::Switch,
         default: Default::Typed("false"),
-        help: "true lets disks be block devices, whose content the guest may destroy",
+        help: "true lets disks be block devices, whose contents the guest may overwrite",
     },
     Knob {
         key: "net",
         kind: Kind::Choice(&["none", "user", "tap"]),
         default: Default::Typed("none"),
-        help: "the guest's network: none, QEMU's own (its address is 10.0.2.15), or a tap of this machine",
+        help: "the guest's network: none, QEMU's user network (its address is 10.0.2.15), or a tap of this machine",
     },
     Knob {
         key: "forwards",
@@ -281,7 +281,7 @@ const QEMU: &[Knob] = &[
         key: "modules",
         kind: Kind::Words,
         default: Default::Derived("none"),
-        help: "modules that the guest's kernel loads, by name; what they need is loaded first",
+        help: "modules that the guest's kernel loads, by name; their dependencies are loaded first",
     },
     Knob {
         key: "kernel_options",
@@ -293,7 +293,7 @@ const QEMU: &[Knob] = &[
         key: "start_limit",
         kind: START_LIMIT,
         default: Default::Typed("180 s"),
-        help: "how long a guest may take to boot until the agent is there, also an emulated one on a busy machine; accel = auto gives KVM's test boot a few seconds of its own",
+        help: "how long a guest may take to boot until its agent connects, also an emulated one on a busy machine; accel = auto gives KVM's test boot a few seconds of it",
     },
     FRESH,
 ];
@@ -308,7 +308,7 @@ const SSH: &[Knob] = &[
     Knob {
         key: "port",
         kind: Kind::Count { min: 1, max: 65_535 },
-        default: Default::Derived("what ssh's configuration says"),
+        default: Default::Derived("from ssh's configuration"),
         help: "the port of its ssh server",
     },
     Knob {
@@ -320,7 +320,7 @@ const SSH: &[Knob] = &[
     Knob {
         key: "identity",
         kind: Kind::Text,
-        default: Default::Derived("what ssh's configuration says"),
+        default: Default::Derived("from ssh's configuration"),
         help: "the private key",
     },
     FRESH,
@@ -343,13 +343,13 @@ const SLURM: &[Knob] = &[
         key: "nodes",
         kind: Kind::Count { min: 1, max: 100_000 },
         default: Default::Typed("1"),
-        help: "nodes of the job; the agent runs on the first, and what it starts may use all",
+        help: "nodes of the job; the agent runs on the first, and its processes may use all",
     },
     Knob {
         key: "ntasks",
         kind: Kind::Count { min: 1, max: 10_000_000 },
         default: Default::Typed("1"),
-        help: "tasks of the job; the agent is the first, and what it starts may use the places of the others",
+        help: "tasks of the job; the agent is the first, and its processes may use the slots of the others",
     },
     Knob {
         key: "cpus",
@@ -379,14 +379,14 @@ const SLURM: &[Knob] = &[
     Knob {
         key: "config",
         kind: Kind::Text,
-        default: Default::Derived("what Slurm's commands find"),
+        default: Default::Derived("from Slurm's commands"),
         help: "the cluster's slurm.conf",
     },
     Knob {
         key: "arguments",
         kind: Kind::Words,
         default: Default::Derived("none"),
-        help: "further arguments of srun or sbatch, each handed on as it is",
+        help: "further arguments of srun or sbatch, passed on unchanged",
     },
     FRESH,
 ];
@@ -399,7 +399,7 @@ const MPI: &[Knob] = &[
         key: "np",
         kind: Kind::Count { min: 1, max: 10_000_000 },
         default: Default::Typed("1"),
-        help: "processes of the job; the agent is the first, and what it starts may use the slots of the others",
+        help: "processes of the job; the agent is the first, and its processes may use the slots of the others",
     },
     Knob {
         key: "hostfile",
@@ -412,7 +412,7 @@ const MPI: &[Knob] = &[
         key: "arguments",
         kind: Kind::Words,
         default: Default::Derived("none"),
-        help: "further arguments of mpirun, each handed on as it is",
+        help: "further arguments of mpirun, passed on unchanged",
     },
     FRESH,
 ];
@@ -422,7 +422,7 @@ pub const LIKE: Knob = Knob {
     key: "like",
     kind: Kind::Choice(&["container", "qemu", "ssh", "slurm", "mpi"]),
     default: Default::Required,
-    help: "the place that it is; what is set about that one is set here too, unless it is set otherwise",
+    help: "the environment that it extends; its settings apply here too, unless they are set otherwise",
 };
 
 /// Which place an environment of these settings says that it is like.

@@ -119,11 +119,11 @@ fn mistakes_are_told_with_their_line_and_what_would_be_right() {
         ("{mode}", "{mode_rows}", "nothing fills the placeholder {mode_rows}"),
         ("mode = \"fast\"", "mode = \"fast\"\nother = 3", "parameter 'other' is never used"),
         ("mode = \"fast\"", "mode = 1.5", "mode: 'the default' is a float"),
-        ("mode = \"fast\"", "ranks = 2\nmode = \"fast\"", "'ranks' has a meaning of its own"),
-        ("\"tool.conf\"", "\"../tool.conf\"", "'../tool.conf' is no file in the program's folder"),
+        ("mode = \"fast\"", "ranks = 2\nmode = \"fast\"", "'ranks' is reserved in every study"),
+        ("\"tool.conf\"", "\"../tool.conf\"", "'../tool.conf' is not a file in the program's folder"),
         ("(?<value>\\d+)", "(\\d+)", "the regex of metric 'delay_us' has no group 'value'"),
-        ("(?<value>\\d+)", "(?<value>\\d+", "is no regular expression"),
-        ("json = \"/jobs", "json = \"jobs", "is no JSON pointer; begin it with /"),
+        ("(?<value>\\d+)", "(?<value>\\d+", "is not a regular expression"),
+        ("json = \"/jobs", "json = \"jobs", "is not a JSON pointer; begin it with /"),
         ("json = \"/jobs/*/{key}\"\n", "", "metric 'rate' does not say where its value stands"),
         ("unit = \"us\"\n", "", "metric 'delay_us' has no unit"),
         ("scale = \"1e-3\"", "scale = \"few\"", "scale = 'few' must be a number above 0"),
@@ -136,7 +136,7 @@ fn mistakes_are_told_with_their_line_and_what_would_be_right() {
             "unknown key 'timeout' in [command]; it belongs in [workload]",
         ),
         ("[command.needs]\ntool = \"tool-package\"", "[command.needs]\ntool = 3", "'tool' is an integer"),
-        ("[command.quick]\nthreads", "[command.quick]\nthread", "'thread' is no parameter of [command.parameters]"),
+        ("[command.quick]\nthreads", "[command.quick]\nthread", "'thread' is not a parameter of [command.parameters]"),
         ("threads = [1, 2]", "threads = [\"one\"]", "'threads' is a string"),
     ];
     for (from, to, expected) in cases {
@@ -235,7 +235,7 @@ fn mistakes_in_programs_by_name_are_told() {
             "'success' in [commands.new build] is shared by all programs",
         ),
         ("argv = [\"./old\", \"--level={level}\"]\n", "", "[commands.old] names no program"),
-        ("\"/srv/data\"", "\"data\"", "directory = 'data' is no absolute path"),
+        ("\"/srv/data\"", "\"data\"", "directory = 'data' is not an absolute path"),
         ("kind = \"command\"", "kind = \"random-access\"", "unknown workload kind 'random-access'"),
     ];
     for (from, to, expected) in cases {

@@ -1,33 +1,44 @@
-//! docs/result.schema.json says what the types say.
+//! docs/result.schema.json and docs/schemas say what the types say.
 
+use baremark_model::comparison::Comparison;
 use baremark_model::document::Document;
+use baremark_model::scale::ScaleDocument;
 use std::path::Path;
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/result.schema.json");
+/// The documents that have types, with their schemas below docs/.
+fn documents() -> [(&'static str, schemars::Schema); 3] {
+    [
+        ("result.schema.json", schemars::schema_for!(Document)),
+        ("schemas/comparison.schema.json", schemars::schema_for!(Comparison)),
+        ("schemas/scale.schema.json", schemars::schema_for!(ScaleDocument)),
+    ]
+}
 
-fn generated() -> String {
-    let schema = serde_json::to_string_pretty(&schemars::schema_for!(Document)).expect("a schema is JSON");
-    schema + "\n"
+fn written(schema: &schemars::Schema) -> String {
+    serde_json::to_string_pretty(schema).expect("a schema is JSON") + "\n"
 }
 
 #[test]
-fn the_schema_in_docs_is_the_one_that_the_types_give() {
-    let generated = generated();
-    if std::env::var_os("UPDATE_SCHEMA").is_some() {
-        std::fs::write(PATH, &generated).expect("docs/ can be written");
+fn the_schemas_in_docs_are_those_that_the_types_give() {
+    for (name, schema) in documents() {
+        let generated = written(&schema);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+        if std::env::var_os("UPDATE_SCHEMA").is_some() {
+            std::fs::write(&path, &generated).expect("docs/ can be written");
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            kept == generated,
+            "docs/{name} is not what the types give; \
+             run `UPDATE_SCHEMA=1 cargo test -p baremark-model --test model schema` and review the difference:\n{}",
+            first_difference(&kept, &generated)
+        );
     }
-    let kept = std::fs::read_to_string(Path::new(PATH)).unwrap_or_default();
-    assert!(
-        kept == generated,
-        "docs/result.schema.json is not what the types give; \
-         run `UPDATE_SCHEMA=1 cargo test -p baremark-model --test model schema` and review the difference:\n{}",
-        first_difference(&kept, &generated)
-    );
 }
 
 #[test]
 fn every_type_and_field_of_the_document_is_described() {
-    let schema: serde_json::Value = serde_json::from_str(&generated()).expect("JSON");
+    let schema: serde_json::Value = serde_json::from_str(&written(&documents()[0].1)).expect("JSON");
     let mut bare = Vec::new();
     for (name, definition) in schema["$defs"].as_object().expect("definitions") {
         if definition.get("description").is_none() {

@@ -106,7 +106,7 @@ pub static COMMAND: Descriptor = Descriptor {
 fn power_of_two(arm: &ResolvedArm) -> Result<(), Misfit> {
     match arm.parameters.get("table") {
         Some(Value::SizeBytes(size)) if !size.0.is_power_of_two() => Err(Misfit {
-            what: format!("table = {size} is no power of two"),
+            what: format!("table = {size} is not a power of two"),
             remedy: "write one, such as \"1 GiB\"".to_owned(),
         }),
         _ => Ok(()),

@@ -1,7 +1,7 @@
 //! What a study file with a mistake is told. Each golden is read as its author would read it.
 
-use crate::specimen::WORKLOADS;
-use baremark_model::descriptor::Value;
+use crate::specimen::{RANDOM_ACCESS, WORKLOADS};
+use baremark_model::descriptor::{Default, Descriptor, Kind, Knob, Value};
 use baremark_model::study::{Study, parse};
 use baremark_model::units::{Bytes, Nanos, Share};
 use std::fmt::Write;
@@ -213,6 +213,25 @@ fn designs_that_cannot_end_well() {
 }
 
 #[test]
+fn a_workload_whose_parameter_would_be_lost_is_refused() {
+    const COUNT: Knob = Knob::new("count", Kind::Count { min: 1, max: 9 }, Default::Typed("3"), "operations");
+    const OWN: Knob = Knob::new("operations", Kind::Count { min: 1, max: 9 }, Default::Typed("3"), "operations");
+    static COUNTS: Descriptor = Descriptor { parameters: &[COUNT], ..RANDOM_ACCESS };
+    static TWICE: Descriptor = Descriptor { parameters: &[OWN, OWN], ..RANDOM_ACCESS };
+    let text = with(&[("table = \"1 GiB\"\n", "")]);
+    let refused =
+        |known: &[&'static Descriptor]| parse("a.toml", text.as_bytes(), known).expect_err("lost").to_string();
+    let expected = |key| {
+        format!(
+            "a.toml:5: workload 'random-access': its parameter '{key}' means something else in every study; \
+             give the parameter another name in the workload's table"
+        )
+    };
+    assert_eq!(refused(&[&COUNTS]), expected("count"));
+    assert_eq!(refused(&[&TWICE]), expected("operations"));
+}
+
+#[test]
 fn a_parameter_without_default_must_be_said() {
     let command = "[study]\ntitle = \"t\"\n[workload]\nkind = \"command\"\n";
     insta::assert_snapshot!(refusal(command.as_bytes()), @r#"a.toml:3: workload 'command' needs 'program', which has no default; write program in [workload]: text in quotation marks"#);
@@ -240,7 +259,7 @@ fn bytes_that_are_no_text() {
     bytes[30] = 0xff;
     insta::assert_snapshot!(refusal(&bytes), @r#"a.toml:2: not UTF-8 text: invalid utf-8 sequence of 1 bytes from index 30; save the file as UTF-8, or name a study file"#);
     insta::assert_snapshot!(refusal(b""), @r#"
-    a.toml: the study has no title; write title = "what the study asks" in [study]
+    a.toml: the study has no title; write title = "the study's question" in [study]
     a.toml: the study names no workload; write kind in [workload], one of random-access, command
     "#);
     insta::assert_snapshot!(refusal(b"\xff\xfe["), @r#"a.toml:1: not UTF-8 text: invalid utf-8 sequence of 1 bytes from index 0; save the file as UTF-8, or name a study file"#);

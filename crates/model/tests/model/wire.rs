@@ -7,8 +7,8 @@ use baremark_model::spawned::{LONGEST_PIECE, PutFile};
 use baremark_model::units::{Bytes, Nanos, Share};
 use baremark_model::wire::{
     ArmRecord, ArmSpec, BodyRun, Detail, DiscardedQuad, Disturbance, FromAgent, LONGEST_FRAME, LostTime, Member,
-    MemberResult, PROTOCOL, PagesSeen, Pass, Point, Series, Stretch, ToAgent, TrialResult, TrialSpec, WireError,
-    read_frame, write_frame,
+    MemberResult, PROTOCOL, PagesSeen, Pass, PhaseDisturbance, Point, Series, Stretch, ToAgent, TrialResult, TrialSpec,
+    WireError, read_frame, write_frame,
 };
 use proptest::prelude::*;
 use serde::Serialize;
@@ -153,6 +153,7 @@ fn result() -> TrialResult {
             rests: vec![0, 3],
             others: Some(0.1),
             stolen: None,
+            phases: vec![PhaseDisturbance { queued: Some(0.02), others: Some(0.1), stolen: None, resolution: 0.25 }],
         }),
         discarded: vec![DiscardedQuad { quad: 3, why: "ranks waited".to_owned() }],
         observations: Vec::new(),

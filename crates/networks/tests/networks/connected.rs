@@ -1,4 +1,4 @@
-//! Namespaces reach each other and the host, at the rate and with the offloads that were asked for.
+//! Namespaces reach each other and the host, at the rate and with the offloads that were requested.
 
 use crate::{can, journal};
 use baremark_networks::netlink::Netlink;

@@ -42,15 +42,15 @@ fn a_machine_that_has_nothing_is_absent_with_reasons() {
         })
         .collect();
     let expected = [
-        "cpu is absent: /proc/stat is not there",
-        "kernel is absent: /proc/stat is not there",
-        "interrupts is absent: /proc/interrupts is not there",
-        "disk is absent: /proc/diskstats is not there",
-        "network is absent: /proc/net/dev is not there",
-        "memory is absent: /proc/meminfo is not there",
-        "paging is absent: /proc/vmstat is not there",
+        "cpu is absent: /proc/stat does not exist",
+        "kernel is absent: /proc/stat does not exist",
+        "interrupts is absent: /proc/interrupts does not exist",
+        "disk is absent: /proc/diskstats does not exist",
+        "network is absent: /proc/net/dev does not exist",
+        "memory is absent: /proc/meminfo does not exist",
+        "paging is absent: /proc/vmstat does not exist",
         "numa is absent: /sys/devices/system/node names no node; the kernel was built without NUMA",
-        "pressure is absent: /proc/pressure is not there; the kernel was built without PSI, or needs psi=1 when it boots",
+        "pressure is absent: /proc/pressure does not exist; the kernel was built without PSI, or needs psi=1 when it boots",
         "kvm is absent: there is no KVM here",
         "counters is absent: a recording has no counters to read",
     ];

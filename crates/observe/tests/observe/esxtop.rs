@@ -108,7 +108,7 @@ fn odd_rows_are_skipped_and_told() {
             "row 7: 1 row of those that have too many fields, of which the last are left out",
         ]
     );
-    assert_eq!(series(&imported, "disk.iops", "").n, 4, "a sum that lacks a part is no sum");
+    assert_eq!(series(&imported, "disk.iops", "").n, 4, "a sum that lacks a part is not a sum");
 }
 
 /// The same file with its columns, but the time's, the other way round.
@@ -147,7 +147,7 @@ fn a_counter_that_some_rows_lack_has_their_values_alone() {
 fn a_port_may_be_named_in_any_script() {
     for name in ["caf\u{e9}", "vmni\u{e9}", "\u{673a}\u{5668}", "vm\u{1f600}"] {
         let imported = of(&file(1).replace("web01", name));
-        assert_eq!(series(&imported, "net.receive_packets", "").mean, 71_000.0, "{name} is no card of the host");
+        assert_eq!(series(&imported, "net.receive_packets", "").mean, 71_000.0, "{name} is not a card of the host");
     }
 }
 
@@ -183,7 +183,7 @@ fn other_files_are_refused_with_what_would_be_right() {
     assert!(why([0xff, 0xfe, b'"', 0]).contains("iconv"));
     assert!(why("time,cpu\n1,2\n").contains("it begins with 'time,cpu\\n1,2\\n'; its first line begins with"));
     assert!(why("\"(PDH-CSV 4.0) (UTC)(0)\"\n").contains("its heading names no column"));
-    assert!(why(HEADING).contains("no row can be read: there is none behind the heading"));
+    assert!(why(HEADING).contains("no row can be read: there are no rows after the heading"));
     assert!(why(HEADING.to_owned() + "\"x\",\"1\"\n").contains("1 row of those that have no time"));
     let other = HEADING.replace("vmhba1", "vmhba9");
     assert!(why(file(1) + &other).contains("row 3 is a heading with other columns: two files became one"));

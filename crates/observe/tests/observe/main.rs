@@ -16,4 +16,5 @@ mod esxtop;
 mod machines;
 mod recorder;
 mod strangers;
+mod toy;
 mod watch;

@@ -80,7 +80,7 @@ fn kvm_tells_exits_and_page_tables_of_all_machines_together() {
         file("exits", &format!("{exits}\n"));
         file("tlb_flush", &format!("{}\n", exits / 10));
         file("pages_2m", &format!("{pages}\n"));
-        // What stands there beside: one machine's own, which is in the sums, and what is no number.
+        // What is there alongside: one machine's own, which is in the sums, and what is not a number.
         file("4242-11/exits", "999999\n");
         file("halt_wait_hist", "3 1 4 1 5\n");
     };
@@ -124,8 +124,8 @@ fn a_cpu_that_goes_and_one_that_comes_are_told() {
     assert_eq!(
         seen.notes,
         [
-            "cpu 7 came while it was observed; what it did before is not counted",
-            "cpu 3 went while it was observed; what it did until then is counted"
+            "cpu 7 appeared during observation; its earlier activity is not counted",
+            "cpu 3 disappeared during observation; its activity until then is counted"
         ]
     );
 }

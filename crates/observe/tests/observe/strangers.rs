@@ -22,7 +22,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 fn reads(machine: &Machine, name: &str) {
-    let mut observer = baremark_observe::observer(name, &machine.root()).unwrap();
+    let mut observer = baremark_observe::observer(baremark_observe::LIST, name, &machine.root()).unwrap();
     if observer.start().is_ok() {
         drop(observer.read(&mut Readings::default()));
     }

@@ -1,4 +1,4 @@
-//! Observing beside something that runs.
+//! Observing alongside something that runs.
 
 use baremark_model::observer::{ObserveSpec, USUAL};
 use baremark_model::units::Nanos;

@@ -1,4 +1,4 @@
-//! What happened around the work, as reports show it.
+//! System activity, as reports show it.
 
 use crate::documents::{self, arm};
 use baremark_model::document::{Document, UsedEnvironment};
@@ -93,7 +93,7 @@ fn a_short_table_stands_in_the_terminal() {
     insta::assert_snapshot!(&text[from..to]);
 }
 
-/// Of many arms the short table tells what all of them saw, by place; members of one place are left to the page.
+/// Of many arms the short table reports what all of them saw, by place; members of one place are left to the page.
 #[test]
 fn a_short_table_of_many_arms_tells_of_places_and_of_no_members() {
     let mut document = observed();
@@ -155,7 +155,7 @@ fn the_tables_tell_guests_from_containers_and_emulated_ones() {
     };
     let text = terminal::order_entry(&place("container"), &STYLE);
     assert!(
-        !text.contains("What the guest saw\n") && text.contains("container: its kernel is this machine's"),
+        !text.contains("System activity in the guest\n") && text.contains("container: its kernel is this machine's"),
         "{text}"
     );
     let mut named = place("tuned");
@@ -170,7 +170,7 @@ fn the_tables_tell_guests_from_containers_and_emulated_ones() {
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(words(&text), words(&renamed), "a guest under another name is one: {text}");
     let report = terminal::render(&named, &STYLE);
-    assert!(report.contains("  tuned: qemu with backing = 2m, vcpus = 2."), "what is no default: {report}");
+    assert!(report.contains("  tuned: qemu with backing = 2m, vcpus = 2."), "what is not a default: {report}");
     assert!(!report.contains("places "), "{report}");
     named.run.environments.insert(0, used("qemu", &[("accel", "auto"), ("backing", "as-is"), ("vcpus", "2")]));
     let report = terminal::render(&named, &STYLE);

@@ -143,7 +143,7 @@ fn what_observers_saw_is_told_where_it_differs() {
     ]);
     insta::assert_snapshot!(render(&some, &Style::default()));
     let none = render(&with(vec![seen("qemu", "disk.iops", [10.0, 11.0], Some(2.0))]), &Style::default());
-    assert!(none.contains("None of 1 observed value differs"), "{none}");
+    assert!(none.contains("0 of 1 observed values differ"), "{none}");
     let few = render(&with(vec![seen("qemu", "disk.iops", [10.0, 90.0], None)]), &Style::default());
     assert!(few.contains("No interval: three runs a side are needed") && !few.contains("90"), "{few}");
 }

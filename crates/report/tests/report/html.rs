@@ -174,7 +174,7 @@ fn a_factor_of_numbers_or_sizes_is_drawn_as_a_curve() {
     assert!(curve.contains(">working set</text>") && curve.contains(">32 KiB</text>"), "{curve}");
     assert!(page.contains("both axes are logarithmic"), "latencies of caches and memory lie far apart");
     document.estimates.retain(|row| row.treatment["working_set"] != "1 MiB");
-    assert!(!body(&document).contains("curve-working_set"), "two levels are no curve");
+    assert!(!body(&document).contains("curve-working_set"), "two levels are not curve");
     assert!(!body(&documents::typical()).contains("aria-labelledby=\"curve-"), "pages are words");
 }
 

@@ -4,6 +4,7 @@ mod around;
 mod comparison;
 mod documents;
 mod html;
+mod maximum;
 mod progress;
 mod scale;
 mod terminal;

@@ -1,7 +1,7 @@
 //! The report as a terminal and a pipe show it.
 
 use crate::documents;
-use baremark_model::document::{EstimateRow, MemberEstimate};
+use baremark_model::document::{EstimateRow, ExplanationRow, MemberEstimate};
 use baremark_model::units::UnixTime;
 use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
 use baremark_report::{Color, Style, json, summary, terminal};
@@ -44,6 +44,8 @@ golden! {
     wide_table_at_120: documents::wide(), Style { width: 120, ..STYLE };
     another_factor_than_the_environment: documents::scaling(), STYLE;
     two_published_tables: documents::stream(), STYLE;
+    agreement_with_a_published_table: documents::shadow(), Style { width: 120, ..STYLE };
+    agreement_with_gains_and_other_tables: documents::offloads(), Style { width: 100, ..STYLE };
     several_workloads: documents::several(), STYLE;
     native_stands_beside_every_count: documents::divided(), STYLE;
     members_of_an_ensemble: documents::ensemble(), STYLE;
@@ -56,9 +58,9 @@ golden! {
 fn predictions_stand_beside_what_was_measured_and_in_the_place_of_what_was_not() {
     let beside = terminal::render(&documents::predicted(), &STYLE);
     let flat = beside.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(flat.contains("Predicted from page walks, beside what was measured"), "{beside}");
+    assert!(flat.contains("Predicted from page walks"), "{beside}");
     assert!(flat.contains("(nested, guest 4k on host 2m)"), "{beside}");
-    assert_eq!(flat.matches("beyond both intervals: it wants an explanation").count(), 1, "{beside}");
+    assert_eq!(flat.matches("beyond both intervals: not explained").count(), 1, "{beside}");
     let filled = terminal::render(&documents::filled(), &STYLE);
     assert_eq!(filled.matches("predicted, not measured").count(), 2, "each absent cell: {filled}");
     assert!(filled.contains("not available here [1]") && filled.contains("0.974 (0.953 to 0.995)"), "{filled}");
@@ -78,7 +80,7 @@ fn many_rows_beside_the_studys_own_are_left_to_other_formats() {
         document.members.extend(documents::ensemble().members.iter().filter(|row| row.metric == "window").map(of));
     }
     let text = terminal::render(&document, &STYLE);
-    assert!(text.contains("--html and --csv have 65 rows more: Other metrics; Members of"), "{text}");
+    assert!(text.contains("--html and --csv have 65 more rows: Other metrics; Members of"), "{text}");
     assert!(!text.contains("beside_7") && text.contains("40110"), "{text}");
     let page = baremark_report::html::render(&document);
     assert!(page.contains("beside_7") && page.contains("member 2"), "the page has all of it");
@@ -174,6 +176,48 @@ first_screen! {
     answer_absent: documents::absent(), 80;
 }
 
+/// The cause that the first screen names, of ratios with 4k and with 2m pages and one more explanation of the former.
+fn cause(ratios: [[f64; 3]; 2], explained: Option<(&str, f64, &str)>) -> String {
+    let mut document = documents::typical();
+    for (row, found) in document.ratios.iter_mut().zip(ratios) {
+        *row = documents::ratio(&row.treatment, &row.relative_to, found);
+    }
+    let treatment = document.ratios[0].treatment.clone();
+    document.explanations = explained
+        .into_iter()
+        .map(|(what, value, advice)| ExplanationRow {
+            treatment: treatment.clone(),
+            what: what.to_owned(),
+            unit: "%".to_owned(),
+            value,
+            lo: value - 2.0,
+            hi: value + 2.0,
+            advice: advice.to_owned(),
+        })
+        .collect();
+    let text = summary::render(&document, &Style { width: 200, ..STYLE });
+    text.lines().find_map(|line| line.strip_prefix("Cause   ")).unwrap_or_default().to_owned()
+}
+
+/// Strong injections, a control first: half of the speed is lost to page walks, to a neighbour, to nothing that was measured.
+#[test]
+fn the_cause_is_what_was_injected() {
+    const EQUAL: [f64; 3] = [0.998, 0.993, 1.003];
+    const HALF: [f64; 3] = [0.5, 0.49, 0.51];
+    let neighbour =
+        ("CPU use by other programs in timed phases beyond native", 48.0, "other programs disturbed it more");
+    let hog = ("ready to run while others had the CPU, in timed phases", 50.0, "other programs use these CPUs");
+    assert_eq!(cause([EQUAL; 2], None), "", "the control");
+    assert_eq!(cause([EQUAL; 2], Some(neighbour)), "", "nothing was lost");
+    assert_eq!(cause([HALF, EQUAL], None), "Page walks; with 2m pages: equivalent within 2 %.");
+    assert_eq!(cause([HALF; 2], None), "No cause found in the measured quantities.", "2m pages lose as much");
+    assert_eq!(
+        cause([HALF; 2], Some(neighbour)),
+        "Other programs: CPU use by other programs in timed phases beyond native 48.0 ± 2.0 %."
+    );
+    assert!(cause([HALF; 2], Some(hog)).starts_with("Other programs: ready to run while others had the CPU"));
+}
+
 #[test]
 fn changes_over_a_history_name_their_run() {
     let (native, machine) = (documents::arm("native", "4k"), documents::arm("microvm", "4k"));
@@ -194,4 +238,29 @@ fn changes_over_a_history_name_their_run() {
     };
     let rows = [series(Some(vec![change]), None), series(Some(Vec::new()), Some(&native)), series(None, Some(&native))];
     insta::assert_snapshot!(history::changes(&rows, &STYLE));
+}
+
+#[test]
+fn labels_that_are_too_long_become_levels_under_the_names_of_their_factors() {
+    let mut document = documents::typical();
+    let long = |level: &str| documents::treatment(&[("environment", "container"), ("access", level)]);
+    let native = |level: &str| documents::treatment(&[("environment", "native"), ("access", level)]);
+    let levels = ["random-read-of-4096-bytes", "random-read-of-8192-bytes"];
+    document.run.factors = vec![
+        ("environment".to_owned(), vec!["native".to_owned(), "container".to_owned()]),
+        ("access".to_owned(), levels.map(str::to_owned).to_vec()),
+    ];
+    document.estimates =
+        levels.iter().map(|level| documents::estimate(&document.run.metric, &long(level), 0.4312, 0.0123)).collect();
+    document.ratios =
+        levels.iter().map(|level| documents::ratio(&long(level), &native(level), [0.9, 0.88, 0.92])).collect();
+    let text = summary::render(&document, &STYLE);
+    let lines: Vec<&str> = text.lines().collect();
+    let at = lines.iter().position(|line| line.trim_start().starts_with("access ")).unwrap_or_else(|| panic!("{text}"));
+    assert!(lines[at].contains("container / native"), "{text}");
+    assert!(
+        lines[at + 1].starts_with("  random-read-of-4096-bytes  ")
+            && lines[at + 2].starts_with("  random-read-of-8192-bytes  ")
+    );
+    assert!(lines.iter().all(|line| columns(line) <= 80), "{text}");
 }

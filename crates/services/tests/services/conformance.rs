@@ -21,7 +21,7 @@ fn is_zombie(pid: u32) -> bool {
     stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
 }
 
-/// Processes that stand in a folder or were started with its name: whatever an instance has left, seen by somebody who knows
+/// Processes that are in a folder or were started with its name: whatever an instance has left, seen by somebody who knows
 /// nothing of its processes.
 pub fn left(folder: &Path) -> Vec<String> {
     let folder = folder.canonicalize().unwrap();

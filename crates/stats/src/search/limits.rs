@@ -58,7 +58,7 @@ pub fn judge_level(operations: &[Operation], alpha: f64) -> LevelVerdict {
     judge_limits(operations, &[], alpha)
 }
 
-/// [`judge_level`] with ceilings on means beside the shares; their positions follow those of the operations.
+/// [`judge_level`] with ceilings on means in addition to the shares; their positions follow those of the operations.
 pub fn judge_limits(operations: &[Operation], means: &[MeanLimit], alpha: f64) -> LevelVerdict {
     let mut tests = Vec::with_capacity(operations.len() + means.len());
     for (position, operation) in operations.iter().enumerate() {

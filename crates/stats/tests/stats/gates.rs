@@ -141,7 +141,7 @@ fn rows_without_evidence_leave_a_gate_undecided() {
 fn direction_follows_the_metric() {
     let logs = [0.2, 0.21, 0.19, 0.2, 0.22, 0.2];
     let answer = |better| gate(&[Evidence::of_blocks(&logs, better)], MARGIN).answer;
-    assert_eq!([answer(Better::Lower), answer(Better::Higher)], [Answer::Loss, Answer::Passed], "faster is no loss");
+    assert_eq!([answer(Better::Lower), answer(Better::Higher)], [Answer::Loss, Answer::Passed], "faster is not a loss");
 }
 
 /// Twenty rows need nine blocks: with fewer no permutation test reaches 0.05/20, and the gate says how many it takes.

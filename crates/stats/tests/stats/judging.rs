@@ -3,7 +3,7 @@
 use baremark_stats::interim::{Analysis, Rule, Step, StopReason};
 use baremark_stats::multiplicity::{Claim, holm, judge_study};
 use baremark_stats::outcome::{Better, Direction, Lack, Outcome, sharper_at};
-use baremark_stats::precision::{blocks_for, blocks_to_reach, half_width_for, half_width_within, price};
+use baremark_stats::precision::{blocks_for, blocks_to_reach, half_width_for, half_width_within};
 use baremark_stats::{Estimate, Interval, Rng};
 use proptest::prelude::*;
 
@@ -158,10 +158,6 @@ fn blocks_and_widths_are_inverse() {
     }
     assert_eq!([blocks_for(0.01, 0.0, 0.95), blocks_for(0.01, 1e-9, 0.95)], [None, None]);
     assert_eq!(half_width_for(0.01, 3, 0.95), None);
-    let rule = Rule::new(0.01, 6, 1000);
-    let found = price(0.01, 2.0, 0.95, &rule).unwrap();
-    let seconds = f64::from(found.blocks_with_confirmation) * 2.0;
-    assert_eq!((found.blocks_with_confirmation, found.seconds), (rule.confirmation(found.blocks), seconds));
     assert_eq!(half_width_within(0.01, 2.0, 0.95, 7.9), None, "three blocks have no interval");
     assert_eq!(half_width_within(0.01, 2.0, 0.95, 20.5), half_width_for(0.01, 10, 0.95));
 }

@@ -1,4 +1,4 @@
-//! Everything beside the judgement of ratios: quads, sample floors, variance components, drift, random numbers.
+//! Everything in addition to the judgement of ratios: quads, sample floors, variance components, drift, random numbers.
 
 use baremark_stats::Rng;
 use baremark_stats::components::{best_quads, components};

@@ -236,7 +236,7 @@ fn a_mean_reaches_its_ceiling() {
     assert_eq!(judged(&[0.1, 0.1]), LevelVerdict::Insufficient { operation: 0, have: 2, need: 3 });
 }
 
-/// A mix as wanted is hardly ever called off, however few there are; one that is off by half is found when there are enough.
+/// A mix as requested is hardly ever called off, however few there are; one that is off by half is found when there are enough.
 #[test]
 fn a_mix_is_off_only_beyond_its_own_noise() {
     let wanted = [0.5, 0.3, 0.15, 0.05];

@@ -149,7 +149,7 @@ pub struct Coverage {
     pub analyses: f64,
 }
 
-/// Runs `studies` studies without a difference. The precision asked for is `stretch` times the half-width that is typical of
+/// Runs `studies` studies without a difference. The precision requested is `stretch` times the half-width that is typical of
 /// `size` blocks: at 1, half of the studies meet it there, the worst case of optional stopping.
 pub fn coverage(noise: Noise, size: u32, start: Start, stretch: f64, studies: u64) -> Coverage {
     let truth = noise.truth();

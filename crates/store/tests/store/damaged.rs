@@ -150,10 +150,10 @@ fn a_trial_that_an_earlier_version_wrote_and_that_cannot_be_parsed_is_named() {
 #[test]
 fn rows_that_are_missing_or_exchanged_are_noticed() {
     for (sql, damage) in [
-        ("DELETE FROM trial WHERE seq = 7", "7 of 8 trials are there"),
-        ("DELETE FROM look", "0 of 1 looks are there"),
+        ("DELETE FROM trial WHERE seq = 7", "7 of 8 trials are present"),
+        ("DELETE FROM look", "0 of 1 looks are present"),
         ("UPDATE look SET half_width = 0.5", "look 0: checksum mismatch"),
-        ("UPDATE trial SET checksum = NULL WHERE seq = 7", "its rows are not those that were written"),
+        ("UPDATE trial SET checksum = NULL WHERE seq = 7", "its rows differ from those that were written"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
@@ -171,7 +171,7 @@ fn a_damaged_head_or_plan_is_refused_by_name_and_other_runs_are_read() {
     for (sql, damage) in [
         ("UPDATE run SET title = 'another' WHERE id = 'a-1'", "run a-1: checksum mismatch (stored "),
         ("UPDATE document SET text = text || ' ' WHERE owner = 'a-1' AND part = 'plan'", "run a-1, its plan: checksum"),
-        ("DELETE FROM document WHERE owner = 'a-1' AND part = 'machine'", "run a-1, its machine: it is not there"),
+        ("DELETE FROM document WHERE owner = 'a-1' AND part = 'machine'", "run a-1, its machine: it does not exist"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
@@ -200,7 +200,7 @@ fn a_run_that_vanished_from_the_list_is_noticed() {
     tamper(&path, "DELETE FROM run WHERE id = 'a-1'");
     let store = Store::open(&path).unwrap();
     for why in [store.runs().unwrap_err(), store.latest().unwrap_err(), store.resolve("b").unwrap_err()] {
-        assert!(why.to_string().starts_with("the list of runs: 1 of 2 runs are there"), "{why}");
+        assert!(why.to_string().starts_with("the list of runs: 1 of 2 runs are present"), "{why}");
     }
     store.create_run(&run(Some("c-3"))).unwrap();
     assert!(store.runs().is_err(), "a new run hides no damage");

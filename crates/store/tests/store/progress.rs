@@ -30,5 +30,5 @@ fn progress_of_a_run_is_read_by_others_and_kept_when_it_is_killed() {
     assert_eq!(stored.progress[1]["answered"], 7);
     let stranger = "b-2".parse().unwrap();
     assert!(store.add_progress(&stranger, &json!({})).is_err());
-    assert!(store.loads().unwrap().is_empty(), "a run is no load of an earlier version");
+    assert!(store.loads().unwrap().is_empty(), "a run is not a load of an earlier version");
 }

@@ -1,8 +1,8 @@
 //! The study of an `ab` or a `run --in`: written from the arguments as TOML, so that what is printed, stored and run is one text.
 
+use super::arguments::{Arguments, Options};
 use super::elsewhere::{self, Place};
 use super::words::{quote, split};
-use super::{Arguments, Options};
 use crate::exit::Refusal;
 use crate::source::toml;
 use baremark_model::command::{self, Finder};
@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 /// Names of commands that have none.
 const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-/// Metrics that get a ratio beside the headline's.
+/// Metrics that get a ratio in addition to the headline's.
 const ALSO: [&str; 6] = ["wall_s", "cpu_s", "user_s", "system_s", "context_switches", "page_faults"];
 
 /// Where a program runs when nothing is said.
@@ -435,7 +435,7 @@ mod tests {
         };
         let usual = of(&["--", "sh", "-c", "echo {x} | cat"]);
         assert_eq!(usual.factors[0].levels, ["native", "microvm"].map(|place| Value::Choice(place.to_owned())));
-        assert!(programs(&usual)[0].carry.is_empty(), "nothing is brought to this machine");
+        assert!(programs(&usual)[0].carry.is_empty(), "no files are copied for the environment native");
         assert_eq!(programs(&usual)[0].argv[2], "echo {{x} | cat", "no placeholder");
         let study = of(&["--in", "native,container,ssh:root@far:2222,ssh:near", "--with", "/etc/hosts", "--", "sh"]);
         let carried: Vec<String> = programs(&study)[0].carry.keys().cloned().collect();

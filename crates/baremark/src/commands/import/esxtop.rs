@@ -1,4 +1,4 @@
-//! Monitoring data of esxtop, shown by itself or put beside a run.
+//! Monitoring data of esxtop, shown by itself or added to a run.
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
@@ -19,7 +19,7 @@ const HEAD: u64 = 64;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Monitoring data (esxtop -b -d 5 -n 60 > FILE)")]
 pub struct Options {
-    /// Put it beside this run, whose reports show it from then on; a unique beginning will do
+    /// Add it to this run, whose reports show it from then on; a unique prefix is enough
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// Take the columns whose heading contains TEXT as well, such as '% Ready' or ':web01'
@@ -62,7 +62,7 @@ fn shift(text: &str) -> Result<i64, String> {
     i64::try_from(time.0).map(|time| sign * time).map_err(|why| why.to_string())
 }
 
-/// Shows a file, or puts it beside a run.
+/// Shows a file, or adds it to a run.
 pub(super) fn run(context: &Context, args: &Options, name: &str, input: impl Read) -> Result<(String, Exit), Refusal> {
     let wrong = |why: EsxtopError| Refusal::bad_input(format!("{name}: {why}"));
     if args.list {
@@ -94,7 +94,7 @@ fn listed(counters: &[(String, usize)], json: bool) -> String {
     text
 }
 
-/// Puts it beside a run that it overlaps.
+/// Adds it to a run that it overlaps.
 fn attach(context: &Context, run: &str, imported: &Imported) -> Result<String, Refusal> {
     let store = context.open_store()?;
     let id = record::find(&store, Some(run))?;
@@ -116,5 +116,5 @@ fn attach(context: &Context, run: &str, imported: &Imported) -> Result<String, R
     }
     store.add_imported(&id, imported).map_err(Refusal::failure)?;
     let (rows, series) = (imported.rows, imported.series.len());
-    Ok(format!("{rows} rows of {series} quantities are beside run {id}; `baremark report {id}` shows them\n"))
+    Ok(format!("{rows} rows of {series} quantities were added to run {id}; `baremark report {id}` shows them\n"))
 }

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What a search needs beside a load.
+/// What a search needs in addition to a load.
 #[derive(Args)]
 pub struct SearchArgs {
     /// Find the highest rate, or number of users, that meets every limit
@@ -146,7 +146,7 @@ struct Target<'c> {
 
 /// After an overload, what is on its way is waited for so long beyond its timeout.
 const DRAINED_NS: u64 = 2_000_000_000;
-/// How often a wait looks whether it was interrupted.
+/// How often a wait checks whether it was interrupted.
 const GLANCE_NS: u64 = 50_000_000;
 
 impl Target<'_> {

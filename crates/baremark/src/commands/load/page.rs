@@ -25,7 +25,7 @@ pub(super) fn of(stored: &Shown) -> Result<LoadPage, Refusal> {
         ..LoadPage::default()
     };
     if stored.document.is_none() {
-        page.cautions.push(format!("It is {}: there is no result, only its course.", stored.state));
+        page.cautions.push(format!("It is {}: there is no result, only the time series below.", stored.state));
         page.charts = course(&rows(stored));
     } else if stored.kind == FORMAT {
         load(&mut page, &document_of(stored)?);
@@ -120,7 +120,7 @@ fn search(page: &mut LoadPage, document: &maximum::Document) {
         page.sentences.push(format!("Limited by {} in {:.0} % of the failed windows.", one.what, 100.0 * one.share));
     }
     if document.generator_was_the_limit {
-        page.cautions.push("The generator was a limit: what is loaded may do more.".to_owned());
+        page.cautions.push("The load generator was a limit: the server may be capable of more.".to_owned());
     }
     let heads = ["asked", "done/s", "failed", "p50", "p95", "p99", "verdict"].map(str::to_owned).to_vec();
     let rows = document.knee.iter().map(|row| {

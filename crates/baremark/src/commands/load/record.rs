@@ -3,7 +3,7 @@
 
 use super::study::{self, Secrets};
 use super::{LoadArgs, find_max, page, words};
-use crate::commands::report::{Form, Rows, write_page};
+use crate::commands::form::{Form, Rows, write_page};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::{self, Others};
@@ -68,11 +68,11 @@ impl Recorder {
         Ok(Recorder { to: Some(record) })
     }
 
-    /// Writes a second or a window; when that fails, the load goes on without a record, and that is said once.
+    /// Writes a second or a window; when that fails, the load continues without a record, and that is said once.
     pub(super) fn second(&mut self, row: &Value) {
         let Some(Record { store, id, .. }) = &self.to else { return };
         if let Err(why) = store.add_progress(id, row) {
-            watch::say(format_args!("warning: {why}; the load goes on without a record"));
+            watch::say(format_args!("warning: {why}; the load continues without a record"));
             self.to = None;
         }
     }
@@ -287,8 +287,7 @@ fn unfinished(context: &Context, stored: &Shown) -> String {
         });
         return format!("{partial:#}\n");
     }
-    let mut text =
-        format!("{}\n{}: it has no result; what it told until then, second by second:\n", stored.title, stored.state);
+    let mut text = format!("{}\n{}: it has no result; its seconds until then:\n", stored.title, stored.state);
     for row in rows(stored) {
         let p99 = words::time(words::p99_of(&row));
         let _ = writeln!(

@@ -61,7 +61,7 @@ pub(super) fn run(
         if let Some(value) = end.part {
             let merged = serde_json::from_value::<Part>(value).map_err(|why| why.to_string());
             let merged = merged.and_then(|part| whole.merge(&part).map_err(|why| why.to_string()));
-            lost = merged.err().map(|why| format!("what it sent cannot be used: {why}"));
+            lost = merged.err().map(|why| format!("its result cannot be used: {why}"));
         }
         rows.push(SiteRow { name: end.name, lost, seconds: end.seconds, begin_error_ns: end.begin_error_ns });
     }

@@ -13,7 +13,7 @@ use baremark_model::plan::{Mode, Plan};
 use std::path::Path;
 
 /// The name of the study file of a run that `baremark load` has recorded.
-pub const NAME: &str = "baremark load";
+pub const NAME: &str = crate::record::LOADS;
 
 /// Beyond the load's own time, a trial may take so long.
 const MARGIN_NS: u64 = 600_000_000_000;
@@ -106,7 +106,7 @@ pub(super) fn plan(context: &Context, args: &LoadArgs, secrets: Secrets) -> Resu
     Ok((source, plan))
 }
 
-/// The order of a plan's only arm, with what the command line sets beside the study.
+/// The order of a plan's only arm, with what the command line sets alongside the study.
 pub(super) fn order(args: &LoadArgs, plan: &Plan) -> Result<Order, Refusal> {
     let arm = plan.arms.first().ok_or_else(|| Refusal::failure("the study has no arm"))?;
     let mut order = workload::order(&arm.arm).map_err(Refusal::bad_input)?;

@@ -287,7 +287,7 @@ mod tests {
         };
         let wanted = "FAILED: 60,000 of 60,000 responses were HTTP 404 (exit 1)";
         assert_eq!(headline(&part, Some(0.01)).as_deref(), Some(wanted));
-        assert_eq!(headline(&part, None).as_deref(), Some(wanted), "everything is too much, whoever set no limit");
+        assert_eq!(headline(&part, None).as_deref(), Some(wanted), "every failure exceeds a default limit");
         assert_eq!(headline(&part, Some(1.0)), None, "every failure was allowed");
         part = self::part(&[(Failure::Status, 800), (Failure::Timeout, 400)]);
         part.failed_statuses.extend([(503, 700), (500, 100)]);

@@ -28,7 +28,7 @@ fn left(program: &Program) -> Vec<String> {
 /// One test after the other, those of docker too: each demands that nothing of this process's containers is left.
 pub static ALONE: Mutex<()> = Mutex::new(());
 
-/// The program, with no other test beside; `None` where no container can be had.
+/// The program, with no other test alongside; `None` where no container can be had.
 fn containers() -> Option<(LockResult<MutexGuard<'static, ()>>, Program)> {
     let (alone, program) = (ALONE.lock(), Program::new());
     usable(&Container::new(program.path(), Settings::default())).then_some((alone, program))
@@ -301,7 +301,7 @@ fn a_container_finds_what_the_study_has_set() {
     }
 }
 
-/// One study has containers of different settings beside each other, each under its name.
+/// One study has containers of different settings next to each other, each under its name.
 #[test]
 fn containers_of_two_settings_stand_beside_each_other_in_one_study() {
     let Some((_alone, program)) = containers() else { return };

@@ -90,6 +90,11 @@ impl Drop for Engine {
     fn drop(&mut self) {
         signal(self.daemon.id(), libc::SIGTERM);
         drop(self.daemon.wait());
+        // The engine leaves its name for the host's network mounted, and with it the folder.
+        for space in fs::read_dir(self.folder.path().join("exec/netns")).into_iter().flatten().flatten() {
+            let unmounted = Command::new("umount").arg(space.path()).status();
+            assert!(unmounted.is_ok_and(|status| status.success()), "{}", space.path().display());
+        }
     }
 }
 

@@ -41,7 +41,7 @@ fn metric(key: &&str) -> String {
 
 const FOUR_BLOCKS: &str = "least_blocks = 4\nmost_blocks = 4";
 
-/// Whether the places can be used; what is missing is told.
+/// Whether the places can be used; what is missing is reported.
 fn usable(bench: &Bench, study: &str) -> bool {
     let planned = bench.run(&["plan", study]);
     let absent = text(&planned.stdout) + &text(&planned.stderr);
@@ -80,7 +80,7 @@ fn left(bench: &Bench) -> Vec<String> {
     lines.filter(|line| line.contains(folder)).map(|line| line.replace('\0', " ")).collect()
 }
 
-/// The table in which a machine tells its system of NUMA nodes: there where a guest is to know of them, and else not.
+/// The table with the NUMA nodes of a machine (ACPI SRAT): present where a guest is given nodes.
 const NODES_TOLD: &str = "/sys/firmware/acpi/tables/SRAT";
 
 /// The same program natively and in a guest that has this machine's files: what it is, what it may write, what it cannot.
@@ -190,7 +190,7 @@ fn a_guest_finds_what_the_study_has_set() {
         let careless = written_text.replace("block_devices = true", "block_devices = false");
         let planned = bench.run(&["plan", bench.write("careless.toml", careless).to_str().unwrap()]);
         let said = text(&planned.stdout) + &text(&planned.stderr);
-        let expected = format!("{} is a block device, whose content the guest may destroy", device.device);
+        let expected = format!("{} is a block device, whose contents the guest may overwrite", device.device);
         assert!(said.split_whitespace().collect::<Vec<_>>().join(" ").contains(&expected), "{said}");
     }
     drop(device);
@@ -293,7 +293,7 @@ fn programs_run_as_members_of_an_ensemble_in_guests_and_containers() {
             };
             let members = arm["members"].as_array().unwrap();
             assert_eq!(members.len(), 2, "{trial:#}");
-            assert_eq!(value(&arm["medians"], "alone"), 2.0, "what is higher is added up");
+            assert_eq!(value(&arm["medians"], "alone"), 2.0, "higher-is-better metrics are summed");
             let begun: Vec<f64> = members.iter().map(|member| value(member, "begun")).collect();
             let mean = (begun[0] + begun[1]) / 2.0;
             assert!((value(&arm["medians"], "begun") - mean).abs() < 0.001, "what is lower is averaged: {trial:#}");

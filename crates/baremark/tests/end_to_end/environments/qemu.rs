@@ -150,7 +150,7 @@ fn what_is_set_is_what_the_guest_is_made_of() {
     assert!(why.contains("/dev/null is neither a file nor a block device"), "{why}");
     let tap = Net::Tap { device: "nosuchtap".to_owned(), vhost: false };
     let why = refused(Settings { net: tap, ..settings.clone() });
-    assert!(why.starts_with("'nosuchtap' is no tap device of this machine; make it"), "{why}");
+    assert!(why.starts_with("'nosuchtap' is not a tap device of this machine; make it"), "{why}");
     let wrong = Settings { cpu_model: Some("NoSuchCPU".to_owned()), ..settings };
     let why = Qemu::new(program.path(), wrong).start(&NEVER).err().unwrap().to_string();
     assert!(why.contains("unable to find CPU model 'NoSuchCPU'"), "{why}");
@@ -282,7 +282,7 @@ fn a_guest_of_this_machines_files_is_refused_where_they_cannot_be_served() {
     let expected = "rootfs = host needs the superuser, who alone may make this machine's files read-only for a guest; run it as \
                     root, or write rootfs = \"program\"";
     assert!(nobody.contains(expected), "{nobody}");
-    // Where none of the daemons is: something that is no program lies over each.
+    // Where none of the daemons is: something that is not a program lies over each.
     let hide = "for daemon in /usr/libexec/virtiofsd /usr/lib/qemu/virtiofsd /usr/lib/virtiofsd; do \
                   test ! -e $daemon || mount --bind /dev/null $daemon || exit 1; done; exec ./baremark \"$@\"";
     let without = said(Command::new("unshare").args(["--mount", "sh", "-c", hide, "sh"]).args(plan));
@@ -363,7 +363,7 @@ fn transparent_huge_pages_hold_a_guest_or_it_is_told_how_few_there_were() {
             assert!(huge.unwrap().parse::<u64>().unwrap() >= (MEGABYTES << 10) / 10 * 9, "{rollup}");
             drop(site);
         }
-        // A machine whose memory is in small pieces has not that many: then the guest is none of what was asked for.
+        // A machine whose memory is in small pieces has not that many: then the guest is none of what was requested.
         Err(why) => assert!(why.to_string().contains("of the guest's 256 MiB are in huge pages"), "{why}"),
     }
     assert_eq!(left(), [""; 0]);

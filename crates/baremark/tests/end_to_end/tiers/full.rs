@@ -4,7 +4,7 @@ use super::{FULL, FULL_NEEDS, OTHER, OTHER_NEEDS, assert_at_work, document, have
 use crate::bench::{Bench, root};
 use serde_json::Value;
 
-/// Every instance tells of itself, and nobody that users asked failed.
+/// Every instance reports about itself, and nobody that users asked failed.
 fn assert_whole(result: &Value, instances: &[&str]) {
     let row = sound(result);
     assert!(row["invariants"]["report"]["live_bids"].as_i64().unwrap() > 0, "somebody bid: {}", row["invariants"]);
@@ -20,7 +20,7 @@ fn servers_come_and_go_under_users_and_no_request_fails() {
         return;
     }
     let bench = Bench::new();
-    // Servers that take long to start have seconds for it before fewer are wanted again: then none would come.
+    // Servers that take long to start have seconds for it before fewer are requested again: then none would come.
     let schedule = "elastic.schedule=[{ at = '0 s', app = 2, web = 1 }, { at = '2 s', app = 3 }, { at = '4 s', web = 2 }, \
                     { at = '14 s', app = 2 }, { at = '16 s', web = 1 }]";
     let reload = "faults=[{ at = '18 s', tier = 'web', what = 'reload' }]";

@@ -1,6 +1,6 @@
 //! Limits that the program sees and sets as if the runner were not there.
 //!
-//! The runner needs descriptors and address space beside the program's. So the real limits of open files, address space
+//! The runner needs descriptors and address space alongside the program's. So the real limits of open files, address space
 //! and data are raised by what it needs, where the hard limit allows that, and the program sees them without.
 
 use crate::options::{Limit, Options};

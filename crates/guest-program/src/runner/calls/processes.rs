@@ -2,7 +2,7 @@
 //!
 //! A thread is a host thread made by the program's own `clone` flags, so the kernel keeps its number, its tid pointers and
 //! its robust list as for any program. The child of a fork opens a virtual machine over its copy of the memory. The child
-//! of a vfork shares memory and machine, and goes on with its parent's virtual processor, which waits in the kernel.
+//! of a vfork shares memory and machine, and continues with its parent's virtual processor, which waits in the kernel.
 
 use crate::options::{Line, RUNNER_NAME};
 use crate::runner::arena::{ARENA, Block};
@@ -192,7 +192,7 @@ fn fork(thread: &'static Thread, request: Request) -> Outcome {
     Outcome::Returns(result)
 }
 
-/// What the child of a fork does before it goes on: nothing of its parent's machine is its own.
+/// What the child of a fork does before it continues: nothing of its parent's machine is its own.
 fn become_child(thread: &'static Thread, request: Request) {
     let began = sys::monotonic_ns();
     thread.pending.store(0, Ordering::SeqCst);
@@ -369,7 +369,7 @@ fn replace(thread: &'static Thread, found: &Found, path: u64, [arguments, enviro
     signals::leave_to_next(process, true);
     let empty = c"".as_ptr() as u64;
     let arguments = [CONFIG.runner() as u64, empty, list_address, environment, AT_EMPTY_PATH, 0];
-    // SAFETY: on success nothing of this process goes on; the kernel checks every address.
+    // SAFETY: on success nothing of this process continues; the kernel checks every address.
     let result = unsafe { sys::raw(libc::SYS_execveat, arguments) };
     signals::leave_to_next(process, false);
     keep_open(inherited, false);

@@ -16,7 +16,7 @@ pub(super) struct Key {
 
 /// A table of the file.
 pub(super) struct Section {
-    /// As it stands in the file.
+    /// As it is in the file.
     heading: &'static str,
     meaning: &'static str,
     pub(super) keys: &'static [Key],
@@ -111,7 +111,7 @@ pub(super) const OPERATION: Section = Section {
             "none",
             "variables set after success to another variable times a random factor",
         ),
-        key("begin", NAMES, "none", "loops of `[follows]` started beside the user after success"),
+        key("begin", NAMES, "none", "loops of `[follows]` started alongside the user after success"),
         key("end", NAMES, "none", "loops of `[follows]` ended after success"),
     ],
 };
@@ -261,7 +261,7 @@ pub(super) const CONDITION: Section = Section {
 
 pub(super) const FOLLOW: Section = Section {
     heading: "[follows.NAME]",
-    meaning: "A loop that runs beside a user, such as a long poll or an event stream. It starts with a copy of the user's variables.",
+    meaning: "A loop that runs alongside a user, such as a long poll or an event stream. It starts with a copy of the user's variables.",
     keys: &[
         key("operations", NAMES, "required", "operations that are repeated, in this order"),
         key("until", CONDITIONS, "ended by `end`", "conditions on the loop's variables that end it after a round"),

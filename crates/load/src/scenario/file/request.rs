@@ -1,8 +1,7 @@
 //! Requests of a scenario file: what is sent, what is expected, and what is taken from the answer.
 
 use super::keys::{DELAY, EXTRACT, METHODS, PART, REQUEST};
-use super::table::list_in;
-use super::{LONGEST_BODY_MIB, Reader, Table, Value};
+use super::table::{LONGEST_BODY_MIB, Reader, Table, Value, list_in};
 use crate::bounded_file;
 use crate::json::JsonPath;
 use crate::scenario::{Delay, Extract, Pick, Piece, Request, Since, Source, Stream};
@@ -206,7 +205,7 @@ impl Reader<'_> {
             self.known(part, &PART);
             let (name, line) = self.text(part, "name").unwrap_or(("", part.line));
             if name.is_empty() || name.contains(['"', '\r', '\n']) {
-                self.wrong(line, "a part lacks its name", "add name = \"FIELD\"");
+                self.wrong(line, "a part must have a name", "add name = \"FIELD\"");
             }
             let mut head = format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"");
             if let Some((filename, _)) = self.text(part, "filename") {

@@ -1,11 +1,40 @@
 //! Values of a scenario file as a reader wants them: text, numbers, tables and names, and what is wrong with them.
 
 use super::keys::Section;
-use super::{Reader, Table, Value};
 use crate::template::Template;
+use crate::url;
 use baremark_model::problem::{Problem, nearest};
+use std::path::Path;
 use toml::Spanned;
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
+
+/// The longest part of a request's body, in MiB.
+pub(super) const LONGEST_BODY_MIB: u64 = 64;
+
+#[derive(Default)]
+pub(super) struct Names {
+    pub(super) operations: Vec<String>,
+    pub(super) choices: Vec<String>,
+    pub(super) follows: Vec<String>,
+    pub(super) variables: Vec<String>,
+    pub(super) origins: Vec<(String, url::Origin)>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Table<'t> {
+    pub(super) entries: &'t DeTable<'t>,
+    pub(super) line: usize,
+    pub(super) what: &'t str,
+}
+
+pub(super) struct Reader<'f> {
+    pub(super) breaks: Vec<usize>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) names: Names,
+    pub(super) folder: &'f Path,
+}
+
+pub(super) type Value<'t> = &'t Spanned<DeValue<'t>>;
 
 impl Reader<'_> {
     pub(super) fn line(&self, value: Value<'_>) -> usize {

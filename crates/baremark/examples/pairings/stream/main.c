@@ -1,0 +1,17 @@
+/* Runs the HPC Challenge's copy of stream.c and prints its four rates in MB/s, as stream.c itself does. */
+#include "hpcc.h"
+
+int HPCC_Stream(HPCC_Params *, int, MPI_Comm, int, double *, double *, double *, double *, int *);
+
+int main(void) {
+    HPCC_Params params;
+    double copy, scale, add, triad;
+    int failure = 0;
+    memset(&params, 0, sizeof params);
+    if (HPCC_Stream(&params, 0, 0, 0, &copy, &scale, &add, &triad, &failure) || failure) {
+        puts("Solution does not validate");
+        return 1;
+    }
+    printf("Copy: %.3f\nScale: %.3f\nAdd: %.3f\nTriad: %.3f\n", 1e3 * copy, 1e3 * scale, 1e3 * add, 1e3 * triad);
+    return 0;
+}

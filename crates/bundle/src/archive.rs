@@ -1,0 +1,196 @@
+//! The archive: its files, how they are packed, and how an archive of a stranger is read.
+
+use flate2::bufread::GzDecoder;
+use flate2::{Compression, GzBuilder};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+
+/// The name and version of the format.
+pub const FORMAT: &str = "baremark-bundle/1";
+/// The files of a bundle, in this order; the first is the manifest.
+pub const NAMES: [&str; 6] = ["bundle.json", "rederive.py", "run.json", "trials.json", "result.json", "report.txt"];
+/// Most bytes of each file, in the order of [`NAMES`].
+pub const MOST_BYTES: [u64; 6] = [64 << 10, 64 << 10, 32 << 20, 256 << 20, 64 << 20, 8 << 20];
+/// Most bytes of the compressed bundle.
+const MOST_COMPRESSED: usize = 256 << 20;
+/// The time in every header: the same run gives the same bytes.
+pub const CREATED: u64 = 0;
+const BLOCK: usize = 512;
+
+/// What the first file says of the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// [`FORMAT`].
+    pub format: String,
+    /// The SHA-256 of every other file, in lower-case hexadecimal, by name.
+    pub sha256: BTreeMap<String, String>,
+}
+
+/// The files of a bundle but for its manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bundle {
+    /// The run without its trials, as JSON.
+    pub run: Vec<u8>,
+    /// Its trials, as a JSON array.
+    pub trials: Vec<u8>,
+    /// What was worked out from them, as JSON.
+    pub result: Vec<u8>,
+    /// The same as it was printed.
+    pub report: Vec<u8>,
+}
+
+/// Why a file is no bundle, or cannot become one.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// It is larger than any bundle.
+    #[error("{what} has more than {most} bytes; a bundle of a run this long is not supported")]
+    TooLarge {
+        /// Which part.
+        what: String,
+        /// The limit.
+        most: u64,
+    },
+    /// It is not compressed by gzip, or its end is missing.
+    #[error("decompressing: {0}; the file is damaged, cut off, or not a bundle")]
+    Gzip(#[source] std::io::Error),
+    /// The archive is not one that `baremark bundle` writes.
+    #[error("{0}; the file is damaged or not a bundle")]
+    Archive(String),
+    /// The first file cannot be read.
+    #[error("bundle.json: {0}; the file is damaged or not a bundle")]
+    Manifest(#[source] serde_json::Error),
+    /// It is of another version.
+    #[error("format '{0}' is not supported, only {FORMAT}; use the version of baremark that wrote it")]
+    Format(String),
+    /// A file is not the one that the manifest names.
+    #[error("{0} does not have the SHA-256 that bundle.json names; the bundle was changed")]
+    Changed(String),
+}
+
+/// The bytes of a bundle: the same for the same files.
+///
+/// # Errors
+/// When a file is larger than a reader would take.
+pub fn pack(bundle: &Bundle) -> Result<Vec<u8>, BundleError> {
+    let files: [&[u8]; 5] = [crate::REDERIVE.as_bytes(), &bundle.run, &bundle.trials, &bundle.result, &bundle.report];
+    let sha256 = NAMES[1..].iter().zip(files).map(|(name, bytes)| ((*name).to_owned(), digest(bytes))).collect();
+    let manifest = Manifest { format: FORMAT.to_owned(), sha256 };
+    let manifest = serde_json::to_vec_pretty(&manifest).map_err(BundleError::Manifest)?;
+    let mut tar = Vec::new();
+    for (index, bytes) in std::iter::once(manifest.as_slice()).chain(files).enumerate() {
+        let (what, most) = (NAMES[index].to_owned(), MOST_BYTES[index]);
+        if bytes.len() as u64 > most {
+            return Err(BundleError::TooLarge { what, most });
+        }
+        tar.extend(header(NAMES[index], bytes.len() as u64));
+        tar.extend(bytes);
+        tar.resize(tar.len().next_multiple_of(BLOCK), 0);
+    }
+    tar.resize(tar.len() + 2 * BLOCK, 0);
+    let mut gzip = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::default());
+    gzip.write_all(&tar).and_then(|()| gzip.finish()).map_err(BundleError::Gzip)
+}
+
+/// The files of a bundle that a stranger may have made.
+///
+/// # Errors
+/// For everything that [`pack`] would not have written.
+pub fn unpack(bytes: &[u8]) -> Result<Bundle, BundleError> {
+    if bytes.len() > MOST_COMPRESSED {
+        return Err(BundleError::TooLarge { what: "the bundle".to_owned(), most: MOST_COMPRESSED as u64 });
+    }
+    let mut gzip = GzDecoder::new(bytes);
+    let mut files = Vec::new();
+    for (name, most) in NAMES.iter().zip(MOST_BYTES) {
+        files.push(file(&mut gzip, name, most)?);
+    }
+    let end = exactly(&mut gzip, 2 * BLOCK as u64)?;
+    let mut more = [0];
+    let after = gzip.read(&mut more).map_err(BundleError::Gzip)?;
+    if end.iter().any(|byte| *byte != 0) || after > 0 || !gzip.into_inner().is_empty() {
+        return Err(BundleError::Archive("there is more after the last file".to_owned()));
+    }
+    checked(files)
+}
+
+fn checked(files: Vec<Vec<u8>>) -> Result<Bundle, BundleError> {
+    let Ok([manifest, script, run, trials, result, report]) = <[Vec<u8>; 6]>::try_from(files) else {
+        return Err(BundleError::Archive("a file is missing".to_owned()));
+    };
+    let manifest: Manifest = serde_json::from_slice(&manifest).map_err(BundleError::Manifest)?;
+    if manifest.format != FORMAT {
+        return Err(BundleError::Format(manifest.format.escape_debug().take(80).collect()));
+    }
+    if manifest.sha256.len() != NAMES.len() - 1 {
+        return Err(BundleError::Archive("bundle.json names other files".to_owned()));
+    }
+    for (name, bytes) in NAMES[1..].iter().zip([&script, &run, &trials, &result, &report]) {
+        if manifest.sha256.get(*name) != Some(&digest(bytes)) {
+            return Err(BundleError::Changed((*name).to_owned()));
+        }
+    }
+    Ok(Bundle { run, trials, result, report })
+}
+
+/// The next file, whose header must be the one that [`pack`] writes for a file of its name and size.
+fn file(from: &mut impl Read, name: &str, most: u64) -> Result<Vec<u8>, BundleError> {
+    let found = exactly(from, BLOCK as u64)?;
+    let size = size_in(&found).ok_or_else(|| BundleError::Archive(format!("the header of {name} has no size")))?;
+    if found != header(name, size) {
+        return Err(BundleError::Archive(format!("the header of {name} is not one that baremark writes")));
+    }
+    if size > most {
+        return Err(BundleError::TooLarge { what: name.to_owned(), most });
+    }
+    let bytes = exactly(from, size)?;
+    let filling = exactly(from, size.next_multiple_of(BLOCK as u64) - size)?;
+    match filling.iter().all(|byte| *byte == 0) {
+        true => Ok(bytes),
+        false => Err(BundleError::Archive(format!("there is something behind {name}"))),
+    }
+}
+
+/// So many bytes; memory grows with what is there, not with what is claimed.
+fn exactly(from: &mut impl Read, size: u64) -> Result<Vec<u8>, BundleError> {
+    let mut bytes = Vec::new();
+    from.by_ref().take(size).read_to_end(&mut bytes).map_err(BundleError::Gzip)?;
+    match bytes.len() as u64 == size {
+        true => Ok(bytes),
+        false => Err(BundleError::Archive("the archive ends too early".to_owned())),
+    }
+}
+
+/// A header as POSIX.1-1988 (ustar) has it, of an ordinary file of nobody that anybody may read.
+fn header(name: &str, size: u64) -> Vec<u8> {
+    let mut block = vec![0; BLOCK];
+    let mut put = |at: usize, text: &str| block[at..at + text.len()].copy_from_slice(text.as_bytes());
+    put(0, name);
+    put(100, "0000644\0");
+    put(108, "0000000\0");
+    put(116, "0000000\0");
+    put(124, &format!("{size:011o}\0"));
+    put(136, &format!("{CREATED:011o}\0"));
+    put(148, "        ");
+    put(156, "0");
+    put(257, "ustar\x0000");
+    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    block
+}
+
+fn size_in(header: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(header.get(124..135)?).ok()?;
+    u64::from_str_radix(digits, 8).ok()
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
+        // A `String` takes whatever is written to it.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

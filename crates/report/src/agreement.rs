@@ -1,0 +1,396 @@
+//! How far a run agrees with a published table, cell by cell: in sign, in order and in size.
+//!
+//! A sign and a size are those of a cell's ratio to the table's base; the order is that among the cells of a row and, where
+//! all rows have one unit, of a column. Two values are ordered where their intervals are apart. The published values are of other hardware,
+//! so that agreement is described and nothing is judged by it. A cell that the run does not fill keeps its place with the reason.
+
+use crate::grid::{Cell, Grid, GridRow, RatioCell};
+use crate::number::{self, Digits, fixed, ratio_decimals};
+use crate::order_entry::{host_of, is_at};
+use crate::text::clean;
+use crate::treatment::ENVIRONMENT;
+use crate::words::{Tone, limits_of, ratio_of};
+use baremark_model::document::Document;
+use baremark_model::plan::Treatment;
+use baremark_model::published::{Bound, OurColumn, OurRow, Ours, Published, Value};
+use std::collections::BTreeMap;
+
+/// What the words of the agreement mean, for the notes below its tables.
+pub(crate) const EXPLAINED: &str = "Agreement: the sign and the size are those of a cell's ratio, the order is that among the cells of its row and column; \
+     what the intervals here leave open is named. The hardware is other hardware, so that this judges neither.";
+
+/// One value here: the estimate, and its interval where it has one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Measured {
+    value: f64,
+    limits: Option<(f64, f64)>,
+}
+
+impl Measured {
+    /// The ratio to `base` with limits that hold for any values within both intervals.
+    fn over(self, base: Measured) -> Measured {
+        let limits = self.limits.zip(base.limits).filter(|(_, base)| base.0 > 0.0);
+        Measured {
+            value: self.value / base.value,
+            limits: limits.map(|((lo, hi), (base_lo, base_hi))| (lo / base_hi, hi / base_lo)),
+        }
+    }
+
+    /// Whether it lies above (`Some(true)`) or below `other`; `None` where the intervals do not say.
+    fn above(self, other: Measured) -> Option<bool> {
+        let ((lo, hi), (other_lo, other_hi)) = self.limits.zip(other.limits)?;
+        match () {
+            () if lo > other_hi => Some(true),
+            () if hi < other_lo => Some(false),
+            () => None,
+        }
+    }
+}
+
+/// A cell as this run has it.
+#[derive(Clone, Debug, PartialEq)]
+struct Ourselves {
+    value: Measured,
+    ratio: Option<Measured>,
+}
+
+/// The table of agreement; `None` where no run fills the published one.
+pub(crate) fn agreement(document: &Document, published: &Published) -> Option<Grid> {
+    let table = published.table;
+    let ours = table.ours.as_ref()?;
+    let found: Vec<Vec<Result<Ourselves, String>>> = (0..table.row.len())
+        .map(|row| (0..table.heads.len()).map(|column| cell_here(document, published, ours, row, column)).collect())
+        .collect();
+    let mut reasons: Vec<String> = Vec::new();
+    let mut cell = |row: usize, column: usize| match &found[row][column] {
+        Err(reason) if reason.is_empty() => Cell::Blank,
+        Err(reason) => Cell::Absent(numbered(&mut reasons, reason)),
+        Ok(here) => shown(here, published, &found, row, column),
+    };
+    let rows = (0..table.row.len())
+        .map(|row| GridRow {
+            label: table.row[row].label.clone(),
+            cells: (0..table.heads.len()).map(|column| cell(row, column)).collect(),
+        })
+        .collect();
+    Some(Grid {
+        caption: format!("{}: here, and its agreement with the published table", table.title),
+        columns: table.heads.iter().map(|head| crate::published::column(table, head)).collect(),
+        rows,
+        reasons,
+    })
+}
+
+/// Whether the table has a cell that this run fills.
+pub(crate) fn fills(grid: &Grid) -> bool {
+    grid.rows.iter().flat_map(|row| &row.cells).any(|cell| matches!(cell, Cell::Measured { .. }))
+}
+
+fn numbered(reasons: &mut Vec<String>, reason: &str) -> usize {
+    let known = reasons.iter().position(|text| text == reason);
+    1 + known.unwrap_or_else(|| {
+        reasons.push(reason.to_owned());
+        reasons.len() - 1
+    })
+}
+
+/// What this run has of a cell, or why it has nothing; an empty reason where nothing was published either.
+fn cell_here(
+    document: &Document,
+    published: &Published,
+    ours: &Ours,
+    row: usize,
+    column: usize,
+) -> Result<Ourselves, String> {
+    let table = published.table;
+    if table.row[row].cells[column].is_empty() && published.printed(row, column).is_none() {
+        return Err(String::new());
+    }
+    if let Some(reason) = table.row[row].ours.blank.as_ref().or(ours.columns[column].blank.as_ref()) {
+        return Err(reason.clone());
+    }
+    if document.run.workload != ours.workload {
+        return Err(format!("this run does not measure {}", ours.workload));
+    }
+    let of = &table.row[row].ours;
+    let (treatment, value) = look(document, ours, of, &ours.columns[column])?;
+    let base = base_of(published, ours, column);
+    let ratio = base.and_then(|base| look(document, ours, of, &base).ok());
+    let ratio = ratio.map(|(base, measured)| ratio_here(document, ours, of, (treatment, value), (base, measured)));
+    Ok(Ourselves { value, ratio })
+}
+
+/// The column to which this one's ratio is: one of the same table, one of the table that has the base, or that of a gain.
+fn base_of(published: &Published, ours: &Ours, column: usize) -> Option<OurColumn> {
+    let table = published.table;
+    if !ours.columns[column].over.is_empty() {
+        return Some(OurColumn { levels: ours.columns[column].over.clone(), ..OurColumn::default() });
+    }
+    if let Some(base) = published.base() {
+        let at = base.heads.iter().position(|head| *head == table.heads[column])?;
+        return base.ours.as_ref()?.columns.get(at).cloned();
+    }
+    let at = table.heads.iter().position(|head| Some(head) == table.ratio_to.as_ref())?;
+    (at != column).then(|| ours.columns[at].clone())
+}
+
+/// The treatment of a row and a column, with its value.
+fn look<'d>(
+    document: &'d Document,
+    ours: &Ours,
+    row: &OurRow,
+    column: &OurColumn,
+) -> Result<(&'d Treatment, Measured), String> {
+    let wanted: Levels = row.levels.iter().chain(&column.levels).map(|(k, l)| (k.as_str(), l.as_str())).collect();
+    let is_it = |treatment: &&Treatment| wanted.iter().all(|(key, label)| has(document, treatment, key, label));
+    let measured = document.estimates.iter().map(|row| &row.treatment);
+    let Some(treatment) = measured.clone().find(is_it) else {
+        let absent = document.absent.iter().find(|absent| is_it(&&absent.treatment));
+        return Err(absent.map_or_else(|| lacks(document, &wanted), |absent| clean(&absent.reason)));
+    };
+    if let Some(mode) = &column.mmu {
+        is_mode(document, treatment, mode)?;
+    }
+    let value = match &row.quantity {
+        Some(quantity) => observed(document, treatment, quantity, row.inside),
+        None => {
+            let metric = row.metric.as_ref().or(ours.metric.as_ref());
+            let of = |of: &&_| estimate_is(of, treatment, metric);
+            let found = document.estimates.iter().find(of);
+            found.map(|row| Measured { value: row.estimate, limits: row.lo.zip(row.hi) })
+        }
+    };
+    value.map(|value| (treatment, value)).ok_or_else(|| "no trial of it counts".to_owned())
+}
+
+type Levels<'t> = BTreeMap<&'t str, &'t str>;
+
+fn estimate_is(row: &baremark_model::document::EstimateRow, treatment: &Treatment, metric: Option<&String>) -> bool {
+    row.treatment == *treatment && metric.is_some_and(|metric| row.metric == *metric)
+}
+
+/// Whether a treatment has a level, as its own or as one that all arms have.
+fn has(document: &Document, treatment: &Treatment, key: &str, label: &str) -> bool {
+    if let Some(own) = treatment.get(key) {
+        return own == label || (key == ENVIRONMENT && document.run.place_of(own) == label);
+    }
+    let run = &document.run;
+    let all = run.factors.iter().find(|(name, levels)| name == key && levels.len() == 1);
+    let all = all.map(|(_, levels)| &levels[0]).or_else(|| run.parameters.get(key));
+    all.is_some_and(|all| all == label) || (key == ENVIRONMENT && label == "native" && all.is_none())
+}
+
+/// `this run has no arm of environment qemu`.
+fn lacks(document: &Document, wanted: &Levels<'_>) -> String {
+    let none =
+        |(key, label): &(&&str, &&str)| !document.estimates.iter().any(|row| has(document, &row.treatment, key, label));
+    let missing: Vec<(&&str, &&str)> = wanted.iter().filter(none).collect();
+    let named = if missing.is_empty() { wanted.iter().collect() } else { missing };
+    let words: Vec<String> = named.iter().map(|(key, label)| format!("{key} = {label}")).collect();
+    format!("this run has no arm with {}", words.join(", "))
+}
+
+/// Refuses a treatment whose trials ran under another MMU virtualization than the column's.
+fn is_mode(document: &Document, treatment: &Treatment, mode: &str) -> Result<(), String> {
+    let arms = document.trials.iter().flat_map(|trial| &trial.arms).filter(|arm| arm.treatment == *treatment);
+    match arms.filter_map(|arm| arm.mmu.as_deref()).next() {
+        Some(found) if found.starts_with(mode) => Ok(()),
+        Some(found) => Err(format!("MMU virtualization here is {}", clean(found))),
+        None => Err("the run does not record which MMU virtualization was at work".to_owned()),
+    }
+}
+
+/// The mean of a quantity that was observed while a treatment ran.
+fn observed(document: &Document, treatment: &Treatment, quantity: &str, inside: bool) -> Option<Measured> {
+    let environment = treatment.get(ENVIRONMENT).map_or("native", String::as_str);
+    let place = if inside { environment } else { host_of(document, treatment) };
+    let of = |row: &&baremark_model::observation::ObservedRow| {
+        row.treatment == *treatment && row.quantity == quantity && row.instance.is_empty() && is_at(row, place)
+    };
+    let found = document.observed.as_ref()?.rows.iter().find(of)?;
+    Some(Measured { value: found.value, limits: found.lo.zip(found.hi) })
+}
+
+/// A ratio of the run's own where it has one, whose blocks are paired; else that of the two values.
+fn ratio_here(
+    document: &Document,
+    ours: &Ours,
+    row: &OurRow,
+    (treatment, value): (&Treatment, Measured),
+    (base, of_base): (&Treatment, Measured),
+) -> Measured {
+    let metric = row.metric.as_ref().or(ours.metric.as_ref()).filter(|_| row.quantity.is_none());
+    let paired = document.ratios.iter().find(|ratio| {
+        metric.is_some_and(|metric| ratio.metric == *metric)
+            && ratio.treatment == *treatment
+            && ratio.relative_to == *base
+    });
+    let paired = paired.and_then(|row| Some(Measured { value: ratio_of(row)?, limits: limits_of(row) }));
+    paired.unwrap_or_else(|| value.over(of_base))
+}
+
+/// The published ratio of a cell: from the cells, as printed without cells, or as a gain in percent.
+fn ratio_there(published: &Published, row: usize, column: usize) -> Option<Value> {
+    let table = published.table;
+    if table.ours.as_ref().is_some_and(|ours| !ours.columns[column].over.is_empty()) {
+        let gain = Value::of(&table.row[row].cells[column])?;
+        return Some(Value { number: 1.0 + gain.number / 100.0, ..gain });
+    }
+    published.ratio(row, column).or_else(|| Value::of(published.printed(row, column)?))
+}
+
+fn shown(
+    here: &Ourselves,
+    published: &Published,
+    found: &[Vec<Result<Ourselves, String>>],
+    row: usize,
+    column: usize,
+) -> Cell {
+    let order = order(published, found, row, column);
+    let there = ratio_there(published, row, column);
+    let (value, words) = match here.ratio.zip(there) {
+        Some((ours, theirs)) => {
+            let value = format!("{}; published {}{}", ratio_text(ours), theirs.bound.words(), fixed(theirs.number, 3));
+            (value, [Some(format!("sign {}", sign(ours, theirs))), order, Some(format!("size {}", size(ours, theirs)))])
+        }
+        None => (String::new(), [None, order, None]),
+    };
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    let Measured { value: estimate, limits } = here.value;
+    let estimate = number::estimate(estimate, limits.map(|of| of.0), limits.map(|of| of.1));
+    let (value, verdict) = if value.is_empty() { (words.join("; "), String::new()) } else { (value, words.join("; ")) };
+    let ratio = (!value.is_empty()).then(|| RatioCell {
+        value,
+        interval: String::new(),
+        half_width: String::new(),
+        short: verdict.clone(),
+        verdict,
+        tone: Tone::Plain,
+    });
+    Cell::Measured { estimate, ratio }
+}
+
+fn ratio_text(ratio: Measured) -> String {
+    fixed(ratio.value, ratio_decimals(ratio.value, ratio.limits, 1.0, Digits::Two))
+}
+
+/// Whether both ratios are on one side of 1.
+fn sign(ours: Measured, theirs: Value) -> &'static str {
+    let here = ours.limits.and_then(|(lo, hi)| match () {
+        () if lo > 1.0 => Some(true),
+        () if hi < 1.0 => Some(false),
+        () => None,
+    });
+    let there = (theirs.number > 1.0, theirs.bound);
+    match (here, there) {
+        (None, _) => "open here",
+        // A bound on the far side of 1 leaves its own sign open.
+        (_, (true, Bound::Below) | (false, Bound::Above)) => "open there",
+        (Some(here), (there, _)) if here == there => "same",
+        _ => "opposite",
+    }
+}
+
+/// Whether the ratio here is as large as the published one.
+fn size(ours: Measured, theirs: Value) -> &'static str {
+    let Some((lo, hi)) = ours.limits else { return "open here" };
+    match theirs.bound {
+        Bound::Below if hi < theirs.number => "within the bound",
+        Bound::Below if lo > theirs.number => "beyond the bound",
+        Bound::Above if lo > theirs.number => "within the bound",
+        Bound::Above if hi < theirs.number => "beyond the bound",
+        Bound::Below | Bound::Above => "open here",
+        Bound::Exact | Bound::About if (lo..=hi).contains(&theirs.number) => "the same",
+        Bound::Exact | Bound::About => {
+            let (here, there) = (ours.value.ln(), theirs.number.ln());
+            match () {
+                () if here * there < 0.0 && !(lo..=hi).contains(&1.0) => "other",
+                () if here.abs() < there.abs() => "smaller",
+                () => "larger",
+            }
+        }
+    }
+}
+
+/// `order 2 of 3, 1 open`: with how many of the cells in its row and column it is in the published order; `None` where there
+/// are none to compare with.
+fn order(published: &Published, found: &[Vec<Result<Ourselves, String>>], row: usize, column: usize) -> Option<String> {
+    let table = published.table;
+    let number = |(row, column): (usize, usize)| {
+        let value = Value::of(&table.row[row].cells[column])?;
+        (!matches!(value.bound, Bound::Below | Bound::Above)).then_some(value.number)
+    };
+    let in_row = (0..table.heads.len()).filter(|&other| other != column).map(|other| (row, other));
+    let one_unit = !table.unit.is_empty();
+    let in_column = (0..table.row.len()).filter(|&other| one_unit && other != row).map(|other| (other, column));
+    let (mut same, mut open, mut all) = (0, 0, 0);
+    for other in in_row.chain(in_column) {
+        let Some((there, other_there)) = number((row, column)).zip(number(other)) else { continue };
+        let (Ok(here), Ok(other_here)) = (&found[row][column], &found[other.0][other.1]) else { continue };
+        if (there - other_there).abs() < f64::EPSILON * there {
+            continue;
+        }
+        let key = |of: &Ourselves| of.ratio.filter(|_| is_gain(published, column)).unwrap_or(of.value);
+        all += 1;
+        match key(here).above(key(other_here)) {
+            None => open += 1,
+            Some(above) if above == (there > other_there) => same += 1,
+            Some(_) => {}
+        }
+    }
+    let open = if open > 0 { format!(", {open} open") } else { String::new() };
+    (all > 0).then(|| format!("order {same} of {all}{open}"))
+}
+
+/// Whether the column's cells are gains, so that their ratios are what is ordered.
+fn is_gain(published: &Published, column: usize) -> bool {
+    published.table.ours.as_ref().is_some_and(|ours| !ours.columns[column].over.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(value: f64, half: f64) -> Measured {
+        Measured { value, limits: Some((value - half, value + half)) }
+    }
+
+    fn value(text: &str) -> Value {
+        Value::of(text).expect("a number")
+    }
+
+    #[test]
+    fn a_sign_is_that_of_a_whole_interval() {
+        assert_eq!(sign(measured(0.95, 0.01), value("0.848")), "same");
+        assert_eq!(sign(measured(1.05, 0.01), value("0.848")), "opposite");
+        assert_eq!(sign(measured(0.99, 0.02), value("0.848")), "open here");
+        assert_eq!(sign(Measured { value: 0.5, limits: None }, value("0.848")), "open here");
+        assert_eq!(sign(measured(0.95, 0.01), value("< 1.05")), "open there");
+        assert_eq!(sign(measured(1.2, 0.01), value("> 1.10")), "same");
+    }
+
+    #[test]
+    fn a_size_is_compared_with_the_interval_and_with_bounds() {
+        assert_eq!(size(measured(0.85, 0.01), value("0.848")), "the same");
+        assert_eq!(size(measured(0.95, 0.01), value("0.848")), "smaller");
+        assert_eq!(size(measured(0.70, 0.01), value("0.848")), "larger");
+        assert_eq!(size(measured(1.20, 0.01), value("0.848")), "other");
+        assert_eq!(size(measured(1.01, 0.02), value("0.848")), "smaller", "no difference is less than any");
+        assert_eq!(size(measured(1.02, 0.01), value("< 1.05")), "within the bound");
+        assert_eq!(size(measured(1.05, 0.01), value("< 1.05")), "open here");
+        assert_eq!(size(measured(1.08, 0.01), value("< 1.05")), "beyond the bound");
+        assert_eq!(size(measured(1.08, 0.01), value("> 1.10")), "beyond the bound");
+    }
+
+    #[test]
+    fn a_ratio_of_two_values_is_as_wide_as_both_intervals_allow() {
+        let ratio = measured(90.0, 9.0).over(measured(100.0, 10.0));
+        let (lo, hi) = ratio.limits.expect("limits");
+        assert_eq!(
+            (format!("{:.4}", ratio.value), format!("{lo:.4} {hi:.4}")),
+            ("0.9000".into(), "0.7364 1.1000".into())
+        );
+        assert_eq!(measured(1.0, 0.1).above(measured(2.0, 0.1)), Some(false));
+        assert_eq!(measured(1.0, 0.6).above(measured(2.0, 0.6)), None);
+    }
+}

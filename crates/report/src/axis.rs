@@ -1,0 +1,76 @@
+//! Figures and their axes.
+
+use crate::number::{self, fixed};
+use crate::svg::Svg;
+
+/// A figure with the name of its file.
+pub struct Figure {
+    /// What it shows, in one line.
+    pub caption: String,
+    /// A name for a file, without ending.
+    pub name: String,
+    pub(crate) svg: Svg,
+}
+
+impl Figure {
+    /// The figure as a file of its own.
+    #[must_use]
+    pub fn file(&self) -> String {
+        self.svg.file()
+    }
+}
+
+/// A logarithmic axis of ratios, or a linear one of values.
+pub(crate) struct Axis {
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+    pub(crate) logarithmic: bool,
+}
+
+impl Axis {
+    /// An axis that shows all of `values` with a margin, drawn between the coordinates `from` and `to`.
+    pub(crate) fn over(values: impl Iterator<Item = f64>, [from, to]: [f64; 2], logarithmic: bool) -> Option<Self> {
+        let wanted = values.filter(|value| value.is_finite() && (!logarithmic || *value > 0.0));
+        let ends = wanted.fold(None, |ends: Option<(f64, f64)>, value| match ends {
+            None => Some((value, value)),
+            Some((least, most)) => Some((least.min(value), most.max(value))),
+        });
+        let (least, most) = ends?;
+        let (least, most) = if logarithmic { (least.ln(), most.ln()) } else { (least, most) };
+        let room = ((most - least) * 0.06).max(most.abs() * 1e-6).max(1e-12);
+        Some(Axis { least: least - room, most: most + room, from, to, logarithmic })
+    }
+
+    pub(crate) fn at(&self, value: f64) -> f64 {
+        let value = if self.logarithmic { value.ln() } else { value };
+        self.from + (value - self.least) / (self.most - self.least) * (self.to - self.from)
+    }
+
+    /// Round values on the axis, about `wanted` of them, as texts.
+    pub(crate) fn ticks(&self, wanted: f64) -> Vec<(f64, String)> {
+        let (low, high) = if self.logarithmic { (self.least.exp(), self.most.exp()) } else { (self.least, self.most) };
+        if self.logarithmic && high / low > 4.0 {
+            return doublings(low, high);
+        }
+        let raw = (high - low) / wanted;
+        let power = 10_f64.powf(raw.log10().floor());
+        let step = [1.0, 2.0, 2.5, 5.0, 10.0].map(|s| s * power).into_iter().find(|step| *step >= raw).unwrap_or(raw);
+        let places = (0..12).find(|&places| is_whole(step * 10_f64.powi(places))).unwrap_or(12);
+        let first = (low / step).ceil();
+        let ticks = (0..50).map(|n| (first + f64::from(n)) * step).take_while(|tick| *tick <= high);
+        ticks.map(|tick| (tick, fixed(tick, places))).collect()
+    }
+}
+
+/// Powers of two for axes over which a ratio doubles several times; powers of ten where even these are too many.
+fn doublings(low: f64, high: f64) -> Vec<(f64, String)> {
+    let base: f64 = if high / low > 200.0 { 10.0 } else { 2.0 };
+    let powers = (-40..=40).map(|n| base.powi(n)).filter(|tick| (low..=high).contains(tick));
+    powers.map(|tick| (tick, if tick < 1.0 { number::trimmed(tick) } else { fixed(tick, 0) })).collect()
+}
+
+fn is_whole(value: f64) -> bool {
+    (value - value.round()).abs() < 1e-6
+}

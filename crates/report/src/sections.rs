@@ -1,0 +1,118 @@
+//! The sections of a report below its answer and tables: one list for every format.
+//!
+//! A new section is a function of the form [`Making`], alongside what it is about, and a line of [`SECTIONS`].
+
+use crate::application;
+use crate::around;
+use crate::axis::Figure;
+use crate::course;
+use crate::figure::{RATIOS, figures};
+use crate::grid::{Cell, Grid, GridRow};
+use crate::number::percent;
+use crate::outline::Found;
+use crate::section::{Block, Making, Section, Subject};
+use crate::text::clean;
+
+/// The sections in the order of every report.
+pub(crate) const SECTIONS: &[Making] =
+    &[applications, contrasts, drawn, predicted, why, activity, flags, discarded, analyses];
+
+/// A section of what each workload's part has of something.
+fn of_parts<T: Clone>(
+    of: Subject<'_>,
+    own: fn(&Found) -> &[T],
+    block: fn(Option<String>, Vec<T>) -> Block,
+) -> Vec<Block> {
+    of.outline.having(own).into_iter().map(|(part, items)| block(part.name.clone(), items.to_vec())).collect()
+}
+
+/// Paragraphs of the run as a whole.
+fn lines(items: &[String]) -> Vec<Block> {
+    if items.is_empty() { Vec::new() } else { vec![Block::Lines(None, items.to_vec())] }
+}
+
+fn applications(of: Subject<'_>) -> Section {
+    let blocks = application::groups(of.document).into_iter().map(Block::Group).collect();
+    Section { id: "applications", head: "Applications", note: "", blocks }
+}
+
+fn contrasts(of: Subject<'_>) -> Section {
+    Section {
+        id: "contrasts",
+        head: "Page-size contrasts",
+        note: "The application's pages differ, so this is not the cost of a VM.",
+        blocks: of_parts(of, |part| &part.contrasts, Block::Sentences),
+    }
+}
+
+/// The figures but for that of all ratios, which belongs to the answer.
+fn drawn(of: Subject<'_>) -> Section {
+    let figures: Vec<Figure> = figures(of.document).into_iter().filter(|figure| figure.name != RATIOS).collect();
+    let courses = figures.iter().any(|figure| figure.name.contains("course")).then_some(Block::Legend(
+        "Block by block: the line is the estimate, the shade its interval. A dot counts; a hollow dot counts and is flagged; a \
+         cross does not count.",
+    ));
+    let figures = (!figures.is_empty()).then_some(Block::Figures(figures));
+    Section { id: "figures", head: "Figures", note: "", blocks: figures.into_iter().chain(courses).collect() }
+}
+
+fn predicted(of: Subject<'_>) -> Section {
+    Section {
+        id: "predicted",
+        head: "Predicted from page walks",
+        note: "Ratios with 95 % intervals; no prediction is fitted to the measured value next to it.",
+        blocks: of_parts(of, |part| &part.predicted, Block::Lines),
+    }
+}
+
+fn why(of: Subject<'_>) -> Section {
+    Section { id: "why", head: "Why", note: "", blocks: of_parts(of, |part| &part.why, Block::Lines) }
+}
+
+/// What happened around the work: the short table, figures over time, and everything by kind.
+fn activity(of: Subject<'_>) -> Section {
+    let document = of.document;
+    let mut blocks = Vec::new();
+    if let Some(observed) = &document.observed {
+        blocks.extend(around::short(document).map(Block::Table));
+        let figures = course::figures(document);
+        blocks.extend((!figures.is_empty()).then_some(Block::Figures(figures)));
+        let (tables, remarks) = (around::full(document), around::remarks(observed));
+        blocks.extend((!tables.is_empty()).then_some(Block::Wide(tables)));
+        blocks.extend((!remarks.is_empty()).then_some(Block::Remarks(remarks)));
+    }
+    Section { id: "around", head: "System activity", note: "", blocks }
+}
+
+fn flags(of: Subject<'_>) -> Section {
+    Section { id: "flags", head: "Flags", note: "", blocks: lines(&of.outline.flags) }
+}
+
+fn discarded(of: Subject<'_>) -> Section {
+    let blocks = lines(&of.outline.discarded);
+    Section { id: "trials-that-do-not-count", head: "Trials that do not count", note: "", blocks }
+}
+
+fn analyses(of: Subject<'_>) -> Section {
+    let text = |text: String| Cell::Measured { estimate: text, ratio: None };
+    let rows: Vec<GridRow> = of
+        .document
+        .looks
+        .iter()
+        .map(|look| {
+            let width = look.half_width.map_or(Cell::Blank, |width| text(format!("±{}", percent(width))));
+            GridRow { label: look.blocks.to_string(), cells: vec![width, text(clean(&look.decision))] }
+        })
+        .collect();
+    let grid = Grid {
+        caption: "The widest interval at each interim analysis, by blocks".to_owned(),
+        columns: ["widest half-width", "decision"].map(str::to_owned).to_vec(),
+        rows,
+        reasons: Vec::new(),
+    };
+    let blocks = if grid.rows.is_empty() { Vec::new() } else { vec![Block::Wide(vec![("", grid)])] };
+    Section { id: "analyses", head: "Interim analyses", note: "", blocks }
+}
+
+#[cfg(test)]
+mod toy;

@@ -1,0 +1,116 @@
+//! The index of a folder of reports: studies, machines and times in one table that can be sorted, with a link to each report.
+//!
+//! One row for each ratio that a study requests, or for each run that has none. The only script sorts the table; every text of a run is escaped.
+
+use crate::svg::{STYLE, escape};
+use crate::treatment::Factors;
+use crate::words::{limits_of, outcome, ratio_of};
+use crate::{number, summary};
+use baremark_model::document::{Document, RatioRow};
+use baremark_model::plan::Contrast;
+use std::fmt::Write;
+
+const PAGE: &str = include_str!("page.css");
+const SORT: &str = include_str!("site.js");
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+
+/// A report of the folder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The run.
+    pub document: Document,
+    /// The file of its report, alongside the index.
+    pub page: String,
+    /// Where the run comes from, such as `store` or `bundle, verified`.
+    pub source: String,
+}
+
+/// One row of the table, each text as it is shown with the value by which it is sorted.
+struct Row {
+    study: String,
+    comparison: String,
+    ratio: Option<(f64, String)>,
+    outcome: String,
+}
+
+/// The index. `changes` says from which run on a study's values are different, as text; empty where nothing is known of that.
+#[must_use]
+pub fn render(entries: &[Entry], changes: &str) -> String {
+    let mut page = String::new();
+    // A `String` takes whatever is written to it.
+    let _ = write(&mut page, entries, changes);
+    page
+}
+
+fn write(page: &mut String, entries: &[Entry], changes: &str) -> std::fmt::Result {
+    writeln!(
+        page,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n<title>baremark: {count}</title>\n\
+         <style>\n{PAGE}{STYLE}th[data-sort] {{ cursor: pointer; }}</style>\n</head>\n<body>\n<main>\n<header><h1>{count}</h1>\n\
+         <p class=\"context\">Select a column's head to sort. Ratios are with their intervals; reports say what may be compared.</p></header>\n\
+         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"runs\"><table class=\"grid\" id=\"runs\">\n<thead><tr>",
+        count = escape(&number::count(entries.len() as u64, "run")),
+    )?;
+    for head in ["study", "comparison", "ratio", "outcome", "machine", "began", "version", "source", "report"] {
+        write!(page, "<th scope=\"col\" data-sort>{head}</th>")?;
+    }
+    writeln!(page, "</tr></thead>\n<tbody>")?;
+    entries.iter().try_for_each(|entry| rows(page, entry))?;
+    writeln!(page, "</tbody>\n</table></div>")?;
+    if !changes.is_empty() {
+        writeln!(page, "<section><h2>Changes over time</h2>\n<pre>{}</pre>\n</section>", escape(changes))?;
+    }
+    writeln!(page, "<script>\n{SORT}</script>\n</main>\n</body>\n</html>")
+}
+
+fn rows(page: &mut String, entry: &Entry) -> std::fmt::Result {
+    let document = &entry.document;
+    let run = &document.run;
+    for row in rows_of(document) {
+        let (value, ratio) =
+            row.ratio.map_or((String::new(), "–".to_owned()), |(value, text)| (value.to_string(), text));
+        writeln!(
+            page,
+            "<tr><td>{}</td><td>{}</td><td data-value=\"{value}\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             <td><a href=\"{}\">{}</a></td></tr>",
+            escape(&row.study),
+            escape(&row.comparison),
+            escape(&ratio),
+            escape(&row.outcome),
+            escape(&summary::machine(document)),
+            escape(&run.started),
+            escape(&run.version),
+            escape(&entry.source),
+            escape(&entry.page),
+            escape(&run.id),
+        )?;
+    }
+    Ok(())
+}
+
+fn rows_of(document: &Document) -> Vec<Row> {
+    let factors = Factors::of(&document.run);
+    let asked =
+        |row: &&RatioRow| row.metric == document.run.metric_of(&row.treatment) && row.contrast != Contrast::PageSize;
+    let row = |row: &RatioRow| Row {
+        study: document.run.study.clone(),
+        comparison: format!("{} against {}", factors.name(&row.treatment), factors.name(&row.relative_to)),
+        ratio: ratio_of(row).map(|ratio| {
+            let limits = limits_of(row);
+            let places = number::ratio_decimals(ratio, limits, 1.0, number::Digits::Two);
+            let fixed = |value| number::fixed(value, places);
+            let interval = limits.map(|(lo, hi)| format!(" ({} to {})", fixed(lo), fixed(hi)));
+            (ratio, format!("{}{}", fixed(ratio), interval.unwrap_or_default()))
+        }),
+        outcome: outcome(document, row),
+    };
+    let found: Vec<Row> = document.ratios.iter().filter(asked).map(row).collect();
+    if !found.is_empty() {
+        return found;
+    }
+    let outcome = if document.estimates.is_empty() { "nothing was measured" } else { "values without a ratio" };
+    let (study, outcome) = (document.run.study.clone(), outcome.to_owned());
+    vec![Row { study, comparison: String::new(), ratio: None, outcome }]
+}
