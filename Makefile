@@ -131,6 +131,11 @@ bench-store: build
 	$(CARGO) build --release --locked -p baremark-store --example many_runs
 	./scripts/bench-store $(BAREMARK) $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/many_runs
 
+# What `ab` adds to the time of an empty static program, beside a bare loop of posix_spawn and wait4 and beside hyperfine -N: ratios
+# with intervals, goals, and `ok`, `SHORT` or `undecided` (needs hyperfine). ROUNDS=N for more than 10.
+bench-ab: build
+	./scripts/bench-ab $(BAREMARK) $(ROUNDS)
+
 # What a program in the guest costs to start, and a forwarded system call, beside native.
 bench-guest:
 	$(CARGO) run --release --locked -p baremark-guest-program --example bench

@@ -4,6 +4,7 @@ use crate::exit::Refusal;
 use baremark_lab::analysis::Run;
 use baremark_model::command;
 use baremark_model::descriptor::{Descriptor, Kind};
+use baremark_model::imported::PLACE;
 use baremark_model::plan::Limits;
 use baremark_model::tables;
 use baremark_model::units::Bytes;
@@ -67,9 +68,18 @@ pub fn descriptors_of(run: &Run) -> Result<Vec<&'static Descriptor>, Refusal> {
         several => several.iter().map(|workload| workload.kind.as_str()).collect(),
     };
     let known = descriptors();
-    // What a study defines itself is in its own plan.
+    // What a study defines itself is in its own plan, and so are the metrics of results that were imported.
     let own = plan.arms.iter().find_map(|planned| command::of_arm(&planned.arm)).map(command::descriptor);
+    let imported = |kind: &str| {
+        let arm = (0..plan.arms.len()).find(|&arm| plan.workload_of(arm) == kind)?;
+        Some(command::imported(kind, command::of_arm(&plan.arms[arm].arm)?))
+    };
     let find = |kind: &str| {
+        if plan.environments.contains_key(PLACE)
+            && let Some(found) = imported(kind)
+        {
+            return Ok(found);
+        }
         if let Some(own) = own.filter(|own| own.kind == kind) {
             return Ok(own);
         }

@@ -10,6 +10,7 @@ pub const RUNNERS: Runners = Runners { workloads: baremark_workloads::ALL, jobs:
 
 const JOBS: &[&[&dyn Job]] = &[
     baremark_programs::ALL,
+    baremark_guest_program::workload::ALL,
     baremark_load::workload::ALL,
     baremark_databases::ALL,
     baremark_disks::workload::ALL,

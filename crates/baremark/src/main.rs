@@ -162,8 +162,8 @@ enum Command {
     Site(site::Arguments),
     /// Compare two sides: runs with runs, or two levels of one run
     ///
-    /// A side is RUN[,RUN ...][:FACTOR=LEVEL[+FACTOR=LEVEL ...]]. Each RUN is a stored run, a file that --json wrote, or a
-    /// folder of such files. Levels of one run are compared block by block; runs share no block, so that at least three a
+    /// A side is RUN[,RUN ...][:FACTOR=LEVEL[+FACTOR=LEVEL ...]]. Each RUN is a stored run, the name of imported runs, a file that
+    /// --json wrote, or a folder of such files. Levels of one run are compared block by block; runs share no block, so that at least three a
     /// side are needed. Whatever else differs between the sides is named.
     Compare {
         /// Baseline side
@@ -181,6 +181,9 @@ enum Command {
         /// Loss that must not go unnoticed: exit 5 unless it would have been found with a power of 80 %
         #[arg(long, value_name = "SHARE", default_value = "5 %", value_parser = compare::share)]
         margin: Share,
+        /// Write a summary in Markdown to FILE
+        #[arg(long, value_name = "FILE")]
+        summary: Option<PathBuf>,
         /// Runs to check, named as in `compare` [default: all runs of that study since the baseline]
         run: Option<String>,
         #[command(flatten)]
@@ -200,9 +203,12 @@ enum Command {
         #[arg(long, value_name = "RUN", conflicts_with_all = ["study", "quick"])]
         run: Option<String>,
     },
-    /// Import monitoring data from another tool
-    #[command(subcommand)]
-    Import(import::Import),
+    /// Import results of another program as runs, or its monitoring data to a run
+    ///
+    /// Each file becomes a run, which compare, check, history and report take as any other. Monitoring data (esxtop) is shown, or
+    /// with --run added to a run that overlaps it.
+    #[command(after_help = import::EXAMPLES)]
+    Import(Box<import::ImportArgs>),
     /// Show what happens on this machine now, by the observers that runs use; --cost says what they cost
     Top(top::TopArgs),
     /// Fetch what environments need: the kernel of guests
@@ -393,7 +399,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         }
         Some(Command::Predict(arguments)) => predict::run(&context, &arguments),
         Some(Command::Load(args)) => load::run(&context, *args),
-        Some(Command::List { what }) => list::run(what, context.json),
+        Some(Command::List { what }) => list::run(&context, what),
         Some(Command::Doctor) => doctor::run(context.json),
         Some(Command::History { changes: false }) => history::run(&context),
         Some(Command::History { changes: true }) => history::changes(&context),
@@ -402,8 +408,8 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Verify { bundle }) => bundle::verify(&context, &bundle),
         Some(Command::Site(arguments)) => site::run(context, &arguments),
         Some(Command::Compare { base, other, args }) => compare::run(&context, &base, &other, &args),
-        Some(Command::Check { against, margin, run, args }) => {
-            check::run(&context, &against, run.as_deref(), margin, &args)
+        Some(Command::Check { against, margin, summary, run, args }) => {
+            check::run(&context, &against, run.as_deref(), margin, summary.as_deref(), &args)
         }
         Some(Command::VerifyScale { study: _, quick: _, run: Some(run) }) => verify_scale::again(&context, &run),
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),

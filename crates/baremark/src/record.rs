@@ -226,7 +226,17 @@ pub fn hold(store: &Store, id: &RunId) -> Result<RunLock, Refusal> {
 
 /// Makes a new run; its name and its lock.
 pub fn begin(store: &Store, source: &Source, plan: &Plan) -> Result<(RunId, RunLock), Refusal> {
-    let started = now();
+    begin_elsewhere(store, source, plan, machine::this(), now())
+}
+
+/// Makes a run that began at `started` on another machine.
+pub fn begin_elsewhere(
+    store: &Store,
+    source: &Source,
+    plan: &Plan,
+    machine: MachineFacts,
+    started: UnixTime,
+) -> Result<(RunId, RunLock), Refusal> {
     let id = RunId::generate(started);
     let lock = store.lock(&id).map_err(Refusal::failure)?;
     let record = RunRecord {
@@ -234,7 +244,7 @@ pub fn begin(store: &Store, source: &Source, plan: &Plan) -> Result<(RunId, RunL
         study_file: source.name.clone(),
         study_text: String::from_utf8_lossy(&source.bytes).into_owned(),
         plan: seeded(plan),
-        machine: machine::this(),
+        machine,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started,
     };

@@ -1,8 +1,9 @@
 //! Sides of a comparison as users name them: runs of the store, or result documents in files, and levels picked from them.
 //!
-//! `RUN[,RUN ...][:FACTOR=LEVEL[+FACTOR=LEVEL ...]]`, where each RUN is a run's name or the unique beginning of one, a file
-//! that `--json` wrote, or a folder of such files.
+//! `RUN[,RUN ...][:FACTOR=LEVEL[+FACTOR=LEVEL ...]]`, where each RUN is a run's name or the unique beginning of one, the name under
+//! which runs were imported, a file that `--json` wrote, or a folder of such files.
 
+use crate::commands::import;
 use crate::context::{Context, descriptors_of};
 use crate::exit::Refusal;
 use crate::record;
@@ -23,7 +24,10 @@ pub fn find(context: &Context, text: &str) -> Result<Chosen, Refusal> {
     let mut store = None;
     for name in runs.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let path = Path::new(name);
-        if path.is_dir() {
+        let imported = imported(context, name)?;
+        if !imported.is_empty() {
+            documents.extend(imported);
+        } else if path.is_dir() {
             for file in files_in(path)? {
                 documents.push(read(&file)?);
             }
@@ -43,6 +47,17 @@ pub fn find(context: &Context, text: &str) -> Result<Chosen, Refusal> {
         )));
     }
     Ok(Chosen { documents, levels })
+}
+
+/// The runs that `baremark import --as` gave this name; none where there is no store.
+fn imported(context: &Context, name: &str) -> Result<Vec<Document>, Refusal> {
+    if !context.store_path().is_ok_and(|path| path.exists()) {
+        return Ok(Vec::new());
+    }
+    let store = record::open_existing(context)?;
+    let runs = store.list().map_err(Refusal::failure)?.runs;
+    let own = runs.iter().rev().filter(|run| import::imported_name(&run.study_file) == Some(name));
+    own.map(|run| stored(&store, run.id.as_str())).collect()
 }
 
 fn levels(text: &str) -> Result<Treatment, Refusal> {
@@ -78,7 +93,8 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Refusal> {
 
 fn read(file: &Path) -> Result<Document, Refusal> {
     let wrong = |why: String| {
-        let remedy = "name a run, or a file written by `baremark run --json` or `baremark report --json`";
+        let remedy = "name a run, or a file written by `baremark run --json` or `baremark report --json`; results of other programs \
+                      are imported first: `baremark import FILE`";
         Refusal::bad_input(format!("{} is not a result document: {why}; {remedy}", file.display()))
     };
     let bytes = std::fs::read(file).map_err(|why| Refusal::bad_input(format!("reading {}: {why}", file.display())))?;

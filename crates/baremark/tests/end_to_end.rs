@@ -19,12 +19,16 @@ mod ab;
 mod around;
 #[path = "end_to_end/audit.rs"]
 mod audit;
+#[path = "end_to_end/before_work.rs"]
+mod before_work;
 #[path = "end_to_end/bench.rs"]
 mod bench;
 #[path = "end_to_end/bundles.rs"]
 mod bundles;
 #[path = "end_to_end/changes.rs"]
 mod changes;
+#[path = "end_to_end/ci.rs"]
+mod ci;
 #[path = "end_to_end/comparing.rs"]
 mod comparing;
 #[path = "end_to_end/concurrent.rs"]
@@ -47,6 +51,8 @@ mod guest;
 mod guide;
 #[path = "end_to_end/host.rs"]
 mod host;
+#[path = "end_to_end/import.rs"]
+mod import;
 #[path = "end_to_end/input.rs"]
 mod input;
 #[path = "end_to_end/kills.rs"]

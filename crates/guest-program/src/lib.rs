@@ -39,6 +39,7 @@ mod options;
 mod record;
 mod runner;
 mod shared;
+pub mod workload;
 
 pub use command::{Child, Command, Output, Report};
 pub use costs::{Cost, Costs, Explained};

@@ -13,7 +13,7 @@ use baremark_model::document::{
     DetailRow, Document, EstimateRow, FORMAT, FlagRow, LookRow, METHOD, MemberEstimate, Outcome, RatioRow, RunHead,
     SensitivityRow, TrialArm, TrialRow, UsedEnvironment,
 };
-use baremark_model::imported::Imported;
+use baremark_model::imported::{self, Imported};
 use baremark_model::machine::MachineFacts;
 use baremark_model::plan::{Contrast, Pair, Plan, Treatment};
 use baremark_model::seam::Sample;
@@ -124,7 +124,6 @@ fn detail_of(run: &Run, trial: &Finished, arm: usize) -> Option<DetailRow> {
 }
 
 fn head(run: &Run) -> RunHead {
-    let virtual_machine = run.machine.virtualization.hypervisor == Some(true);
     RunHead {
         id: run.id.clone(),
         study: run.plan.title.clone(),
@@ -133,7 +132,7 @@ fn head(run: &Run) -> RunHead {
         metric: run.plan.metric.clone(),
         workloads: run.plan.workloads.clone(),
         published: run.plan.published.clone(),
-        native_means: if virtual_machine { "this virtual machine" } else { "bare metal" }.to_owned(),
+        native_means: native_means(run),
         rows: run.plan.rows.clone(),
         columns: run.plan.columns.clone(),
         factors: run.plan.factors.clone(),
@@ -148,6 +147,15 @@ fn head(run: &Run) -> RunHead {
         stop_reason: run.stop_reason.clone(),
         blocks: Some(tally::blocks_of(&run.plan, &run.trials)),
     }
+}
+
+/// On what the run was measured, in words.
+fn native_means(run: &Run) -> String {
+    if run.plan.environments.contains_key(imported::PLACE) {
+        return run.machine.hostname.clone().unwrap_or_else(|| "an unnamed machine".to_owned());
+    }
+    let virtual_machine = run.machine.virtualization.hypervisor == Some(true);
+    if virtual_machine { "this virtual machine" } else { "bare metal" }.to_owned()
 }
 
 /// The places of the plan with all that is set about them.

@@ -13,6 +13,7 @@ use baremark_model::comparison::{Comparison, ComparisonRow, FORMAT, Method, Side
 use baremark_model::descriptor::Better;
 use baremark_model::document::{Document, Outcome};
 use baremark_model::event::TrialStatus;
+use baremark_model::imported::PLACE;
 use baremark_model::plan::{Contrast, Treatment};
 use baremark_model::units::Share;
 use baremark_stats::estimate::mean;
@@ -55,6 +56,12 @@ pub enum Incomparable {
     /// One run on both sides.
     #[error("run {0} is on both sides; to compare two of its levels write {0}:FACTOR=LEVEL for each side")]
     Itself(String),
+    /// Levels of one run that was imported.
+    #[error(
+        "run {0} was imported: another program measured it, and its values are not paired; import three files or more a side, each \
+         side with --as NAME, and compare the names"
+    )]
+    Imported(String),
     /// Levels of different factors.
     #[error("one side picks levels of [{base}] and the other of [{other}]; pick the same factors on both")]
     Factors {
@@ -176,6 +183,9 @@ fn method(base: &Chosen, other: &Chosen) -> Result<Method, Incomparable> {
     let shared = base.documents.iter().find(|one| other.documents.iter().any(|two| two.run.id == one.run.id));
     match (shared, base.documents.len() + other.documents.len()) {
         (None, _) => Ok(Method::Unpaired),
+        (Some(document), 2) if document.run.environments.iter().any(|of| of.name == PLACE) => {
+            Err(Incomparable::Imported(document.run.id.clone()))
+        }
         (Some(_), 2) if base.levels != other.levels => Ok(Method::Paired),
         (Some(document), _) => Err(Incomparable::Itself(document.run.id.clone())),
     }

@@ -181,6 +181,18 @@ pub fn recognised(family: u32, model: u32) -> Option<Machine> {
     machines.into_iter().find(|machine| machine.cpuid.0 == family && machine.cpuid.1.contains(&model))
 }
 
+/// The known processor nearest to one that is not known: of the same maker, by family, then by model. Intel's have family 6, AMD's any
+/// other. `None` where none of the maker's is known.
+#[must_use]
+pub fn nearest_to(family: u32, model: u32) -> Option<Machine> {
+    let machines = FILES.iter().filter_map(|(key, text)| parse(key, text).ok());
+    let same_maker = machines.filter(|machine| (machine.cpuid.0 == 6) == (family == 6));
+    same_maker.min_by_key(|machine| {
+        let model = machine.cpuid.1.iter().map(|known| known.abs_diff(model)).min().unwrap_or(u32::MAX);
+        (machine.cpuid.0.abs_diff(family), model)
+    })
+}
+
 /// Reads a processor's file. `key` names it in messages.
 ///
 /// # Errors

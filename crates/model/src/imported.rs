@@ -1,7 +1,14 @@
-//! Observations that another program made and that were imported.
+//! Observations that another program made and that were imported, and runs whose results another program measured.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// The environment of a run whose results were imported: its machine is only known as far as the file names it, and its values
+/// have no order in common that would pair them.
+pub const PLACE: &str = "imported";
+
+/// The setting of [`PLACE`] that names the program which measured.
+pub const PROGRAM: &str = "program";
 
 /// What one file holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -82,6 +82,13 @@ pub enum EsxtopError {
     },
 }
 
+/// Whether a file that begins with these bytes is batch output of esxtop.
+#[must_use]
+pub fn recognises(head: &[u8]) -> bool {
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    text.strip_prefix(b"\"").unwrap_or(text).starts_with(MARK)
+}
+
 /// The objects of a file with their counters, and how many columns each counter has.
 ///
 /// # Errors
@@ -137,7 +144,7 @@ fn open<R: Read>(input: R) -> Result<(Records<R>, ByteRecord), EsxtopError> {
     let text = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&first).to_vec();
     match text.as_slice() {
         [] => return foreign("it is empty", "write it with esxtop -b -d 5 -n 60 > FILE"),
-        [0x1f, 0x8b, ..] => return foreign("it is compressed", "gunzip -c FILE | baremark import esxtop -"),
+        [0x1f, 0x8b, ..] => return foreign("it is compressed", "gunzip -c FILE | baremark import -"),
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
             return foreign("it is UTF-16", "convert it with iconv -f UTF-16 -t UTF-8");
         }

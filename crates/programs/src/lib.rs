@@ -8,6 +8,7 @@
 mod carried;
 pub mod command;
 pub mod compile;
+pub mod density;
 pub mod desktop;
 pub mod echo;
 pub mod executable;
@@ -20,7 +21,10 @@ pub mod reading;
 pub mod runs;
 pub mod sessions;
 pub mod setup;
+pub mod small_server;
 pub mod stage;
+pub mod start_up;
+pub mod wakeup;
 pub mod warehouse;
 pub mod workshop;
 
@@ -33,8 +37,16 @@ pub fn all() -> &'static [&'static dyn Job] {
 }
 
 /// The same as a constant, for lists of lists.
-pub const ALL: &[&dyn Job] =
-    &[&command::Command, &compile::Compile, &warehouse::JvmWarehouse, &sessions::Sessions, &ping_pong::PingPong];
+pub const ALL: &[&dyn Job] = &[
+    &command::Command,
+    &compile::Compile,
+    &warehouse::JvmWarehouse,
+    &sessions::Sessions,
+    &ping_pong::PingPong,
+    &wakeup::Wakeup,
+    &start_up::StartUp,
+    &density::Density,
+];
 
 /// The job of this kind.
 #[must_use]

@@ -207,17 +207,67 @@ pub fn gate(comparison: &Comparison, gate: &Gate, style: &Style) -> String {
             &line,
         );
     }
+    page.text.push('\n');
+    page.paragraph(Paint::Strong, 0, INDENT, &gate_line(gate));
+    page.text
+}
+
+/// The answer of a gate in a line, with the exit code.
+fn gate_line(gate: &Gate) -> String {
     let of = |answer: Answer| gate.rows.iter().filter(|row| row.answer == answer).count() as u64;
     let rows = count(gate.rows.len() as u64, "comparison");
     let (losses, open) = (of(Answer::Loss), of(Answer::Undecided));
-    let last = match gate.answer {
+    match gate.answer {
         Answer::Loss => format!("{losses} of {rows} {} slower (exit 4)", if losses == 1 { "is" } else { "are" }),
         Answer::Passed => format!("0 of {rows} are slower (exit 0)"),
         Answer::Undecided => format!("0 of {rows} are shown to be slower, {open} undecided (exit 5)"),
-    };
-    page.text.push('\n');
-    page.paragraph(Paint::Strong, 0, INDENT, &last);
-    page.text
+    }
+}
+
+/// A gate as Markdown, for the summary of a job in continuous integration: the answer, then a table with a line for each comparison.
+#[must_use]
+pub fn gate_markdown(comparison: &Comparison, gate: &Gate) -> String {
+    let common = common(&comparison.rows);
+    let cell = |text: &str| clean(text).replace('|', "\\|");
+    let mut text = format!(
+        "### {}: {}\n\n| comparison | base | other | ratio | interval | power | answer |\n|---|---:|---:|---:|---:|---:|---|\n",
+        cell(&comparison.study),
+        gate_line(gate),
+    );
+    for (row, answer) in comparison.rows.iter().zip(&gate.rows) {
+        let shown = |value: Option<f64>| value.map_or_else(String::new, |value| estimate(value, None, None));
+        let (ratio, interval) = ratio_and_interval(row);
+        let power = answer.power.map_or_else(String::new, |power| format!("{} %", fixed(100.0 * power, 0)));
+        let metric = format!("{} ({})", subject(comparison, row, &common), row.metric);
+        let (base, other) = (shown(row.base_value), shown(row.other_value));
+        let unit = if row.relative_to.is_some() { String::new() } else { format!(" {}", row.unit) };
+        let says = match answer.answer {
+            Answer::Loss => format!("**FAIL**: {}", row.words),
+            Answer::Passed => format!("ok: {}", row.words),
+            Answer::Undecided => format!("undecided: {}", row.words),
+        };
+        let cells = [metric, format!("{base}{unit}"), format!("{other}{unit}"), ratio, interval, power, says];
+        let cells: Vec<String> = cells.iter().map(|text| cell(text)).collect();
+        text.push_str(&format!("| {} |\n", cells.join(" | ")));
+    }
+    let runs = |side: &Side| side.runs.iter().map(|run| cell(run)).collect::<Vec<_>>().join(", ");
+    text.push_str(&format!("\nBase: {}. Other: {}.\n", runs(&comparison.base), runs(&comparison.other)));
+    if !comparison.confounded.is_empty() {
+        text.push_str("\nThis differs between the sides as well, and may be the cause:\n\n");
+        for row in &comparison.confounded {
+            text.push_str(&format!("- `{}`: {} -> {}\n", cell(&row.fact), cell(&row.base), cell(&row.other)));
+        }
+    }
+    text
+}
+
+/// The ratio and its interval with as many digits as the interval supports.
+fn ratio_and_interval(row: &ComparisonRow) -> (String, String) {
+    let Some(ratio) = row.ratio else { return (String::new(), String::new()) };
+    let limits = row.lo.zip(row.hi);
+    let places = ratio_decimals(ratio, limits, 1.0, Digits::Two);
+    let interval = limits.map(|(lo, hi)| format!("{} to {}", fixed(lo, places), fixed(hi, places)));
+    (fixed(ratio, places), interval.unwrap_or_default())
 }
 
 /// "ok; a loss of 5 % would have been found (power 97 %, smallest 2.1 %)"

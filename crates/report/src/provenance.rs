@@ -5,6 +5,7 @@ use crate::text::clean;
 use crate::treatment::Factors;
 use baremark_model::document::{Document, RunHead, UsedEnvironment};
 use baremark_model::event::TrialStatus;
+use baremark_model::imported::PLACE;
 use serde_json::Value;
 
 /// The lines of provenance: a word and what it says.
@@ -30,6 +31,7 @@ pub(crate) fn lines(document: &Document) -> Vec<(&'static str, String)> {
     if !places.is_empty() {
         lines.push(("places", places.join("; ")));
     }
+    lines.extend(mitigations(run).map(|text| ("mitigations", text)));
     lines.push(("run", format!("{}, {}", clean(&run.id), when(run))));
     let looks = match (document.looks.len() as u64, last_width(document)) {
         (0, _) => String::new(),
@@ -46,6 +48,21 @@ pub(crate) fn lines(document: &Document) -> Vec<(&'static str, String)> {
     lines.push(("version", format!("baremark {}", clean(&run.version))));
     lines.push(("reproduce", reproduce(run)));
     lines
+}
+
+/// What the kernel does about the processor's vulnerabilities, of those that it has; `None` where it does not say.
+fn mitigations(run: &RunHead) -> Option<String> {
+    let of = |(name, says): (&String, &String)| {
+        let does = says.strip_prefix("Mitigation: ").map_or_else(|| clean(says), clean);
+        format!("{}: {does}", clean(name))
+    };
+    let known = &run.machine.kernel.mitigations;
+    let affected: Vec<String> = known.iter().filter(|(_, says)| !says.starts_with("Not affected")).map(of).collect();
+    match (known.is_empty(), affected.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some("none needed".to_owned()),
+        (false, false) => Some(affected.join("; ")),
+    }
 }
 
 /// Blocks of the run that are complete; in documents that do not say, those that were begun.
@@ -82,6 +99,9 @@ pub(crate) fn reproduce(run: &RunHead) -> String {
     let quick = if run.mode.quick { " --quick" } else { "" };
     let check = if run.mode.self_check { " --aa" } else { "" };
     let file = clean(&run.file);
+    if run.environments.iter().any(|of| of.name == PLACE) {
+        return "by the program that measured: the results were imported".to_owned();
+    }
     // A study that a command line has made: that line.
     if file.starts_with("baremark ") {
         return file;

@@ -85,7 +85,9 @@ pub(crate) fn machine(document: &Document) -> String {
 /// "STREAM: native against virtual; 6 blocks in 58 s; run 7f3a"
 fn title(document: &Document) -> String {
     let spent: u64 = document.trials.iter().map(|trial| trial.elapsed_ns).sum();
-    let measured = format!("{} in {}", count(blocks(document), "block"), duration(spent));
+    let blocks = count(blocks(document), "block");
+    // What another program measured has no time here.
+    let measured = if spent == 0 { blocks } else { format!("{blocks} in {}", duration(spent)) };
     format!("{}; {measured}; run {}", clean(&document.run.study), clean(&document.run.id))
 }
 
@@ -102,6 +104,9 @@ struct Row<'d> {
 /// The rows with their values where there is room for them, else those that have a ratio.
 fn fitting_rows<'d>(parts: &'d [Part<'d>], width_of_page: usize) -> Vec<Row<'d>> {
     let all = rows(parts, parts.len() == 1);
+    if all.is_empty() {
+        return rows(parts, true);
+    }
     if all.iter().all(|row| row.ratio.is_none()) || Columns::of(&all, width_of_page).room >= LEAST_ROOM {
         return all;
     }
@@ -140,6 +145,10 @@ fn rows<'d>(parts: &'d [Part<'d>], values: bool) -> Vec<Row<'d>> {
             for value in document.estimates.iter().filter(|row| row.metric == document.run.metric) {
                 let ratio = ratios.iter().find(|row| row.treatment == value.treatment).copied();
                 let label = Factors::of(&document.run).name(&value.treatment);
+                let label = match part.name.map(clean).filter(|name| *name != label) {
+                    Some(name) => format!("{name}, {label}"),
+                    None => label,
+                };
                 let value = format!("{} {}", number::estimate(value.estimate, value.lo, value.hi), clean(&value.unit));
                 rows.push(Row { label, value, ratio, of: document, tabulated: false });
             }

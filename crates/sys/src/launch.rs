@@ -53,12 +53,22 @@ struct Child {
     environment: Vec<*const c_char>,
     folder: *const c_char,
     streams: [c_int; 3],
-    cpus: Option<libc::cpu_set_t>,
+    seat: Option<Seat>,
     signals: libc::sigset_t,
     /// The signals for which this process has handlers.
     handled: Vec<c_int>,
     /// What went wrong in the child, an error number; 0 for nothing.
     failure: c_int,
+}
+
+/// Where the program may run, and the thread that starts it, which goes there first: a program that moved itself would wait for the other
+/// CPU inside the time that is measured.
+struct Seat {
+    cpus: libc::cpu_set_t,
+    /// The thread that starts the program, where it may run, and whether the child has let it.
+    starter: libc::pid_t,
+    own: libc::cpu_set_t,
+    returned: bool,
 }
 
 impl Launch<'_> {
@@ -83,14 +93,24 @@ impl Launch<'_> {
 
     fn child(&self) -> io::Result<Child> {
         let pointers = |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect();
-        let different = !self.cpus.is_empty() && affinity::allowed_cpus()? != self.cpus;
+        let own = affinity::allowed_cpus()?;
+        let seat = match !self.cpus.is_empty() && own != self.cpus {
+            true => Some(Seat {
+                cpus: affinity::set_of(self.cpus)?,
+                // SAFETY: takes nothing and gives the number of this thread.
+                starter: unsafe { libc::gettid() },
+                own: affinity::set_of(&own)?,
+                returned: false,
+            }),
+            false => None,
+        };
         Ok(Child {
             program: self.program.as_ptr(),
             arguments: pointers(self.arguments),
             environment: pointers(self.environment),
             folder: self.folder.as_ptr(),
             streams: self.streams.map(|stream| stream.as_raw_fd()),
-            cpus: if different { Some(affinity::set_of(self.cpus)?) } else { None },
+            seat,
             signals: empty_set(),
             handled: handled(),
             failure: 0,
@@ -119,6 +139,10 @@ fn empty_set() -> libc::sigset_t {
 /// One attempt. While the child shares this memory the calling thread does not run, and no signal is handled in either.
 fn attempt(child: &mut Child, stack: &mut [MaybeUninit<u128>]) -> io::Result<Launched> {
     child.failure = 0;
+    if let Some(seat) = &mut child.seat {
+        seat.returned = false;
+        affinity::restrict(affinity::THIS_THREAD, &seat.cpus)?;
+    }
     let mut all = empty_set();
     // SAFETY: both sets live through the calls; pthread_sigmask changes the mask of this thread alone, and it is put back below.
     unsafe {
@@ -134,6 +158,9 @@ fn attempt(child: &mut Child, stack: &mut [MaybeUninit<u128>]) -> io::Result<Lau
     let failed = if pid < 0 { io::Error::last_os_error() } else { io::Error::from_raw_os_error(child.failure) };
     // SAFETY: puts back the mask that was read above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const child.signals, ptr::null_mut()) };
+    if let Some(seat) = child.seat.as_ref().filter(|seat| !seat.returned) {
+        affinity::restrict(affinity::THIS_THREAD, &seat.own)?;
+    }
     match u32::try_from(pid) {
         Ok(pid) if child.failure == 0 => Ok(Launched { pid, began }),
         Ok(_) => {
@@ -157,10 +184,9 @@ extern "C" fn become_program(of: *mut c_void) -> c_int {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
             return failed(child);
         }
-        if let Some(cpus) = &child.cpus
-            && affinity::restrict(affinity::THIS_THREAD, cpus).is_err()
-        {
-            return failed(child);
+        // The starter sleeps until the program runs, so that to let it go costs no move.
+        if let Some(seat) = &mut child.seat {
+            seat.returned = affinity::restrict(seat.starter, &seat.own).is_ok();
         }
         for (number, stream) in (0..).zip(child.streams) {
             if libc::dup2(stream, number) < 0 {
@@ -280,6 +306,22 @@ mod tests {
         let ran = output("/bin/sh", &["sh", "-c", script, "name", "an argument"], "/", &[cpu]).expect("sh starts");
         assert_eq!(ran, ("name|an argument|1|two words|/|1|\ncomplaint\n".to_owned(), Some(3)));
         assert!(affinity::allowed_cpus().expect("affinity").contains(&cpu), "the caller keeps its own");
+    }
+
+    /// A program that moved to its CPU by itself would wait for it inside the time that is measured.
+    #[test]
+    fn a_pinned_program_is_born_on_its_cpu() {
+        // Kernels without CONFIG_SCHED_DEBUG count no migrations.
+        if fs::metadata("/proc/self/sched").is_err() {
+            return;
+        }
+        let before = affinity::allowed_cpus().expect("affinity");
+        for cpu in before.repeat(4) {
+            let (told, _) = output("/bin/cat", &["cat", "/proc/self/sched"], "/", &[cpu]).expect("cat starts");
+            let moved = told.lines().find_map(|line| line.strip_prefix("se.nr_migrations")?.split(':').nth(1));
+            assert_eq!(moved.map(str::trim), Some("0"), "to CPU {cpu}: {told}");
+        }
+        assert_eq!(affinity::allowed_cpus().expect("affinity"), before, "the caller keeps its own");
     }
 
     /// What the parent blocks or ignores while it starts a program does not reach it.

@@ -37,3 +37,4 @@ pub mod segv;
 pub mod smaps;
 pub mod terminal;
 pub mod topology;
+pub mod wake;

@@ -6,8 +6,9 @@
 use std::fs::{self, File};
 use std::io;
 use std::mem;
+use std::ops::AddAssign;
 use std::os::fd::FromRawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Asks the kernel to kill this process when the thread that started it ends. `parent_pid` is who that should be: told
 /// by the parent, or `std::os::unix::process::parent_id()` read as early as can be.
@@ -103,6 +104,53 @@ pub fn available_memory_bytes() -> io::Result<u64> {
     available_under(Path::new("/"))
 }
 
+/// The machine's memory, in bytes.
+///
+/// # Errors
+/// What reading `/proc/meminfo` gives; `InvalidData` when it has no such line.
+pub fn total_memory_bytes() -> io::Result<u64> {
+    kib_field(&fs::read_to_string("/proc/meminfo")?, "MemTotal")
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/meminfo has no MemTotal"))
+}
+
+/// Memory that the kernel accounts to a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Proportional set size: resident memory, of which pages that n processes share count one n-th in each.
+    pub pss_bytes: u64,
+    /// Its page tables.
+    pub page_table_bytes: u64,
+}
+
+impl AddAssign for MemoryUse {
+    fn add_assign(&mut self, other: MemoryUse) {
+        self.pss_bytes += other.pss_bytes;
+        self.page_table_bytes += other.page_table_bytes;
+    }
+}
+
+/// The memory of process `pid`, from its `smaps_rollup` (Linux 4.14) and its `status`; `None` when it has ended.
+///
+/// # Errors
+/// What reading them gives, such as that of a process of another user.
+pub fn memory_use(pid: u32) -> io::Result<Option<MemoryUse>> {
+    let folder = PathBuf::from(format!("/proc/{pid}"));
+    let read = |name: &str| match fs::read_to_string(folder.join(name)) {
+        Ok(text) => Ok(Some(text)),
+        // ESRCH of one that has ended and was not waited for.
+        Err(why) if why.kind() == io::ErrorKind::NotFound || why.raw_os_error() == Some(libc::ESRCH) => Ok(None),
+        Err(why) => Err(why),
+    };
+    let (Some(rollup), Some(status)) = (read("smaps_rollup")?, read("status")?) else { return Ok(None) };
+    Ok(kib_field(&rollup, "Pss")
+        .map(|pss_bytes| MemoryUse { pss_bytes, page_table_bytes: kib_field(&status, "VmPTE").unwrap_or(0) }))
+}
+
+/// Makes process `pid` the first that the kernel ends when memory runs out, as far as it lets us.
+pub fn end_first(pid: u32) {
+    drop(fs::write(format!("/proc/{pid}/oom_score_adj"), "1000"));
+}
+
 fn available_under(root: &Path) -> io::Result<u64> {
     let meminfo = fs::read_to_string(root.join("proc/meminfo"))?;
     let machine = kib_field(&meminfo, "MemAvailable").ok_or_else(|| {
@@ -147,6 +195,16 @@ mod tests {
         let tight =
             tree(&[meminfo, ("sys/fs/cgroup/memory.max", "9000\n"), ("sys/fs/cgroup/memory.current", "1000\n")]);
         assert_eq!(available_under(tight.path()).expect("readable"), 8000);
+    }
+
+    #[test]
+    fn a_process_has_memory_of_its_own_until_it_has_ended() {
+        let of = memory_use(std::process::id()).expect("our own").expect("we live");
+        let resident = total_memory_bytes().expect("a machine has memory");
+        assert!(of.pss_bytes > 4096 && of.pss_bytes < resident && of.page_table_bytes > 4096, "{of:?}");
+        let mut child = std::process::Command::new("true").spawn().expect("true");
+        child.wait().expect("it ends");
+        assert_eq!(memory_use(child.id()).expect("no error"), None);
     }
 
     #[test]

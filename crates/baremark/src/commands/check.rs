@@ -9,7 +9,8 @@ use baremark_model::comparison::Answer;
 use baremark_model::plan::Treatment;
 use baremark_model::units::Share;
 use baremark_report::comparison as report;
-use baremark_store::RunState;
+use baremark_store::{RunState, RunSummary};
+use std::path::Path;
 
 /// The newest runs among which those to be checked are looked for.
 const NEWEST: usize = 50;
@@ -20,6 +21,7 @@ pub fn run(
     against: &str,
     named: Option<&str>,
     margin: Share,
+    summary: Option<&Path>,
     args: &CompareArgs,
 ) -> Result<(String, Exit), Refusal> {
     let baseline = sides::find(context, against)?;
@@ -30,6 +32,11 @@ pub fn run(
     let comparison = compare::of(&baseline, &checked, args, Some(margin))?;
     let mut text = compare::show(context, &comparison)?;
     let Some(gate) = &comparison.gate else { return Ok((text, Exit::Undecided)) };
+    if let Some(path) = summary {
+        let markdown = report::gate_markdown(&comparison, gate);
+        std::fs::write(path, markdown)
+            .map_err(|why| Refusal::failure(format!("writing {}: {why}; name another file", path.display())))?;
+    }
     if !context.json {
         text.push_str(&report::gate(&comparison, gate, &crate::watch::style()));
     }
@@ -53,11 +60,16 @@ fn since(context: &Context, baseline: &Chosen) -> Result<Chosen, Refusal> {
     let first = baseline.documents.first().map(|document| &document.run);
     let study = first.map(|run| run.study.as_str()).unwrap_or_default();
     let runs = store.runs().map_err(Refusal::failure)?;
+    let own = |run: &&RunSummary| baseline.documents.iter().any(|document| document.run.id == run.id.as_str());
+    // Documents in files have whole seconds alone.
+    let last_ns = runs.iter().filter(own).map(|run| run.started.0).max();
+    let later = |run: &RunSummary| match last_ns {
+        Some(last_ns) => run.started.0 > last_ns,
+        None => run.started.to_string().as_str() > last,
+    };
     let mut documents = Vec::new();
     for run in runs.iter().filter(|run| run.title == study && run.state == RunState::Finished).take(NEWEST) {
-        if run.started.to_string().as_str() <= last
-            || baseline.documents.iter().any(|document| document.run.id == run.id.as_str())
-        {
+        if !later(run) || own(&run) {
             continue;
         }
         let document = sides::stored(&store, run.id.as_str())?;

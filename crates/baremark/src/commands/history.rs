@@ -1,5 +1,6 @@
 //! `baremark history`: the runs in the store, the latest first.
 
+use crate::commands::import;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch::say;
@@ -100,7 +101,10 @@ fn table(runs: &[RunSummary], loads: &[LoadSummary]) -> String {
         .iter()
         .map(|run| HistoryRow {
             id: run.id.to_string(),
-            title: run.title.clone(),
+            title: match import::imported_name(&run.study_file) {
+                Some(name) => format!("{} (imported: {name})", run.title),
+                None => run.title.clone(),
+            },
             started: run.started,
             state: run.state.word().to_owned(),
             blocks: run.blocks,

@@ -1,17 +1,23 @@
 //! `baremark list`: what there is to choose from, straight from the descriptor tables.
 
-use crate::context::descriptors;
+use crate::context::{Context, descriptors};
 use crate::exit::{Documented, Exit, Refusal};
 use crate::places;
+use crate::record;
 use crate::source::SHIPPED;
 use crate::watch::style;
+use baremark_import::FORMATS;
 use baremark_model::command;
-use baremark_model::descriptor::{Better, Default, Knob};
+use baremark_model::descriptor::{Better, Default, Descriptor, Knob};
+use baremark_model::plan::Mode;
 use baremark_model::published;
-use baremark_model::study;
+use baremark_model::study::{self, Study};
 use baremark_model::tables::{self, Place};
+use baremark_model::units::Nanos;
 use baremark_report::beside;
+use baremark_store::RunState;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// What to list.
@@ -27,43 +33,60 @@ pub enum What {
     Published,
     /// Keys of a study file.
     Keys,
+    /// Formats of results that `import` reads.
+    Formats,
     /// Exit codes of all commands.
     ExitCodes,
 }
 
 /// The listing; without a word, what can be listed.
-pub fn run(what: Option<What>, json: bool) -> Result<(String, Exit), Refusal> {
-    let Some(what) = what else { return Ok((lists(json), Exit::Success)) };
+pub fn run(context: &Context, what: Option<What>) -> Result<(String, Exit), Refusal> {
+    let json = context.json;
+    let Some(what) = what else { return Ok((lists(context)?, Exit::Success)) };
     let text = match (what, json) {
         (What::Workloads, false) => workloads(),
         (What::Workloads, true) => pretty(&json!({ "workloads": workloads_json() })),
         (What::Environments, _) => environments(json)?,
-        (What::Studies, _) => studies(json)?,
+        (What::Studies, _) => studies(context)?,
         (What::Published, _) => published(json),
         (What::Keys, false) => keys(),
         (What::Keys, true) => pretty(&json!({ "sections": keys_json() })),
+        (What::Formats, _) => formats(json),
         (What::ExitCodes, false) => Exit::markdown(),
         (What::ExitCodes, true) => pretty(&json!({ "exit_codes": exit_codes_json() })),
     };
     Ok((text, Exit::Success))
 }
 
-/// What can be listed, and the studies and workloads by name.
-fn lists(json: bool) -> String {
+/// Each study and each workload with what it answers, in a line; as JSON their names.
+fn lists(context: &Context) -> Result<String, Refusal> {
     use clap::ValueEnum;
     let named = |what: &What| what.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
     let lists: Vec<String> = What::value_variants().iter().map(named).collect();
-    let studies: Vec<&str> = SHIPPED.iter().map(|study| study.name).collect();
-    let kinds: Vec<&str> = descriptors().iter().map(|descriptor| descriptor.kind).collect();
-    if json {
-        return pretty(&json!({ "lists": lists, "studies": studies, "workloads": kinds }));
+    if context.json {
+        let studies: Vec<&str> = SHIPPED.iter().map(|study| study.name).collect();
+        let kinds: Vec<&str> = descriptors().iter().map(|descriptor| descriptor.kind).collect();
+        return Ok(pretty(&json!({ "lists": lists, "studies": studies, "workloads": kinds })));
     }
     let style = style();
-    beside("studies       ", &studies.join(", "), &style)
-        + &beside("workloads     ", &kinds.join(", "), &style)
-        + &beside("environments  ", &tables::ENVIRONMENTS.join(", "), &style)
-        + "\nAny program can be compared: `baremark run --in native,microvm -- PROGRAM` (environments), `baremark ab A B` (commands)\n"
-        + &format!("`baremark list WHAT` describes them; WHAT is one of {}\n", lists.join(", "))
+    let workload = |of: &&Descriptor| beside(&format!("  {:<WIDEST$}  ", of.kind), of.help, &style);
+    Ok("Studies: `baremark run STUDY`\n".to_owned()
+        + &studies(context)?
+        + "\nWorkloads: `kind` in a study file\n"
+        + &descriptors().iter().map(workload).collect::<String>()
+        + "\n"
+        + &beside("Environments: ", &tables::ENVIRONMENTS.join(", "), &style)
+        + "Any program can be compared: `baremark run --in native,microvm -- PROGRAM` (environments), `baremark ab A B` (commands)\n"
+        + &format!("`baremark list WHAT` describes them; WHAT is one of {}\n", lists.join(", ")))
+}
+
+/// The formats of `import`, and how a file of each is made.
+fn formats(json: bool) -> String {
+    if json {
+        let rows: Vec<_> = FORMATS.iter().map(|of| json!({ "name": of.name, "made_by": of.help })).collect();
+        return pretty(&json!({ "formats": rows }));
+    }
+    FORMATS.iter().map(|of| beside(&format!("{:<17} ", of.name), of.help, &style())).collect()
 }
 
 fn pretty(value: &serde_json::Value) -> String {
@@ -137,18 +160,56 @@ fn environments(json: bool) -> Result<String, Refusal> {
     Ok(rows.iter().map(line).collect())
 }
 
-fn studies(json: bool) -> Result<String, Refusal> {
+/// Columns of a name.
+const WIDEST: usize = 20;
+
+fn studies(context: &Context) -> Result<String, Refusal> {
+    let took = lasts(context)?;
     let mut rows = Vec::new();
     for shipped in SHIPPED {
         let study = study::parse(shipped.name, shipped.text.as_bytes(), &descriptors()).map_err(Refusal::failure)?;
-        rows.push((shipped.name, study.title));
+        // One that took much longer was interrupted for a while.
+        let plausible = |took: &Nanos| took.0 <= 2 * study.design.budget.0;
+        let took = took.get(&(shipped.name.to_owned(), study.title.clone())).copied().filter(plausible);
+        rows.push((shipped.name, study, took));
     }
-    if json {
-        let rows: Vec<_> = rows.iter().map(|(name, title)| json!({ "name": name, "title": title })).collect();
-        return Ok(pretty(&json!({ "studies": rows })));
+    if context.json {
+        let row = |(name, study, took): &(&str, Study, Option<Nanos>)| {
+            let [budget, took] = [Some(study.design.budget), *took].map(|time| time.map(|time| time.0));
+            json!({ "name": name, "title": study.title, "budget_ns": budget, "took_ns": took })
+        };
+        return Ok(pretty(&json!({ "studies": rows.iter().map(row).collect::<Vec<_>>() })));
     }
-    let widest = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    Ok(rows.iter().map(|(name, title)| beside(&format!("{name:<widest$}  "), title, &style())).collect())
+    let line = |(name, study, took): &(&str, Study, Option<Nanos>)| {
+        let seconds = |time: Nanos| Nanos(time.0.div_ceil(1_000_000_000) * 1_000_000_000);
+        let took = took.map(|time| format!(", took {} here", seconds(time))).unwrap_or_default();
+        let says = format!("{} (at most {}{took})", study.title, study.design.budget);
+        beside(&format!("  {name:<WIDEST$}  "), &says, &style())
+    };
+    Ok(rows.iter().map(line).collect())
+}
+
+/// How long the last finished run of each study took on this machine, by the study's name and title; `--quick` and `--aa` do not count.
+fn lasts(context: &Context) -> Result<BTreeMap<(String, String), Nanos>, Refusal> {
+    let mut lasts = BTreeMap::new();
+    if !context.store_path().is_ok_and(|path| path.exists()) {
+        return Ok(lasts);
+    }
+    let store = record::open_existing(context)?;
+    // A damaged run has no time here; `history` names it.
+    for run in store.list().map_err(Refusal::failure)?.runs {
+        let shipped = SHIPPED.iter().any(|study| study.name == run.study_file);
+        let Some(ended) = run.ended.filter(|_| shipped && run.state == RunState::Finished) else { continue };
+        let study = (run.study_file, run.title);
+        if lasts.contains_key(&study) {
+            continue;
+        }
+        let Ok(head) = store.load_head(&run.id) else { continue };
+        if head.plan.mode == Mode::default() {
+            lasts.insert(study, Nanos(ended.0.saturating_sub(run.started.0)));
+        }
+    }
+    Ok(lasts)
 }
 
 fn published(json: bool) -> String {

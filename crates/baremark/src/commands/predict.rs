@@ -22,9 +22,11 @@ use baremark_mmu::stream::Stream;
 use baremark_mmu::trace::Trace;
 use baremark_mmu::workload::{self, Kernel};
 use baremark_model::plan::Mode;
+use baremark_model::units::Nanos;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The command's arguments.
 #[derive(clap::Args)]
@@ -54,6 +56,9 @@ pub struct Arguments {
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Trace the program for TIME at most; a longer one is ended, and predicted from its beginning
+    #[arg(long, value_name = "TIME", default_value = "60s", requires = "program")]
+    limit: Nanos,
     /// A program and its arguments, run once under valgrind; processes that it starts are not traced
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -140,14 +145,23 @@ fn machine_of(named: Option<&str>) -> Result<(Machine, Vec<Page>), Refusal> {
     let facts = baremark_sys::machine::this();
     let number = |number: Option<u64>| number.and_then(|number| u32::try_from(number).ok());
     let found = number(facts.cpu.family).zip(number(facts.cpu.model));
-    let Some(machine) = found.and_then(|(family, model)| machine::recognised(family, model)) else {
+    let recognised = found.and_then(|(family, model)| machine::recognised(family, model));
+    let name = facts.cpu.model_name.unwrap_or_else(|| "unnamed".to_owned());
+    let machine = recognised.or_else(|| nearest(found?, &name));
+    let Some(machine) = machine else {
         let keys: Vec<_> = machine::known_keys().collect();
-        let name = facts.cpu.model_name.unwrap_or_else(|| "unnamed".to_owned());
         let message = format!("unknown processor ({name}); select one with --machine: {}", keys.join(", "));
         return Err(Refusal { exit: Exit::Missing, message });
     };
     let outer = if facts.virtualization.hypervisor == Some(true) { vec![Small, Large, Huge] } else { Vec::new() };
     Ok((machine, outer))
+}
+
+/// The nearest known processor, labelled as such.
+fn nearest((family, model): (u32, u32), name: &str) -> Option<Machine> {
+    let mut machine = machine::nearest_to(family, model)?;
+    machine.name = format!("{} (the nearest known model: this processor, {name}, is not known)", machine.name);
+    Some(machine)
 }
 
 /// What is to be predicted with the cores that do it side by side, and why something of a study is not.
@@ -167,7 +181,7 @@ fn subjects(context: &Context, arguments: &Arguments) -> Result<Subjects, Refusa
     if let Some(path) = &arguments.save_distances {
         writable(path)?;
     }
-    let trace = tracer::trace(context, &arguments.program)?;
+    let trace = tracer::trace(context, &arguments.program, Duration::from_nanos(arguments.limit.0))?;
     if let Some(path) = &arguments.save_distances {
         save(path, &trace)?;
     }
@@ -289,6 +303,7 @@ fn prediction_json(
     let calibrated = calibration.map(|of| serde_json::json!({ "date": of.date, "run": of.run }));
     let document = serde_json::json!({
         "machine": machine.key,
+        "processor": machine.name,
         "calibrated": calibrated,
         "subjects": subjects,
         "not_predicted": left_out,

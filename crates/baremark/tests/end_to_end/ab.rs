@@ -101,3 +101,24 @@ fn the_example_of_init_runs_as_it_is_printed_and_list_alone_lists() {
     let listed = bench.run(&["list"]);
     assert!(listed.status.success() && text(&listed.stdout).contains("standard"), "{}", text(&listed.stderr));
 }
+
+#[test]
+fn list_has_what_each_study_answers_and_how_long_it_takes() {
+    let bench = Bench::new();
+    let titles = bench.json(&["list", "studies", "--json"]);
+    let of = |name: &str| titles["studies"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap().clone();
+    let title = of("star-random-access").get("title").unwrap().as_str().unwrap().to_owned();
+    let listed = text(&bench.run(&["list"]).stdout);
+    assert_eq!(listed.matches("(at most ").count(), titles["studies"].as_array().unwrap().len(), "{listed}");
+    assert!(listed.contains("\n  star-random-access ") && !listed.contains(", took"), "{listed}");
+    // A quick run says nothing about the study's time; a complete one does. A file of that name is found first.
+    bench.write("star-random-access", crate::bench::SMALL.replace("a small study", &title));
+    for (arguments, took) in
+        [(&["run", "star-random-access", "--quick"][..], false), (&["run", "star-random-access"], true)]
+    {
+        let ran = bench.run(arguments);
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+        let listed = text(&bench.run(&["list", "studies"]).stdout);
+        assert_eq!(listed.matches(", took ").count(), usize::from(took), "{listed}");
+    }
+}

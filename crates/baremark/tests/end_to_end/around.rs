@@ -141,19 +141,19 @@ fn what_esxtop_wrote_stands_beside_a_run() {
     let run = document["run"]["id"].as_str().unwrap();
     let file = bench.write("night.csv", esxtop(begun as i64));
     let file = file.to_str().unwrap();
-    let shown = text(&bench.run(&["import", "esxtop", file]).stdout);
+    let shown = text(&bench.run(&["import", file]).stdout);
     assert!(shown.contains("esxtop of esx1") && shown.contains("CPU utilization (%)"), "{shown}");
-    let listed = text(&bench.run(&["import", "esxtop", file, "--list"]).stdout);
+    let listed = text(&bench.run(&["import", file, "--list"]).stdout);
     assert!(listed.contains("Physical Cpu\\% Util Time"), "{listed}");
-    let far = bench.run(&["import", "esxtop", file, "--run", run, "--shift", "-2 h"]);
+    let far = bench.run(&["import", file, "--run", run, "--shift", "-2 h"]);
     assert!(far.status.code() == Some(2) && text(&far.stderr).contains("--shift"), "{}", text(&far.stderr));
-    let taken = bench.run(&["import", "esxtop", file, "--run", run]);
+    let taken = bench.run(&["import", file, "--run", run]);
     assert!(taken.status.success(), "{}", text(&taken.stderr));
     let document = bench.json(&["report", "--json"]);
     let series = document["observed"]["series"].as_array().unwrap();
     let imported =
         series.iter().find(|series| series["place"] == "esxtop esx1" && series["quantity"] == "cpu.utilization");
     assert_eq!(imported.unwrap()["points"].as_array().unwrap().len(), 5);
-    let wrong = bench.run(&["import", "esxtop", study.to_str().unwrap()]);
+    let wrong = bench.run(&["import", "--format", "esxtop", study.to_str().unwrap()]);
     assert!(wrong.status.code() == Some(2) && text(&wrong.stderr).contains("this is not a batch output of esxtop"));
 }

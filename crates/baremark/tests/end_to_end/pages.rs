@@ -14,6 +14,7 @@ fn the_study_reference_is_written_from_the_tables() {
     let workloads = baremark_workloads::all().iter().map(|workload| workload.descriptor());
     let jobs = [
         baremark_programs::all(),
+        baremark_guest_program::workload::ALL,
         baremark_load::workload::ALL,
         baremark_databases::ALL,
         baremark_disks::workload::ALL,

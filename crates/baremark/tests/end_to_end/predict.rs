@@ -137,6 +137,52 @@ fn a_program_is_traced_and_its_distances_say_the_same() {
     assert!(killed.contains("ended with signal: 9 (SIGKILL) under the tracer"), "{killed}");
 }
 
+/// Whether valgrind traces a program whose command line holds `mark`.
+fn traced(mark: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let line = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+    let lines = processes.map(line).map(|line| String::from_utf8_lossy(&line).into_owned());
+    lines.into_iter().any(|line| line.contains("--tool=lackey") && line.contains(mark))
+}
+
+#[test]
+fn a_program_without_end_is_predicted_from_its_beginning_and_ends_with_the_prediction() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: tracing a program: valgrind is not installed");
+        return;
+    }
+    let bench = Bench::new();
+    let endless = format!("while :; do :; done # {}", bench.folder.path().display());
+    let limited = ["predict", "--machine", "zen-4", "--limit", "3s", "--", "/bin/sh", "-c", &endless];
+    let output = bench.run(&limited);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("ended after the limit: the prediction is of its beginning"));
+    assert!(text(&output.stdout).contains("a program of "), "{}", text(&output.stdout));
+    let gone = || {
+        (0..500).any(|_| {
+            !traced(&endless) || {
+                std::thread::sleep(Duration::from_millis(20));
+                false
+            }
+        })
+    };
+    assert!(gone(), "valgrind ends with the limit");
+    // A prediction that is killed takes the tracer along.
+    let mut killed = bench.spawn(&["predict", "--machine", "zen-4", "--", "/bin/sh", "-c", &endless]);
+    let began = || {
+        (0..500).any(|_| {
+            traced(&endless) || {
+                std::thread::sleep(Duration::from_millis(20));
+                false
+            }
+        })
+    };
+    assert!(began(), "valgrind was started");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(gone(), "valgrind survives a kill");
+}
+
 /// Leaves a process behind that ends when something is written to the pipe `held`, and tells so in the file `gone`.
 const PARENT: &str = "mkfifo held; (read line <> held; echo > gone) > /dev/null 2>&1 & kill -0 $!";
 

@@ -136,7 +136,7 @@ fn fits(bench: &Bench, arguments: &[&str], format: &str) -> Value {
 #[test]
 fn documents_of_lists_and_views_fit_their_schemas() {
     let bench = Bench::new();
-    for what in ["workloads", "environments", "studies", "published", "keys", "exit-codes"] {
+    for what in ["workloads", "environments", "studies", "published", "keys", "formats", "exit-codes"] {
         fits(&bench, &["list", what, "--json"], "baremark-list/1");
     }
     fits(&bench, &["list", "--json"], "baremark-list/1");

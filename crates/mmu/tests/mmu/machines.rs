@@ -104,3 +104,11 @@ fn a_page_that_the_processor_lacks_is_refused() {
     let five = Setup { levels: 5, ..Setup::new(Scheme::Nested { guest_page: Small, host_backing: Large }) };
     assert!(matches!(Simulator::new(&drawn.part, five).err(), Some(SetupError::Levels { asked: 5, most: 4 })));
 }
+
+#[test]
+fn an_unknown_processor_has_a_nearest_one_of_its_maker() {
+    let key = |family, model| baremark_mmu::machine::nearest_to(family, model).map(|machine| machine.key);
+    assert_eq!(key(26, 0x44).as_deref(), Some("zen-4"), "Zen 5");
+    assert_eq!(key(6, 207).as_deref(), Some("sapphire-rapids"), "Emerald Rapids");
+    assert_eq!(key(25, 97).as_deref(), Some("zen-4"), "a known one is nearest to itself");
+}

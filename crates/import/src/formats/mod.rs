@@ -1,0 +1,48 @@
+//! The formats: one file and one line each.
+
+mod criterion;
+mod csv;
+mod fio;
+mod google_benchmark;
+mod hpcc;
+mod hyperfine;
+mod iperf3;
+mod k6;
+mod pgbench;
+mod phoronix;
+mod sysbench;
+mod wrk;
+
+use crate::result::{Column, Damage, Imported};
+
+/// A format of results.
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    /// Its name, as `--format` takes it.
+    pub name: &'static str,
+    /// How such a file is made, for people.
+    pub help: &'static str,
+    /// Whether a file that begins so is of this format.
+    pub recognises: fn(&str) -> bool,
+    /// Reads a file.
+    pub read: fn(&str, &[Column]) -> Result<Imported, Damage>,
+}
+
+/// Every format, in the order in which files are recognised.
+pub const FORMATS: &[Format] = &[
+    hyperfine::FORMAT,
+    fio::FORMAT,
+    google_benchmark::FORMAT,
+    criterion::FORMAT,
+    pgbench::FORMAT,
+    sysbench::FORMAT,
+    wrk::FORMAT,
+    k6::FORMAT,
+    iperf3::FORMAT,
+    hpcc::FORMAT,
+    phoronix::FORMAT,
+    CSV,
+];
+
+/// The format of files whose columns the user names.
+pub(crate) const CSV: Format = csv::FORMAT;

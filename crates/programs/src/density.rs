@@ -1,0 +1,470 @@
+//! `density`: how many copies of a small server fit on this machine in a place, and what memory each takes.
+//!
+//! Copies of the server of [`crate::small_server`] are started one after another. Whenever their number has doubled all of them are
+//! tested: idle copies must answer a request each, lightly loaded ones answer `rate` requests a second each, and the 99th percentile
+//! of the latency, counted from the intended start of each request, must keep the limit. A number that fails is tested a second time.
+//! Between the last number that passed and the first that failed the most is found by bisection.
+//!
+//! Memory by copy is what the kernel accounts to its processes: PSS, in which shared pages count in parts, and page tables. What the
+//! kernel keeps for a copy elsewhere (sockets, control groups, shadow page tables) is only in the decrease of MemAvailable, which every
+//! other program on the machine changes as well.
+//!
+//! It never brings the machine out of memory: a copy is started only if `reserve` of the memory would be left after a copy of twice the
+//! largest size so far, and copies are the first that the kernel would end.
+
+use crate::small_server::{Connection, Launcher, PLACE, RUNTIME, Server, word};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::seam::Sample;
+use baremark_model::wire::Detail;
+use baremark_stats::percentile::sample_floor;
+use baremark_sys::clock::monotonic_ns;
+use baremark_sys::process::{self, MemoryUse};
+use baremark_sys::wake::{no_slack, sleep_until};
+use hdrhistogram::Histogram;
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// Copies of the first test.
+const FIRST: u64 = 4;
+/// Copies that one thread loads.
+const A_THREAD: usize = 8;
+/// The shortest test under load, in nanoseconds.
+const SHORTEST_NS: u64 = 1_000_000_000;
+/// The percentile that has the limit.
+const PERCENTILE: f64 = 0.99;
+/// What the first copy is taken to need before anything is known of it.
+const FIRST_BYTES: u64 = 256 << 20;
+
+const LOAD: Knob = Knob {
+    key: "load",
+    kind: Kind::Choice(&["idle", "light"]),
+    default: Default::Typed("idle"),
+    help: "what the copies do: idle copies answer one request in each test, lightly loaded ones `rate` a second",
+};
+
+const RATE: Knob = Knob {
+    key: "rate",
+    kind: Kind::Count { min: 1, max: 10_000 },
+    default: Default::Typed("100"),
+    help: "requests a second to each copy, under a light load",
+};
+
+const LATENCY: Knob = Knob {
+    key: "limit",
+    kind: Kind::Time { min: 10_000, max: 60_000_000_000 },
+    default: Default::Typed("10 ms"),
+    help: "limit of the 99th percentile of the latency, under a light load",
+};
+
+const RESERVE: Knob = Knob {
+    key: "reserve",
+    kind: Kind::Percent { min: 0.02, max: 1.0 },
+    default: Default::Typed("10 %"),
+    help: "share of the machine's memory that copies leave free",
+};
+
+const MAX: Knob = Knob {
+    key: "max",
+    kind: Kind::Count { min: 1, max: 4096 },
+    default: Default::Typed("64"),
+    help: "most copies that are started",
+};
+
+const fn metric(key: &'static str, unit: &'static str, better: Better, help: &'static str) -> Metric {
+    Metric { key, unit, better, together: Together::Mean, help }
+}
+
+static METRICS: [Metric; 6] = [
+    metric("memory_mib", "MiB", Better::Lower, "memory by copy: PSS and page tables of its processes"),
+    metric(
+        "copies",
+        "1",
+        Better::Higher,
+        "most copies that kept every limit; `max` of them where more were not started",
+    ),
+    metric(
+        "fit",
+        "1",
+        Better::Higher,
+        "copies that fit into the memory above the reserve, extrapolated from memory_mib: an upper bound, for memory that the \
+         kernel keeps for a copy outside of its processes is not in it",
+    ),
+    metric("page_tables_kib", "KiB", Better::Lower, "page tables by copy"),
+    metric(
+        "available_mib",
+        "MiB",
+        Better::Lower,
+        "decrease of MemAvailable by copy, in which whatever else happened on the machine is; absent where it increased",
+    ),
+    metric("latency_p99_ms", "ms", Better::Lower, "latency of the most copies, 99th percentile, under a light load"),
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "density",
+    help: "how many idle or lightly loaded copies of a small server fit, and the memory of each, as processes, in microVMs or in containers",
+    source: "this program",
+    parameters: &[PLACE, RUNTIME, LOAD, RATE, LATENCY, RESERVE, MAX],
+    metrics: &METRICS,
+    footprint: None,
+    executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
+    quick: &[("max", "8")],
+    check: |_| Ok(()),
+};
+
+/// Copies by machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Density;
+
+impl Job for Density {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn heeds_interrupt(&self) -> bool {
+        true
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let number = |knob: &Knob, usual: u64| match arm.parameters.get(knob.key) {
+            Some(Value::Count(number)) => *number,
+            Some(Value::TimeNs(time)) => time.0,
+            _ => usual,
+        };
+        let reserve = match arm.parameters.get(RESERVE.key) {
+            Some(Value::Share(share)) => share.0,
+            _ => 0.1,
+        };
+        Ok(Box::new(Ready {
+            launcher: Launcher::of(arm, &around)?,
+            rate: (word(arm, &LOAD, "idle") == "light").then(|| number(&RATE, 100)),
+            limit_ns: number(&LATENCY, 10_000_000),
+            reserve,
+            max: number(&MAX, 64),
+            interrupt: Arc::clone(around.interrupt),
+        }))
+    }
+}
+
+struct Ready {
+    launcher: Launcher,
+    /// Requests a second to each copy; `None` for idle ones.
+    rate: Option<u64>,
+    limit_ns: u64,
+    reserve: f64,
+    max: u64,
+    interrupt: Arc<AtomicBool>,
+}
+
+/// Why no more copies were started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Bound {
+    Max,
+    Reserve,
+    Latency,
+    Start(String),
+}
+
+/// The result of one test.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    copies: u64,
+    /// The 99th percentile of the latency in nanoseconds, of loaded copies.
+    latency_ns: Option<u64>,
+    passed: bool,
+}
+
+/// The copies that run, and what memory the largest number of them took.
+#[derive(std::default::Default)]
+struct Copies {
+    servers: Vec<Server>,
+    memory: Option<Memory>,
+    /// The most that one copy took, in bytes.
+    largest_bytes: u64,
+}
+
+/// Memory of `copies` copies.
+#[derive(Clone, Copy, Debug)]
+struct Memory {
+    copies: u64,
+    of: MemoryUse,
+    available_bytes: u64,
+}
+
+impl ReadyJob for Ready {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        let before = available()?;
+        let mut copies = Copies::default();
+        let (levels, bound) = search(self.max, |target| self.at(&mut copies, target))?;
+        let memory = copies.memory.ok_or_else(|| JobError::failed("the memory of no copy was read"))?;
+        copies.shrink(0).map_err(JobError::failed)?;
+        let most = levels.iter().filter(|level| level.passed).max_by_key(|level| level.copies);
+        let most = most.ok_or_else(|| JobError::failed("one copy alone does not keep the limit; raise `limit`"))?;
+        let told = match &bound {
+            Bound::Max => format!("{} copies kept every limit, and no more were started (max)", most.copies),
+            Bound::Reserve => format!("{} copies fit above the reserve of memory", most.copies),
+            Bound::Latency => format!("{} copies kept the limit of latency", most.copies),
+            Bound::Start(why) => format!("{} copies ran, and the next did not start: {why}", most.copies),
+        };
+        let flags = match bound {
+            Bound::Max => {
+                vec![format!("{}: stopped at max = {} copies; more may fit", self.launcher.place(), self.max)]
+            }
+            _ => Vec::new(),
+        };
+        let rows: Vec<_> = levels.iter().map(row).collect();
+        Ok(JobRun {
+            samples: self.samples(*most, &memory, before)?,
+            checked: told.clone(),
+            flags,
+            detail: Some(Detail {
+                format: "baremark-density/1".to_owned(),
+                document: json!({ "place": self.launcher.place(), "levels": rows, "result": told }),
+            }),
+            ..JobRun::default()
+        })
+    }
+}
+
+fn row(level: &Level) -> serde_json::Value {
+    json!({ "copies": level.copies, "latency_p99_ns": level.latency_ns, "passed": level.passed })
+}
+
+impl Ready {
+    fn interrupted(&self) -> Result<(), JobError> {
+        if self.interrupt.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Brings the number of copies to `target` and tests them; why there are fewer, where that is so.
+    fn at(&self, copies: &mut Copies, target: u64) -> Result<(Level, Option<Bound>), JobError> {
+        copies.shrink(target).map_err(JobError::failed)?;
+        let bound = self.grow(copies, target)?;
+        copies.weigh().map_err(failed)?;
+        let mut level = self.test(&copies.servers)?;
+        if !level.passed {
+            level = self.test(&copies.servers)?;
+        }
+        Ok((level, bound))
+    }
+
+    /// Starts copies until there are `target`; why there are fewer, where that is so.
+    fn grow(&self, copies: &mut Copies, target: u64) -> Result<Option<Bound>, JobError> {
+        while copies.count() < target {
+            self.interrupted()?;
+            let needed = if copies.largest_bytes == 0 { FIRST_BYTES } else { 2 * copies.largest_bytes };
+            if !leaves_reserve(available()?, needed, process::total_memory_bytes().map_err(failed)?, self.reserve) {
+                return match copies.count() {
+                    0 => Err(JobError::Missing {
+                        what: "less memory is available than the reserve and one copy".to_owned(),
+                        remedy: "end other programs, or lower `reserve`".to_owned(),
+                    }),
+                    _ => Ok(Some(Bound::Reserve)),
+                };
+            }
+            match self.launcher.launch() {
+                Ok(server) => copies.add(server).map_err(failed)?,
+                Err(why) if copies.count() > 0 => return Ok(Some(Bound::Start(why))),
+                Err(why) => return Err(JobError::failed(format!("{}: {why}", self.launcher.place()))),
+            }
+        }
+        Ok(None)
+    }
+
+    fn test(&self, servers: &[Server]) -> Result<Level, JobError> {
+        self.interrupted()?;
+        let copies = servers.len() as u64;
+        let Some(rate) = self.rate else {
+            servers.iter().try_for_each(Server::request).map_err(JobError::failed)?;
+            return Ok(Level { copies, latency_ns: None, passed: true });
+        };
+        let least = sample_floor(PERCENTILE, 0.95).unwrap_or(0);
+        let lasts_ns = SHORTEST_NS.max(least.saturating_mul(1_000_000_000) / (rate * copies));
+        let parts = thread::scope(|scope| {
+            let parts: Vec<_> =
+                servers.chunks(A_THREAD).map(|part| scope.spawn(move || loaded(part, rate, lasts_ns))).collect();
+            let joined = parts.into_iter().map(|part| part.join().unwrap_or_else(|_| Err("a thread ended".to_owned())));
+            joined.collect::<Result<Vec<_>, String>>()
+        });
+        let mut latencies = room();
+        for part in parts.map_err(JobError::failed)? {
+            latencies.add(part).map_err(JobError::failed)?;
+        }
+        let latency_ns = latencies.value_at_quantile(PERCENTILE);
+        Ok(Level { copies, latency_ns: Some(latency_ns), passed: latency_ns <= self.limit_ns })
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "bytes and counts far below 2^53")]
+    fn samples(&self, most: Level, memory: &Memory, before: u64) -> Result<Vec<Sample>, JobError> {
+        let total = process::total_memory_bytes().map_err(failed)?;
+        let each = |bytes: u64| bytes as f64 / memory.copies as f64;
+        let by_copy = each(memory.of.pss_bytes + memory.of.page_table_bytes);
+        let above_reserve = before as f64 - self.reserve * total as f64;
+        let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
+        let mut samples = vec![
+            sample("memory_mib", by_copy / f64::from(1 << 20)),
+            sample("copies", most.copies as f64),
+            sample("fit", (above_reserve / by_copy).floor().max(1.0)),
+            sample("page_tables_kib", each(memory.of.page_table_bytes) / 1024.0),
+        ];
+        let taken = before.saturating_sub(memory.available_bytes);
+        if taken > 0 {
+            samples.push(sample("available_mib", each(taken) / f64::from(1 << 20)));
+        }
+        samples.extend(most.latency_ns.map(|ns| sample("latency_p99_ms", ns as f64 / 1e6)));
+        Ok(samples)
+    }
+}
+
+/// Doubles the copies until a test fails or no more may be started, then bisects. `at` brings their number to what it is called with,
+/// or to fewer with the reason, and tests them.
+fn search<E>(max: u64, mut at: impl FnMut(u64) -> Result<(Level, Option<Bound>), E>) -> Result<(Vec<Level>, Bound), E> {
+    let mut levels = Vec::new();
+    let (mut passed, mut target) = (0, FIRST.min(max));
+    let mut failed = loop {
+        let (level, bound) = at(target)?;
+        levels.push(level);
+        match (level.passed, bound) {
+            (false, _) => break level.copies,
+            (true, Some(bound)) => return Ok((levels, bound)),
+            (true, None) if target == max => return Ok((levels, Bound::Max)),
+            (true, None) => (passed, target) = (level.copies, (2 * target).min(max)),
+        }
+    };
+    while failed - passed > 1 {
+        let middle = u64::midpoint(passed, failed);
+        let (level, bound) = at(middle)?;
+        levels.push(level);
+        match (level.passed, bound) {
+            (true, Some(bound)) => return Ok((levels, bound)),
+            (true, None) => passed = middle,
+            (false, _) => failed = level.copies,
+        }
+    }
+    Ok((levels, Bound::Latency))
+}
+
+/// Whether `reserve` of the total is left when `needed` bytes of those available are taken.
+#[expect(clippy::cast_precision_loss, reason = "bytes of memory")]
+fn leaves_reserve(available: u64, needed: u64, total: u64, reserve: f64) -> bool {
+    available.saturating_sub(needed) as f64 >= reserve * total as f64
+}
+
+fn available() -> Result<u64, JobError> {
+    process::available_memory_bytes().map_err(failed)
+}
+
+fn failed(why: std::io::Error) -> JobError {
+    JobError::failed(why)
+}
+
+fn room() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("1 ns to 1 min at 3 digits are bounds")
+}
+
+/// Latencies of `rate` requests a second to each of these copies, from the intended start of each.
+fn loaded(servers: &[Server], rate: u64, lasts_ns: u64) -> Result<Histogram<u64>, String> {
+    no_slack().map_err(|why| why.to_string())?;
+    let mut connections = servers.iter().map(Server::connect).collect::<Result<Vec<_>, _>>()?;
+    let ask = |connection: &mut Connection| connection.request().map_err(|why| format!("an answer: {why}"));
+    // The first request of a connection makes a thread in its server.
+    connections.iter_mut().try_for_each(ask)?;
+    let gap_ns = (1_000_000_000 / (rate * connections.len() as u64)).max(1);
+    let begin = monotonic_ns();
+    let mut latencies = room();
+    let mut due = begin;
+    for at in (0..connections.len()).cycle() {
+        due += gap_ns;
+        if due - begin > lasts_ns {
+            break;
+        }
+        sleep_until(due);
+        ask(&mut connections[at])?;
+        latencies.saturating_record(monotonic_ns().saturating_sub(due).max(1));
+    }
+    Ok(latencies)
+}
+
+impl Copies {
+    fn count(&self) -> u64 {
+        self.servers.len() as u64
+    }
+
+    /// Takes a copy, which is the first that the kernel ends where memory runs out.
+    fn add(&mut self, server: Server) -> std::io::Result<()> {
+        let mut bytes = 0;
+        for pid in server.processes()? {
+            process::end_first(pid);
+            bytes += process::memory_use(pid)?.map_or(0, |of| of.pss_bytes + of.page_table_bytes);
+        }
+        self.largest_bytes = self.largest_bytes.max(bytes);
+        self.servers.push(server);
+        Ok(())
+    }
+
+    /// Reads the memory of all, if there have never been more.
+    fn weigh(&mut self) -> std::io::Result<()> {
+        if self.memory.is_some_and(|memory| memory.copies >= self.count()) {
+            return Ok(());
+        }
+        let mut sum = MemoryUse::default();
+        for server in &self.servers {
+            for pid in server.processes()? {
+                sum += process::memory_use(pid)?.unwrap_or_default();
+            }
+        }
+        let available_bytes = process::available_memory_bytes()?;
+        self.memory = Some(Memory { copies: self.count(), of: sum, available_bytes });
+        Ok(())
+    }
+
+    /// Ends copies until there are `count`.
+    fn shrink(&mut self, count: u64) -> Result<(), String> {
+        let keep = usize::try_from(count).unwrap_or(usize::MAX).min(self.servers.len());
+        let mut ending = self.servers.split_off(keep);
+        ending.iter_mut().for_each(Server::ask_to_end);
+        ending.iter_mut().try_for_each(Server::end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The search on a machine where `fit` copies pass and `room` can be started: the most, why no more, and the most that were tried.
+    fn found(max: u64, fit: u64, room: u64) -> (u64, Bound, u64) {
+        let at = |target: u64| -> Result<(Level, Option<Bound>), ()> {
+            let copies = target.min(room);
+            let level = Level { copies, latency_ns: None, passed: copies <= fit };
+            Ok((level, (copies < target).then_some(Bound::Reserve)))
+        };
+        let (levels, bound) = search(max, at).expect("it finds");
+        let most = levels.iter().filter(|level| level.passed).map(|level| level.copies).max().unwrap_or(0);
+        (most, bound, levels.iter().map(|level| level.copies).max().unwrap_or(0))
+    }
+
+    #[test]
+    fn the_most_copies_are_found_to_the_copy() {
+        for fit in 1..40 {
+            assert_eq!(found(64, fit, 1000).0, fit);
+        }
+        assert_eq!(found(64, 11, 1000), (11, Bound::Latency, 16));
+        assert_eq!(found(64, 1000, 1000), (64, Bound::Max, 64));
+        assert_eq!(found(3, 1000, 1000), (3, Bound::Max, 3));
+        assert_eq!(found(64, 1000, 21), (21, Bound::Reserve, 21), "the reserve of memory ends it");
+        assert_eq!(found(64, 18, 21), (18, Bound::Latency, 21));
+        assert_eq!(found(64, 0, 1000).0, 0, "one alone fails");
+    }
+
+    /// 1000 bytes of which 100 must be left.
+    #[test]
+    fn a_copy_is_started_only_above_the_reserve() {
+        assert!(leaves_reserve(600, 500, 1000, 0.1));
+        assert!(!leaves_reserve(600, 501, 1000, 0.1));
+        assert!(!leaves_reserve(50, 0, 1000, 0.1), "the reserve is in use already");
+    }
+}

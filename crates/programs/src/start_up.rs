@@ -1,0 +1,128 @@
+//! `start-up`: how long a small server takes in a place until its first instruction, until it listens, and until its first request is
+//! answered.
+//!
+//! The server is that of [`crate::small_server`]. All times begin just before the launching program is started: for a container that is
+//! the engine's client. Each start has a fresh place, and its end is not measured.
+
+use crate::runs;
+use crate::small_server::{Launcher, PLACE, RUNTIME};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::seam::Sample;
+use baremark_sys::clock::monotonic_ns;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const AT_ONCE: Knob = Knob {
+    key: "at_once",
+    kind: Kind::Count { min: 1, max: 64 },
+    default: Default::Typed("1"),
+    help: "servers that are started at the same moment",
+};
+
+const fn metric(key: &'static str, help: &'static str) -> Metric {
+    Metric { key, unit: "ms", better: Better::Lower, together: Together::Mean, help }
+}
+
+static METRICS: [Metric; 3] = [
+    metric("answered_ms", "until the answer to the first request, of which the connection is part"),
+    metric("listening_ms", "until the server listens"),
+    metric("began_ms", "until the server's main function runs"),
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "start-up",
+    help: "time from the launch of a small server until it runs, listens and has answered, as a process, in the microVM or in a container",
+    source: "this program",
+    parameters: &[PLACE, RUNTIME, AT_ONCE],
+    metrics: &METRICS,
+    footprint: None,
+    executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
+    quick: &[],
+    check: |_| Ok(()),
+};
+
+/// Start-up times.
+#[derive(Clone, Copy, Debug)]
+pub struct StartUp;
+
+impl Job for StartUp {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let at_once = match arm.parameters.get(AT_ONCE.key) {
+            Some(Value::Count(count)) => *count,
+            _ => 1,
+        };
+        Ok(Box::new(Ready { launcher: Launcher::of(arm, &around)?, at_once, phase: around.phase }))
+    }
+}
+
+struct Ready {
+    launcher: Launcher,
+    at_once: u64,
+    phase: Duration,
+}
+
+/// What a start took, in milliseconds.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    began: f64,
+    listening: f64,
+    answered: f64,
+}
+
+impl ReadyJob for Ready {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        let begun = Instant::now();
+        let mut all = Vec::new();
+        while all.is_empty() || begun.elapsed() < self.phase {
+            for start in self.starts()? {
+                let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
+                all.push(JobRun {
+                    samples: vec![
+                        sample("answered_ms", start.answered),
+                        sample("listening_ms", start.listening),
+                        sample("began_ms", start.began),
+                    ],
+                    checked: "it answered with the bytes of the request".to_owned(),
+                    ..JobRun::default()
+                });
+            }
+        }
+        Ok(runs::joined(all))
+    }
+}
+
+impl Ready {
+    /// As many starts at the same moment as requested.
+    fn starts(&self) -> Result<Vec<Start>, JobError> {
+        let done: Vec<Result<Start, String>> = thread::scope(|scope| {
+            let all: Vec<_> = (0..self.at_once).map(|_| scope.spawn(|| self.start())).collect();
+            all.into_iter()
+                .map(|one| one.join().unwrap_or_else(|_panic| Err("a thread has ended".to_owned())))
+                .collect()
+        });
+        let all = done.into_iter().collect::<Result<_, _>>();
+        all.map_err(|why| JobError::failed(format!("{}: {why}", self.launcher.place())))
+    }
+
+    fn start(&self) -> Result<Start, String> {
+        let mut server = self.launcher.launch()?;
+        server.request()?;
+        let answered_ns = monotonic_ns();
+        #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a start")]
+        let since = |at_ns: u64| at_ns.saturating_sub(server.started_ns) as f64 / 1e6;
+        let start = Start {
+            began: since(server.began_ns),
+            listening: since(server.listening_ns),
+            answered: since(answered_ns),
+        };
+        server.end().map(|()| start)
+    }
+}

@@ -1,0 +1,487 @@
+//! `wakeup`: how long after its time or its signal a thread runs, as cyclictest measures it.
+//!
+//! By `timer` one thread sleeps until absolute times, one period apart, and reads the clock when it runs. By `futex`, `pipe` and
+//! `eventfd` a second thread keeps the times and wakes the first, which takes the difference between the moment just before the waking
+//! call and the moment at which it runs. Where several signals meet while the thread is late, its latency is that of the first of them:
+//! counted from the last, the longest latencies would be reported as shorter than a period. Timers have no slack. Neighbours are threads
+//! that compute all the time on the same CPUs, at the usual priority. A period that began while the thread was still late for an earlier
+//! one is counted as missed and has no latency of its own.
+//!
+//! It refuses percentiles for which there are too few wake-ups. There is no wake-up inside the microVM: it has no kernel, so that a
+//! thread of it sleeps and wakes in the host's.
+
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::seam::Sample;
+use baremark_model::wire::{Detail, Point};
+use baremark_stats::percentile::sample_floor;
+use baremark_sys::clock::monotonic_ns;
+use baremark_sys::wake::{Event, no_slack, sleep_until};
+use baremark_sys::{affinity, futex};
+use hdrhistogram::Histogram;
+use serde_json::json;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Wake-ups that count for nothing: caches are filled and threads placed.
+const WARM_IN: u64 = 10;
+/// What goes over the pipe for each wake-up, and at the end.
+const WAKE: u8 = 1;
+const END: u8 = 0;
+
+const BY: Knob = Knob {
+    key: "by",
+    kind: Kind::Choice(&["timer", "futex", "pipe", "eventfd"]),
+    default: Default::Typed("timer"),
+    help: "what wakes the thread: a timer at an absolute time, or another thread by a futex, a pipe or an eventfd",
+};
+
+const PERIOD: Knob = Knob {
+    key: "period",
+    kind: Kind::Time { min: 50_000, max: 1_000_000_000 },
+    default: Default::Typed("1 ms"),
+    help: "time between two wake-ups",
+};
+
+const NEIGHBOURS: Knob = Knob {
+    key: "neighbours",
+    kind: Kind::Count { min: 0, max: 256 },
+    default: Default::Typed("0"),
+    help: "threads that compute meanwhile on the same CPUs, at the usual priority",
+};
+
+const fn metric(key: &'static str, together: Together, help: &'static str) -> Metric {
+    Metric { key, unit: "us", better: Better::Lower, together, help }
+}
+
+/// Percentiles by metric.
+const LATENCIES: [(&str, f64); 4] =
+    [("latency_p50_us", 0.5), ("latency_p95_us", 0.95), ("latency_p99_us", 0.99), ("latency_p99_9_us", 0.999)];
+
+static METRICS: [Metric; 8] = [
+    metric("latency_p50_us", Together::Mean, "wake-up latency, median"),
+    metric("latency_p95_us", Together::Most, "wake-up latency, 95th percentile"),
+    metric("latency_p99_us", Together::Most, "wake-up latency, 99th percentile"),
+    metric("latency_p99_9_us", Together::Most, "wake-up latency, 99.9th percentile"),
+    metric("latency_mean_us", Together::Mean, "wake-up latency, mean"),
+    metric("latency_max_us", Together::Most, "wake-up latency, largest; it grows with the number of wake-ups"),
+    metric("jitter_us", Together::Most, "95th percentile less the median"),
+    Metric {
+        key: "missed",
+        unit: "%",
+        better: Better::Lower,
+        together: Together::Mean,
+        help: "periods that passed while the thread was late",
+    },
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "wakeup",
+    help: "wake-up latency and jitter of a thread, by timer, futex, pipe or eventfd, idle or with neighbours; ranks = 2 gives the \
+           waking thread a CPU of its own",
+    source: "this program; as cyclictest of rt-tests measures it",
+    parameters: &[BY, PERIOD, NEIGHBOURS],
+    metrics: &METRICS,
+    footprint: None,
+    executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
+    quick: &[],
+    check: |_| Ok(()),
+};
+
+/// Wake-up latency.
+#[derive(Clone, Copy, Debug)]
+pub struct Wakeup;
+
+impl Job for Wakeup {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let number = |key: &str, usual: u64| match arm.parameters.get(key) {
+            Some(Value::Count(number)) => *number,
+            Some(Value::TimeNs(time)) => time.0,
+            _ => usual,
+        };
+        let by = match arm.parameters.get(BY.key) {
+            Some(Value::Choice(word)) => word.as_str(),
+            _ => "timer",
+        };
+        let (period_ns, neighbours) = (number(PERIOD.key, 1_000_000), number(NEIGHBOURS.key, 0));
+        let waker = waker(by).map_err(|why| JobError::failed(format!("{by}: {why}")))?;
+        Ok(Box::new(Ready { by, waker, period_ns, neighbours, cpus: around.cpus, phase: around.phase }))
+    }
+}
+
+/// One way to wake a thread.
+trait Waker: Sync {
+    /// Wakes the sleeper; `more` is false at the end.
+    fn wake(&self, more: bool) -> io::Result<()>;
+    /// Sleeps until it is woken; whether there is more to come.
+    fn sleep(&self) -> io::Result<bool>;
+}
+
+/// The waker of that name; `None` for the timer, which needs none.
+fn waker(by: &str) -> io::Result<Option<Box<dyn Waker>>> {
+    Ok(match by {
+        "futex" => Some(Box::<Futex>::default()),
+        "pipe" => {
+            let (from, to) = io::pipe()?;
+            Some(Box::new(Pipe(from, to)))
+        }
+        "eventfd" => Some(Box::new(EventCounter { event: Event::new()?, ended: AtomicBool::new(false) })),
+        _ => None,
+    })
+}
+
+/// A word that counts wake-ups, and the word by which the end is known.
+#[derive(std::default::Default)]
+struct Futex {
+    word: AtomicU32,
+    seen: AtomicU32,
+    ended: AtomicBool,
+}
+
+impl Waker for Futex {
+    fn wake(&self, more: bool) -> io::Result<()> {
+        self.ended.store(!more, Ordering::Release);
+        self.word.fetch_add(1, Ordering::Release);
+        futex::wake(&self.word);
+        Ok(())
+    }
+
+    fn sleep(&self) -> io::Result<bool> {
+        let seen = self.seen.load(Ordering::Relaxed);
+        while self.word.load(Ordering::Acquire) == seen {
+            futex::sleep(&self.word, seen);
+        }
+        self.seen.store(self.word.load(Ordering::Acquire), Ordering::Relaxed);
+        Ok(!self.ended.swap(false, Ordering::AcqRel))
+    }
+}
+
+struct Pipe(PipeReader, PipeWriter);
+
+impl Waker for Pipe {
+    fn wake(&self, more: bool) -> io::Result<()> {
+        (&self.1).write_all(&[if more { WAKE } else { END }])
+    }
+
+    fn sleep(&self) -> io::Result<bool> {
+        // Signals that met are read at once, as the other two wakers merge them; the end is the last of them.
+        let mut bytes = [END; 64];
+        let count = (&self.0).read(&mut bytes)?;
+        Ok(count > 0 && bytes[count - 1] == WAKE)
+    }
+}
+
+struct EventCounter {
+    event: Event,
+    ended: AtomicBool,
+}
+
+impl Waker for EventCounter {
+    fn wake(&self, more: bool) -> io::Result<()> {
+        self.ended.store(!more, Ordering::Release);
+        self.event.signal()
+    }
+
+    fn sleep(&self) -> io::Result<bool> {
+        self.event.wait()?;
+        Ok(!self.ended.swap(false, Ordering::AcqRel))
+    }
+}
+
+/// When the first signal was sent that the sleeper has not answered; 0 for none.
+#[derive(std::default::Default)]
+struct Unanswered(AtomicU64);
+
+impl Unanswered {
+    /// Notes a signal that is sent at `now_ns`, unless an earlier one is unanswered.
+    fn signal(&self, now_ns: u64) {
+        // A failure means that an earlier signal is there, which is the one to keep.
+        let _kept = self.0.compare_exchange(0, now_ns, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// When the first of the unanswered signals was sent. `None` where a wake-up before has answered all.
+    fn answer(&self) -> Option<u64> {
+        Some(self.0.swap(0, Ordering::AcqRel)).filter(|at_ns| *at_ns != 0)
+    }
+}
+
+struct Ready<'s> {
+    by: &'s str,
+    waker: Option<Box<dyn Waker>>,
+    period_ns: u64,
+    neighbours: u64,
+    cpus: &'s [usize],
+    phase: Duration,
+}
+
+/// What one phase gave.
+struct Woken {
+    latencies: Histogram<u64>,
+    missed: u64,
+}
+
+impl Woken {
+    /// Room for one nanosecond to one minute, three digits.
+    fn new() -> Woken {
+        let latencies = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("1 ns to 1 min at 3 digits are bounds");
+        Woken { latencies, missed: 0 }
+    }
+}
+
+impl ReadyJob for Ready<'_> {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        let stop = AtomicBool::new(false);
+        let begin_ns = monotonic_ns();
+        let woken = thread::scope(|scope| {
+            for index in 0..self.neighbours {
+                let (stop, cpu) = (&stop, self.cpu(usize::try_from(index).unwrap_or(0)));
+                scope.spawn(move || compute(stop, cpu));
+            }
+            let woken = scope.spawn(|| self.woken()).join();
+            stop.store(true, Ordering::Release);
+            woken
+        });
+        let woken = woken.map_err(|_panic| JobError::failed("the thread that is woken has ended"))?;
+        let woken = woken.map_err(|why| JobError::failed(format!("waking by {}: {why}", self.by)))?;
+        let took = monotonic_ns() - begin_ns;
+        Ok(JobRun {
+            samples: samples(&woken),
+            checked: format!("{} wake-ups, {} periods missed", woken.latencies.len(), woken.missed),
+            points: vec![point(took)],
+            detail: Some(detail(&woken)),
+            ..JobRun::default()
+        })
+    }
+}
+
+impl Ready<'_> {
+    /// A CPU of the arm's, in turn; `None` where it has none of its own.
+    fn cpu(&self, index: usize) -> Option<usize> {
+        self.cpus.get(index % self.cpus.len().max(1)).copied()
+    }
+
+    /// The thread that is woken, on the first CPU, and the one that wakes it, on the last.
+    fn woken(&self) -> io::Result<Woken> {
+        seat(self.cpu(0))?;
+        no_slack()?;
+        let periods = (u64::try_from(self.phase.as_nanos()).unwrap_or(u64::MAX) / self.period_ns).max(1) + WARM_IN;
+        let mut woken = Woken::new();
+        let Some(waker) = &self.waker else {
+            times(self.period_ns, periods, |number, due, missed| {
+                woken.missed += missed;
+                record(&mut woken, number, due);
+                Ok(())
+            })?;
+            return Ok(woken);
+        };
+        let unanswered = Unanswered::default();
+        let last = self.cpu(self.cpus.len().saturating_sub(1));
+        thread::scope(|scope| {
+            let times = scope.spawn(|| {
+                let kept = seat(last).and_then(|()| no_slack()).and_then(|()| {
+                    times(self.period_ns, periods, |_, _, _| {
+                        unanswered.signal(monotonic_ns());
+                        waker.wake(true)
+                    })
+                });
+                // The sleeper must hear of the end, whatever happened.
+                waker.wake(false).and(kept)
+            });
+            let mut number = 0;
+            let mut more = true;
+            while more {
+                more = waker.sleep()?;
+                // The end may meet the last signal, which is answered as well.
+                if let Some(sent) = unanswered.answer() {
+                    record(&mut woken, number, sent);
+                    number += 1;
+                }
+            }
+            times.join().map_err(|_panic| io::Error::other("the waking thread has ended"))?
+        })?;
+        // Signals that met have one latency, and times at which the waking thread was late have no signal.
+        woken.missed = periods.saturating_sub(WARM_IN).saturating_sub(woken.latencies.len());
+        Ok(woken)
+    }
+}
+
+/// Takes the latency of wake-up `number` since `due`, but for the first.
+fn record(woken: &mut Woken, number: u64, due: u64) {
+    if number >= WARM_IN {
+        woken.latencies.saturating_record(monotonic_ns().saturating_sub(due).max(1));
+    }
+}
+
+/// Calls `wake` at `periods` times, with its number, the time and how many periods were missed before it.
+fn times(period_ns: u64, periods: u64, mut wake: impl FnMut(u64, u64, u64) -> io::Result<()>) -> io::Result<()> {
+    let mut due = monotonic_ns() + period_ns;
+    let mut number = 0;
+    let mut missed = 0;
+    while number < periods {
+        sleep_until(due);
+        wake(number, due, missed)?;
+        let late = monotonic_ns().saturating_sub(due) / period_ns;
+        due += (late + 1) * period_ns;
+        missed = late.min(periods - number - 1);
+        number += 1 + missed;
+    }
+    Ok(())
+}
+
+fn seat(cpu: Option<usize>) -> io::Result<()> {
+    cpu.map_or(Ok(()), affinity::pin_current_thread)
+}
+
+/// Computes until `stop` is set. Where it cannot be pinned it computes wherever it is put.
+fn compute(stop: &AtomicBool, cpu: Option<usize>) {
+    drop(seat(cpu));
+    let mut number = 1_u64;
+    while !stop.load(Ordering::Acquire) {
+        for _ in 0..1000 {
+            number = std::hint::black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nanoseconds of a latency, and counts far below 2^53")]
+fn samples(woken: &Woken) -> Vec<Sample> {
+    let latencies = &woken.latencies;
+    let sample = |metric: &str, value: f64| Sample { metric: metric.to_owned(), value };
+    let us = |ns: u64| ns as f64 / 1e3;
+    let enough = |p: f64| sample_floor(p, 0.95).is_some_and(|floor| latencies.len() >= floor);
+    let mut samples: Vec<Sample> = LATENCIES
+        .iter()
+        .filter(|(_, p)| enough(*p))
+        .map(|(metric, p)| sample(metric, us(latencies.value_at_quantile(*p))))
+        .collect();
+    if enough(0.95) {
+        let spread = latencies.value_at_quantile(0.95) - latencies.value_at_quantile(0.5);
+        samples.push(sample("jitter_us", us(spread)));
+    }
+    if !latencies.is_empty() {
+        samples.push(sample("latency_mean_us", latencies.mean() / 1e3));
+        samples.push(sample("latency_max_us", us(latencies.max())));
+    }
+    let all = latencies.len() + woken.missed;
+    samples.push(sample("missed", 100.0 * woken.missed as f64 / all.max(1) as f64));
+    samples
+}
+
+fn point(took_ns: u64) -> Point {
+    Point { name: "all".to_owned(), begin_ns: 0, end_ns: took_ns, ..Point::default() }
+}
+
+/// The histogram by powers of two: upper ends in ns, and how many wake-ups were at or below each and above the one before.
+fn detail(woken: &Woken) -> Detail {
+    let rows: Vec<_> = woken
+        .latencies
+        .iter_log(256, 2.0)
+        .map(|of| json!({ "to_ns": of.value_iterated_to(), "count": of.count_since_last_iteration() }))
+        .collect();
+    Detail { format: "baremark-wakeup/1".to_owned(), document: json!({ "histogram": rows, "missed": woken.missed }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_model::arm::PageSize;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    fn run(by: &str, neighbours: u64, cpus: &[usize]) -> JobRun {
+        let mut arm = ResolvedArm::native(1, PageSize::Small);
+        arm.parameters.insert("by".to_owned(), Value::Choice(by.to_owned()));
+        arm.parameters.insert("neighbours".to_owned(), Value::Count(neighbours));
+        let interrupt = Arc::new(AtomicBool::new(false));
+        let phase = Duration::from_millis(150);
+        let around = Surroundings { keeper: Path::new("/"), cpus, seed: 1, phase, interrupt: &interrupt };
+        Wakeup.prepare(&arm, around).expect("it can be").run().expect("it runs")
+    }
+
+    fn value(run: &JobRun, metric: &str) -> f64 {
+        let found = run.samples.iter().find(|sample| sample.metric == metric);
+        found.unwrap_or_else(|| panic!("no {metric}: {:?}", run.samples)).value
+    }
+
+    #[test]
+    fn every_way_of_waking_has_latencies_in_order() {
+        let cpus = affinity::allowed_cpus().expect("affinity");
+        for by in ["timer", "futex", "pipe", "eventfd"] {
+            for cpus in [&cpus[..1], &cpus[..cpus.len().min(2)]] {
+                let run = run(by, 0, cpus);
+                let of = |metric| value(&run, metric);
+                assert!(0.0 < of("latency_p50_us") && of("latency_p50_us") <= of("latency_max_us"), "{by}: {run:?}");
+                assert!(of("latency_p50_us") < 100_000.0, "{by}: {run:?}");
+                let rows =
+                    run.detail.as_ref().expect("a histogram").document["histogram"].as_array().expect("rows").clone();
+                let counted: u64 = rows.iter().map(|row| row["count"].as_u64().expect("a count")).sum();
+                assert!(run.checked.starts_with(&format!("{counted} wake-ups")), "{by}: {} {rows:?}", run.checked);
+            }
+        }
+    }
+
+    /// A thread that must wait for its CPU is later than one that has it for itself.
+    #[test]
+    fn neighbours_are_there_while_it_runs_and_gone_afterwards() {
+        let cpus = affinity::allowed_cpus().expect("affinity");
+        let before = std::fs::read_dir("/proc/self/task").expect("/proc").count();
+        let beside = run("timer", 3, &cpus[..1]);
+        assert!(value(&beside, "latency_max_us") > 0.0);
+        let after = std::fs::read_dir("/proc/self/task").expect("/proc").count();
+        assert!(after <= before + 2, "neighbours have ended: {before} -> {after}");
+    }
+
+    /// A sleeper that is late for a while after each wake-up, as one that waits for its CPU.
+    struct Late(Box<dyn Waker>);
+
+    impl Waker for Late {
+        fn wake(&self, more: bool) -> io::Result<()> {
+            self.0.wake(more)
+        }
+
+        fn sleep(&self) -> io::Result<bool> {
+            let more = self.0.sleep();
+            thread::sleep(Duration::from_millis(10));
+            more
+        }
+    }
+
+    /// Signals every millisecond meet a thread that is 10 ms late: counted from the last signal its latency would be 1 ms.
+    #[test]
+    fn signals_that_meet_have_the_latency_of_the_first() {
+        for by in ["futex", "pipe", "eventfd"] {
+            let waker = waker(by).expect("it can be made").map(|inner| Box::new(Late(inner)) as Box<dyn Waker>);
+            let phase = Duration::from_millis(200);
+            let ready = Ready { by, waker, period_ns: 1_000_000, neighbours: 0, cpus: &[], phase };
+            let woken = ready.woken().expect("it runs");
+            assert!(!woken.latencies.is_empty() && woken.missed > 0, "{by}: {} missed", woken.missed);
+            let median = woken.latencies.value_at_quantile(0.5);
+            assert!(median >= 5_000_000, "{by}: {median} ns");
+        }
+    }
+
+    #[test]
+    fn periods_that_passed_while_a_wake_up_was_late_are_missed() {
+        let mut seen = Vec::new();
+        times(1_000_000, 12, |number, _, missed| {
+            if number == 3 {
+                thread::sleep(Duration::from_millis(5));
+            }
+            seen.push((number, missed));
+            Ok(())
+        })
+        .expect("it keeps time");
+        let missed: u64 = seen.iter().map(|(_, missed)| missed).sum();
+        let last = seen.last().expect("some").0;
+        assert!(missed >= 4 && seen.len() as u64 + missed <= 12 && last < 12, "{seen:?}");
+    }
+}

@@ -1,0 +1,98 @@
+//! Ways to sleep and to be woken: an absolute time, and an event counter (`eventfd(2)`). A futex is in [`crate::futex`], a pipe in the
+//! standard library.
+
+use crate::clock::monotonic_ns;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::FromRawFd;
+
+/// Sleeps until CLOCK_MONOTONIC has reached `deadline_ns`, whatever signals come. How much later the thread runs is its wake-up latency:
+/// the kernel's slack of timers (50 us for ordinary threads) is part of it, see [`no_slack`].
+pub fn sleep_until(deadline_ns: u64) {
+    while monotonic_ns() < deadline_ns {
+        #[expect(clippy::cast_possible_wrap, reason = "seconds and nanoseconds since the machine started")]
+        let until = libc::timespec {
+            tv_sec: (deadline_ns / 1_000_000_000) as i64,
+            tv_nsec: (deadline_ns % 1_000_000_000) as i64,
+        };
+        // SAFETY: the time lives through the call, and nothing is written where no rest is asked for.
+        unsafe {
+            libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const until, std::ptr::null_mut())
+        };
+    }
+}
+
+/// Takes the kernel's slack from the timers of this thread, as cyclictest does: it would be most of what is measured.
+///
+/// # Errors
+/// What `prctl(2)` gives.
+pub fn no_slack() -> io::Result<()> {
+    // SAFETY: PR_SET_TIMERSLACK takes a number and touches no memory.
+    if unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// An event counter: a reader sleeps while it is 0.
+#[derive(Debug)]
+pub struct Event(File);
+
+impl Event {
+    /// A counter of 0.
+    ///
+    /// # Errors
+    /// What `eventfd(2)` gives.
+    pub fn new() -> io::Result<Event> {
+        // SAFETY: takes two numbers and gives a new descriptor or -1.
+        let opened = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+        if opened < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just made for us and nobody else knows it.
+        Ok(Event(unsafe { File::from_raw_fd(opened) }))
+    }
+
+    /// Adds one and wakes a reader.
+    ///
+    /// # Errors
+    /// What `write(2)` gives.
+    pub fn signal(&self) -> io::Result<()> {
+        (&self.0).write_all(&1_u64.to_ne_bytes())
+    }
+
+    /// Sleeps until the counter is not 0, and makes it 0.
+    ///
+    /// # Errors
+    /// What `read(2)` gives.
+    pub fn wait(&self) -> io::Result<u64> {
+        let mut count = [0; 8];
+        (&self.0).read_exact(&mut count)?;
+        Ok(u64::from_ne_bytes(count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn a_sleeper_wakes_at_its_time_and_not_before() {
+        let deadline = monotonic_ns() + 2_000_000;
+        no_slack().expect("the kernel takes it");
+        sleep_until(deadline);
+        assert!(monotonic_ns() >= deadline);
+        sleep_until(0);
+    }
+
+    #[test]
+    fn an_event_wakes_its_reader_and_counts() {
+        let event = Event::new().expect("an event");
+        event.signal().expect("it is written");
+        event.signal().expect("it is written");
+        assert_eq!(event.wait().expect("it is read"), 2);
+        thread::scope(|scope| {
+            let woken = scope.spawn(|| event.wait().expect("it is read"));
+            event.signal().expect("it is written");
+            assert_eq!(woken.join().expect("no panic"), 1);
+        });
+    }
+}
