@@ -15,6 +15,7 @@ mod exit;
 mod json;
 mod kinds;
 mod places;
+mod planning;
 mod predicted;
 mod record;
 mod sides;

@@ -16,6 +16,7 @@ mod fitting;
 pub mod gates;
 pub mod history;
 mod host_observer;
+mod lab_clock;
 pub mod link;
 mod members;
 mod observed;

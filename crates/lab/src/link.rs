@@ -1,7 +1,6 @@
 //! The lab's end of the wire to one agent.
 
-use crate::members::now_ns;
-use crate::provisioning::Provisioned;
+use crate::lab_clock::now_ns;
 use baremark_model::observation::Observation;
 use baremark_model::observer::ObserveSpec;
 use baremark_model::site::{Environment, Site, SiteError};
@@ -9,7 +8,9 @@ use baremark_model::wire::{
     FromAgent, PROTOCOL, Pass, ToAgent, TrialResult, TrialSpec, WireError, read_frame, write_frame,
 };
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread;
@@ -106,6 +107,15 @@ pub enum Came {
         /// As the workload writes it.
         row: Value,
     },
+}
+
+/// What was done for a site already: an agent that serves several trials is not asked twice.
+#[derive(Default)]
+pub(crate) struct Provisioned {
+    /// Files that it was brought, with their paths there.
+    pub(crate) brought: BTreeMap<String, String>,
+    /// Ports of this machine that it was offered, with where it reaches them.
+    pub(crate) offered: BTreeMap<u16, SocketAddr>,
 }
 
 /// An agent at its site, greeted and ready.

@@ -7,6 +7,7 @@
 //! clocks, and a trial whose clocks are not known well enough for that is void.
 
 use crate::host_observer::placed;
+use crate::lab_clock::{nanos, now_ns};
 use crate::link::{AgentLink, LinkError};
 use baremark_model::ensemble::{Part, by_rules};
 use baremark_model::seam::{Audit, RankTime, Sample, TickRate, Verification};
@@ -14,7 +15,6 @@ use baremark_model::wire::{
     ArmRecord, BodyRun, FromAgent, LostTime, MemberRecord, MemberResult, Pass, Series, Stretch, TrialResult, TrialSpec,
 };
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -138,17 +138,6 @@ impl Gate {
         self.clocks.push(clocks);
         Ok(())
     }
-}
-
-/// The lab's clock, in nanoseconds.
-pub(crate) fn now_ns() -> u64 {
-    static BEGAN: OnceLock<Instant> = OnceLock::new();
-    // Not near 0, so that a site's clock that is behind has moments too.
-    nanos(BEGAN.get_or_init(Instant::now).elapsed()) + (1 << 62)
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// How well the stretches of a trial lay side by side, and how well that is known.

@@ -4,7 +4,6 @@ use crate::link::{AgentLink, LinkError};
 use baremark_model::site::{Site, SiteError, loopback};
 use baremark_model::spawned::{LONGEST_PIECE, PutFile, Spawn, Spawned};
 use baremark_model::wire::{FromAgent, ToAgent};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};
@@ -14,15 +13,6 @@ use std::time::Duration;
 
 /// How long the agent may take for a piece of a file, a start or an account, in addition to what was granted.
 const LIMIT: Duration = Duration::from_secs(30);
-
-/// What was done for a site already: an agent that serves several trials is not asked twice.
-#[derive(Default)]
-pub(crate) struct Provisioned {
-    /// Files that it was brought, with their paths there.
-    brought: BTreeMap<String, String>,
-    /// Ports of this machine that it was offered, with where it reaches them.
-    offered: BTreeMap<u16, SocketAddr>,
-}
 
 impl AgentLink<'_> {
     /// Puts a file into the agent's folder, which is gone with the agent, and returns its path at the site.

@@ -6,7 +6,7 @@
 
 use crate::grid::{Cell, Grid, GridRow, RatioCell};
 use crate::number::{self, Digits, fixed, ratio_decimals};
-use crate::order_entry::{host_of, is_at};
+use crate::observed_at::{host_of, is_at};
 use crate::text::clean;
 use crate::treatment::ENVIRONMENT;
 use crate::words::{Tone, limits_of, ratio_of};

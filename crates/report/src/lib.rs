@@ -32,6 +32,7 @@ mod course;
 mod curve;
 mod grid;
 mod number;
+mod observed_at;
 mod order_entry;
 mod outline;
 mod part;

@@ -6,12 +6,13 @@
 
 use crate::grid::{Cell, Grid, GridRow};
 use crate::live::short;
+use crate::observed_at::{environment, host_of, is_at, kind};
 use crate::published::{Beside, beside};
 use crate::text::clean;
-use crate::treatment::{ENVIRONMENT, Factors};
+use crate::treatment::Factors;
 use crate::words::Quantity;
 use baremark_model::document::Document;
-use baremark_model::observation::{ObservedRow, THIS_MACHINE};
+use baremark_model::observation::ObservedRow;
 use baremark_model::plan::Treatment;
 
 /// Rows of the host's table below the throughput.
@@ -29,9 +30,7 @@ const GUEST: &[(&str, &[&str])] = &[
     ("context switches/s", &["kernel.context_switches"]),
     ("load average", &["kernel.load1"]),
 ];
-/// Environments that lie on the lab's own machine.
-const HERE: &[&str] = &["native", "microvm", "null", "container", "qemu"];
-/// Those of them that have no system of their own: what a container reads of its kernel is the machine's.
+/// Environments on the lab's own machine that have no system of their own: what a container reads of its kernel is the machine's.
 const NO_GUEST: &[&str] = &["native", "microvm", "null", "container"];
 
 /// Both tables of a run.
@@ -99,20 +98,6 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
             .push("No arm ran in a guest with its own operating system: the guest's table has no column.".to_owned());
     }
     remarks
-}
-
-fn environment(treatment: &Treatment) -> &str {
-    treatment.get(ENVIRONMENT).map_or("native", String::as_str)
-}
-
-/// Which place it is that a study may have a name of its own for.
-fn kind<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d str {
-    document.run.place_of(environment(treatment))
-}
-
-/// Where the machine that carries the work was observed.
-pub(crate) fn host_of<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d str {
-    if HERE.contains(&kind(document, treatment)) { THIS_MACHINE } else { environment(treatment) }
 }
 
 /// Treatments that were measured, native ones first.
@@ -186,11 +171,6 @@ fn rows<'d>(
         cells: treatments.iter().map(|treatment| cell(treatment, quantities)).collect(),
     };
     table.iter().map(row).collect()
-}
-
-/// Whether a row is of a place, or of one of several members' places there.
-pub(crate) fn is_at(row: &ObservedRow, place: &str) -> bool {
-    row.place.strip_prefix(place).is_some_and(|member| member.is_empty() || member.starts_with(", "))
 }
 
 fn processors(document: &Document) -> String {

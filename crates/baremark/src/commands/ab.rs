@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::{self, Record};
 use crate::source::Source;
-use crate::{calibrate, commands::plan, context, predicted};
+use crate::{calibrate, context, planning, predicted};
 use baremark_lab::{analysis, gates};
 use baremark_model::comparison::{Answer, Gate};
 use baremark_model::document::Document;
@@ -52,7 +52,7 @@ fn compared(context: &Context, study: study::Study, options: &Options) -> Result
         return Ok((study.text, Exit::Success));
     }
     let source = Source { name: study.name.to_owned(), bytes: study.text.into_bytes() };
-    let plan = plan::of(&source, Mode::default(), &context.interrupt)?;
+    let plan = planning::of(&source, Mode::default(), &context.interrupt)?;
     let store = context.open_store()?;
     let command_line = Source { name: study.command_line, bytes: source.bytes };
     let turn = record::turn(context, &store)?;

@@ -2,9 +2,10 @@
 
 use crate::calibrate;
 use crate::commands::form::write_page;
-use crate::commands::{plan, run as study};
+use crate::commands::run as study;
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
+use crate::planning;
 use crate::predicted;
 use crate::record::{self, Record};
 use crate::source::{self, Source};
@@ -71,7 +72,7 @@ pub fn run(context: &Context, args: &RunArgs) -> Result<(String, Exit), Refusal>
     }
     check(&topology)?;
     let source = Source { name: NAME.to_owned(), bytes: text.into_bytes() };
-    let plan = plan::of(&source, Mode::default(), &context.interrupt)?;
+    let plan = planning::of(&source, Mode::default(), &context.interrupt)?;
     let store = context.open_store()?;
     let turn = record::turn(context, &store)?;
     let record = Record::create(&store, &source, &plan)?;

@@ -1,10 +1,10 @@
 //! Calibrating: a shipped study measures this machine, and what predictions need of it is kept next to the store.
 
 use crate::calibrate::path;
-use crate::commands::plan;
 use crate::commands::run::measure;
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
+use crate::planning;
 use crate::record::Record;
 use crate::source;
 use crate::watch::say;
@@ -27,7 +27,7 @@ const LEAST: usize = 3;
 /// Measures this machine and keeps what was found.
 pub fn run(context: &Context, machine: &Machine, processor: &str) -> Result<(Calibration, PathBuf), Refusal> {
     let source = source::find(STUDY)?;
-    let plan = plan::of(&source, Mode::default(), &context.interrupt)?;
+    let plan = planning::of(&source, Mode::default(), &context.interrupt)?;
     let store = context.open_store()?;
     say(announced(&plan));
     let (run, exit) = measure(context, Record::create(&store, &source, &plan)?)?;

@@ -1,26 +1,22 @@
 //! `baremark plan`: what a study comes to on this machine, before anything runs.
 
 use crate::commands::run as run_command;
-use crate::context::{Context, descriptors, limits};
+use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::json;
-use crate::places;
+use crate::planning;
 use crate::record;
 use crate::record::Record;
 use crate::source::Source;
 use crate::watch::style;
-use baremark_harness::workload::{self as applications, Found};
 use baremark_lab::analysis::Run;
 use baremark_lab::price::{Level, Price, Source as NoiseOf, by_pilot, price};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command;
-use baremark_model::plan::{Cell, Limits, Mode, Plan, PlannedArm, Treatment, resolve};
-use baremark_model::problem::Problems;
-use baremark_model::study;
+use baremark_model::plan::{Cell, Mode, Plan, PlannedArm, Treatment};
 use baremark_model::tables::WORKLOAD;
 use baremark_model::units::{Nanos, Share};
 use std::fmt::Write;
-use std::sync::atomic::AtomicBool;
 
 /// How many of the latest runs are looked at for the noise of this machine, and how many of a kind are read.
 const MOST_PRIORS: usize = 100;
@@ -28,39 +24,9 @@ const PRIORS_OF_A_KIND: usize = 4;
 /// Blocks after which a pilot knows enough of the noise.
 const PILOT_BLOCKS: u64 = 40;
 
-/// Resolves a study on this machine.
-pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, Refusal> {
-    let wrong = |problems: Problems| Refusal::bad_input(problems);
-    let study = study::parse(&source.name, &source.bytes, &descriptors()).map_err(wrong)?;
-    let mut limits = limits()?;
-    places::limit(&study, &mut limits, interrupt)?;
-    let mut plan = resolve(&source.name, &study, &limits, mode);
-    let mut limited = |plan: &Plan| {
-        let tiers = limit_tiers(plan, &mut limits, interrupt);
-        places::limit_programs(plan, &mut limits) || tiers
-    };
-    if plan.as_ref().is_ok_and(&mut limited) {
-        plan = resolve(&source.name, &study, &limits, mode);
-    }
-    let plan = plan.map_err(|problems| match limits.absent.is_empty() {
-        true => wrong(problems),
-        false => Refusal { exit: exit_of(&problems, &limits.absent), message: problems.to_string() },
-    })?;
-    places::brought_files_are_there(&plan)?;
-    Ok(plan)
-}
-
-/// A study of which nothing can run lacks an environment; any other problem is the study's own.
-fn exit_of(problems: &Problems, absent: &std::collections::BTreeMap<String, String>) -> Exit {
-    // Of a long list of reasons only the beginning is in the message.
-    let beginning = |reason: &str| reason[..reason.floor_char_boundary(100)].to_owned();
-    let lacks = |remedy: &str| absent.values().any(|reason| remedy.contains(&beginning(reason)));
-    if problems.list.iter().all(|problem| lacks(&problem.remedy)) { Exit::Missing } else { Exit::BadInput }
-}
-
 /// The plan as text or JSON, with what its precision will cost as far as the store tells.
 pub fn run(context: &Context, source: &Source, mode: Mode, pilot: Option<Nanos>) -> Result<(String, Exit), Refusal> {
-    let plan = of(source, mode, &context.interrupt)?;
+    let plan = planning::of(source, mode, &context.interrupt)?;
     let price = match pilot {
         Some(budget) => Some(piloted(context, source, &plan, budget)?),
         None => price(&plan, &priors(context, &plan)?),
@@ -74,7 +40,7 @@ pub fn run(context: &Context, source: &Source, mode: Mode, pilot: Option<Nanos>)
     if plan.pairs.iter().any(|pair| pair.asked) {
         text.push_str(&price.map_or_else(|| unpriced(source, &plan), |price| priced(&source.name, &price, &plan)));
     }
-    if let Some(notice) = baremark_disks::workload::notice(block_arms(&plan)) {
+    if let Some(notice) = baremark_disks::workload::notice(planning::block_arms(&plan)) {
         text.push_str(&format!("\n{notice}\n"));
     }
     Ok((style().plain(&text), Exit::Success))
@@ -273,28 +239,4 @@ fn lasting(plan: &Plan) -> String {
         plan.design.phase,
         plan.least_block()
     )
-}
-
-/// What planning must know of what the tiers of applications need on this machine; whether anything is missing or emulated.
-fn limit_tiers(plan: &Plan, limits: &mut Limits, interrupt: &AtomicBool) -> bool {
-    let Ok(program) = places::program() else { return false };
-    let mut limited = false;
-    let here = plan.arms.iter().enumerate().filter(|(_, arm)| arm.on_this_machine());
-    for (_, arm) in here.filter(|(index, _)| plan.workload_of(*index) == applications::KIND) {
-        for (name, found) in applications::look_for(&arm.arm, crate::auction_places::make, &program, interrupt) {
-            limited |= found != Found::Here;
-            match found {
-                Found::Here => {}
-                Found::Emulated => drop(limits.emulated.insert(name)),
-                Found::Absent(why) => drop(limits.absent.insert(name, why)),
-            }
-        }
-    }
-    limited
-}
-
-/// The arms of the workload `block`.
-pub fn block_arms(plan: &Plan) -> impl Iterator<Item = &ResolvedArm> {
-    let of = |index: &usize| plan.workload_of(*index) == baremark_disks::workload::KIND;
-    (0..plan.arms.len()).filter(of).map(|index| &plan.arms[index].arm)
 }

@@ -3,10 +3,10 @@
 //! The addresses come from a study's workload, from a shared page-distance file, or from a program that is traced ([`tracer`]).
 
 use crate::calibrate;
-use crate::commands::plan;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::json;
+use crate::planning;
 use crate::source;
 use crate::tracer;
 use crate::watch::style;
@@ -208,7 +208,7 @@ fn save(path: &Path, trace: &Trace) -> Result<(), Refusal> {
 
 /// Every kernel that a study runs, once for each size and number of ranks.
 fn of_study(context: &Context, named: &str) -> Result<Subjects, Refusal> {
-    let plan = plan::of(&source::find(named)?, Mode::default(), &context.interrupt)?;
+    let plan = planning::of(&source::find(named)?, Mode::default(), &context.interrupt)?;
     let mut found: Vec<(Kernel, u32)> = Vec::new();
     let mut left_out: Vec<String> = Vec::new();
     for (index, planned) in plan.arms.iter().enumerate() {

@@ -1,10 +1,10 @@
 //! `baremark run`: plan, measure, show.
 
 use crate::calibrate;
-use crate::commands::plan::{self, block_arms};
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::places;
+use crate::planning::{self, block_arms};
 use crate::predicted;
 use crate::record::{self, Record};
 use crate::source::Source;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 /// Runs a study from its beginning.
 pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
-    let plan = plan::of(source, mode, &context.interrupt)?;
+    let plan = planning::of(source, mode, &context.interrupt)?;
     disks(context, &plan)?;
     host_changes(context, &plan)?;
     let store = context.open_store()?;

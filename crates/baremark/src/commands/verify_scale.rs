@@ -1,8 +1,9 @@
 //! `baremark verify-scale`: known costs on blinded arms, and whether they are found.
 
-use crate::commands::{plan, run};
+use crate::commands::run;
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
+use crate::planning;
 use crate::record::{self, Record};
 use crate::source::{self, Source};
 use baremark_lab::analysis::{self, Run};
@@ -46,7 +47,7 @@ pub fn run(context: &Context, study: Option<&str>, quick: bool) -> Result<(Strin
         None => Source { name: "verify-scale".to_owned(), bytes: STUDY.as_bytes().to_vec() },
     };
     let size = if quick { QUICK } else { FULL };
-    let mut resolved = plan::of(&source, Mode { quick: false, self_check: false }, &context.interrupt)?;
+    let mut resolved = planning::of(&source, Mode { quick: false, self_check: false }, &context.interrupt)?;
     let native = |arm: &baremark_model::plan::PlannedArm| {
         arm.arm.executor == ExecutorKind::Direct && arm.environment == "native"
     };

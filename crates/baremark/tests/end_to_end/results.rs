@@ -53,7 +53,7 @@ fn a_self_check_compares_every_treatment_with_itself() {
     assert!(price["noise"].as_f64() > Some(0.0) && price["seconds_per_block"].as_f64() > Some(0.2), "{price:#}");
     let plan = text(&bench.run(&["plan", study.to_str().unwrap(), "--aa"]).stdout);
     assert!(plan.contains("by the self-check") && plan.contains("requested"), "{plan}");
-    let piloted = bench.json(&["plan", study.to_str().unwrap(), "--aa", "--pilot", "3 s", "--json"]);
+    let piloted = bench.json(&["plan", study.to_str().unwrap(), "--aa", "--pilot", "8 s", "--json"]);
     let price = &piloted["price"];
     assert!(price["source"] == "pilot" && price["of_blocks"].as_u64() >= Some(4), "{price:#}");
     let history = bench.json(&["history", "--json"]);

@@ -44,7 +44,6 @@ const STANDING: &[(&str, &[&str])] = &[
     ("harness", &["fixed", "instances", "phase", "verify"]),
     ("journal", &["journal", "recovery"]),
     ("lab", &["analysis", "around", "explain", "observed", "observed::imported"]),
-    ("lab", &["beside", "errands", "link", "members"]),
     ("lab", &["comparison", "comparison::around"]),
     ("lab", &["search", "search::outcome"]),
     ("load", &["dial", "load", "worker", "worker::window"]),

@@ -2,9 +2,9 @@
 
 use super::find_max::Factor;
 use super::{Gaps, LoadArgs};
-use crate::commands::plan;
 use crate::context::Context;
 use crate::exit::Refusal;
+use crate::planning;
 use crate::source::{Source, toml};
 use baremark_load::load::Pin;
 use baremark_load::order::Order;
@@ -102,7 +102,7 @@ pub(super) fn left_out(args: &LoadArgs) -> String {
 /// The plan of the study.
 pub(super) fn plan(context: &Context, args: &LoadArgs, secrets: Secrets) -> Result<(Source, Plan), Refusal> {
     let source = Source { name: NAME.to_owned(), bytes: text(args, secrets).into_bytes() };
-    let plan = plan::of(&source, Mode::default(), &context.interrupt)?;
+    let plan = planning::of(&source, Mode::default(), &context.interrupt)?;
     Ok((source, plan))
 }
 

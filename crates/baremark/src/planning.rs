@@ -1,0 +1,66 @@
+//! From a study to its plan on this machine, for every command that needs one.
+
+use crate::context::{descriptors, limits};
+use crate::exit::{Exit, Refusal};
+use crate::places;
+use crate::source::Source;
+use baremark_harness::workload::{self as applications, Found};
+use baremark_model::arm::ResolvedArm;
+use baremark_model::plan::{Limits, Mode, Plan, resolve};
+use baremark_model::problem::Problems;
+use baremark_model::study;
+use std::sync::atomic::AtomicBool;
+
+/// Resolves a study on this machine.
+pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, Refusal> {
+    let wrong = |problems: Problems| Refusal::bad_input(problems);
+    let study = study::parse(&source.name, &source.bytes, &descriptors()).map_err(wrong)?;
+    let mut limits = limits()?;
+    places::limit(&study, &mut limits, interrupt)?;
+    let mut plan = resolve(&source.name, &study, &limits, mode);
+    let mut limited = |plan: &Plan| {
+        let tiers = limit_tiers(plan, &mut limits, interrupt);
+        places::limit_programs(plan, &mut limits) || tiers
+    };
+    if plan.as_ref().is_ok_and(&mut limited) {
+        plan = resolve(&source.name, &study, &limits, mode);
+    }
+    let plan = plan.map_err(|problems| match limits.absent.is_empty() {
+        true => wrong(problems),
+        false => Refusal { exit: exit_of(&problems, &limits.absent), message: problems.to_string() },
+    })?;
+    places::brought_files_are_there(&plan)?;
+    Ok(plan)
+}
+
+/// A study of which nothing can run lacks an environment; any other problem is the study's own.
+fn exit_of(problems: &Problems, absent: &std::collections::BTreeMap<String, String>) -> Exit {
+    // Of a long list of reasons only the beginning is in the message.
+    let beginning = |reason: &str| reason[..reason.floor_char_boundary(100)].to_owned();
+    let lacks = |remedy: &str| absent.values().any(|reason| remedy.contains(&beginning(reason)));
+    if problems.list.iter().all(|problem| lacks(&problem.remedy)) { Exit::Missing } else { Exit::BadInput }
+}
+
+/// What planning must know of what the tiers of applications need on this machine; whether anything is missing or emulated.
+fn limit_tiers(plan: &Plan, limits: &mut Limits, interrupt: &AtomicBool) -> bool {
+    let Ok(program) = places::program() else { return false };
+    let mut limited = false;
+    let here = plan.arms.iter().enumerate().filter(|(_, arm)| arm.on_this_machine());
+    for (_, arm) in here.filter(|(index, _)| plan.workload_of(*index) == applications::KIND) {
+        for (name, found) in applications::look_for(&arm.arm, crate::auction_places::make, &program, interrupt) {
+            limited |= found != Found::Here;
+            match found {
+                Found::Here => {}
+                Found::Emulated => drop(limits.emulated.insert(name)),
+                Found::Absent(why) => drop(limits.absent.insert(name, why)),
+            }
+        }
+    }
+    limited
+}
+
+/// The arms of the workload `block`.
+pub fn block_arms(plan: &Plan) -> impl Iterator<Item = &ResolvedArm> {
+    let of = |index: &usize| plan.workload_of(*index) == baremark_disks::workload::KIND;
+    (0..plan.arms.len()).filter(of).map(|index| &plan.arms[index].arm)
+}

@@ -1,0 +1,29 @@
+//! Where a treatment was observed: on the machine that carries the work, and inside.
+
+use crate::treatment::ENVIRONMENT;
+use baremark_model::document::Document;
+use baremark_model::observation::{ObservedRow, THIS_MACHINE};
+use baremark_model::plan::Treatment;
+
+/// Environments that lie on the lab's own machine.
+const HERE: &[&str] = &["native", "microvm", "null", "container", "qemu"];
+
+/// The environment of a treatment, by its name in the study.
+pub(crate) fn environment(treatment: &Treatment) -> &str {
+    treatment.get(ENVIRONMENT).map_or("native", String::as_str)
+}
+
+/// Which place it is that a study may have a name of its own for.
+pub(crate) fn kind<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d str {
+    document.run.place_of(environment(treatment))
+}
+
+/// Where the machine that carries the work was observed.
+pub(crate) fn host_of<'d>(document: &'d Document, treatment: &'d Treatment) -> &'d str {
+    if HERE.contains(&kind(document, treatment)) { THIS_MACHINE } else { environment(treatment) }
+}
+
+/// Whether a row is of a place, or of one of several members' places there.
+pub(crate) fn is_at(row: &ObservedRow, place: &str) -> bool {
+    row.place.strip_prefix(place).is_some_and(|member| member.is_empty() || member.starts_with(", "))
+}
