@@ -40,7 +40,10 @@ fn a_server_is_started_in_each_place_and_answers() {
     let bench = Bench::new();
     let places = if kvm() { "[\"process\", \"microvm\"]" } else { "[\"process\"]" };
     let report = "columns = \"place\"\nratio_to = { place = \"process\" }";
-    bench.write("s.toml", study("\"start-up\"", &format!("place = {places}\nat_once = [1, 2]"), report));
+    bench.write(
+        "s.toml",
+        study("\"start-up\"", &format!("place = {places}\nat_once = [1, 2]\ncache = [\"warm\", \"cold\"]"), report),
+    );
     let document = bench.json(&["run", "s.toml", "--json"]);
     let [began, listening, answered] =
         ["began_ms", "listening_ms", "answered_ms"].map(|metric| estimates(&document, metric, "place"));
