@@ -133,7 +133,7 @@ bench-store: build
 
 # `ab` against hyperfine -N and a bare loop of posix_spawn and wait4: what it adds to the time of an empty static program, whether the
 # times of two commands agree, and how much their ratio varies at equal wall time: `ok`, `SHORT` or `undecided` (needs hyperfine).
-# Takes two minutes; ROUNDS=N for more than 10.
+# Takes five minutes; ROUNDS=N for more than 10.
 bench-ab: build
 	./scripts/bench-ab $(BAREMARK) $(ROUNDS)
 
