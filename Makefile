@@ -131,8 +131,9 @@ bench-store: build
 	$(CARGO) build --release --locked -p baremark-store --example many_runs
 	./scripts/bench-store $(BAREMARK) $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/many_runs
 
-# What `ab` adds to the time of an empty static program, beside a bare loop of posix_spawn and wait4 and beside hyperfine -N: ratios
-# with intervals, goals, and `ok`, `SHORT` or `undecided` (needs hyperfine). ROUNDS=N for more than 10.
+# `ab` against hyperfine -N and a bare loop of posix_spawn and wait4: what it adds to the time of an empty static program, whether the
+# times of two commands agree, and how much their ratio varies at equal wall time: `ok`, `SHORT` or `undecided` (needs hyperfine).
+# Takes five minutes; ROUNDS=N for more than 10.
 bench-ab: build
 	./scripts/bench-ab $(BAREMARK) $(ROUNDS)
 

@@ -6,13 +6,15 @@
 //! reports its own failure has no result.
 #![forbid(unsafe_code)]
 
+mod format;
 mod formats;
 mod json;
 mod lines;
 mod number;
 mod result;
 
-pub use formats::{FORMATS, Format};
+pub use format::Format;
+pub use formats::FORMATS;
 pub use result::{Better, Column, Damage, Imported, Measured, Metric, Place};
 
 use thiserror::Error;

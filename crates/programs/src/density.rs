@@ -113,7 +113,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     executors: &[ExecutorKind::Direct],
     section: None,
     short_phases: false,
-    quick: &[("max", "8")],
+    quick: &[("max", "4")],
     check: |_| Ok(()),
 };
 

@@ -13,12 +13,13 @@ use baremark_model::job::{JobError, Surroundings};
 use baremark_model::peer::LISTENING;
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::confine::{self, Limits};
+use baremark_sys::file_system::{FileSystem, drop_cache};
 use baremark_sys::process_tree;
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -55,6 +56,15 @@ pub(crate) const RUNTIME: Knob = Knob {
     help: "runtime of containers",
 };
 
+/// The knob of the page cache.
+pub(crate) const CACHE: Knob = Knob {
+    key: "cache",
+    kind: Kind::Choice(&["warm", "cold"]),
+    default: Default::Typed("warm"),
+    help: "whether the server's program is in the page cache when it starts: cold reads it from the disk, a copy in the temporary folder; \
+           the container engine and the microVM stay cached",
+};
+
 /// The word of a parameter, or the usual one.
 pub(crate) fn word(arm: &ResolvedArm, knob: &Knob, usual: &'static str) -> String {
     match arm.parameters.get(knob.key) {
@@ -68,7 +78,29 @@ pub(crate) struct Launcher {
     place: String,
     runtime: String,
     program: PathBuf,
+    /// A copy of the program, which is not in the page cache when a server starts from it.
+    cold: Option<Cold>,
     way: usize,
+}
+
+/// A copy of the program in a folder of its own.
+struct Cold {
+    program: PathBuf,
+    _folder: Root,
+}
+
+impl Cold {
+    fn of(program: &Path) -> Result<Cold, JobError> {
+        let failed = |why: io::Error| JobError::failed(format!("copying the program: {why}"));
+        let folder = Root::create().map_err(failed)?;
+        if FileSystem::of(&folder.0).map_err(failed)?.in_memory {
+            let what = format!("{} is in memory, where every file is cached", folder.0.display());
+            return Err(JobError::Missing { what, remedy: "set TMPDIR to a folder on a disk".to_owned() });
+        }
+        let copy = folder.0.join("baremark");
+        fs::copy(program, &copy).map_err(failed)?;
+        Ok(Cold { program: copy, _folder: folder })
+    }
 }
 
 /// An empty folder for the root of a container's files, removed when dropped.
@@ -91,7 +123,7 @@ impl Root {
 
 impl Drop for Root {
     fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
+        drop(fs::remove_dir_all(&self.0));
     }
 }
 
@@ -104,7 +136,8 @@ impl Launcher {
         let program =
             around.keeper.canonicalize().map_err(|why| JobError::failed(format!("finding this program: {why}")))?;
         let (place, runtime) = (word(arm, &PLACE, "process"), word(arm, &RUNTIME, "runc"));
-        let mut launcher = Launcher { place, runtime, program, way: 0 };
+        let cold = if word(arm, &CACHE, "warm") == "cold" { Some(Cold::of(&program)?) } else { None };
+        let mut launcher = Launcher { place, runtime, program, cold, way: 0 };
         launcher.find_way()?;
         Ok(launcher)
     }
@@ -112,6 +145,20 @@ impl Launcher {
     /// The place's name.
     pub(crate) fn place(&self) -> &str {
         &self.place
+    }
+
+    /// The program of the server.
+    fn server(&self) -> &Path {
+        self.cold.as_ref().map_or(&self.program, |cold| &cold.program)
+    }
+
+    /// Drops the server's program from the page cache, where it shall be cold. No server may run.
+    ///
+    /// # Errors
+    /// When it cannot be dropped.
+    pub(crate) fn cool(&self) -> Result<(), JobError> {
+        let Some(cold) = &self.cold else { return Ok(()) };
+        drop_cache(&cold.program).map_err(|why| JobError::failed(format!("dropping the page cache: {why}")))
     }
 
     /// Finds what the engine needs here to start a container; nothing for other places.
@@ -144,14 +191,14 @@ impl Launcher {
                 command.args(["--name", &root.name(), "--log-driver=none", "--network=host"]);
                 command.args(["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"]);
                 command.args(WAYS[self.way]);
-                command.arg("--mount").arg(format!("type=bind,src={},dst={INSIDE},ro", self.program.display()));
+                command.arg("--mount").arg(format!("type=bind,src={},dst={INSIDE},ro", self.server().display()));
                 command.arg("--rootfs").arg(&root.0).arg(INSIDE);
             }
             "microvm" => {
                 command = Command::new(&self.program);
-                command.args(["guest", "--"]).arg(&self.program);
+                command.args(["guest", "--"]).arg(self.server());
             }
-            _ => command = Command::new(&self.program),
+            _ => command = Command::new(self.server()),
         }
         command.args(["echo", "--while-input"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -272,10 +319,10 @@ impl Server {
 
 /// The process of podman's that watches over the container `name`.
 fn monitor(name: &str) -> io::Result<u32> {
-    for entry in std::fs::read_dir("/proc")?.flatten() {
+    for entry in fs::read_dir("/proc")?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         // A process may end while it is looked at.
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let mut words = line.split(|byte| *byte == 0);
         let program = words.next().unwrap_or_default();
         if program.ends_with(b"conmon") && words.any(|word| word == name.as_bytes()) {

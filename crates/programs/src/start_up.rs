@@ -5,7 +5,7 @@
 //! the engine's client. Each start has a fresh place, and its end is not measured.
 
 use crate::runs;
-use crate::small_server::{Launcher, PLACE, RUNTIME};
+use crate::small_server::{CACHE, Launcher, PLACE, RUNTIME};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
@@ -35,7 +35,7 @@ static DESCRIPTOR: Descriptor = Descriptor {
     kind: "start-up",
     help: "time from the launch of a small server until it runs, listens and has answered, as a process, in the microVM or in a container",
     source: "this program",
-    parameters: &[PLACE, RUNTIME, AT_ONCE],
+    parameters: &[PLACE, RUNTIME, AT_ONCE, CACHE],
     metrics: &METRICS,
     footprint: None,
     executors: &[ExecutorKind::Direct],
@@ -102,6 +102,7 @@ impl ReadyJob for Ready {
 impl Ready {
     /// As many starts at the same moment as requested.
     fn starts(&self) -> Result<Vec<Start>, JobError> {
+        self.launcher.cool()?;
         let done: Vec<Result<Start, String>> = thread::scope(|scope| {
             let all: Vec<_> = (0..self.at_once).map(|_| scope.spawn(|| self.start())).collect();
             all.into_iter()

@@ -450,29 +450,29 @@ mod tests {
 
         fn sleep(&self) -> io::Result<bool> {
             let more = self.0.sleep();
-            thread::sleep(Duration::from_millis(10));
+            thread::sleep(Duration::from_millis(5));
             more
         }
     }
 
-    /// Signals every millisecond meet a thread that is 10 ms late: counted from the last signal its latency would be 1 ms.
+    /// Signals every millisecond meet a thread that is 5 ms late: counted from the last signal its latency would be 1 ms.
     #[test]
     fn signals_that_meet_have_the_latency_of_the_first() {
         for by in ["futex", "pipe", "eventfd"] {
             let waker = waker(by).expect("it can be made").map(|inner| Box::new(Late(inner)) as Box<dyn Waker>);
-            let phase = Duration::from_millis(200);
+            let phase = Duration::from_millis(500);
             let ready = Ready { by, waker, period_ns: 1_000_000, neighbours: 0, cpus: &[], phase };
             let woken = ready.woken().expect("it runs");
             assert!(!woken.latencies.is_empty() && woken.missed > 0, "{by}: {} missed", woken.missed);
             let median = woken.latencies.value_at_quantile(0.5);
-            assert!(median >= 5_000_000, "{by}: {median} ns");
+            assert!(median >= 2_500_000, "{by}: {median} ns");
         }
     }
 
     #[test]
     fn periods_that_passed_while_a_wake_up_was_late_are_missed() {
         let mut seen = Vec::new();
-        times(1_000_000, 12, |number, _, missed| {
+        times(1_000_000, 200, |number, _, missed| {
             if number == 3 {
                 thread::sleep(Duration::from_millis(5));
             }
@@ -480,8 +480,14 @@ mod tests {
             Ok(())
         })
         .expect("it keeps time");
-        let missed: u64 = seen.iter().map(|(_, missed)| missed).sum();
-        let last = seen.last().expect("some").0;
-        assert!(missed >= 4 && seen.len() as u64 + missed <= 12 && last < 12, "{seen:?}");
+        // A busy machine may miss others too, number 3 among them; each is counted before the next that is kept.
+        for pair in seen.windows(2) {
+            let [(before, _), (number, missed)] = pair else { unreachable!("windows of two") };
+            assert_eq!(*number, before + 1 + missed, "{seen:?}");
+        }
+        if let Some(at) = seen.iter().position(|(number, _)| *number == 3) {
+            assert!(seen[at + 1].1 >= 4, "{seen:?}");
+        }
+        assert!(seen.last().is_some_and(|(number, _)| *number < 200), "{seen:?}");
     }
 }

@@ -44,6 +44,7 @@ mod sections;
 mod svg;
 mod text;
 mod treatment;
+mod wake_up;
 mod words;
 
 pub use published_page::published_page;

@@ -12,10 +12,11 @@ use crate::number::percent;
 use crate::outline::Found;
 use crate::section::{Block, Making, Section, Subject};
 use crate::text::clean;
+use crate::wake_up;
 
 /// The sections in the order of every report.
 pub(crate) const SECTIONS: &[Making] =
-    &[applications, contrasts, drawn, predicted, why, activity, flags, discarded, analyses];
+    &[applications, before_work, contrasts, drawn, predicted, why, activity, flags, discarded, analyses];
 
 /// A section of what each workload's part has of something.
 fn of_parts<T: Clone>(
@@ -34,6 +35,12 @@ fn lines(items: &[String]) -> Vec<Block> {
 fn applications(of: Subject<'_>) -> Section {
     let blocks = application::groups(of.document).into_iter().map(Block::Group).collect();
     Section { id: "applications", head: "Applications", note: "", blocks }
+}
+
+fn before_work(of: Subject<'_>) -> Section {
+    let mut blocks: Vec<Block> = wake_up::histogram(of.document).into_iter().map(Block::Table).collect();
+    blocks.extend(lines(&wake_up::searches(of.document)));
+    Section { id: "before-work", head: "Wake-ups and copies", note: "", blocks }
 }
 
 fn contrasts(of: Subject<'_>) -> Section {

@@ -1,7 +1,9 @@
-//! The file system that a folder is on: free space, and whether it is in memory.
+//! The file system that a folder is on: free space, and whether it is in memory; and the page cache of a file.
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -40,9 +42,45 @@ impl FileSystem {
     }
 }
 
+/// Writes what is new in a file to its disk and drops its pages from the page cache, but those that are mapped by a process or locked.
+///
+/// # Errors
+/// What opening it, `fsync(2)` or `posix_fadvise(2)` gives.
+pub fn drop_cache(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    file.sync_all()?;
+    // SAFETY: takes numbers and the descriptor of `file`, which lives through the call; touches no memory.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The pages of a file in the page cache, by cachestat(2) of Linux 6.5; `None` where that is missing.
+    fn cached(path: &Path) -> Option<u64> {
+        const SYS_CACHESTAT: libc::c_long = 451;
+        let file = File::open(path).expect("a file");
+        let (range, mut counts) = ([0_u64; 2], [0_u64; 5]);
+        // SAFETY: both arrays have the layout of cachestat's structures and live through the call.
+        let done =
+            unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0_u32) };
+        (done == 0).then_some(counts[0])
+    }
+
+    #[test]
+    fn the_cache_of_a_file_is_dropped() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        std::fs::write(&path, vec![1; 1 << 20]).expect("it is written");
+        let of = FileSystem::of(&path).expect("its file system");
+        let Some(before) = cached(&path).filter(|_| !of.in_memory) else { return };
+        drop_cache(&path).expect("it is dropped");
+        assert!(before >= 256 && cached(&path) == Some(0), "{before} {:?}", cached(&path));
+    }
 
     #[test]
     fn proc_has_no_room_and_a_missing_folder_is_an_error() {

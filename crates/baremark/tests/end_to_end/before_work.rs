@@ -40,7 +40,10 @@ fn a_server_is_started_in_each_place_and_answers() {
     let bench = Bench::new();
     let places = if kvm() { "[\"process\", \"microvm\"]" } else { "[\"process\"]" };
     let report = "columns = \"place\"\nratio_to = { place = \"process\" }";
-    bench.write("s.toml", study("\"start-up\"", &format!("place = {places}\nat_once = [1, 2]"), report));
+    bench.write(
+        "s.toml",
+        study("\"start-up\"", &format!("place = {places}\nat_once = [1, 2]\ncache = [\"warm\", \"cold\"]"), report),
+    );
     let document = bench.json(&["run", "s.toml", "--json"]);
     let [began, listening, answered] =
         ["began_ms", "listening_ms", "answered_ms"].map(|metric| estimates(&document, metric, "place"));
@@ -70,9 +73,9 @@ fn copies_are_counted_with_their_memory_and_their_latency() {
     let report = "metric = \"memory_mib\"\ncolumns = \"place\"\nratio_to = { place = \"process\" }";
     let text_of = |load: &str, more: &str| {
         let study = study("\"density\"", &format!("place = {places}\nload = \"{load}\""), report);
-        study.replace("[factors]", &format!("max = 5\n{more}\n[factors]"))
+        study.replace("[factors]", &format!("{more}\n[factors]")).replace("quads = 1", "quads = 0")
     };
-    bench.write("light.toml", text_of("light", "limit = \"1 s\""));
+    bench.write("light.toml", text_of("light", "max = 5\nlimit = \"1 s\""));
     let document = bench.json(&["run", "light.toml", "--json"]);
     let of = |metric: &str| estimates(&document, metric, "place");
     assert!(of("copies").iter().all(|(_, copies)| (copies - 5.0).abs() < 1e-9), "{document:#}");
@@ -84,10 +87,10 @@ fn copies_are_counted_with_their_memory_and_their_latency() {
     assert!(flags.contains("stopped at max = 5 copies"), "{flags}");
     nothing_is_left();
     // A limit that one copy cannot keep is a failure, and a reserve that is in use already is refused before anything is started.
-    bench.write("strict.toml", text_of("light", "limit = \"10 us\""));
+    bench.write("strict.toml", text_of("light", "max = 1\nrate = 1000\nlimit = \"10 us\""));
     let strict = bench.run(&["run", "strict.toml"]);
     assert!(text(&strict.stderr).contains("one copy alone does not keep the limit"), "{}", text(&strict.stderr));
-    bench.write("full.toml", text_of("idle", "reserve = \"100 %\""));
+    bench.write("full.toml", text_of("idle", "max = 1\nreserve = \"100 %\""));
     let full = bench.run(&["run", "full.toml"]);
     let said = format!("{}{}", text(&full.stdout), text(&full.stderr));
     assert!(said.contains("less memory is available than the reserve and one copy"), "{said}");

@@ -59,11 +59,8 @@ fn three_raw_logs_a_side_give_a_ratio_with_its_interval_and_a_gate() {
         let checked = bench.run(&["check", "--against", "old", side, "--summary", summary.to_str().unwrap()]);
         assert_eq!(checked.status.code(), Some(code), "{side}: {}{}", text(&checked.stdout), text(&checked.stderr));
         let markdown = fs::read_to_string(summary).unwrap();
-        let answer = if code == 0 {
-            "none of 2 comparisons is slower (exit 0)"
-        } else {
-            "1 of 2 comparisons is slower (exit 4)"
-        };
+        let answer =
+            if code == 0 { "0 of 2 comparisons are slower (exit 0)" } else { "1 of 2 comparisons is slower (exit 4)" };
         assert!(markdown.starts_with("### HPCC: ") && markdown.contains(answer), "{markdown}");
         let rows: Vec<&str> = markdown.lines().filter(|line| line.starts_with('|')).collect();
         assert_eq!(rows.len(), 4, "a heading and a line for each figure: {markdown}");

@@ -246,7 +246,7 @@ fn the_shell_completes_shipped_studies() {
     };
     for command in ["run", "plan"] {
         let found = completed(command, "st");
-        assert_eq!(found, ["standard", "stream", "star-random-access", "stress-ng"], "{command}");
+        assert_eq!(found, ["standard", "stream", "star-random-access", "stress-ng", "start-up"], "{command}");
     }
     // A study of one's own is still taken.
     assert!(text(&bench.run(&["run", "nowhere.toml"]).stderr).contains("there is no file and no shipped study"));

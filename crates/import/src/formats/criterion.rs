@@ -3,7 +3,7 @@
 //!
 //! A value is the time of a sample divided by its iterations. `estimates.json` has one: the slope where there is one, else the mean.
 
-use super::Format;
+use crate::format::Format;
 use crate::json;
 use crate::result::{Column, Damage, Imported, Metric, Place};
 use ::csv::ReaderBuilder;

@@ -1,6 +1,6 @@
 //! CSV whose columns the user names: metrics with their direction and unit, and labels that say what a row is of.
 
-use super::Format;
+use crate::format::Format;
 use crate::result::{Column, Damage, Imported, Place};
 use ::csv::{Error, ErrorKind, ReaderBuilder, StringRecord};
 

@@ -1,6 +1,6 @@
 //! fio: `fio --output-format=json --output=FILE JOBFILE`, and json+.
 
-use super::Format;
+use crate::format::Format;
 use crate::json;
 use crate::result::{Column, Damage, Imported, Metric};
 use serde::Deserialize;

@@ -2,7 +2,7 @@
 //!
 //! Repetitions are the values; the aggregates that the library makes of them are left out.
 
-use super::Format;
+use crate::format::Format;
 use crate::json;
 use crate::result::{Column, Damage, Imported, Metric, Place};
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! HPC Challenge: `hpccoutf.txt`, of which the summary at its end is read, and raw logs that have such lines `NAME=VALUE`.
 
-use super::Format;
+use crate::format::Format;
 use crate::lines::Lines;
 use crate::number;
 use crate::result::{Better, Column, Damage, Imported, Metric, Place};

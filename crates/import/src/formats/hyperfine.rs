@@ -2,7 +2,7 @@
 //!
 //! Commands of one file did not take turns, so that they are not paired with each other.
 
-use super::Format;
+use crate::format::Format;
 use crate::json;
 use crate::result::{Column, Damage, Imported, Metric};
 use serde::Deserialize;

@@ -2,7 +2,7 @@
 //!
 //! A run is one value, that of its end: its seconds are not independent of each other.
 
-use super::Format;
+use crate::format::Format;
 use crate::json;
 use crate::result::{Column, Damage, Imported, Metric, Place};
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! k6: `k6 run --summary-export=FILE`, or what `handleSummary` gets, as JSON.
 
-use super::Format;
+use crate::format::Format;
 use crate::json;
 use crate::result::{Column, Damage, Imported, Metric, Place};
 use serde::Deserialize;

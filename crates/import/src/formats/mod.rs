@@ -13,20 +13,7 @@ mod phoronix;
 mod sysbench;
 mod wrk;
 
-use crate::result::{Column, Damage, Imported};
-
-/// A format of results.
-#[derive(Clone, Copy, Debug)]
-pub struct Format {
-    /// Its name, as `--format` takes it.
-    pub name: &'static str,
-    /// How such a file is made, for people.
-    pub help: &'static str,
-    /// Whether a file that begins so is of this format.
-    pub recognises: fn(&str) -> bool,
-    /// Reads a file.
-    pub read: fn(&str, &[Column]) -> Result<Imported, Damage>,
-}
+use crate::format::Format;
 
 /// Every format, in the order in which files are recognised.
 pub const FORMATS: &[Format] = &[

@@ -3,7 +3,7 @@
 //! A log's rate is its transactions over the time from the first one's start to the last one's end. Of several log files of one
 //! run (one a thread) only their concatenation is the run.
 
-use super::Format;
+use crate::format::Format;
 use crate::lines::Lines;
 use crate::number;
 use crate::result::{Column, Damage, Imported, Metric, Place};

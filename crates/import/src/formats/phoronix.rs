@@ -2,7 +2,7 @@
 //!
 //! A file may hold several systems; the benchmark's name then ends with the system's.
 
-use super::Format;
+use crate::format::Format;
 use crate::number;
 use crate::result::{Better, Column, Damage, Imported, Metric, Place};
 use ::csv::{ReaderBuilder, StringRecord};

@@ -1,6 +1,6 @@
 //! sysbench 1.x: what `sysbench TEST run` prints.
 
-use super::Format;
+use crate::format::Format;
 use crate::lines::Lines;
 use crate::number;
 use crate::result::{Column, Damage, Imported, Metric};
