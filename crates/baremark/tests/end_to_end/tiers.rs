@@ -650,7 +650,9 @@ fn the_shipped_study_is_resumed_observed_and_explained() {
     let why = resumed["details"][0]["document"]["applications"][0]["saturated"].as_str().unwrap().to_owned();
     assert!(why.contains("app") && why.contains("CPUs used where limits were exceeded"), "{why}");
     let shown = text(&bench.run(&["report", "--details"]).stdout);
-    assert!(shown.contains("CPUs used where limits were") && shown.contains("Threads waiting for a CPU"), "{shown}");
+    // However lines are wrapped.
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("CPUs used where limits were") && words.contains("Threads waiting for a CPU"), "{shown}");
 }
 
 /// That of places is run with its guests, see `elsewhere`.
