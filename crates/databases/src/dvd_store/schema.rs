@@ -15,8 +15,8 @@ pub const RATINGS: i64 = 2;
 pub const AMPLE: i64 = 1_000_000;
 /// Stock below which a product is listed for reorder.
 pub const LOW_MARK: i64 = 10;
-/// Bytes on disk with indexes, about, of a customer, an order with its lines and history, and a product with its stock and
-/// reviews: the largest of the three databases, measured by the test of the loader.
+/// Bytes on disk with indexes of a customer, an order with its lines and history, and a product with its stock and reviews: more
+/// than they take, so that a disk that is too small is refused. A test compares them with the file of `SQLite`.
 const CUSTOMER_BYTES: u64 = 500;
 const ORDER_BYTES: u64 = 900;
 const PRODUCT_BYTES: u64 = 1600;
