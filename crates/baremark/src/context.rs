@@ -1,6 +1,7 @@
 //! What every command needs: the store's place, whether to speak JSON, and the user's wish to stop.
 
 use crate::exit::Refusal;
+use crate::folders;
 use baremark_lab::analysis::Run;
 use baremark_model::command;
 use baremark_model::descriptor::{Descriptor, Kind};
@@ -39,20 +40,13 @@ impl Context {
             return Ok(path.clone());
         }
         let no_home = || Refusal::bad_input("neither XDG_DATA_HOME nor HOME is set; name the store with --store FILE");
-        Ok(data_folder().ok_or_else(no_home)?.join("baremark.db"))
+        Ok(folders::data().ok_or_else(no_home)?.join("baremark.db"))
     }
 
     /// Opens the store for writing, making it when it does not exist.
     pub fn open_store(&self) -> Result<Store, Refusal> {
         Store::open(self.store_path()?).map_err(Refusal::failure)
     }
-}
-
-/// The user's folder for this program's data; `None` where neither $XDG_DATA_HOME nor $HOME is set.
-pub fn data_folder() -> Option<PathBuf> {
-    let home = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let data = home("XDG_DATA_HOME").or_else(|| Some(home("HOME")?.join(".local/share")))?;
-    Some(data.join("baremark"))
 }
 
 /// The descriptors of every workload that this program has.

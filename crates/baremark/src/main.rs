@@ -12,6 +12,7 @@ mod changes;
 mod commands;
 mod context;
 mod exit;
+mod folders;
 mod json;
 mod kinds;
 mod places;

@@ -1,7 +1,7 @@
 //! The places of a study, made from its settings: the one list of environments that this program can start.
 
-use crate::commands::setup::guest_kernel_folder;
 use crate::exit::{Exit, Refusal};
+use crate::folders;
 use baremark_environments::container::{
     Container, Layer, Network, Root, Runtime, Seccomp, Settings as ContainerSettings,
 };
@@ -309,7 +309,7 @@ fn ssh(settings: &Settings, program: PathBuf) -> Ssh {
 /// `kernel` may name a folder that `baremark setup guest-kernel` has filled, and where it is not given that folder is taken if
 /// it is filled: then its modules give the guest a fast port.
 fn qemu(name: &str, settings: &Settings, program: PathBuf) -> Result<Qemu, Refusal> {
-    let fetched = || guest_kernel_folder().filter(|folder| folder.join("vmlinuz").exists());
+    let fetched = || folders::guest_kernel().filter(|folder| folder.join("vmlinuz").exists());
     let kernel = word(settings, "kernel").map(PathBuf::from).or_else(fetched);
     let mut made = match kernel {
         Some(folder) if folder.is_dir() => QemuSettings::of_fetched(&folder),

@@ -10,6 +10,7 @@ mod budget;
 mod certificate;
 pub mod cluster;
 pub mod convert;
+mod demand;
 mod document;
 pub mod elastic;
 mod fixed;

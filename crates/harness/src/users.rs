@@ -1,6 +1,6 @@
 //! The users of the auction: a scenario for the load engine, and what they must be given.
 
-use crate::topology::Demand;
+use crate::demand::Demand;
 use baremark_load::load::{Drive, Load, Pin, Stop};
 use baremark_load::profile::Profile;
 use baremark_load::scenario::{Cycle, Scenario, file};

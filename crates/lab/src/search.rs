@@ -8,9 +8,12 @@
 mod judge;
 mod outcome;
 mod resumed;
+mod under_load;
 
+use outcome::Walked;
 pub use resumed::Probe;
 use resumed::Resumed;
+pub use under_load::UnderLoad;
 
 use baremark_model::maximum::{Document, Ended, Plan, Said, Window};
 use baremark_model::qos::{Qos, Reading};
@@ -18,34 +21,6 @@ use baremark_model::units::Nanos;
 use baremark_stats::search::{End, Next, Response, Staircase, Visit};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// Something whose load can be set and whose behaviour under it can be read.
-pub trait UnderLoad {
-    /// Starts afresh for trial `trial` (from 0), without load: new connections, and whatever else can be made new.
-    ///
-    /// # Errors
-    /// In words, with the remedy: the search ends with what it has.
-    fn start(&mut self, trial: usize) -> Result<(), String>;
-
-    /// Brings the load to `level` and waits for `settle`.
-    ///
-    /// # Errors
-    /// As [`UnderLoad::start`].
-    fn set(&mut self, level: f64, settle: Nanos) -> Result<(), String>;
-
-    /// Reads one window at the level set, against the limits of `qos`; what began in it is waited for, within reason, and
-    /// what has not ended then has broken its limits.
-    ///
-    /// # Errors
-    /// As [`UnderLoad::start`].
-    fn read(&mut self, qos: &Qos, lasting: Nanos) -> Result<Reading, String>;
-
-    /// Takes so much load away that nothing of an overload is left: all of it, where coming back costs nothing.
-    ///
-    /// # Errors
-    /// As [`UnderLoad::start`].
-    fn drain(&mut self) -> Result<(), String>;
-}
 
 /// What happens during a search, for whoever watches.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,12 +79,6 @@ pub enum SearchError {
     /// The first trial could not start.
     #[error("nothing could be measured: {0}")]
     Start(String),
-}
-
-/// A trial as it was walked.
-pub(crate) struct Walked {
-    pub(crate) ended: Ended,
-    pub(crate) windows: Vec<Window>,
 }
 
 /// Why a trial broke off.

@@ -12,7 +12,7 @@ use crate::treatment::ENVIRONMENT;
 use crate::words::{Tone, limits_of, ratio_of};
 use baremark_model::document::Document;
 use baremark_model::plan::Treatment;
-use baremark_model::published::{Bound, OurColumn, OurRow, Ours, Published, Value};
+use baremark_model::published::{Bound, OurColumn, OurRow, Ours, Published, Table, Value};
 use std::collections::BTreeMap;
 
 /// What the words of the agreement mean, for the notes below its tables.
@@ -75,7 +75,7 @@ pub(crate) fn agreement(document: &Document, published: &Published) -> Option<Gr
         .collect();
     Some(Grid {
         caption: format!("{}: here, and its agreement with the published table", table.title),
-        columns: table.heads.iter().map(|head| crate::published::column(table, head)).collect(),
+        columns: table.heads.iter().map(|head| column(table, head)).collect(),
         rows,
         reasons,
     })
@@ -345,6 +345,15 @@ fn order(published: &Published, found: &[Vec<Result<Ourselves, String>>], row: u
 /// Whether the column's cells are gains, so that their ratios are what is ordered.
 fn is_gain(published: &Published, column: usize) -> bool {
     published.table.ours.as_ref().is_some_and(|ours| !ours.columns[column].over.is_empty())
+}
+
+/// A column's head; bare numbers are told what they count.
+pub(crate) fn column(table: &Table, head: &str) -> String {
+    match head.parse::<u64>() {
+        Ok(1) => format!("1 {}", table.columns.trim_end_matches('s')),
+        Ok(_) => format!("{head} {}", table.columns),
+        Err(_) => head.to_owned(),
+    }
 }
 
 #[cfg(test)]

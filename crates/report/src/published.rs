@@ -1,6 +1,6 @@
 //! Published values alongside those measured here: the same layout, and a label that says what may be compared.
 
-use crate::agreement::{EXPLAINED, agreement, fills};
+use crate::agreement::{EXPLAINED, agreement, column, fills};
 use crate::grid::{Cell, Grid, GridRow, RatioCell};
 use crate::number::fixed;
 use crate::words::Tone;
@@ -109,15 +109,6 @@ fn caption(table: &Table) -> String {
         .collect();
     let words = if words.is_empty() { String::new() } else { format!(" ({})", words.join("; ")) };
     format!("{}, published{words}", table.title)
-}
-
-/// A column's head; bare numbers are told what they count.
-pub(crate) fn column(table: &Table, head: &str) -> String {
-    match head.parse::<u64>() {
-        Ok(1) => format!("1 {}", table.columns.trim_end_matches('s')),
-        Ok(_) => format!("{head} {}", table.columns),
-        Err(_) => head.to_owned(),
-    }
 }
 
 fn ratio(published: &Published, row: usize, column: usize) -> Option<RatioCell> {

@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
+use crate::folders;
 use crate::watch::say;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,16 +23,11 @@ pub enum Setup {
     },
 }
 
-/// Where the guests' kernel is fetched to, and taken from where a study names none; `None` where there is no home.
-pub fn guest_kernel_folder() -> Option<PathBuf> {
-    crate::context::data_folder().map(|data| data.join("kernel"))
-}
-
 /// Fetches it and prints where it is.
 pub fn run(context: &Context, setup: &Setup) -> Result<(String, Exit), Refusal> {
     let Setup::GuestKernel { to } = setup;
     let no_home = || Refusal::bad_input("neither XDG_DATA_HOME nor HOME is set; name the folder with --to FOLDER");
-    let folder = to.clone().or_else(guest_kernel_folder).ok_or_else(no_home)?;
+    let folder = to.clone().or_else(folders::guest_kernel).ok_or_else(no_home)?;
     let kernel = folder.join("vmlinuz");
     let fetched = !kernel.exists();
     if fetched {

@@ -3,6 +3,7 @@
 //! A bundle of a stranger is verified first, and its page is made from what was computed here, not from what it prints. Files are named by us:
 //! nothing that a bundle says becomes a path.
 
+mod changes;
 mod serve;
 
 use crate::commands::bundle;
@@ -11,10 +12,8 @@ use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::watch::say;
 use crate::{record, sides};
-use baremark_lab::history::series;
-use baremark_report::history;
+use baremark_report::html;
 use baremark_report::site::{Entry, render};
-use baremark_report::{Color, Style, html};
 use std::path::{Path, PathBuf};
 
 /// Where to and what of.
@@ -53,17 +52,8 @@ fn write(context: &Context, folder: &Path, bundles: &[PathBuf]) -> Result<(Strin
         write_page(&folder.join(&entry.page), &html::render(&entry.document))?;
     }
     let index = folder.join("index.html");
-    write_page(&index, &render(&entries, &changes(&entries)))?;
+    write_page(&index, &render(&entries, &changes::text(&entries)))?;
     Ok((format!("{}\n", index.display()), if refused == 0 { Exit::Success } else { Exit::Regression }))
-}
-
-/// From which run on a study's values are different, as text; empty where nothing is known of that.
-fn changes(entries: &[Entry]) -> String {
-    let documents: Vec<_> = entries.iter().map(|entry| entry.document.clone()).collect();
-    let found = series(&documents);
-    let rows: Vec<_> = found.iter().map(crate::commands::history::changed).collect();
-    let plain = Style { width: 100, color: Color::Never, unicode: true };
-    if rows.is_empty() { String::new() } else { history::changes(&rows, &plain) }
 }
 
 /// The store's runs, and how many of them cannot be shown.

@@ -41,12 +41,10 @@ const STANDING: &[(&str, &[&str])] = &[
             "runner::step",
         ],
     ),
-    ("harness", &["fixed", "instances", "phase", "verify"]),
     ("journal", &["journal", "recovery"]),
     ("lab", &["analysis", "around", "explain", "observed", "observed::imported"]),
     ("lab", &["comparison", "comparison::around"]),
-    ("lab", &["search", "search::outcome"]),
-    ("load", &["dial", "load", "worker", "worker::window"]),
+    ("load", &["dial", "load", "worker", "worker::state", "worker::window"]),
     ("model", &["arm", "command", "descriptor", "knob"]),
     (
         "services",

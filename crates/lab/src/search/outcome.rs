@@ -1,6 +1,5 @@
 //! From the windows of all trials to the document: the maximum, what limited it, and the knee.
 
-use super::Walked;
 use super::judge;
 use baremark_model::histogram::Histogram;
 use baremark_model::maximum::{Basis, Document, Ended, FORMAT, KneeRow, Limiting, Maximum, Plan, Said, Trial, Window};
@@ -12,6 +11,12 @@ use baremark_stats::search::{
     hysteresis, judge_limits, over_trials,
 };
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A trial as it was walked.
+pub(super) struct Walked {
+    pub(super) ended: Ended,
+    pub(super) windows: Vec<Window>,
+}
 
 /// The maxima of the trials that found one.
 pub(super) fn levels(trials: &[Walked], qos: &Qos, plan: &Plan) -> Vec<f64> {

@@ -1,6 +1,6 @@
 //! A search that is taken up: windows that an interrupted search has measured are not measured again.
 
-use super::UnderLoad;
+use super::under_load::UnderLoad;
 use baremark_model::histogram::Histogram;
 use baremark_model::qos::{Qos, Reading};
 use baremark_model::units::Nanos;

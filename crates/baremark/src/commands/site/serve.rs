@@ -67,7 +67,7 @@ impl Pages {
             source: run.state.word().to_owned(),
         };
         let entries: Vec<Entry> = runs.iter().map(entry).collect();
-        Ok((render(&entries, &changes(&entries)), live))
+        Ok((render(&entries, &changes::text(&entries)), live))
     }
 
     /// The report of a run, and whether it measures; `None` where the store has no such run.
