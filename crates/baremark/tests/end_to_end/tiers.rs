@@ -611,7 +611,7 @@ fn shrunk(name: &str) -> String {
 fn the_shipped_study_is_resumed_observed_and_explained() {
     let bench = Bench::new();
     let busy =
-        "[topology.load]\ncycle = \"10 ms\"\n\n[topology.limits]\ndelay = \"1 us\"\n\n[topology.variants.native]";
+        "[topology.load]\ncycle = \"50 ms\"\n\n[topology.limits]\ndelay = \"1 us\"\n\n[topology.variants.native]";
     let study = shrunk("auction")
         .replacen("users = 20", "users = 75", 1)
         .replacen("[topology.variants.native]", busy, 1)
@@ -624,8 +624,14 @@ fn the_shipped_study_is_resumed_observed_and_explained() {
     bench.write("study.toml", study);
     let mut child = bench.spawn(&["run", "study.toml"]);
     let said = std::io::BufReader::new(child.stderr.take().unwrap());
-    let stored = |line: &String| line.contains("block 1 is stored");
-    assert!(std::io::BufRead::lines(said).map_while(Result::ok).any(|line| stored(&line)), "it ended early");
+    let mut lines = Vec::new();
+    for line in std::io::BufRead::lines(said).map_while(Result::ok) {
+        lines.push(line);
+        if lines.iter().any(|line| line.contains("block 1 is stored")) {
+            break;
+        }
+    }
+    assert!(lines.iter().any(|line| line.contains("block 1 is stored")), "it ended early: {lines:#?}");
     signal(child.id(), libc::SIGKILL);
     child.wait().unwrap();
     let listed = |state: &str| {

@@ -106,7 +106,7 @@ impl Request {
     }
 }
 
-/// Goes on with a search that was interrupted or killed: windows that are stored are not measured again.
+/// Continues a search that was interrupted or killed: windows that are stored are not measured again.
 pub fn resume(context: &Context, store: Store, id: RunId) -> Result<(String, Exit), Refusal> {
     let stored = store.load_intact(&id).map_err(Refusal::failure)?;
     let gone = || Refusal::bad_input(format!("the request of run {id} is not stored; run the load again"));

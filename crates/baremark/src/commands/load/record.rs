@@ -79,7 +79,7 @@ impl Recorder {
         Ok(Recorder { to: Some(record) })
     }
 
-    /// Takes up a run that nobody holds.
+    /// Continues a run that was interrupted or killed.
     pub(super) fn take_up(store: Store, id: RunId, plan: Plan) -> Result<Recorder, Refusal> {
         let lock = record::hold(&store, &id)?;
         store.reopen(&id).map_err(Refusal::failure)?;
