@@ -44,7 +44,11 @@ fn a_server_is_started_in_each_place_and_answers() {
         "s.toml",
         study("\"start-up\"", &format!("place = {places}\nat_once = [1, 2]\ncache = [\"warm\", \"cold\"]"), report),
     );
+    // The folder of a process that was killed is removed by the next one.
+    let orphan = std::env::temp_dir().join(format!("baremark-start-{}-0", u32::MAX));
+    std::fs::create_dir_all(&orphan).unwrap();
     let document = bench.json(&["run", "s.toml", "--json"]);
+    assert!(!orphan.exists(), "{}", orphan.display());
     let [began, listening, answered] =
         ["began_ms", "listening_ms", "answered_ms"].map(|metric| estimates(&document, metric, "place"));
     assert!(!began.is_empty(), "{document:#}");
