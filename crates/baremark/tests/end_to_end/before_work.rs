@@ -33,6 +33,7 @@ fn a_wake_up_has_a_latency_by_each_way() {
     let state = document["run"]["machine"]["kernel"]["mitigations"].as_object().unwrap();
     let details = text(&bench.run(&["report", "--details"]).stdout);
     assert_eq!(details.contains("mitigations"), !state.is_empty(), "{details}");
+    assert!(details.contains("Wake-ups by latency"), "{details}");
 }
 
 #[test]
@@ -89,6 +90,8 @@ fn copies_are_counted_with_their_memory_and_their_latency() {
     assert!(of("fit").iter().all(|(_, fit)| *fit > 5.0), "{document:#}");
     let flags = document["flags"].to_string();
     assert!(flags.contains("stopped at max = 5 copies"), "{flags}");
+    let details = text(&bench.run(&["report", "--details"]).stdout);
+    assert!(details.contains("5 copies kept every limit"), "{details}");
     nothing_is_left();
     // A limit that one copy cannot keep is a failure, and a reserve that is in use already is refused before anything is started.
     bench.write("strict.toml", text_of("light", "max = 1\nrate = 1000\nlimit = \"10 us\""));
