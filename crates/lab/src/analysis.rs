@@ -102,9 +102,13 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
     }
 }
 
+/// Workloads without a section of their own whose details are short and shown by reports.
+const DETAILED: [&str; 2] = ["wakeup", "density"];
+
 /// Of each treatment what its workload alone reports: of the last trial that counts, or where none does, of the last.
 fn details(run: &Run, workloads: &[&Descriptor]) -> Vec<DetailRow> {
-    let shown = |arm: usize| workloads.iter().any(|of| of.kind == run.plan.workload_of(arm) && of.section.is_some());
+    let detailed = |of: &Descriptor| of.section.is_some() || DETAILED.contains(&of.kind);
+    let shown = |arm: usize| workloads.iter().any(|of| of.kind == run.plan.workload_of(arm) && detailed(of));
     let of_arm = |arm: usize| {
         let last = |counted: bool| {
             let trials = run.trials.iter().rev().filter(|trial| !counted || trial.counted().is_some());

@@ -14,14 +14,13 @@ use baremark_model::peer::LISTENING;
 use baremark_sys::clock::monotonic_ns;
 use baremark_sys::confine::{self, Limits};
 use baremark_sys::file_system::{FileSystem, drop_cache};
+use baremark_sys::private_folder::PrivateFolder;
 use baremark_sys::process_tree;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -86,44 +85,47 @@ pub(crate) struct Launcher {
 /// A copy of the program in a folder of its own.
 struct Cold {
     program: PathBuf,
-    _folder: Root,
+    _folder: PrivateFolder,
 }
 
 impl Cold {
     fn of(program: &Path) -> Result<Cold, JobError> {
         let failed = |why: io::Error| JobError::failed(format!("copying the program: {why}"));
-        let folder = Root::create().map_err(failed)?;
-        if FileSystem::of(&folder.0).map_err(failed)?.in_memory {
-            let what = format!("{} is in memory, where every file is cached", folder.0.display());
+        let folder = folder().map_err(failed)?;
+        if FileSystem::of(folder.path()).map_err(failed)?.in_memory {
+            let what = format!("{} is in memory, where every file is cached", folder.path().display());
             return Err(JobError::Missing { what, remedy: "set TMPDIR to a folder on a disk".to_owned() });
         }
-        let copy = folder.0.join("baremark");
+        let copy = folder.path().join("baremark");
         fs::copy(program, &copy).map_err(failed)?;
         Ok(Cold { program: copy, _folder: folder })
     }
 }
 
+/// How the names of folders begin; that of a killed process is removed by the next that starts servers.
+const FOLDER: &str = "baremark-start-";
+
+fn folder() -> io::Result<PrivateFolder> {
+    PrivateFolder::create(&std::env::temp_dir(), FOLDER)
+}
+
 /// An empty folder for the root of a container's files, removed when dropped.
-struct Root(PathBuf);
+struct Root {
+    folder: PrivateFolder,
+    path: PathBuf,
+}
 
 impl Root {
     fn create() -> io::Result<Root> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("baremark-start-{}-{number}", std::process::id()));
-        DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Root(path))
+        let folder = folder()?;
+        let path = folder.path().join("root");
+        fs::create_dir(&path)?;
+        Ok(Root { folder, path })
     }
 
     /// The name of its container.
     fn name(&self) -> String {
-        self.0.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-    }
-}
-
-impl Drop for Root {
-    fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
+        self.folder.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 }
 
@@ -135,6 +137,7 @@ impl Launcher {
     pub(crate) fn of(arm: &ResolvedArm, around: &Surroundings<'_>) -> Result<Launcher, JobError> {
         let program =
             around.keeper.canonicalize().map_err(|why| JobError::failed(format!("finding this program: {why}")))?;
+        drop(PrivateFolder::orphans(&std::env::temp_dir(), FOLDER));
         let (place, runtime) = (word(arm, &PLACE, "process"), word(arm, &RUNTIME, "runc"));
         let cold = if word(arm, &CACHE, "warm") == "cold" { Some(Cold::of(&program)?) } else { None };
         let mut launcher = Launcher { place, runtime, program, cold, way: 0 };
@@ -192,7 +195,7 @@ impl Launcher {
                 command.args(["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"]);
                 command.args(WAYS[self.way]);
                 command.arg("--mount").arg(format!("type=bind,src={},dst={INSIDE},ro", self.server().display()));
-                command.arg("--rootfs").arg(&root.0).arg(INSIDE);
+                command.arg("--rootfs").arg(&root.path).arg(INSIDE);
             }
             "microvm" => {
                 command = Command::new(&self.program);

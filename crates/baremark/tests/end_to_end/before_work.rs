@@ -33,6 +33,7 @@ fn a_wake_up_has_a_latency_by_each_way() {
     let state = document["run"]["machine"]["kernel"]["mitigations"].as_object().unwrap();
     let details = text(&bench.run(&["report", "--details"]).stdout);
     assert_eq!(details.contains("mitigations"), !state.is_empty(), "{details}");
+    assert!(details.contains("Wake-ups by latency"), "{details}");
 }
 
 #[test]
@@ -44,7 +45,11 @@ fn a_server_is_started_in_each_place_and_answers() {
         "s.toml",
         study("\"start-up\"", &format!("place = {places}\nat_once = [1, 2]\ncache = [\"warm\", \"cold\"]"), report),
     );
+    // The folder of a process that was killed is removed by the next one.
+    let orphan = std::env::temp_dir().join(format!("baremark-start-{}-0", u32::MAX));
+    std::fs::create_dir_all(&orphan).unwrap();
     let document = bench.json(&["run", "s.toml", "--json"]);
+    assert!(!orphan.exists(), "{}", orphan.display());
     let [began, listening, answered] =
         ["began_ms", "listening_ms", "answered_ms"].map(|metric| estimates(&document, metric, "place"));
     assert!(!began.is_empty(), "{document:#}");
@@ -85,6 +90,8 @@ fn copies_are_counted_with_their_memory_and_their_latency() {
     assert!(of("fit").iter().all(|(_, fit)| *fit > 5.0), "{document:#}");
     let flags = document["flags"].to_string();
     assert!(flags.contains("stopped at max = 5 copies"), "{flags}");
+    let details = text(&bench.run(&["report", "--details"]).stdout);
+    assert!(details.contains("5 copies kept every limit"), "{details}");
     nothing_is_left();
     // A limit that one copy cannot keep is a failure, and a reserve that is in use already is refused before anything is started.
     bench.write("strict.toml", text_of("light", "max = 1\nrate = 1000\nlimit = \"10 us\""));
