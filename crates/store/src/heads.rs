@@ -251,7 +251,7 @@ pub(crate) fn all(connection: &Connection, checksummed: bool) -> rusqlite::Resul
                 all.damaged.push((None, "the count of runs does not match its checksum".to_owned()))
             }
             tally if tally.runs != count => {
-                all.damaged.push((None, format!("{count} of {} runs are there", tally.runs)));
+                all.damaged.push((None, format!("{count} of {} runs are present", tally.runs)));
             }
             tally if tally.ids != ids && all.damaged.is_empty() => {
                 all.damaged.push((None, "the names of the runs do not match their checksum".to_owned()));

@@ -47,7 +47,7 @@ impl Rows {
     /// What is not as the head says that it should be.
     pub(crate) fn verdict(self, head: &Head) -> Vec<String> {
         let there =
-            |what: &str, found: i64, of: i64| (found != of).then(|| format!("{found} of {of} {what} are there"));
+            |what: &str, found: i64, of: i64| (found != of).then(|| format!("{found} of {of} {what} are present"));
         let missing = [
             there("trials", self.trials, head.trials),
             there("looks", self.looks, head.looks),
