@@ -57,7 +57,7 @@ impl Rows {
         let mut damage: Vec<String> = self.noted.into_iter().chain(missing.into_iter().flatten()).collect();
         let alike = self.contents == head.contents && self.without == head.unverified;
         if damage.is_empty() && !self.damaged && !alike {
-            damage.push("its rows are not those that were written".to_owned());
+            damage.push("its rows differ from those that were written".to_owned());
         }
         damage
     }
