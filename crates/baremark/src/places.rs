@@ -5,6 +5,7 @@ use crate::folders;
 use baremark_environments::container::{
     Container, Layer, Network, Root, Runtime, Seccomp, Settings as ContainerSettings,
 };
+use baremark_environments::kubernetes::{Kubernetes, Settings as KubernetesSettings};
 use baremark_environments::mpi::{Mpi, Settings as MpiSettings};
 use baremark_environments::native::Native;
 use baremark_environments::qemu::{
@@ -14,7 +15,7 @@ use baremark_environments::slurm::{Launcher, Settings as SlurmSettings, Slurm};
 use baremark_environments::ssh::{Settings as SshSettings, Ssh};
 use baremark_model::arm::ExecutorKind;
 use baremark_model::command;
-use baremark_model::descriptor::Value;
+use baremark_model::descriptor::{self, Value};
 use baremark_model::image;
 use baremark_model::peer;
 use baremark_model::plan::{Limits, Plan, program_at};
@@ -49,6 +50,7 @@ const PLACES: &[Row] = &[
     ("ssh", |_, settings, program| Ok(Box::new(ssh(settings, program)))),
     ("slurm", |_, settings, program| Ok(Box::new(slurm(settings, program)))),
     ("mpi", |_, settings, program| Ok(Box::new(mpi(settings, program)))),
+    ("kubernetes", |name, settings, program| Ok(Box::new(kubernetes(name, settings, program)?))),
 ];
 
 /// The environment of that name with these settings, which may say that it is like another; `None` where `native` serves it,
@@ -145,7 +147,7 @@ pub fn limit(study: &Study, limits: &mut Limits, interrupt: &AtomicBool) -> Resu
     let peers = peers.filter_map(|text| peer::environment(&text).map(str::to_owned));
     for name in levels("environment").map(ToString::to_string).chain(peers).collect::<BTreeSet<_>>() {
         let settings = study.environments.get(&name).cloned().unwrap_or_default();
-        if kind(&name, &settings) == "ssh" && !settings.contains_key("host") {
+        if needs_a_setting(kind(&name, &settings), &settings) {
             continue;
         }
         let Some(place) = place(&name, &settings, program()?)? else { continue };
@@ -184,8 +186,15 @@ pub fn limit_programs(plan: &Plan, limits: &mut Limits) -> bool {
 
 /// Whether a place can be used with its defaults: `None` where that cannot be said without settings.
 pub fn probe(name: &str) -> Result<Option<Result<(), String>>, Refusal> {
-    let found = if name == "ssh" { None } else { place(name, &Settings::new(), program()?)? };
+    let none = Settings::new();
+    let found = if needs_a_setting(name, &none) { None } else { place(name, &none, program()?)? };
     Ok(found.map(|place| place.probe().map_err(|why| why.to_string())))
+}
+
+/// Whether a place cannot be made without a setting that is not given.
+fn needs_a_setting(place: &str, settings: &Settings) -> bool {
+    let knobs = tables::place(place).map_or(&[][..], |place| place.settings);
+    knobs.iter().any(|knob| knob.default == descriptor::Default::Required && !settings.contains_key(knob.key))
 }
 
 fn word<'s>(settings: &'s Settings, key: &str) -> Option<&'s str> {
@@ -248,6 +257,31 @@ fn mpi(settings: &Settings, program: PathBuf) -> Mpi {
         start_limit: time(settings, "start_limit").unwrap_or(usual.start_limit),
     };
     Mpi::new(program, made)
+}
+
+fn kubernetes(name: &str, settings: &Settings, program: PathBuf) -> Result<Kubernetes, Refusal> {
+    let usual = KubernetesSettings::default();
+    let pair = |text: &String| {
+        let what = || format!("[environments.{name}] node: '{text}' has no equals sign; write \"KEY=VALUE\"");
+        let (key, value) = text.split_once('=').ok_or_else(|| Refusal::bad_input(what()))?;
+        Ok((key.to_owned(), value.to_owned()))
+    };
+    let text = |key| word(settings, key).map(str::to_owned);
+    let made = KubernetesSettings {
+        context: text("context"),
+        namespace: text("namespace"),
+        image: text("image").unwrap_or_default(),
+        runtime_class: text("runtime_class"),
+        node: words(settings, "node").iter().map(pair).collect::<Result<_, Refusal>>()?,
+        cpus: count(settings, "cpus"),
+        memory_bytes: match settings.get("memory") {
+            Some(Value::SizeBytes(size)) => Some(size.0),
+            _ => None,
+        },
+        time: time(settings, "time").unwrap_or(usual.time),
+        start_limit: time(settings, "start_limit").unwrap_or(usual.start_limit),
+    };
+    Ok(Kubernetes::new(program, made))
 }
 
 fn container(name: &str, settings: &Settings, program: PathBuf) -> Result<Container, Refusal> {

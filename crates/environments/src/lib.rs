@@ -10,6 +10,7 @@ pub mod conformance;
 pub mod container;
 mod cpio;
 mod folder;
+pub mod kubernetes;
 pub mod mpi;
 pub mod native;
 mod patience;

@@ -10,6 +10,8 @@ mod docker;
 mod everywhere;
 #[path = "environments/guests.rs"]
 mod guests;
+#[path = "environments/kubernetes.rs"]
+mod kubernetes;
 #[path = "environments/mpi.rs"]
 mod mpi;
 #[path = "environments/nodes.rs"]

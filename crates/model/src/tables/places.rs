@@ -49,10 +49,17 @@ pub const PLACES: &[Place] = &[
         settings: SLURM,
     },
     Place { name: "mpi", help: "a process that Open MPI has launched", on_this_machine: false, settings: MPI },
+    Place {
+        name: "kubernetes",
+        help: "a pod of a Kubernetes cluster, by kubectl",
+        on_this_machine: false,
+        settings: KUBERNETES,
+    },
 ];
 
 /// The names of [`PLACES`].
-pub const ENVIRONMENTS: &[&str] = &["native", "microvm", "null", "container", "qemu", "ssh", "slurm", "mpi"];
+pub const ENVIRONMENTS: &[&str] =
+    &["native", "microvm", "null", "container", "qemu", "ssh", "slurm", "mpi", "kubernetes"];
 
 const CONTAINER: &[Knob] = &[
     Knob {
@@ -419,10 +426,68 @@ const MPI: &[Knob] = &[
     FRESH,
 ];
 
+const KUBERNETES: &[Knob] = &[
+    Knob {
+        key: "image",
+        kind: Kind::Text,
+        default: Default::Required,
+        help: "image of the pod's container; it must have a shell (sh) and the usual small programs, as busybox has",
+    },
+    Knob {
+        key: "context",
+        kind: Kind::Text,
+        default: Default::Derived("kubectl's current context"),
+        help: "context of kubectl's configuration",
+    },
+    Knob {
+        key: "namespace",
+        kind: Kind::Text,
+        default: Default::Derived("the context's namespace"),
+        help: "namespace in which pods are created",
+    },
+    Knob {
+        key: "runtime_class",
+        kind: Kind::Text,
+        default: Default::Derived("the cluster's default"),
+        help: "runtime class of the pods, such as gvisor or kata",
+    },
+    Knob {
+        key: "node",
+        kind: Kind::Words,
+        default: Default::Derived("any"),
+        help: "labels that a node must have, as \"KEY=VALUE\"",
+    },
+    Knob {
+        key: "cpus",
+        kind: Kind::Count { min: 1, max: 4096 },
+        default: Default::Derived("no request and no limit"),
+        help: "CPUs that a pod requests, and its limit",
+    },
+    Knob {
+        key: "memory",
+        kind: Kind::Size { min: 16 << 20, max: 1 << 46 },
+        default: Default::Derived("no request and no limit"),
+        help: "memory that a pod requests, and its limit",
+    },
+    Knob {
+        key: "time",
+        kind: Kind::Time { min: 60 * SECOND, max: 8784 * HOUR },
+        default: Default::Typed("1 h"),
+        help: "deadline of a pod, after which the cluster ends it; it must cover the whole run with fresh = \"run\"",
+    },
+    Knob {
+        key: "start_limit",
+        kind: START_LIMIT,
+        default: Default::Typed("2 min"),
+        help: "how long a pod may take until it is ready: scheduling, pulling the image, starting",
+    },
+    FRESH,
+];
+
 /// The key by which `[environments.NAME]` of a name of one's own says which place it is.
 pub const LIKE: Knob = Knob {
     key: "like",
-    kind: Kind::Choice(&["container", "qemu", "ssh", "slurm", "mpi"]),
+    kind: Kind::Choice(&["container", "qemu", "ssh", "slurm", "mpi", "kubernetes"]),
     default: Default::Required,
     help: "the environment that it extends; its settings apply here too, unless they are set otherwise",
 };
