@@ -470,7 +470,7 @@ mod tests {
             Ok(Box::new(Toy { wheels: count(settings, "wheels").unwrap_or(0) }) as Box<dyn Environment>)
         })];
         let settings = Settings::from([
-            ("like".to_owned(), Value::Text("toy".to_owned())),
+            ("like".to_owned(), Value::Choice("toy".into())),
             ("wheels".to_owned(), Value::Count(3)),
         ]);
         let made = |name: &str, settings: &Settings| {
