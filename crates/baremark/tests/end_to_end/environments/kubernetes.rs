@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 const IMAGE: &str = "localhost/baremark-kubernetes:1";
 
-/// kubectl, as far as it is used. Files beside it say what it refuses (`denied`), which state a pod stays in (`unready`),
+/// kubectl, as far as it is used. Files in its folder say what it refuses (`denied`), which state a pod stays in (`unready`),
 /// and whether streams into pods break (`cut`).
 const KUBECTL: &str = r#"#!/bin/sh
 folder=$(dirname "$0")
