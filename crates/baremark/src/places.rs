@@ -469,10 +469,8 @@ mod tests {
         let toys: &[Row] = &[("toy", |_, settings, _| {
             Ok(Box::new(Toy { wheels: count(settings, "wheels").unwrap_or(0) }) as Box<dyn Environment>)
         })];
-        let settings = Settings::from([
-            ("like".to_owned(), Value::Choice("toy".into())),
-            ("wheels".to_owned(), Value::Count(3)),
-        ]);
+        let settings =
+            Settings::from([("like".to_owned(), Value::Choice("toy".into())), ("wheels".to_owned(), Value::Count(3))]);
         let made = |name: &str, settings: &Settings| {
             place_of(toys, name, settings, PathBuf::new())
                 .ok()

@@ -7,6 +7,9 @@
 //! would be what is measured.
 
 mod manifest;
+mod settings;
+
+pub use settings::Settings;
 
 use crate::child::{self, Piped};
 use crate::patience::{GLANCE, unless};
@@ -14,7 +17,6 @@ use baremark_model::image;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
 use k8s_openapi::api::core::v1::Pod;
 use manifest::{CONTAINER, MANAGED_BY, State};
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read, Write};
@@ -50,45 +52,6 @@ const AGENT: &str = ": >/tmp/baremark-used; TMPDIR=/tmp /tmp/baremark agent; cod
 /// What the user must be allowed to do: a verb on pods, or on one of their subresources.
 const PERMISSIONS: [(&str, Option<&str>); 5] =
     [("create", None), ("get", None), ("watch", None), ("delete", None), ("create", Some("exec"))];
-
-/// Which cluster, and what its pods are like; `None` or empty leaves the choice to kubectl or the cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The context of kubectl's configuration.
-    pub context: Option<String>,
-    /// The namespace of the pods.
-    pub namespace: Option<String>,
-    /// The container's image.
-    pub image: String,
-    /// The runtime class of the pods.
-    pub runtime_class: Option<String>,
-    /// Labels that a node must have.
-    pub node: BTreeMap<String, String>,
-    /// CPUs, requested and as the limit.
-    pub cpus: Option<usize>,
-    /// Memory in bytes, requested and as the limit.
-    pub memory_bytes: Option<u64>,
-    /// How long a pod may exist.
-    pub time: Duration,
-    /// How long a pod may take until it is ready.
-    pub start_limit: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            context: None,
-            namespace: None,
-            image: String::new(),
-            runtime_class: None,
-            node: BTreeMap::new(),
-            cpus: None,
-            memory_bytes: None,
-            time: Duration::from_secs(3600),
-            start_limit: Duration::from_secs(120),
-        }
-    }
-}
 
 /// `kubectl` for one namespace of one cluster.
 struct Cluster {

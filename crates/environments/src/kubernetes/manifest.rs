@@ -1,6 +1,6 @@
 //! The pod of one site, written and read as the types of the Kubernetes API.
 
-use super::Settings;
+use super::settings::Settings;
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, ContainerState, Pod, PodSpec, ResourceRequirements, SecurityContext,
 };

@@ -334,7 +334,8 @@ fn containers_of_two_settings_stand_beside_each_other_in_one_study() {
     }
     let report = text(&bench.run(&["report", "--details"]).stdout);
     assert!(report.contains("  unfiltered: container with seccomp = off."), "{report}");
-    assert!(report.contains("  places      container: fresh = run, memory = 64 MiB\n"), "{report}");
+    let places = report.lines().find_map(|line| line.strip_prefix("  places ")).map(str::trim);
+    assert_eq!(places, Some("container: fresh = run, memory = 64 MiB"), "{report}");
     let seen = |place: &str| document["observed"]["rows"].to_string().contains(&format!("\"place\":\"{place}\""));
     assert!(seen("container") && seen("unfiltered"), "each is observed where it is: {}", document["observed"]);
     assert_eq!(left(&program), [""; 0]);
