@@ -241,7 +241,9 @@ fn options_are_known(calls: &BTreeSet<Vec<String>>, config: &Path) {
         return;
     }
     let kinds: BTreeSet<&str> = calls.iter().map(|call| call[2].as_str()).collect();
-    assert_eq!(kinds, BTreeSet::from(["auth", "create", "delete", "exec", "get", "wait"]));
+    // A pod's state is read only where it takes long to get ready.
+    let always = BTreeSet::from(["auth", "create", "delete", "exec", "wait"]);
+    assert_eq!(kinds.iter().copied().filter(|kind| *kind != "get").collect::<BTreeSet<_>>(), always);
     let distinct: BTreeSet<Vec<String>> =
         calls.iter().map(|call| call.iter().map(|word| without_name(word)).collect()).collect();
     let wrong: Vec<String> = thread::scope(|scope| {
