@@ -89,8 +89,11 @@ fn a_rate_is_kept_from_both_sides() {
     pair.limit_rate(bits).unwrap();
     for (from, to) in [(0, 1), (1, 0)] {
         // Longer than the burst by so much that it does not matter.
-        let rate = 8.0 * transfer(&pair.ends[from], &pair.ends[to], ADDRESSES[to], 10 << 20);
-        assert!((0.75..1.05).contains(&(rate / bits as f64)), "{rate} bit/s");
+        let share = || 8.0 * transfer(&pair.ends[from], &pair.ends[to], ADDRESSES[to], 10 << 20) / bits as f64;
+        // The limit holds always; that it is reached, once: other programs may have had the CPUs.
+        let shares: Vec<f64> = std::iter::repeat_with(share).take(3).collect();
+        assert!(shares.iter().all(|share| *share < 1.05), "{shares:?}");
+        assert!(shares.iter().any(|share| *share > 0.75), "{shares:?}");
     }
 }
 
