@@ -65,7 +65,7 @@ pub fn trace(context: &Context, program: &[OsString], limit: Duration) -> Result
 
 fn started(program: &[OsString], address: &str) -> Result<Child, Refusal> {
     let mut command = Command::new("valgrind");
-    command.args(["--tool=lackey", "--trace-mem=yes", "--child-silent-after-fork=yes"]);
+    command.args(["--tool=lackey", "--trace-mem=yes", "--child-silent-after-fork=yes", "--vgdb=no"]);
     command.args([&format!("--log-socket={address}"), "--"]).args(program);
     command.stdin(Stdio::null()).stdout(Stdio::from(io::stderr()));
     // Without its reader valgrind would write the trace to the terminal: it ends with this process, however that dies.

@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// How often it is checked whether processes are left.
 const GLANCE: Duration = Duration::from_millis(1);
 
+/// Shared memory that PostgreSQL and Apache make for one server each; it stays in `/dev/shm` when that is killed.
+const SHARED_MEMORY: [&str; 2] = ["/dev/shm/PostgreSQL.", "/dev/shm/ShM."];
+
 /// A program that this process has started, and what that has started in turn.
 #[derive(Debug)]
 pub struct Family {
@@ -24,6 +27,8 @@ pub struct Family {
     programs: BTreeSet<PathBuf>,
     /// The groups of its processes.
     groups: BTreeSet<u32>,
+    /// Shared memory that its processes have mapped and that goes with them.
+    shared_memory: BTreeSet<PathBuf>,
 }
 
 impl Family {
@@ -32,10 +37,16 @@ impl Family {
     #[must_use]
     pub fn of(root: u32, program: &Path, folder: &Path) -> Family {
         let programs = fs::canonicalize(program).into_iter().collect();
-        Family { root, folder: folder.to_owned(), programs, groups: BTreeSet::from([root]) }
+        Family {
+            root,
+            folder: folder.to_owned(),
+            programs,
+            groups: BTreeSet::from([root]),
+            shared_memory: BTreeSet::new(),
+        }
     }
 
-    /// Kills all of it and looks again until nothing is left.
+    /// Kills all of it and looks again until nothing is left, then removes the shared memory of servers.
     ///
     /// # Errors
     /// `TimedOut` with the processes that are left after `limit`; what reading `/proc` gives.
@@ -44,6 +55,9 @@ impl Family {
         loop {
             let members = self.members()?;
             if members.is_empty() {
+                for path in std::mem::take(&mut self.shared_memory) {
+                    drop(fs::remove_file(path));
+                }
                 return Ok(());
             }
             if Instant::now() >= deadline {
@@ -78,6 +92,7 @@ impl Family {
                 self.groups.insert(group);
             }
             self.programs.extend(fs::read_link(format!("/proc/{pid}/exe")));
+            self.shared_memory.extend(shared_memory(*pid));
         }
         Ok(members)
     }
@@ -87,6 +102,13 @@ impl Family {
         link("cwd").is_ok_and(|folder| folder.starts_with(&self.folder))
             && link("exe").is_ok_and(|program| self.programs.contains(&program))
     }
+}
+
+/// The named shared memory of servers that a process has mapped.
+fn shared_memory(pid: u32) -> BTreeSet<PathBuf> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let mapped = maps.lines().filter_map(|line| line.find("/dev/shm/").map(|at| &line[at..]));
+    mapped.filter(|path| SHARED_MEMORY.iter().any(|own| path.starts_with(own))).map(PathBuf::from).collect()
 }
 
 fn kill(pid: i32) {
@@ -103,6 +125,29 @@ mod tests {
     /// Starts a shell in `folder`, in a group of its own.
     fn shell(folder: &Path, script: &str) -> Child {
         Command::new("/bin/sh").args(["-c", script]).current_dir(folder).process_group(0).spawn().expect("it starts")
+    }
+
+    #[test]
+    fn shared_memory_of_a_killed_server_is_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = format!("/dev/shm/PostgreSQL.test-{}", std::process::id());
+        let script = format!(
+            "import mmap, time; f = open('{name}', 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 4096); \
+             open('mapped', 'w'); time.sleep(60)"
+        );
+        let mut command = Command::new("python3");
+        let Ok(mut child) = command.args(["-c", &script]).current_dir(folder.path()).process_group(0).spawn() else {
+            let skipped = "skipped: shared memory of a killed server: python3 is not installed\n";
+            return std::io::Write::write_all(&mut io::stderr(), skipped.as_bytes()).expect("standard error");
+        };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !folder.path().join("mapped").exists() && Instant::now() < deadline {
+            thread::sleep(GLANCE);
+        }
+        assert!(Path::new(&name).exists(), "python made it");
+        Family::of(child.id(), Path::new("python3"), folder.path()).kill(Duration::from_secs(5)).expect("it ends");
+        drop(child.wait());
+        assert!(!Path::new(&name).exists());
     }
 
     /// Processes that are in a folder.
