@@ -55,6 +55,7 @@ impl Exit {
                 ("load", "more operations failed than --error-limit allows"),
                 ("auction run", "more operations failed than error_limit allows"),
                 ("run", "nothing could be measured, or no comparison is possible"),
+                ("verify-host", "a part failed that this machine should have"),
             ],
         },
         Documented {

@@ -28,7 +28,8 @@ use baremark_model::units::{Nanos, Share};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
     ab, agent, at, auction, auction_run, bundle, carry, check, compare, completions, desktop, doctor, echo, guest,
-    history, import, keep, list, load, man, plan, predict, report, resume, run, setup, site, tend, top, verify_scale,
+    history, import, keep, list, load, man, plan, predict, report, resume, run, setup, site, tend, top, verify_host,
+    verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -191,6 +192,10 @@ enum Command {
         #[command(flatten)]
         args: compare::CompareArgs,
     },
+    /// Try every part of baremark on this machine and show which work: microVM, containers, guests, networks, disks, databases
+    ///
+    /// Each part is measured briefly, within a time limit; features of the host are listed and not changed. Takes a minute or two.
+    VerifyHost(verify_host::Arguments),
     /// Inject known overheads into blinded arms and check that they are recovered
     ///
     /// Costs of 0, 1, 2 and 5 % run through the whole path, from the timed loop to the interval, on arms of which the
@@ -413,6 +418,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Check { against, margin, summary, run, args }) => {
             check::run(&context, &against, run.as_deref(), margin, summary.as_deref(), &args)
         }
+        Some(Command::VerifyHost(arguments)) => verify_host::run(&context, &arguments),
         Some(Command::VerifyScale { study: _, quick: _, run: Some(run) }) => verify_scale::again(&context, &run),
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Import(import)) => import::run(&context, &import),

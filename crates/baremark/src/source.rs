@@ -66,6 +66,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "auction-tiers", text: include_str!("../../../studies/auction-tiers.toml") },
     Shipped { name: "load", text: include_str!("../../../studies/load.toml") },
     Shipped { name: "monster-vms", text: include_str!("../../../studies/monster-vms.toml") },
+    Shipped { name: "numa", text: include_str!("../../../studies/numa.toml") },
 ];
 
 /// A complete study of one's own programs, which `baremark init` prints.

@@ -83,5 +83,7 @@ mod shipped;
 mod sites;
 #[path = "end_to_end/tiers.rs"]
 mod tiers;
+#[path = "end_to_end/verify_host.rs"]
+mod verify_host;
 #[path = "end_to_end/workloads.rs"]
 mod workloads;

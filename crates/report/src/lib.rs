@@ -47,5 +47,6 @@ mod treatment;
 mod wake_up;
 mod words;
 
+pub use number::estimate;
 pub use published_page::published_page;
 pub use text::{Color, Style, beside, printable};

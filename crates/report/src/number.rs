@@ -65,7 +65,8 @@ pub(crate) fn fixed(value: f64, decimals: i32) -> String {
 }
 
 /// An estimate with its half-width, `0.01561 ± 0.00015`; far from one, `(1.234 ± 0.012)e-7`.
-pub(crate) fn estimate(value: f64, lo: Option<f64>, hi: Option<f64>) -> String {
+#[must_use]
+pub fn estimate(value: f64, lo: Option<f64>, hi: Option<f64>) -> String {
     if !value.is_finite() {
         return "no number".to_owned();
     }

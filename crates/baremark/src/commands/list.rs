@@ -93,15 +93,26 @@ fn pretty(value: &serde_json::Value) -> String {
     crate::json::document("baremark-list/1", value.clone())
 }
 
+/// Where the text about a key or metric begins.
+const ENTRY: usize = 19;
+
 fn knob_line(knob: &Knob) -> String {
     let default = match knob.default {
         Default::Required => "must be given".to_owned(),
         Default::Typed(text) => format!("default {text}"),
         Default::Derived(how) => format!("default: {how}"),
     };
-    let style = style();
     let takes = format!("{}; {default}", knob.takes());
-    beside(&format!("    {:<14} ", knob.key), knob.help, &style) + &beside(&" ".repeat(19), &takes, &style)
+    entry(knob.key, knob.help) + &beside(&" ".repeat(ENTRY), &takes, &style())
+}
+
+/// A name and what it is; a name that is too long for the column has a line of its own.
+fn entry(name: &str, help: &str) -> String {
+    let column = ENTRY - 5;
+    match name.len() <= column {
+        true => beside(&format!("    {name:<column$} "), help, &style()),
+        false => format!("    {name}\n{}", beside(&" ".repeat(ENTRY), help, &style())),
+    }
 }
 
 fn workloads() -> String {
@@ -117,7 +128,7 @@ fn workloads() -> String {
         for metric in descriptor.metrics {
             let better = if metric.better == Better::Higher { "higher" } else { "lower" };
             let says = format!("{} ({better} is better): {}", metric.unit, metric.help);
-            text.push_str(&beside(&format!("    {:<14} ", metric.key), &says, &style()));
+            text.push_str(&entry(metric.key, &says));
         }
         text.push('\n');
     }

@@ -31,4 +31,5 @@ pub mod setup;
 pub mod site;
 pub mod tend;
 pub mod top;
+pub mod verify_host;
 pub mod verify_scale;

@@ -123,6 +123,7 @@ fn studies_of_kernels_and_micro_vms_run_to_their_first_block() {
     one_block("page-walks", &[small("\"512 MiB\""), small("\"256 MiB\"")]);
     one_block("consolidation", &[]);
     one_block("monster-vms", &[small("\"256 MiB\"")]);
+    one_block("numa", &[]);
 }
 
 #[test]

@@ -1,0 +1,313 @@
+//! `baremark verify-host`: which parts of baremark work on this machine, each tried by a short study of its own.
+//!
+//! A part is one study in the folder of this module and one line of [`PARTS`]. Each is run as a user would run it, by this program in a
+//! process of its own and with a store of its own, so that a part that hangs or dies costs its own rows alone.
+
+use crate::context::{Context, limits};
+use crate::exit::{Exit, Refusal};
+use crate::json::document as document_of;
+use crate::watch;
+use baremark_model::document::{Document, EstimateRow, TrialStatus};
+use baremark_model::plan::Treatment;
+use baremark_report::beside;
+use baremark_sys::confine::{self, Limits};
+use baremark_sys::private_folder::PrivateFolder;
+use serde::Serialize;
+use signal_hook::consts::{SIGKILL, SIGTERM};
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often is looked whether a part has ended.
+const GLANCE: Duration = Duration::from_millis(20);
+/// How long a part that was asked to end has for removing what it made.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// A part of baremark that a machine may lack.
+struct Part {
+    /// The name, for rows and for `--only`.
+    name: &'static str,
+    /// A study that runs nowhere without it. `{host}` stands for the machine that `--ssh` names.
+    study: &'static str,
+    /// Longest time, in seconds: several times what it takes where everything is emulated.
+    limit_s: u64,
+}
+
+/// Every part, in the order in which they are tried.
+const PARTS: &[Part] = &[
+    Part { name: "kernels", study: include_str!("verify_host/kernels.toml"), limit_s: 60 },
+    Part { name: "microvm", study: include_str!("verify_host/microvm.toml"), limit_s: 60 },
+    Part { name: "exits", study: include_str!("verify_host/exits.toml"), limit_s: 60 },
+    Part { name: "programs", study: include_str!("verify_host/programs.toml"), limit_s: 60 },
+    Part { name: "containers", study: include_str!("verify_host/containers.toml"), limit_s: 120 },
+    Part { name: "guests", study: include_str!("verify_host/guests.toml"), limit_s: 240 },
+    Part { name: "ssh", study: include_str!("verify_host/ssh.toml"), limit_s: 120 },
+    Part { name: "clusters", study: include_str!("verify_host/clusters.toml"), limit_s: 120 },
+    Part { name: "disks", study: include_str!("verify_host/disks.toml"), limit_s: 60 },
+    Part { name: "networks", study: include_str!("verify_host/networks.toml"), limit_s: 60 },
+    Part { name: "databases", study: include_str!("verify_host/databases.toml"), limit_s: 120 },
+    Part { name: "application", study: include_str!("verify_host/application.toml"), limit_s: 120 },
+];
+
+/// Which parts are tried.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Try this part alone (repeat for several)
+    #[arg(long, value_name = "PART", value_parser = names())]
+    only: Vec<String>,
+    /// Another machine for the part ssh, as in [environments.ssh]
+    #[arg(long, value_name = "HOST", value_parser = host)]
+    ssh: Option<String>,
+}
+
+fn names() -> clap::builder::PossibleValuesParser {
+    PARTS.iter().map(|part| part.name).collect::<Vec<_>>().into()
+}
+
+/// A name that can stand in a study.
+fn host(text: &str) -> Result<String, String> {
+    let plain = |of: char| of.is_ascii_alphanumeric() || "@.:-_[]".contains(of);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => Ok(text.to_owned()),
+        false => Err("not the name of a machine; write HOST or USER@HOST".to_owned()),
+    }
+}
+
+/// What became of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    /// It was measured.
+    Works,
+    /// It is here, and was not tried.
+    Untried,
+    /// The machine lacks something for it.
+    NotAvailable,
+    /// It should work, and does not.
+    Failed,
+}
+
+impl Outcome {
+    fn words(self) -> &'static str {
+        match self {
+            Outcome::Works => "works",
+            Outcome::Untried => "untried",
+            Outcome::NotAvailable => "not available",
+            Outcome::Failed => "FAILED",
+        }
+    }
+}
+
+/// One thing that was tried.
+#[derive(Debug, Serialize)]
+struct Row {
+    part: &'static str,
+    /// What distinguishes it within the part; empty where the part is one thing.
+    what: String,
+    outcome: Outcome,
+    /// What was measured, or why nothing was.
+    detail: String,
+}
+
+/// Tries the parts and prints a row for each thing that was tried.
+pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), Refusal> {
+    let wanted = |part: &&Part| arguments.only.is_empty() || arguments.only.iter().any(|name| name == part.name);
+    let mut rows = Vec::new();
+    for part in PARTS.iter().filter(wanted) {
+        if !context.quiet {
+            watch::say(format_args!("Trying {} (at most {} s)", part.name, part.limit_s));
+        }
+        rows.extend(tried(context, part, arguments.ssh.as_deref())?);
+        if context.interrupt.load(Ordering::Relaxed) {
+            return Ok((shown(context, &rows), Exit::Interrupted));
+        }
+    }
+    if arguments.only.is_empty() {
+        rows.extend(untried()?);
+    }
+    let is = |outcome| rows.iter().any(|row| row.outcome == outcome);
+    let exit = match (is(Outcome::Failed), is(Outcome::Works)) {
+        (true, _) => Exit::Failure,
+        (false, true) => Exit::Success,
+        (false, false) => Exit::Missing,
+    };
+    Ok((shown(context, &rows), exit))
+}
+
+fn tried(context: &Context, part: &'static Part, ssh: Option<&str>) -> Result<Vec<Row>, Refusal> {
+    let row = |outcome, detail| vec![Row { part: part.name, what: String::new(), outcome, detail }];
+    let study = match (part.study.contains("{host}"), ssh) {
+        (true, None) => return Ok(row(Outcome::Untried, "no machine is named; name one with --ssh HOST".to_owned())),
+        (true, Some(host)) => part.study.replace("{host}", host),
+        (false, _) => part.study.to_owned(),
+    };
+    let failed = |why: std::io::Error| Refusal::failure(format!("trying {}: {why}", part.name));
+    let folder = PrivateFolder::create(&std::env::temp_dir(), "baremark-verify-host-").map_err(failed)?;
+    let ended = run_study(context, folder.path(), &study, Duration::from_secs(part.limit_s)).map_err(failed)?;
+    let said = fs::read_to_string(folder.path().join("said")).unwrap_or_default();
+    let printed = fs::read(folder.path().join("printed")).unwrap_or_default();
+    let Ok(document) = serde_json::from_slice::<Document>(&printed) else {
+        let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
+        return Ok(match ended {
+            None => row(Outcome::Failed, format!("it had not ended after {} s", part.limit_s)),
+            Some(status) if status.code() == Some(i32::from(Exit::Missing.code())) => {
+                row(Outcome::NotAvailable, last.trim_start_matches("error: ").to_owned())
+            }
+            Some(status) => row(Outcome::Failed, format!("{status}: {last}")),
+        });
+    };
+    Ok(rows_of(part.name, &document))
+}
+
+/// Runs the study with what it prints in two files of the folder; `None` when it had to be ended.
+fn run_study(context: &Context, folder: &Path, study: &str, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let (file, store) = (folder.join("study.toml"), folder.join("store.db"));
+    fs::write(&file, study)?;
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["run", "--quick", "--json", "--quiet", "--store"]).arg(store).arg(file);
+    command.stdin(Stdio::null());
+    command.stdout(File::create(folder.join("printed"))?).stderr(File::create(folder.join("said"))?);
+    // What it has made is removed when it dies, however that comes.
+    let _held = confine::hold(&mut command, &Limits::default(), SIGKILL)?;
+    let mut child = command.spawn()?;
+    let deadline = Instant::now() + limit;
+    while Instant::now() < deadline && !context.interrupt.load(Ordering::Relaxed) {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(GLANCE);
+    }
+    end(&mut child)?;
+    Ok(None)
+}
+
+/// Asks it to end, and kills it when it does not.
+fn end(child: &mut Child) -> std::io::Result<()> {
+    confine::send(i32::try_from(child.id()).map_err(std::io::Error::other)?, SIGTERM)?;
+    let deadline = Instant::now() + GRACE;
+    while Instant::now() < deadline {
+        if child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        thread::sleep(GLANCE);
+    }
+    child.kill()?;
+    child.wait().map(drop)
+}
+
+/// A row for each treatment: those that were measured, those that cannot be, and those of which every trial failed.
+fn rows_of(part: &'static str, document: &Document) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut seen: Vec<&Treatment> = Vec::new();
+    for estimate in &document.estimates {
+        if !seen.contains(&&estimate.treatment) {
+            seen.push(&estimate.treatment);
+            let (what, detail) = (named(&estimate.treatment), figure(document, estimate));
+            rows.push(Row { part, what, outcome: Outcome::Works, detail });
+        }
+    }
+    for absent in &document.absent {
+        let (what, detail) = (named(&absent.treatment), absent.reason.clone());
+        rows.push(Row { part, what, outcome: Outcome::NotAvailable, detail });
+    }
+    for trial in &document.trials {
+        let reason = match &trial.status {
+            TrialStatus::Ok => continue,
+            TrialStatus::Void { reasons } => reasons.join("; "),
+            TrialStatus::Failed { reason } => reason.clone(),
+        };
+        for arm in trial.arms.iter().filter(|arm| !measured(document, &arm.treatment)) {
+            if !seen.contains(&&arm.treatment) {
+                seen.push(&arm.treatment);
+                let what = named(&arm.treatment);
+                rows.push(Row { part, what, outcome: Outcome::Failed, detail: reason.clone() });
+            }
+        }
+    }
+    rows
+}
+
+fn measured(document: &Document, treatment: &Treatment) -> bool {
+    document.estimates.iter().any(|estimate| estimate.treatment == *treatment)
+}
+
+/// The levels that distinguish a treatment, the environment first and by itself.
+fn named(treatment: &Treatment) -> String {
+    let levels = treatment.iter().filter(|(key, _)| *key != "ranks").map(|(key, level)| match key.as_str() {
+        "environment" | "database" | "access" | "path" => level.clone(),
+        key => format!("{key} {level}"),
+    });
+    levels.collect::<Vec<_>>().join(", ")
+}
+
+/// What was measured: the ratio where there is one, else the value.
+fn figure(document: &Document, estimate: &EstimateRow) -> String {
+    let same = |row: &&baremark_model::document::RatioRow| {
+        row.metric == estimate.metric && row.treatment == estimate.treatment
+    };
+    let ratio = document.ratios.iter().find(same).and_then(|row| Some((row.ratio?, named(&row.relative_to))));
+    let value = format!("{} {}", baremark_report::estimate(estimate.estimate, None, None), estimate.unit);
+    match ratio {
+        Some((ratio, base)) => format!("{value}, {ratio:.2} of {base}"),
+        None => value,
+    }
+}
+
+/// What is not tried on any machine, or not without being asked for.
+fn untried() -> Result<Vec<Row>, Refusal> {
+    let absent = limits()?.absent;
+    let mut rows = vec![
+        Row {
+            part: "mmu",
+            what: baremark_microvm::mmu_virtualization().to_string(),
+            outcome: Outcome::Untried,
+            detail: "the only mode that was tried; another one needs KVM's module to be loaded again".to_owned(),
+        },
+        Row {
+            part: "kubernetes",
+            what: String::new(),
+            outcome: Outcome::Untried,
+            detail: "a study must name an image; see [environments.kubernetes] in `baremark list keys`".to_owned(),
+        },
+    ];
+    for feature in baremark_host::FEATURES {
+        let (outcome, detail) = match absent.get(feature.key) {
+            Some(reason) => (Outcome::NotAvailable, reason.clone()),
+            None => (Outcome::Untried, "can be set: `baremark run --allow-host-changes`".to_owned()),
+        };
+        rows.push(Row { part: "host", what: feature.key.trim_start_matches("host.").to_owned(), outcome, detail });
+    }
+    Ok(rows)
+}
+
+fn shown(context: &Context, rows: &[Row]) -> String {
+    if context.json {
+        let machine = baremark_sys::machine::this();
+        return document_of("baremark-verify-host/1", serde_json::json!({ "rows": rows, "machine": machine }));
+    }
+    let mut text = String::new();
+    let style = watch::style();
+    let mut part = "";
+    for row in rows {
+        if row.part != part {
+            part = row.part;
+            let _ = writeln!(text, "{part}");
+        }
+        let what = if row.what.is_empty() { part } else { &row.what };
+        text.push_str(&beside(&format!("  {:<14} {what:<20} ", row.outcome.words()), &row.detail, &style));
+    }
+    let count = |outcome| rows.iter().filter(|row| row.outcome == outcome).count();
+    let _ = writeln!(
+        text,
+        "\n{} work, {} failed, {} are not available here, {} were not tried.\nThe figures are of one or two blocks: they show that a part works, not how fast it is.",
+        count(Outcome::Works),
+        count(Outcome::Failed),
+        count(Outcome::NotAvailable),
+        count(Outcome::Untried)
+    );
+    text
+}

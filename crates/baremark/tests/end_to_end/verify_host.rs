@@ -1,0 +1,64 @@
+//! `baremark verify-host`: what works, what is not available and what fails have rows of their own; nothing is left behind.
+
+use crate::bench::{Bench, text};
+use crate::schemas::assert_fits;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+fn rows_of<'d>(document: &'d Value, part: &str) -> Vec<&'d Value> {
+    document["rows"].as_array().unwrap().iter().filter(|row| row["part"] == part).collect()
+}
+
+#[test]
+fn parts_that_work_say_so_with_a_figure() {
+    let bench = Bench::new();
+    let arguments = ["verify-host", "--quiet", "--json", "--only", "kernels", "--only", "disks", "--only", "ssh"];
+    let mut command = bench.command(&arguments);
+    let output = command.env("TMPDIR", bench.path("")).output().unwrap();
+    let document = assert_fits(&output.stdout, "baremark-verify-host/1");
+    assert_eq!(output.status.code(), Some(0), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let kernels = rows_of(&document, "kernels");
+    assert_eq!(kernels.iter().map(|row| row["what"].as_str().unwrap()).collect::<Vec<_>>(), ["page 4k", "page 2m"]);
+    assert!(kernels.iter().all(|row| row["outcome"] == "works"), "{kernels:?}");
+    assert!(kernels[1]["detail"].as_str().unwrap().contains(" of page 4k"), "{kernels:?}");
+    assert_eq!(rows_of(&document, "disks").len(), 2);
+    assert_eq!(rows_of(&document, "ssh")[0]["outcome"], "untried");
+    let left: Vec<_> = fs::read_dir(bench.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().contains("verify-host")), "{left:?}");
+}
+
+#[test]
+fn a_part_that_this_machine_lacks_gives_its_reason_and_one_that_breaks_fails() {
+    let bench = Bench::new();
+    // No container engine anywhere, and an ssh that reaches nothing.
+    let programs = bench.path("programs");
+    fs::create_dir(&programs).unwrap();
+    let ssh = programs.join("ssh");
+    fs::write(&ssh, "#!/bin/sh\necho 'no route to host' >&2\nexit 255\n").unwrap();
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    let arguments = ["verify-host", "--quiet", "--only", "containers", "--only", "ssh", "--ssh", "nowhere"];
+    let output = bench.command(&arguments).env("PATH", &programs).env("COLUMNS", "500").output().unwrap();
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}\n{}", text(&output.stderr));
+    let row = |what: &str| said.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what}: {said}"));
+    assert!(row(" podman ").contains("not available") && row(" podman ").contains("install"), "{said}");
+    assert!(row("no route to host").contains("not available"), "{said}");
+
+    // An ssh that says yes to everything and starts nothing: the part is there, and fails.
+    fs::write(&ssh, "#!/bin/sh\nexit 0\n").unwrap();
+    let arguments = ["verify-host", "--quiet", "--only", "ssh", "--ssh", "nowhere"];
+    let output = bench.command(&arguments).env("PATH", &programs).env("COLUMNS", "500").output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("FAILED"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn names_that_are_no_parts_or_machines_are_refused() {
+    let bench = Bench::new();
+    let output = bench.run(&["verify-host", "--only", "discs"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("disks"), "{}", text(&output.stderr));
+    let output = bench.run(&["verify-host", "--ssh", "a\"\n[x]"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+}
