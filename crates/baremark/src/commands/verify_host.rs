@@ -199,13 +199,17 @@ fn end(child: &mut Child) -> std::io::Result<()> {
     child.wait().map(drop)
 }
 
-/// A row for each treatment: those that were measured, those that cannot be, and those of which every trial failed.
+/// A row for each treatment: those that were measured, those that cannot be, and those of which every trial failed. What others are
+/// compared with has none where it runs natively: that is the part `kernels`.
 fn rows_of(part: &'static str, document: &Document) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut seen: Vec<&Treatment> = Vec::new();
     for estimate in &document.estimates {
         if !seen.contains(&&estimate.treatment) {
             seen.push(&estimate.treatment);
+            if estimate.treatment.get("environment").is_some_and(|place| place == "native") {
+                continue;
+            }
             let (what, detail) = (named(&estimate.treatment), figure(document, estimate));
             rows.push(Row { part, what, outcome: Outcome::Works, detail });
         }
@@ -226,6 +230,18 @@ fn rows_of(part: &'static str, document: &Document) -> Vec<Row> {
                 let what = named(&arm.treatment);
                 rows.push(Row { part, what, outcome: Outcome::Failed, detail: reason.clone() });
             }
+        }
+    }
+    let unseen = |key: &str, level: &String| {
+        let has = |treatment: &Treatment| treatment.get(key) == Some(level);
+        !seen.iter().any(|treatment| has(treatment)) && !document.absent.iter().any(|absent| has(&absent.treatment))
+    };
+    for (key, level) in
+        document.run.factors.iter().flat_map(|(key, levels)| levels.iter().map(move |level| (key, level)))
+    {
+        if unseen(key, level) {
+            let (what, detail) = (level.clone(), "no trial of it was reached within the time".to_owned());
+            rows.push(Row { part, what, outcome: Outcome::Untried, detail });
         }
     }
     rows
@@ -274,13 +290,19 @@ fn untried() -> Result<Vec<Row>, Refusal> {
             detail: "a study must name an image; see [environments.kubernetes] in `baremark list keys`".to_owned(),
         },
     ];
+    let mut settable = Vec::new();
     for feature in baremark_host::FEATURES {
-        let (outcome, detail) = match absent.get(feature.key) {
-            Some(reason) => (Outcome::NotAvailable, reason.clone()),
-            None => (Outcome::Untried, "can be set: `baremark run --allow-host-changes`".to_owned()),
-        };
-        rows.push(Row { part: "host", what: feature.key.trim_start_matches("host.").to_owned(), outcome, detail });
+        let what = feature.key.trim_start_matches("host.");
+        match absent.get(feature.key) {
+            Some(reason) => {
+                let (what, outcome, detail) = (what.to_owned(), Outcome::NotAvailable, reason.clone());
+                rows.push(Row { part: "host", what, outcome, detail });
+            }
+            None => settable.push(what),
+        }
     }
+    let detail = format!("studies can set them under --allow-host-changes: {}", settable.join(", "));
+    rows.push(Row { part: "host", what: format!("{} features", settable.len()), outcome: Outcome::Untried, detail });
     Ok(rows)
 }
 

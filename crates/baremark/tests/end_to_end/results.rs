@@ -57,7 +57,7 @@ fn a_self_check_compares_every_treatment_with_itself() {
     // Blocks so short that four fit on a busy machine as well.
     let short = bench
         .write("short.toml", fs::read_to_string(&study).unwrap().replace("8 MiB", "1 MiB").replace("50 ms", "10 ms"));
-    let piloted = bench.json(&["plan", short.to_str().unwrap(), "--aa", "--pilot", "8 s", "--json"]);
+    let piloted = bench.json(&["plan", short.to_str().unwrap(), "--aa", "--pilot", "16 s", "--json"]);
     let price = &piloted["price"];
     assert!(price["source"] == "pilot" && price["of_blocks"].as_u64() >= Some(4), "{price:#}");
     let history = bench.json(&["history", "--json"]);

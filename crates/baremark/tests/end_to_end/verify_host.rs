@@ -37,13 +37,18 @@ fn a_part_that_this_machine_lacks_gives_its_reason_and_one_that_breaks_fails() {
     let ssh = programs.join("ssh");
     fs::write(&ssh, "#!/bin/sh\necho 'no route to host' >&2\nexit 255\n").unwrap();
     fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
-    let arguments = ["verify-host", "--quiet", "--only", "containers", "--only", "ssh", "--ssh", "nowhere"];
-    let output = bench.command(&arguments).env("PATH", &programs).env("COLUMNS", "500").output().unwrap();
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{said}\n{}", text(&output.stderr));
-    let row = |what: &str| said.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what}: {said}"));
-    assert!(row(" podman ").contains("not available") && row(" podman ").contains("install"), "{said}");
-    assert!(row("no route to host").contains("not available"), "{said}");
+    let arguments = ["verify-host", "--quiet", "--json", "--only", "containers", "--only", "ssh", "--ssh", "nowhere"];
+    let output = bench.command(&arguments).env("PATH", &programs).output().unwrap();
+    let document = assert_fits(&output.stdout, "baremark-verify-host/1");
+    assert_eq!(output.status.code(), Some(3), "nothing works: {document:#}\n{}", text(&output.stderr));
+    let says = |part: &str, what: &str, reason: &str| {
+        let row = rows_of(&document, part).into_iter().find(|row| row["what"] == what).expect(what);
+        assert_eq!(row["outcome"], "not_available", "{row}");
+        assert!(row["detail"].as_str().unwrap().contains(reason), "{row}");
+    };
+    says("containers", "podman", "install podman");
+    says("containers", "crun", "install it");
+    says("ssh", "ssh", "no route to host");
 
     // An ssh that says yes to everything and starts nothing: the part is there, and fails.
     fs::write(&ssh, "#!/bin/sh\nexit 0\n").unwrap();
