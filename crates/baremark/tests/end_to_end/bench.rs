@@ -1,10 +1,12 @@
 //! A place for one test: a folder of its own, a store in it, and the program.
 
+use crate::turns::{Turn, long_turn, turn};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// A study that is over in seconds: small tables, short phases, few blocks.
@@ -31,11 +33,21 @@ ratio_to = { environment = "native" }
 
 pub struct Bench {
     pub folder: TempDir,
+    _turn: Arc<Turn>,
 }
 
 impl Bench {
     pub fn new() -> Self {
-        Bench { folder: TempDir::new().unwrap() }
+        Bench::of(turn())
+    }
+
+    /// That of a test that keeps CPUs busy, or judges what it measures.
+    pub fn busy() -> Self {
+        Bench::of(long_turn())
+    }
+
+    fn of(turn: Arc<Turn>) -> Self {
+        Bench { folder: TempDir::new().unwrap(), _turn: turn }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -54,7 +66,12 @@ impl Bench {
 
     /// The program with these arguments and this bench's store.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baremark"));
+        self.command_of(Path::new(env!("CARGO_BIN_EXE_baremark")), arguments)
+    }
+
+    /// The same of a copy of the program.
+    pub fn command_of(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.arg("--store").arg(self.store()).args(arguments).current_dir(self.folder.path());
         command.stdin(Stdio::null());
         command

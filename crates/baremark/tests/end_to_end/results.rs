@@ -78,7 +78,7 @@ fn native_and_microvm_are_compared_in_one_process() {
     if !kvm() {
         return;
     }
-    let bench = Bench::new();
+    let bench = Bench::busy();
     let study =
         SMALL.replace("[\"native\", \"null\"]", "[\"native\", \"microvm\"]").replace("\"4k\"", "[\"4k\", \"2m\"]");
     let study = bench.write("small.toml", study.replace("\"2m\"]", "\"2m\"]\nhost_backing = \"2m\""));
