@@ -81,6 +81,8 @@ mod setup;
 mod shipped;
 #[path = "end_to_end/sites.rs"]
 mod sites;
+#[path = "end_to_end/supervision.rs"]
+mod supervision;
 #[path = "end_to_end/tiers.rs"]
 mod tiers;
 #[path = "end_to_end/turns.rs"]

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tempfile::TempDir;
 
 /// A study that is over in seconds: small tables, short phases, few blocks.
@@ -66,7 +66,7 @@ impl Bench {
 
     /// The program with these arguments and this bench's store.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        self.command_of(Path::new(env!("CARGO_BIN_EXE_baremark")), arguments)
+        self.command_of(program(), arguments)
     }
 
     /// The same of a copy of the program.
@@ -108,6 +108,27 @@ impl Bench {
     pub fn spawn(&self, arguments: &[&str]) -> Child {
         self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
+}
+
+/// The program without what debuggers read, as it is shipped: it is brought to guests, pods and other machines.
+pub fn program() -> &'static Path {
+    static STRIPPED: OnceLock<PathBuf> = OnceLock::new();
+    STRIPPED.get_or_init(|| {
+        let built = Path::new(env!("CARGO_BIN_EXE_baremark"));
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let stripped = folder.join("baremark");
+        let written = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
+        if written(&stripped) < written(built) {
+            let new = folder.join(format!("baremark-{}", std::process::id()));
+            let made = Command::new("strip").arg("-o").arg(&new).arg(built).status();
+            if !made.is_ok_and(|status| status.success()) {
+                // It takes longer.
+                return built.to_owned();
+            }
+            fs::rename(new, &stripped).unwrap();
+        }
+        stripped
+    })
 }
 
 pub fn text(bytes: &[u8]) -> String {

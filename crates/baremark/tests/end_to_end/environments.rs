@@ -25,7 +25,7 @@ pub mod ssh;
 #[path = "environments/stopped.rs"]
 mod stopped;
 
-use crate::bench::{Bench, text};
+use crate::bench::{Bench, program, text};
 use crate::turns::{Turn, turn};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::native::Native;
@@ -58,7 +58,7 @@ impl Program {
         let _turn = turn();
         let folder = TempDir::new().unwrap();
         // The copy has an inode of its own, which a process shows even from within a container.
-        fs::copy(env!("CARGO_BIN_EXE_baremark"), folder.path().join("baremark")).unwrap();
+        fs::copy(program(), folder.path().join("baremark")).unwrap();
         Program { folder, _turn }
     }
 
