@@ -69,6 +69,8 @@ pub struct SpawnedPrograms {
 
 struct Running {
     child: Child,
+    /// Whether it is a tender, which ends what is left itself.
+    tended: bool,
     ended: Option<ExitStatus>,
     log: LogTail,
     held: Held,
@@ -135,7 +137,10 @@ impl SpawnedPrograms {
         if let Some(stream) = child.stderr.take() {
             log.read(stream);
         }
-        self.programs.insert(asked.name.clone(), Running { child, ended: None, log, held, used: Used::default() });
+        self.programs.insert(
+            asked.name.clone(),
+            Running { child, tended: self.tender.is_some(), ended: None, log, held, used: Used::default() },
+        );
         self.tell(&asked.name)
     }
 
@@ -230,7 +235,9 @@ impl Running {
             self.ended = self.child.try_wait().ok().flatten();
             if self.ended.is_some() {
                 // What it has forked is still of its group; the group's number is nobody else's as long as that is so.
-                self.kill_group();
+                if !self.tended {
+                    self.kill_group();
+                }
                 self.log.finish(LAST_WORDS);
             }
         }
@@ -259,7 +266,8 @@ impl Running {
     }
 
     fn note_usage(&mut self) {
-        let now = process_tree::usage(self.child.id()).unwrap_or_default();
+        let of = if self.tended { process_tree::usage_of_tended } else { process_tree::usage };
+        let now = of(self.child.id()).unwrap_or_default();
         // A process that has ended and was not waited for takes its time with it.
         let cpu_ns = now.cpu_ns.max(self.used.cpu_ns);
         self.used = Used { cpu_ns, resident_bytes: now.resident_bytes, processes: now.processes };

@@ -81,8 +81,12 @@ mod setup;
 mod shipped;
 #[path = "end_to_end/sites.rs"]
 mod sites;
+#[path = "end_to_end/supervision.rs"]
+mod supervision;
 #[path = "end_to_end/tiers.rs"]
 mod tiers;
+#[path = "end_to_end/turns.rs"]
+mod turns;
 #[path = "end_to_end/verify_host.rs"]
 mod verify_host;
 #[path = "end_to_end/workloads.rs"]

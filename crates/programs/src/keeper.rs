@@ -8,7 +8,8 @@
 use crate::heard::{Ear, Heard};
 use crate::loader;
 use baremark_model::wire::{WireError, read_frame, write_frame};
-use baremark_sys::launch::{self, Half, Launch, Launched};
+use baremark_sys::launch::{Launch, Launched};
+use baremark_sys::supervisor::{self, Guard, Half};
 use baremark_sys::{offspring, process};
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
@@ -203,18 +204,21 @@ fn trying<T>(what: impl Into<String>, result: io::Result<T>) -> Result<T, Keeper
 /// # Errors
 /// When it cannot begin, or its agent is none.
 pub fn keep() -> Result<(), KeeperError> {
+    // The guard removes it where the worker does not live to do so.
+    let folder = Folder::create();
     // What a program's largest resident set is counted from shall be small: a copy of this process has no file's pages.
-    match launch::divide() {
-        Ok(Half::Old(0)) => return Ok(()),
-        Ok(Half::Old(code)) => {
-            let source = io::Error::other(format!("it ended with {code}"));
+    let guard = match supervisor::divide() {
+        Ok(Half::Guard(status)) if status.success() => return Ok(()),
+        Ok(Half::Guard(status)) => {
+            let source = io::Error::other(status.to_string());
             return Err(KeeperError::Io { what: "keeping programs".to_owned(), source });
         }
-        Ok(Half::New) | Err(_) => {}
-    }
+        Ok(Half::Worker(guard)) => Some(guard),
+        Err(_) => None,
+    };
     let mut output = trying("reserving standard output", process::take_stdout())?;
     trying("becoming the parent of orphans", offspring::adopt_orphans())?;
-    let folder = match Folder::create() {
+    let folder = match folder {
         Ok(folder) => folder,
         Err(why) => {
             let base = std::env::temp_dir();
@@ -226,6 +230,9 @@ pub fn keep() -> Result<(), KeeperError> {
     write_frame(&mut output, &FromKeeper::Here { folder: folder.path.clone() })?;
     let gone = Arc::new(AtomicBool::new(false));
     let asked = listen(Arc::clone(&gone));
+    if let Some(guard) = guard {
+        end_with(guard, Arc::clone(&gone), folder.path.clone());
+    }
     let mut keeper = Keeper { folder, beside: Vec::new(), gone };
     let result = keeper.serve(&asked, &mut output);
     // Whatever is left, alongside or daemon, before the folder goes.
@@ -253,6 +260,18 @@ fn listen(gone: Arc<AtomicBool>) -> Receiver<ToKeeper> {
         }
     });
     asked
+}
+
+/// Ends everything, and this process, when its guard is gone: nobody would be left who ends what a killed worker leaves.
+fn end_with(guard: Guard, gone: Arc<AtomicBool>, folder: PathBuf) {
+    thread::spawn(move || {
+        guard.wait_for_its_end();
+        gone.store(true, Ordering::Release);
+        drop(offspring::end_all_but(&[], END_LIMIT));
+        drop(fs::remove_dir_all(folder));
+        #[expect(clippy::exit, reason = "the other threads wait for an agent that may have nothing to say")]
+        std::process::exit(1);
+    });
 }
 
 /// A private folder, removed when dropped.

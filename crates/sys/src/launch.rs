@@ -6,7 +6,6 @@
 
 use crate::affinity;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -213,63 +212,11 @@ fn failed(child: &mut Child) -> c_int {
     127
 }
 
-/// What this process becomes by [`divide`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Half {
-    /// The new process: it continues.
-    New,
-    /// The old one, once the new one has ended with this exit code.
-    Old(i32),
-}
-
-/// Divides this process, which must have one thread: a new one continues with a copy of its memory, of which what no one has
-/// written is not resident; the old one waits for its end, and takes it along when it ends itself.
-///
-/// A child's largest resident set, as the kernel counts it, is at least that of whoever started it. A process that starts
-/// programs to measure them has to be small.
-///
-/// # Errors
-/// `Unsupported` with several threads, else what `fork(2)` and `waitpid(2)` give.
-pub fn divide() -> io::Result<Half> {
-    if fs::read_dir("/proc/self/task")?.count() != 1 {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "a process of several threads cannot be divided"));
-    }
-    // SAFETY: takes nothing; in a process of one thread the child may continue with everything.
-    let pid = unsafe { libc::fork() };
-    match pid {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
-            // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.
-            if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(Half::New)
-        }
-        pid => end_of(pid).map(Half::Old),
-    }
-}
-
-/// The exit code of a child, 128 more than its signal where one has ended it.
-fn end_of(pid: libc::pid_t) -> io::Result<i32> {
-    let mut status = 0;
-    loop {
-        // SAFETY: `status` lives through the call.
-        if unsafe { libc::waitpid(pid, &raw mut status, 0) } == pid {
-            let exited = libc::WIFEXITED(status);
-            return Ok(if exited { libc::WEXITSTATUS(status) } else { 128 + libc::WTERMSIG(status) });
-        }
-        let why = io::Error::last_os_error();
-        if why.kind() != io::ErrorKind::Interrupted {
-            return Err(why);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::offspring;
-    use std::fs::File;
+    use std::fs::{self, File};
     use std::io::Read;
     use std::os::fd::AsFd;
     use std::os::unix::fs::PermissionsExt;
@@ -366,11 +313,5 @@ mod tests {
         let _held = open();
         let why = output(program, &["program"], "/", &[]).expect_err("it stays open");
         assert_eq!(why.kind(), io::ErrorKind::ExecutableFileBusy);
-    }
-
-    /// The kernel counts a child's largest resident set from that of whoever started it.
-    #[test]
-    fn a_process_of_several_threads_is_not_divided() {
-        assert_eq!(divide().expect_err("tests have threads").kind(), io::ErrorKind::Unsupported);
     }
 }

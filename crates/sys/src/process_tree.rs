@@ -53,13 +53,29 @@ pub(crate) struct Entry {
 /// # Errors
 /// What reading `/proc` gives.
 pub fn usage(root: u32) -> io::Result<Usage> {
+    usage_with(root, |_| true)
+}
+
+/// The same of programs under a supervisor `root`: memory and number without the processes of its own group. The time of
+/// programs that have ended is the supervisor's, so that its own counts as well.
+///
+/// # Errors
+/// What reading `/proc` gives.
+pub fn usage_of_tended(root: u32) -> io::Result<Usage> {
+    usage_with(root, |entry| entry.group != root)
+}
+
+fn usage_with(root: u32, held: impl Fn(&Entry) -> bool) -> io::Result<Usage> {
     let all = entries()?;
     let members = members(&all, root);
     let (tick_ns, page) = (tick_ns(), page_bytes());
-    Ok(members.iter().filter_map(|pid| all.get(pid)).fold(Usage::default(), |sum, entry| Usage {
-        cpu_ns: sum.cpu_ns + entry.ticks * tick_ns,
-        resident_bytes: sum.resident_bytes + entry.pages * page,
-        processes: sum.processes + 1,
+    Ok(members.iter().filter_map(|pid| all.get(pid)).fold(Usage::default(), |sum, entry| {
+        let (pages, one) = if held(entry) { (entry.pages, 1) } else { (0, 0) };
+        Usage {
+            cpu_ns: sum.cpu_ns + entry.ticks * tick_ns,
+            resident_bytes: sum.resident_bytes + pages * page,
+            processes: sum.processes + one,
+        }
     }))
 }
 

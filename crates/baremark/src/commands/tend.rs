@@ -2,11 +2,12 @@
 //!
 //! The client of a container engine can be killed while its container continues, and an agent while what it has spawned goes
 //! on. Standard input ends then, and this is who notices: it ends the program and everything that the program has started,
-//! daemons included, for it adopts what they leave behind.
+//! daemons included, for it adopts what they leave behind. It is two processes, so that this holds also when one is killed.
 
 use crate::exit::{Exit, Refusal};
 use baremark_sys::confine::{self, Limits};
 use baremark_sys::offspring;
+use baremark_sys::supervisor::{self, Half};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -40,7 +41,10 @@ pub fn run(command: &[OsString], interrupt: &AtomicBool) -> Result<(String, Exit
     let Some((program, arguments)) = command.split_first() else {
         return Err(Refusal::bad_input("no program to tend"));
     };
-    offspring::adopt_orphans().map_err(Refusal::failure)?;
+    let guard = match supervisor::divide().map_err(Refusal::failure)? {
+        Half::Guard(status) => return end_as(status),
+        Half::Worker(guard) => guard,
+    };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
     let _held = confine::hold(&mut command, &Limits::default(), SIGKILL).map_err(Refusal::failure)?;
@@ -48,10 +52,14 @@ pub fn run(command: &[OsString], interrupt: &AtomicBool) -> Result<(String, Exit
         .map_err(|why| Refusal::failure(format!("starting {}: {why}", program.to_string_lossy())))?;
     let group = -i32::try_from(child.id()).unwrap_or(i32::MAX);
     let left = Arc::new(AtomicBool::new(false));
-    let alone = Arc::clone(&left);
+    let [by_agent, by_guard] = [Arc::clone(&left), Arc::clone(&left)];
     thread::spawn(move || {
         drop(baremark_sys::process::wait_for_hang_up_of_stdin());
-        alone.store(true, Ordering::Relaxed);
+        by_agent.store(true, Ordering::Relaxed);
+    });
+    thread::spawn(move || {
+        guard.wait_for_its_end();
+        by_guard.store(true, Ordering::Relaxed);
     });
     let mut told = false;
     let status = loop {

@@ -1,10 +1,12 @@
 //! A place for one test: a folder of its own, a store in it, and the program.
 
+use crate::turns::{Turn, long_turn, turn};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, OnceLock};
 use tempfile::TempDir;
 
 /// A study that is over in seconds: small tables, short phases, few blocks.
@@ -31,11 +33,21 @@ ratio_to = { environment = "native" }
 
 pub struct Bench {
     pub folder: TempDir,
+    _turn: Arc<Turn>,
 }
 
 impl Bench {
     pub fn new() -> Self {
-        Bench { folder: TempDir::new().unwrap() }
+        Bench::of(turn())
+    }
+
+    /// That of a test that keeps CPUs busy, or judges what it measures.
+    pub fn busy() -> Self {
+        Bench::of(long_turn())
+    }
+
+    fn of(turn: Arc<Turn>) -> Self {
+        Bench { folder: TempDir::new().unwrap(), _turn: turn }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -54,7 +66,12 @@ impl Bench {
 
     /// The program with these arguments and this bench's store.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baremark"));
+        self.command_of(program(), arguments)
+    }
+
+    /// The same of a copy of the program.
+    pub fn command_of(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.arg("--store").arg(self.store()).args(arguments).current_dir(self.folder.path());
         command.stdin(Stdio::null());
         command
@@ -91,6 +108,27 @@ impl Bench {
     pub fn spawn(&self, arguments: &[&str]) -> Child {
         self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
+}
+
+/// The program without what debuggers read, as it is shipped: it is brought to guests, pods and other machines.
+pub fn program() -> &'static Path {
+    static STRIPPED: OnceLock<PathBuf> = OnceLock::new();
+    STRIPPED.get_or_init(|| {
+        let built = Path::new(env!("CARGO_BIN_EXE_baremark"));
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let stripped = folder.join("baremark");
+        let written = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
+        if written(&stripped) < written(built) {
+            let new = folder.join(format!("baremark-{}", std::process::id()));
+            let made = Command::new("strip").arg("-o").arg(&new).arg(built).status();
+            if !made.is_ok_and(|status| status.success()) {
+                // It takes longer.
+                return built.to_owned();
+            }
+            fs::rename(new, &stripped).unwrap();
+        }
+        stripped
+    })
 }
 
 pub fn text(bytes: &[u8]) -> String {

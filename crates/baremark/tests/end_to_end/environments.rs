@@ -25,7 +25,8 @@ pub mod ssh;
 #[path = "environments/stopped.rs"]
 mod stopped;
 
-use crate::bench::{Bench, text};
+use crate::bench::{Bench, program, text};
+use crate::turns::{Turn, turn};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::native::Native;
 use baremark_model::arm::{PageSize, ResolvedArm};
@@ -40,6 +41,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,14 +50,16 @@ use tempfile::TempDir;
 /// The program under a name of its own, by which its processes are known.
 pub struct Program {
     folder: TempDir,
+    _turn: Arc<Turn>,
 }
 
 impl Program {
     pub fn new() -> Self {
+        let _turn = turn();
         let folder = TempDir::new().unwrap();
         // The copy has an inode of its own, which a process shows even from within a container.
-        fs::copy(env!("CARGO_BIN_EXE_baremark"), folder.path().join("baremark")).unwrap();
-        Program { folder }
+        fs::copy(program(), folder.path().join("baremark")).unwrap();
+        Program { folder, _turn }
     }
 
     pub fn path(&self) -> PathBuf {

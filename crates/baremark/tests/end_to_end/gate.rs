@@ -26,21 +26,13 @@ fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts").join(name)
 }
 
-/// Exit code and output of scripts/test where cargo prints these, the second of them when it is asked for names.
-fn judged(first: &str, again: Option<&str>) -> (i32, String) {
-    leaving("", first, again)
-}
-
-/// The same where cargo runs these commands too. The machine is a file `state` in its folder.
-fn leaving(commands: &str, first: &str, again: Option<&str>) -> (i32, String) {
+/// Exit code and output of scripts/test where cargo prints this and runs these commands. The machine is a file `state` in its
+/// folder.
+fn judged(commands: &str, printed: &str) -> (i32, String) {
     let bench = Bench::new();
     bench.write("state", "mount /\n");
-    bench.write("first", first);
-    if let Some(again) = again {
-        bench.write("again", again);
-    }
-    let cargo = "case \"$*\" in *--exact*) of=$here/again ;; *) of=$here/first ;; esac\n\
-                 [ -e \"$of\" ] || exit 0\ncat \"$of\"\n! grep -q ' \\.\\.\\. FAILED$' \"$of\"\n";
+    bench.write("printed", printed);
+    let cargo = "echo >>$here/calls\ncat $here/printed\n! grep -q ' \\.\\.\\. FAILED$' $here/printed\n";
     let program = |name: &str, text: &str| {
         let path = bench.write(name, format!("#!/bin/sh\nhere=$(dirname \"$0\")\n{text}"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -53,44 +45,30 @@ fn leaving(commands: &str, first: &str, again: Option<&str>) -> (i32, String) {
     command.arg(script("test")).env("PATH", paths).env("CARGO_TARGET_DIR", bench.path("target"));
     command.env("HOST_STATE", state).env("ENDING", "5").env_remove("RUST_TEST_THREADS");
     let output = command.output().unwrap();
+    assert_eq!(fs::read_to_string(bench.path("calls")).unwrap(), "\n", "nothing is tried twice");
     (output.status.code().unwrap(), text(&output.stdout))
 }
 
 #[test]
-fn what_fails_beside_others_is_tried_alone_and_named() {
-    let fine = printed(&["a::fine"], &[]);
-    let one = printed(&["a::fine"], &["b::broken"]);
+fn what_fails_once_has_failed_and_what_is_skipped_is_counted() {
     let counts = |said: &str| said.lines().last().unwrap_or_default().to_owned();
-
-    let (code, said) = judged(&fine, None);
-    assert_eq!((code, counts(&said).as_str()), (0, "1 passed, 0 passed only alone, 0 failed, 1 skipped"), "{said}");
-    assert!(!said.contains("once more") && !said.contains("    a::fine"), "{said}");
-
-    let (code, said) = judged(&one, Some(&printed(&["b::broken"], &[])));
-    assert_eq!((code, counts(&said).as_str()), (0, "1 passed, 1 passed only alone, 0 failed, 2 skipped"), "{said}");
-    assert!(said.contains("it broke") && said.contains("passed only when they ran alone:\n  b::broken"), "{said}");
-
-    let (code, said) = judged(&one, Some(&printed(&[], &["b::broken"])));
-    assert_eq!((code, counts(&said).contains("1 failed")), (1, true), "twice: {said}");
-
-    let (code, said) = judged(&one, None);
-    assert_eq!((code, counts(&said).contains("1 failed")), (1, true), "nothing ran the second time: {said}");
-
-    let many = printed(&["a::fine"], &["b::a", "b::b", "b::c", "b::d"]);
-    let (code, said) = judged(&many, Some(&printed(&["b::a", "b::b", "b::c", "b::d"], &[])));
-    assert_eq!((code, counts(&said).contains("4 failed")), (1, true), "too many: {said}");
-
+    let (code, said) = judged("", &printed(&["a::fine"], &[]));
+    assert_eq!((code, counts(&said).as_str()), (0, "1 passed, 0 failed, 1 skipped"), "{said}");
+    assert!(said.contains("no docker") && !said.contains("    a::fine"), "{said}");
+    let (code, said) = judged("", &printed(&["a::fine"], &["b::broken"]));
+    assert_eq!((code, counts(&said).as_str()), (1, "1 passed, 1 failed, 1 skipped"), "{said}");
+    assert!(said.contains("it broke"), "{said}");
     // A program that was killed has a result for none of its tests.
-    let (code, said) = judged("test b::broken ... FAILED\n", Some(&printed(&["b::broken"], &[])));
-    assert_eq!((code, said.contains("once more")), (1, false), "{said}");
+    let (code, said) = judged("", "test b::broken ... FAILED\n");
+    assert_eq!((code, counts(&said).as_str()), (1, "0 passed, 0 failed, 0 skipped"), "{said}");
 }
 
 #[test]
 fn what_tests_leave_on_the_machine_fails_the_run_and_is_named() {
     let fine = printed(&["a::fine"], &[]);
-    let (code, said) = leaving("echo 'mount /left' >>$here/state", &fine, None);
+    let (code, said) = judged("echo 'mount /left' >>$here/state", &fine);
     assert_eq!((code, said.contains("which fails the run:\nmount /left\n")), (1, true), "{said}");
-    let (code, said) = leaving("echo 'link other' >$here/state", &fine, None);
+    let (code, said) = judged("echo 'link other' >$here/state", &fine);
     assert_eq!((code, said.contains("\nlink other\ngone: mount /\n")), (1, true), "{said}");
 }
 
@@ -100,12 +78,20 @@ fn a_process_that_tests_leave_is_named_and_ended_however_far_it_went() {
     // A number of seconds that no other process sleeps.
     let seconds = format!("{}.{}", 300, std::process::id());
     let daemon = format!("setsid sh -c 'setsid sleep {seconds} >/dev/null 2>&1 &' &\nwait");
-    let (code, said) = leaving(&daemon, &fine, None);
+    let (code, said) = judged(&daemon, &fine);
     let line = said.lines().find(|line| line.starts_with("process ")).unwrap_or_else(|| panic!("{said}"));
     assert_eq!((code, line.ends_with(&format!(": sleep {seconds}"))), (1, true), "{said}");
     let pid = line.split([' ', ':']).nth(1).unwrap();
     let running = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     assert!(!running.contains(&seconds), "{running}");
+}
+
+/// What scripts/test-times makes of a log where two tests run at once.
+fn times(log: &str, more: &[&str]) -> String {
+    let mut times = Command::new(script("test-times"));
+    let mut times = times.arg("2").args(more).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    times.stdin.take().unwrap().write_all(log.as_bytes()).unwrap();
+    text(&times.wait_with_output().unwrap().stdout)
 }
 
 #[test]
@@ -123,14 +109,27 @@ fn the_times_of_tests_follow_from_the_order_in_which_they_are_started() {
 103.6 running 0 tests
 103.6 test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
 ";
-    let mut times = Command::new(script("test-times"));
-    let mut times = times.arg("2").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    times.stdin.take().unwrap().write_all(log.as_bytes()).unwrap();
-    let said = text(&times.wait_with_output().unwrap().stdout);
+    let said = times(log, &[]);
     let rows: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[1], ["3.5", "5", "src/lib.rs", "(toy)"], "{said}");
     // With two threads c began when a ended, d when b did.
     let tests: Vec<String> = rows[3..].iter().map(|row| format!("{} {}", row[0], row[3..].join(" "))).collect();
     assert_eq!(tests[..4], ["2.6 d - should panic", "0.9 b", "0.7 c", "0.3 a"], "{said}");
     assert_eq!(rows.len(), 8, "a suite without tests has no line: {said}");
+}
+
+#[test]
+fn a_test_that_takes_turns_has_the_time_of_its_turns() {
+    let log = "\
+100.0      Running tests/end_to_end.rs (target/release/deps/end_to_end-0123456789abcdef)
+100.0 running 2 tests
+160.0 test a ... ok
+170.0 test b ... ok
+170.0 test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 70.00s
+";
+    let bench = Bench::new();
+    let file = bench.write("times", "1.5 b\n10.0 a\n2.0 b\n");
+    let said = times(log, &[file.to_str().unwrap()]);
+    assert!(said.contains("10.0  tests/end_to_end.rs (end_to_end): a\n"), "{said}");
+    assert!(said.contains("3.5  tests/end_to_end.rs (end_to_end): b\n"), "{said}");
 }

@@ -1,6 +1,7 @@
 //! `baremark guest`: a program in the microVM, through the binary that is handed out.
 
 use crate::bench::kvm;
+use crate::turns::turn;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -9,6 +10,7 @@ const BAREMARK: &str = env!("CARGO_BIN_EXE_baremark");
 
 #[test]
 fn a_program_ends_as_natively_and_its_counters_are_written() {
+    let _turn = turn();
     if !kvm() {
         return;
     }
@@ -25,6 +27,7 @@ fn a_program_ends_as_natively_and_its_counters_are_written() {
 
 #[test]
 fn the_program_has_none_of_this_programs_signal_actions() {
+    let _turn = turn();
     if !kvm() {
         return;
     }
@@ -37,6 +40,7 @@ fn the_program_has_none_of_this_programs_signal_actions() {
 
 #[test]
 fn a_program_that_is_not_there_ends_as_in_a_shell() {
+    let _turn = turn();
     if !kvm() {
         return;
     }

@@ -1,7 +1,7 @@
 //! `baremark load` as its users meet it, against a small server on 127.0.0.1.
 
 use crate::bench::{Bench, signal, text};
-use crate::environments::{self, ssh};
+use crate::environments::{self, Program, ssh};
 use baremark_environments::container;
 use baremark_model::maximum::{Basis, Document as Maximum, Ended};
 use baremark_model::qos::Limit;
@@ -79,7 +79,7 @@ fn bucket(rate: f64, depth: f64) -> SocketAddr {
 /// Of a rate r above 500 a second a share of 1 - 500/r is refused: 10 % at 555.6. Far below what the machine can do.
 #[test]
 fn the_largest_rate_of_a_server_with_a_known_limit_is_found() {
-    let bench = Bench::new();
+    let bench = Bench::busy();
     let url = format!("http://{}/", bucket(500.0, 30.0));
     let arguments =
         ["load", &url, "--find-max", "--limit", "failures<10%", "--limit", "p90<10s", "--between", "20..5000"];
@@ -494,19 +494,11 @@ fn a_site_that_is_lost_is_told_and_the_others_count() {
     assert_eq!((&document["ended"], &document["counts"]["intended"]), (&"site-lost".into(), &400.into()));
 }
 
-/// The agents that run this program elsewhere than in this process's own mounts: in containers.
-fn agents_in_containers() -> Vec<i32> {
-    use std::os::unix::fs::MetadataExt;
-    let own = std::fs::metadata(env!("CARGO_BIN_EXE_baremark")).unwrap();
+/// The agents that run the program elsewhere than in this process's own mounts: in containers.
+fn agents_in_containers(program: &Program) -> Vec<u32> {
     let mounts = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
-    let pids = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let there = |pid: &i32| {
-        let exe = std::fs::metadata(format!("/proc/{pid}/exe"));
-        exe.is_ok_and(|exe| (exe.dev(), exe.ino()) == (own.dev(), own.ino()))
-            && mounts(&pid.to_string()).is_some_and(|mounted| Some(mounted) != mounts("self"))
-    };
-    pids.filter(there).collect()
+    let there = |pid: &u32| mounts(&pid.to_string()).is_some_and(|mounted| Some(mounted) != mounts("self"));
+    program.pids().into_iter().filter(there).collect()
 }
 
 /// Whether containers can be had here.
@@ -517,6 +509,7 @@ fn containers() -> bool {
 
 /// Runs a load of `rate` from these sites; once all have told of a second, `meanwhile` happens. Status, what was told, the result.
 fn from_sites(
+    program: &Program,
     sites: &[&str],
     ssh_config: Option<&std::path::Path>,
     (rate, seconds): (&str, &str),
@@ -528,7 +521,8 @@ fn from_sites(
     sites.iter().for_each(|site| arguments.extend(["--site", site]));
     let config = ssh_config.map(|path| path.display().to_string());
     arguments.extend(config.iter().flat_map(|path| ["--ssh-config", path]));
-    let mut child = bench.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut command = bench.command_of(&program.path(), &arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let first = lines.next().map(Result::unwrap).unwrap_or_default();
     if first.contains("answered") {
@@ -548,7 +542,8 @@ fn sites_behind_ssh_and_in_containers_are_merged_exactly() {
     if containers() {
         sites.push("container");
     }
-    let (status, told, document) = from_sites(&sites, Some(&machine.config()), ("200", "3s"), || ());
+    let program = Program::new();
+    let (status, told, document) = from_sites(&program, &sites, Some(&machine.config()), ("200", "3s"), || ());
     assert_eq!(status, Some(0), "{told}");
     assert_eq!((&document["counts"]["intended"], &document["asked"]["sites"]), (&600.into(), &sites.len().into()));
     let ended =
@@ -567,27 +562,28 @@ fn sites_behind_ssh_and_in_containers_are_merged_exactly() {
 /// Whoever is cut off is named, nothing of it is counted, and the rest is.
 #[test]
 fn a_site_that_is_cut_off_elsewhere_is_named() {
+    let program = Program::new();
     let lost = |sites: &[&str], config: Option<&std::path::Path>, kill: &dyn Fn()| {
-        let (status, told, document) = from_sites(sites, config, ("100", "8s"), kill);
+        let (status, told, document) = from_sites(&program, sites, config, ("100", "8s"), kill);
         assert_eq!((status, &document["ended"]), (Some(1), &"site-lost".into()), "{told}");
         assert!(told.contains(&format!("2 ({})", sites[1])) && told.contains("SITE LOST"), "{told}");
         assert_eq!(document["counts"]["intended"], 400, "half of 800: {told}");
         assert!(document["sites"][0]["lost"].is_null() && document["sites"][1]["lost"].is_string(), "{told}");
     };
-    let kill = |pids: Vec<i32>| {
+    let kill = |pids: Vec<u32>| {
         assert!(!pids.is_empty(), "an agent runs there");
-        pids.into_iter().for_each(|pid| signal(u32::try_from(pid).unwrap(), libc::SIGKILL));
+        pids.into_iter().for_each(|pid| signal(pid, libc::SIGKILL));
     };
     if let Some(machine) = ssh::Server::start() {
         lost(&["native", "ssh:machine"], Some(&machine.config()), &|| {
-            let pids = machine.left().into_iter().filter_map(|left| left.rsplit_once("/proc/")?.1.parse::<i32>().ok());
+            let pids = machine.left().into_iter().filter_map(|left| left.rsplit_once("/proc/")?.1.parse::<u32>().ok());
             kill(pids.collect());
         });
         environments::wait_for(|| machine.left().is_empty().then_some(()));
     }
     if containers() {
-        lost(&["native", "container"], None, &|| kill(agents_in_containers()));
-        environments::wait_for(|| agents_in_containers().is_empty().then_some(()));
+        lost(&["native", "container"], None, &|| kill(agents_in_containers(&program)));
+        environments::wait_for(|| agents_in_containers(&program).is_empty().then_some(()));
     }
 }
 
@@ -595,7 +591,7 @@ fn a_site_that_is_cut_off_elsewhere_is_named() {
 /// are requested by 166.7 users.
 #[test]
 fn the_largest_number_of_users_of_a_server_with_a_known_limit_is_found() {
-    let bench = Bench::new();
+    let bench = Bench::busy();
     let url = format!("http://{}/", bucket(300.0, 20.0));
     let arguments =
         ["load", &url, "--find-max=users", "--cycle", "500ms", "--limit", "failures<10%", "--between", "20..1000"];
@@ -652,7 +648,7 @@ fn every_kind_of_limit_is_read_in_a_search() {
             });
         }
     });
-    let bench = Bench::new();
+    let bench = Bench::busy();
     bench.write(
         "two.toml",
         r#"

@@ -19,7 +19,7 @@ quads = 1
 
 #[test]
 fn known_costs_are_found_and_nothing_stored_tells_them_before() {
-    let bench = Bench::new();
+    let bench = Bench::busy();
     bench.write("fma.toml", STUDY);
     let output = bench.run(&["verify-scale", "fma.toml", "--quick", "--json"]);
     // A shared machine may spoil a comparison, and then the program says so by its exit code.

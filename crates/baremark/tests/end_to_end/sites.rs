@@ -4,6 +4,7 @@ use crate::bench::{Bench, children, text};
 use crate::environments::cluster::Cluster;
 use crate::environments::ssh::Server;
 use crate::environments::{Program, qemu, slurm};
+use crate::turns::{System, turn_with};
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
@@ -153,7 +154,7 @@ quads = 1
 
 #[test]
 fn a_program_and_its_files_are_brought_wherever_it_runs() {
-    let (_guests, _clusters) = (qemu::alone(), slurm::alone());
+    let _alone = turn_with(&[System::Guests, System::Clusters]);
     let (Some(guest), Some(server), Some(cluster)) = (guest(), Server::start(), Cluster::start()) else { return };
     let program = Program::new();
     let bench = Bench::new();

@@ -150,7 +150,7 @@ const OTHER_NEEDS: &[&str] = &["haproxy", "apache2", "mariadbd", "mariadb-instal
 
 #[test]
 fn the_embedded_default_finds_how_many_users_it_carries() {
-    let bench = Bench::new();
+    let bench = Bench::busy();
     let set = [
         "load.users=0",
         "load.cycle=100 ms",
@@ -219,7 +219,7 @@ fn assert_stored(bench: &Bench, output: &Output) {
 
 #[test]
 fn several_applications_carry_their_sum() {
-    let bench = Bench::new();
+    let bench = Bench::busy();
     let set = [
         "instances.a.app.count=1",
         "instances.b.app.settings.threads=1",

@@ -2,6 +2,7 @@
 
 use super::{NEVER, Program, as_lab, cpu, lab, print_times, temporary, trial_of, usable, wait_for};
 use crate::bench::{Bench, signal, text};
+use crate::turns::{System, Turn, turn_with};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::container::{Container, Network, Root, Seccomp, Settings};
 use baremark_model::site::Environment;
@@ -10,7 +11,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{LockResult, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -26,17 +27,19 @@ fn left(program: &Program) -> Vec<String> {
 }
 
 /// One test after the other, those of docker too: each demands that nothing of this process's containers is left.
-pub static ALONE: Mutex<()> = Mutex::new(());
+pub fn alone() -> Arc<Turn> {
+    turn_with(&[System::Containers])
+}
 
 /// The program, with no other test alongside; `None` where no container can be had.
-fn containers() -> Option<(LockResult<MutexGuard<'static, ()>>, Program)> {
-    let (alone, program) = (ALONE.lock(), Program::new());
+fn containers() -> Option<(Arc<Turn>, Program)> {
+    let (alone, program) = (alone(), Program::new());
     usable(&Container::new(program.path(), Settings::default())).then_some((alone, program))
 }
 
 #[test]
 fn a_container_conforms() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let program = Program::new();
     let container = Container::new(program.path(), Settings::default());
     if !usable(&container) {
@@ -49,7 +52,7 @@ fn a_container_conforms() {
 
 #[test]
 fn what_is_set_is_what_the_agent_gets() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let program = Program::new();
     let settings = Settings {
         cpus: Some(vec![cpu()]),
@@ -405,7 +408,7 @@ fn an_engine_that_can_make_no_bridge_says_so_and_not_that_it_does_not_work() {
 
 #[test]
 fn an_engine_that_has_no_such_image_or_folder_names_it() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let program = Program::new();
     let of = |root| Container::new(program.path(), Settings { root, ..Settings::default() });
     if !usable(&of(Root::Program)) {
@@ -426,7 +429,7 @@ fn an_engine_that_has_no_such_image_or_folder_names_it() {
 
 #[test]
 fn more_memory_than_the_limit_ends_the_agent_and_not_the_lab() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let program = Program::new();
     let settings = Settings { memory_bytes: Some(64 << 20), ..Settings::default() };
     let container = Container::new(program.path(), settings);
@@ -500,7 +503,7 @@ fn an_engine_that_is_not_there_is_missing_with_a_remedy() {
 #[test]
 #[ignore = "prints how long sites take"]
 fn how_long_containers_take() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let program = Program::new();
     let container = Container::new(program.path(), Settings::default());
     if usable(&container) {

@@ -1,6 +1,6 @@
 //! Containers by docker: the same environment in another engine's words, with an engine of the test's own.
 
-use super::container::{ALONE, Image, Look, all_and_devices};
+use super::container::{Image, Look, all_and_devices, alone};
 use super::{NEVER, Program, as_lab, cpu, lab, temporary, usable, wait_for};
 use crate::bench::{signal, text};
 use baremark_environments::conformance::{Place, conformance};
@@ -100,7 +100,7 @@ impl Drop for Engine {
 
 #[test]
 fn a_container_of_docker_conforms() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let Some(engine) = Engine::start() else { return };
     let program = Program::new();
     let container = engine.container(&program, Settings::default());
@@ -116,7 +116,7 @@ fn a_container_of_docker_conforms() {
 
 #[test]
 fn a_killed_lab_leaves_no_container_of_docker() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let Some(engine) = Engine::start() else { return };
     let program = Program::new();
     if !usable(&engine.container(&program, Settings::default())) {
@@ -148,7 +148,7 @@ fn a_lab_to_be_killed() {
 /// The lab and a study's settings know nothing of which engine it is.
 #[test]
 fn a_container_of_docker_finds_what_the_study_has_set() {
-    let _alone = ALONE.lock();
+    let _alone = alone();
     let Some(engine) = Engine::start() else { return };
     let program = Program::new();
     if !usable(&engine.container(&program, Settings::default())) {

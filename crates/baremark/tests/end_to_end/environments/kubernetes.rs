@@ -195,15 +195,6 @@ impl Drop for Cluster {
     }
 }
 
-/// The program without what debuggers read, as it is shipped: it is copied into every pod.
-fn stripped() -> Program {
-    let program = Program::new();
-    let path = program.path();
-    // Without strip it takes longer.
-    drop(Command::new("strip").arg(&path).status());
-    program
-}
-
 fn settings() -> Settings {
     Settings {
         image: IMAGE.to_owned(),
@@ -217,7 +208,7 @@ fn settings() -> Settings {
 
 #[test]
 fn a_pod_conforms_and_kubectl_knows_every_option() {
-    let (program, Some(cluster)) = (stripped(), Cluster::start()) else { return };
+    let (program, Some(cluster)) = (Program::new(), Cluster::start()) else { return };
     let kubernetes = cluster.kubernetes(program.path(), settings());
     let place = Place { cpu: cpu(), patience: Duration::from_secs(20), residue: &|| cluster.left() };
     assert_eq!(conformance(&kubernetes, &place), Ok(()));
@@ -266,7 +257,7 @@ fn without_name(word: &str) -> String {
 
 #[test]
 fn a_killed_lab_leaves_a_pod_that_ends_and_the_next_one_deletes_it() {
-    let (program, Some(cluster)) = (stripped(), Cluster::start()) else { return };
+    let (program, Some(cluster)) = (Program::new(), Cluster::start()) else { return };
     let kubectl = cluster.path("kubectl");
     let told = [("BAREMARK_PLAYED_KUBECTL", kubectl.as_path())];
     let mut lab = lab("environments::kubernetes::a_lab_to_be_killed", &program, &told);
@@ -294,7 +285,7 @@ fn a_lab_to_be_killed() {
 
 #[test]
 fn a_pod_that_ends_before_its_agent_says_why() {
-    let (program, Some(cluster)) = (stripped(), Cluster::start()) else { return };
+    let (program, Some(cluster)) = (Program::new(), Cluster::start()) else { return };
     let mut site = cluster.kubernetes(program.path(), settings()).start(&NEVER).unwrap();
     let mut link = site.link().unwrap();
     trial_of(&mut link, cpu(), 1 << 20).unwrap();
@@ -311,7 +302,7 @@ fn a_pod_that_ends_before_its_agent_says_why() {
 
 #[test]
 fn a_pod_that_never_gets_ready_is_given_up_with_the_reason_of_the_cluster() {
-    let (program, Some(cluster)) = (stripped(), Cluster::start()) else { return };
+    let (program, Some(cluster)) = (Program::new(), Cluster::start()) else { return };
     let late = Settings { start_limit: Duration::from_secs(1), ..settings() };
     cluster.write("unready", r#"{"reason":"ContainerCreating"}"#);
     let begun = Instant::now();
@@ -337,7 +328,7 @@ fn a_pod_that_never_gets_ready_is_given_up_with_the_reason_of_the_cluster() {
 
 #[test]
 fn a_program_that_does_not_arrive_whole_or_does_not_run_is_refused() {
-    let (program, Some(cluster)) = (stripped(), Cluster::start()) else { return };
+    let (program, Some(cluster)) = (Program::new(), Cluster::start()) else { return };
     cluster.write("cut", "");
     let why = cluster.kubernetes(program.path(), settings()).start(&NEVER).err().unwrap().to_string();
     let length = fs::metadata(program.path()).unwrap().len();
@@ -375,7 +366,7 @@ fn a_permission_that_is_missing_is_named() {
 /// The whole program, as a user runs it.
 #[test]
 fn a_study_compares_a_pod_with_native() {
-    let (program, Some(cluster)) = (stripped(), Cluster::start()) else { return };
+    let (program, Some(cluster)) = (Program::new(), Cluster::start()) else { return };
     let bench = Bench::new();
     let study = format!(
         "[study]\ntitle = \"a pod\"\n[workload]\nkind = \"random-access\"\ntable = \"1 MiB\"\n\
@@ -402,6 +393,6 @@ fn a_study_compares_a_pod_with_native() {
 #[test]
 #[ignore = "prints how long sites take"]
 fn how_long_pods_take() {
-    let (program, Some(cluster)) = (stripped(), Cluster::start()) else { return };
+    let (program, Some(cluster)) = (Program::new(), Cluster::start()) else { return };
     print_times(&cluster.kubernetes(program.path(), settings()), cpu());
 }

@@ -2,6 +2,7 @@
 
 use super::{NEVER, Program, as_lab, cpu, lab, print_times, trial_of, usable, wait_for};
 use crate::bench::{Bench, children, signal, text};
+use crate::turns::{System, Turn, turn_with};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::qemu::{Accel, Backing, Disks, Net, Port, Qemu, Root, Settings, Topology};
 use baremark_model::site::Environment;
@@ -14,15 +15,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// One guest's test after the other: emulation takes whole processors, and each test demands that nothing is left.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn alone() -> Arc<Turn> {
+    turn_with(&[System::Guests])
 }
 
 /// Where scripts/fetch-kernel puts it.

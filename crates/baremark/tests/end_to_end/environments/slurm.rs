@@ -3,6 +3,7 @@
 use super::cluster::Cluster;
 use super::{NEVER, Program, as_lab, cpu, lab, print_times, trial_of, usable, wait_for_at_most};
 use crate::bench::signal;
+use crate::turns::{System, Turn, turn_with};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::slurm::{Launcher, Settings, Slurm};
 use baremark_model::site::{Environment, Site};
@@ -11,18 +12,16 @@ use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// One cluster at a time: they would take the processors from each other.
-static ALONE: Mutex<()> = Mutex::new(());
-
-pub fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn alone() -> Arc<Turn> {
+    turn_with(&[System::Clusters])
 }
 
 fn settings(cluster: &Cluster, launcher: Launcher) -> Settings {

@@ -2,6 +2,7 @@
 
 use super::{NEVER, Program, as_lab, cpu, lab, print_times, usable, wait_for};
 use crate::bench::signal;
+use crate::turns::{Turn, turn};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::ssh::{Settings, Ssh};
 use baremark_model::site::Environment;
@@ -9,6 +10,7 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -17,11 +19,13 @@ pub struct Server {
     folder: TempDir,
     port: u16,
     sshd: Child,
+    _turn: Arc<Turn>,
 }
 
 impl Server {
     /// Starts one; where it cannot be, a line that is counted, or a failure where the gate demands it.
     pub fn start() -> Option<Self> {
+        let _turn = turn();
         let sshd = PathBuf::from("/usr/sbin/sshd");
         if !sshd.exists() {
             assert!(std::env::var_os("BAREMARK_REQUIRE_ENVIRONMENTS").is_none(), "sshd is demanded and not installed");
@@ -56,7 +60,7 @@ impl Server {
         fs::write(path("ssh_config"), client).unwrap();
         let mut command = Command::new(sshd);
         command.args(["-D", "-e", "-f"]).arg(path("sshd_config")).stdin(Stdio::null()).stderr(Stdio::null());
-        let server = Server { port, sshd: command.spawn().unwrap(), folder };
+        let server = Server { port, sshd: command.spawn().unwrap(), folder, _turn };
         wait_for(|| TcpStream::connect(("127.0.0.1", port)).ok());
         Some(server)
     }

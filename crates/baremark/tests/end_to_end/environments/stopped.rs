@@ -27,7 +27,7 @@ fn a_guest_whose_disk_finds_no_room_says_so_and_not_when_the_time_is_over() {
     let factors = "environment = \"qemu\"\nranks = 1";
     let design = "least_blocks = 4\nmost_blocks = 4";
     let Some(study) = usable_study(&bench, work, factors, &guest, design) else { return };
-    let program = env!("CARGO_BIN_EXE_baremark");
+    let program = crate::bench::program().display();
     let script = format!(
         "mount -t tmpfs -o size=1m tmpfs small && truncate -s 8M small/disk && \
          {program} --store store.db run {study} --json >out 2>err; {program} --store store.db report --json >document"

@@ -1,0 +1,157 @@
+//! Turns: which tests run at the same time.
+//!
+//! scripts/test has the runner start every test at once, and each waits here before it works. So none holds a place of the
+//! runner while it waits for a system that another test has, and what takes longest comes first. A test has as many places
+//! as it needs of those that there are, two for every CPU: most tests wait half of their time.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::Write;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Instant;
+
+/// What one test at a time uses, each to find that nothing of it is left. The first to be given has the longest tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// QEMU: emulation takes whole CPUs.
+    Guests,
+    /// Slurm.
+    Clusters,
+    /// Engines of containers.
+    Containers,
+}
+
+impl System {
+    fn places(self) -> usize {
+        match self {
+            System::Guests => 2,
+            System::Clusters | System::Containers => 1,
+        }
+    }
+}
+
+/// Where each test's name and its seconds are written, a line when it ends.
+const TIMES: &str = "BAREMARK_TEST_TIMES";
+
+static QUEUE: Mutex<Queue> = Mutex::new(Queue { arrived: 0, taken: 0, used: Vec::new(), waiting: Vec::new() });
+static CHANGED: Condvar = Condvar::new();
+
+thread_local! {
+    static OWN: RefCell<Weak<Turn>> = const { RefCell::new(Weak::new()) };
+}
+
+struct Queue {
+    arrived: usize,
+    /// Places that tests have.
+    taken: usize,
+    /// Systems that tests have.
+    used: Vec<System>,
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Clone)]
+struct Waiting {
+    arrival: usize,
+    places: usize,
+    systems: Vec<System>,
+}
+
+impl Queue {
+    /// The arrival of the test that is next, if there is room for it. Nobody overtakes one that waits for places, lest it
+    /// waits for ever; one that waits for a system is overtaken.
+    fn next(&self, all: usize) -> Option<usize> {
+        let free = |one: &&Waiting| !one.systems.iter().any(|system| self.used.contains(system));
+        let rank = |one: &&Waiting| (one.systems.iter().map(|system| *system as usize).min().unwrap_or(9), one.arrival);
+        let next = self.waiting.iter().filter(free).min_by_key(rank)?;
+        (self.taken == 0 || self.taken + next.places <= all).then_some(next.arrival)
+    }
+}
+
+/// Places and systems of one test, given back when the last that holds it drops it.
+pub struct Turn {
+    places: usize,
+    systems: Vec<System>,
+    begun: Instant,
+}
+
+/// This test's turn, which it has already or waits for.
+pub fn turn() -> Arc<Turn> {
+    of(1, &[])
+}
+
+/// The same for a test that keeps CPUs busy, or judges what it measures: it counts as two.
+pub fn long_turn() -> Arc<Turn> {
+    of(2, &[])
+}
+
+/// The turn of a test that has these systems to itself.
+pub fn turn_with(systems: &[System]) -> Arc<Turn> {
+    of(systems.iter().map(|system| system.places()).sum(), systems)
+}
+
+fn of(places: usize, systems: &[System]) -> Arc<Turn> {
+    if let Some(own) = OWN.with(|own| own.borrow().upgrade()) {
+        let has = systems.iter().all(|system| own.systems.contains(system));
+        assert!(has, "a test that has its turn already would wait for {systems:?} with what others wait for");
+        return own;
+    }
+    let mut queue = locked();
+    queue.arrived += 1;
+    let own = Waiting { arrival: queue.arrived, places, systems: systems.to_vec() };
+    queue.waiting.push(own.clone());
+    let all = 2 * thread::available_parallelism().map_or(1, usize::from);
+    while queue.next(all) != Some(own.arrival) {
+        queue = CHANGED.wait(queue).unwrap_or_else(PoisonError::into_inner);
+    }
+    queue.waiting.retain(|one| one.arrival != own.arrival);
+    queue.taken += places;
+    queue.used.extend(systems);
+    drop(queue);
+    // There may be room for the one after it.
+    CHANGED.notify_all();
+    let turn = Arc::new(Turn { places, systems: own.systems, begun: Instant::now() });
+    OWN.with(|own| *own.borrow_mut() = Arc::downgrade(&turn));
+    turn
+}
+
+fn locked() -> MutexGuard<'static, Queue> {
+    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut queue = locked();
+        queue.taken -= self.places;
+        queue.used.retain(|system| !self.systems.contains(system));
+        drop(queue);
+        CHANGED.notify_all();
+        let written = std::env::var_os(TIMES).map(|path| {
+            let line =
+                format!("{:.1} {}\n", self.begun.elapsed().as_secs_f64(), thread::current().name().unwrap_or("?"));
+            File::options().create(true).append(true).open(path)?.write_all(line.as_bytes())
+        });
+        if let Some(Err(why)) = written {
+            eprintln!("no time of this test: {why}");
+        }
+    }
+}
+
+#[test]
+fn a_test_waits_for_its_system_and_its_places_and_not_for_others() {
+    let one = |arrival, places, systems: &[System]| Waiting { arrival, places, systems: systems.to_vec() };
+    let mut queue = Queue { arrived: 0, taken: 0, used: Vec::new(), waiting: Vec::new() };
+    assert_eq!(queue.next(4), None);
+    queue.waiting = vec![one(1, 1, &[]), one(2, 1, &[System::Clusters]), one(3, 2, &[System::Guests])];
+    assert_eq!(queue.next(4), Some(3), "what takes longest is first");
+    (queue.used, queue.taken) = (vec![System::Guests], 2);
+    assert_eq!(queue.next(4), Some(2), "a system that is taken is not waited for by the others");
+    (queue.used, queue.taken) = (vec![System::Guests, System::Clusters], 3);
+    assert_eq!(queue.next(4), Some(1));
+    queue.waiting = vec![one(4, 2, &[]), one(5, 1, &[])];
+    assert_eq!(queue.next(4), None, "one that counts as two is not overtaken for ever");
+    queue.waiting = vec![one(6, 3, &[System::Guests, System::Clusters])];
+    assert_eq!(queue.next(4), None);
+    (queue.used, queue.taken) = (Vec::new(), 0);
+    assert_eq!(queue.next(2), Some(6), "on a small machine one runs at least");
+}
