@@ -400,7 +400,6 @@ mod tests {
             ("CPU", 0.99, &[("pressure.cpu_some", 0.9), ("sockets.unread", 90.0)]),
             ("run queue", 0.5, &[("pressure.cpu_some", 0.9)]),
             ("memory", 0.2, &[("pressure.memory_some", 0.6), ("pressure.io_some", 0.7), ("vm.pgmajfault", 900.0)]),
-            ("memory", 0.2, &[FAULTS[0], FAULTS[1], ("vm.workingset_refault_file", 900.0), FAULTS[2]]),
             ("paging", 0.2, &[("vm.pswpin", 500.0), ("pressure.io_some", 0.4)]),
             ("disk", 0.1, &[("pressure.io_some", 0.95), ("disk.busy:vda", 0.03)]),
             ("network", 0.1, &[("sockets.unsent", 80.0)]),
@@ -411,6 +410,8 @@ mod tests {
             assert_eq!(found.named.as_deref(), Some(*expected), "{found:#?}");
             assert!(found.sentence.starts_with(&format!("The {expected} is saturated: ")), "{}", found.sentence);
         }
+        let thrashes = [FAULTS[0], FAULTS[1], FAULTS[2], ("vm.workingset_refault_file", 900.0)];
+        assert_eq!(named(0.2, &thrashes).named.as_deref(), Some("memory"));
         let both = named(0.2, &[("pressure.memory_some", 0.6), ("pressure.io_some", 0.7)]);
         assert!(both.sentence.ends_with("Also saturated: disk."), "{}", both.sentence);
     }
