@@ -40,11 +40,14 @@ lint:
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 
 # What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, machines under signals, images
-# of every tier, a hundred A/A runs, of which ten may say that something differs, and forecasts of `plan --pilot` against real runs.
+# of every tier, a hundred A/A runs, of which ten may say that something differs, forecasts of `plan --pilot` against real runs, injected
+# causes that must be named, and standard runs whose answers must be narrow and agree (both want a quiet machine).
 soak: install-needs build
 	./scripts/soak-aa $(BAREMARK) $(TARGET_DIR)/soak-aa
 	./scripts/soak-phases $(BAREMARK) $(TARGET_DIR)/soak-phases
 	./scripts/soak-plan $(BAREMARK) $(TARGET_DIR)/soak-plan
+	./scripts/soak-causes $(BAREMARK) $(TARGET_DIR)/soak-causes
+	./scripts/soak-answers $(BAREMARK) $(TARGET_DIR)/soak-answers
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- trace 10000000

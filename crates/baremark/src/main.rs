@@ -27,9 +27,9 @@ mod watch;
 use baremark_model::units::{Nanos, Share};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
-    ab, agent, at, auction, auction_run, bundle, carry, check, compare, completions, desktop, doctor, echo, guest,
-    history, import, keep, list, load, man, plan, predict, report, resume, run, setup, site, tend, top, verify_host,
-    verify_scale,
+    ab, agent, at, auction, auction_run, bundle, carry, check, compare, completions, desktop, doctor, echo, explain,
+    guest, history, import, keep, list, load, man, plan, predict, report, resume, run, setup, site, tend, top,
+    verify_host, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -137,6 +137,11 @@ enum Command {
     },
     /// Check whether this machine is fit to measure, and show what is noisy and what to change
     Doctor,
+    /// Name the saturated layer (CPU, memory, disk, network ...) of a stored run, or with --now of this machine
+    ///
+    /// Of each layer utilization, saturation and errors are shown. A layer is saturated where the lower end of the 95 % interval of the
+    /// waiting for it is above the layer's limit; the first such layer, from the hypervisor to the application, is named.
+    Explain(explain::ExplainArgs),
     /// List the runs in the store
     History {
         /// Show from which run on a study's values and ratios are different (8 runs at least)
@@ -408,6 +413,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Load(args)) => load::run(&context, *args),
         Some(Command::List { what }) => list::run(&context, what),
         Some(Command::Doctor) => doctor::run(context.json),
+        Some(Command::Explain(args)) => explain::run(&context, &args),
         Some(Command::History { changes: false }) => history::run(&context),
         Some(Command::History { changes: true }) => history::changes(&context),
         Some(Command::Report { run, form, damage }) => report::run(&context, run.as_deref(), &form, &damage),

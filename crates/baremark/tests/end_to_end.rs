@@ -25,6 +25,8 @@ mod before_work;
 mod bench;
 #[path = "end_to_end/bundles.rs"]
 mod bundles;
+#[path = "end_to_end/causes.rs"]
+mod causes;
 #[path = "end_to_end/changes.rs"]
 mod changes;
 #[path = "end_to_end/ci.rs"]

@@ -9,7 +9,7 @@
 use crate::analysis::{better, interval, places, workload_of};
 use crate::around;
 use crate::tally::{self, Finished};
-use baremark_model::arm::ExecutorKind;
+use baremark_model::arm::{ExecutorKind, PageSize};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Descriptor, Metric};
 use baremark_model::document::ExplanationRow;
@@ -154,14 +154,21 @@ fn percent(logs: impl Iterator<Item = f64>) -> Option<Interval> {
     Some(Interval { centre: of(interval.centre), lo: of(interval.lo), hi: of(interval.hi), ..interval })
 }
 
-/// What large pages would give an arm of small ones in the same place.
+/// What large pages would give an arm of small ones in the same place: of a pair that the study asks for, or of one that trials give anyway.
 fn larger_pages(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor], arm: usize) -> Vec<ExplanationRow> {
     let mut rows = Vec::new();
+    let large = |arm: usize| plan.arms[arm].arm.page == PageSize::Large;
     for (index, pair) in plan.pairs.iter().enumerate() {
-        let own = pair.denominator == arm && pair.contrast == Contrast::PageSize;
-        let here = plan.arms[pair.numerator].environment == plan.arms[arm].environment;
-        let Some(costs) = (own && here).then(|| costs(plan, trials, workloads, index)).flatten() else { continue };
-        let Some(gain) = percent(costs.values().map(|cost| -cost)) else { continue };
+        let here = plan.arms[pair.numerator].environment == plan.arms[pair.denominator].environment;
+        // The extra time of the numerator is what small pages cost where it has them, and what large ones gain where not.
+        let sign = match (arm == pair.numerator, arm == pair.denominator) {
+            (true, false) if large(pair.denominator) => 1.0,
+            (false, true) if large(pair.numerator) => -1.0,
+            _ => continue,
+        };
+        let of_pages = here && pair.contrast == Contrast::PageSize;
+        let Some(costs) = of_pages.then(|| costs(plan, trials, workloads, index)).flatten() else { continue };
+        let Some(gain) = percent(costs.values().map(|cost| sign * cost)) else { continue };
         let delta = plan.design.delta;
         let advice = match against(gain, delta) {
             Ordering::Greater => {

@@ -17,6 +17,7 @@ pub mod gates;
 pub mod history;
 mod host_observer;
 mod lab_clock;
+pub mod layers;
 pub mod link;
 mod members;
 mod observed;

@@ -20,6 +20,7 @@ pub mod image;
 pub mod imported;
 pub mod job;
 pub mod knob;
+pub mod layers;
 mod literal;
 pub mod machine;
 pub mod maximum;

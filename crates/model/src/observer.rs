@@ -111,6 +111,7 @@ pub const OBSERVERS: &[&str] = &[
     "interrupts",
     "disk",
     "network",
+    "sockets",
     "memory",
     "paging",
     "numa",
@@ -138,7 +139,7 @@ pub const OBSERVE: &[Knob] = &[
     Knob {
         key: "which",
         kind: Kind::Choice(OBSERVERS),
-        default: Default::Derived("all but counters, lost and null"),
+        default: Default::Derived("all but sockets, counters, lost and null"),
         help: "one observer or a list of them; null reads nothing and shows the cost of observing",
     },
     Knob {

@@ -24,6 +24,7 @@ mod numa;
 mod paging;
 mod points;
 mod pressure;
+mod sockets;
 mod source;
 mod tracks;
 
@@ -42,6 +43,7 @@ pub const LIST: &[Row] = &[
     ("interrupts", |root| Box::new(interrupts::Interrupts::new(root))),
     ("disk", |root| Box::new(disk::Disk::new(root))),
     ("network", |root| Box::new(network::Network::new(root))),
+    ("sockets", |root| Box::new(sockets::Sockets::new(root))),
     ("memory", |root| Box::new(memory::Memory::new(root))),
     ("paging", |root| Box::new(paging::Paging::new(root))),
     ("numa", |root| Box::new(numa::Numa::new(root))),

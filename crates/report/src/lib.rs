@@ -14,6 +14,7 @@ pub mod history;
 pub mod html;
 pub mod import;
 pub mod json;
+pub mod layers;
 pub mod live;
 pub mod load;
 pub mod maximum;

@@ -13,6 +13,7 @@ use crate::terminal::{INDENT, Page};
 use crate::text::{Paint, Style, clean, cut, left, right, width, wrap};
 use crate::treatment::{ENVIRONMENT, Factors, list};
 use crate::words::{Tone, caution, limits_of, outcome, ratio_of, tone};
+use baremark_model::command;
 use baremark_model::document::{Document, ExplanationRow, Outcome, RatioRow};
 use baremark_model::plan::Contrast;
 use baremark_model::units::Bytes;
@@ -29,6 +30,10 @@ const LEAST_ROOM: usize = 22;
 const LABEL: usize = 28;
 /// The workload that only computes: it has no page walks and no system calls, so that its loss is that of VM exits.
 const CONTROL: &str = "fma";
+/// How the explanations begin from which causes are named.
+const LARGER_PAGES: &str = "speedup by 2m pages";
+const QUEUED: &str = "ready to run while others";
+const USED_BY_OTHERS: &str = "CPU use by other programs";
 
 /// The report of one run within 25 lines: as many rows as fit.
 #[must_use]
@@ -162,9 +167,11 @@ fn rows<'d>(parts: &'d [Part<'d>], values: bool) -> Vec<Row<'d>> {
     rows
 }
 
-/// The ratios that answer the study.
+/// The ratios that answer the study. Those of page sizes explain others, and answer where there are no others.
 fn headline(document: &Document) -> impl Iterator<Item = &RatioRow> {
-    document.ratios.iter().filter(|row| row.metric == document.run.metric && row.contrast != Contrast::PageSize)
+    let of_metric = || document.ratios.iter().filter(|row| row.metric == document.run.metric);
+    let pages_alone = of_metric().all(|row| row.contrast == Contrast::PageSize);
+    of_metric().filter(move |row| pages_alone || row.contrast != Contrast::PageSize)
 }
 
 /// Whether all ratios are of the same two environments.
@@ -379,8 +386,14 @@ fn cause(parts: &[Part<'_>]) -> Option<String> {
     }
 }
 
-/// That a loss with small pages is smaller with large ones: the intervals have nothing in common.
+/// That a loss with small pages is smaller with large ones: the intervals have nothing in common. Where the page size alone
+/// differs, the loss is that of page walks: a kernel's memory is mapped and touched before its phases.
 fn page_walks(part: &Part<'_>, row: &RatioRow) -> Option<String> {
+    if row.contrast == Contrast::PageSize && part.document.run.workload != command::KIND {
+        let gain = explained(part, row, LARGER_PAGES).find(|gain| gain.lo > 0.0)?;
+        let gain = number::estimate(gain.value, Some(gain.lo), Some(gain.hi));
+        return Some(format!("Page walks; 2m pages alone are faster by {gain} %"));
+    }
     let mut large = row.treatment.clone();
     let page = large.get_mut("page").filter(|page| *page == "4k")?;
     "2m".clone_into(page);
@@ -391,17 +404,27 @@ fn page_walks(part: &Part<'_>, row: &RatioRow) -> Option<String> {
     smaller.then(|| format!("Page walks; {name}with 2m pages: {}", outcome(&part.document, other)))
 }
 
+/// What explains a ratio's numerator and begins with these words.
+fn explained<'p>(part: &'p Part<'_>, row: &'p RatioRow, what: &'p str) -> impl Iterator<Item = &'p ExplanationRow> {
+    let all = part.document.explanations.iter();
+    all.filter(move |found| found.treatment == row.treatment && found.what.starts_with(what))
+}
+
 /// Other programs that took the CPUs of the slower arm's ranks, or more of all CPUs while its phases ran.
 fn disturbed(part: &Part<'_>, row: &RatioRow) -> Option<String> {
-    let own = part.document.explanations.iter().filter(|found| found.treatment == row.treatment);
-    let named = |found: &&ExplanationRow| {
-        let of_others =
-            found.what.starts_with("ready to run while others") || found.what.starts_with("CPU use by other programs");
-        of_others && !found.advice.is_empty()
-    };
-    let most = own.filter(named).max_by(|one, two| one.lo.total_cmp(&two.lo))?;
+    let others = [QUEUED, USED_BY_OTHERS].into_iter().flat_map(|what| explained(part, row, what));
+    let most = others.filter(|found| !found.advice.is_empty()).max_by(|one, two| one.lo.total_cmp(&two.lo))?;
     let value = number::estimate(most.value, Some(most.lo), Some(most.hi));
-    Some(format!("Other programs: {} {value} %", clean(&most.what)))
+    let by = if shares_memory(part, row) { "Other programs, by memory or caches" } else { "Other programs" };
+    Some(format!("{by}: {} {value} %", clean(&most.what)))
+}
+
+/// Whether it is not the CPU that others take from a ratio's numerator: what only computes loses less in the same blocks, by
+/// intervals that have nothing in common.
+fn shares_memory(part: &Part<'_>, row: &RatioRow) -> bool {
+    let of = |what| explained(part, row, what).next();
+    let more = of("overhead that computing alone does not explain").zip(of("overhead of computing alone in the same"));
+    more.is_some_and(|(rest, control)| rest.lo > control.hi.max(0.0))
 }
 
 /// What observers saw that differs most between the arms, relative to its interval.
@@ -435,12 +458,14 @@ fn loss(row: &RatioRow) -> Option<(f64, f64)> {
 fn advice(parts: &[Part<'_>]) -> Option<String> {
     let given = |part: &Part<'_>| {
         let of = |row: &ExplanationRow| {
-            let gain = row.what == "speedup by 2m pages" && row.lo > 0.0 && !row.advice.is_empty();
+            let gain = row.what == LARGER_PAGES && row.lo > 0.0 && !row.advice.is_empty();
             let virtual_one = row.treatment.get(ENVIRONMENT).is_some_and(|place| place != "native");
+            let asked = headline(&part.document).any(|ratio| ratio.contrast == Contrast::PageSize);
             let places = number::decimals(0.5 * (row.hi - row.lo), Digits::Plain).unwrap_or(1).clamp(0, 3);
             let name = part.name.map(|name| format!("{}: ", clean(name))).unwrap_or_default();
             let range = format!("{} to {} % faster here", fixed(row.lo, places), fixed(row.hi, places));
-            (gain && virtual_one).then(|| format!("{name}use 2m pages in the guest: {range}."))
+            let place = if virtual_one { " in the guest" } else { "" };
+            (gain && (virtual_one || asked)).then(|| format!("{name}use 2m pages{place}: {range}."))
         };
         part.document.explanations.iter().find_map(of)
     };

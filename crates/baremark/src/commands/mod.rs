@@ -14,6 +14,7 @@ pub mod completions;
 pub mod desktop;
 pub mod doctor;
 pub mod echo;
+pub mod explain;
 pub mod form;
 pub mod guest;
 pub mod history;

@@ -47,6 +47,7 @@ fn a_machine_that_has_nothing_is_absent_with_reasons() {
         "interrupts is absent: /proc/interrupts does not exist",
         "disk is absent: /proc/diskstats does not exist",
         "network is absent: /proc/net/dev does not exist",
+        "sockets is absent: /proc/net/tcp does not exist",
         "memory is absent: /proc/meminfo does not exist",
         "paging is absent: /proc/vmstat does not exist",
         "numa is absent: /sys/devices/system/node names no node; the kernel was built without NUMA",

@@ -66,6 +66,8 @@ impl Machine {
         self.write("proc/softirqs", &self.softirqs());
         self.write("proc/diskstats", &self.diskstats());
         self.write("proc/net/dev", &self.net());
+        self.write("proc/net/tcp", "  sl  local_address rem_address   st tx_queue rx_queue\n");
+        self.write("proc/net/snmp", &format!("Tcp: OutSegs RetransSegs\nTcp: {} {beat}\n", 3 * beat));
         let meminfo =
             "MemTotal:       498073600 kB\nMemFree:        1000 kB\nMemAvailable:   2000 kB\nHugePages_Total:   512\n";
         self.write("proc/meminfo", meminfo);

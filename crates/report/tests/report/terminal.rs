@@ -176,8 +176,8 @@ first_screen! {
     answer_absent: documents::absent(), 80;
 }
 
-/// The cause that the first screen names, of ratios with 4k and with 2m pages and one more explanation of the former.
-fn cause(ratios: [[f64; 3]; 2], explained: Option<(&str, f64, &str)>) -> String {
+/// The cause that the first screen names, of ratios with 4k and with 2m pages and more explanations of the former.
+fn cause<'w>(ratios: [[f64; 3]; 2], explained: impl IntoIterator<Item = (&'w str, f64, &'w str)>) -> String {
     let mut document = documents::typical();
     for (row, found) in document.ratios.iter_mut().zip(ratios) {
         *row = documents::ratio(&row.treatment, &row.relative_to, found);
@@ -216,6 +216,45 @@ fn the_cause_is_what_was_injected() {
         "Other programs: CPU use by other programs in timed phases beyond native 48.0 ± 2.0 %."
     );
     assert!(cause([HALF; 2], Some(hog)).starts_with("Other programs: ready to run while others had the CPU"));
+    let by_memory = "Other programs, by memory or caches: CPU use by other programs";
+    let [rest, control] =
+        ["overhead that computing alone does not explain", "overhead of computing alone in the same blocks"];
+    let beside = |rest_by: f64, control_by: f64| {
+        cause([HALF; 2], [neighbour, (rest, rest_by, "most of it"), (control, control_by, "")])
+    };
+    assert!(beside(98.0, 0.5).starts_with(by_memory), "what only computes loses nothing");
+    assert!(!beside(4.0, 90.0).starts_with(by_memory), "what only computes loses as much");
+}
+
+/// A study of page sizes alone: its ratios answer it, and the loss with small pages is that of page walks.
+#[test]
+fn page_sizes_that_are_compared_with_each_other_name_page_walks() {
+    let mut document = documents::typical();
+    let mut row = document.ratios[0].clone();
+    row.treatment = documents::arm("native", "4k");
+    row.relative_to = documents::arm("native", "2m");
+    row = documents::ratio(&row.treatment, &row.relative_to, [0.45, 0.44, 0.46]);
+    row.contrast = baremark_model::plan::Contrast::PageSize;
+    let gain = |value: f64| ExplanationRow {
+        treatment: row.treatment.clone(),
+        what: "speedup by 2m pages".to_owned(),
+        unit: "%".to_owned(),
+        value,
+        lo: value - 5.0,
+        hi: value + 5.0,
+        advice: "give the application 2m pages".to_owned(),
+    };
+    document.ratios = vec![row.clone()];
+    let mut shown = |explanations: Vec<ExplanationRow>| {
+        document.explanations = explanations;
+        summary::render(&document, &Style { width: 200, ..STYLE })
+    };
+    let named = shown(vec![gain(122.0)]);
+    assert!(named.contains("Cause   Page walks; 2m pages alone are faster by 122.0 ± 5.0 %."), "{named}");
+    assert!(named.contains("Advice  use 2m pages: 117 to 127 % faster here."), "{named}");
+    assert!(named.contains("0.450"), "the ratio is the answer: {named}");
+    let unknown = shown(vec![gain(2.0)]);
+    assert!(unknown.contains("Cause   No cause found"), "the gain could be none: {unknown}");
 }
 
 #[test]
