@@ -1,6 +1,6 @@
 //! A place for one test: a folder of its own, a store in it, and the program.
 
-use crate::turns::{Turn, long_turn, turn};
+use crate::turns::{Turn, long_turn, sole_turn, turn};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -44,6 +44,11 @@ impl Bench {
     /// That of a test that keeps CPUs busy, or judges what it measures.
     pub fn busy() -> Self {
         Bench::of(long_turn())
+    }
+
+    /// That of a test that judges what the whole machine does.
+    pub fn sole() -> Self {
+        Bench::of(sole_turn())
     }
 
     fn of(turn: Arc<Turn>) -> Self {

@@ -12,7 +12,7 @@ fn injected(kinds: &[&str]) {
         eprintln!("skipped: no python3");
         return;
     }
-    let bench = Bench::new();
+    let bench = Bench::sole();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/injections");
     let ran = Command::new("python3")
         .arg(script)

@@ -85,9 +85,18 @@ pub fn long_turn() -> Arc<Turn> {
     of(2, &[])
 }
 
+/// The same for a test that judges what the whole machine does: it counts as all that there are.
+pub fn sole_turn() -> Arc<Turn> {
+    of(all_places(), &[])
+}
+
 /// The turn of a test that has these systems to itself.
 pub fn turn_with(systems: &[System]) -> Arc<Turn> {
     of(systems.iter().map(|system| system.places()).sum(), systems)
+}
+
+fn all_places() -> usize {
+    2 * thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn of(places: usize, systems: &[System]) -> Arc<Turn> {
@@ -100,8 +109,7 @@ fn of(places: usize, systems: &[System]) -> Arc<Turn> {
     queue.arrived += 1;
     let own = Waiting { arrival: queue.arrived, places, systems: systems.to_vec() };
     queue.waiting.push(own.clone());
-    let all = 2 * thread::available_parallelism().map_or(1, usize::from);
-    while queue.next(all) != Some(own.arrival) {
+    while queue.next(all_places()) != Some(own.arrival) {
         queue = CHANGED.wait(queue).unwrap_or_else(PoisonError::into_inner);
     }
     queue.waiting.retain(|one| one.arrival != own.arrival);
