@@ -376,7 +376,7 @@ fn nobody_answers_is_a_failure_that_says_why() {
 fn an_interrupt_leaves_a_partial_result() {
     let bench = Bench::new();
     static ASKED: AtomicUsize = AtomicUsize::new(0);
-    let counting = |_| {
+    let counting = |_: usize| {
         ASKED.fetch_add(1, Ordering::Relaxed);
         "200 OK"
     };
