@@ -133,3 +133,16 @@ fn a_test_that_takes_turns_has_the_time_of_its_turns() {
     assert!(said.contains("10.0  tests/end_to_end.rs (end_to_end): a\n"), "{said}");
     assert!(said.contains("3.5  tests/end_to_end.rs (end_to_end): b\n"), "{said}");
 }
+
+#[test]
+fn tests_of_the_whole_program_are_started_at_once_unless_a_number_is_given() {
+    let bench = Bench::new();
+    let started = |name: &str, arguments: &[&str]| {
+        let path = bench.write(name, "#!/bin/sh\necho \"$@\"\n");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        text(&Command::new(script("test-runner")).arg(path).args(arguments).output().unwrap().stdout)
+    };
+    assert_eq!(started("end_to_end-0123", &["name"]), "name --test-threads=1000\n");
+    assert_eq!(started("end_to_end-0123", &["--test-threads=1"]), "--test-threads=1\n");
+    assert_eq!(started("lab-0123", &["name"]), "name\n");
+}

@@ -8,6 +8,7 @@ use baremark_model::qos::Limit;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ fn answering(status: fn(usize) -> &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        for mut stream in listener.incoming().take(64).flatten() {
+        for mut stream in listener.incoming().flatten() {
             thread::spawn(move || {
                 let mut request = [0; 4096];
                 let mut asked = 0;
@@ -50,7 +51,7 @@ fn bucket(rate: f64, depth: f64) -> SocketAddr {
     let address = listener.local_addr().unwrap();
     let tokens = Arc::new(Mutex::new((depth, Instant::now())));
     thread::spawn(move || {
-        for mut stream in listener.incoming().take(5000).flatten() {
+        for mut stream in listener.incoming().flatten() {
             let tokens = Arc::clone(&tokens);
             thread::spawn(move || {
                 let mut request = [0; 4096];
@@ -374,10 +375,16 @@ fn nobody_answers_is_a_failure_that_says_why() {
 #[test]
 fn an_interrupt_leaves_a_partial_result() {
     let bench = Bench::new();
-    let url = format!("http://{}/", server());
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let counting = |_: usize| {
+        ASKED.fetch_add(1, Ordering::Relaxed);
+        "200 OK"
+    };
+    let url = format!("http://{}/", answering(counting));
     let mut command = bench.command(&["load", &url, "--rate", "100", "--duration", "60 s", "--json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    thread::sleep(Duration::from_millis(700));
+    // So many are intended in 190 ms.
+    environments::wait_for(|| (ASKED.load(Ordering::Relaxed) >= 20).then_some(()));
     // SAFETY: the process is our child and has not been waited for.
     unsafe { libc::kill(i32::try_from(child.id()).unwrap(), libc::SIGINT) };
     let output = child.wait_with_output().unwrap();
@@ -633,7 +640,7 @@ fn every_kind_of_limit_is_read_in_a_search() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        for mut stream in listener.incoming().take(500).flatten() {
+        for mut stream in listener.incoming().flatten() {
             thread::spawn(move || {
                 let mut request = [0; 4096];
                 while stream.read(&mut request).is_ok_and(|count| count > 0) {
@@ -720,9 +727,16 @@ fn loads_are_runs_that_are_compared_and_checked() {
     let (after, before) = (ids[..3].join(","), ids[3..].join(","));
     let comparison = bench.json(&["compare", &before, &after, "--json"]);
     let row = comparison["rows"].as_array().unwrap().iter().find(|row| row["metric"] == "requests_per_s");
-    // Both have the rate that was requested.
+    // All were asked for the same rate; what each had is what it reports itself, on a busy machine less.
     let ratio = row.and_then(|row| row["ratio"].as_f64()).unwrap_or_else(|| panic!("{comparison:#}"));
-    assert!((0.8..1.25).contains(&ratio), "{comparison:#}");
+    let rate = |id: &String| bench.json(&["report", id, "--json"])["achieved"]["requests_per_s"].as_f64().unwrap();
+    let range = |ids: &[String]| {
+        let rates: Vec<f64> = ids.iter().map(rate).collect();
+        (rates.iter().copied().fold(f64::INFINITY, f64::min), rates.iter().copied().fold(0.0, f64::max))
+    };
+    let ((least_after, most_after), (least_before, most_before)) = (range(&ids[..3]), range(&ids[3..]));
+    let possible = 0.999 * least_after / most_before..=1.001 * most_after / least_before;
+    assert!(possible.contains(&ratio), "{possible:?}: {comparison:#}");
     let checked = bench.run(&["check", "--against", &before, &after]);
     assert!(matches!(checked.status.code(), Some(0 | 4 | 5)), "{}", text(&checked.stderr));
     assert!(text(&checked.stdout).contains("requests"), "{}", text(&checked.stdout));
