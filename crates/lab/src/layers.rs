@@ -193,7 +193,7 @@ pub fn of_run(document: &Document) -> Option<Explanation> {
 fn seats(observed: &Observed) -> impl Iterator<Item = (&Treatment, &str)> {
     let judged = |row: &&ObservedRow| {
         let all = RULES.iter().flat_map(|rule| rule.saturation);
-        row.lo.is_some() && all.clone().any(|(quantity, _)| *quantity == row.quantity)
+        row.lo.is_some() && all.clone().any(|((quantity, _), _)| *quantity == row.quantity)
     };
     observed.rows.iter().filter(judged).map(|row| (&row.treatment, row.place.as_str()))
 }
