@@ -117,8 +117,10 @@ const RULES: &[Rule] = &[
     Rule {
         layer: "network",
         utilization: &[("net.transmit_mb_per_s", "sent")],
-        saturation: &[(("sockets.unsent",
-            "of the readings found a connection whose data still waited to be sent or confirmed"), 10.0)],
+        saturation: &[(
+            ("sockets.unsent", "of the readings found a connection whose data still waited to be sent or confirmed"),
+            10.0,
+        )],
         errors: &[
             ("sockets.segments_retransmitted", "TCP segments sent again"),
             ("net.errors", "packets lost or wrong"),
@@ -191,7 +193,7 @@ pub fn of_run(document: &Document) -> Option<Explanation> {
 fn seats(observed: &Observed) -> impl Iterator<Item = (&Treatment, &str)> {
     let judged = |row: &&ObservedRow| {
         let all = RULES.iter().flat_map(|rule| rule.saturation);
-        row.lo.is_some() && all.clone().any(|(quantity, _)| *quantity == row.quantity)
+        row.lo.is_some() && all.clone().any(|((quantity, _), _)| *quantity == row.quantity)
     };
     observed.rows.iter().filter(judged).map(|row| (&row.treatment, row.place.as_str()))
 }
