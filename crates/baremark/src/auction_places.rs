@@ -9,7 +9,7 @@ use baremark_services::place::Place;
 use baremark_services::recipe::Step;
 use baremark_services::service::{Order, ServiceError};
 use baremark_sys::confine::{self, Limits};
-use baremark_sys::process_tree;
+use baremark_sys::process_tree::{self, Usage};
 use elsewhere::Elsewhere;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -153,11 +153,13 @@ impl Place for Contained {
         if confine::is_root() { confine::user(user).or(Some(NOBODY)) } else { None }
     }
 
-    /// The program itself is the child of who tends it, and knows more signals.
+    fn usage(&self, _order: &Order, started: u32) -> Usage {
+        process_tree::usage_of_tended(self.root(started)).unwrap_or_default()
+    }
+
+    /// The program itself is below who tends it, and knows more signals.
     fn target(&self, started: u32) -> u32 {
-        let root = self.root(started);
-        let below = process_tree::pids(root).unwrap_or_default();
-        below.into_iter().find(|pid| process_tree::parent(*pid) == Some(root)).unwrap_or(started)
+        process_tree::tended(self.root(started)).unwrap_or(started)
     }
 
     fn clean(&self, _order: &Order) {

@@ -53,7 +53,7 @@ pub(crate) struct Entry {
 /// # Errors
 /// What reading `/proc` gives.
 pub fn usage(root: u32) -> io::Result<Usage> {
-    usage_with(root, |_| true)
+    Ok(usage_with(&entries()?, root, |_| true))
 }
 
 /// The same of programs under a supervisor `root`: memory and number without the processes of its own group. The time of
@@ -62,21 +62,32 @@ pub fn usage(root: u32) -> io::Result<Usage> {
 /// # Errors
 /// What reading `/proc` gives.
 pub fn usage_of_tended(root: u32) -> io::Result<Usage> {
-    usage_with(root, |entry| entry.group != root)
+    let all = entries()?;
+    let own = all.get(&root).map(|entry| entry.group);
+    Ok(usage_with(&all, root, |entry| Some(entry.group) != own))
 }
 
-fn usage_with(root: u32, held: impl Fn(&Entry) -> bool) -> io::Result<Usage> {
-    let all = entries()?;
-    let members = members(&all, root);
+/// The program under a supervisor `root`, which has a group of its own; `None` when it is gone.
+#[must_use]
+pub fn tended(root: u32) -> Option<u32> {
+    let all = entries().ok()?;
+    let own = all.get(&root)?.group;
+    let of_supervisor = |pid: u32| all.get(&pid).is_some_and(|entry| entry.group == own);
+    let is_program = |pid: &u32| all.get(pid).is_some_and(|it| it.group != own && of_supervisor(it.parent));
+    members(&all, root).into_iter().find(is_program)
+}
+
+fn usage_with(all: &BTreeMap<u32, Entry>, root: u32, held: impl Fn(&Entry) -> bool) -> Usage {
+    let members = members(all, root);
     let (tick_ns, page) = (tick_ns(), page_bytes());
-    Ok(members.iter().filter_map(|pid| all.get(pid)).fold(Usage::default(), |sum, entry| {
+    members.iter().filter_map(|pid| all.get(pid)).fold(Usage::default(), |sum, entry| {
         let (pages, one) = if held(entry) { (entry.pages, 1) } else { (0, 0) };
         Usage {
             cpu_ns: sum.cpu_ns + entry.ticks * tick_ns,
             resident_bytes: sum.resident_bytes + pages * page,
             processes: sum.processes + one,
         }
-    }))
+    })
 }
 
 /// What the process `root` and its descendants have waited for; those that have ended take their part with them.
@@ -97,12 +108,6 @@ pub fn waits(root: u32) -> io::Result<Waits> {
         sum.disk_bytes += bytes("read_bytes:").unwrap_or(0) + bytes("write_bytes:").unwrap_or(0);
     }
     Ok(sum)
-}
-
-/// The parent of a process; `None` when it is gone.
-#[must_use]
-pub fn parent(pid: u32) -> Option<u32> {
-    entries().ok()?.get(&pid).map(|entry| entry.parent)
 }
 
 /// The process `root` and its descendants, those that live.
