@@ -2,9 +2,11 @@
 
 mod elsewhere;
 
+use crate::places;
 use baremark_environments::container::{Container, Network, Settings};
 use baremark_harness::cluster::Wanted;
-use baremark_harness::topology::On;
+use baremark_harness::topology::{Environments, On};
+use baremark_model::site::Environment;
 use baremark_services::place::Place;
 use baremark_services::recipe::Step;
 use baremark_services::service::{Order, ServiceError};
@@ -41,6 +43,15 @@ pub fn make(wanted: &Wanted<'_>) -> Result<Box<dyn Place>, String> {
         On::Qemu => Ok(Box::new(Elsewhere::guest(wanted)?)),
         On::Ssh(host) => Ok(Box::new(Elsewhere::machine(wanted, host)?)),
     }
+}
+
+/// The site of a load generator, as `load.on` names it.
+///
+/// # Errors
+/// Why it cannot be had, with the remedy.
+pub fn load_site(name: &str, environments: &Environments) -> Result<Box<dyn Environment>, String> {
+    let config = environments.get("ssh").and_then(|ssh| ssh.get("config")).map(ToString::to_string).map(PathBuf::from);
+    places::of_site(name, config.as_deref()).map_err(|why| why.message)
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(0);

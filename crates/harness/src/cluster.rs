@@ -3,8 +3,10 @@
 //! Instances must be started by a thread that lives as long as they shall: the kernel ends them with it.
 
 use crate::certificate::Authority;
+use crate::generator::LoadSites;
 use crate::leaving::{Leaving, STOP_LIMIT};
 use crate::topology::{Application, Environments, On, TierPlan};
+use baremark_lab::generators::MakeEnvironment;
 use baremark_services::instance::Instance;
 use baremark_services::place::{Native, Place};
 use baremark_services::recipe::Step;
@@ -59,6 +61,8 @@ pub struct Surroundings {
     pub interrupt: Arc<AtomicBool>,
     /// How places other than this machine are made.
     pub places: Places,
+    /// How the sites of load generators are made.
+    pub load_sites: LoadSites,
     /// Settings of environments.
     pub environments: Arc<Environments>,
 }
@@ -353,24 +357,33 @@ impl Cluster {
         self.instances.get(&tier).map_or(0, Vec::len) as u64
     }
 
-    /// Where users come in.
+    /// Where users come in: the addresses among which they are spread.
     #[must_use]
-    pub fn front(&self) -> Option<SocketAddr> {
+    pub fn fronts(&self) -> Vec<SocketAddr> {
         let tiers = [Tier::Balancer, Tier::Web, Tier::App];
-        tiers.iter().find_map(|tier| self.instances.get(tier)?.first()).map(Instance::address)
+        let front = tiers.iter().find_map(|tier| self.instances.get(tier).filter(|list| !list.is_empty()));
+        front.into_iter().flatten().map(Instance::address).collect()
     }
 
-    /// The same as a URL.
+    /// The first of them as a URL.
     #[must_use]
     pub fn front_url(&self) -> Option<String> {
         let scheme = if self.authority.is_some() { "https" } else { "http" };
-        self.front().map(|front| format!("{scheme}://{front}"))
+        self.fronts().first().map(|front| format!("{scheme}://{front}"))
     }
 
     /// The certificate of the authority that users trust, as PEM; absent without TLS.
     #[must_use]
     pub fn authority(&self) -> Option<&str> {
         self.authority.as_ref().map(Authority::pem)
+    }
+
+    /// Makes the environment in which a load generator runs.
+    #[must_use]
+    pub fn load_site(&self, name: &str) -> MakeEnvironment {
+        let (name, make) = (name.to_owned(), self.around.load_sites);
+        let environments = Arc::clone(&self.around.environments);
+        Box::new(move || make(&name, &environments))
     }
 
     /// The application's plan.

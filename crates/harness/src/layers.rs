@@ -250,6 +250,28 @@ impl Reader {
         }
     }
 
+    /// A list of texts.
+    pub fn texts(&mut self, section: &Section<'_>, key: &str) -> Vec<String> {
+        let Some((_, value)) = section.value(key) else { return Vec::new() };
+        let text = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
+            DeValue::String(text) => Some(text.to_string()),
+            _ => None,
+        };
+        let texts = match value.get_ref() {
+            DeValue::Array(list) => list.iter().map(text).collect::<Option<Vec<String>>>(),
+            _ => None,
+        };
+        texts.unwrap_or_else(|| {
+            self.wrong(
+                section,
+                key,
+                format!("'{key}' must be a list of strings"),
+                format!("write such as {key} = [\"native\"]"),
+            );
+            Vec::new()
+        })
+    }
+
     /// A list of whole numbers.
     pub fn counts(&mut self, section: &Section<'_>, key: &str) -> Vec<usize> {
         let Some((_, value)) = section.value(key) else { return Vec::new() };

@@ -14,6 +14,7 @@ mod demand;
 mod document;
 pub mod elastic;
 mod fixed;
+pub mod generator;
 mod ground;
 mod instances;
 mod layers;

@@ -1,7 +1,7 @@
 //! Which tier and resource was used up where limits were exceeded, as far as the CPU time, run-queue waits and disk traffic of tiers
 //! show it.
 
-use crate::document::ApplicationRow;
+use crate::document::{ApplicationRow, TierRow};
 use crate::under_load::{CPUS, DISK, WAITING};
 use baremark_model::maximum::Said;
 use std::collections::BTreeMap;
@@ -21,8 +21,7 @@ pub(crate) fn explained(row: &ApplicationRow, cpus: usize) -> Option<String> {
 
 /// A tier that used up the CPUs that it has for itself.
 fn own_cpus(row: &ApplicationRow, seen: &Seen) -> Option<String> {
-    let own =
-        |tier: &str| row.tiers.get(tier).map_or(0, |plan| plan.cpus.len() * usize::try_from(plan.count).unwrap_or(1));
+    let own = |tier: &str| row.tiers.get(tier).map_or(0, TierRow::own_cpus);
     let share = |(tier, used): &(&String, &f64)| **used / own(tier).max(1) as f64;
     let bound = seen.used.iter().filter(|(tier, _)| own(tier) > 0);
     let (tier, used) = bound.max_by(|left, right| share(left).total_cmp(&share(right)))?;
@@ -59,7 +58,7 @@ fn this_machine(row: &ApplicationRow, seen: &Seen, cpus: usize) -> Option<String
 
 /// Whether a tier shares this machine's CPUs.
 fn is_here(row: &ApplicationRow, tier: &str) -> bool {
-    row.tiers.get(tier).is_some_and(|plan| plan.on == "native" || plan.on == "container")
+    row.tiers.get(tier).is_some_and(TierRow::is_here)
 }
 
 /// What tiers used and waited for where limits were exceeded: the mean of such windows of the search, or the load.
@@ -111,7 +110,6 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::TierRow;
     use baremark_model::maximum::{self, Ended, Plan, Trial, Window};
     use baremark_model::qos::{Qos, Reading};
 
@@ -188,6 +186,10 @@ mod tests {
         let idle = of(&[(Said::Fail, 0.4, 0.3)], &[]);
         assert!(idle.starts_with("CPU time of tiers does not explain the limit: 0.90 of 4 CPUs used"), "{idle}");
         assert_eq!(explained(&row(&[(Said::Pass, 1.0, 3.0)], &[]), 4), None);
+        let mut two = row(&[(Said::Fail, 0.95, 0.5)], &[1]);
+        two.tiers.get_mut("app").expect("a tier").count = 2;
+        let said = explained(&two, 4).unwrap_or_default();
+        assert!(said.starts_with("CPU of the app tier saturated: 0.95 of its 1 CPUs"), "two share the CPU: {said}");
     }
 
     /// What tiers waited for names the resource where their own CPU time does not.

@@ -368,7 +368,9 @@ fn utilization(reader: &mut Reader, root: &Section<'_>, tiers: &BTreeMap<Tier, T
             reader.wrong(&section, &key, format!("this topology has no tier '{key}'"), nearest(&key, &known));
             continue;
         };
-        let own = plan.limits.cpus.len() * usize::try_from(plan.count).unwrap_or(1);
+        // Instances on this machine share the CPUs that are named; guests and other machines have them each.
+        let times = if plan.on.is_far() { usize::try_from(plan.count).unwrap_or(1) } else { 1 };
+        let own = plan.limits.cpus.len() * times;
         if own == 0 && plan.on.is_far() {
             let what = format!("a limit on the CPUs of the {key} tier on {}, which has none of its own", plan.on);
             reader.wrong(&section, &key, what, "give the tier cpus");
@@ -498,7 +500,7 @@ fn tier_plan(
         );
         return None;
     };
-    if matches!(tier, Tier::Balancer | Tier::Database | Tier::Bus) && count > 1 {
+    if matches!(tier, Tier::Database | Tier::Bus) && count > 1 {
         let what = format!("{count} instances of the tier {}", tier.label());
         reader.wrong(section, "count", what, "this tier has one instance; several applications have one each");
     }
@@ -714,7 +716,7 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
     reader.known(
         &load,
         &[
-            "users", "profile", "scenario", "cycle", "duration", "warm", "threads", "cpus", "lowest", "first",
+            "users", "profile", "scenario", "on", "cycle", "duration", "warm", "threads", "cpus", "lowest", "first",
             "highest", "finest", "window", "settle", "visits", "windows", "trials", "verify", "budget",
         ],
     );
@@ -748,6 +750,7 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         cycle_s: reader.seconds(&load, "cycle").max(0.01),
         duration_s: reader.seconds(&load, "duration"),
         warm_s: reader.seconds(&load, "warm"),
+        on: load_sites(reader, &load),
         threads: usize::try_from(number(reader, "threads", 256)).unwrap_or(1),
         cpus: reader.counts(&load, "cpus"),
         search,
@@ -760,6 +763,28 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         scenario: scenario(reader, &load),
         utilization: BTreeMap::new(),
     })
+}
+
+/// Where load generators run.
+fn load_sites(reader: &mut Reader, load: &Section<'_>) -> Vec<String> {
+    let sites = reader.texts(load, "on");
+    for site in &sites {
+        let (name, target) = site.split_once(':').unwrap_or((site, ""));
+        let possible = match name {
+            "native" | "container" => !site.contains(':'),
+            "ssh" => !target.is_empty(),
+            _ => false,
+        };
+        if !possible {
+            let remedy = "write native, container or ssh:HOST[:PORT]";
+            reader.wrong(load, "on", format!("'{site}' is not a site of a load generator"), remedy);
+        }
+    }
+    if sites.iter().any(|site| site.starts_with("ssh:")) && !reader.counts(load, "cpus").is_empty() {
+        let what = "CPUs of this machine for load generators on another";
+        reader.wrong(load, "cpus", what, "leave cpus out; generators spread over the CPUs of their site");
+    }
+    sites
 }
 
 /// The scenario of a file, which must be one.

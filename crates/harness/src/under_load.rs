@@ -1,10 +1,10 @@
 //! A cluster as something whose number of users can be set and whose behaviour under them can be read.
 
 use crate::cluster::Cluster;
+use crate::generator::{Generator, Sites, Window};
 use crate::topology::{Ceiling, Demand};
 use crate::users;
 use baremark_lab::search::UnderLoad;
-use baremark_load::dial::{Asked, Dial};
 use baremark_load::load::{Load, Progress};
 use baremark_load::reading::reading;
 use baremark_load::record::Part;
@@ -16,7 +16,7 @@ use baremark_sys::process_tree::Waits;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,8 +40,8 @@ pub type Seconds = Arc<Mutex<Vec<Progress>>>;
 
 /// Users who are there.
 pub struct Running {
-    /// By which their number is changed.
-    pub dial: Dial,
+    /// Who makes them.
+    pub generator: Generator,
     /// What each second showed.
     pub seconds: Seconds,
     /// How many there are.
@@ -49,22 +49,13 @@ pub struct Running {
 }
 
 impl Running {
-    fn start(load: Load) -> Result<Running, String> {
-        let seconds = Seconds::default();
-        let told_to = Arc::clone(&seconds);
-        let watch = move |progress: &Progress| {
-            told_to.lock().unwrap_or_else(PoisonError::into_inner).push(progress.clone());
-        };
-        Ok(Running { dial: Dial::start_watched(load, watch).map_err(told)?, seconds, level: 0.0 })
-    }
-
     /// Sets their number.
     ///
     /// # Errors
     /// When the load has ended.
     pub fn set(&mut self, level: f64) -> Result<(), String> {
         if level.total_cmp(&self.level).is_ne() {
-            self.dial.set(level).map_err(told)?;
+            self.generator.set(level)?;
             self.level = level;
         }
         Ok(())
@@ -149,6 +140,7 @@ impl<'c> Loaded<'c> {
         let password = self.cluster.password().map_err(told)?;
         let scenario = users::scenario(&front, &password, self.demand.scenario.as_ref()).map_err(told)?;
         let mut load = users::load(scenario, self.demand, self.highest, self.seed.wrapping_add(self.trial as u64));
+        load.addresses = self.cluster.fronts();
         if let Some(pem) = self.cluster.authority() {
             load.trust = Trust::Certificates { file: PathBuf::from("the run's authority"), pem: pem.to_owned() };
         }
@@ -159,17 +151,17 @@ impl<'c> Loaded<'c> {
     ///
     /// # Errors
     /// When the load has ended.
-    pub fn ask(&mut self, lasting: Nanos) -> Result<Asked, String> {
-        self.running()?.dial.ask(lasting, users::patience()).map_err(told)
+    pub fn ask(&mut self, lasting: Nanos) -> Result<Window, String> {
+        self.running()?.generator.ask(lasting)
     }
 
     /// Waits for a window: its counts, and what they say of limits.
     ///
     /// # Errors
     /// When the load has ended or the user wants to stop.
-    pub fn collect(&mut self, asked: Asked, qos: &Qos) -> Result<(Part, Reading), String> {
+    pub fn collect(&mut self, asked: Window, qos: &Qos) -> Result<(Part, Reading), String> {
         let interrupt = Arc::clone(&self.interrupt);
-        let part = self.running()?.dial.collect(asked, &interrupt).map_err(told)?.ok_or("interrupted")?;
+        let part = self.running()?.generator.collect(asked, &interrupt)?.ok_or("interrupted")?;
         let reading = reading(&part, qos);
         Ok((part, reading))
     }
@@ -188,12 +180,13 @@ impl<'c> Loaded<'c> {
     }
 
     /// Whether operations queue up.
-    fn queues(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| self.in_flight() as f64 > (QUEUED * running.level).max(2.0))
+    fn queues(&mut self) -> Result<bool, String> {
+        let level = self.running.as_ref().map_or(0.0, |running| running.level);
+        Ok(self.in_flight()? as f64 > (QUEUED * level).max(2.0))
     }
 
-    fn in_flight(&self) -> u64 {
-        self.running.as_ref().map_or(0, |running| running.dial.in_flight())
+    fn in_flight(&mut self) -> Result<u64, String> {
+        self.running.as_mut().map_or(Ok(0), |running| running.generator.in_flight())
     }
 
     fn wait(&self, until: Instant) -> Result<(), String> {
@@ -207,10 +200,10 @@ impl<'c> Loaded<'c> {
     }
 
     /// Waits while operations queue up, as long as they grow fewer.
-    fn wait_while_queued(&self, until: Instant) -> Result<(), String> {
+    fn wait_while_queued(&mut self, until: Instant) -> Result<(), String> {
         let mut before = u64::MAX;
-        while self.queues() && Instant::now() < until {
-            let now = self.in_flight();
+        while self.queues()? && Instant::now() < until {
+            let now = self.in_flight()?;
             if now >= before {
                 return Ok(());
             }
@@ -228,7 +221,21 @@ impl UnderLoad for Loaded<'_> {
             self.cluster.reset().map_err(told)?;
         }
         self.trial = trial;
-        self.running = Some(Running::start(self.load()?)?);
+        let seconds = Seconds::default();
+        let load = self.load()?;
+        let generator = match &self.demand.on[..] {
+            [] => Generator::here(load, Arc::clone(&seconds))?,
+            names => {
+                let front = self.cluster.front_url().ok_or("no server listens")?;
+                let password = self.cluster.password().map_err(told)?;
+                let text = users::text(&password, self.demand.scenario.as_ref());
+                let places = names.iter().map(|name| (name.clone(), self.cluster.load_site(name))).collect();
+                let order = (&load, front.as_str(), text);
+                let sites = Sites::start(places, order, Arc::clone(&seconds), &self.interrupt)?;
+                Generator::Sites(Box::new(sites))
+            }
+        };
+        self.running = Some(Running { generator, seconds, level: 0.0 });
         Ok(())
     }
 

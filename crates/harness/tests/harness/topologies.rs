@@ -76,6 +76,12 @@ fn the_full_topology_has_its_tiers_and_the_bus_that_does() {
     assert_eq!(scaled.applications[0].bus, "postgres", "later there are more");
 }
 
+#[test]
+fn balancers_can_be_several_and_users_are_spread_over_them() {
+    let topology = resolved("balancer.service = 'haproxy'\nbalancer.count = 3\n", &[]);
+    assert_eq!(topology.applications[0].tiers[&Tier::Balancer].count, 3);
+}
+
 /// A bus that is a service of its own has an instance, also where `auto` found that it needs one.
 #[test]
 fn a_bus_of_its_own_is_started() {
@@ -102,7 +108,7 @@ fn what_cannot_be_is_refused_with_its_line_and_what_would_be_right() {
         ("[app]\ncount = 65\n", &["invalid 'count'", "from 0 to 64"]),
         ("[app]\ncount = -1\n", &["invalid 'count'"]),
         ("[app]\ncount = \"two\"\n", &["invalid 'count'"]),
-        ("[balancer]\nservice = \"haproxy\"\ncount = 2\n", &["2 instances of the tier balancer"]),
+        ("[bus]\nservice = \"redis\"\ncount = 2\n", &["2 instances of the tier bus"]),
         ("[web]\nservice = \"nginx\"\ncount = 2\n", &["2 web servers without a load balancer"]),
         ("[web]\nservice = \"haproxy\"\n", &["the web tier has no service 'haproxy'"]),
         ("[app]\ncount = 2\n[database]\nservice = \"postgres\"\n", &["without a load balancer"]),
@@ -121,6 +127,15 @@ fn what_cannot_be_is_refused_with_its_line_and_what_would_be_right() {
         ("[topology]\nargon2 = \"65536,129\"\n", &["is not a possible cost"]),
         ("[topology]\nargon2 = \"19456\"\n", &["is not a possible cost", "such as 19456,2"]),
         ("[load]\nlowest = 10\nhighest = 10\n", &["lowest = 10 is not below highest = 10"]),
+        (
+            "[load]\non = [\"moon\"]\n",
+            &["it.toml:2: 'moon' is not a site of a load generator; write native, container or ssh:"],
+        ),
+        ("[load]\non = \"native\"\n", &["'on' must be a list of strings", "write such as on = [\"native\"]"]),
+        (
+            "[load]\non = [\"ssh:there\"]\ncpus = [0]\n",
+            &["it.toml:3: CPUs of this machine for load generators on another"],
+        ),
         ("[load]\nwarm = 5\n", &["'warm' must be a string"]),
         ("[load]\nwarm = \"5 parsecs\"\n", &["warm: "]),
         ("[elastic]\nleast = 3\n", &["least = 3 above most = 1"]),
@@ -213,6 +228,9 @@ fn limits_on_utilization_are_of_a_tiers_cpus() {
     let text = "[app]\ncpus = [0]\n[limits.utilization]\napp = \"80 %\"\n";
     let ceiling = resolved(text, &[]).applications[0].load.utilization[&Tier::App];
     assert_eq!((ceiling.most, ceiling.cpus), (0.8, 1));
+    let two = format!("app.count = 2\nweb.service = 'nginx'\ndatabase.service = 'postgres'\n{text}");
+    let ceiling = resolved(&two, &[]).applications[0].load.utilization[&Tier::App];
+    assert_eq!(ceiling.cpus, 1, "two servers share the CPU that is named");
     let shared = resolved("", &["limits.utilization.app = \"50 %\""]).applications[0].load.utilization[&Tier::App];
     assert_eq!((shared.most, shared.cpus), (0.5, baremark_sys::affinity::allowed_cpus().unwrap().len()));
     let why = refused("[limits.utilization]\nweb = \"80 %\"\n");

@@ -86,6 +86,32 @@ fn users_come_by_tls_to_each_web_server() {
     }
 }
 
+/// Each balancer gets its share of the users, and the tier's CPU time is that of both.
+#[test]
+fn users_are_spread_over_two_balancers() {
+    if !have(&["haproxy"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let set = [
+        "topology.tls=true",
+        "balancer.service=haproxy",
+        "balancer.count=2",
+        "load.users=10",
+        "load.warm=1 s",
+        "load.duration=2 s",
+        "limits.mix=900 %",
+    ];
+    let result = document(&ran(&bench, &set, &[]));
+    let row = sound(&result);
+    let sessions = |name: &str| super::told(row, name)["statistics"]["front.FRONTEND.stot"].as_f64().unwrap_or(0.0);
+    let (one, other) = (sessions("balancer-1"), sessions("balancer-2"));
+    assert!(one >= 5.0 && other >= 5.0, "five users each: {one} and {other}");
+    assert!(row["load"]["failures"].as_object().is_some_and(serde_json::Map::is_empty), "{}", row["load"]["failures"]);
+    let shown = super::text(&bench.run(&["report", "--details"]).stdout);
+    assert!(shown.contains("2 haproxy balancer on native") && shown.contains("(sum of 2)"), "{shown}");
+}
+
 /// Without an image a container sees this machine's own programs, so that each tier, the database too, runs in one.
 #[test]
 fn every_tier_runs_in_a_container() {
@@ -98,7 +124,8 @@ fn every_tier_runs_in_a_container() {
     let reload = "faults=[{ at = '3 s', tier = 'web', what = 'reload' }]";
     // Containers may have fewer open files than this machine.
     let few = "services.haproxy.connections=400";
-    let output = ran(&bench, &[FULL, &on, &[reload, few]].concat(), &[]);
+    let users = "load.on=['native', 'container']";
+    let output = ran(&bench, &[FULL, &on, &[reload, few, users]].concat(), &[]);
     if output.status.code() == Some(3) {
         eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
         return;
@@ -109,6 +136,9 @@ fn every_tier_runs_in_a_container() {
     for one in row["instances"].as_array().unwrap() {
         assert_eq!(one["on"], "container", "{one}");
     }
+    let sites = row["load"]["sites"].as_array().unwrap();
+    let came = |site: &Value| site["succeeded"].as_u64().unwrap() > 0;
+    assert!(sites.len() == 2 && sites.iter().all(came), "users come from a container, too: {sites:?}");
     let failed = &row["load"]["failures"];
     assert!(failed.as_object().is_some_and(serde_json::Map::is_empty), "{failed}");
 }
