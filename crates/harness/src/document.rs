@@ -169,7 +169,8 @@ pub struct LoadRow {
     pub mix: Mix,
     /// Processor time over time, by tier; 1 is one CPU.
     pub cpus_used: BTreeMap<String, f64>,
-    /// What threads waited for, by tier: `TIER.waiting` how many waited for a CPU on average, `TIER.disk` bytes per second of disks.
+    /// What threads waited for, by tier: `TIER.waiting` how many waited for a CPU on average, `TIER.disk` bytes per second of disks,
+    /// `TIER.cpu_stall`, `TIER.memory_stall` and `TIER.io_stall` the share of the time in which some stalled (PSI).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waits: BTreeMap<String, f64>,
     /// The generator's processor time over time.

@@ -6,11 +6,11 @@
 use crate::cluster::Cluster;
 use crate::document::{ElasticityRow, LoadRow, SecondRow};
 use crate::elastic::{Adaptation, Elastic, Fault, Signal, Wrong, demanded, metrics};
-use crate::generator;
+use crate::generator::{self, Seconds};
 use crate::ground::{Event, Ground, RunError};
 use crate::mix::{self, Mix};
 use crate::topology::Demand;
-use crate::under_load::{Loaded, Moment, Running, Seconds, shares};
+use crate::under_load::{Loaded, Moment, Running, shares};
 use crate::users;
 use baremark_lab::search::UnderLoad;
 use baremark_load::document::Document;
@@ -172,6 +172,8 @@ fn drive(
     while begin.elapsed() < warm && !interrupt.load(Ordering::Relaxed) {
         let come = (begin.elapsed().as_secs_f64() / (0.5 * demand.warm_s)).min(1.0);
         running.set((before + (curve.level(0.0) - before) * come).round())?;
+        // Seconds that sites tell of meanwhile are not left for the window.
+        shared.in_flight.store(running.generator.in_flight()?, Ordering::Relaxed);
         thread::sleep(STEP.min(warm));
     }
     running.set(curve.level(0.0).round())?;

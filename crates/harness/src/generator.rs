@@ -1,6 +1,5 @@
 //! Who makes the load of an application: threads of this process, or agents at the sites that `load.on` names.
 
-use crate::under_load::Seconds;
 use crate::users;
 use baremark_lab::generators::{Generators, Heard, MakeEnvironment, MakeOrder, Place};
 use baremark_load::dial::{Asked, Dial};
@@ -16,7 +15,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often somebody who waits looks up.
@@ -30,6 +29,9 @@ pub type LoadSites = fn(&str, &crate::topology::Environments) -> Result<Box<dyn 
 
 /// The scenario of a load, as it is read at a site: its name and text.
 pub(crate) type Text = (String, String);
+
+/// The seconds that have passed under a load.
+pub type Seconds = Arc<Mutex<Vec<Progress>>>;
 
 /// Who makes a load.
 pub enum Generator {

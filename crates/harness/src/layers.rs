@@ -10,6 +10,9 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// The name of the shipped defaults in messages.
+pub(crate) const DEFAULTS_FILE: &str = "the defaults";
+
 /// One text of settings.
 pub struct Layer<'t> {
     /// Its name in messages.
@@ -96,6 +99,13 @@ impl<'l> Section<'l> {
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.parts.iter().any(|(_, table)| table.contains_key(key))
+    }
+
+    /// Whether a layer over the defaults says something of the key.
+    #[must_use]
+    pub fn has_own(&self, key: &str) -> bool {
+        let above = self.parts.iter().filter(|(layer, _)| layer.file != DEFAULTS_FILE);
+        above.map(|(_, table)| table).any(|table| table.contains_key(key))
     }
 
     /// Keys that any layer has.

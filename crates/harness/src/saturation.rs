@@ -2,7 +2,7 @@
 //! show it.
 
 use crate::document::{ApplicationRow, TierRow};
-use crate::under_load::{CPUS, DISK, WAITING};
+use crate::under_load::{CPUS, DISK, IO_STALL, MEMORY_STALL, WAITING};
 use baremark_model::maximum::Said;
 use std::collections::BTreeMap;
 
@@ -11,6 +11,9 @@ const SATURATED: f64 = 0.9;
 
 /// So many threads that wait for a CPU on average are a queue.
 const QUEUED: f64 = 0.5;
+
+/// A tier that stalls for this share of the time waits for what is short more than it works.
+const STALLED: f64 = 0.5;
 
 /// The tier and resource that was used up where limits were exceeded, with the evidence; `None` where none was exceeded or nothing is
 /// known. `cpus` are those of this machine that tiers without CPUs of their own share with each other and the generator.
@@ -50,6 +53,16 @@ fn this_machine(row: &ApplicationRow, seen: &Seen, cpus: usize) -> Option<String
     if let Some((tier, _)) = longest.filter(|(_, waiting)| **waiting >= QUEUED) {
         return Some(format!("The {tier} tier waited for CPUs that other programs used: {used}{}", seen.queue(tier)));
     }
+    let most = |stalled: &BTreeMap<String, f64>| {
+        let most =
+            stalled.iter().max_by(|left, right| left.1.total_cmp(right.1)).filter(|(_, share)| **share >= STALLED);
+        most.map(|(tier, share)| (tier.clone(), 100.0 * share))
+    };
+    for (stalled, what) in [(&seen.memory_stall, "memory"), (&seen.io_stall, "I/O")] {
+        if let Some((tier, percent)) = most(stalled) {
+            return Some(format!("The {tier} tier stalled on {what} for {percent:.0} % of the time (PSI): {used}"));
+        }
+    }
     let disk = seen.disk.iter().max_by(|left, right| left.1.total_cmp(right.1)).filter(|(_, bytes)| **bytes > 0.0);
     let disk = disk
         .map_or_else(String::new, |(tier, bytes)| format!("; most disk traffic: {tier} tier, {:.1} MB/s", bytes / 1e6));
@@ -70,6 +83,10 @@ struct Seen {
     waiting: BTreeMap<String, f64>,
     /// Bytes read from and written to disks per second, by tier.
     disk: BTreeMap<String, f64>,
+    /// Shares of the time in which threads stalled for lack of memory, by tier.
+    memory_stall: BTreeMap<String, f64>,
+    /// And for I/O.
+    io_stall: BTreeMap<String, f64>,
     /// CPUs that the generator used.
     generator: f64,
 }
@@ -93,7 +110,13 @@ impl Seen {
     }
 
     fn add(&mut self, key: &str, value: f64) {
-        for (end, all) in [(CPUS, &mut self.used), (WAITING, &mut self.waiting), (DISK, &mut self.disk)] {
+        for (end, all) in [
+            (CPUS, &mut self.used),
+            (WAITING, &mut self.waiting),
+            (DISK, &mut self.disk),
+            (MEMORY_STALL, &mut self.memory_stall),
+            (IO_STALL, &mut self.io_stall),
+        ] {
             if let Some(tier) = key.strip_suffix(end) {
                 *all.entry(tier.to_owned()).or_default() += value;
             }
@@ -209,5 +232,12 @@ mod tests {
         );
         let disk = with(&[("app.waiting", 0.0), ("app.disk", 0.0), ("database.disk", 12_340_000.0)]);
         assert!(disk.contains("; most disk traffic: database tier, 12.3 MB/s; look for disk"), "{disk}");
+        let stalled = with(&[("database.io_stall", 0.71), ("app.io_stall", 0.2), ("app.memory_stall", 0.1)]);
+        assert!(
+            stalled.starts_with("The database tier stalled on I/O for 71 % of the time (PSI): 0.90 of 4 CPUs used"),
+            "{stalled}"
+        );
+        let short = with(&[("app.io_stall", 0.6), ("app.memory_stall", 0.8)]);
+        assert!(short.starts_with("The app tier stalled on memory for 80 % of the time"), "memory causes I/O: {short}");
     }
 }

@@ -1,11 +1,11 @@
 //! A cluster as something whose number of users can be set and whose behaviour under them can be read.
 
 use crate::cluster::Cluster;
-use crate::generator::{Generator, Sites, Window};
+use crate::generator::{Generator, Seconds, Sites, Window};
 use crate::topology::{Ceiling, Demand};
 use crate::users;
 use baremark_lab::search::UnderLoad;
-use baremark_load::load::{Load, Progress};
+use baremark_load::load::Load;
 use baremark_load::reading::reading;
 use baremark_load::record::Part;
 use baremark_load::transport::Trust;
@@ -13,10 +13,11 @@ use baremark_model::qos::{Qos, Reading};
 use baremark_model::units::Nanos;
 use baremark_services::service::Tier;
 use baremark_sys::process_tree::Waits;
+use baremark_sys::stall_group::Stalls;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,9 +35,6 @@ const QUEUED: f64 = 0.2;
 const CYCLES_TO_SETTLE: f64 = 10.0;
 /// A load of which this share is new is as unsettled as a new one.
 const NEW: f64 = 0.25;
-
-/// The seconds that have passed under a load.
-pub type Seconds = Arc<Mutex<Vec<Progress>>>;
 
 /// Users who are there.
 pub struct Running {
@@ -281,12 +279,13 @@ pub(crate) struct Moment {
     pub at: Instant,
     cpu_ns: BTreeMap<Tier, u64>,
     waits: BTreeMap<Tier, Waits>,
+    stalls: BTreeMap<Tier, (Stalls, usize)>,
 }
 
 impl Moment {
     /// Until now.
     pub fn now(cluster: &mut Cluster) -> Moment {
-        Moment { at: Instant::now(), cpu_ns: cluster.cpu_ns(), waits: cluster.waits() }
+        Moment { at: Instant::now(), cpu_ns: cluster.cpu_ns(), waits: cluster.waits(), stalls: cluster.stalls() }
     }
 
     /// Processor time of each tier since `before` over the time that passed, by `TIER.cpus`: 1 is one CPU.
@@ -297,7 +296,8 @@ impl Moment {
     }
 
     /// What the threads of each tier waited for since `before`: by `TIER.waiting` how many waited for a CPU on average, by
-    /// `TIER.disk` bytes read from and written to disks per second.
+    /// `TIER.disk` bytes read from and written to disks per second, and by `TIER.cpu_stall`, `TIER.memory_stall` and
+    /// `TIER.io_stall` the share of the time in which some of an instance's threads stalled, on average over the instances.
     pub fn waits_since(&self, before: &Moment) -> BTreeMap<String, f64> {
         let wall = self.wall_ns(before);
         let of = |(tier, now): (&Tier, &Waits)| {
@@ -306,7 +306,17 @@ impl Moment {
             let disk = now.disk_bytes.saturating_sub(then.disk_bytes) as f64 / wall * 1e9;
             [(format!("{}{WAITING}", tier.label()), waiting), (format!("{}{DISK}", tier.label()), disk)]
         };
-        self.waits.iter().flat_map(of).collect()
+        let stalled = |(tier, (now, count)): (&Tier, &(Stalls, usize))| {
+            let then = before.stalls.get(tier).map_or(Stalls::default(), |(then, _)| *then);
+            let share =
+                |now: u64, then: u64| (now.saturating_sub(then) as f64 * 1e3 / wall / (*count).max(1) as f64).min(1.0);
+            [
+                (format!("{}{CPU_STALL}", tier.label()), share(now.cpu_us, then.cpu_us)),
+                (format!("{}{MEMORY_STALL}", tier.label()), share(now.memory_us, then.memory_us)),
+                (format!("{}{IO_STALL}", tier.label()), share(now.io_us, then.io_us)),
+            ]
+        };
+        self.waits.iter().flat_map(of).chain(self.stalls.iter().flat_map(stalled)).collect()
     }
 
     fn wall_ns(&self, before: &Moment) -> f64 {
@@ -327,6 +337,10 @@ pub(crate) fn shares(used: &BTreeMap<String, f64>, demand: &Demand) -> BTreeMap<
 pub(crate) const CPUS: &str = ".cpus";
 pub(crate) const WAITING: &str = ".waiting";
 pub(crate) const DISK: &str = ".disk";
+/// And shares of the time in which threads stalled.
+pub(crate) const CPU_STALL: &str = ".cpu_stall";
+pub(crate) const MEMORY_STALL: &str = ".memory_stall";
+pub(crate) const IO_STALL: &str = ".io_stall";
 
 fn told(why: impl ToString) -> String {
     why.to_string()

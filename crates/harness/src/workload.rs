@@ -9,6 +9,7 @@ use crate::archive;
 use crate::budget::Budget;
 use crate::cluster::{Cluster, ClusterError, Places, Surroundings as ClusterSurroundings, Wanted};
 use crate::elastic::Wrong;
+use crate::external;
 use crate::fixed;
 use crate::generator::LoadSites;
 use crate::ground::{Event, Ground, Measured, RunError, Stored};
@@ -155,7 +156,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
 };
 
 const HELP: &str = "the application: every key of studies/auction/defaults.toml, in sections below it such as \
-                    `[topology.database]`; a key can be varied in `[factors]` under its path, such as `\"app.count\" = [1, 2]`";
+                    `[topology.database]`; a key can be varied in `[factors]` under its path, such as `\"app.count\" = [1, 2]`; `configuration` \
+                    is a named size: micro, small, medium or large (studies/auction/configurations)";
 
 /// Keys of a topology file that mean nothing in a study, or that a study has elsewhere: section, key, remedy.
 const NOT_IN_STUDIES: &[(&str, &str, &str)] = &[
@@ -322,10 +324,15 @@ pub fn look_for(
 ) -> BTreeMap<String, Found> {
     let Ok(topology) = resolve(arm) else { return BTreeMap::new() };
     let mut found = BTreeMap::new();
-    for (tier, plan) in topology.applications.iter().flat_map(|application| &application.tiers) {
+    let tiers = topology.applications.iter().flat_map(|one| one.tiers.iter().map(move |tier| (tier, &one.external)));
+    for ((tier, plan), wanted) in tiers {
         let what = match &plan.on {
             On::Native if plan.service.kind() == APP_SERVER => Found::Here,
             On::Native => program(plan.service).map_or_else(|why| Found::Absent(why.to_string()), |_| Found::Here),
+            On::External(_) => {
+                let there = wanted.as_ref().map_or(Ok(()), external::probe);
+                there.map_or_else(Found::Absent, |()| Found::Here)
+            }
             on => {
                 let wanted = Wanted {
                     on,

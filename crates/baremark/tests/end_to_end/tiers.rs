@@ -1,11 +1,15 @@
 //! The auction application with its tiers: from a topology to users, faults, and nothing left behind.
 
+#[path = "tiers/external.rs"]
+mod external;
 #[path = "tiers/faults.rs"]
 mod faults;
 #[path = "tiers/full.rs"]
 mod full;
 #[path = "tiers/images.rs"]
 mod images;
+#[path = "tiers/kept_data.rs"]
+mod kept_data;
 #[path = "tiers/sites.rs"]
 mod sites;
 

@@ -39,8 +39,7 @@ fn users_are_spread_over_the_addresses_of_a_server() {
         (server, users)
     };
     let ((first, seen_first), (second, seen_second)) = (counted(), counted());
-    let text =
-        "cycle = \"50 ms\"\n[operations.home]\nnext = \"home\"\n[[operations.home.requests]]\nget = \"/{user}\"\n";
+    let text = "[scenario]\ncycle = \"50 ms\"\n[operations.home]\nnext = \"home\"\n[[operations.home.requests]]\nget = \"/{user}\"\n";
     let mut load = Load {
         scenario: scenario(text, &first),
         ..load(first.address, Drive::Users { profile: Profile::steady(6.0) }, 600)

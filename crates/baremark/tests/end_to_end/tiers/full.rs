@@ -86,32 +86,6 @@ fn users_come_by_tls_to_each_web_server() {
     }
 }
 
-/// Each balancer gets its share of the users, and the tier's CPU time is that of both.
-#[test]
-fn users_are_spread_over_two_balancers() {
-    if !have(&["haproxy"]) {
-        return;
-    }
-    let bench = Bench::new();
-    let set = [
-        "topology.tls=true",
-        "balancer.service=haproxy",
-        "balancer.count=2",
-        "load.users=10",
-        "load.warm=1 s",
-        "load.duration=2 s",
-        "limits.mix=900 %",
-    ];
-    let result = document(&ran(&bench, &set, &[]));
-    let row = sound(&result);
-    let sessions = |name: &str| super::told(row, name)["statistics"]["front.FRONTEND.stot"].as_f64().unwrap_or(0.0);
-    let (one, other) = (sessions("balancer-1"), sessions("balancer-2"));
-    assert!(one >= 5.0 && other >= 5.0, "five users each: {one} and {other}");
-    assert!(row["load"]["failures"].as_object().is_some_and(serde_json::Map::is_empty), "{}", row["load"]["failures"]);
-    let shown = super::text(&bench.run(&["report", "--details"]).stdout);
-    assert!(shown.contains("2 haproxy balancer on native") && shown.contains("(sum of 2)"), "{shown}");
-}
-
 /// Without an image a container sees this machine's own programs, so that each tier, the database too, runs in one.
 #[test]
 fn every_tier_runs_in_a_container() {
