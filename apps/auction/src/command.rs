@@ -1,11 +1,11 @@
-//! The command line of `baremark auction serve | load | check | reset`.
+//! The command line of `baremark auction serve | load | check | reset | create | remove`.
 
 use crate::database::{Address, Durability};
 use crate::generate::site::Plan;
 use crate::images::Place;
 use crate::password::Cost;
 use crate::server::{BusKind, Pace, Settings};
-use crate::{DONE, VIOLATED, check, duration, load, reset, server};
+use crate::{DONE, VIOLATED, check, duration, external, load, reset, server};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -38,6 +38,22 @@ enum Command {
     Check(CheckArgs),
     /// Put live auctions back to where the load left them, without loading again
     Reset(ResetArgs),
+    /// Make a database on a server that is there, for a process; remove those that ended processes of this machine have left
+    Create(ExternalArgs),
+    /// Remove a database that `create` made; one that was there before is emptied
+    Remove(ExternalArgs),
+}
+
+#[derive(Debug, Args)]
+struct ExternalArgs {
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// The process that the database is for
+    #[arg(long, value_name = "PID")]
+    owner: u32,
+    /// Tells several databases of one process apart, where the URL names none
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    number: u32,
 }
 
 #[derive(Debug, Args)]
@@ -288,6 +304,14 @@ pub(crate) fn execute(cli: Cli, out: &mut (dyn Write + Send), err: &mut (dyn Wri
         Command::Reset(ResetArgs { database, wait }) => {
             let done = wait_for(reset::reset(database.patient_address()?, wait))?;
             writeln!(out, "{done}").map(|()| DONE).map_err(text)
+        }
+        Command::Create(ExternalArgs { database, owner, number }) => {
+            let made = wait_for(external::create(database.address()?, owner, number))?;
+            writeln!(out, "{made}").map(|()| DONE).map_err(text)
+        }
+        Command::Remove(ExternalArgs { database, owner, number: _ }) => {
+            let removed = wait_for(external::remove(database.address()?, owner))?;
+            writeln!(out, "{removed}").map(|()| DONE).map_err(text)
         }
     }
 }

@@ -12,6 +12,7 @@ mod check;
 mod command;
 mod database;
 mod duration;
+mod external;
 mod generate;
 mod images;
 mod load;
@@ -31,7 +32,7 @@ const FAILED: u8 = 1;
 const BAD_INPUT: u8 = 2;
 const VIOLATED: u8 = 4;
 
-/// Runs `serve`, `load`, `check` or `reset`, the first of `arguments`, and returns the exit code: 0 done, 1 failed, 2 bad input,
+/// Runs `serve`, `load`, `check`, `reset`, `create` or `remove`, the first of `arguments`, and returns the exit code: 0 done, 1 failed, 2 bad input,
 /// 4 the check found a violation.
 ///
 /// Results go to `out` as lines of JSON, progress and errors to `err` as text. `serve` returns when the server has drained.

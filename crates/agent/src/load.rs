@@ -1,7 +1,10 @@
 //! This site's part of a load: prepared when it is asked for, begun at the moment that all sites agreed on.
 
-use baremark_load::load::Engine;
+use crate::gate;
+use baremark_load::dial::{Asked, Dial};
+use baremark_load::load::{Engine, Progress};
 use baremark_load::order::Order;
+use baremark_model::units::Nanos;
 use baremark_model::wire::{FromAgent, ToAgent, WireError, write_frame};
 use serde_json::Value;
 use std::io::Write;
@@ -9,10 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a load under way looks for what the lab says.
 const GLANCE: Duration = Duration::from_millis(20);
+
+/// How often the lab is told how many operations are on their way.
+const IN_FLIGHT: Duration = Duration::from_millis(200);
 
 /// A load that can begin.
 pub(crate) struct Prepared {
@@ -66,6 +72,76 @@ pub(crate) fn run(
         drop(worker.join());
         outcome
     })
+}
+
+/// Runs the load from `begin_ns` of this machine's monotonic clock on, at the levels and over the windows that the lab
+/// orders, until it asks to stop or is gone.
+pub(crate) fn steer(
+    prepared: Prepared,
+    begin_ns: u64,
+    heard: &Receiver<Result<ToAgent, WireError>>,
+    output: &mut impl Write,
+) -> Result<(), WireError> {
+    let (told, seconds) = channel();
+    let load = prepared.engine.load().clone();
+    // The dial has an engine of its own.
+    drop(prepared);
+    let watch = move |second: &Progress| drop(told.send(second.clone()));
+    let begun = Dial::start_at(load, begin_ns, watch).map_err(|why| words(&why));
+    let steered = begun.and_then(|dial| follow(dial, heard, &seconds, output));
+    match steered {
+        Ok(written) => written,
+        Err(why) => write_frame(output, &FromAgent::Failed { what: "the load".to_owned(), why }),
+    }
+}
+
+/// Follows the lab's orders; the outer error is the load's, the inner the stream's.
+fn follow(
+    mut dial: Dial,
+    heard: &Receiver<Result<ToAgent, WireError>>,
+    seconds: &Receiver<Progress>,
+    output: &mut impl Write,
+) -> Result<Result<(), WireError>, String> {
+    let mut window: Option<(u64, Asked)> = None;
+    let mut told = Instant::now();
+    loop {
+        match heard.try_recv() {
+            Ok(Ok(ToAgent::SetLevel { at_ns, level })) => drop(dial.set_at(level, at_ns).map_err(|why| words(&why))?),
+            Ok(Ok(ToAgent::AskWindow { id, begin_ns, lasting_ns, patience_ns })) => {
+                let asked = dial.ask_at(begin_ns, Nanos(lasting_ns), Nanos(patience_ns));
+                window = Some((id, asked.map_err(|why| words(&why))?));
+            }
+            Ok(Ok(ToAgent::ReadClock)) => {
+                if let Err(why) = write_frame(output, &gate::now()) {
+                    return Ok(Err(why));
+                }
+            }
+            Ok(Ok(ToAgent::StopLoad | ToAgent::Goodbye) | Err(_)) | Err(TryRecvError::Disconnected) => break,
+            Ok(Ok(_)) | Err(TryRecvError::Empty) => {}
+        }
+        let mut frames: Vec<FromAgent> = seconds
+            .try_iter()
+            .map(|second| FromAgent::LoadSecond { second: second.second, part: value(&second.part) })
+            .collect();
+        match window {
+            Some((id, asked)) => {
+                if let Some(part) = dial.gather(asked, GLANCE).map_err(|why| words(&why))? {
+                    frames.push(FromAgent::LoadWindow { id, part: Box::new(value(&part)) });
+                    window = None;
+                }
+            }
+            None => thread::sleep(GLANCE),
+        }
+        if told.elapsed() >= IN_FLIGHT {
+            told = Instant::now();
+            frames.push(FromAgent::LoadInFlight { operations: dial.in_flight() });
+        }
+        if let Some(why) = frames.iter().find_map(|frame| write_frame(output, frame).err()) {
+            return Ok(Err(why));
+        }
+    }
+    let part = dial.stop().map_err(|why| words(&why))?;
+    Ok(write_frame(output, &FromAgent::LoadDone { part: Box::new(value(&part)) }))
 }
 
 fn value(what: &impl serde::Serialize) -> Value {

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 /// What this agent can do, as it says in its greeting.
-pub const CAPABILITIES: &[&str] = &["run-trial", "run-member", "observe", "load", "put-file", "spawn"];
+pub const CAPABILITIES: &[&str] = &["run-trial", "run-member", "observe", "load", "steer-load", "put-file", "spawn"];
 
 /// What an agent is told by whoever made it.
 #[derive(Clone, Copy)]
@@ -82,8 +82,12 @@ fn answer(
                 Some(prepared) => load::run(prepared, begin_ns, heard, output)?,
                 None => write_frame(output, &failed("starting the load", "none has been prepared"))?,
             },
+            Ok(ToAgent::SteerLoad { begin_ns }) => match at_work.load.take() {
+                Some(prepared) => load::steer(prepared, begin_ns, heard, output)?,
+                None => write_frame(output, &failed("starting the load", "none has been prepared"))?,
+            },
             // The load had ended by itself.
-            Ok(ToAgent::StopLoad) => {}
+            Ok(ToAgent::StopLoad | ToAgent::SetLevel { .. } | ToAgent::AskWindow { .. }) => {}
             Ok(ToAgent::Goodbye) | Err(WireError::Closed) => return Ok(()),
             Ok(errand) => write_frame(output, &at_work.do_errand(errand))?,
             Err(why) => return Err(why),

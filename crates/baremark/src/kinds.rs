@@ -14,7 +14,7 @@ const JOBS: &[&[&dyn Job]] = &[
     baremark_load::workload::ALL,
     baremark_databases::ALL,
     baremark_disks::workload::ALL,
-    &[&Auction { places: crate::auction_places::make }],
+    &[&Auction { places: crate::auction_places::make, load_sites: crate::auction_places::load_site }],
     &[&StreamTcp { journal: crate::changes::journal }],
 ];
 

@@ -4,6 +4,8 @@ use crate::context::{descriptors, limits};
 use crate::exit::{Exit, Refusal};
 use crate::places;
 use crate::source::Source;
+use baremark_harness::cluster::Places;
+use baremark_harness::generator::LoadSites;
 use baremark_harness::workload::{self as applications, Found};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::plan::{Limits, Mode, Plan, resolve};
@@ -44,10 +46,11 @@ fn exit_of(problems: &Problems, absent: &std::collections::BTreeMap<String, Stri
 /// What planning must know of what the tiers of applications need on this machine; whether anything is missing or emulated.
 fn limit_tiers(plan: &Plan, limits: &mut Limits, interrupt: &AtomicBool) -> bool {
     let Ok(program) = places::program() else { return false };
+    let ways: (Places, LoadSites) = (crate::auction_places::make, crate::auction_places::load_site);
     let mut limited = false;
     let here = plan.arms.iter().enumerate().filter(|(_, arm)| arm.on_this_machine());
     for (_, arm) in here.filter(|(index, _)| plan.workload_of(*index) == applications::KIND) {
-        for (name, found) in applications::look_for(&arm.arm, crate::auction_places::make, &program, interrupt) {
+        for (name, found) in applications::look_for(&arm.arm, ways, &program, interrupt) {
             limited |= found != Found::Here;
             match found {
                 Found::Here => {}

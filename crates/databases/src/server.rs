@@ -184,6 +184,7 @@ impl Server {
             upstreams: Vec::new(),
             wiring: Vec::new(),
             secret: secret.to_owned(),
+            database_secret: None,
             owner: None,
             tls: None,
         };

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Where the program is seen in the container.
 const INSIDE: &str = "/baremark";
 /// The image that docker keeps of nothing at all.
-const NOTHING: &str = "baremark-nothing:latest";
+pub const NOTHING: &str = "baremark-nothing:latest";
 /// How long the engine may take to start a container that ends at once, or to remove one.
 const ENGINE_LIMIT: Duration = Duration::from_secs(20);
 /// How long the client may take to notice that its container is gone.

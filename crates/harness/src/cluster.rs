@@ -3,8 +3,12 @@
 //! Instances must be started by a thread that lives as long as they shall: the kernel ends them with it.
 
 use crate::certificate::Authority;
+use crate::external::ExternalDatabase;
+use crate::generator::LoadSites;
+use crate::kept_data::{Content, KeptData};
 use crate::leaving::{Leaving, STOP_LIMIT};
 use crate::topology::{Application, Environments, On, TierPlan};
+use baremark_lab::generators::MakeEnvironment;
 use baremark_services::instance::Instance;
 use baremark_services::place::{Native, Place};
 use baremark_services::recipe::Step;
@@ -13,6 +17,7 @@ use baremark_sys::affinity;
 use baremark_sys::confine::Limits;
 use baremark_sys::network::HeldPort;
 use baremark_sys::process_tree::{Usage, Waits};
+use baremark_sys::stall_group::Stalls;
 use baremark_sys::topology;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -59,6 +64,8 @@ pub struct Surroundings {
     pub interrupt: Arc<AtomicBool>,
     /// How places other than this machine are made.
     pub places: Places,
+    /// How the sites of load generators are made.
+    pub load_sites: LoadSites,
     /// Settings of environments.
     pub environments: Arc<Environments>,
 }
@@ -90,6 +97,12 @@ pub enum ClusterError {
         /// The last that it said.
         said: String,
     },
+    /// The database on a server that is there already.
+    #[error("{0}")]
+    External(String),
+    /// Data that are kept.
+    #[error("data: {0}")]
+    Data(String),
     /// CPUs that are not there, or that this process may not use.
     #[error("{}", .0.join("\n"))]
     Cpus(Vec<String>),
@@ -128,6 +141,8 @@ pub struct Cluster {
     /// What its instances listen on, by their names, so that nobody else is given that before they do, or while one is
     /// started again.
     ports: BTreeMap<String, Vec<HeldPort>>,
+    // Removed after the instances have stopped.
+    external: Option<ExternalDatabase>,
 }
 
 /// What one instance has told and used.
@@ -202,7 +217,11 @@ impl Cluster {
             .mode(0o700)
             .create(&folder)
             .map_err(|source| ClusterError::Io { what: format!("making {}", folder.display()), source })?;
-        let secret = random_word().map_err(|source| ClusterError::Io { what: "making a secret".to_owned(), source })?;
+        let kept = kept(&plan, seed, &around.interrupt)?;
+        let secret = match &kept {
+            Some(kept) => kept.secret().map_err(ClusterError::Data)?,
+            None => random_word().map_err(|source| ClusterError::Io { what: "making a secret".to_owned(), source })?,
+        };
         let authority = plan.tls.then(Authority::new).transpose()?;
         let mut cluster = Cluster {
             plan,
@@ -216,13 +235,34 @@ impl Cluster {
             leaving: Leaving::default(),
             gone_ns: BTreeMap::new(),
             ports: BTreeMap::new(),
+            external: None,
         };
-        cluster.write_password()?;
+        cluster.write_password(kept.as_ref().and_then(KeptData::password))?;
+        if let Some(wanted) = &cluster.plan.external {
+            cluster.external =
+                Some(ExternalDatabase::create(wanted, &cluster.around.program).map_err(ClusterError::External)?);
+        }
+        if cluster.plan.kept_data.is_some() && !cluster.plan.tiers.contains_key(&Tier::Database) {
+            let made = fs::DirBuilder::new().mode(0o700).create(cluster.sqlite_folder());
+            made.map_err(|source| ClusterError::Io { what: "making a folder for the data".to_owned(), source })?;
+        }
         for tier in [Tier::Database, Tier::Bus] {
             cluster.grow(tier, cluster.planned(tier), say)?;
         }
-        say("loading the data");
-        cluster.load(seed)?;
+        match &kept {
+            Some(kept) if kept.is_there() => {
+                say("taking the data that are kept");
+                cluster.take(kept)?;
+            }
+            _ => {
+                say("loading the data");
+                cluster.load(seed)?;
+                if let Some(kept) = &kept {
+                    cluster.keep(kept)?;
+                }
+            }
+        }
+        drop(kept);
         for tier in [Tier::App, Tier::Web, Tier::Balancer] {
             cluster.grow(tier, cluster.planned(tier), say)?;
         }
@@ -231,7 +271,8 @@ impl Cluster {
 
     fn planned(&self, tier: Tier) -> u64 {
         let scheduled = self.plan.elastic.scheduled(tier, 0.0);
-        self.plan.tiers.get(&tier).map_or(0, |plan| scheduled.unwrap_or(plan.count))
+        let started = self.plan.tiers.get(&tier).filter(|plan| !matches!(plan.on, On::External(_)));
+        started.map_or(0, |plan| scheduled.unwrap_or(plan.count))
     }
 
     fn grow(&mut self, tier: Tier, count: u64, say: &mut dyn FnMut(&str)) -> Result<(), ClusterError> {
@@ -273,6 +314,7 @@ impl Cluster {
             upstreams: self.behind(tier),
             wiring,
             secret: self.secret.clone(),
+            database_secret: self.external.as_ref().map(|database| database.password().to_owned()),
             owner: None,
             tls,
         };
@@ -283,6 +325,54 @@ impl Cluster {
     fn folder_of(&self, tier: Tier) -> &Path {
         let own = self.plan.database_folder.as_deref().filter(|_| tier == Tier::Database);
         own.unwrap_or(&self.folder)
+    }
+
+    /// The folder of SQLite's file: one of its own where that is kept.
+    fn sqlite_folder(&self) -> PathBuf {
+        let folder = self.folder_of(Tier::Database);
+        if self.plan.kept_data.is_some() { folder.join("sqlite") } else { folder.to_owned() }
+    }
+
+    /// Stops the database, which has its data then in a folder that can be copied; that folder and whose it is.
+    fn rest(&mut self) -> Result<(PathBuf, Option<(u32, u32)>), ClusterError> {
+        let Some(instance) = self.instances.get_mut(&Tier::Database).and_then(|list| list.first_mut()) else {
+            return Ok((self.sqlite_folder(), None));
+        };
+        instance.stop(STOP_LIMIT);
+        Ok((instance.folder().join("data"), instance.order().owner))
+    }
+
+    /// Starts the database on the data that is there.
+    fn wake(&mut self) -> Result<(), ClusterError> {
+        let interrupt = Arc::clone(&self.around.interrupt);
+        if let Some(instance) = self.instances.get_mut(&Tier::Database).and_then(|list| list.first_mut()) {
+            instance.restart()?;
+            instance.wait_ready(&interrupt)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what was loaded.
+    fn keep(&mut self, kept: &KeptData) -> Result<(), ClusterError> {
+        let password = self.password()?;
+        let (data, _) = self.rest()?;
+        kept.put(&data, &password).map_err(ClusterError::Data)?;
+        self.wake()
+    }
+
+    /// Takes data that was kept in place of a load; the application checks them before anything serves them.
+    fn take(&mut self, kept: &KeptData) -> Result<(), ClusterError> {
+        let (data, owner) = self.rest()?;
+        kept.take(&data, owner).map_err(ClusterError::Data)?;
+        self.wake()?;
+        let checked = self.check_invariants()?;
+        let report = checked.report;
+        let unsound = || {
+            ClusterError::Data(format!(
+                "the data that are kept do not hold together: {report}; remove them to load anew"
+            ))
+        };
+        if checked.valid { Ok(()) } else { Err(unsound()) }
     }
 
     /// The last lines of each instance's log, by the path of its folder.
@@ -353,24 +443,33 @@ impl Cluster {
         self.instances.get(&tier).map_or(0, Vec::len) as u64
     }
 
-    /// Where users come in.
+    /// Where users come in: the addresses among which they are spread.
     #[must_use]
-    pub fn front(&self) -> Option<SocketAddr> {
+    pub fn fronts(&self) -> Vec<SocketAddr> {
         let tiers = [Tier::Balancer, Tier::Web, Tier::App];
-        tiers.iter().find_map(|tier| self.instances.get(tier)?.first()).map(Instance::address)
+        let front = tiers.iter().find_map(|tier| self.instances.get(tier).filter(|list| !list.is_empty()));
+        front.into_iter().flatten().map(Instance::address).collect()
     }
 
-    /// The same as a URL.
+    /// The first of them as a URL.
     #[must_use]
     pub fn front_url(&self) -> Option<String> {
         let scheme = if self.authority.is_some() { "https" } else { "http" };
-        self.front().map(|front| format!("{scheme}://{front}"))
+        self.fronts().first().map(|front| format!("{scheme}://{front}"))
     }
 
     /// The certificate of the authority that users trust, as PEM; absent without TLS.
     #[must_use]
     pub fn authority(&self) -> Option<&str> {
         self.authority.as_ref().map(Authority::pem)
+    }
+
+    /// Makes the environment in which a load generator runs.
+    #[must_use]
+    pub fn load_site(&self, name: &str) -> MakeEnvironment {
+        let (name, make) = (name.to_owned(), self.around.load_sites);
+        let environments = Arc::clone(&self.around.environments);
+        Box::new(move || make(&name, &environments))
     }
 
     /// The application's plan.
@@ -390,22 +489,26 @@ impl Cluster {
             .map_err(|source| ClusterError::Io { what: path.display().to_string(), source })
     }
 
-    fn write_password(&self) -> Result<(), ClusterError> {
+    fn write_password(&self, kept: Option<String>) -> Result<(), ClusterError> {
         let path = self.folder.join("password");
         let write = || {
             let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
-            writeln!(file, "{}", random_word()?)
+            let made = kept.map_or_else(random_word, |kept| Ok(kept.trim().to_owned()))?;
+            writeln!(file, "{made}")
         };
         write().map_err(|source| ClusterError::Io { what: format!("writing {}", path.display()), source })
     }
 
     /// The database as it is reached from there.
     fn database_url(&self, place: &dyn Place) -> String {
+        if let Some(external) = &self.external {
+            return external.url(place);
+        }
         let address = self.instances.get(&Tier::Database).and_then(|list| list.first()).map(Instance::address);
         match (self.plan.database.as_str(), address.map(|address| place.reaches(address))) {
             ("postgres", Some(address)) => format!("postgres://auction@{address}/auction"),
             ("mariadb", Some(address)) => format!("mysql://auction@{address}/auction"),
-            _ => format!("sqlite:{}", self.folder_of(Tier::Database).join("auction.db").display()),
+            _ => format!("sqlite:{}", self.sqlite_folder().join("auction.db").display()),
         }
     }
 
@@ -502,7 +605,8 @@ impl Cluster {
     fn ask(&self, command: &'static str, args: Vec<String>) -> Result<(Option<i32>, String, String), ClusterError> {
         let mut all = vec!["auction".to_owned(), command.to_owned()];
         all.extend(args);
-        let step = Step::new(&self.around.program, all).env(baremark_services::auction::PASSWORD, &self.secret);
+        let secret = self.external.as_ref().map_or(self.secret.as_str(), ExternalDatabase::password);
+        let step = Step::new(&self.around.program, all).env(baremark_services::auction::PASSWORD, secret);
         let io = |source| ClusterError::Io { what: format!("running baremark auction {command}"), source };
         let mut process = std::process::Command::new(&step.program);
         process.args(&step.args).envs(step.env.iter().map(|(name, value)| (name, value)));
@@ -526,7 +630,7 @@ impl Cluster {
             std::thread::sleep(Duration::from_millis(5));
         };
         let [out, said] = readers.map(|reader| reader.and_then(|reader| reader.join().ok()).unwrap_or_default());
-        Ok((code, out, said.replace(&self.secret, "***")))
+        Ok((code, out, said.replace(secret, "***")))
     }
 
     /// Brings a tier to `count` instances while it serves, and returns how long that took: new ones are ready and warm before
@@ -639,6 +743,23 @@ impl Cluster {
         self.instances.iter().filter_map(|(tier, list)| Some((*tier, of(list)?))).collect()
     }
 
+    /// How long the processes of each tier stalled, as the sum over its instances, with their number; tiers of which an instance
+    /// runs where that is not counted are left out.
+    pub fn stalls(&self) -> BTreeMap<Tier, (Stalls, usize)> {
+        let of = |list: &Vec<Instance>| {
+            let sum = list.iter().try_fold(Stalls::default(), |sum, instance| {
+                let own = instance.stalls()?;
+                Some(Stalls {
+                    cpu_us: sum.cpu_us + own.cpu_us,
+                    memory_us: sum.memory_us + own.memory_us,
+                    io_us: sum.io_us + own.io_us,
+                })
+            })?;
+            (!list.is_empty()).then_some((sum, list.len()))
+        };
+        self.instances.iter().filter_map(|(tier, list)| Some((*tier, of(list)?))).collect()
+    }
+
     /// Instances that have ended by themselves, with the last lines of their logs.
     pub fn fallen(&mut self) -> Vec<String> {
         let killed = self.killed.clone();
@@ -675,7 +796,30 @@ impl Cluster {
                 *self.gone_ns.entry(tier).or_default() += instance.usage().cpu_ns;
             }
         }
+        self.external = None;
     }
+}
+
+/// The place of data that are to be kept; what decides their rows is compared with what is there.
+fn kept(plan: &Application, seed: u64, interrupt: &AtomicBool) -> Result<Option<KeptData>, ClusterError> {
+    let Some(root) = &plan.kept_data else { return Ok(None) };
+    let server = match plan.tiers.get(&Tier::Database) {
+        Some(tier) if tier.on == On::Native => program(tier.service)?.display().to_string(),
+        Some(tier) => format!("{} on {}", tier.service.kind(), tier.on),
+        None => plan.database.clone(),
+    };
+    let content = [
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("server", server),
+        ("max_users", plan.max_users.to_string()),
+        ("seed", seed.to_string()),
+        ("history", format!("{:.3}", plan.history)),
+        ("argon2", plan.argon2.clone()),
+        ("images", plan.images.clone()),
+    ];
+    let content = Content(content.into_iter().map(|(key, value)| (key.to_owned(), value)).collect());
+    let name = format!("{}-{}", plan.name, plan.database);
+    KeptData::open(root, &name, content, interrupt).map(Some).map_err(ClusterError::Data)
 }
 
 /// What is wrong with the CPUs of a tier. Those of guests are counted only, those of other machines known there alone; an engine
@@ -688,7 +832,7 @@ fn unusable(tier: &str, plan: &TierPlan, allowed: &BTreeSet<usize>) -> Option<St
             let online = topology::read(Path::new("/"), cpus).cpus.into_iter().map(|cpu| cpu.cpu);
             unknown(tier, cpus, &online.chain(allowed.iter().copied()).collect())
         }
-        On::Qemu | On::Ssh(_) => None,
+        On::Qemu | On::Ssh(_) | On::External(_) => None,
     }
 }
 

@@ -17,7 +17,9 @@ pub struct Demand {
     pub duration_s: f64,
     /// How long users come before that, in s.
     pub warm_s: f64,
-    /// Event loops of the generator.
+    /// Where load generators run: `native`, `container`, `ssh:HOST[:PORT]`; empty for one in this process.
+    pub on: Vec<String>,
+    /// Event loops of the generator, at each site.
     pub threads: usize,
     /// CPUs of the generator; empty lets it spread.
     pub cpus: Vec<usize>,

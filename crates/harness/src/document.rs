@@ -127,6 +127,21 @@ pub struct TierRow {
     pub memory_bytes: Option<u64>,
 }
 
+impl TierRow {
+    /// Whether its instances share the CPUs of this machine.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        self.on == "native" || self.on == "container"
+    }
+
+    /// CPUs that the tier has for itself: on this machine its instances share those that are named, elsewhere each has its own.
+    #[must_use]
+    pub fn own_cpus(&self) -> usize {
+        let times = if self.is_here() { 1 } else { usize::try_from(self.count).unwrap_or(1) };
+        self.cpus.len() * times
+    }
+}
+
 /// A load that was kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadRow {
@@ -154,7 +169,8 @@ pub struct LoadRow {
     pub mix: Mix,
     /// Processor time over time, by tier; 1 is one CPU.
     pub cpus_used: BTreeMap<String, f64>,
-    /// What threads waited for, by tier: `TIER.waiting` how many waited for a CPU on average, `TIER.disk` bytes per second of disks.
+    /// What threads waited for, by tier: `TIER.waiting` how many waited for a CPU on average, `TIER.disk` bytes per second of disks,
+    /// `TIER.cpu_stall`, `TIER.memory_stall` and `TIER.io_stall` the share of the time in which some stalled (PSI).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waits: BTreeMap<String, f64>,
     /// The generator's processor time over time.
@@ -167,6 +183,28 @@ pub struct LoadRow {
     pub elasticity: Option<ElasticityRow>,
     /// One for each second.
     pub series: Vec<SecondRow>,
+    /// What each site of load generators contributed; empty where the load was made by the agent itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<SiteRow>,
+}
+
+/// A site of load generators in a window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SiteRow {
+    /// Its place among them and where it is, such as `2 (container)`.
+    pub name: String,
+    /// Operations of its users that succeeded.
+    pub succeeded: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Those that failed, by kind.
+    pub failures: BTreeMap<String, u64>,
+    /// CPUs that its load generator used.
+    pub cpus_used: f64,
+    /// The generator on itself: how late it sent, and whether it kept up.
+    pub generator: Generator,
+    /// By how much its clock may have been off when windows and changes of the number of users began, in ns.
+    pub clock_error_ns: u64,
 }
 
 /// Counts of servers that changed.

@@ -6,10 +6,11 @@
 use crate::cluster::Cluster;
 use crate::document::{ElasticityRow, LoadRow, SecondRow};
 use crate::elastic::{Adaptation, Elastic, Fault, Signal, Wrong, demanded, metrics};
+use crate::generator::{self, Seconds};
 use crate::ground::{Event, Ground, RunError};
 use crate::mix::{self, Mix};
 use crate::topology::Demand;
-use crate::under_load::{Loaded, Moment, Running, Seconds, shares};
+use crate::under_load::{Loaded, Moment, Running, shares};
 use crate::users;
 use baremark_lab::search::UnderLoad;
 use baremark_load::document::Document;
@@ -55,7 +56,8 @@ pub(crate) fn loaded<'c>(
     ground: &Ground<'_>,
 ) -> Result<Loaded<'c>, RunError> {
     let highest = highest(demand, users)?;
-    let most = users::most_with_connections(highest);
+    // Sites have limits of their own, and refuse what is beyond them.
+    let most = if demand.on.is_empty() { users::most_with_connections(highest) } else { highest };
     if most < highest {
         return Err(RunError::Load(format!(
             "{highest} users need more open files than are allowed, which is enough for {most}; raise the limit (ulimit -n)"
@@ -113,7 +115,11 @@ pub(crate) fn window(
     reading.utilization = shares(&used, demand);
     let document = Document::new(&load, &part);
     let timeline = Timeline { series, adaptations, supply, used, waits, generator_ns };
-    let row = row(&document, &reading, &qos, demand, cluster, timeline, &shared, highest as f64);
+    let mut row = row(&document, &reading, &qos, demand, cluster, timeline, &shared, highest as f64);
+    row.sites = running.as_ref().map_or_else(Vec::new, |running| generator::rows(&load, &running.generator.parts()));
+    if !row.sites.is_empty() {
+        row.generator_cpus_used = row.sites.iter().map(|site| site.cpus_used).sum();
+    }
     loaded.put(running);
     Ok((row, part))
 }
@@ -160,17 +166,18 @@ fn drive(
     interrupt: &AtomicBool,
 ) -> Result<(Part, Option<Running>), String> {
     let lasting = Nanos(users::nanos(demand.duration_s));
-    let told = |why: baremark_load::load::LoadError| why.to_string();
     let (begin, before) = (Instant::now(), running.level);
     let warm = Duration::from_secs_f64(demand.warm_s);
     // Users come evenly over the first half of the warm-up: all at once would be a storm of logins.
     while begin.elapsed() < warm && !interrupt.load(Ordering::Relaxed) {
         let come = (begin.elapsed().as_secs_f64() / (0.5 * demand.warm_s)).min(1.0);
         running.set((before + (curve.level(0.0) - before) * come).round())?;
+        // Seconds that sites tell of meanwhile are not left for the window.
+        shared.in_flight.store(running.generator.in_flight()?, Ordering::Relaxed);
         thread::sleep(STEP.min(warm));
     }
     running.set(curve.level(0.0).round())?;
-    let asked = running.dial.ask(lasting, users::patience()).map_err(told)?;
+    let asked = running.generator.ask(lasting)?;
     let begin = Instant::now();
     shared.users.lock().unwrap_or_else(PoisonError::into_inner).push((0.0, running.level));
     *shared.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(begin);
@@ -181,13 +188,13 @@ fn drive(
         if running.level.total_cmp(&before).is_ne() {
             shared.users.lock().unwrap_or_else(PoisonError::into_inner).push((at, wanted));
         }
-        shared.in_flight.store(running.dial.in_flight(), Ordering::Relaxed);
+        shared.in_flight.store(running.generator.in_flight()?, Ordering::Relaxed);
         thread::sleep(STEP);
     }
-    match running.dial.collect(asked, interrupt).map_err(told)? {
+    match running.generator.collect(asked, interrupt)? {
         Some(part) => Ok((part, Some(running))),
         // Cut short: all that there is, and the caller knows that it was.
-        None => running.dial.stop().map(|part| (part, None)).map_err(told),
+        None => running.generator.stop().map(|part| (part, None)),
     }
 }
 
@@ -416,6 +423,7 @@ fn row(
         cpus_used: timeline.used,
         waits: timeline.waits,
         series: timeline.series,
+        sites: Vec::new(),
     }
 }
 

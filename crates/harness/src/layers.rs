@@ -10,6 +10,9 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// The name of the shipped defaults in messages.
+pub(crate) const DEFAULTS_FILE: &str = "the defaults";
+
 /// One text of settings.
 pub struct Layer<'t> {
     /// Its name in messages.
@@ -96,6 +99,13 @@ impl<'l> Section<'l> {
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.parts.iter().any(|(_, table)| table.contains_key(key))
+    }
+
+    /// Whether a layer over the defaults says something of the key.
+    #[must_use]
+    pub fn has_own(&self, key: &str) -> bool {
+        let above = self.parts.iter().filter(|(layer, _)| layer.file != DEFAULTS_FILE);
+        above.map(|(_, table)| table).any(|table| table.contains_key(key))
     }
 
     /// Keys that any layer has.
@@ -248,6 +258,28 @@ impl Reader {
                 false
             }
         }
+    }
+
+    /// A list of texts.
+    pub fn texts(&mut self, section: &Section<'_>, key: &str) -> Vec<String> {
+        let Some((_, value)) = section.value(key) else { return Vec::new() };
+        let text = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
+            DeValue::String(text) => Some(text.to_string()),
+            _ => None,
+        };
+        let texts = match value.get_ref() {
+            DeValue::Array(list) => list.iter().map(text).collect::<Option<Vec<String>>>(),
+            _ => None,
+        };
+        texts.unwrap_or_else(|| {
+            self.wrong(
+                section,
+                key,
+                format!("'{key}' must be a list of strings"),
+                format!("write such as {key} = [\"native\"]"),
+            );
+            Vec::new()
+        })
     }
 
     /// A list of whole numbers.

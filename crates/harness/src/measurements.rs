@@ -230,6 +230,7 @@ fn by_tier(key: &str) -> String {
     match what {
         "disk" => format!("disk_bytes_per_s_{tier}"),
         "waiting" => format!("threads_waiting_for_cpu_{tier}"),
+        stall if stall.ends_with("_stall") => format!("{stall}_share_{tier}"),
         what => format!("{what}_{tier}"),
     }
 }

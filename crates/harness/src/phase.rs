@@ -126,6 +126,15 @@ fn remarks(rows: &[ApplicationRow]) -> Vec<String> {
     if rows.iter().flat_map(|row| &row.instances).any(|instance| instance.emulated) {
         remarks.push("a tier ran on an emulated processor: its figures measure nothing".to_owned());
     }
+    if rows.iter().filter_map(|row| row.load.as_ref()).any(|load| load.sites.len() > 1) {
+        remarks
+            .push("users came from several sites: propagation delays are those between users of one site".to_owned());
+    }
+    for plan in rows.iter().filter_map(|row| row.tiers.get(Tier::Database.label())) {
+        if plan.on.starts_with("external:") {
+            remarks.push(format!("the CPU time of the database is not known: its server is {}", plan.on));
+        }
+    }
     let in_guest = |row: &ApplicationRow| {
         row.tiers.get(Tier::Database.label()).is_some_and(|plan| plan.on == On::Qemu.to_string())
     };

@@ -1,8 +1,8 @@
 //! Which tier and resource was used up where limits were exceeded, as far as the CPU time, run-queue waits and disk traffic of tiers
 //! show it.
 
-use crate::document::ApplicationRow;
-use crate::under_load::{CPUS, DISK, WAITING};
+use crate::document::{ApplicationRow, TierRow};
+use crate::under_load::{CPUS, DISK, IO_STALL, MEMORY_STALL, WAITING};
 use baremark_model::maximum::Said;
 use std::collections::BTreeMap;
 
@@ -11,6 +11,9 @@ const SATURATED: f64 = 0.9;
 
 /// So many threads that wait for a CPU on average are a queue.
 const QUEUED: f64 = 0.5;
+
+/// A tier that stalls for this share of the time waits for what is short more than it works.
+const STALLED: f64 = 0.5;
 
 /// The tier and resource that was used up where limits were exceeded, with the evidence; `None` where none was exceeded or nothing is
 /// known. `cpus` are those of this machine that tiers without CPUs of their own share with each other and the generator.
@@ -21,8 +24,7 @@ pub(crate) fn explained(row: &ApplicationRow, cpus: usize) -> Option<String> {
 
 /// A tier that used up the CPUs that it has for itself.
 fn own_cpus(row: &ApplicationRow, seen: &Seen) -> Option<String> {
-    let own =
-        |tier: &str| row.tiers.get(tier).map_or(0, |plan| plan.cpus.len() * usize::try_from(plan.count).unwrap_or(1));
+    let own = |tier: &str| row.tiers.get(tier).map_or(0, TierRow::own_cpus);
     let share = |(tier, used): &(&String, &f64)| **used / own(tier).max(1) as f64;
     let bound = seen.used.iter().filter(|(tier, _)| own(tier) > 0);
     let (tier, used) = bound.max_by(|left, right| share(left).total_cmp(&share(right)))?;
@@ -51,6 +53,16 @@ fn this_machine(row: &ApplicationRow, seen: &Seen, cpus: usize) -> Option<String
     if let Some((tier, _)) = longest.filter(|(_, waiting)| **waiting >= QUEUED) {
         return Some(format!("The {tier} tier waited for CPUs that other programs used: {used}{}", seen.queue(tier)));
     }
+    let most = |stalled: &BTreeMap<String, f64>| {
+        let most =
+            stalled.iter().max_by(|left, right| left.1.total_cmp(right.1)).filter(|(_, share)| **share >= STALLED);
+        most.map(|(tier, share)| (tier.clone(), 100.0 * share))
+    };
+    for (stalled, what) in [(&seen.memory_stall, "memory"), (&seen.io_stall, "I/O")] {
+        if let Some((tier, percent)) = most(stalled) {
+            return Some(format!("The {tier} tier stalled on {what} for {percent:.0} % of the time (PSI): {used}"));
+        }
+    }
     let disk = seen.disk.iter().max_by(|left, right| left.1.total_cmp(right.1)).filter(|(_, bytes)| **bytes > 0.0);
     let disk = disk
         .map_or_else(String::new, |(tier, bytes)| format!("; most disk traffic: {tier} tier, {:.1} MB/s", bytes / 1e6));
@@ -59,7 +71,7 @@ fn this_machine(row: &ApplicationRow, seen: &Seen, cpus: usize) -> Option<String
 
 /// Whether a tier shares this machine's CPUs.
 fn is_here(row: &ApplicationRow, tier: &str) -> bool {
-    row.tiers.get(tier).is_some_and(|plan| plan.on == "native" || plan.on == "container")
+    row.tiers.get(tier).is_some_and(TierRow::is_here)
 }
 
 /// What tiers used and waited for where limits were exceeded: the mean of such windows of the search, or the load.
@@ -71,6 +83,10 @@ struct Seen {
     waiting: BTreeMap<String, f64>,
     /// Bytes read from and written to disks per second, by tier.
     disk: BTreeMap<String, f64>,
+    /// Shares of the time in which threads stalled for lack of memory, by tier.
+    memory_stall: BTreeMap<String, f64>,
+    /// And for I/O.
+    io_stall: BTreeMap<String, f64>,
     /// CPUs that the generator used.
     generator: f64,
 }
@@ -94,7 +110,13 @@ impl Seen {
     }
 
     fn add(&mut self, key: &str, value: f64) {
-        for (end, all) in [(CPUS, &mut self.used), (WAITING, &mut self.waiting), (DISK, &mut self.disk)] {
+        for (end, all) in [
+            (CPUS, &mut self.used),
+            (WAITING, &mut self.waiting),
+            (DISK, &mut self.disk),
+            (MEMORY_STALL, &mut self.memory_stall),
+            (IO_STALL, &mut self.io_stall),
+        ] {
             if let Some(tier) = key.strip_suffix(end) {
                 *all.entry(tier.to_owned()).or_default() += value;
             }
@@ -111,7 +133,6 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::TierRow;
     use baremark_model::maximum::{self, Ended, Plan, Trial, Window};
     use baremark_model::qos::{Qos, Reading};
 
@@ -188,6 +209,10 @@ mod tests {
         let idle = of(&[(Said::Fail, 0.4, 0.3)], &[]);
         assert!(idle.starts_with("CPU time of tiers does not explain the limit: 0.90 of 4 CPUs used"), "{idle}");
         assert_eq!(explained(&row(&[(Said::Pass, 1.0, 3.0)], &[]), 4), None);
+        let mut two = row(&[(Said::Fail, 0.95, 0.5)], &[1]);
+        two.tiers.get_mut("app").expect("a tier").count = 2;
+        let said = explained(&two, 4).unwrap_or_default();
+        assert!(said.starts_with("CPU of the app tier saturated: 0.95 of its 1 CPUs"), "two share the CPU: {said}");
     }
 
     /// What tiers waited for names the resource where their own CPU time does not.
@@ -207,5 +232,12 @@ mod tests {
         );
         let disk = with(&[("app.waiting", 0.0), ("app.disk", 0.0), ("database.disk", 12_340_000.0)]);
         assert!(disk.contains("; most disk traffic: database tier, 12.3 MB/s; look for disk"), "{disk}");
+        let stalled = with(&[("database.io_stall", 0.71), ("app.io_stall", 0.2), ("app.memory_stall", 0.1)]);
+        assert!(
+            stalled.starts_with("The database tier stalled on I/O for 71 % of the time (PSI): 0.90 of 4 CPUs used"),
+            "{stalled}"
+        );
+        let short = with(&[("app.io_stall", 0.6), ("app.memory_stall", 0.8)]);
+        assert!(short.starts_with("The app tier stalled on memory for 80 % of the time"), "memory causes I/O: {short}");
     }
 }

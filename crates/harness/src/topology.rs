@@ -5,7 +5,7 @@
 
 pub use crate::demand::{Ceiling, Demand};
 use crate::elastic::{Change, Elastic, Fault, Policy, Signal, Wrong};
-use crate::layers::{Layer, Reader, Section};
+use crate::layers::{DEFAULTS_FILE, Layer, Reader, Section};
 use crate::users;
 use baremark_model::descriptor::Value;
 use baremark_model::image;
@@ -20,9 +20,15 @@ use std::path::PathBuf;
 
 /// The shipped defaults: every key with its value.
 pub const DEFAULTS: &str = include_str!("../../../studies/auction/defaults.toml");
+/// Named sizes, each a text of settings between a topology's own and the defaults.
+pub const CONFIGURATIONS: &[(&str, &str)] = &[
+    ("micro", include_str!("../../../studies/auction/configurations/micro.toml")),
+    ("small", include_str!("../../../studies/auction/configurations/small.toml")),
+    ("medium", include_str!("../../../studies/auction/configurations/medium.toml")),
+    ("large", include_str!("../../../studies/auction/configurations/large.toml")),
+];
 /// What `--quick` changes.
 pub const QUICK: &str = include_str!("../../../studies/auction/quick.toml");
-const DEFAULTS_FILE: &str = "the defaults";
 
 /// Everything that a run needs.
 pub struct Topology {
@@ -46,7 +52,9 @@ pub struct Topology {
 pub type Environments = BTreeMap<String, BTreeMap<String, Value>>;
 
 /// Environments whose settings a topology may give.
-const ENVIRONMENTS: &[&str] = &["qemu", "ssh"];
+const ENVIRONMENTS: &[&str] = &["container", "qemu", "ssh"];
+/// What of a container's settings is not its tier's own.
+const OF_CONTAINERS: &[&str] = &["engine", "network"];
 
 /// One application with its own tiers and load.
 pub struct Application {
@@ -66,6 +74,10 @@ pub struct Application {
     pub tiers: BTreeMap<Tier, TierPlan>,
     /// Where the database keeps its files; `None` for the run's folder.
     pub database_folder: Option<PathBuf>,
+    /// Where its loaded data are kept for later runs.
+    pub kept_data: Option<PathBuf>,
+    /// The database server that is there already, where the database is on one.
+    pub external: Option<External>,
     /// What keeps the data: `sqlite`, or the service of the database tier.
     pub database: String,
     /// How app servers tell each other: `process`, `postgres`, `redis`.
@@ -76,6 +88,19 @@ pub struct Application {
     pub faults: Vec<Fault>,
     /// How its load is found or kept.
     pub load: Demand,
+}
+
+/// A database server that is there already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct External {
+    /// `postgres` or `mariadb`.
+    pub service: &'static str,
+    /// HOST:PORT.
+    pub server: String,
+    /// The database that is used, which must be empty; empty for one that is made.
+    pub name: String,
+    /// The file with the user and the password; `None` for the environment.
+    pub credentials: Option<PathBuf>,
 }
 
 /// A tier's instances.
@@ -106,6 +131,8 @@ pub enum On {
     Qemu,
     /// On another machine.
     Ssh(String),
+    /// On a server that is there already, at HOST:PORT: the database alone.
+    External(String),
 }
 
 impl On {
@@ -123,6 +150,7 @@ impl std::fmt::Display for On {
             On::Container(_) => f.write_str("container"),
             On::Qemu => f.write_str("qemu"),
             On::Ssh(host) => write!(f, "ssh:{host}"),
+            On::External(server) => write!(f, "external:{server}"),
         }
     }
 }
@@ -173,15 +201,38 @@ fn resolved(file: &str, text: &str, levels: &[String]) -> Result<(Option<Topolog
     let levels: Vec<Layer<'_>> = levels.iter().map(|level| Layer::level(level)).collect::<Result<_, _>>()?;
     let mut layers: Vec<&Layer<'_>> = levels.iter().collect();
     layers.push(&own);
+    let chosen = configuration(&Section::root(&layers))?;
+    layers.extend(&chosen);
     layers.push(&defaults);
     let mut reader = Reader::default();
     let topology = read(&mut reader, &Section::root(&layers));
     Ok((topology, reader))
 }
 
+/// The named size that a topology chooses; one that is not known is refused where the topology is read.
+fn configuration(root: &Section<'_>) -> Result<Option<Layer<'static>>, Problems> {
+    let mut reader = Reader::default();
+    let own = reader.section(root, "topology");
+    let name = reader.text(&root.clone().over(&own), "configuration");
+    let found = CONFIGURATIONS.iter().find(|(known, _)| Some(*known) == name.as_deref());
+    found.map(|(name, text)| Layer::parse(&format!("the configuration {name}"), text)).transpose()
+}
+
 /// Keys of the application as a whole: at the top of a study's `[topology]`, in a section of that name of a topology file.
-const HEAD: &[&str] =
-    &["title", "seed", "keep", "folder", "variant", "max_users", "history", "argon2", "images", "tls"];
+const HEAD: &[&str] = &[
+    "title",
+    "configuration",
+    "seed",
+    "keep",
+    "folder",
+    "variant",
+    "data",
+    "max_users",
+    "history",
+    "argon2",
+    "images",
+    "tls",
+];
 
 fn head<'l>(reader: &mut Reader, root: &Section<'l>) -> Section<'l> {
     let own = reader.section(root, "topology");
@@ -204,12 +255,15 @@ pub fn check_study(file: &str, text: &str) -> Vec<Problem> {
         let (defaults, own) = (Layer::parse(DEFAULTS_FILE, DEFAULTS)?, Layer::parse(file, text)?);
         let mut reader = Reader::default();
         let section = reader.section(&Section::root(&[&own]), "topology");
-        let whole = section.clone().over(&Section::root(&[&defaults]));
+        let defaults = Section::root(&[&defaults]);
+        let chosen = configuration(&section)?;
+        let whole = section.clone().over(&Section::root(&chosen.iter().collect::<Vec<_>>())).over(&defaults);
         read(&mut reader, &whole);
         let variants = reader.section(&section, "variants");
         for name in variants.keys() {
-            let variant = reader.section(&variants, &name);
-            read(&mut reader, &variant.over(&whole));
+            let variant = reader.section(&variants, &name).over(&section);
+            let chosen = configuration(&variant)?;
+            read(&mut reader, &variant.over(&Section::root(&chosen.iter().collect::<Vec<_>>())).over(&defaults));
         }
         reader.finish()
     };
@@ -220,6 +274,12 @@ fn read(reader: &mut Reader, root: &Section<'_>) -> Option<Topology> {
     reader.known(root, &[ROOT, HEAD].concat());
     let head = head(reader, root);
     let title = reader.text(&head, "title").unwrap_or_default();
+    if let Some(name) = reader.text(&head, "configuration").filter(|name| !name.is_empty()) {
+        let known: Vec<&str> = CONFIGURATIONS.iter().map(|(known, _)| *known).collect();
+        if !known.contains(&name.as_str()) {
+            reader.wrong(&head, "configuration", format!("unknown configuration '{name}'"), nearest(&name, &known));
+        }
+    }
     let seed = reader.count(&head, "seed", (0, u64::MAX >> 1)).unwrap_or(1);
     let folder = reader.text(&head, "folder").filter(|folder| !folder.is_empty()).map(PathBuf::from);
     let keep = reader.text(&head, "keep").filter(|folder| !folder.is_empty()).map(PathBuf::from);
@@ -272,7 +332,18 @@ fn environments(reader: &mut Reader, root: &Section<'_>) -> Environments {
     places
         .map(|place| {
             let own = reader.section(&section, place.name);
-            (place.name.to_owned(), reader.values(place.settings, &own))
+            let container = place.name == "container";
+            let knobs: Vec<_> =
+                place.settings.iter().copied().filter(|knob| !container || OF_CONTAINERS.contains(&knob.key)).collect();
+            let values = reader.values(&knobs, &own);
+            if container && values.get("network").is_some_and(|network| network.to_string() != "host") {
+                let what = format!(
+                    "containers on the network {}: tiers reach each other on that of this machine",
+                    values["network"]
+                );
+                reader.wrong(&own, "network", what, "write network = \"host\"");
+            }
+            (place.name.to_owned(), values)
         })
         .collect()
 }
@@ -297,7 +368,7 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
     let mut words: BTreeMap<Tier, String> = BTreeMap::new();
     for tier in Tier::ALL {
         let section = reader.section(root, tier.label());
-        let own: &[&str] = if tier == Tier::Database { &["folder"] } else { &[] };
+        let own: &[&str] = if tier == Tier::Database { &["folder", "name", "credentials"] } else { &[] };
         let common = ["service", "count", "on", "image", "port", "cpus", "memory", "open_files", "settings"];
         reader.known(&section, &[&common, own].concat());
         let mut word = reader.text(&section, "service").unwrap_or_default();
@@ -318,6 +389,8 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
     check_fit(reader, root, &tiers, (&database, &bus), &elastic);
     let max_users = reader.count(&head, "max_users", (75, 10_000_000));
     let database_folder = database_folder(reader, root, &tiers);
+    let external = external(reader, root, &mut tiers, &database);
+    let kept_data = kept_data(reader, &head, &tiers);
     let mut load = demand(reader, root)?;
     load.utilization = utilization(reader, root, &tiers);
     Some(Application {
@@ -329,6 +402,8 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
         tls: tls(reader, &head, &tiers),
         tiers,
         database_folder,
+        kept_data,
+        external,
         database,
         bus,
         elastic,
@@ -344,7 +419,7 @@ fn database_folder(reader: &mut Reader, root: &Section<'_>, tiers: &BTreeMap<Tie
     let user = tiers.get(&Tier::Database).or_else(|| tiers.get(&Tier::App))?;
     let fits = match (&user.on, tiers.contains_key(&Tier::Database)) {
         (On::Native, _) | (On::Container(_), true) => true,
-        (On::Container(_), false) | (On::Qemu | On::Ssh(_), _) => false,
+        (On::Container(_), false) | (On::Qemu | On::Ssh(_) | On::External(_), _) => false,
     };
     if !fits {
         let what = format!("folder = \"{folder}\" of a database whose files are used on {}", user.on);
@@ -354,6 +429,74 @@ fn database_folder(reader: &mut Reader, root: &Section<'_>, tiers: &BTreeMap<Tie
         reader.wrong(&section, "folder", format!("'{folder}' is not a folder of this machine"), "create it first");
     }
     Some(PathBuf::from(folder))
+}
+
+/// The folder in which loaded data are kept: those of this machine's files.
+fn kept_data(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>) -> Option<PathBuf> {
+    let data = reader.text(head, "data").filter(|data| !data.is_empty())?;
+    let Some(folder) = data.strip_prefix("keep:").filter(|folder| !folder.is_empty()) else {
+        reader.wrong(
+            head,
+            "data",
+            format!("'{data}' does not say what becomes of data"),
+            "write data = \"keep:FOLDER\"",
+        );
+        return None;
+    };
+    if let Some(plan) = tiers.get(&Tier::Database).filter(|plan| !matches!(plan.on, On::Native | On::Container(_))) {
+        let what = format!("data that are kept of a database on {}", plan.on);
+        reader.wrong(head, "data", what, "let the database run natively or in a container");
+    }
+    if reader.text(head, "images").as_deref() == Some("files") {
+        let what = "data that are kept, and images in files";
+        reader.wrong(head, "data", what, "write images = \"memory\" or \"database\"");
+    }
+    Some(PathBuf::from(folder))
+}
+
+/// Keys of the database that mean nothing on a server that is there already.
+const OF_OUR_OWN: &[&str] = &["image", "port", "cpus", "memory", "open_files", "folder", "settings"];
+
+/// The database on a server that is there already; its settings are not ours, and none are reported.
+fn external(
+    reader: &mut Reader,
+    root: &Section<'_>,
+    tiers: &mut BTreeMap<Tier, TierPlan>,
+    database: &str,
+) -> Option<External> {
+    let section = reader.section(root, Tier::Database.label());
+    let on = reader.text(&section, "on").unwrap_or_default();
+    let text = |reader: &mut Reader, key: &str| reader.text(&section, key).unwrap_or_default();
+    let (name, credentials) = (text(reader, "name"), text(reader, "credentials"));
+    let Some(server) = on.strip_prefix("external:") else {
+        for (key, typed) in [("name", name), ("credentials", credentials)] {
+            if !typed.is_empty() {
+                let what = format!("{key} of a database that is started here");
+                reader.wrong(&section, key, what, "write on = \"external:HOST:PORT\", or leave it out");
+            }
+        }
+        return None;
+    };
+    if database == "sqlite" {
+        reader.wrong(&section, "on", "a SQLite file on a server", "write service = \"postgres\" or \"mariadb\"");
+    }
+    for key in OF_OUR_OWN.iter().filter(|key| section.has_own(key)) {
+        let what = format!("{key} of a database that is not started here");
+        reader.wrong(&section, key, what, "leave it out, or let the database run natively");
+    }
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    if name.len() > 48 || !name.bytes().all(plain) || name.starts_with("baremark_auction_") {
+        let remedy = "use at most 48 of a to z, 0 to 9 and _, and not baremark_auction_ at its begin";
+        reader.wrong(&section, "name", format!("'{name}' cannot be the name of the database"), remedy);
+    }
+    let plan = tiers.get_mut(&Tier::Database)?;
+    plan.settings = Settings::default();
+    Some(External {
+        service: plan.service.kind(),
+        server: server.to_owned(),
+        name,
+        credentials: Some(credentials).filter(|file| !file.is_empty()).map(PathBuf::from),
+    })
 }
 
 /// The limits on the CPU time of tiers.
@@ -368,8 +511,13 @@ fn utilization(reader: &mut Reader, root: &Section<'_>, tiers: &BTreeMap<Tier, T
             reader.wrong(&section, &key, format!("this topology has no tier '{key}'"), nearest(&key, &known));
             continue;
         };
-        let own = plan.limits.cpus.len() * usize::try_from(plan.count).unwrap_or(1);
-        if own == 0 && plan.on.is_far() {
+        // Instances on this machine share the CPUs that are named; guests and other machines have them each.
+        let times = if plan.on.is_far() { usize::try_from(plan.count).unwrap_or(1) } else { 1 };
+        let own = plan.limits.cpus.len() * times;
+        if matches!(plan.on, On::External(_)) {
+            let what = format!("a limit on the CPUs of the {key} tier on {}", plan.on);
+            reader.wrong(&section, &key, what, "leave it out: the CPU time of that server is not known");
+        } else if own == 0 && plan.on.is_far() {
             let what = format!("a limit on the CPUs of the {key} tier on {}, which has none of its own", plan.on);
             reader.wrong(&section, &key, what, "give the tier cpus");
         }
@@ -399,6 +547,10 @@ fn fault(reader: &mut Reader, entry: &Section<'_>, tiers: &BTreeMap<Tier, TierPl
     if tier == Tier::Database && tiers[&tier].on.is_far() && matches!(what, Wrong::Killed(_)) {
         let what = format!("killing the database on {} would lose its data", tiers[&tier].on);
         reader.wrong(entry, "tier", what, "choose native or container for the database, or another tier");
+    }
+    if matches!(tiers[&tier].on, On::External(_)) {
+        let what = format!("a fault of the database on {}", tiers[&tier].on);
+        reader.wrong(entry, "tier", what, "choose another tier, or let the database run natively");
     }
     let index = reader.count(entry, "index", (0, 63)).unwrap_or(0);
     Some(Fault { at_s: reader.seconds(entry, "at"), tier, index: usize::try_from(index).unwrap_or(0), what })
@@ -498,7 +650,7 @@ fn tier_plan(
         );
         return None;
     };
-    if matches!(tier, Tier::Balancer | Tier::Database | Tier::Bus) && count > 1 {
+    if matches!(tier, Tier::Database | Tier::Bus) && count > 1 {
         let what = format!("{count} instances of the tier {}", tier.label());
         reader.wrong(section, "count", what, "this tier has one instance; several applications have one each");
     }
@@ -514,7 +666,7 @@ fn tier_plan(
     Some(TierPlan {
         service,
         count,
-        on: on(reader, section),
+        on: on(reader, section, tier),
         port: reader.count(section, "port", (0, 65_535)).and_then(|port| u16::try_from(port).ok()).unwrap_or(0),
         limits: Limits {
             cpus: reader.counts(section, "cpus"),
@@ -525,7 +677,7 @@ fn tier_plan(
     })
 }
 
-fn on(reader: &mut Reader, section: &Section<'_>) -> On {
+fn on(reader: &mut Reader, section: &Section<'_>, tier: Tier) -> On {
     let word = reader.text(section, "on").unwrap_or_default();
     let image = reader.text(section, "image").filter(|image| !image.is_empty());
     if let Some(Err(why)) = image.as_deref().map(image::check) {
@@ -536,10 +688,22 @@ fn on(reader: &mut Reader, section: &Section<'_>) -> On {
         "native" => On::Native,
         "container" => On::Container(image),
         "qemu" => On::Qemu,
+        other if other.starts_with("external:") => {
+            let server = other.trim_start_matches("external:");
+            let port = server.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
+            if port.and_then(|port| port.parse::<u16>().ok()).is_none_or(|port| port == 0) {
+                reader.wrong(section, "on", format!("'{other}' names no server"), "write external:HOST:PORT");
+            }
+            if tier != Tier::Database {
+                let what = format!("the tier {} on a server that is there already", tier.label());
+                reader.wrong(section, "on", what, "only the database can be external");
+            }
+            On::External(server.to_owned())
+        }
         other => match other.strip_prefix("ssh:").filter(|host| !host.is_empty()) {
             Some(host) => On::Ssh(host.to_owned()),
             None => {
-                let remedy = nearest(other, &["native", "container", "qemu", "ssh:HOST"]);
+                let remedy = nearest(other, &["native", "container", "qemu", "ssh:HOST", "external:HOST:PORT"]);
                 reader.wrong(section, "on", format!("unknown environment '{other}'"), remedy);
                 On::Native
             }
@@ -714,7 +878,7 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
     reader.known(
         &load,
         &[
-            "users", "profile", "scenario", "cycle", "duration", "warm", "threads", "cpus", "lowest", "first",
+            "users", "profile", "scenario", "on", "cycle", "duration", "warm", "threads", "cpus", "lowest", "first",
             "highest", "finest", "window", "settle", "visits", "windows", "trials", "verify", "budget",
         ],
     );
@@ -748,6 +912,7 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         cycle_s: reader.seconds(&load, "cycle").max(0.01),
         duration_s: reader.seconds(&load, "duration"),
         warm_s: reader.seconds(&load, "warm"),
+        on: load_sites(reader, &load),
         threads: usize::try_from(number(reader, "threads", 256)).unwrap_or(1),
         cpus: reader.counts(&load, "cpus"),
         search,
@@ -760,6 +925,28 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         scenario: scenario(reader, &load),
         utilization: BTreeMap::new(),
     })
+}
+
+/// Where load generators run.
+fn load_sites(reader: &mut Reader, load: &Section<'_>) -> Vec<String> {
+    let sites = reader.texts(load, "on");
+    for site in &sites {
+        let (name, target) = site.split_once(':').unwrap_or((site, ""));
+        let possible = match name {
+            "native" | "container" => !site.contains(':'),
+            "ssh" => !target.is_empty(),
+            _ => false,
+        };
+        if !possible {
+            let remedy = "write native, container or ssh:HOST[:PORT]";
+            reader.wrong(load, "on", format!("'{site}' is not a site of a load generator"), remedy);
+        }
+    }
+    if sites.iter().any(|site| site.starts_with("ssh:")) && !reader.counts(load, "cpus").is_empty() {
+        let what = "CPUs of this machine for load generators on another";
+        reader.wrong(load, "cpus", what, "leave cpus out; generators spread over the CPUs of their site");
+    }
+    sites
 }
 
 /// The scenario of a file, which must be one.

@@ -1,11 +1,11 @@
 //! A cluster as something whose number of users can be set and whose behaviour under them can be read.
 
 use crate::cluster::Cluster;
+use crate::generator::{Generator, Seconds, Sites, Window};
 use crate::topology::{Ceiling, Demand};
 use crate::users;
 use baremark_lab::search::UnderLoad;
-use baremark_load::dial::{Asked, Dial};
-use baremark_load::load::{Load, Progress};
+use baremark_load::load::Load;
 use baremark_load::reading::reading;
 use baremark_load::record::Part;
 use baremark_load::transport::Trust;
@@ -13,10 +13,11 @@ use baremark_model::qos::{Qos, Reading};
 use baremark_model::units::Nanos;
 use baremark_services::service::Tier;
 use baremark_sys::process_tree::Waits;
+use baremark_sys::stall_group::Stalls;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -35,13 +36,10 @@ const CYCLES_TO_SETTLE: f64 = 10.0;
 /// A load of which this share is new is as unsettled as a new one.
 const NEW: f64 = 0.25;
 
-/// The seconds that have passed under a load.
-pub type Seconds = Arc<Mutex<Vec<Progress>>>;
-
 /// Users who are there.
 pub struct Running {
-    /// By which their number is changed.
-    pub dial: Dial,
+    /// Who makes them.
+    pub generator: Generator,
     /// What each second showed.
     pub seconds: Seconds,
     /// How many there are.
@@ -49,22 +47,13 @@ pub struct Running {
 }
 
 impl Running {
-    fn start(load: Load) -> Result<Running, String> {
-        let seconds = Seconds::default();
-        let told_to = Arc::clone(&seconds);
-        let watch = move |progress: &Progress| {
-            told_to.lock().unwrap_or_else(PoisonError::into_inner).push(progress.clone());
-        };
-        Ok(Running { dial: Dial::start_watched(load, watch).map_err(told)?, seconds, level: 0.0 })
-    }
-
     /// Sets their number.
     ///
     /// # Errors
     /// When the load has ended.
     pub fn set(&mut self, level: f64) -> Result<(), String> {
         if level.total_cmp(&self.level).is_ne() {
-            self.dial.set(level).map_err(told)?;
+            self.generator.set(level)?;
             self.level = level;
         }
         Ok(())
@@ -149,6 +138,7 @@ impl<'c> Loaded<'c> {
         let password = self.cluster.password().map_err(told)?;
         let scenario = users::scenario(&front, &password, self.demand.scenario.as_ref()).map_err(told)?;
         let mut load = users::load(scenario, self.demand, self.highest, self.seed.wrapping_add(self.trial as u64));
+        load.addresses = self.cluster.fronts();
         if let Some(pem) = self.cluster.authority() {
             load.trust = Trust::Certificates { file: PathBuf::from("the run's authority"), pem: pem.to_owned() };
         }
@@ -159,17 +149,17 @@ impl<'c> Loaded<'c> {
     ///
     /// # Errors
     /// When the load has ended.
-    pub fn ask(&mut self, lasting: Nanos) -> Result<Asked, String> {
-        self.running()?.dial.ask(lasting, users::patience()).map_err(told)
+    pub fn ask(&mut self, lasting: Nanos) -> Result<Window, String> {
+        self.running()?.generator.ask(lasting)
     }
 
     /// Waits for a window: its counts, and what they say of limits.
     ///
     /// # Errors
     /// When the load has ended or the user wants to stop.
-    pub fn collect(&mut self, asked: Asked, qos: &Qos) -> Result<(Part, Reading), String> {
+    pub fn collect(&mut self, asked: Window, qos: &Qos) -> Result<(Part, Reading), String> {
         let interrupt = Arc::clone(&self.interrupt);
-        let part = self.running()?.dial.collect(asked, &interrupt).map_err(told)?.ok_or("interrupted")?;
+        let part = self.running()?.generator.collect(asked, &interrupt)?.ok_or("interrupted")?;
         let reading = reading(&part, qos);
         Ok((part, reading))
     }
@@ -188,12 +178,13 @@ impl<'c> Loaded<'c> {
     }
 
     /// Whether operations queue up.
-    fn queues(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| self.in_flight() as f64 > (QUEUED * running.level).max(2.0))
+    fn queues(&mut self) -> Result<bool, String> {
+        let level = self.running.as_ref().map_or(0.0, |running| running.level);
+        Ok(self.in_flight()? as f64 > (QUEUED * level).max(2.0))
     }
 
-    fn in_flight(&self) -> u64 {
-        self.running.as_ref().map_or(0, |running| running.dial.in_flight())
+    fn in_flight(&mut self) -> Result<u64, String> {
+        self.running.as_mut().map_or(Ok(0), |running| running.generator.in_flight())
     }
 
     fn wait(&self, until: Instant) -> Result<(), String> {
@@ -207,10 +198,10 @@ impl<'c> Loaded<'c> {
     }
 
     /// Waits while operations queue up, as long as they grow fewer.
-    fn wait_while_queued(&self, until: Instant) -> Result<(), String> {
+    fn wait_while_queued(&mut self, until: Instant) -> Result<(), String> {
         let mut before = u64::MAX;
-        while self.queues() && Instant::now() < until {
-            let now = self.in_flight();
+        while self.queues()? && Instant::now() < until {
+            let now = self.in_flight()?;
             if now >= before {
                 return Ok(());
             }
@@ -228,7 +219,21 @@ impl UnderLoad for Loaded<'_> {
             self.cluster.reset().map_err(told)?;
         }
         self.trial = trial;
-        self.running = Some(Running::start(self.load()?)?);
+        let seconds = Seconds::default();
+        let load = self.load()?;
+        let generator = match &self.demand.on[..] {
+            [] => Generator::here(load, Arc::clone(&seconds))?,
+            names => {
+                let front = self.cluster.front_url().ok_or("no server listens")?;
+                let password = self.cluster.password().map_err(told)?;
+                let text = users::text(&password, self.demand.scenario.as_ref());
+                let places = names.iter().map(|name| (name.clone(), self.cluster.load_site(name))).collect();
+                let order = (&load, front.as_str(), text);
+                let sites = Sites::start(places, order, Arc::clone(&seconds), &self.interrupt)?;
+                Generator::Sites(Box::new(sites))
+            }
+        };
+        self.running = Some(Running { generator, seconds, level: 0.0 });
         Ok(())
     }
 
@@ -274,12 +279,13 @@ pub(crate) struct Moment {
     pub at: Instant,
     cpu_ns: BTreeMap<Tier, u64>,
     waits: BTreeMap<Tier, Waits>,
+    stalls: BTreeMap<Tier, (Stalls, usize)>,
 }
 
 impl Moment {
     /// Until now.
     pub fn now(cluster: &mut Cluster) -> Moment {
-        Moment { at: Instant::now(), cpu_ns: cluster.cpu_ns(), waits: cluster.waits() }
+        Moment { at: Instant::now(), cpu_ns: cluster.cpu_ns(), waits: cluster.waits(), stalls: cluster.stalls() }
     }
 
     /// Processor time of each tier since `before` over the time that passed, by `TIER.cpus`: 1 is one CPU.
@@ -290,7 +296,8 @@ impl Moment {
     }
 
     /// What the threads of each tier waited for since `before`: by `TIER.waiting` how many waited for a CPU on average, by
-    /// `TIER.disk` bytes read from and written to disks per second.
+    /// `TIER.disk` bytes read from and written to disks per second, and by `TIER.cpu_stall`, `TIER.memory_stall` and
+    /// `TIER.io_stall` the share of the time in which some of an instance's threads stalled, on average over the instances.
     pub fn waits_since(&self, before: &Moment) -> BTreeMap<String, f64> {
         let wall = self.wall_ns(before);
         let of = |(tier, now): (&Tier, &Waits)| {
@@ -299,7 +306,17 @@ impl Moment {
             let disk = now.disk_bytes.saturating_sub(then.disk_bytes) as f64 / wall * 1e9;
             [(format!("{}{WAITING}", tier.label()), waiting), (format!("{}{DISK}", tier.label()), disk)]
         };
-        self.waits.iter().flat_map(of).collect()
+        let stalled = |(tier, (now, count)): (&Tier, &(Stalls, usize))| {
+            let then = before.stalls.get(tier).map_or(Stalls::default(), |(then, _)| *then);
+            let share =
+                |now: u64, then: u64| (now.saturating_sub(then) as f64 * 1e3 / wall / (*count).max(1) as f64).min(1.0);
+            [
+                (format!("{}{CPU_STALL}", tier.label()), share(now.cpu_us, then.cpu_us)),
+                (format!("{}{MEMORY_STALL}", tier.label()), share(now.memory_us, then.memory_us)),
+                (format!("{}{IO_STALL}", tier.label()), share(now.io_us, then.io_us)),
+            ]
+        };
+        self.waits.iter().flat_map(of).chain(self.stalls.iter().flat_map(stalled)).collect()
     }
 
     fn wall_ns(&self, before: &Moment) -> f64 {
@@ -320,6 +337,10 @@ pub(crate) fn shares(used: &BTreeMap<String, f64>, demand: &Demand) -> BTreeMap<
 pub(crate) const CPUS: &str = ".cpus";
 pub(crate) const WAITING: &str = ".waiting";
 pub(crate) const DISK: &str = ".disk";
+/// And shares of the time in which threads stalled.
+pub(crate) const CPU_STALL: &str = ".cpu_stall";
+pub(crate) const MEMORY_STALL: &str = ".memory_stall";
+pub(crate) const IO_STALL: &str = ".io_stall";
 
 fn told(why: impl ToString) -> String {
     why.to_string()

@@ -26,9 +26,16 @@ const LONGEST_LIMIT: Nanos = Nanos(5_000_000_000);
 /// # Errors
 /// Every mistake in the file.
 pub fn scenario(front: &str, password: &str, own: Option<&(String, String)>) -> Result<Scenario, Problems> {
+    let (name, text) = text(password, own);
+    let folder = Path::new(&name).parent().unwrap_or(Path::new("."));
+    file::parse(&name, text.as_bytes(), Some(front), folder)
+}
+
+/// The name and text of the model's scenario, or of a file's, with the password of all accounts.
+#[must_use]
+pub fn text(password: &str, own: Option<&(String, String)>) -> (String, String) {
     let (name, text) = own.map_or(("users.toml", USERS), |(name, text)| (name, text));
-    let folder = Path::new(name).parent().unwrap_or(Path::new("."));
-    file::parse(name, text.replace("PASSWORD", password).as_bytes(), Some(front), folder)
+    (name.to_owned(), text.replace("PASSWORD", password))
 }
 
 /// A load of at most `highest` of these users.

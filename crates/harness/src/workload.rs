@@ -9,7 +9,9 @@ use crate::archive;
 use crate::budget::Budget;
 use crate::cluster::{Cluster, ClusterError, Places, Surroundings as ClusterSurroundings, Wanted};
 use crate::elastic::Wrong;
+use crate::external;
 use crate::fixed;
+use crate::generator::LoadSites;
 use crate::ground::{Event, Ground, Measured, RunError, Stored};
 use crate::layers::{Layer, Reader, Section};
 use crate::measurements::{MAXIMUM, Marks, ended, failed, loads, run, too_many_failures};
@@ -154,7 +156,8 @@ static DESCRIPTOR: Descriptor = Descriptor {
 };
 
 const HELP: &str = "the application: every key of studies/auction/defaults.toml, in sections below it such as \
-                    `[topology.database]`; a key can be varied in `[factors]` under its path, such as `\"app.count\" = [1, 2]`";
+                    `[topology.database]`; a key can be varied in `[factors]` under its path, such as `\"app.count\" = [1, 2]`; `configuration` \
+                    is a named size: micro, small, medium or large (studies/auction/configurations)";
 
 /// Keys of a topology file that mean nothing in a study, or that a study has elsewhere: section, key, remedy.
 const NOT_IN_STUDIES: &[(&str, &str, &str)] = &[
@@ -280,7 +283,18 @@ fn asked(arm: &ResolvedArm) -> Result<Asked, Misfit> {
 fn needs(arm: &ResolvedArm) -> Vec<String> {
     let Ok(resolved) = resolve(arm) else { return Vec::new() };
     let tiers = resolved.applications.iter().flat_map(|application| application.tiers.values());
-    tiers.map(|tier| need(tier, &resolved)).collect()
+    let mut needs: Vec<String> = tiers.map(|tier| need(tier, &resolved)).collect();
+    needs.extend(sites(&resolved).map(|site| need_site(site, &resolved)));
+    needs
+}
+
+/// The sites of load generators.
+fn sites(topology: &Topology) -> impl Iterator<Item = &str> {
+    topology.applications.iter().flat_map(|application| &application.load.on).map(String::as_str)
+}
+
+fn need_site(site: &str, topology: &Topology) -> String {
+    format!("{SECTION}: load from {site} {:?}", topology.environments)
 }
 
 fn need(tier: &TierPlan, topology: &Topology) -> String {
@@ -302,13 +316,23 @@ pub enum Found {
 }
 
 /// Looks on this machine for what an arm needs: each name of [`OwnSection::needs`] with what was found.
-pub fn look_for(arm: &ResolvedArm, places: Places, own: &Path, interrupt: &AtomicBool) -> BTreeMap<String, Found> {
+pub fn look_for(
+    arm: &ResolvedArm,
+    (places, load_sites): (Places, LoadSites),
+    own: &Path,
+    interrupt: &AtomicBool,
+) -> BTreeMap<String, Found> {
     let Ok(topology) = resolve(arm) else { return BTreeMap::new() };
     let mut found = BTreeMap::new();
-    for (tier, plan) in topology.applications.iter().flat_map(|application| &application.tiers) {
+    let tiers = topology.applications.iter().flat_map(|one| one.tiers.iter().map(move |tier| (tier, &one.external)));
+    for ((tier, plan), wanted) in tiers {
         let what = match &plan.on {
             On::Native if plan.service.kind() == APP_SERVER => Found::Here,
             On::Native => program(plan.service).map_or_else(|why| Found::Absent(why.to_string()), |_| Found::Here),
+            On::External(_) => {
+                let there = wanted.as_ref().map_or(Ok(()), external::probe);
+                there.map_or_else(Found::Absent, |()| Found::Here)
+            }
             on => {
                 let wanted = Wanted {
                     on,
@@ -327,6 +351,12 @@ pub fn look_for(arm: &ResolvedArm, places: Places, own: &Path, interrupt: &Atomi
         };
         found.insert(need(plan, &topology), what);
     }
+    for site in sites(&topology) {
+        let there = load_sites(site, &topology.environments)
+            .and_then(|environment| environment.probe().map_err(|missing| missing.to_string()));
+        let what = there.map_or_else(|why| Found::Absent(format!("no load from {site}: {why}")), |()| Found::Here);
+        found.insert(need_site(site, &topology), what);
+    }
     found
 }
 
@@ -343,6 +373,8 @@ pub fn descriptor() -> &'static Descriptor {
 pub struct Auction {
     /// How places other than this machine are made.
     pub places: Places,
+    /// How the sites of load generators are made.
+    pub load_sites: LoadSites,
 }
 
 /// The topology of an arm: its parameters over the shipped defaults; else every mistake, with the parameter at fault.
@@ -451,6 +483,7 @@ impl Job for Auction {
             folder: folder.path().to_owned(),
             interrupt: Arc::clone(&interrupt),
             places: self.places,
+            load_sites: self.load_sites,
             environments: Arc::new(std::mem::take(&mut topology.environments)),
         };
         let data = database_folders(&mut topology)?;

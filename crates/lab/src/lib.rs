@@ -14,6 +14,7 @@ mod explain;
 pub mod fitness;
 mod fitting;
 pub mod gates;
+pub mod generators;
 pub mod history;
 mod host_observer;
 mod lab_clock;

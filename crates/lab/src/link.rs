@@ -296,6 +296,15 @@ impl<'i> AgentLink<'i> {
         self.send(&ToAgent::StartLoad { begin_ns })
     }
 
+    /// Begins the prepared load at this moment of the agent's clock, at level 0, to be steered from here.
+    pub(crate) fn steer_load(&mut self, begin_ns: u64) -> Result<(), LinkError> {
+        if !self.capabilities.iter().any(|name| name == "steer-load") {
+            let what = "it cannot change a load that runs; use this version of baremark there".to_owned();
+            return Err(LinkError::OutOfTurn(what));
+        }
+        self.send(&ToAgent::SteerLoad { begin_ns })
+    }
+
     /// Asks for what there is of a load.
     pub fn stop_load(&mut self) -> Result<(), LinkError> {
         self.send(&ToAgent::StopLoad)

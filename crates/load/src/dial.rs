@@ -25,6 +25,8 @@ pub struct Dial {
     names: Vec<String>,
     highest: f64,
     windows: u64,
+    /// What some threads have told of the latest window, and how many have not.
+    gathered: Option<(u64, Part, usize)>,
 }
 
 /// A window that has been requested; times of this machine's monotonic clock.
@@ -44,6 +46,8 @@ type NumberedPart = (u64, Box<Part>);
 
 /// Changes and windows begin so long after they were requested: every thread has heard of them by then.
 const NOTICE_NS: u64 = 120_000_000;
+/// With less than this some thread may hear of a window when it has begun.
+const LEAST_NOTICE_NS: u64 = 40_000_000;
 /// How often somebody who waits looks up.
 const GLANCE: Duration = Duration::from_millis(20);
 /// Beyond the time at which a window should have come.
@@ -62,7 +66,19 @@ impl Dial {
     ///
     /// # Errors
     /// As [`Dial::start`].
-    pub fn start_watched(mut load: Load, mut watch: impl FnMut(&Progress) + Send + 'static) -> Result<Dial, LoadError> {
+    pub fn start_watched(load: Load, watch: impl FnMut(&Progress) + Send + 'static) -> Result<Dial, LoadError> {
+        Dial::start_at(load, monotonic_ns() + NOTICE_NS, watch)
+    }
+
+    /// The same, beginning at a moment of this machine's monotonic clock, so that loads at several sites begin together.
+    ///
+    /// # Errors
+    /// As [`Dial::start`].
+    pub fn start_at(
+        mut load: Load,
+        begin: u64,
+        mut watch: impl FnMut(&Progress) + Send + 'static,
+    ) -> Result<Dial, LoadError> {
         let highest = match &load.drive {
             Drive::Open { profile, .. } | Drive::Users { profile } => profile.curve()?.highest(),
             Drive::Closed => {
@@ -76,7 +92,6 @@ impl Dial {
         let interrupt = Arc::new(AtomicBool::new(false));
         let mut engine = Engine::new(load, Arc::clone(&interrupt))?;
         let (sender, parts) = mpsc::channel();
-        let begin = monotonic_ns() + NOTICE_NS;
         let threads = engine.load.threads;
         let control = Arc::new(Control {
             begin,
@@ -89,7 +104,17 @@ impl Dial {
         engine.control = Some(Arc::clone(&control));
         let run = move || engine.run_from(begin, &mut watch);
         let runner = thread::Builder::new().name("load dial".to_owned()).spawn(run).map_err(LoadError::Thread)?;
-        Ok(Dial { control, interrupt, runner: Some(runner), parts, threads, names, highest, windows: 0 })
+        Ok(Dial {
+            control,
+            interrupt,
+            runner: Some(runner),
+            parts,
+            threads,
+            names,
+            highest,
+            windows: 0,
+            gathered: None,
+        })
     }
 
     /// Changes the level; returns from when on, of this machine's monotonic clock.
@@ -97,12 +122,19 @@ impl Dial {
     /// # Errors
     /// When the level is negative or above the highest that the load was started for, or the load has ended.
     pub fn set(&mut self, level: f64) -> Result<u64, LoadError> {
+        self.set_at(level, monotonic_ns() + NOTICE_NS)
+    }
+
+    /// The same from a moment of this machine's monotonic clock on; one that has passed is now.
+    ///
+    /// # Errors
+    /// As [`Dial::set`].
+    pub fn set_at(&mut self, level: f64, at: u64) -> Result<u64, LoadError> {
         self.check_alive()?;
         if !(0.0..=self.highest * (1.0 + 1e-9)).contains(&level) {
             let what = format!("a level of {level} for a load of at most {}", self.highest);
             return Err(LoadError::Refused { what, remedy: "start the load with a higher profile" });
         }
-        let at = monotonic_ns() + NOTICE_NS;
         self.control.order(|orders| orders.changes.push((at.saturating_sub(self.control.begin), level)));
         Ok(at)
     }
@@ -112,9 +144,20 @@ impl Dial {
     /// # Errors
     /// When the load has ended.
     pub fn ask(&mut self, lasting: Nanos, patience: Nanos) -> Result<Asked, LoadError> {
+        self.ask_at(monotonic_ns() + NOTICE_NS, lasting, patience)
+    }
+
+    /// The same for a window that begins at a moment of this machine's monotonic clock.
+    ///
+    /// # Errors
+    /// When the load has ended, or the moment is too near for every thread to hear of it.
+    pub fn ask_at(&mut self, begin_ns: u64, lasting: Nanos, patience: Nanos) -> Result<Asked, LoadError> {
         self.check_alive()?;
+        if begin_ns < monotonic_ns() + LEAST_NOTICE_NS {
+            let what = "a window was requested too late to count all that starts in it".to_owned();
+            return Err(LoadError::Refused { what, remedy: "use a site with a quicker connection" });
+        }
         self.windows += 1;
-        let begin_ns = monotonic_ns() + NOTICE_NS;
         let end_ns = begin_ns + lasting.0;
         let asked = Asked { id: self.windows, begin_ns, end_ns, close_ns: end_ns + patience.0 };
         let own = |at: u64| at.saturating_sub(self.control.begin);
@@ -128,26 +171,38 @@ impl Dial {
     /// # Errors
     /// When the load has ended.
     pub fn collect(&mut self, asked: Asked, interrupt: &AtomicBool) -> Result<Option<Part>, LoadError> {
-        let mut whole = Part::new(&self.names);
-        let mut missing = self.threads;
-        while missing > 0 {
-            if interrupt.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
-            match self.parts.recv_timeout(GLANCE) {
-                Ok((id, part)) if id == asked.id => {
-                    whole.merge(&part)?;
-                    missing -= 1;
-                }
-                // Of a window that nobody waited for.
-                Ok(_) => {}
-                Err(RecvTimeoutError::Timeout) if monotonic_ns() < asked.close_ns + PATIENCE_NS => {
-                    self.check_alive()?;
-                }
-                Err(_) => return Err(self.end()),
+        while !interrupt.load(Ordering::Relaxed) {
+            if let Some(part) = self.gather(asked, GLANCE)? {
+                return Ok(Some(part));
             }
         }
-        Ok(Some(whole))
+        Ok(None)
+    }
+
+    /// What all threads have seen of the latest window, if they have told it within this time.
+    ///
+    /// # Errors
+    /// When the load has ended.
+    pub fn gather(&mut self, asked: Asked, within: Duration) -> Result<Option<Part>, LoadError> {
+        let (mut whole, mut missing) = match self.gathered.take() {
+            Some((id, part, missing)) if id == asked.id => (part, missing),
+            _ => (Part::new(&self.names), self.threads),
+        };
+        match self.parts.recv_timeout(within) {
+            Ok((id, part)) if id == asked.id => {
+                whole.merge(&part)?;
+                missing -= 1;
+            }
+            // Of a window that nobody waited for.
+            Ok(_) => {}
+            Err(RecvTimeoutError::Timeout) if monotonic_ns() < asked.close_ns + PATIENCE_NS => self.check_alive()?,
+            Err(_) => return Err(self.end()),
+        }
+        if missing == 0 {
+            return Ok(Some(whole));
+        }
+        self.gathered = Some((asked.id, whole, missing));
+        Ok(None)
     }
 
     /// Sets the level to 0 and waits until nothing is on its way any more; `false` when something still is after `within`, or

@@ -121,6 +121,9 @@ pub struct Load {
     pub seed: u64,
     /// Whose certificates are accepted.
     pub trust: Trust,
+    /// Where the scenario's first server answers, instead of at the addresses of its name. Each user keeps one of them, as
+    /// browsers keep what DNS has given them; connections that users share go to them in turn. Empty resolves the name.
+    pub addresses: Vec<SocketAddr>,
     /// Addresses to come from, in turn; empty lets the kernel choose.
     pub sources: Vec<IpAddr>,
     /// Where the threads run.
@@ -145,6 +148,7 @@ impl Load {
             grace: Nanos(1_000_000_000),
             seed: 1,
             trust: Trust::System,
+            addresses: Vec::new(),
             sources: Vec::new(),
             pin: Pin::Spread,
             site: (0, 1),
@@ -488,8 +492,11 @@ fn sources(wanted: &[IpAddr], host: &str, addresses: &[SocketAddr]) -> Result<Ve
 fn targets(load: &Load) -> Result<Vec<Target>, LoadError> {
     let mut config = None;
     let mut targets = Vec::new();
-    for origin in &load.scenario.origins {
-        let addresses = origin.resolve()?;
+    for (index, origin) in load.scenario.origins.iter().enumerate() {
+        let addresses = match index {
+            0 if !load.addresses.is_empty() => load.addresses.clone(),
+            _ => origin.resolve()?,
+        };
         let sources = sources(&load.sources, &origin.host, &addresses)?;
         let mut tls = None;
         if origin.secure {

@@ -8,7 +8,7 @@ use crate::scenario::{Cycle, Scenario, file};
 use crate::transport::Trust;
 use baremark_model::units::Nanos;
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// A load in words. Unknown keys of a later version are passed over.
@@ -22,7 +22,7 @@ pub struct Order {
     pub folder: PathBuf,
     /// Headers for every request.
     pub headers: Vec<(String, String)>,
-    /// The users' cycle, whatever the scenario says.
+    /// The mean of the users' cycle, whatever the scenario says; its spread is the scenario's, if that has a cycle.
     pub cycle_ns: Option<Nanos>,
     /// Who decides when.
     pub drive: Drive,
@@ -47,6 +47,9 @@ pub struct Order {
     pub seed: u64,
     /// Whose certificates are accepted.
     pub trust: Trust,
+    /// Where its first server answers, instead of at the addresses of its name.
+    #[serde(default)]
+    pub addresses: Vec<SocketAddr>,
     /// Addresses to come from.
     pub sources: Vec<IpAddr>,
     /// Where the threads run.
@@ -55,7 +58,7 @@ pub struct Order {
     pub site: (u64, u64),
 }
 
-/// Spread about the mean of a cycle given by itself: a quarter of it, at most a half.
+/// Spread about the mean of a cycle given by itself, where the scenario has none: a quarter of it, at most a half.
 const DEVIATION: f64 = 0.25;
 const MOST_OFF: f64 = 0.5;
 
@@ -76,7 +79,8 @@ impl Order {
             scenario.add_header(name, value);
         }
         if let Some(mean) = self.cycle_ns {
-            scenario.set_cycle(Some(Cycle { mean, deviation: DEVIATION, most: MOST_OFF }));
+            let spread = Cycle { mean, deviation: DEVIATION, most: MOST_OFF };
+            scenario.set_cycle(Some(scenario.cycle().map_or(spread, |cycle| Cycle { mean, ..cycle })));
         }
         let drive = match (self.drive, self.points) {
             (Drive::Open { profile, .. }, Some(points)) => {
@@ -93,6 +97,7 @@ impl Order {
         load.grace = self.grace_ns.unwrap_or(load.grace);
         load.seed = self.seed;
         load.trust = self.trust;
+        load.addresses = self.addresses;
         load.sources = self.sources;
         load.pin = self.pin;
         load.site = self.site;

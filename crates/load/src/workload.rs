@@ -303,6 +303,7 @@ impl Settings {
             grace_ns: None,
             seed: 1,
             trust: if of.get("insecure")? { Trust::Anything } else { Trust::System },
+            addresses: Vec::new(),
             sources: words(of, "source", source)?,
             pin: Pin::Spread,
             site: (0, 1),

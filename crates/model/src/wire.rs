@@ -64,6 +64,31 @@ pub enum ToAgent {
     },
     /// End the load now and send what there is.
     StopLoad,
+    /// Begin the prepared load at this moment of the site's monotonic clock, at level 0: its level and windows follow, until
+    /// [`ToAgent::StopLoad`]. Needs `steer-load`.
+    SteerLoad {
+        /// In nanoseconds.
+        begin_ns: u64,
+    },
+    /// From that moment of the site's monotonic clock on, a steered load has this level: users, or starts per second.
+    SetLevel {
+        /// In nanoseconds.
+        at_ns: u64,
+        /// Of all sites together.
+        level: f64,
+    },
+    /// Measure what a steered load means to start in a window, answered with [`FromAgent::LoadWindow`]. Times are of the
+    /// site's monotonic clock, in nanoseconds.
+    AskWindow {
+        /// Its number.
+        id: u64,
+        /// Its begin.
+        begin_ns: u64,
+        /// How long it is.
+        lasting_ns: u64,
+        /// How long what began in it is waited for after its end.
+        patience_ns: u64,
+    },
     /// Put a file, or the next piece of one, into the agent's folder; answered with [`FromAgent::FilePut`].
     PutFile(PutFile),
     /// Start a program that runs alongside trials; answered with [`FromAgent::Spawned`].
@@ -147,6 +172,18 @@ pub enum FromAgent {
     /// A load has ended.
     LoadDone {
         /// All that was measured, as the load engine writes it.
+        part: Box<serde_json::Value>,
+    },
+    /// How many operations of a steered load are on their way; told several times a second.
+    LoadInFlight {
+        /// Operations.
+        operations: u64,
+    },
+    /// A window of a steered load is over.
+    LoadWindow {
+        /// Its number.
+        id: u64,
+        /// What was measured in it, as the load engine writes it.
         part: Box<serde_json::Value>,
     },
     /// The file is there.

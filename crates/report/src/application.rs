@@ -45,7 +45,8 @@ fn lines(row: &Value, whole: &Value) -> Vec<String> {
     lines.extend(list(&row["attempts"]).iter().map(attempt));
     let load = &row["load"];
     if load.is_object() {
-        lines.push(loaded(load));
+        lines.push(loaded(load, &row["tiers"]));
+        lines.extend(sites(load));
         lines.extend(elasticity(&load["elasticity"]));
     }
     lines.extend(row["saturated"].as_str().map(|why| format!("{}.", clean(why))));
@@ -125,7 +126,7 @@ fn limits(broken: &[Value]) -> String {
 }
 
 /// "40 users for 6 s: 93 operations/s, every limit met."
-fn loaded(load: &Value) -> String {
+fn loaded(load: &Value, tiers: &Value) -> String {
     let broken = list(&load["broken"]);
     let said = if broken.is_empty() { "every limit met".to_owned() } else { format!("exceeded: {}", limits(broken)) };
     let delay = &load["propagation"];
@@ -135,9 +136,14 @@ fn loaded(load: &Value) -> String {
         true => String::new(),
         false => format!(" Attendees saw bids after {}.", delays.join(", ")),
     };
-    let used = load["cpus_used"].as_object().map(|tiers| {
-        let one = |(tier, used): (&String, &Value)| format!("{} {}", tier.trim_end_matches(".cpus"), number(used));
-        tiers.iter().map(one).collect::<Vec<_>>().join(", ")
+    let used = load["cpus_used"].as_object().map(|used| {
+        let one = |(key, used): (&String, &Value)| {
+            let tier = key.trim_end_matches(".cpus");
+            let several = tiers[tier]["count"].as_u64().filter(|count| *count > 1);
+            let over = several.map_or_else(String::new, |count| format!(" (sum of {count})"));
+            format!("{tier} {}{over}", number(used))
+        };
+        used.iter().map(one).collect::<Vec<_>>().join(", ")
     });
     let waited = load["waits"].as_object().map(|tiers| {
         let waiting = |(key, threads): (&String, &Value)| {
@@ -155,6 +161,23 @@ fn loaded(load: &Value) -> String {
         number(&load["generator_cpus_used"]),
         waited.unwrap_or_default()
     )
+}
+
+/// "Users from 2 sites: 1 (native) 120 operations, 0 failed, send lag p99 1.20 ms; ..."
+fn sites(load: &Value) -> Option<String> {
+    let rows = list(&load["sites"]);
+    let one = |site: &Value| {
+        let lag = site["generator"]["send_lag"]["p99_ns"].as_u64();
+        let lag = lag.map_or_else(String::new, |ns| format!(", send lag p99 {}", time(Some(ns))));
+        format!(
+            "{} {} operations, {} failed{lag}",
+            text(&site["name"]),
+            number(&site["succeeded"]),
+            number(&site["failed"])
+        )
+    };
+    let said: Vec<String> = rows.iter().map(one).collect();
+    (!said.is_empty()).then(|| format!("Users from {} sites: {}.", said.len(), said.join("; ")))
 }
 
 fn elasticity(elastic: &Value) -> Vec<String> {
@@ -349,6 +372,27 @@ mod tests {
             said.contains("485 users meet every limit (400 to 510, from what met the limits to what exceeded them)"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn the_cpu_time_of_a_tier_is_the_sum_of_its_instances() {
+        let mut row = row();
+        row["tiers"]["balancer"] = json!({ "service": "haproxy", "count": 2, "on": "native" });
+        row["load"]["cpus_used"]["balancer.cpus"] = json!(0.5);
+        let said = loaded(&row["load"], &row["tiers"]);
+        assert!(said.contains("CPUs used: app 1, balancer 0.5 (sum of 2), generator 0.5."), "{said}");
+    }
+
+    #[test]
+    fn sites_of_users_are_shown_with_their_failures_and_send_lag() {
+        let mut row = row();
+        row["load"]["sites"] = json!([
+            { "name": "1 (native)", "succeeded": 120, "failed": 0, "generator": { "send_lag": { "p99_ns": 1_200_000 } } },
+            { "name": "2 (container)", "succeeded": 118, "failed": 3, "generator": { "send_lag": null } },
+        ]);
+        let said = lines(&row, &json!({})).join("\n");
+        let expected = "Users from 2 sites: 1 (native) 120 operations, 0 failed, send lag p99 1.20 ms; 2 (container) 118 operations, 3 failed.";
+        assert!(said.contains(expected), "{said}");
     }
 
     #[test]

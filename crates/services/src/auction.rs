@@ -49,8 +49,8 @@ impl Service for Auction {
         }
         args.extend(["--durable".to_owned(), settings.word("durable").to_owned()]);
         args.extend(settings.extra.iter().cloned());
-        let mut recipe =
-            Recipe::new(Step::new(&order.program, args).env(PASSWORD, &order.secret), Ready::http("/ready"));
+        let password = order.database_secret.as_ref().unwrap_or(&order.secret);
+        let mut recipe = Recipe::new(Step::new(&order.program, args).env(PASSWORD, password), Ready::http("/ready"));
         recipe.ready_limit = Duration::from_secs(120);
         Ok(recipe)
     }

@@ -15,6 +15,7 @@ use baremark_sys::family::Family;
 use baremark_sys::log_tail::LogTail;
 use baremark_sys::offspring;
 use baremark_sys::process_tree::{Usage, Waits};
+use baremark_sys::stall_group::{StallGroup, Stalls};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -53,6 +54,8 @@ struct Running {
     program: PathBuf,
     log: LogTail,
     held: Held,
+    /// Counts its stalls, where it runs here and the kernel does.
+    stalls: Option<StallGroup>,
     /// What it had used when it was last seen alive.
     seen: Usage,
 }
@@ -112,10 +115,12 @@ impl Instance {
             .map_err(|why| self.io("setting its limits", why))?;
         let child = offspring::start(&mut command)
             .map_err(|why| self.io(&format!("starting {}", step.program.display()), why))?;
+        // Of a container the engine's client alone would be in it.
+        let stalls = self.place.is_here().then(|| StallGroup::of(child.id())).flatten();
         // The command keeps the pipe's writing ends.
         drop(command);
         let log = LogTail::of(said);
-        self.running = Some(Running { child, program: step.program, log, held, seen: Usage::default() });
+        self.running = Some(Running { child, program: step.program, log, held, stalls, seen: Usage::default() });
         Ok(())
     }
 
@@ -207,6 +212,7 @@ impl Instance {
         running.log.finish(LOG_LIMIT);
         self.spent_ns += running.seen.cpu_ns;
         self.place.clean(&self.order);
+        drop(running.stalls);
         drop(running.held);
     }
 
@@ -270,6 +276,12 @@ impl Instance {
         self.place.waits(self.running.as_ref()?.child.id())
     }
 
+    /// How long its processes stalled in this life; `None` when it is gone, or where that is not counted.
+    #[must_use]
+    pub fn stalls(&self) -> Option<Stalls> {
+        self.running.as_ref()?.stalls.as_ref()?.stalls()
+    }
+
     fn note_usage(&mut self) {
         if let Some(running) = &mut self.running {
             let now = self.place.usage(&self.order, running.child.id());
@@ -287,7 +299,7 @@ impl Instance {
             let text = String::from_utf8_lossy(&text[text.len().saturating_sub(4096)..]).into_owned();
             lines.extend(text.lines().map(str::to_owned));
         }
-        lines.iter().map(|line| without(line, &self.order.secret)).collect()
+        lines.iter().map(|line| self.without_secrets(line)).collect()
     }
 
     /// The lines that its process has written since `shown` of them were, which is set to how many there are now.
@@ -295,7 +307,7 @@ impl Instance {
         let (lines, count) = self.running.as_ref().map(|running| running.log.lines_and_count()).unwrap_or_default();
         let new = usize::try_from(count.saturating_sub(*shown)).unwrap_or(usize::MAX).min(lines.len());
         *shown = count;
-        lines[lines.len() - new..].iter().map(|line| without(line, &self.order.secret)).collect()
+        lines[lines.len() - new..].iter().map(|line| self.without_secrets(line)).collect()
     }
 
     /// Its name.
@@ -471,7 +483,7 @@ impl Instance {
     }
 
     fn failed_with(&self, what: String, log: Vec<String>) -> ServiceError {
-        let log = log.iter().map(|line| without(line, &self.order.secret)).collect();
+        let log = log.iter().map(|line| self.without_secrets(line)).collect();
         ServiceError::Failed { name: self.order.name.clone(), what, log }
     }
 }
@@ -497,6 +509,14 @@ fn logged(command: &mut Command) -> io::Result<io::PipeReader> {
     let (said, writer) = io::pipe()?;
     command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
     Ok(said)
+}
+
+impl Instance {
+    /// A line without the secrets that it may show.
+    fn without_secrets(&self, line: &str) -> String {
+        let line = without(line, &self.order.secret);
+        self.order.database_secret.as_ref().map_or_else(|| line.clone(), |secret| without(&line, secret))
+    }
 }
 
 /// A line without the secret that it may show.

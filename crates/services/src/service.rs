@@ -75,6 +75,9 @@ pub struct Order {
     pub wiring: Vec<String>,
     /// A secret made for this run: the database's password and the like. Never in a log.
     pub secret: String,
+    /// The password of a database that is not the run's own server; absent, that is `secret`. Never in a log.
+    #[serde(default)]
+    pub database_secret: Option<String>,
     /// The user and group that its folder belongs to and that its program runs as; absent, those of whoever starts it.
     pub owner: Option<(u32, u32)>,
     /// By which it serves TLS at its address; absent, it serves plain. Only balancers and web servers take it.

@@ -35,6 +35,7 @@ pub mod pseudo;
 pub mod run_queue;
 pub mod segv;
 pub mod smaps;
+pub mod stall_group;
 pub mod supervisor;
 pub mod terminal;
 pub mod topology;

@@ -54,12 +54,16 @@ pub(crate) struct Meta {
     pub cluster_secret: String,
 }
 
+/// Statements that drop all tables.
+pub(crate) fn drops() -> impl Iterator<Item = String> {
+    ALL.iter().map(|table| format!("DROP TABLE IF EXISTS {table}"))
+}
+
 /// Drops and makes all tables, without indexes.
 pub(crate) async fn create(database: &dyn Database) -> Result<(), Fault> {
     let engine = if database.dialect() == Dialect::MariaDb { " ENGINE=InnoDB" } else { "" };
-    let drops = ALL.iter().map(|table| format!("DROP TABLE IF EXISTS {table}"));
     let tables = TABLES.iter().chain([&IMAGE]).map(|table| format!("{table}{engine}"));
-    database.define(drops.chain(tables).collect()).await
+    database.define(drops().chain(tables).collect()).await
 }
 
 /// Makes the indexes and lets the database look at what it holds.

@@ -9,6 +9,7 @@
 )]
 
 mod browser;
+mod external;
 mod faults;
 mod figures;
 mod http;

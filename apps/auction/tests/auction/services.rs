@@ -66,6 +66,11 @@ impl Service {
         });
     }
 
+    /// A client of its installation.
+    pub fn client(&self, name: &str) -> PathBuf {
+        self.program.with_file_name(name)
+    }
+
     /// kill -9.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

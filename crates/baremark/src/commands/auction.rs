@@ -22,6 +22,12 @@ pub enum Action {
     /// Put live auctions back to where the load left them, without loading again
     #[command(disable_help_flag = true)]
     Reset(Rest),
+    /// Make a database on a server that is there, which `auction run` does where `database.on` is external
+    #[command(disable_help_flag = true)]
+    Create(Rest),
+    /// Remove a database that `create` made
+    #[command(disable_help_flag = true)]
+    Remove(Rest),
 }
 
 /// What the application parses itself.
@@ -41,6 +47,8 @@ pub fn run(action: Action) -> Exit {
         Action::Load(rest) => ("load", rest),
         Action::Check(rest) => ("check", rest),
         Action::Reset(rest) => ("reset", rest),
+        Action::Create(rest) => ("create", rest),
+        Action::Remove(rest) => ("remove", rest),
     };
     let arguments: Vec<OsString> = std::iter::once(name.into()).chain(rest.arguments).collect();
     match baremark_auction::run(&arguments, &mut io::stdout(), &mut io::stderr()) {

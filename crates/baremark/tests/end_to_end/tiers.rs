@@ -1,11 +1,17 @@
 //! The auction application with its tiers: from a topology to users, faults, and nothing left behind.
 
+#[path = "tiers/external.rs"]
+mod external;
 #[path = "tiers/faults.rs"]
 mod faults;
 #[path = "tiers/full.rs"]
 mod full;
 #[path = "tiers/images.rs"]
 mod images;
+#[path = "tiers/kept_data.rs"]
+mod kept_data;
+#[path = "tiers/sites.rs"]
+mod sites;
 
 use crate::bench::{Bench, children, lives, signal, text};
 use serde_json::Value;
@@ -311,7 +317,7 @@ pub fn served(bench: &Bench, mut command: Command) -> (Child, Vec<u32>) {
 const USERS: usize = 5;
 
 /// Established TCP connections of a process.
-fn connections(pid: u32) -> usize {
+pub fn connections(pid: u32) -> usize {
     let table = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap_or_default();
     let of_line = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();

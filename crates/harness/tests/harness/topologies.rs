@@ -76,6 +76,68 @@ fn the_full_topology_has_its_tiers_and_the_bus_that_does() {
     assert_eq!(scaled.applications[0].bus, "postgres", "later there are more");
 }
 
+#[test]
+fn balancers_can_be_several_and_users_are_spread_over_them() {
+    let topology = resolved("balancer.service = 'haproxy'\nbalancer.count = 3\n", &[]);
+    assert_eq!(topology.applications[0].tiers[&Tier::Balancer].count, 3);
+}
+
+#[test]
+fn a_database_on_a_server_that_is_there_has_no_settings_of_ours() {
+    let text =
+        "[database]\nservice = 'mariadb'\non = 'external:db.example:3306'\nname = 'mine'\ncredentials = '/a/file'\n";
+    let topology = resolved(text, &[]);
+    let application = &topology.applications[0];
+    let external = application.external.as_ref().unwrap();
+    assert_eq!(
+        (external.service, external.server.as_str(), external.name.as_str()),
+        ("mariadb", "db.example:3306", "mine")
+    );
+    assert_eq!(external.credentials.as_deref(), Some(std::path::Path::new("/a/file")));
+    let tier = &application.tiers[&Tier::Database];
+    assert_eq!(tier.on.to_string(), "external:db.example:3306");
+    assert_eq!(tier.settings.iter().count(), 0, "what is not ours is not reported as ours");
+}
+
+/// A named size lies over the defaults, and whatever a topology says over it.
+#[test]
+fn a_configuration_is_a_size_by_name() {
+    let counts = |text: &str, levels: &[&str]| {
+        let topology = resolved(text, levels);
+        let tiers = &topology.applications[0].tiers;
+        let count = |tier: Tier| tiers.get(&tier).map_or(0, |plan| plan.count);
+        (topology.applications[0].max_users, count(Tier::Balancer), count(Tier::Web), count(Tier::App))
+    };
+    assert_eq!(counts("[topology]\nconfiguration = 'micro'\n", &[]), (1000, 0, 0, 1));
+    assert_eq!(counts("configuration = 'medium'\n", &[]), (10_000, 1, 2, 2), "at the top, as studies have it");
+    assert_eq!(counts("", &["topology.configuration = 'large'"]), (40_000, 2, 4, 4), "by --set");
+    assert_eq!(
+        counts("[topology]\nconfiguration = 'large'\n[web]\ncount = 1\n", &["app.count = 3"]),
+        (40_000, 2, 1, 3)
+    );
+    for (name, text) in baremark_harness::topology::CONFIGURATIONS {
+        assert!(text.starts_with("# "), "{name} says what it is");
+        resolved(&format!("configuration = '{name}'"), &[]);
+        let help = baremark_harness::workload::descriptor().section.unwrap().help;
+        assert!(help.contains(name) && baremark_harness::topology::DEFAULTS.contains(name), "{name} is listed");
+    }
+    let why = refused("[topology]\nconfiguration = \"smal\"\n");
+    assert!(why.contains("it.toml:2: unknown configuration 'smal'; did you mean 'small'?"), "{why}");
+}
+
+#[test]
+fn containers_of_tiers_have_an_engine_and_the_network_of_this_machine() {
+    let topology = resolved("[environments.container]\nengine = \"docker\"\n", &[]);
+    assert_eq!(topology.environments["container"]["engine"].to_string(), "docker");
+    assert_eq!(resolved("", &[]).environments["container"]["engine"].to_string(), "podman");
+    let why = refused("[environments.container]\nengine = \"rkt\"\nnetwork = \"none\"\nimage = \"x\"\n");
+    for phrase in
+        ["it.toml:2: ", "it.toml:3: containers on the network none", "write network = \"host\"", "it.toml:4: "]
+    {
+        assert!(why.contains(phrase), "{why}");
+    }
+}
+
 /// A bus that is a service of its own has an instance, also where `auto` found that it needs one.
 #[test]
 fn a_bus_of_its_own_is_started() {
@@ -102,7 +164,7 @@ fn what_cannot_be_is_refused_with_its_line_and_what_would_be_right() {
         ("[app]\ncount = 65\n", &["invalid 'count'", "from 0 to 64"]),
         ("[app]\ncount = -1\n", &["invalid 'count'"]),
         ("[app]\ncount = \"two\"\n", &["invalid 'count'"]),
-        ("[balancer]\nservice = \"haproxy\"\ncount = 2\n", &["2 instances of the tier balancer"]),
+        ("[bus]\nservice = \"redis\"\ncount = 2\n", &["2 instances of the tier bus"]),
         ("[web]\nservice = \"nginx\"\ncount = 2\n", &["2 web servers without a load balancer"]),
         ("[web]\nservice = \"haproxy\"\n", &["the web tier has no service 'haproxy'"]),
         ("[app]\ncount = 2\n[database]\nservice = \"postgres\"\n", &["without a load balancer"]),
@@ -155,6 +217,59 @@ fn what_cannot_be_is_refused_with_its_line_and_what_would_be_right() {
     ] {
         let said = refused(text);
         for phrase in phrases {
+            assert!(said.contains(phrase), "{text}\nis refused with\n{said}\nand not with\n{phrase}");
+        }
+    }
+}
+
+/// Where users, databases and data are cannot be anything.
+#[test]
+fn places_of_users_databases_and_data_are_checked() {
+    let cases: &[(&str, &[&str])] = &[
+        (
+            "[load]\non = [\"moon\"]\n",
+            &["it.toml:2: 'moon' is not a site of a load generator; write native, container or ssh:"],
+        ),
+        ("[load]\non = \"native\"\n", &["'on' must be a list of strings", "write such as on = [\"native\"]"]),
+        (
+            "[load]\non = [\"ssh:there\"]\ncpus = [0]\n",
+            &["it.toml:3: CPUs of this machine for load generators on another"],
+        ),
+        (
+            "[topology]\ndata = \"/a/folder\"\n",
+            &["it.toml:2: '/a/folder' does not say what becomes of data; write data ="],
+        ),
+        (
+            "[topology]\ndata = \"keep:/a\"\nimages = \"files\"\n",
+            &["it.toml:2: data that are kept, and images in files"],
+        ),
+        (
+            "[topology]\ndata = \"keep:/a\"\n[database]\nservice = \"postgres\"\non = \"ssh:there\"\n",
+            &["it.toml:2: data that are kept of a database on ssh:there; let the database run natively"],
+        ),
+        ("[database]\non = \"external:db:5432\"\n", &["it.toml:2: a SQLite file on a server; write service ="]),
+        (
+            "[database]\nservice = \"postgres\"\non = \"external:db\"\n",
+            &["it.toml:3: 'external:db' names no server; write external:HOST:PORT"],
+        ),
+        ("[web]\nservice = \"nginx\"\non = \"external:db:80\"\n", &["only the database can be external"]),
+        (
+            "[database]\nservice = \"postgres\"\non = \"external:db:5432\"\ncpus = [0]\nname = \"A;b\"\n\
+             [limits.utilization]\ndatabase = \"50 %\"\n",
+            &[
+                "it.toml:4: cpus of a database that is not started here",
+                "it.toml:5: 'A;b' cannot be the name of the database",
+                "it.toml:7: a limit on the CPUs of the database tier on external:db:5432",
+            ],
+        ),
+        (
+            "[database]\nname = \"mine\"\n",
+            &["it.toml:2: name of a database that is started here; write on = \"external"],
+        ),
+    ];
+    for (text, phrases) in cases {
+        let said = refused(text);
+        for phrase in *phrases {
             assert!(said.contains(phrase), "{text}\nis refused with\n{said}\nand not with\n{phrase}");
         }
     }
@@ -213,6 +328,9 @@ fn limits_on_utilization_are_of_a_tiers_cpus() {
     let text = "[app]\ncpus = [0]\n[limits.utilization]\napp = \"80 %\"\n";
     let ceiling = resolved(text, &[]).applications[0].load.utilization[&Tier::App];
     assert_eq!((ceiling.most, ceiling.cpus), (0.8, 1));
+    let two = format!("app.count = 2\nweb.service = 'nginx'\ndatabase.service = 'postgres'\n{text}");
+    let ceiling = resolved(&two, &[]).applications[0].load.utilization[&Tier::App];
+    assert_eq!(ceiling.cpus, 1, "two servers share the CPU that is named");
     let shared = resolved("", &["limits.utilization.app = \"50 %\""]).applications[0].load.utilization[&Tier::App];
     assert_eq!((shared.most, shared.cpus), (0.5, baremark_sys::affinity::allowed_cpus().unwrap().len()));
     let why = refused("[limits.utilization]\nweb = \"80 %\"\n");

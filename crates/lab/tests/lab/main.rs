@@ -10,6 +10,7 @@
 )]
 
 mod conduct;
+mod generators;
 mod members;
 mod observed;
 mod played;

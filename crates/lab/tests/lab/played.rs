@@ -73,6 +73,8 @@ impl Played {
     pub const DIES: u64 = u64::MAX;
     /// An order of a load that no agent can prepare.
     pub const REFUSED: &'static str = "refused";
+    /// An order of a steered load whose agent dies in its first window.
+    pub const DYING: &'static str = "dying";
 
     pub fn new(script: impl FnMut(&TrialSpec) -> Answer + Send + 'static) -> Self {
         Played {
@@ -162,7 +164,7 @@ fn play(mut stream: UnixStream, played: &Played) {
             ToAgent::Hello { .. } => FromAgent::Hello {
                 protocol,
                 version: "0".to_owned(),
-                capabilities: ["run-member", "load"].map(str::to_owned).to_vec(),
+                capabilities: ["run-member", "load", "steer-load"].map(str::to_owned).to_vec(),
                 instruction_set: Isa::Baseline,
                 pid: 1,
             },
@@ -203,6 +205,13 @@ fn play(mut stream: UnixStream, played: &Played) {
             }
             ToAgent::ReadClock => FromAgent::Clock { monotonic_ns: now_ns() },
             ToAgent::StartLoad { .. } => FromAgent::LoadDone { part: part.clone() },
+            // Of a load that is steered it tells the level as what is on its way, and its order as each window.
+            ToAgent::SteerLoad { .. } => FromAgent::LoadInFlight { operations: 0 },
+            ToAgent::SetLevel { level, .. } => {
+                FromAgent::LoadInFlight { operations: format!("{level:.0}").parse().unwrap() }
+            }
+            ToAgent::AskWindow { .. } if part.as_str() == Some(Played::DYING) => return,
+            ToAgent::AskWindow { id, .. } => FromAgent::LoadWindow { id, part: part.clone() },
             ToAgent::Observe(_) => FromAgent::Observing,
             ToAgent::EndObservation => FromAgent::Observed(Box::default()),
             ToAgent::Goodbye => return,

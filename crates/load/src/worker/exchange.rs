@@ -2,14 +2,14 @@
 
 use super::steps::arm;
 use super::{Connection, Worker};
-use crate::actor::{NONE, State};
+use crate::actor::{NONE, Role, State};
 use crate::epoll;
 use crate::failure::Failure;
 use crate::heard::Keep;
 use crate::http1::{After, Fed, Reader};
 use crate::http2::Session;
 use crate::json::{JsonPath, is_json};
-use crate::load::Protocol;
+use crate::load::{Pool, Protocol};
 use crate::scenario::{Request, Since};
 use crate::transport::{More, Received, Transport};
 use baremark_sys::clock::unix_time_ns;
@@ -61,7 +61,7 @@ impl Worker<'_> {
             return self.write(idle, index, request);
         }
         if self.sockets.open < self.engine.most_connections {
-            return match self.connect(request.origin) {
+            return match self.connect(request.origin, index) {
                 Ok(connection) => self.write(connection, index, request),
                 Err(why) => self.fail(index, why, true),
             };
@@ -137,11 +137,12 @@ impl Worker<'_> {
         }
     }
 
-    pub(super) fn connect(&mut self, origin: usize) -> Result<u32, Failure> {
+    /// A new connection to a server for a request of this actor.
+    pub(super) fn connect(&mut self, origin: usize, actor: u32) -> Result<u32, Failure> {
         let engine = self.engine;
         let target = &engine.targets[origin];
         self.sockets.round_robin += 1;
-        let address = target.addresses[self.sockets.round_robin % target.addresses.len()];
+        let address = target.addresses[self.turn(actor) % target.addresses.len()];
         let sources = &target.sources;
         let source = (!sources.is_empty()).then(|| sources[self.sockets.round_robin % sources.len()]);
         let (stream, connected) = epoll::connect(address, source).map_err(|why| Failure::of(&why))?;
@@ -190,6 +191,15 @@ impl Worker<'_> {
         self.sockets.open += 1;
         self.record.part.counts.connections += 1;
         Ok(index)
+    }
+
+    /// Which of a server's addresses an actor's connection goes to: a user with connections of its own keeps one address.
+    fn turn(&self, actor: u32) -> usize {
+        let actor = &self.actors.all[actor as usize];
+        match (actor.role, self.engine.pool) {
+            (Role::User | Role::Follow { .. }, Pool::Own) => usize::try_from(actor.number).unwrap_or(0),
+            _ => self.sockets.round_robin,
+        }
     }
 
     pub(super) fn close(&mut self, connection: u32) {

@@ -24,6 +24,37 @@ fn users(text: &str, server: &Server, profile: &str, lasting_ms: u64) -> Documen
     run(load)
 }
 
+/// Users keep the address that they were given, for all that they do, and are dealt evenly.
+#[test]
+fn users_are_spread_over_the_addresses_of_a_server() {
+    let counted = || {
+        let users = Arc::new(Mutex::new(std::collections::BTreeMap::<String, usize>::new()));
+        let heard = Arc::clone(&users);
+        let server = serve(move |request, stream| {
+            *heard.lock().unwrap().entry(request.line.clone()).or_default() += 1;
+            // Each request needs a connection of its own.
+            answer(stream, 200, "Connection: close\r\n", "");
+            Then::Close
+        });
+        (server, users)
+    };
+    let ((first, seen_first), (second, seen_second)) = (counted(), counted());
+    let text = "[scenario]\ncycle = \"50 ms\"\n[operations.home]\nnext = \"home\"\n[[operations.home.requests]]\nget = \"/{user}\"\n";
+    let mut load = Load {
+        scenario: scenario(text, &first),
+        ..load(first.address, Drive::Users { profile: Profile::steady(6.0) }, 600)
+    };
+    load.connections = 20;
+    load.timeout = ms(3000);
+    load.addresses = vec![first.address, second.address];
+    let document = run(load);
+    assert!(document.failures.is_empty(), "{:?}", document.failures);
+    let (one, other) = (seen_first.lock().unwrap(), seen_second.lock().unwrap());
+    assert_eq!((one.len(), other.len()), (3, 3), "three users each: {one:?} {other:?}");
+    assert!(one.keys().all(|user| !other.contains_key(user)), "{one:?} {other:?}");
+    assert!(one.values().chain(other.values()).all(|times| *times > 1), "{one:?} {other:?}");
+}
+
 fn now_ns() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()
 }

@@ -221,6 +221,12 @@ fn the_frames_of_a_load_are_written_so() {
         (ToAgent::ReadClock, r#"{"type":"read_clock"}"#),
         (ToAgent::StartLoad { begin_ns: 7 }, r#"{"type":"start_load","begin_ns":7}"#),
         (ToAgent::StopLoad, r#"{"type":"stop_load"}"#),
+        (ToAgent::SteerLoad { begin_ns: 7 }, r#"{"type":"steer_load","begin_ns":7}"#),
+        (ToAgent::SetLevel { at_ns: 7, level: 2.5 }, r#"{"type":"set_level","at_ns":7,"level":2.5}"#),
+        (
+            ToAgent::AskWindow { id: 1, begin_ns: 7, lasting_ns: 8, patience_ns: 9 },
+            r#"{"type":"ask_window","id":1,"begin_ns":7,"lasting_ns":8,"patience_ns":9}"#,
+        ),
     ] {
         assert_eq!(serde_json::to_string(&message).unwrap(), written);
         assert_eq!(serde_json::from_str::<ToAgent>(written).unwrap(), message);
@@ -232,6 +238,11 @@ fn the_frames_of_a_load_are_written_so() {
         (
             FromAgent::LoadSecond { second: 1, part: part.clone() },
             r#"{"type":"load_second","second":1,"part":{"answered":5}}"#,
+        ),
+        (FromAgent::LoadInFlight { operations: 3 }, r#"{"type":"load_in_flight","operations":3}"#),
+        (
+            FromAgent::LoadWindow { id: 1, part: Box::new(part.clone()) },
+            r#"{"type":"load_window","id":1,"part":{"answered":5}}"#,
         ),
         (FromAgent::LoadDone { part: Box::new(part) }, r#"{"type":"load_done","part":{"answered":5}}"#),
     ] {

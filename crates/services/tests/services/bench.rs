@@ -60,6 +60,7 @@ pub fn order(service: &dyn Service, folder: &Folder, name: &str) -> Order {
         upstreams: Vec::new(),
         wiring: Vec::new(),
         secret: "s3cr3tOfThisTest".to_owned(),
+        database_secret: None,
         owner: None,
         tls: None,
     }

@@ -98,7 +98,8 @@ fn every_tier_runs_in_a_container() {
     let reload = "faults=[{ at = '3 s', tier = 'web', what = 'reload' }]";
     // Containers may have fewer open files than this machine.
     let few = "services.haproxy.connections=400";
-    let output = ran(&bench, &[FULL, &on, &[reload, few]].concat(), &[]);
+    let users = "load.on=['native', 'container']";
+    let output = ran(&bench, &[FULL, &on, &[reload, few, users]].concat(), &[]);
     if output.status.code() == Some(3) {
         eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
         return;
@@ -109,6 +110,9 @@ fn every_tier_runs_in_a_container() {
     for one in row["instances"].as_array().unwrap() {
         assert_eq!(one["on"], "container", "{one}");
     }
+    let sites = row["load"]["sites"].as_array().unwrap();
+    let came = |site: &Value| site["succeeded"].as_u64().unwrap() > 0;
+    assert!(sites.len() == 2 && sites.iter().all(came), "users come from a container, too: {sites:?}");
     let failed = &row["load"]["failures"];
     assert!(failed.as_object().is_some_and(serde_json::Map::is_empty), "{failed}");
 }

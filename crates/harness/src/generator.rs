@@ -1,0 +1,320 @@
+//! Who makes the load of an application: threads of this process, or agents at the sites that `load.on` names.
+
+use crate::users;
+use baremark_lab::generators::{Generators, Heard, MakeEnvironment, MakeOrder, Place};
+use baremark_load::dial::{Asked, Dial};
+use baremark_load::document::Document;
+use baremark_load::load::{Load, Progress};
+use baremark_load::order::Order;
+use baremark_load::record::{Part, SecondPart};
+use baremark_model::site::Environment;
+use baremark_model::units::Nanos;
+use baremark_sys::clock::monotonic_ns;
+use baremark_sys::network::HeldPort;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often somebody who waits looks up.
+const GLANCE: Duration = Duration::from_millis(20);
+/// How long after its end a window may take to come from all sites.
+const HOMEWARD_NS: u64 = 20_000_000_000;
+
+/// Makes the environment of a load generator's site: `native`, `container` or `ssh:HOST[:PORT]`, with the settings of
+/// environments that the topology has; else why it cannot be, with the remedy.
+pub type LoadSites = fn(&str, &crate::topology::Environments) -> Result<Box<dyn Environment>, String>;
+
+/// The scenario of a load, as it is read at a site: its name and text.
+pub(crate) type Text = (String, String);
+
+/// The seconds that have passed under a load.
+pub type Seconds = Arc<Mutex<Vec<Progress>>>;
+
+/// Who makes a load.
+pub enum Generator {
+    /// This process.
+    Here(Box<Dial>),
+    /// Agents elsewhere.
+    Sites(Box<Sites>),
+}
+
+/// A window that was requested.
+pub enum Window {
+    /// Of this process.
+    Here(Asked),
+    /// Of sites: its number, and until when it is waited for.
+    Sites {
+        /// Its number.
+        id: u64,
+        /// Of this machine's monotonic clock.
+        until_ns: u64,
+    },
+}
+
+/// What a site has measured in a window.
+pub(crate) struct SitePart {
+    /// Its name.
+    pub name: String,
+    /// By how much its clock may be off, in ns.
+    pub clock_error_ns: u64,
+    /// What it measured.
+    pub part: Part,
+}
+
+/// Agents that make one load together.
+pub struct Sites {
+    generators: Generators,
+    operations: Vec<String>,
+    seconds: Seconds,
+    /// Seconds that not every site has told of: how many have, and what they told.
+    coming: BTreeMap<usize, (usize, SecondPart)>,
+    windows: u64,
+    /// What the sites have told of the latest window.
+    latest: BTreeMap<usize, Part>,
+    latest_id: u64,
+    // Nobody else is given a port that may lead here while the sites are there.
+    _ports: Vec<HeldPort>,
+}
+
+impl Generator {
+    /// In this process.
+    ///
+    /// # Errors
+    /// Whatever makes the load impossible.
+    pub(crate) fn here(load: Load, seconds: Seconds) -> Result<Generator, String> {
+        let watch = move |progress: &Progress| {
+            seconds.lock().unwrap_or_else(PoisonError::into_inner).push(progress.clone());
+        };
+        Dial::start_watched(load, watch).map(|dial| Generator::Here(Box::new(dial))).map_err(|why| why.to_string())
+    }
+
+    /// Sets the number of users.
+    ///
+    /// # Errors
+    /// When the load has ended, or a site is lost.
+    pub(crate) fn set(&mut self, level: f64) -> Result<(), String> {
+        match self {
+            Generator::Here(dial) => dial.set(level).map(drop).map_err(|why| why.to_string()),
+            Generator::Sites(sites) => sites.generators.set(level).map_err(|why| why.to_string()),
+        }
+    }
+
+    /// Begins a window.
+    ///
+    /// # Errors
+    /// As [`Generator::set`].
+    pub(crate) fn ask(&mut self, lasting: Nanos) -> Result<Window, String> {
+        let patience = users::patience();
+        match self {
+            Generator::Here(dial) => dial.ask(lasting, patience).map(Window::Here).map_err(|why| why.to_string()),
+            Generator::Sites(sites) => sites.ask(lasting, patience),
+        }
+    }
+
+    /// Waits for a window; `None` when interrupted.
+    ///
+    /// # Errors
+    /// As [`Generator::set`].
+    pub(crate) fn collect(&mut self, window: Window, interrupt: &AtomicBool) -> Result<Option<Part>, String> {
+        match (self, window) {
+            (Generator::Here(dial), Window::Here(asked)) => {
+                dial.collect(asked, interrupt).map_err(|why| why.to_string())
+            }
+            (Generator::Sites(sites), Window::Sites { id, until_ns }) => sites.collect(id, until_ns, interrupt),
+            _ => Err("a window of another load".to_owned()),
+        }
+    }
+
+    /// Operations on their way.
+    ///
+    /// # Errors
+    /// As [`Generator::set`].
+    pub(crate) fn in_flight(&mut self) -> Result<u64, String> {
+        match self {
+            Generator::Here(dial) => Ok(dial.in_flight()),
+            Generator::Sites(sites) => {
+                sites.hear(Duration::ZERO)?;
+                Ok(sites.generators.in_flight())
+            }
+        }
+    }
+
+    /// Ends the load and returns what there is; of sites nothing, for who interrupts a load of several has no use for a part.
+    ///
+    /// # Errors
+    /// When it had failed meanwhile.
+    pub(crate) fn stop(self) -> Result<Part, String> {
+        match self {
+            Generator::Here(dial) => dial.stop().map_err(|why| why.to_string()),
+            Generator::Sites(sites) => Ok(Part { interrupted: true, ..Part::new(&sites.operations) }),
+        }
+    }
+
+    /// What each site has measured in the latest window; empty where the load is made here.
+    pub(crate) fn parts(&self) -> Vec<SitePart> {
+        let Generator::Sites(sites) = self else { return Vec::new() };
+        let named = sites.generators.sites().enumerate();
+        named
+            .filter_map(|(at, (name, clock_error_ns))| {
+                Some(SitePart { name: name.to_owned(), clock_error_ns, part: sites.latest.get(&at)?.clone() })
+            })
+            .collect()
+    }
+}
+
+impl Sites {
+    /// Agents at these sites, each with its share of the users.
+    ///
+    /// # Errors
+    /// The first site that cannot take part, by its name.
+    pub(crate) fn start(
+        places: Vec<(String, MakeEnvironment)>,
+        (load, front, text): (&Load, &str, Text),
+        seconds: Seconds,
+        interrupt: &Arc<AtomicBool>,
+    ) -> Result<Sites, String> {
+        let count = places.len() as u64;
+        let mut sites = Vec::new();
+        let mut ports = Vec::new();
+        for (at, (name, environment)) in places.into_iter().enumerate() {
+            let name = format!("{} ({name})", at + 1);
+            let mut offers = Vec::new();
+            for front in &load.addresses {
+                let there = HeldPort::any().map_err(|why| format!("looking for a free port: {why}"))?;
+                offers.push((front.port(), there.number()));
+                ports.push(there);
+            }
+            sites.push(Place { name, environment, offers });
+        }
+        let whole = order(load, front, text);
+        let of_site = move |at: usize, addresses: &[SocketAddr]| {
+            let own = Order { addresses: addresses.to_vec(), ..whole.of_site(at as u64, count) };
+            serde_json::to_value(own).map_err(|why| format!("writing JSON: {why}"))
+        };
+        let make_order: Arc<MakeOrder> = Arc::new(of_site);
+        let generators =
+            Generators::start(sites, &make_order, monotonic_ns, interrupt).map_err(|why| why.to_string())?;
+        Ok(Sites {
+            generators,
+            operations: load.scenario.operation_names(),
+            seconds,
+            coming: BTreeMap::new(),
+            windows: 0,
+            latest: BTreeMap::new(),
+            latest_id: 0,
+            _ports: ports,
+        })
+    }
+
+    fn ask(&mut self, lasting: Nanos, patience: Nanos) -> Result<Window, String> {
+        self.windows += 1;
+        self.latest.clear();
+        self.latest_id = self.windows;
+        let begin_ns = self.generators.ask(self.windows, lasting.0, patience.0).map_err(|why| why.to_string())?;
+        let until_ns = begin_ns + lasting.0 + patience.0 + HOMEWARD_NS;
+        Ok(Window::Sites { id: self.windows, until_ns })
+    }
+
+    fn collect(&mut self, id: u64, until_ns: u64, interrupt: &AtomicBool) -> Result<Option<Part>, String> {
+        while self.latest_id != id || self.latest.len() < self.generators.sites().count() {
+            if interrupt.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            if monotonic_ns() > until_ns {
+                let silent = self.generators.sites().enumerate().find(|(at, _)| !self.latest.contains_key(at));
+                let name = silent.map_or("?", |(_, (name, _))| name);
+                return Err(format!("site {name}: it has not sent its part of a window"));
+            }
+            self.hear(GLANCE)?;
+        }
+        let mut whole = Part::new(&self.operations);
+        for part in self.latest.values() {
+            whole.merge(part).map_err(|why| why.to_string())?;
+        }
+        Ok(Some(whole))
+    }
+
+    /// Takes what the sites have told, waiting for the first of it at most so long.
+    fn hear(&mut self, within: Duration) -> Result<(), String> {
+        let mut wait = within;
+        let said = |why: serde_json::Error| format!("a site's result cannot be read: {why}");
+        while let Some((site, heard)) = self.generators.next(wait).map_err(|why| why.to_string())? {
+            wait = Duration::ZERO;
+            match heard {
+                Heard::Second { second, part } => self.second(second, &serde_json::from_value(part).map_err(said)?),
+                Heard::Window { id, part } if id == self.latest_id => {
+                    self.latest.insert(site, serde_json::from_value(part).map_err(said)?);
+                }
+                // Of a window that nobody waited for.
+                Heard::Window { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands on each second that all sites have told of.
+    fn second(&mut self, second: usize, part: &SecondPart) {
+        let sites = self.generators.sites().count();
+        let (told, sum) = self.coming.entry(second).or_default();
+        *told += 1;
+        // A second that is torn is missing from the picture, not from the result.
+        let _ = sum.merge(part);
+        while let Some(first) = self.coming.first_entry().filter(|first| first.get().0 == sites) {
+            let (second, (_, part)) = first.remove_entry();
+            self.seconds.lock().unwrap_or_else(PoisonError::into_inner).push(Progress { second, part });
+        }
+    }
+}
+
+/// A load in words, for a site that reads the scenario's text itself.
+fn order(load: &Load, front: &str, text: Text) -> Order {
+    let folder = PathBuf::from(&text.0).parent().map(PathBuf::from).unwrap_or_default();
+    Order {
+        url: Some(front.to_owned()),
+        scenario: Some(text),
+        folder,
+        headers: Vec::new(),
+        cycle_ns: load.scenario.cycle().map(|cycle| cycle.mean),
+        drive: load.drive.clone(),
+        points: None,
+        stop: load.stop,
+        threads: load.threads,
+        connections: load.connections,
+        pool: load.pool,
+        protocol: load.protocol,
+        timeout_ns: load.timeout,
+        grace_ns: Some(load.grace),
+        seed: load.seed,
+        trust: load.trust.clone(),
+        addresses: load.addresses.clone(),
+        sources: Vec::new(),
+        pin: load.pin.clone(),
+        site: (0, 1),
+    }
+}
+
+/// What each site contributed to a window, for the result.
+pub(crate) fn rows(load: &Load, parts: &[SitePart]) -> Vec<crate::document::SiteRow> {
+    let of = |site: &SitePart| {
+        let document = Document::new(load, &site.part);
+        let sum = |of: fn(&baremark_load::document::OperationRow) -> u64| document.operations.iter().map(of).sum();
+        crate::document::SiteRow {
+            name: site.name.clone(),
+            succeeded: sum(|row| row.succeeded),
+            failed: sum(|row| row.failed),
+            failures: document.failures.clone(),
+            cpus_used: cpus_used(&document),
+            generator: document.generator,
+            clock_error_ns: site.clock_error_ns,
+        }
+    };
+    parts.iter().map(of).collect()
+}
+
+/// CPUs that the threads of a generator used.
+fn cpus_used(document: &Document) -> f64 {
+    document.generator.threads.iter().map(|thread| thread.cpu_share).sum()
+}

@@ -1,0 +1,159 @@
+//! Loaded data that is kept for later runs: `data = "keep:FOLDER"`.
+//!
+//! What is kept says what it is: the program's version, the database server, the size, the seed and what else decides its rows.
+//! Data that is something else than requested, or not as it was loaded, is refused and never loaded over: it may be what
+//! somebody waited for. Each run works on a copy, every file of which is compared with its checksum, and whose rows the
+//! application checks before it serves.
+
+use baremark_databases::kept::{Held, Kept, KeptError};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+const CONTENT: &str = "content.json";
+const PASSWORD: &str = "password";
+
+/// What decides the rows, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Content(pub BTreeMap<String, String>);
+
+/// A folder of loaded data for one application and one kind of database.
+pub(crate) struct KeptData {
+    kept: Kept,
+    folder: PathBuf,
+    content: Content,
+    /// Nobody else loads or reads it while this run loads.
+    _held: Option<Held>,
+}
+
+impl KeptData {
+    /// Opens the folder `name` below `root`, waiting while another run loads into it.
+    ///
+    /// # Errors
+    /// When it cannot be made or read, or holds other data than `content`.
+    pub(crate) fn open(root: &Path, name: &str, content: Content, interrupt: &AtomicBool) -> Result<KeptData, String> {
+        let kept = Kept::open(root, name).map_err(|why| told(&why, root))?;
+        let held = kept.hold(interrupt).map_err(|why| told(&why, root))?;
+        // What is there is read by several at once.
+        let held = (!kept.is_there()).then_some(held);
+        let data = KeptData { kept, folder: root.join(name), content, _held: held };
+        if data.is_there() {
+            data.fits()?;
+        }
+        Ok(data)
+    }
+
+    /// Whether there is data to reuse.
+    pub(crate) fn is_there(&self) -> bool {
+        self.kept.is_there()
+    }
+
+    /// Whether the data is what is requested.
+    fn fits(&self) -> Result<(), String> {
+        let path = self.folder.join(CONTENT);
+        let text = fs::read_to_string(&path).map_err(|why| format!("{}: {why}", path.display()))?;
+        let there: Content = serde_json::from_str(&text).map_err(|why| format!("{}: {why}", path.display()))?;
+        let none = String::new();
+        let keys = self.content.0.keys().chain(there.0.keys()).collect::<std::collections::BTreeSet<_>>();
+        let differs = |key: &&String| {
+            let (old, new) = (there.0.get(*key).unwrap_or(&none), self.content.0.get(*key).unwrap_or(&none));
+            (old != new).then(|| format!("{key} is '{old}', not '{new}'"))
+        };
+        let differences: Vec<String> = keys.iter().filter_map(differs).collect();
+        match differences.is_empty() {
+            true => Ok(()),
+            false => Err(format!(
+                "{}: it holds other data ({}); keep these in another folder, or remove that one to load anew",
+                self.folder.display(),
+                differences.join(", ")
+            )),
+        }
+    }
+
+    /// The secret of the database, which stays with its data.
+    pub(crate) fn secret(&self) -> Result<String, String> {
+        self.kept.secret().map_err(|why| told(&why, &self.folder))
+    }
+
+    /// The password of the accounts in the data; absent before anything was kept.
+    pub(crate) fn password(&self) -> Option<String> {
+        fs::read_to_string(self.folder.join(PASSWORD)).ok().filter(|_| self.is_there())
+    }
+
+    /// Keeps the data of a database that has stopped.
+    pub(crate) fn put(&self, data: &Path, password: &str) -> Result<(), String> {
+        let write = |name: &str, text: &str| {
+            let path = self.folder.join(name);
+            let mut options = fs::OpenOptions::new();
+            let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
+            file.and_then(|mut file| file.write_all(text.as_bytes()))
+                .map_err(|why| format!("{}: {why}", path.display()))
+        };
+        write(CONTENT, &serde_json::to_string(&self.content).unwrap_or_default())?;
+        write(PASSWORD, password)?;
+        self.kept.put(data).map_err(|why| told(&why, &self.folder))
+    }
+
+    /// Copies the data to where a stopped database has its own, and checks every file.
+    pub(crate) fn take(&self, into: &Path, owner: Option<(u32, u32)>) -> Result<(), String> {
+        self.kept.take(into, owner).map_err(|why| told(&why, &self.folder))
+    }
+}
+
+fn told(why: &KeptError, folder: &Path) -> String {
+    match why {
+        KeptError::Damaged(_) | KeptError::Absent(_) => {
+            format!("{}: {why}; remove it to load anew", folder.display())
+        }
+        why => format!("{}: {why}", folder.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(users: u64) -> Content {
+        Content([("max_users".to_owned(), users.to_string()), ("seed".to_owned(), "1".to_owned())].into())
+    }
+
+    /// Data is reused when it is what is requested and as it was loaded; else the reason is told and nothing is changed.
+    #[test]
+    fn kept_data_is_refused_when_it_is_other_data_or_damaged() {
+        let root = tempfile::tempdir().expect("a folder");
+        let never = AtomicBool::new(false);
+        let open = |users| KeptData::open(root.path(), "main-sqlite", content(users), &never);
+        let data = root.path().join("loaded");
+        fs::create_dir(&data).expect("a folder");
+        fs::write(data.join("auction.db"), "rows").expect("a file");
+        {
+            let first = open(300).expect("nothing is there yet");
+            assert!(!first.is_there() && first.password().is_none());
+            first.put(&data, "pass").expect("it is kept");
+        }
+        let secret = {
+            let again = open(300).expect("it fits");
+            assert!(again.is_there());
+            assert_eq!(again.password().as_deref(), Some("pass"));
+            let into = root.path().join("copy");
+            again.take(&into, None).expect("it is sound");
+            assert_eq!(fs::read_to_string(into.join("auction.db")).expect("a file"), "rows");
+            again.secret().expect("a secret")
+        };
+        let why = open(600).err().unwrap_or_default();
+        assert!(
+            why.contains("it holds other data (max_users is '300', not '600'); keep these in another folder"),
+            "{why}"
+        );
+        fs::write(root.path().join("main-sqlite/data/auction.db"), "r0ws").expect("it is ours");
+        let damaged = open(300).expect("it fits");
+        let why = damaged.take(&root.path().join("copy"), None).err().unwrap_or_default();
+        assert!(why.contains("is not as it was loaded; remove it to load anew"), "{why}");
+        assert_eq!(damaged.secret().expect("a secret"), secret, "it stays with the data");
+    }
+}

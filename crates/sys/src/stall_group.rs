@@ -1,0 +1,130 @@
+//! How long the processes of a program stall for lack of CPU, memory and I/O: pressure (PSI) of a control group of its own.
+//!
+//! The kernel counts stalls for every group of version 2, whichever controllers it has, also where these are in groups of
+//! version 1. A program that is in a group of ours already, because of a limit on its memory, is counted by that.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where version 2 is mounted: next to version 1, or alone.
+const MOUNTS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+/// How names of groups begin; the process that made one and a number follow.
+const PREFIX: &str = "baremark-stalls-";
+
+/// Time in which at least one thread stalled, in us, since the group was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stalls {
+    /// For lack of a CPU.
+    pub cpu_us: u64,
+    /// For lack of memory.
+    pub memory_us: u64,
+    /// For I/O.
+    pub io_us: u64,
+}
+
+/// A control group that counts the stalls of a process and of all that it starts.
+#[derive(Debug)]
+pub struct StallGroup {
+    path: PathBuf,
+    /// Whether it goes when this is dropped, which must be after its processes.
+    own: bool,
+}
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+impl StallGroup {
+    /// Counts the stalls of a process that has started nothing yet; `None` where the kernel counts none, or the group cannot be made.
+    #[must_use]
+    pub fn of(pid: u32) -> Option<StallGroup> {
+        let mount = MOUNTS.iter().map(Path::new).find(|mount| mount.join("cgroup.controllers").is_file())?;
+        let (is_in, ours) = (group_of(pid)?, group_of(std::process::id())?);
+        if is_in != ours && is_in.rsplit('/').next().is_some_and(|name| name.starts_with("baremark-")) {
+            let path = mount.join(is_in.trim_start_matches('/'));
+            return path.join("io.pressure").is_file().then_some(StallGroup { path, own: false });
+        }
+        let parent = mount.join(ours.trim_start_matches('/'));
+        remove_left(&parent);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        fs::create_dir(&path).ok()?;
+        // Removed again where it counts nothing or takes no process.
+        let group = StallGroup { path, own: true };
+        let counts = group.path.join("io.pressure").is_file();
+        let joined = counts && fs::write(group.path.join("cgroup.procs"), pid.to_string()).is_ok();
+        joined.then_some(group)
+    }
+
+    /// What was counted so far; `None` where it cannot be read.
+    #[must_use]
+    pub fn stalls(&self) -> Option<Stalls> {
+        let total = |name: &str| some_total(&fs::read_to_string(self.path.join(name)).ok()?);
+        Some(Stalls {
+            cpu_us: total("cpu.pressure")?,
+            memory_us: total("memory.pressure")?,
+            io_us: total("io.pressure")?,
+        })
+    }
+}
+
+impl Drop for StallGroup {
+    fn drop(&mut self) {
+        if self.own {
+            drop(fs::remove_dir(&self.path));
+        }
+    }
+}
+
+/// The group of version 2 that a process is in.
+fn group_of(pid: u32) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
+}
+
+/// `total` of the line `some`.
+fn some_total(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    line.split_whitespace().find_map(|field| field.strip_prefix("total="))?.parse().ok()
+}
+
+/// Removes groups of processes that were killed.
+fn remove_left(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let made_by = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()).map(str::to_owned);
+        if made_by.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            // One in which a process is left stays.
+            drop(fs::remove_dir(entry.path()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_those_of_some_threads() {
+        let text = "some avg10=93.60 avg60=91.33 avg300=90.35 total=23188037014\nfull avg10=0.00 total=7\n";
+        assert_eq!(some_total(text), Some(23_188_037_014));
+        assert_eq!(some_total("full avg10=0.00 total=7\n"), None);
+    }
+
+    #[test]
+    fn a_process_has_a_group_that_goes_after_it() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("sleep");
+        let group = StallGroup::of(child.id());
+        let inside = group_of(child.id());
+        let seen = group.as_ref().map(StallGroup::stalls);
+        child.kill().and_then(|()| child.wait()).expect("it is ours");
+        let Some(group) = group else {
+            // No control group of version 2 can be made here.
+            return;
+        };
+        assert!(inside.is_some_and(|inside| inside.contains(PREFIX)), "the process is in it");
+        assert!(seen.flatten().is_some(), "its stalls are counted");
+        let path = group.path.clone();
+        drop(group);
+        assert!(!path.exists());
+    }
+}
