@@ -53,6 +53,7 @@ soak: install-needs build
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- trace 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- machine 1000000
 	for what in http1 http2 scenario; do (cd fuzz && $(CARGO) run --release --locked --bin soak -- $$what 10000000) || exit 1; done
+	BAREMARK_POWER_LOSSES=100 $(CARGO) test --release --locked -p baremark-databases --test databases -- --nocapture when_power_is_lost
 	BAREMARK_KILLS=1000 $(CARGO) test --release --locked -p baremark --test end_to_end -- --nocapture random_moments
 	./scripts/install-needs soak
 	./scripts/fetch-sources

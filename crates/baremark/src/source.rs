@@ -44,6 +44,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "iperf3", text: include_str!("../../../studies/iperf3.toml") },
     Shipped { name: "order-entry", text: include_str!("../../../studies/order-entry.toml") },
     Shipped { name: "dvd-store", text: include_str!("../../../studies/dvd-store.toml") },
+    Shipped { name: "management-db", text: include_str!("../../../studies/management-db.toml") },
     Shipped { name: "oltp-hammer", text: include_str!("../../../studies/oltp-hammer.toml") },
     Shipped { name: "ping-pong", text: include_str!("../../../studies/ping-pong.toml") },
     Shipped { name: "offloads", text: include_str!("../../../studies/offloads.toml") },

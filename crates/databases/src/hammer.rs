@@ -6,7 +6,7 @@
 use crate::database::{Access, Connection, Database, Dialect, Failure, Param, Rows};
 use crate::engine::{Client, Done, Outcome};
 use crate::loading::{Batch, Loader, Schema, Table, int, text};
-use crate::parameters::{Common, DATABASE, SHARED};
+use crate::parameters::{AT_UTILIZATION, CPU_UTILIZATION, Common, DATABASE, SHARED, UTILIZATION};
 use crate::result::sample;
 use crate::run::{Ready, Workload};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
@@ -58,9 +58,9 @@ const MIX: Knob = Knob::new(
     "select / update / insert / delete of 100 statements; as many deletes as inserts",
 );
 
-static PARAMETERS: [Knob; 17] = joined(&[&[DATABASE, ROWS, PER_CPU, MIX], SHARED]);
+static PARAMETERS: [Knob; 18] = joined(&[&[DATABASE, ROWS, PER_CPU, MIX, UTILIZATION], SHARED]);
 
-static METRICS: [Metric; 10] = [
+static METRICS: [Metric; 12] = [
     Metric::new("tx_per_s", "tx/s", Better::Higher, Together::Sum, "statements per second, each a transaction"),
     Metric::new("tx_per_s_per_cpu", "tx/s", Better::Higher, Together::Mean, "the same for each CPU of the server"),
     Metric::new("latency_p50_ms", "ms", Better::Lower, Together::Mean, "median latency"),
@@ -95,6 +95,8 @@ static METRICS: [Metric; 10] = [
         Together::Most,
         "99th percentile of the actual minus the intended start; with rate alone",
     ),
+    AT_UTILIZATION,
+    CPU_UTILIZATION,
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {

@@ -10,9 +10,11 @@ mod disk;
 pub mod draws;
 pub mod dvd_store;
 pub mod engine;
+mod equal_utilization;
 pub mod hammer;
 pub mod kept;
 pub mod loading;
+pub mod management_db;
 pub mod mariadb;
 pub mod order_entry;
 mod parameters;
@@ -26,4 +28,9 @@ mod statements;
 use baremark_model::job::Job;
 
 /// Jobs of this crate.
-pub const ALL: &[&dyn Job] = &[&order_entry::workload::OrderEntry, &dvd_store::workload::DvdStore, &hammer::Hammer];
+pub const ALL: &[&dyn Job] = &[
+    &order_entry::workload::OrderEntry,
+    &dvd_store::workload::DvdStore,
+    &hammer::Hammer,
+    &management_db::workload::ManagementDb,
+];

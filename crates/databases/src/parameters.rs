@@ -5,7 +5,7 @@ use crate::engine::{Drive, Load};
 use crate::server::{Kind as DatabaseKind, Setup};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::command::{ARRIVAL, DURATION, TIMEOUT, WARM_UP};
-use baremark_model::descriptor::{Default, Kind, Knob};
+use baremark_model::descriptor::{Better, Default, Kind, Knob, Metric, Together};
 use baremark_model::knob::Misfit;
 use baremark_model::units::Bytes;
 use std::path::PathBuf;
@@ -106,6 +106,31 @@ const DATA: Knob = Knob::new(
     "folder of loaded data, which is kept for later runs, and of running databases",
 );
 
+/// The utilization at which throughput is compared.
+pub(crate) const UTILIZATION: Knob = Knob::new(
+    "utilization",
+    Kind::Count { min: 1, max: 100 },
+    Default::Derived("none"),
+    "step connections up to their number in each phase, and interpolate throughput at this CPU utilization (%)",
+);
+
+/// Throughput there.
+pub(crate) const AT_UTILIZATION: Metric = Metric::new(
+    "tx_per_s_at_utilization",
+    "tx/s",
+    Better::Higher,
+    Together::Sum,
+    "transactions per second at the CPU utilization of the parameter utilization, interpolated between steps of connections",
+);
+/// The utilization of the fastest step.
+pub(crate) const CPU_UTILIZATION: Metric = Metric::new(
+    "cpu_utilization",
+    "%",
+    Better::Lower,
+    Together::Mean,
+    "CPU utilization of the whole machine at the fastest step; with utilization alone",
+);
+
 /// What every workload says of its load, its server and its data.
 pub(crate) const SHARED: &[Knob] = &[
     RATE,
@@ -131,6 +156,8 @@ pub(crate) struct Common {
     pub load: Load,
     /// Where data is.
     pub root: PathBuf,
+    /// The CPU utilization at which throughput is interpolated, in percent.
+    pub utilization: Option<u64>,
 }
 
 impl Common {
@@ -165,7 +192,14 @@ impl Common {
                 return Err(Misfit::new(what, "begin it with /"));
             }
         };
-        Ok(Common { setup, load, root })
+        let utilization = UTILIZATION.find(arm)?;
+        if utilization.is_some() && load.drive != Drive::Closed {
+            return Err(Misfit::new(
+                "rate and utilization are set",
+                "keep one of them: utilization steps a closed loop",
+            ));
+        }
+        Ok(Common { setup, load, root, utilization })
     }
 }
 

@@ -5,6 +5,7 @@ use crate::conditions::{self, Condition};
 use crate::database::{Connection, Database, Failure};
 use crate::disk::{DiskCounters, DiskUse};
 use crate::engine::{self, Client, Load, LoadError, Outcome};
+use crate::equal_utilization::{self, Step};
 use crate::kept::{Kept, KeptError};
 use crate::loading::Loader;
 use crate::parameters::Common;
@@ -14,6 +15,8 @@ use baremark_model::job::{JobError, JobRun, Surroundings};
 use baremark_model::seam::Sample;
 use baremark_model::units::Bytes;
 use baremark_services::service::ServiceError;
+use baremark_sys::clock;
+use baremark_sys::cpu_time::CpuTime;
 use baremark_sys::file_system::FileSystem;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -41,12 +44,32 @@ pub(crate) trait Workload {
     fn load(&self, loader: &Loader<'_>) -> Result<(), Failure>;
     /// Terminals of the next phase, `connections` of them.
     fn clients(&mut self, connections: usize, database: &dyn Database) -> Vec<Box<dyn Client>>;
+    /// Puts the load of a phase on the database. `meter` is read at both ends of each measured time.
+    fn apply(
+        &mut self,
+        database: &dyn Database,
+        connections: usize,
+        load: &Load,
+        meter: &mut dyn FnMut() -> u64,
+        interrupt: &AtomicBool,
+    ) -> Result<Outcome, LoadError> {
+        let mut clients = self.clients(connections, database);
+        engine::run(database, &mut clients, self.operations(), load, meter, interrupt)
+    }
     /// Checks the database after the load: what was checked, or why the run is not a result.
     fn check(&self, connection: &mut dyn Connection) -> Result<Result<Vec<String>, String>, Failure>;
+    /// Metrics that workloads of one measured time have in common.
+    fn measured(&self, outcome: &Outcome) -> Vec<Sample> {
+        result::samples(outcome)
+    }
     /// Metrics of its own.
     fn samples(&self, outcome: &Outcome) -> Vec<Sample>;
     /// Metrics of what the machine's disks did in the measured time.
     fn disk_samples(&self, _disk: &DiskUse) -> Vec<Sample> {
+        Vec::new()
+    }
+    /// Reasons for which the trial does not count though everything ended well.
+    fn void(&self, _outcome: &Outcome) -> Vec<String> {
         Vec::new()
     }
     /// What a reader should know.
@@ -60,6 +83,8 @@ pub(crate) struct Ready<W> {
     workload: W,
     setup: Setup,
     load: Load,
+    /// The CPU utilization at which throughput is interpolated, in percent.
+    utilization: Option<f64>,
     version: String,
     kept: Kept,
     server: Server,
@@ -73,7 +98,8 @@ impl<W: Workload> Ready<W> {
     /// # Errors
     /// What is missing, too small a disk, or what the database says.
     pub(crate) fn new(workload: W, common: Common, around: Surroundings<'_>) -> Result<Self, JobError> {
-        let Common { setup, mut load, root } = common;
+        let Common { setup, mut load, root, utilization } = common;
+        let utilization = utilization.map(|percent| percent as f64);
         load.seed = around.seed;
         load.cpus = around.cpus.to_vec();
         let version = setup.kind.version().map_err(|why| job_error(why, around.interrupt))?;
@@ -94,7 +120,7 @@ impl<W: Workload> Ready<W> {
         };
         let server = start().map_err(|why| job_error(why, around.interrupt))?;
         let interrupt = Arc::clone(around.interrupt);
-        Ok(Ready { workload, setup, load, version, kept, server, in_memory: system.in_memory, interrupt })
+        Ok(Ready { workload, setup, load, utilization, version, kept, server, in_memory: system.in_memory, interrupt })
     }
 
     fn reset(&mut self) -> Result<(), ServerError> {
@@ -119,22 +145,26 @@ impl<W: Workload> Ready<W> {
         self.reset().map_err(|why| job_error(why, &self.interrupt))?;
         let before_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let database = self.server.database();
-        let mut clients = self.workload.clients(self.setup.connections, &*database);
-        let names = self.workload.operations();
+        let (connections, names) = (self.setup.connections, self.workload.operations());
         let (server, mut disk) = (&mut self.server, DiskCounters::open());
         let mut meter = || {
             disk.mark();
             server.cpu_ns()
         };
-        let outcome = engine::run(&*database, &mut clients, names, &self.load, &mut meter, &self.interrupt);
-        let outcome = outcome.map_err(|why| match why {
+        let (load, interrupt) = (&self.load, &*self.interrupt);
+        let outcome = match self.utilization {
+            None => {
+                self.workload.apply(&*database, connections, load, &mut meter, interrupt).map(|one| (one, Vec::new()))
+            }
+            Some(_) => stepped(&mut self.workload, &*database, connections, load, &mut meter, interrupt),
+        };
+        let (outcome, steps) = outcome.map_err(|why| match why {
             LoadError::Interrupted => JobError::Interrupted,
             failed @ LoadError::Failed { .. } => JobError::failed(failed),
         })?;
         if outcome.ended() == 0 {
             return Err(JobError::failed("no transaction ended in the measured time"));
         }
-        drop(clients);
         let checked = database.connect().and_then(|mut connection| self.workload.check(&mut *connection));
         let checks = match checked.map_err(|why| JobError::failed(format!("checking the database: {why}")))? {
             Ok(checks) => checks,
@@ -144,21 +174,59 @@ impl<W: Workload> Ready<W> {
         };
         drop(database);
         self.server.stop();
-        let mut samples = result::samples(&outcome);
+        let mut samples = self.workload.measured(&outcome);
         samples.extend(self.workload.samples(&outcome));
         samples.extend(disk.used().map(|used| self.workload.disk_samples(&used)).unwrap_or_default());
         let mut flags = result::flags(&outcome, &self.load, self.in_memory);
         flags.extend(self.workload.flags(&outcome));
+        if let Some(utilization) = self.utilization {
+            samples.extend(equal_utilization::samples(&steps, utilization));
+            flags.extend(equal_utilization::flag(&steps, utilization));
+        }
         let bytes = self.kept.bytes().unwrap_or(0);
         Ok(JobRun {
             samples,
             checked: format!("{} transactions; {}", outcome.ended(), checks.join("; ")),
             flags,
-            void: Vec::new(),
+            void: self.workload.void(&outcome),
             points: result::points(&outcome, names, self.workload.steps(), before_ns),
             detail: Some(result::detail(&outcome, &self.setup, &self.version, bytes, checks)),
         })
     }
+}
+
+/// Runs the load with more and more connections, which share its time. Returns the outcome of the fastest step, and all steps.
+fn stepped(
+    workload: &mut impl Workload,
+    database: &dyn Database,
+    connections: usize,
+    load: &Load,
+    meter: &mut dyn FnMut() -> u64,
+    interrupt: &AtomicBool,
+) -> Result<(Outcome, Vec<Step>), LoadError> {
+    let (levels, begun_ns) = (equal_utilization::levels(connections), clock::monotonic_ns());
+    let parts = u32::try_from(levels.len()).unwrap_or(u32::MAX);
+    let load = Load { warm_up: load.warm_up / parts, duration: load.duration / parts, ..load.clone() };
+    let mut clients = workload.clients(connections, database);
+    let (mut fastest, mut steps) = (Outcome::default(), Vec::new());
+    for level in levels {
+        let before_ns = clock::monotonic_ns() - begun_ns;
+        let mut marks = Vec::new();
+        let mut marked = || {
+            marks.extend(CpuTime::now());
+            meter()
+        };
+        let clients = &mut clients[..level];
+        let mut outcome = engine::run(database, clients, workload.operations(), &load, &mut marked, interrupt)?;
+        outcome.begin_ns += before_ns;
+        let share = marks.first().zip(marks.last()).and_then(|(first, last)| last.share_since(first));
+        let utilization = share.map(|share| 100.0 * share);
+        steps.extend(utilization.map(|utilization| Step { connections: level, utilization, per_s: outcome.per_s() }));
+        if outcome.per_s() >= fastest.per_s() {
+            fastest = outcome;
+        }
+    }
+    Ok((fastest, steps))
 }
 
 fn fill(

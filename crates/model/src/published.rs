@@ -23,6 +23,7 @@ const FILES: &[(&str, &str)] = &[
     ("gpu-mixed", include_str!("../../../reference/gpu-mixed.toml")),
     ("monster-vms", include_str!("../../../reference/monster-vms.toml")),
     ("fault-tolerance", include_str!("../../../reference/fault-tolerance.toml")),
+    ("management-database", include_str!("../../../reference/management-database.toml")),
 ];
 
 /// What publications were called in plans that earlier versions stored, and what they are called now.

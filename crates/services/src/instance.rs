@@ -19,7 +19,7 @@ use baremark_sys::stall_group::{StallGroup, Stalls};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -391,11 +391,15 @@ impl Instance {
         self.recipe.folders.iter().try_for_each(|name| make(self.folder().join(name)))
     }
 
-    /// Its folder is its owner's and lies in folders that are private to us: its owner alone may pass through those.
+    /// Its folder is its owner's and lies in folders that are private to us: its owner alone may pass through those, and through the
+    /// folder that was named for them, if that is private to us as well. The permissions of another are left as they are.
     fn let_owner_through(&self) -> io::Result<()> {
         let Some((user, _)) = self.order.owner else { return Ok(()) };
-        let around = self.folder().ancestors().skip(1);
-        private(around).into_iter().try_for_each(|folder| acl::allow_search(folder, user))
+        let ours = private(self.folder().ancestors().skip(1));
+        let private_to_us =
+            |folder: &&Path| fs::metadata(folder).is_ok_and(|found| found.uid() == 0 && found.mode() & 0o066 == 0);
+        let named = ours.last().and_then(|folder| folder.parent()).filter(private_to_us);
+        ours.iter().copied().chain(named).try_for_each(|folder| acl::allow_search(folder, user))
     }
 
     fn port_is_free(&self) -> Result<(), ServiceError> {

@@ -1,4 +1,5 @@
-//! A program that sees this machine's files and can change none of them, whatever it is and may.
+//! Mounts of one's own: for a program that sees this machine's files and can change none of them, whatever it is and may, and for a
+//! thread whose mounts nobody else sees and that are gone with it.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -21,14 +22,24 @@ pub fn see_read_only(command: &mut Command) {
     unsafe { command.pre_exec(set_apart) };
 }
 
-fn set_apart() -> io::Result<()> {
+/// Gives the calling thread, and all threads and programs that it starts from now on, mounts of their own: what they mount is seen by
+/// nobody else, and is unmounted when the last of them has ended, however it ended.
+///
+/// # Errors
+/// What `unshare(2)` and `mount(2)` give; the right to mount (CAP_SYS_ADMIN) is needed.
+pub fn own_mounts() -> io::Result<()> {
     // SAFETY: takes a number and touches no memory.
     let rc = unsafe { libc::unshare(libc::CLONE_NEWNS) };
     checked(rc.into())?;
     let (root, all_private) = (c"/".as_ptr(), libc::MS_REC | libc::MS_PRIVATE);
     // SAFETY: both texts end in zero and live through the call; what is null is not looked at when propagation changes.
     let rc = unsafe { libc::mount(c"none".as_ptr(), root, std::ptr::null(), all_private, std::ptr::null()) };
-    checked(rc.into())?;
+    checked(rc.into())
+}
+
+fn set_apart() -> io::Result<()> {
+    own_mounts()?;
+    let root = c"/".as_ptr();
     let read_only = Attributes { set: libc::MOUNT_ATTR_RDONLY, clear: 0, propagation: 0, user_namespace: 0 };
     // SAFETY: the text ends in zero; the attributes are of the size that is passed, and both live through the call.
     let rc = unsafe {

@@ -103,12 +103,34 @@ fn the_dvd_store_answers_and_a_database_that_is_inconsistent_after_the_run_is_no
 }
 
 #[test]
+fn the_management_database_answers_and_a_feed_that_falls_behind_discards_the_trial() {
+    let bench = Bench::new();
+    let study = |feed: &str| {
+        let workload = format!("kind = \"management-db\"\ninventory = \"10 x 100\"\nfeed_interval = \"{feed}\"");
+        study(&bench, &workload).replace("300 ms", "1 s")
+    };
+    bench.write("study.toml", study("500 ms"));
+    until(&bench, "block 1 is stored");
+    let printed = text(&bench.run(&["report", "--json"]).stdout);
+    for metric in ["cycle_s", "cycle_with_feed_s", "feed_lag_p99_ms", "rollup_1d_rows_per_s", "snapshot_with_feed_s"] {
+        assert!(printed.contains(&format!("\"{metric}\"")), "{metric} is nowhere in {printed}");
+    }
+    // Ten thousand reports a second are more than one connection sends.
+    bench.write("study.toml", study("1 ms"));
+    let said = until(&bench, "the feed fell behind");
+    assert!(!said.contains("block 1 is stored"), "{said}");
+    assert_eq!(left(&bench), [""; 0]);
+}
+
+#[test]
 fn what_cannot_be_together_is_refused_before_anything_runs() {
     let bench = Bench::new();
     for (workload, said) in [
         ("kind = \"order-entry\"\npace = \"keyed\"\nconnections = 11", "a warehouse has 10 terminals"),
         ("kind = \"order-entry\"\nhuge_pages = true", "huge_pages = true: sqlite cannot be held to it"),
         ("kind = \"dvd-store\"\nrate = 100\nthink = \"1 s\"", "rate is set and think is not 0"),
+        ("kind = \"management-db\"\nrate = 100", "rate: management-db has a feed of its own"),
+        ("kind = \"order-entry\"\nutilization = 77\nrate = 100", "rate and utilization are set"),
         ("kind = \"oltp-hammer\"\nmix = \"50/50\"", "must be four numbers of sum 100"),
         ("kind = \"oltp-hammer\"\ndatabase = \"mariadb\"\nfsync = false", "fsync = false: mariadb always syncs"),
     ] {

@@ -7,7 +7,7 @@ use super::{populate, schema};
 use crate::database::{Connection, Database, Failure};
 use crate::engine::{Client, Drive, Outcome};
 use crate::loading::Loader;
-use crate::parameters::{CONNECTIONS, Common, DATABASE, SHARED};
+use crate::parameters::{AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, SHARED, UTILIZATION};
 use crate::result::sample;
 use crate::run::{self, Ready, Workload};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
@@ -41,9 +41,9 @@ const SEED: Knob = Knob::new(
     "random seed of the transactions' inputs",
 );
 
-static PARAMETERS: [Knob; 18] = joined(&[&[DATABASE, WAREHOUSES, CONNECTIONS, PACE], SHARED, &[SEED]]);
+static PARAMETERS: [Knob; 19] = joined(&[&[DATABASE, WAREHOUSES, CONNECTIONS, PACE, UTILIZATION], SHARED, &[SEED]]);
 
-static METRICS: [Metric; 15] = [
+static METRICS: [Metric; 17] = [
     Metric::new(
         "tx_per_s",
         "tx/s",
@@ -131,6 +131,8 @@ static METRICS: [Metric; 15] = [
         Together::Most,
         "99th percentile of the actual minus the intended start; with rate alone",
     ),
+    AT_UTILIZATION,
+    CPU_UTILIZATION,
 ];
 
 /// Metrics of the 90th percentile, by transaction.
@@ -169,6 +171,9 @@ impl Settings {
         let warehouses = WAREHOUSES.get(arm)?;
         if paced && common.load.drive != Drive::Closed {
             return Err(Misfit::new("rate is set and pace is \"keyed\"", "keep one of them"));
+        }
+        if paced && common.utilization.is_some() {
+            return Err(Misfit::new("utilization is set and pace is \"keyed\"", "keep one of them"));
         }
         let terminals = i64::try_from(common.setup.connections).unwrap_or(i64::MAX);
         if paced && terminals > 10 * warehouses {

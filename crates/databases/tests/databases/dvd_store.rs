@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A shop that is loaded within a second.
-const SMALL: Size = Size { word: "test", customers: 2000, orders_per_month: 100, products: 1000 };
+pub const SMALL: Size = Size { word: "test", customers: 2000, orders_per_month: 100, products: 1000 };
 
 /// What violates conditions, and all that it violates.
 const VIOLATIONS: [(&str, &[u32]); 16] = [
@@ -38,14 +38,14 @@ const VIOLATIONS: [(&str, &[u32]); 16] = [
     ("update reviews_helpfulness set review_id = 99999 where rating_id = 4", &[14]),
 ];
 
-fn opened(server: &Server, size: Size) -> Box<dyn Database> {
+pub fn opened(server: &Server, size: Size) -> Box<dyn Database> {
     let database = server.database();
     let connections = if server.address().is_some() { 2 } else { 1 };
     populate::populate(&loader(&*database, connections), size, 1).unwrap_or_else(|why| panic!("{why}"));
     database
 }
 
-fn shoppers(database: &dyn Database, size: Size, acknowledged: &Arc<Acknowledged>) -> Vec<Box<dyn Client>> {
+pub fn shoppers(database: &dyn Database, size: Size, acknowledged: &Arc<Acknowledged>) -> Vec<Box<dyn Client>> {
     let rules = Rules {
         size,
         data_seed: 1,
@@ -58,7 +58,7 @@ fn shoppers(database: &dyn Database, size: Size, acknowledged: &Arc<Acknowledged
     (0..4).map(|number| Box::new(Shopper::new(&rules, number)) as Box<dyn Client>).collect()
 }
 
-fn violated(connection: &mut dyn Connection) -> Vec<u32> {
+pub fn violated(connection: &mut dyn Connection) -> Vec<u32> {
     let found = conditions::violated(connection, &CONDITIONS).unwrap_or_else(|why| panic!("{why}"));
     found.iter().map(|(condition, _)| condition.number).collect()
 }

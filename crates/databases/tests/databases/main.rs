@@ -5,4 +5,7 @@ mod bench;
 mod dvd_store;
 mod engine;
 mod hammer;
+mod management_db;
 mod order_entry;
+mod power_loss;
+mod server;

@@ -1,0 +1,432 @@
+//! The database of a virtualization manager as a workload of a study.
+
+use super::check::{CONDITIONS, Totals, mismatch};
+use super::inventory::{Inventory, WORDS};
+use super::ledger::{Counts, Ledger};
+use super::operations::{FEED, Feed, OPERATIONS, Operator};
+use super::populate;
+use super::samples::RESOLUTIONS;
+use crate::database::{Connection, Database, Failure};
+use crate::engine::{self, Client, Drive, Load, LoadError, Outcome};
+use crate::loading::Loader;
+use crate::parameters::{Common, DATABASE, SHARED};
+use crate::result::sample;
+use crate::run::{self, Ready, Workload};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::command;
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::knob::Misfit;
+use baremark_model::parameters::joined;
+use baremark_model::seam::Sample;
+use baremark_sys::clock;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Bytes of a sample on disk with its index, more than it takes.
+const SAMPLE_BYTES: u64 = 120;
+/// Bytes of everything else of an entity, and of what no entity adds to.
+const ENTITY_BYTES: u64 = 6000;
+const FIXED_BYTES: u64 = 8 << 20;
+
+const INVENTORY: Knob = Knob::new(
+    "inventory",
+    Kind::Choice(WORDS),
+    Default::Typed("100 x 1000"),
+    "hosts x virtual machines; data takes about 30 MB, 300 MB and 3 GB",
+);
+const FEED_INTERVAL: Knob = Knob::new(
+    "feed_interval",
+    Kind::Time { min: 1_000_000, max: 3_600_000_000_000 },
+    Default::Typed("20 s"),
+    "time in which every host reports once to the feed",
+);
+const FEEDS: Knob = Knob::new(
+    "feeds",
+    Kind::Count { min: 1, max: 1000 },
+    Default::Typed("1"),
+    "connections of the feed, a thread each",
+);
+const LAG_LIMIT: Knob = Knob::new(
+    "lag_limit",
+    Kind::Time { min: 1_000_000, max: 3_600_000_000_000 },
+    Default::Typed("1 s"),
+    "lag of the feed above which a trial is discarded: largest actual minus intended start",
+);
+
+static PARAMETERS: [Knob; 18] = joined(&[&[DATABASE, INVENTORY, FEED_INTERVAL, FEEDS, LAG_LIMIT], SHARED]);
+
+const fn lower(key: &'static str, unit: &'static str, together: Together, help: &'static str) -> Metric {
+    Metric::new(key, unit, Better::Lower, together, help)
+}
+
+/// The metrics of the workload and four of each operation.
+macro_rules! metrics {
+    ($($key:literal $what:literal;)*) => {
+        [
+            lower("cycle_s", "s", Together::Mean, "a cycle of the nine operations alone: sum of their median times"),
+            lower("cycle_with_feed_s", "s", Together::Mean, "the same while the feed runs"),
+            lower("feed_lag_p99_ms", "ms", Together::Most, "99th percentile of the feed's lag: actual minus intended start"),
+            lower("feed_latency_p95_ms", "ms", Together::Most, "95th percentile of a host's report, from its intended start"),
+            lower("cpu_s_per_cycle", "s", Together::Mean, "CPU time of server and operator for a cycle alone"),
+            $(
+                lower(concat!($key, "_s"), "s", Together::Mean, concat!("median time of ", $what, ", alone")),
+                Metric::new(concat!($key, "_rows_per_s"), "rows/s", Better::Higher, Together::Sum, "mean rows of it by that time"),
+                lower(concat!($key, "_with_feed_s"), "s", Together::Mean, concat!("median time of ", $what, " while the feed runs")),
+                Metric::new(concat!($key, "_with_feed_rows_per_s"), "rows/s", Better::Higher, Together::Sum, "mean rows of it by that time"),
+            )*
+        ]
+    };
+}
+
+static METRICS: [Metric; 41] = metrics! {
+    "insert" "inserting a sample of every host and virtual machine";
+    "rollup_30min" "a roll-up of 5 min to 30 min, one period of all";
+    "rollup_2h" "a roll-up of 30 min to 2 h, one period of all";
+    "rollup_1d" "a roll-up of 2 h to a day, one period of all";
+    "purge" "a purge of samples older than 15 turns";
+    "events" "inserting 100 events and 10 tasks and purging as many";
+    "top_n" "the top 20 by a counter over a day";
+    "subtree" "a datacenter's whole subtree with its permissions";
+    "snapshot" "a snapshot of the inventory: every virtual machine with what it uses";
+};
+
+/// Metrics of an operation come after these.
+const COMMON_METRICS: usize = 5;
+/// Metrics of each.
+const OPERATION_METRICS: usize = 4;
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "management-db",
+    help: "operations of a virtualization manager on its database, alone and while a steady feed of samples runs; the list is ours",
+    source: "this program, after a published study (the catalog's D3) that names no operations",
+    parameters: &PARAMETERS,
+    metrics: &METRICS,
+    footprint: None,
+    executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
+    quick: &[("duration", "1 s"), ("warm_up", "100 ms"), ("inventory", "10 x 100"), ("feed_interval", "1 s")],
+    check: |arm| Settings::of(arm).map(drop),
+};
+
+/// The workload `management-db`.
+#[derive(Clone, Copy, Debug)]
+pub struct ManagementDb;
+
+struct Settings {
+    common: Common,
+    inventory: Inventory,
+    feeds: usize,
+    interval: Duration,
+    lag_limit: Duration,
+}
+
+impl Settings {
+    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+        let feeds = FEEDS.get(arm)?;
+        let common = Common::of(arm, feeds + 1)?;
+        if common.load.drive != Drive::Closed {
+            return Err(Misfit::new("rate: management-db has a feed of its own", "set feed_interval instead"));
+        }
+        let word = INVENTORY.get::<String>(arm)?;
+        let inventory = Inventory::of(&word);
+        let inventory =
+            inventory.ok_or_else(|| Misfit::new(format!("inventory = \"{word}\""), "write \"10 x 100\""))?;
+        command::fits_timeout(arm)?;
+        let (interval, lag_limit) = (FEED_INTERVAL.get(arm)?, LAG_LIMIT.get(arm)?);
+        Ok(Settings { common, inventory, feeds, interval, lag_limit })
+    }
+}
+
+impl Job for ManagementDb {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn heeds_interrupt(&self) -> bool {
+        true
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let Settings { common, inventory, feeds, interval, lag_limit } = Settings::of(arm).map_err(JobError::failed)?;
+        let manager = Manager {
+            inventory,
+            feeds,
+            interval,
+            lag_limit,
+            totals: Totals::of(inventory),
+            phase: 0,
+            ledger: Arc::default(),
+            counts: [Arc::default(), Arc::default()],
+            feed: Outcome::default(),
+            alone_cpu_ns: 0,
+        };
+        Ok(Box::new(Ready::new(manager, common, around)?))
+    }
+}
+
+impl ReadyJob for Ready<Manager> {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        self.once()
+    }
+}
+
+/// What the parts of a phase are called: the operations alone, the same while the feed runs, and the feed.
+const NAMES: [&str; 19] = [
+    "insert",
+    "rollup-30min",
+    "rollup-2h",
+    "rollup-1d",
+    "purge",
+    "events",
+    "top-n",
+    "subtree",
+    "snapshot",
+    "insert with feed",
+    "rollup-30min with feed",
+    "rollup-2h with feed",
+    "rollup-1d with feed",
+    "purge with feed",
+    "events with feed",
+    "top-n with feed",
+    "subtree with feed",
+    "snapshot with feed",
+    "feed",
+];
+
+/// A half of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    /// The operations alone.
+    Alone,
+    /// The operations while the feed runs.
+    Fed,
+}
+
+struct Manager {
+    inventory: Inventory,
+    feeds: usize,
+    interval: Duration,
+    lag_limit: Duration,
+    totals: Totals,
+    /// Phases so far: which half comes first alternates.
+    phase: u64,
+    ledger: Arc<Ledger>,
+    /// By half.
+    counts: [Arc<Counts>; 2],
+    /// What became of the feed in this phase.
+    feed: Outcome,
+    /// CPU time of server and operator for the operations alone.
+    alone_cpu_ns: u64,
+}
+
+impl Manager {
+    fn operator(&self, half: Half, database: &dyn Database) -> Box<dyn Client> {
+        let (ledger, counts) = (Arc::clone(&self.ledger), Arc::clone(&self.counts[half as usize]));
+        Box::new(Operator::new(self.inventory, database.dialect(), ledger, counts))
+    }
+
+    fn reporter(&self, database: &dyn Database) -> Box<dyn Client> {
+        Box::new(Feed::new(self.inventory, database.dialect(), Arc::clone(&self.ledger)))
+    }
+
+    /// The operator's outcome in a half of a phase; that of the feed is kept.
+    fn half(
+        &mut self,
+        half: Half,
+        database: &dyn Database,
+        load: &Load,
+        meter: &mut dyn FnMut() -> u64,
+        interrupt: &AtomicBool,
+    ) -> Result<Outcome, LoadError> {
+        let mut operator = [self.operator(half, database)];
+        if half == Half::Alone {
+            let outcome = engine::run(database, &mut operator, &OPERATIONS, load, meter, interrupt)?;
+            self.alone_cpu_ns = outcome.driver_cpu_ns + outcome.metered;
+            return Ok(outcome);
+        }
+        let mut feeds: Vec<Box<dyn Client>> = (0..self.feeds).map(|_| self.reporter(database)).collect();
+        let rate = self.inventory.hosts as f64 / self.interval.as_secs_f64();
+        let reports = Load { drive: Drive::Open { rate, poisson: false }, ..load.clone() };
+        let (operated, fed) = std::thread::scope(|scope| {
+            let feed = scope.spawn(|| engine::run(database, &mut feeds, &FEED, &reports, &mut || 0, interrupt));
+            let operated = engine::run(database, &mut operator, &OPERATIONS, load, meter, interrupt);
+            (operated, feed.join())
+        });
+        self.feed = fed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        operated
+    }
+}
+
+impl Workload for Manager {
+    fn name(&self) -> String {
+        format!("management-db-{}x{}", self.inventory.hosts, self.inventory.machines)
+    }
+
+    fn bytes(&self) -> u64 {
+        let kept: i64 = RESOLUTIONS.iter().map(|resolution| resolution.kept).sum();
+        let samples = (kept * self.inventory.series()).unsigned_abs();
+        samples * SAMPLE_BYTES + self.inventory.entities().unsigned_abs() * ENTITY_BYTES + FIXED_BYTES
+    }
+
+    fn operations(&self) -> &'static [&'static str] {
+        &NAMES
+    }
+
+    fn load(&self, loader: &Loader<'_>) -> Result<(), Failure> {
+        populate::populate(loader, self.inventory)?;
+        run::sound(loader.database, &CONDITIONS)?;
+        let book = Ledger::default().book().clone();
+        match mismatch(&mut *loader.database.connect()?, self.inventory, &self.totals, &book)? {
+            Some(wrong) => Err(Failure::other(format!("the loaded data is wrong: {wrong}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn clients(&mut self, _: usize, database: &dyn Database) -> Vec<Box<dyn Client>> {
+        vec![self.operator(Half::Alone, database)]
+    }
+
+    /// Half of the measured time the operations alone, and half of it while the feed runs; which comes first alternates.
+    fn apply(
+        &mut self,
+        database: &dyn Database,
+        _: usize,
+        load: &Load,
+        meter: &mut dyn FnMut() -> u64,
+        interrupt: &AtomicBool,
+    ) -> Result<Outcome, LoadError> {
+        self.phase += 1;
+        self.ledger = Arc::default();
+        self.counts = [Arc::default(), Arc::default()];
+        let load = Load { duration: load.duration / 2, ..load.clone() };
+        let order = if self.phase.is_multiple_of(2) { [Half::Fed, Half::Alone] } else { [Half::Alone, Half::Fed] };
+        let called_ns = clock::monotonic_ns();
+        let mut both = [Outcome::default(), Outcome::default()];
+        let mut begins = [0; 2];
+        for half in order {
+            let offset = clock::monotonic_ns() - called_ns;
+            let outcome = self.half(half, database, &load, meter, interrupt)?;
+            begins[half as usize] = offset + outcome.begin_ns;
+            both[half as usize] = outcome;
+        }
+        let end = clock::monotonic_ns() - called_ns;
+        let [mut whole, fed] = both;
+        whole.metered += fed.metered;
+        whole.operations.extend(fed.operations.iter().cloned());
+        whole.operations.extend(self.feed.operations.iter().cloned());
+        for part in [&fed, &self.feed] {
+            whole.driver_cpu_ns += part.driver_cpu_ns;
+            whole.reconnects += part.reconnects;
+            for (class, count) in &part.failures {
+                *whole.failures.entry(*class).or_default() += count;
+            }
+        }
+        // The halves are apart: seconds of one window would be those of neither.
+        whole.seconds.clear();
+        whole.begin_ns = begins[0].min(begins[1]);
+        whole.elapsed_ns = end - whole.begin_ns;
+        Ok(whole)
+    }
+
+    fn check(&self, connection: &mut dyn Connection) -> Result<Result<Vec<String>, String>, Failure> {
+        let book = self.ledger.book().clone();
+        let verdict = run::verdict(connection, &CONDITIONS, |connection| {
+            mismatch(connection, self.inventory, &self.totals, &book)
+        })?;
+        Ok(verdict.map(|mut checks| {
+            checks.push(format!("{} periods that were rolled up equal recomputed values", book.rolled.len()));
+            checks
+        }))
+    }
+
+    fn samples(&self, outcome: &Outcome) -> Vec<Sample> {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let mut samples = Vec::new();
+        for (half, key) in ["cycle_s", "cycle_with_feed_s"].into_iter().enumerate() {
+            let times: Option<Vec<f64>> = (0..OPERATIONS.len()).map(|which| median_s(outcome, half, which)).collect();
+            samples.extend(times.map(|times| sample(key, times.iter().sum())));
+        }
+        samples.extend(self.feed.lag.percentile(0.99).map(|ns| sample("feed_lag_p99_ms", ms(ns))));
+        let reports = self.feed.operations.first().and_then(|feed| feed.latencies.percentile(0.95));
+        samples.extend(reports.map(|ns| sample("feed_latency_p95_ms", ms(ns))));
+        let ended: u64 = outcome.operations.iter().take(OPERATIONS.len()).map(|operation| operation.committed).sum();
+        let cycles = ended as f64 / OPERATIONS.len() as f64;
+        samples.push(sample("cpu_s_per_cycle", self.alone_cpu_ns as f64 / 1e9 / cycles));
+        for which in 0..OPERATIONS.len() {
+            let keys = &METRICS[COMMON_METRICS + which * OPERATION_METRICS..];
+            for half in 0..2 {
+                let Some(seconds) = median_s(outcome, half, which) else { continue };
+                samples.push(sample(keys[2 * half].key, seconds));
+                let rows = self.counts[half].mean_rows(which);
+                samples.extend(rows.map(|rows| sample(keys[2 * half + 1].key, rows / seconds)));
+            }
+        }
+        samples
+    }
+
+    fn measured(&self, _: &Outcome) -> Vec<Sample> {
+        Vec::new()
+    }
+
+    fn void(&self, outcome: &Outcome) -> Vec<String> {
+        let mut reasons: Vec<String> = NAMES
+            .iter()
+            .zip(&outcome.operations)
+            .filter(|(_, operation)| operation.committed == 0)
+            .map(|(name, _)| format!("no '{name}' ended in the measured time; raise duration"))
+            .collect();
+        reasons.extend(fell_behind(&self.feed, self.lag_limit));
+        reasons
+    }
+}
+
+/// Seconds of an operation in a half, median; `None` where none ended.
+fn median_s(outcome: &Outcome, half: usize, which: usize) -> Option<f64> {
+    let operation = outcome.operations.get(half * OPERATIONS.len() + which)?;
+    operation.latencies.percentile(0.5).map(|ns| ns as f64 / 1e9)
+}
+
+/// Why a feed did not keep up; `None` when it did.
+fn fell_behind(feed: &Outcome, limit: Duration) -> Option<String> {
+    let lag = Duration::from_nanos(feed.lag.largest().unwrap_or(0));
+    if feed.unserved == 0 && lag <= limit {
+        return None;
+    }
+    let reports = if feed.unserved > 0 { format!("; {} reports were not sent", feed.unserved) } else { String::new() };
+    let (lag, limit) = (lag.as_secs_f64() * 1e3, limit.as_secs_f64() * 1e3);
+    Some(format!("the feed fell behind: its lag was {lag:.1} ms, above lag_limit = {limit:.1} ms{reports}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_metrics_of_operations_follow_in_their_order() {
+        for (which, operation) in OPERATIONS.iter().enumerate() {
+            let key = METRICS[COMMON_METRICS + which * OPERATION_METRICS].key;
+            assert_eq!(key.replace('_', "-"), format!("{operation}-s"));
+            assert_eq!(NAMES[which], *operation);
+            assert_eq!(NAMES[OPERATIONS.len() + which], format!("{operation} with feed"));
+        }
+        assert_eq!(METRICS.len(), COMMON_METRICS + OPERATIONS.len() * OPERATION_METRICS);
+    }
+
+    #[test]
+    fn a_feed_that_lags_by_more_than_its_limit_discards_the_trial() {
+        let mut feed = Outcome::default();
+        feed.lag.record(900_000_000);
+        assert_eq!(fell_behind(&feed, Duration::from_secs(1)), None);
+        let why = fell_behind(&feed, Duration::from_millis(500)).unwrap_or_default();
+        assert!(
+            why.starts_with("the feed fell behind: its lag was 900") && why.ends_with("lag_limit = 500.0 ms"),
+            "{why}"
+        );
+        feed.unserved = 3;
+        let why = fell_behind(&feed, Duration::from_secs(1)).unwrap_or_default();
+        assert!(why.ends_with("; 3 reports were not sent"), "{why}");
+    }
+}
