@@ -1,16 +1,19 @@
 //! Places in which instances of an application's tiers run, other than this machine.
 
 mod elsewhere;
+mod linked;
 
 use baremark_environments::container::{Container, Network, Settings};
 use baremark_harness::cluster::Wanted;
-use baremark_harness::topology::On;
+use baremark_harness::topology::{Networking, On};
 use baremark_services::place::Place;
 use baremark_services::recipe::Step;
 use baremark_services::service::{Order, ServiceError};
 use baremark_sys::confine::{self, Limits};
 use baremark_sys::process_tree;
 use elsewhere::Elsewhere;
+use linked::{Link, Linked};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -22,7 +25,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub fn make(wanted: &Wanted<'_>) -> Result<Box<dyn Place>, String> {
     let Wanted { program, limits, .. } = *wanted;
     match wanted.on {
-        On::Native => Ok(Box::new(baremark_services::place::Native)),
+        On::Native => match link(wanted)? {
+            Some(link) => Ok(Box::new(Linked { program: program.to_owned(), link })),
+            None => Ok(Box::new(baremark_services::place::Native)),
+        },
         On::Container(image) => {
             let settings = Settings { network: Network::Host, ..Settings::default() };
             let way = Container::new(program.to_owned(), settings).way().map_err(|why| why.to_string())?;
@@ -35,12 +41,18 @@ pub fn make(wanted: &Wanted<'_>) -> Result<Box<dyn Place>, String> {
                 way,
                 name,
                 limits: limits.clone(),
+                link: link(wanted)?,
                 root: AtomicU32::new(0),
             }))
         }
         On::Qemu => Ok(Box::new(Elsewhere::guest(wanted)?)),
         On::Ssh(host) => Ok(Box::new(Elsewhere::machine(wanted, host)?)),
     }
+}
+
+/// A node of the run's bridge, where the instance is to be on it.
+fn link(wanted: &Wanted<'_>) -> Result<Option<Link>, String> {
+    (wanted.network == Networking::Lab).then(Link::new).transpose()
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -72,20 +84,25 @@ fn make_root(root: &Path, own: bool) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A container of its own for an instance, on this machine's network.
+/// A container of its own for an instance, on this machine's network or the run's.
 struct Contained {
     image: Option<String>,
     program: PathBuf,
     way: &'static [&'static str],
     name: String,
     limits: Limits,
+    link: Option<Link>,
     /// The container's first process, once it is known.
     root: AtomicU32,
 }
 
 impl Place for Contained {
     fn label(&self) -> String {
-        "container".to_owned()
+        if self.link.is_some() { "container, lab network" } else { "container" }.to_owned()
+    }
+
+    fn address(&self) -> IpAddr {
+        self.link.as_ref().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), Link::address)
     }
 
     fn is_here(&self) -> bool {
@@ -97,9 +114,9 @@ impl Place for Contained {
         // What an application keeps alongside its instances (its database's file, its images) stands one folder up.
         let shared = order.folder.parent().unwrap_or(&order.folder).display().to_string();
         let mut args: Vec<String> =
-            ["run", "--rm", "--interactive", "--log-driver=none", "--http-proxy=false", "--network=host"]
-                .map(str::to_owned)
-                .to_vec();
+            ["run", "--rm", "--interactive", "--log-driver=none", "--http-proxy=false"].map(str::to_owned).to_vec();
+        let network = self.link.as_ref().map_or("host".to_owned(), |link| format!("ns:{}", link.namespace()));
+        args.push(format!("--network={network}"));
         args.extend(
             ["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"].map(str::to_owned),
         );

@@ -28,7 +28,8 @@ use baremark_model::units::{Nanos, Share};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
     ab, agent, at, auction, auction_run, bundle, carry, check, compare, completions, desktop, doctor, echo, guest,
-    history, import, keep, list, load, man, plan, predict, report, resume, run, setup, site, tend, top, verify_scale,
+    history, import, keep, list, load, man, plan, predict, report, resume, run, setup, site, static_server, tend, top,
+    verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -231,6 +232,9 @@ enum Command {
     Load(Box<load::LoadArgs>),
     /// Be the other end of the workload ping-pong, at another site
     Echo(echo::EchoArgs),
+    /// Be one web server of the workload web-farm
+    #[command(hide = true)]
+    Static(static_server::StaticArgs),
     /// The auction application: an auction site to be put under load
     Auction {
         #[command(subcommand)]
@@ -242,6 +246,8 @@ enum Command {
         /// Instead: remove this folder when standard input ends and whoever started this is gone
         #[arg(long, value_name = "FOLDER")]
         folder: Option<PathBuf>,
+        #[command(flatten)]
+        within: tend::Within,
         /// The program and its arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<std::ffi::OsString>,
@@ -362,6 +368,9 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
     if let Some(Command::Echo(args)) = &cli.command {
         return echo::run(args);
     }
+    if let Some(Command::Static(args)) = &cli.command {
+        return static_server::run(args);
+    }
     // The application is a process of its own that handles its signals.
     let command = match cli.command {
         Some(Command::Auction { action: auction::Action::Run(args) }) => Some(Command::AuctionRun(args)),
@@ -421,7 +430,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
         Some(Command::Tend { folder: Some(folder), .. }) => tend::guard(&folder),
-        Some(Command::Tend { folder: None, command }) => tend::run(&command, &context.interrupt),
+        Some(Command::Tend { folder: None, within, command }) => tend::run(&command, &within, &context.interrupt),
         Some(Command::At { orders }) => at::run(&orders, &context.interrupt),
         Some(Command::Carry { file }) => carry::run(&file, &context.interrupt),
         Some(Command::AuctionRun(args)) => auction_run::run(&context, &args),
@@ -430,6 +439,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
             | Command::Keep
             | Command::Desktop { .. }
             | Command::Echo(_)
+            | Command::Static(_)
             | Command::Guest(_)
             | Command::Auction { .. },
         ) => {

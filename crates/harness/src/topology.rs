@@ -62,6 +62,8 @@ pub struct Application {
     pub images: String,
     /// Whether users come by TLS.
     pub tls: bool,
+    /// What connects its tiers.
+    pub network: Networking,
     /// Tiers that have instances.
     pub tiers: BTreeMap<Tier, TierPlan>,
     /// Where the database keeps its files; `None` for the run's folder.
@@ -76,6 +78,15 @@ pub struct Application {
     pub faults: Vec<Fault>,
     /// How its load is found or kept.
     pub load: Demand,
+}
+
+/// What connects the tiers of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Networking {
+    /// The loopback of this machine.
+    Host,
+    /// A bridge of the run's own; each instance has a network namespace and an address there.
+    Lab,
 }
 
 /// A tier's instances.
@@ -181,7 +192,7 @@ fn resolved(file: &str, text: &str, levels: &[String]) -> Result<(Option<Topolog
 
 /// Keys of the application as a whole: at the top of a study's `[topology]`, in a section of that name of a topology file.
 const HEAD: &[&str] =
-    &["title", "seed", "keep", "folder", "variant", "max_users", "history", "argon2", "images", "tls"];
+    &["title", "seed", "keep", "folder", "variant", "max_users", "history", "argon2", "images", "tls", "network"];
 
 fn head<'l>(reader: &mut Reader, root: &Section<'l>) -> Section<'l> {
     let own = reader.section(root, "topology");
@@ -327,6 +338,7 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
         argon2: argon2(reader, &head)?,
         images: images(reader, &head),
         tls: tls(reader, &head, &tiers),
+        network: network(reader, &head, &tiers),
         tiers,
         database_folder,
         database,
@@ -415,6 +427,19 @@ fn tls(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>
         );
     }
     tls
+}
+
+fn network(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>) -> Networking {
+    let word = reader.text(head, "network").unwrap_or_default();
+    if !["host", "lab"].contains(&word.as_str()) {
+        reader.wrong(head, "network", format!("unknown network '{word}'"), nearest(&word, &["host", "lab"]));
+    }
+    let far = tiers.iter().find(|(_, plan)| plan.on.is_far()).filter(|_| word == "lab");
+    if let Some((tier, plan)) = far {
+        let what = format!("network = \"lab\" and the tier {} on {}", tier.label(), plan.on);
+        reader.wrong(head, "network", what, "let all tiers be native or container, or write network = \"host\"");
+    }
+    if word == "lab" { Networking::Lab } else { Networking::Host }
 }
 
 /// The most memory of Argon2id in KiB (RFC 9106 recommends up to that), and the most that its passes may go over in all.
