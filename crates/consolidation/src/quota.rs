@@ -2,7 +2,7 @@
 //!
 //! The groups of one run are siblings whose names begin with a random word of the run's, and that word is what is recorded: after a kill
 //! every group with it is removed. Version 1 (controller `cpu`) and version 2 (`cpu.max`) are known; where neither can be used there is
-//! no quota, and the caller is told.
+//! no quota, and the run is flagged.
 
 use baremark_journal::change::details_of;
 use baremark_journal::file::random_word;

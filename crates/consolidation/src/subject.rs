@@ -81,7 +81,7 @@ impl Subject {
         self.farm.as_ref().map(Farm::has_quota)
     }
 
-    /// Of the levels that were set, the share in dense mode; `None` where it is not asked for.
+    /// Of the levels that were set, the share in dense mode; `None` without it.
     #[must_use]
     pub fn dense_share(&self) -> Option<f64> {
         self.dense.as_ref().filter(|dense| dense.levels > 0).map(|dense| dense.entered as f64 / dense.levels as f64)
@@ -145,7 +145,7 @@ fn scenario(addresses: &[SocketAddr]) -> Result<Scenario, String> {
         .map_err(|why| why.to_string())
 }
 
-/// The number of servers that a level stands for.
+/// The number of servers of a level.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
 pub fn servers(level: f64) -> usize {

@@ -61,7 +61,7 @@ static PARAMETERS: [Knob; 5] = [
 static METRICS: [Metric; 4] = [
     Metric::new(
         "score",
-        "1",
+        "points",
         Better::Higher,
         Together::Sum,
         "sum over tiles of the geometric mean of normalized throughputs, for the most tiles",
@@ -76,7 +76,7 @@ static METRICS: [Metric; 4] = [
     ),
     Metric::new(
         "score_of_one",
-        "1",
+        "points",
         Better::Higher,
         Together::Sum,
         "score of one tile; 1 where members have no reference",
@@ -413,7 +413,7 @@ fn did(member: &Member, tile: usize, ran: Result<JobRun, JobError>, ended: Durat
     (did.throughput, did.limited) = (value(&member.throughput), value(&member.limit.metric));
     let (metric, below) = (&member.limit.metric, member.limit.below);
     did.broken = match (did.limited, run.void.first(), did.throughput) {
-        (_, Some(void), _) => Some(format!("its run is invalid: {void}")),
+        (_, Some(reason), _) => Some(format!("its run is invalid: {reason}")),
         (None, _, _) => Some(format!("it has no {metric}: too few samples")),
         (Some(limited), _, _) if limited >= below => Some(format!("{metric} is {limited:.3}, the limit {below}")),
         (_, _, None) if member.weight > 0.0 => Some(format!("it has no {}", member.throughput)),

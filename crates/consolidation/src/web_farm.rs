@@ -175,7 +175,7 @@ struct Settings {
     limit: Nanos,
     cpu_limit: f64,
     quota: f64,
-    /// How long packets wait in dense mode, where it is asked for.
+    /// How long packets wait in dense mode; `None` without it.
     dense: Option<Duration>,
     plan: Plan,
     search_time: Duration,
@@ -447,6 +447,7 @@ impl Ready {
             }
             let words = format!("{}: {}", criterion.words(&self.settings), result.words);
             flags.extend(result.least.then(|| format!("a lower bound: {words}")));
+            flags.extend(result.level.is_none().then(|| format!("no number of servers: {words}")));
             results.push(words);
         }
         let smaller = all.iter().filter_map(|found| result(&found.document).level).reduce(f64::min);

@@ -71,6 +71,11 @@ pub trait Place: Send {
         self.listens(address)
     }
 
+    /// The signal by which the process that is started here hears of our death, given that of the service; 0 where it notices by itself.
+    fn death_signal(&self, of_service: i32) -> i32 {
+        of_service
+    }
+
     /// What of the limits the process that is started here gets; the place itself keeps the others.
     fn held_here(&self, limits: &Limits) -> Limits {
         limits.clone()

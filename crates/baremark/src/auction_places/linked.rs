@@ -89,6 +89,11 @@ impl Place for Linked {
         Native.owner(user)
     }
 
+    /// Who puts the program there notices the end of its input, and ends it with all that it has started: a signal would end it first.
+    fn death_signal(&self, _of_service: i32) -> i32 {
+        0
+    }
+
     /// The program itself is the child of who tends it, and knows more signals.
     fn target(&self, started: u32) -> u32 {
         let below = process_tree::pids(started).unwrap_or_default();

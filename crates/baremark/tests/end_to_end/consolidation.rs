@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Few servers, short windows, and limits of which the machine's CPU breaks one.
 fn study(server: &str) -> String {
     format!(
-        "[study]\ntitle = \"a small farm\"\n[workload]\nkind = \"web-farm\"\nserver = \"{server}\"\nmost = 12\nlimit = \"5 s\"\n\
+        "[study]\ntitle = \"a small farm\"\n[workload]\nkind = \"web-farm\"\nserver = \"{server}\"\nmost = 12\nlimit = \"500 ms\"\n\
          cpu_limit = \"5 %\"\nquota = \"50 %\"\nwindow = \"300 ms\"\nsettle = \"100 ms\"\nvisits = 6\nsearch_time = \"8 s\"\n\
          [factors]\nenvironment = \"native\"\nrate = 50\nranks = 1\n\
          [design]\nquads = 0\nleast_blocks = 1\nmost_blocks = 1\nbudget = \"60 s\"\n"
@@ -76,7 +76,7 @@ fn farm(server: &str) {
     }
     // Every server answers: the rate of a level is that of all its servers together.
     let most = levels.iter().max_by_key(|level| level["servers"].as_u64()).unwrap();
-    assert!(most["requests_per_s"].as_f64().unwrap() > 0.0 && most["failed_share"].as_f64().unwrap() < 0.5, "{most}");
+    assert!(most["requests_per_s"].as_f64().unwrap() > 0.0, "{most}");
     let report = text(&bench.run(&["report", "--details"]).stdout);
     assert!(report.contains("Latency and CPU use by the number of servers"), "{report}");
     assert_eq!(records(&bench), Vec::<PathBuf>::new(), "everything is undone");
@@ -128,6 +128,73 @@ fn nothing_is_left_of_a_farm_that_is_killed_at_any_moment() {
         assert_eq!(records(&bench), Vec::<PathBuf>::new(), "after {links}: {}", text(&said.stderr));
         assert!(below.iter().all(|pid| !lives(*pid)));
     }
+}
+
+/// Two members with a weight and one without; the limits are such that a busy machine keeps them, or not at all.
+fn tiles(limit: &str) -> String {
+    format!(
+        "[study]\ntitle = \"small tiles\"\n[workload]\nkind = \"tile\"\nmost = 2\nduration = \"2 s\"\nwarm_up = \"200 ms\"\n\
+         stagger = \"10 ms\"\n\
+         [tile.members.web]\nworkload = \"web-farm\"\nservers = 1\nrate = 50\nlimit = \"{limit}\"\nthroughput = \"requests_per_s\"\n\
+         [tile.members.mail]\nworkload = \"block\"\nsize = \"1 MiB\"\nread_share = \"0 %\"\nrate = 50\ndepth = 2\n\
+         limit = \"write_mean_us < 5000000\"\nthroughput = \"iops\"\n\
+         [tile.members.standby]\nworkload = \"web-farm\"\nservers = 1\nrate = 5\nweight = 0\nlimit = \"failed < 99\"\n\
+         throughput = \"requests_per_s\"\n\
+         [factors]\nenvironment = \"native\"\nranks = 1\n\
+         [design]\nquads = 0\nleast_blocks = 1\nmost_blocks = 1\nbudget = \"60 s\"\n"
+    )
+}
+
+#[test]
+fn one_and_two_tiles_run_to_a_score() {
+    if !root() {
+        return;
+    }
+    let bench = Bench::new();
+    bench.write("tile.toml", tiles("latency_p95_ms < 10000"));
+    let output = command(&bench, &["run", "tile.toml", "--json"]).output().unwrap();
+    let said = text(&output.stderr);
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {said}"));
+    let estimate = |metric: &str| {
+        let rows = result["estimates"].as_array().unwrap().iter();
+        rows.clone().find(|row| row["metric"] == metric).and_then(|row| row["estimate"].as_f64())
+    };
+    assert_eq!(estimate("tiles"), Some(2.0), "{result:#}\n{said}");
+    // Of one tile it is 1 by definition, and two cannot do more than twice as much at a fixed load, but for chance.
+    assert!((estimate("score_of_one").unwrap() - 1.0).abs() < 1e-9, "{result:#}");
+    assert!(estimate("score").is_some_and(|score| score > 0.2 && score < 3.0), "{result:#}");
+    let report = text(&bench.run(&["report", "--details"]).stdout);
+    assert!(report.contains("Throughput over that of one tile") && report.contains("2 tiles"), "{report}");
+    assert_eq!(records(&bench), Vec::<PathBuf>::new(), "everything is undone");
+}
+
+#[test]
+fn a_tile_whose_member_breaks_its_limit_has_no_score() {
+    if !root() {
+        return;
+    }
+    let bench = Bench::new();
+    // Nothing is answered so soon.
+    bench.write("tile.toml", tiles("latency_p95_ms < 0.0001"));
+    let output = command(&bench, &["run", "tile.toml", "--json"]).output().unwrap();
+    let (said, out) = (text(&output.stderr), text(&output.stdout));
+    assert!(out.contains("\"status\": \"void\""), "{said}{out}");
+    assert!(
+        format!("{said}{out}").contains("one tile does not keep its limits: web of tile 1: latency_p95_ms is"),
+        "{said}{out}"
+    );
+    assert!(!out.contains("\"metric\": \"score\""), "{out}");
+}
+
+#[test]
+fn a_member_that_cannot_be_is_refused_with_what_would_be_right() {
+    let bench = Bench::new();
+    let wrong = tiles("latency_p95_ms 5");
+    bench.write("tile.toml", wrong);
+    let output = command(&bench, &["run", "tile.toml"]).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("'latency_p95_ms 5' must be METRIC < NUMBER; write limit = "), "{said}");
 }
 
 const LAB: &[&str] = &["topology.network=lab", "web.service=nginx", "database.service=postgres"];
