@@ -1,11 +1,12 @@
 //! Places in which instances of an application's tiers run, other than this machine.
 
 mod elsewhere;
+mod linked;
 
 use crate::places;
 use baremark_environments::container::{Container, NOTHING, Network, Settings};
 use baremark_harness::cluster::Wanted;
-use baremark_harness::topology::{Environments, On};
+use baremark_harness::topology::{Environments, Networking, On};
 use baremark_model::descriptor::Value;
 use baremark_model::site::Environment;
 use baremark_services::place::Place;
@@ -14,6 +15,8 @@ use baremark_services::service::{Order, ServiceError};
 use baremark_sys::confine::{self, Limits};
 use baremark_sys::process_tree::{self, Usage};
 use elsewhere::Elsewhere;
+use linked::{Link, Linked};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -25,11 +28,17 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub fn make(wanted: &Wanted<'_>) -> Result<Box<dyn Place>, String> {
     let Wanted { program, limits, .. } = *wanted;
     match wanted.on {
-        On::Native => Ok(Box::new(baremark_services::place::Native)),
+        On::Native => match link(wanted)? {
+            Some(link) => Ok(Box::new(Linked { program: program.to_owned(), link })),
+            None => Ok(Box::new(baremark_services::place::Native)),
+        },
         On::Container(image) => {
             let settings = Settings { network: Network::Host, ..Settings::default() };
             let engine = wanted.environments.get("container").and_then(|own| own.get("engine"));
             let engine = engine.map_or_else(|| PODMAN.to_owned(), ToString::to_string);
+            if engine == "docker" && wanted.network == Networking::Lab {
+                return Err("network = \"lab\": docker puts no container into a namespace that is there; use engine = \"podman\"".to_owned());
+            }
             let container = Container::new(program.to_owned(), settings).with_engine(&engine);
             let way = container.way().map_err(|why| why.to_string())?;
             let id = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -42,6 +51,7 @@ pub fn make(wanted: &Wanted<'_>) -> Result<Box<dyn Place>, String> {
                 way,
                 name,
                 limits: limits.clone(),
+                link: link(wanted)?,
                 root: AtomicU32::new(0),
             }))
         }
@@ -65,6 +75,11 @@ pub fn load_site(name: &str, environments: &Environments) -> Result<Box<dyn Envi
     }
     let config = environments.get("ssh").and_then(|ssh| ssh.get("config")).map(ToString::to_string).map(PathBuf::from);
     places::of_site(name, config.as_deref()).map_err(|why| why.message)
+}
+
+/// A node of the run's bridge, where the instance is to be on it.
+fn link(wanted: &Wanted<'_>) -> Result<Option<Link>, String> {
+    (wanted.network == Networking::Lab).then(Link::new).transpose()
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -96,7 +111,7 @@ fn make_root(root: &Path, own: bool) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A container of its own for an instance, on this machine's network.
+/// A container of its own for an instance, on this machine's network or the run's.
 struct Contained {
     image: Option<String>,
     /// `podman` or `docker`.
@@ -105,6 +120,7 @@ struct Contained {
     way: &'static [&'static str],
     name: String,
     limits: Limits,
+    link: Option<Link>,
     /// The container's first process, once it is known.
     root: AtomicU32,
 }
@@ -136,7 +152,11 @@ fn docker_root(own: bool) -> Vec<String> {
 
 impl Place for Contained {
     fn label(&self) -> String {
-        "container".to_owned()
+        if self.link.is_some() { "container, lab network" } else { "container" }.to_owned()
+    }
+
+    fn address(&self) -> IpAddr {
+        self.link.as_ref().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), Link::address)
     }
 
     fn is_here(&self) -> bool {
@@ -147,9 +167,10 @@ impl Place for Contained {
         let io = |what: &str, source| ServiceError::Io { name: order.name.clone(), what: what.to_owned(), source };
         // What an application keeps alongside its instances (its database's file, its images) stands one folder up.
         let shared = order.folder.parent().unwrap_or(&order.folder).display().to_string();
-        let mut args: Vec<String> =
-            ["run", "--rm", "--interactive", "--log-driver=none", "--network=host"].map(str::to_owned).to_vec();
+        let mut args: Vec<String> = ["run", "--rm", "--interactive", "--log-driver=none"].map(str::to_owned).to_vec();
         args.extend((!self.is_docker()).then(|| "--http-proxy=false".to_owned()));
+        let network = self.link.as_ref().map_or("host".to_owned(), |link| format!("ns:{}", link.namespace()));
+        args.push(format!("--network={network}"));
         args.extend(
             ["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"].map(str::to_owned),
         );
@@ -241,6 +262,7 @@ mod tests {
             name: "it".to_owned(),
             limits: Limits::default(),
             root: AtomicU32::new(0),
+            link: None,
         };
         let order = Order {
             name: "web-1".to_owned(),

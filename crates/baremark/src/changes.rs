@@ -1,6 +1,7 @@
 //! Changes to this host: the journal of them, and undoing what earlier processes left that were killed.
 
 use crate::exit::Refusal;
+use baremark_consolidation::quota::ControlGroups;
 use baremark_journal::file::Files;
 use baremark_journal::value::Values;
 use baremark_journal::{Journal, JournalError, Kind, Recovery};
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 /// Every type of change that this program makes to a host. A new one is one line here.
 fn kinds() -> Vec<Box<dyn Kind>> {
     let mut kinds = baremark_networks::kinds();
-    kinds.extend([Box::new(Values::system()) as Box<dyn Kind>, Box::new(Files)]);
+    kinds.extend([Box::new(Values::system()) as Box<dyn Kind>, Box::new(Files), Box::new(ControlGroups)]);
     kinds
 }
 

@@ -1,6 +1,8 @@
 //! Every kind of workload that this program has, by the crate that provides it. A new crate is one line here.
 
 use baremark_agent::runner::Runners;
+use baremark_consolidation::tile::Tile;
+use baremark_consolidation::web_farm::WebFarm;
 use baremark_harness::workload::Auction;
 use baremark_model::job::Job;
 use baremark_streams::workload::StreamTcp;
@@ -16,7 +18,14 @@ const JOBS: &[&[&dyn Job]] = &[
     baremark_disks::workload::ALL,
     &[&Auction { places: crate::auction_places::make, load_sites: crate::auction_places::load_site }],
     &[&StreamTcp { journal: crate::changes::journal }],
+    &[&WebFarm { journal: crate::changes::journal }],
+    &[&Tile { find: job }],
 ];
+
+/// The job of this kind.
+fn job(kind: &str) -> Option<&'static dyn Job> {
+    JOBS.iter().flat_map(|jobs| jobs.iter().copied()).find(|job| job.descriptor().kind == kind)
+}
 
 #[cfg(test)]
 mod tests {

@@ -28,8 +28,8 @@ use baremark_model::units::{Nanos, Share};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
     ab, agent, at, auction, auction_run, bundle, carry, check, compare, completions, desktop, doctor, echo, explain,
-    guest, history, import, keep, list, load, man, plan, predict, report, resume, run, setup, site, tend, top,
-    verify_host, verify_scale,
+    guest, history, import, keep, list, load, man, plan, predict, report, resume, run, setup, site, static_server,
+    tend, top, verify_host, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -241,6 +241,9 @@ enum Command {
     Load(Box<load::LoadArgs>),
     /// Be the other end of the workload ping-pong, at another site
     Echo(echo::EchoArgs),
+    /// Be one web server of the workload web-farm
+    #[command(hide = true)]
+    Static(static_server::StaticArgs),
     /// The auction application: an auction site to be put under load
     Auction {
         #[command(subcommand)]
@@ -252,6 +255,8 @@ enum Command {
         /// Instead: remove this folder when standard input ends and whoever started this is gone
         #[arg(long, value_name = "FOLDER")]
         folder: Option<PathBuf>,
+        #[command(flatten)]
+        within: tend::Within,
         /// The program and its arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<std::ffi::OsString>,
@@ -348,29 +353,29 @@ fn on_signals() -> io::Result<Arc<AtomicBool>> {
     Ok(interrupt)
 }
 
-fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
-    if let Some(Command::Agent { guest, address, host_files, announce, courier, silence_limit }) = &cli.command {
-        let served = match (guest, courier) {
+/// What commands do that are parts of a run, processes of their own that handle their signals; `None` for all others.
+fn part_of_a_run(command: &Command) -> Option<Result<(String, Exit), Refusal>> {
+    let silent = |exit| (String::new(), exit);
+    Some(match command {
+        Command::Agent { guest, address, host_files, announce, courier, silence_limit } => match (guest, courier) {
             (Some(port), _) => agent::run_guest(port, address.as_deref(), host_files.as_deref()),
             (None, Some(folder)) => agent::run_courier(folder, Duration::from_secs(*silence_limit)),
             (None, None) => agent::run(*announce),
-        };
-        return Ok((String::new(), served?));
-    }
-    if matches!(cli.command, Some(Command::Keep)) {
-        return keep::run().map(|exit| (String::new(), exit));
-    }
-    if let Some(Command::Desktop { arguments }) = &cli.command {
-        return desktop::run(arguments).map(|exit| (String::new(), exit));
-    }
-    if let Some(Command::Guest(args)) = &cli.command {
-        if args.costs {
-            return guest::costs(args);
         }
-        return guest::run(args).map(|exit| (String::new(), exit));
-    }
-    if let Some(Command::Echo(args)) = &cli.command {
-        return echo::run(args);
+        .map(silent),
+        Command::Keep => keep::run().map(silent),
+        Command::Desktop { arguments } => desktop::run(arguments).map(silent),
+        Command::Guest(args) if args.costs => guest::costs(args),
+        Command::Guest(args) => guest::run(args).map(silent),
+        Command::Echo(args) => echo::run(args),
+        Command::Static(args) => static_server::run(args),
+        _ => return None,
+    })
+}
+
+fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
+    if let Some(ended) = cli.command.as_ref().and_then(part_of_a_run) {
+        return ended;
     }
     // The application is a process of its own that handles its signals.
     let command = match cli.command {
@@ -433,7 +438,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
         Some(Command::Tend { folder: Some(folder), .. }) => tend::guard(&folder),
-        Some(Command::Tend { folder: None, command }) => tend::run(&command, &context.interrupt),
+        Some(Command::Tend { folder: None, within, command }) => tend::run(&command, &within, &context.interrupt),
         Some(Command::At { orders }) => at::run(&orders, &context.interrupt),
         Some(Command::Carry { file }) => carry::run(&file, &context.interrupt),
         Some(Command::AuctionRun(args)) => auction_run::run(&context, &args),
@@ -442,6 +447,7 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
             | Command::Keep
             | Command::Desktop { .. }
             | Command::Echo(_)
+            | Command::Static(_)
             | Command::Guest(_)
             | Command::Auction { .. },
         ) => {

@@ -63,9 +63,13 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "auction-bursts", text: include_str!("../../../studies/auction-bursts.toml") },
     Shipped { name: "auction-databases", text: include_str!("../../../studies/auction-databases.toml") },
     Shipped { name: "auction-elastic", text: include_str!("../../../studies/auction-elastic.toml") },
+    Shipped { name: "auction-network", text: include_str!("../../../studies/auction-network.toml") },
     Shipped { name: "auction-places", text: include_str!("../../../studies/auction-places.toml") },
     Shipped { name: "auction-tiers", text: include_str!("../../../studies/auction-tiers.toml") },
     Shipped { name: "load", text: include_str!("../../../studies/load.toml") },
+    Shipped { name: "web-farm-dense", text: include_str!("../../../studies/web-farm-dense.toml") },
+    Shipped { name: "tile", text: include_str!("../../../studies/tile.toml") },
+    Shipped { name: "web-farm", text: include_str!("../../../studies/web-farm.toml") },
     Shipped { name: "monster-vms", text: include_str!("../../../studies/monster-vms.toml") },
     Shipped { name: "numa", text: include_str!("../../../studies/numa.toml") },
 ];

@@ -35,6 +35,8 @@ mod ci;
 mod comparing;
 #[path = "end_to_end/concurrent.rs"]
 mod concurrent;
+#[path = "end_to_end/consolidation.rs"]
+mod consolidation;
 #[path = "end_to_end/databases.rs"]
 mod databases;
 #[path = "end_to_end/elsewhere.rs"]

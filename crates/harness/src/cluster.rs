@@ -7,7 +7,7 @@ use crate::external::ExternalDatabase;
 use crate::generator::LoadSites;
 use crate::kept_data::{Content, KeptData};
 use crate::leaving::{Leaving, STOP_LIMIT};
-use crate::topology::{Application, Environments, On, TierPlan};
+use crate::topology::{Application, Environments, Networking, On, TierPlan};
 use baremark_lab::generators::MakeEnvironment;
 use baremark_services::instance::Instance;
 use baremark_services::place::{Native, Place};
@@ -42,6 +42,8 @@ pub struct Wanted<'w> {
     pub own: bool,
     /// The program itself.
     pub program: &'w Path,
+    /// What connects it with other instances.
+    pub network: Networking,
     /// What the instance may have.
     pub limits: &'w Limits,
     /// Settings of environments.
@@ -301,7 +303,7 @@ impl Cluster {
         let program =
             if plan.service.kind() == "auction" { self.around.program.clone() } else { self.program(plan.service)? };
         let place = self.place(tier, &plan)?;
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let address = SocketAddr::new(place.address(), port);
         let wiring = if tier == Tier::App { self.server_wiring(address, &*place) } else { Vec::new() };
         let tls = self.tls(tier, &name, address)?;
         let order = Order {
@@ -412,13 +414,14 @@ impl Cluster {
     }
 
     fn place(&self, tier: Tier, plan: &TierPlan) -> Result<Box<dyn Place>, ClusterError> {
-        if plan.on == On::Native {
+        if plan.on == On::Native && self.plan.network == Networking::Host {
             return Ok(Box::new(Native));
         }
         let wanted = Wanted {
             on: &plan.on,
             own: tier == Tier::App,
             program: &self.around.program,
+            network: self.plan.network,
             limits: &plan.limits,
             environments: &self.around.environments,
             interrupt: &self.around.interrupt,

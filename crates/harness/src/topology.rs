@@ -70,6 +70,8 @@ pub struct Application {
     pub images: String,
     /// Whether users come by TLS.
     pub tls: bool,
+    /// What connects its tiers.
+    pub network: Networking,
     /// Tiers that have instances.
     pub tiers: BTreeMap<Tier, TierPlan>,
     /// Where the database keeps its files; `None` for the run's folder.
@@ -101,6 +103,15 @@ pub struct External {
     pub name: String,
     /// The file with the user and the password; `None` for the environment.
     pub credentials: Option<PathBuf>,
+}
+
+/// What connects the tiers of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Networking {
+    /// The loopback of this machine.
+    Host,
+    /// A bridge of the run's own; each instance has a network namespace and an address there.
+    Lab,
 }
 
 /// A tier's instances.
@@ -232,6 +243,7 @@ const HEAD: &[&str] = &[
     "argon2",
     "images",
     "tls",
+    "network",
 ];
 
 fn head<'l>(reader: &mut Reader, root: &Section<'l>) -> Section<'l> {
@@ -400,6 +412,7 @@ fn application(reader: &mut Reader, name: &str, root: &Section<'_>) -> Option<Ap
         argon2: argon2(reader, &head)?,
         images: images(reader, &head),
         tls: tls(reader, &head, &tiers),
+        network: network(reader, &head, &tiers),
         tiers,
         database_folder,
         kept_data,
@@ -567,6 +580,19 @@ fn tls(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>
         );
     }
     tls
+}
+
+fn network(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierPlan>) -> Networking {
+    let word = reader.text(head, "network").unwrap_or_default();
+    if !["host", "lab"].contains(&word.as_str()) {
+        reader.wrong(head, "network", format!("unknown network '{word}'"), nearest(&word, &["host", "lab"]));
+    }
+    let far = tiers.iter().find(|(_, plan)| plan.on.is_far()).filter(|_| word == "lab");
+    if let Some((tier, plan)) = far {
+        let what = format!("network = \"lab\" and the tier {} on {}", tier.label(), plan.on);
+        reader.wrong(head, "network", what, "let all tiers be native or container, or write network = \"host\"");
+    }
+    if word == "lab" { Networking::Lab } else { Networking::Host }
 }
 
 /// The most memory of Argon2id in KiB (RFC 9106 recommends up to that), and the most that its passes may go over in all.

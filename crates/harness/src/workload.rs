@@ -16,7 +16,7 @@ use crate::ground::{Event, Ground, Measured, RunError, Stored};
 use crate::layers::{Layer, Reader, Section};
 use crate::measurements::{MAXIMUM, Marks, ended, failed, loads, run, too_many_failures};
 use crate::phase::{self, closing_s};
-use crate::topology::{self, Demand, On, TierPlan, Topology};
+use crate::topology::{self, Demand, Networking, On, TierPlan, Topology};
 use baremark_load::profile::Profile;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{self, DURATION, TIMEOUT, WARM_UP};
@@ -338,6 +338,8 @@ pub fn look_for(
                     on,
                     own: *tier == Tier::App,
                     program: own,
+                    // Whether a network can be made shows when it is.
+                    network: Networking::Host,
                     limits: &plan.limits,
                     environments: &topology.environments,
                     interrupt,

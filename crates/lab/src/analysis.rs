@@ -103,7 +103,7 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
 }
 
 /// Workloads without a section of their own whose details are short and shown by reports.
-const DETAILED: [&str; 2] = ["wakeup", "density"];
+const DETAILED: [&str; 3] = ["wakeup", "density", "web-farm"];
 
 /// Of each treatment what its workload alone reports: of the last trial that counts, or where none does, of the last.
 fn details(run: &Run, workloads: &[&Descriptor]) -> Vec<DetailRow> {

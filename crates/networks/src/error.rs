@@ -23,6 +23,9 @@ pub enum NetworkError {
         "no free private subnet: each of 10.0.0.0/8 that was tried is used by a route, an address or another run; remove routes to it"
     )]
     NoSubnet,
+    /// More nodes than a subnet of the lab has addresses.
+    #[error("{0} addresses are more than a network of the lab has; use fewer than 4094 nodes")]
+    TooLarge(u32),
     /// The subnet is used up.
     #[error("subnet {0} has no address left; use fewer nodes")]
     NoAddress(String),

@@ -1,7 +1,7 @@
 //! A bridge in the host's namespace, and what is connected to it.
 
 use crate::link::Identity;
-use crate::netlink::{End, Netlink};
+use crate::netlink::{End, Netlink, Prefix};
 use crate::subnet::Subnet;
 use crate::{Namespace, NetworkError};
 use baremark_journal::{Held, Journal};
@@ -51,18 +51,26 @@ pub struct Tap {
 }
 
 impl Network {
-    /// A bridge that is up.
+    /// A bridge that is up, for up to 252 nodes.
     ///
     /// # Errors
     /// When the kernel makes none, no subnet is free, or the journal cannot be written.
     pub fn new(journal: &Journal) -> Result<Network, NetworkError> {
-        let subnet = Subnet::reserve(journal)?;
+        Network::with_room(journal, 0)
+    }
+
+    /// A bridge that is up, for at least so many nodes.
+    ///
+    /// # Errors
+    /// As [`Network::new`], and when no subnet has so many addresses.
+    pub fn with_room(journal: &Journal, nodes: u32) -> Result<Network, NetworkError> {
+        let subnet = Subnet::reserve(journal, nodes.saturating_add(1))?;
         let bridge = Identity::new('b').map_err(NetworkError::kernel("naming a bridge"))?;
         let host = subnet.address(1)?;
         let (index, held) = bridge.make(journal, |netlink| {
             netlink.make_bridge(&bridge.name, bridge.mac)?;
             let index = index_of(netlink, &bridge.name)?;
-            netlink.add_address(index, (host, Subnet::LENGTH))?;
+            netlink.add_address(index, (host, subnet.length()))?;
             netlink.up(index)?;
             Ok(index)
         })?;
@@ -104,7 +112,10 @@ impl Network {
             netlink.join(index, self.index)?;
             netlink.up(index)
         })?;
-        namespace.run(|| address_inside(INSIDE, address))?.map_err(NetworkError::kernel("addressing a namespace"))?;
+        let length = self.subnet.length();
+        namespace
+            .run(|| address_inside(INSIDE, (address, length)))?
+            .map_err(NetworkError::kernel("addressing a namespace"))?;
         Ok(Node { namespace, address, outside: outside.name, _held: held })
     }
 
@@ -157,9 +168,9 @@ pub(crate) fn index_of(netlink: &mut Netlink, name: &str) -> io::Result<u32> {
 }
 
 /// Gives a link of this thread's namespace an address and brings it up.
-pub(crate) fn address_inside(name: &str, address: Ipv4Addr) -> io::Result<()> {
+pub(crate) fn address_inside(name: &str, address: Prefix) -> io::Result<()> {
     let mut netlink = Netlink::open()?;
     let index = index_of(&mut netlink, name)?;
-    netlink.add_address(index, (address, Subnet::LENGTH))?;
+    netlink.add_address(index, address)?;
     netlink.up(index)
 }

@@ -6,6 +6,7 @@
 use crate::link::Identity;
 use crate::netlink::{End, Netlink};
 use crate::network::{INSIDE, address_inside, index_of, limit_rate};
+use crate::subnet::Subnet;
 use crate::{Namespace, NetworkError};
 use baremark_sys::ethtool::{self, Offload};
 use std::io;
@@ -37,7 +38,7 @@ impl Pair {
         };
         ends[0].run(make)?.map_err(making())?;
         for (end, address) in ends.iter().zip(ADDRESSES) {
-            end.run(|| address_inside(INSIDE, address))?.map_err(making())?;
+            end.run(|| address_inside(INSIDE, (address, Subnet::LENGTH)))?.map_err(making())?;
         }
         Ok(Pair { ends })
     }

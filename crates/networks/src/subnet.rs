@@ -27,34 +27,40 @@ impl Kind for Subnets {
     }
 }
 
-/// 256 addresses of 10.0.0.0/8 that no other run has while this is held.
+/// Addresses of 10.0.0.0/8 that no other run has while this is held.
 #[derive(Debug)]
 pub struct Subnet {
     base: Ipv4Addr,
+    length: u8,
     _held: Held,
 }
 
 impl Subnet {
-    /// Length of its prefix.
+    /// Length of the prefix of the smallest subnet.
     pub const LENGTH: u8 = 24;
+    /// Length of the prefix of the largest.
+    const LARGEST: u8 = 20;
 
-    /// Reserves a subnet that overlaps no route and no address of the host, found from a random place on.
+    /// Reserves a subnet with at least `addresses` addresses that overlaps no route and no address of the host, found from a random
+    /// place on.
     ///
     /// # Errors
-    /// When none is found or the reservation cannot be recorded.
-    pub fn reserve(journal: &Journal) -> Result<Subnet, NetworkError> {
+    /// When none is found, it would be too large, or the reservation cannot be recorded.
+    pub fn reserve(journal: &Journal, addresses: u32) -> Result<Subnet, NetworkError> {
+        let fits = |length: &u8| (1_u32 << (32 - length)) - 2 >= addresses;
+        let length = (Self::LARGEST..=Self::LENGTH).rev().find(fits).ok_or(NetworkError::TooLarge(addresses))?;
         let asking = || NetworkError::kernel("finding a free subnet");
         let used = Netlink::open().and_then(|mut netlink| netlink.used_prefixes()).map_err(asking())?;
         let word = random_word().map_err(asking())?;
         let start = u32::from_str_radix(&word[..8], 16).unwrap_or(0);
-        for base in (0..TRIES).map(|step| candidate(start, step)).filter(|base| is_free((*base, Self::LENGTH), &used)) {
-            let change = Change {
-                kind: KIND.to_owned(),
-                target: format!("subnet {base}/{}", Self::LENGTH),
-                details: Value::Null,
-            };
+        for base in (0..TRIES)
+            .map(|step| aligned(candidate(start, step), length))
+            .filter(|base| is_free((*base, length), &used))
+        {
+            let change =
+                Change { kind: KIND.to_owned(), target: format!("subnet {base}/{length}"), details: Value::Null };
             match journal.make(change, || Ok::<_, Infallible>(())) {
-                Ok(((), held)) => return Ok(Subnet { base, _held: held }),
+                Ok(((), held)) => return Ok(Subnet { base, length, _held: held }),
                 Err(MakeError::Journal(JournalError::Held { .. })) => {}
                 Err(MakeError::Journal(why)) => return Err(why.into()),
                 Err(MakeError::Change(never)) => match never {},
@@ -63,16 +69,27 @@ impl Subnet {
         Err(NetworkError::NoSubnet)
     }
 
-    /// Its address with this number, 1 to 254.
+    /// Length of its prefix.
+    #[must_use]
+    pub fn length(&self) -> u8 {
+        self.length
+    }
+
+    /// Its address with this number, from 1: neither that of the subnet itself nor the one for all.
     ///
     /// # Errors
     /// When there is none of that number.
     pub fn address(&self, number: u32) -> Result<Ipv4Addr, NetworkError> {
-        match u8::try_from(number) {
-            Ok(last @ 1..=254) => Ok(Ipv4Addr::from(u32::from(self.base) | u32::from(last))),
-            _ => Err(NetworkError::NoAddress(format!("{}/{}", self.base, Self::LENGTH))),
+        match number {
+            1.. if number < (1 << (32 - self.length)) - 1 => Ok(Ipv4Addr::from(u32::from(self.base) | number)),
+            _ => Err(NetworkError::NoAddress(format!("{}/{}", self.base, self.length))),
         }
     }
+}
+
+/// The subnet of this length in which an address is.
+fn aligned(address: Ipv4Addr, length: u8) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(address) & (u32::MAX << (32 - length)))
 }
 
 /// A subnet of 10.0.0.0/8, another one for each step; the first and the last 16 of them, which people like, are left out.
@@ -115,6 +132,9 @@ mod tests {
             let all: std::collections::BTreeSet<_> = (0..TRIES).map(|step| candidate(start, step)).collect();
             assert_eq!(all.len(), TRIES as usize);
             assert!(all.iter().all(|base| base.octets()[0] == 10 && base.octets()[3] == 0));
+            let wide = all.iter().map(|base| aligned(*base, Subnet::LARGEST));
+            assert!(wide.clone().all(|base| u32::from(base) % (1 << 12) == 0 && base.octets()[0] == 10));
+            assert!(wide.collect::<std::collections::BTreeSet<_>>().len() > 64, "enough of the largest, too");
         }
     }
 }

@@ -44,8 +44,10 @@ mod section;
 mod sections;
 mod svg;
 mod text;
+mod tile;
 mod treatment;
 mod wake_up;
+mod web_farm;
 mod words;
 
 pub use number::estimate;

@@ -12,7 +12,9 @@ use crate::number::percent;
 use crate::outline::Found;
 use crate::section::{Block, Making, Section, Subject};
 use crate::text::clean;
+use crate::tile;
 use crate::wake_up;
+use crate::web_farm;
 
 /// The sections in the order of every report.
 pub(crate) const SECTIONS: &[Making] =
@@ -33,8 +35,13 @@ fn lines(items: &[String]) -> Vec<Block> {
 }
 
 fn applications(of: Subject<'_>) -> Section {
-    let blocks = application::groups(of.document).into_iter().map(Block::Group).collect();
-    Section { id: "applications", head: "Applications", note: "", blocks }
+    let groups = [application::groups(of.document), web_farm::groups(of.document), tile::groups(of.document)];
+    Section {
+        id: "applications",
+        head: "Applications",
+        note: "",
+        blocks: groups.into_iter().flatten().map(Block::Group).collect(),
+    }
 }
 
 fn before_work(of: Subject<'_>) -> Section {

@@ -111,7 +111,8 @@ impl Instance {
         let step = self.place.dress(&self.order, self.recipe.run.clone())?;
         let mut command = self.command(&step);
         let said = logged(&mut command).map_err(|why| self.io("making a pipe", why))?;
-        let held = confine::hold(&mut command, &self.place.held_here(&self.limits), self.recipe.death_signal)
+        let death_signal = self.place.death_signal(self.recipe.death_signal);
+        let held = confine::hold(&mut command, &self.place.held_here(&self.limits), death_signal)
             .map_err(|why| self.io("setting its limits", why))?;
         let child = offspring::start(&mut command)
             .map_err(|why| self.io(&format!("starting {}", step.program.display()), why))?;

@@ -4,7 +4,7 @@ use crate::recipe::Step;
 use crate::service::{Order, ServiceError};
 use baremark_sys::confine::{self, Limits, MemoryLimit};
 use baremark_sys::process_tree::{self, Usage, Waits};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Where whoever carries an instance out at its site is told what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,11 @@ pub trait Place: Send {
 
     /// Whether it runs as a plain process of this machine.
     fn is_here(&self) -> bool;
+
+    /// The address at which instances there listen and are reached: that of a network of its own, or this machine's loopback.
+    fn address(&self) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::LOCALHOST)
+    }
 
     /// Where a process of this program carries the whole instance out, see [`crate::carried`]; `None` where each of its
     /// programs is started from here.
@@ -64,6 +69,11 @@ pub trait Place: Send {
     /// How programs at places of the same kind reach what is asked at `address` here.
     fn advertises(&self, address: SocketAddr) -> SocketAddr {
         self.listens(address)
+    }
+
+    /// The signal by which the process that is started here hears of our death, given that of the service; 0 where it notices by itself.
+    fn death_signal(&self, of_service: i32) -> i32 {
+        of_service
     }
 
     /// What of the limits the process that is started here gets; the place itself keeps the others.

@@ -30,6 +30,24 @@ impl CpuTime {
         })
     }
 
+    /// Up to now, of these CPUs alone.
+    ///
+    /// # Errors
+    /// What reading `/proc/stat` gives; `InvalidData` when it lacks one of them.
+    pub fn of(cpus: &[usize]) -> io::Result<CpuTime> {
+        let text = fs::read_to_string("/proc/stat")?;
+        cpus.iter().try_fold(CpuTime::default(), |sum, cpu| {
+            let lacks = || io::Error::new(io::ErrorKind::InvalidData, format!("/proc/stat has no line of CPU {cpu}"));
+            let one = times(&text, &format!("cpu{cpu} ")).ok_or_else(lacks)?;
+            Ok(CpuTime {
+                busy: sum.busy + one.busy,
+                all: sum.all + one.all,
+                stolen: sum.stolen + one.stolen,
+                cpus: sum.cpus + 1,
+            })
+        })
+    }
+
     /// The share of the time from `earlier` to this that the hypervisor below took away; `None` where no time has passed.
     #[must_use]
     pub fn stolen_since(&self, earlier: &CpuTime) -> Option<f64> {
@@ -45,19 +63,24 @@ impl CpuTime {
     }
 }
 
-/// Columns: user nice system idle iowait irq softirq steal; guest times are in user already (proc_stat(5)).
 fn parse(text: &str) -> Option<CpuTime> {
-    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let own = |line: &&str| {
+        line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    let cpus = text.lines().filter(own).count() as u64;
+    Some(CpuTime { cpus, ..times(text, "cpu ")? })
+}
+
+/// The times of the line with this head. Columns: user nice system idle iowait irq softirq steal; guest times are in user already
+/// (proc_stat(5)).
+fn times(text: &str, head: &str) -> Option<CpuTime> {
+    let line = text.lines().find_map(|line| line.strip_prefix(head))?;
     let times: Vec<u64> = line.split_ascii_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
     let [_, _, _, idle, rest @ ..] = &times[..] else { return None };
     let waiting = rest.first().copied().unwrap_or(0);
     let stolen = rest.get(3).copied().unwrap_or(0);
     let all = times.iter().sum::<u64>();
-    let own = |line: &&str| {
-        line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
-    };
-    let cpus = text.lines().filter(own).count() as u64;
-    Some(CpuTime { busy: all.saturating_sub(idle + waiting), all, stolen, cpus })
+    Some(CpuTime { busy: all.saturating_sub(idle + waiting), all, stolen, cpus: 1 })
 }
 
 #[cfg(test)]
@@ -69,6 +92,8 @@ mod tests {
         let text = "cpu  100 10 40 800 50 0 0 20 0 0\ncpu0 1 2 3 4\ncpu1 1 2 3 4\nintr 5\n";
         assert_eq!(parse(text), Some(CpuTime { busy: 170, all: 1020, stolen: 20, cpus: 2 }));
         assert_eq!(parse("intr 5\n"), None);
+        assert_eq!(times(text, "cpu1 "), Some(CpuTime { busy: 6, all: 10, stolen: 0, cpus: 1 }));
+        assert_eq!(times(text, "cpu2 "), None);
         let (before, after) = (
             CpuTime { busy: 100, all: 1000, ..CpuTime::default() },
             CpuTime { busy: 175, all: 1100, stolen: 11, cpus: 1 },

@@ -30,6 +30,7 @@ pub mod resume;
 pub mod run;
 pub mod setup;
 pub mod site;
+pub mod static_server;
 pub mod tend;
 pub mod top;
 pub mod verify_host;

@@ -6,11 +6,12 @@
 
 use crate::exit::{Exit, Refusal};
 use baremark_sys::confine::{self, Limits};
-use baremark_sys::offspring;
 use baremark_sys::supervisor::{self, Half};
+use baremark_sys::{namespace, offspring};
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::fs::File;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,8 +37,24 @@ pub fn guard(folder: &Path) -> Result<(String, Exit), Refusal> {
     Ok((String::new(), Exit::Success))
 }
 
+/// Where and as whom the program runs.
+#[derive(clap::Args)]
+pub struct Within {
+    /// Run it in this network namespace, a file of /proc
+    #[arg(long, value_name = "FILE")]
+    network: Option<PathBuf>,
+    /// Run it as this user and group
+    #[arg(long, value_name = "USER:GROUP", value_parser = user_and_group)]
+    user: Option<(u32, u32)>,
+}
+
+fn user_and_group(text: &str) -> Result<(u32, u32), String> {
+    let numbers = text.split_once(':').and_then(|(user, group)| Some((user.parse().ok()?, group.parse().ok()?)));
+    numbers.ok_or_else(|| format!("'{text}' must be two numbers; write such as 65534:65534"))
+}
+
 /// Runs the program and ends as it ended; a signal to stop is handed on, the end of input ends it at once.
-pub fn run(command: &[OsString], interrupt: &AtomicBool) -> Result<(String, Exit), Refusal> {
+pub fn run(command: &[OsString], within: &Within, interrupt: &AtomicBool) -> Result<(String, Exit), Refusal> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Refusal::bad_input("no program to tend"));
     };
@@ -47,6 +64,14 @@ pub fn run(command: &[OsString], interrupt: &AtomicBool) -> Result<(String, Exit
     };
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
+    if let Some(path) = &within.network {
+        // Of this thread, by which the program is started.
+        let entered = File::open(path).and_then(namespace::enter_network);
+        entered.map_err(|why| Refusal::failure(format!("entering the network of {}: {why}", path.display())))?;
+    }
+    if let Some((user, group)) = within.user {
+        command.uid(user).gid(group);
+    }
     let _held = confine::hold(&mut command, &Limits::default(), SIGKILL).map_err(Refusal::failure)?;
     let mut child = offspring::start(&mut command)
         .map_err(|why| Refusal::failure(format!("starting {}: {why}", program.to_string_lossy())))?;

@@ -20,7 +20,12 @@ fn the_study_reference_is_written_from_the_tables() {
         baremark_disks::workload::ALL,
     ]
     .concat();
-    let whole = [baremark_harness::workload::descriptor(), baremark_streams::workload::descriptor()];
+    let whole = [
+        baremark_harness::workload::descriptor(),
+        baremark_streams::workload::descriptor(),
+        baremark_consolidation::web_farm::descriptor(),
+        baremark_consolidation::tile::descriptor(),
+    ];
     let jobs = jobs.iter().map(|job| job.descriptor()).chain(whole);
     let descriptors: Vec<&Descriptor> = workloads.chain(jobs).collect();
     let wanted = study_reference(&descriptors);

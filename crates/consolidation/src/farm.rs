@@ -1,0 +1,255 @@
+//! Web servers that run: each in a network namespace of its own on one bridge, in a control group with a quota.
+
+use crate::content;
+use crate::quota::Quotas;
+use crate::starter::Starter;
+use baremark_journal::Journal;
+use baremark_networks::{Network, Node};
+use baremark_sys::confine::{Held, Limits};
+use baremark_sys::ethtool::{self, Offload};
+use baremark_sys::private_folder::PrivateFolder;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Polls without packets before interrupts are taken again, in dense mode.
+const DEFERRALS: u32 = 100;
+const PORT: u16 = 80;
+const PREFIX: &str = "baremark-farm-";
+/// How long a server may take to listen, and to send a file.
+const PATIENCE: Duration = Duration::from_secs(20);
+const GLANCE: Duration = Duration::from_millis(2);
+
+/// Which web server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// This program's own ([`crate::static_server`]).
+    Static,
+    /// nginx, one process.
+    Nginx(PathBuf),
+}
+
+/// What a farm is made of.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The web server.
+    pub program: Program,
+    /// This program, which is the static server as well.
+    pub own: PathBuf,
+    /// The most servers.
+    pub most: u32,
+    /// CPUs that one server may use of all, 1.0 being one.
+    pub quota: f64,
+    /// The CPUs on which servers run; empty for all.
+    pub cpus: Vec<usize>,
+}
+
+struct Server {
+    child: Child,
+    node: Arc<Node>,
+    _held: Held,
+}
+
+/// Servers that listen. Dropping it ends them and removes the network.
+pub struct Farm {
+    layout: Layout,
+    // In the order in which they go.
+    servers: Vec<Server>,
+    starter: Starter,
+    quotas: Option<Quotas>,
+    network: Network,
+    folder: PrivateFolder,
+}
+
+impl Drop for Farm {
+    fn drop(&mut self) {
+        self.servers.iter_mut().for_each(|server| drop(server.child.kill()));
+        self.servers.iter_mut().for_each(|server| drop(server.child.wait()));
+    }
+}
+
+impl Farm {
+    /// A farm without servers.
+    ///
+    /// # Errors
+    /// What is missing, in words.
+    pub fn new(journal: &Journal, layout: Layout) -> Result<Farm, String> {
+        let parent = std::env::temp_dir();
+        drop(PrivateFolder::orphans(&parent, PREFIX));
+        let folder = PrivateFolder::create(&parent, PREFIX)
+            .map_err(|why| format!("making a folder under {}: {why}", parent.display()))?;
+        content::write(folder.path()).map_err(|why| format!("writing the files to be served: {why}"))?;
+        let network = Network::with_room(journal, layout.most).map_err(|why| why.to_string())?;
+        let quotas = Quotas::new(journal, layout.quota).map_err(|why| why.to_string())?;
+        let starter = Starter::new().map_err(|why| format!("starting a thread: {why}"))?;
+        Ok(Farm { layout, servers: Vec::new(), starter, quotas, network, folder })
+    }
+
+    /// Whether this machine holds servers to their quota.
+    #[must_use]
+    pub fn has_quota(&self) -> bool {
+        self.quotas.is_some()
+    }
+
+    /// Starts servers until there are `count`, and waits until each has sent its files.
+    ///
+    /// # Errors
+    /// Why one did not.
+    pub fn grow(&mut self, count: usize) -> Result<(), String> {
+        let first = self.servers.len();
+        while self.servers.len() < count {
+            self.add()?;
+        }
+        (first..count).try_for_each(|at| self.check(at))
+    }
+
+    /// Where the first `count` servers listen.
+    #[must_use]
+    pub fn addresses(&self, count: usize) -> Vec<SocketAddr> {
+        self.servers.iter().take(count).map(|server| SocketAddr::from((server.node.address, PORT))).collect()
+    }
+
+    /// Lets packets from the servers wait up to `timeout` for others before they are taken, or, without one, takes each at once as the kernel does by
+    /// default. Needs the NAPI of the host's end of each link, which its GRO switches on.
+    ///
+    /// # Errors
+    /// When the kernel refuses one of the settings.
+    pub fn defer(&self, timeout: Option<Duration>) -> Result<(), String> {
+        let nanos = timeout.map_or(0, |timeout| timeout.as_nanos());
+        let deferrals = if timeout.is_some() { DEFERRALS } else { 0 };
+        for link in self.servers.iter().map(|server| &server.node.outside) {
+            let set = || -> std::io::Result<()> {
+                ethtool::switch(link, Offload::Gro, timeout.is_some())?;
+                let folder = Path::new("/sys/class/net").join(link);
+                fs::write(folder.join("gro_flush_timeout"), nanos.to_string())?;
+                fs::write(folder.join("napi_defer_hard_irqs"), deferrals.to_string())
+            };
+            set().map_err(|why| format!("deferring the interrupts of {link}: {why}"))?;
+        }
+        Ok(())
+    }
+
+    /// A server that has ended, in words.
+    pub fn fallen(&mut self) -> Option<String> {
+        let ended = |(at, server): (usize, &mut Server)| {
+            let status = server.child.try_wait().ok()??;
+            Some(format!("web server {} has ended: {status}", at + 1))
+        };
+        self.servers.iter_mut().enumerate().find_map(ended)
+    }
+
+    fn add(&mut self) -> Result<(), String> {
+        let node = Arc::new(self.network.namespace().map_err(|why| why.to_string())?);
+        let address = SocketAddr::from((node.address, PORT));
+        // It begins when it reads a line, in its control group by then.
+        let mut command = Command::new("sh");
+        command.args(["-c", "read -r go && exec \"$0\" \"$@\""]);
+        match &self.layout.program {
+            Program::Static => command.arg(&self.layout.own).args(["static", "--listen", &address.to_string()]),
+            Program::Nginx(nginx) => {
+                let file = self.configured(address).map_err(|why| format!("writing nginx's configuration: {why}"))?;
+                command.arg(nginx).arg("-p").arg(self.folder.path()).arg("-e").arg("stderr").arg("-c").arg(file)
+            }
+        };
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let limits = Limits { cpus: self.layout.cpus.clone(), ..Limits::default() };
+        let (child, held) =
+            self.starter.start(&node, command, &limits).map_err(|why| format!("starting a web server: {why}"))?;
+        self.servers.push(Server { child, node, _held: held });
+        let at = self.servers.len() - 1;
+        let child = &mut self.servers[at].child;
+        if let Some(quotas) = &mut self.quotas {
+            let joined = quotas.group().and_then(|group| fs::write(group, child.id().to_string()));
+            joined.map_err(|why| format!("giving a web server its CPU quota: {why}"))?;
+        }
+        let go = child.stdin.take().map(|mut input| input.write_all(b"go\n"));
+        go.transpose().map(drop).map_err(|why| format!("starting a web server: {why}"))
+    }
+
+    /// The configuration of one nginx: one process, which serves the files of the folder.
+    fn configured(&self, address: SocketAddr) -> std::io::Result<PathBuf> {
+        let root = self.folder.path();
+        let name = address.ip().to_string();
+        let folders: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .iter()
+            .map(|key| format!("  {key}_temp_path {}/{name}-{key};\n", root.display()))
+            .collect();
+        let text = format!(
+            "daemon off; master_process off; worker_processes 1; pid {root}/{name}.pid;\nevents {{ worker_connections 1024; }}\n\
+             http {{\n  types {{ text/html html; image/jpeg jpg; }}\n  access_log off; sendfile on; tcp_nopush on; \
+             keepalive_requests 1000000;\n{folders}  server {{ listen {address}; root {root}; }}\n}}\n",
+            root = root.display()
+        );
+        let path = root.join(format!("{name}.conf"));
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+
+    /// Waits until a server listens and compares what it sends with what it should.
+    fn check(&mut self, at: usize) -> Result<(), String> {
+        let server = &mut self.servers[at];
+        let address = SocketAddr::from((server.node.address, PORT));
+        let until = Instant::now() + PATIENCE;
+        let mut stream = loop {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(stream) => break stream,
+                Err(why) => {
+                    if let Ok(Some(status)) = server.child.try_wait() {
+                        return Err(format!("web server {} ended as it started: {status}", at + 1));
+                    }
+                    if Instant::now() >= until {
+                        return Err(format!("web server {} does not listen at {address}: {why}", at + 1));
+                    }
+                    thread::sleep(GLANCE);
+                }
+            }
+        };
+        for file in content::files() {
+            let right = served(&mut stream, file.path).is_ok_and(|bytes| bytes == file.bytes);
+            if !right {
+                return Err(format!("web server {} did not send the bytes of {}", at + 1, file.path));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The body of one file.
+fn served(stream: &mut TcpStream, path: &str) -> std::io::Result<Vec<u8>> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: farm\r\n\r\n").as_bytes())?;
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 16 << 10];
+    loop {
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
+            let length =
+                head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+            let whole = end + 4 + length.unwrap_or(0);
+            if bytes.len() >= whole {
+                return Ok(bytes.split_off(end + 4));
+            }
+        }
+        match stream.read(&mut buffer)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            read => bytes.extend(&buffer[..read]),
+        }
+    }
+}
+
+/// nginx of this machine.
+#[must_use]
+pub fn nginx() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from));
+    folders.map(|folder| folder.join("nginx")).find(|program| is_file(program))
+}
+
+fn is_file(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file())
+}

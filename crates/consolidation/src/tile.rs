@@ -1,0 +1,541 @@
+//! `tile`: a fixed set of unlike workloads side by side, as many times as this machine carries.
+//!
+//! A tile is its members: each is a workload of this program with a load, the metric of its throughput, a limit and a weight. One tile runs
+//! first, then two, and so on up to `most`, or until a member breaks its limit. The score of a number of tiles is the sum, over tiles, of the
+//! geometric mean of their members' normalized throughputs; a number of tiles in which a limit fails has no score.
+//!
+//! Members are prepared one after the other (`stagger` apart) and begin together, with a warm-up and then the measured time. A member whose
+//! window ended by more than a tenth earlier or later than the others is flagged: its neighbours did not work all the time.
+
+use crate::members::{self, Member};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::command::{DURATION, TIMEOUT, WARM_UP};
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Together};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::knob::Misfit;
+use baremark_model::parameters::Parameters;
+use baremark_model::problem::Problem;
+use baremark_model::seam::Sample;
+use baremark_model::units::Nanos;
+use baremark_model::wire::Detail;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The kind as typed, and the name of the study's section.
+const KIND: &str = "tile";
+const SECOND: u64 = 1_000_000_000;
+/// A number of tiles whose limits fail is measured so many times before it counts as too many.
+const ATTEMPTS: usize = 2;
+/// Ends of windows that differ by more than this share of the measured time are flagged.
+const SKEW: f64 = 0.1;
+const GLANCE: Duration = Duration::from_millis(20);
+
+static PARAMETERS: [Knob; 5] = [
+    Knob::new("most", Kind::Count { min: 1, max: 64 }, Default::Typed("3"), "most tiles that are started"),
+    Knob::new(
+        DURATION,
+        Kind::Time { min: SECOND, max: 24 * 3600 * SECOND },
+        Default::Typed("20 s"),
+        "measured time of every member, for each number of tiles",
+    ),
+    Knob::new(WARM_UP, Kind::Time { min: 0, max: 3600 * SECOND }, Default::Typed("5 s"), "time under load before it"),
+    Knob::new(
+        "stagger",
+        Kind::Time { min: 0, max: 600 * SECOND },
+        Default::Typed("500 ms"),
+        "time between the starts of two members' preparations",
+    ),
+    Knob::new(
+        TIMEOUT.key,
+        TIMEOUT.kind,
+        Default::Typed("30 min"),
+        "longest time that all numbers of tiles may take together",
+    ),
+];
+
+static METRICS: [Metric; 4] = [
+    Metric::new(
+        "score",
+        "points",
+        Better::Higher,
+        Together::Sum,
+        "sum over tiles of the geometric mean of normalized throughputs, for the most tiles",
+    ),
+    Metric::new("tiles", "tiles", Better::Higher, Together::Sum, "most tiles in which every member keeps its limit"),
+    Metric::new(
+        "latency_ratio",
+        "1",
+        Better::Lower,
+        Together::Mean,
+        "geometric mean of the members' limited metrics over those of one tile, for the most tiles",
+    ),
+    Metric::new(
+        "score_of_one",
+        "points",
+        Better::Higher,
+        Together::Sum,
+        "score of one tile; 1 where members have no reference",
+    ),
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: KIND,
+    help: "a set of unlike workloads side by side, once, twice and so on: the most such tiles whose limits are kept, and their score",
+    source: "this program; tiles after the practice of consolidation benchmarks",
+    parameters: &PARAMETERS,
+    metrics: &METRICS,
+    footprint: None,
+    executors: &[ExecutorKind::Direct],
+    section: Some(OwnSection {
+        name: KIND,
+        has: |_| false,
+        check: check_section,
+        check_arm,
+        needs: |_| Vec::new(),
+        help: HELP,
+    }),
+    short_phases: false,
+    quick: &[("duration", "4 s"), ("warm_up", "1 s"), ("most", "2")],
+    check: |_| Ok(()),
+};
+
+const HELP: &str = "the members of a tile, `[tile.members.NAME]` each: `workload`, `throughput` (a metric of it), `limit` (such as \
+                    \"latency_p95_ms < 500\"), `weight` (1), `reference` (the throughput that counts as 1; else that of one tile), `cpus`, and \
+                    parameters of the workload";
+
+/// What the workload is, for pages of documentation.
+#[must_use]
+pub fn descriptor() -> &'static Descriptor {
+    &DESCRIPTOR
+}
+
+/// The section has members and nothing else; what a member is, arms are checked for.
+fn check_section(_: &str, text: &str) -> Vec<Problem> {
+    let Ok(document) = toml::de::DeTable::parse(text) else { return Vec::new() };
+    let section = document.get_ref().get(KIND).and_then(|section| section.get_ref().as_table().cloned());
+    let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+    let others = section.iter().flat_map(|section| section.iter()).filter(|(key, _)| key.get_ref() != "members");
+    let wrong = others.map(|(key, _)| {
+        let what = format!("[{KIND}] has no '{}'", key.get_ref());
+        Problem::new(
+            line(key.span().start),
+            what,
+            "write [tile.members.NAME]; duration, warm_up and most are keys of [workload]",
+        )
+    });
+    wrong.collect()
+}
+
+fn check_arm(arm: &ResolvedArm) -> Vec<(String, Misfit)> {
+    members::of(arm).err().into_iter().collect()
+}
+
+/// The workload `tile`.
+#[derive(Clone, Copy)]
+pub struct Tile {
+    /// The workload of a name, for members.
+    pub find: fn(&str) -> Option<&'static dyn Job>,
+}
+
+/// A member that can run.
+struct Runnable {
+    member: Member,
+    job: &'static dyn Job,
+    arm: ResolvedArm,
+}
+
+impl Job for Tile {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn heeds_interrupt(&self) -> bool {
+        true
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let of = Parameters::of(arm, &PARAMETERS);
+        let times: (Nanos, Nanos) = (of.get(DURATION)?, of.get(WARM_UP)?);
+        let members = members::of(arm).map_err(|(key, misfit)| JobError::failed(format!("{key}: {misfit}")))?;
+        let runnable = |member: Member| -> Result<Runnable, JobError> {
+            let found = (self.find)(&member.workload).filter(|_| member.workload != KIND);
+            let job = found.ok_or_else(|| {
+                let what = format!("member '{}': no workload '{}' runs in a tile", member.name, member.workload);
+                Misfit::new(what, "write the name of another workload (`baremark list workloads`)")
+            })?;
+            let arm = member.arm(job.descriptor(), times, around.cpus.len().max(1))?;
+            Ok(Runnable { member, job, arm })
+        };
+        Ok(Box::new(Ready {
+            members: members.into_iter().map(runnable).collect::<Result<_, _>>()?,
+            most: of.get("most")?,
+            duration: of.get(DURATION)?,
+            stagger: of.get("stagger")?,
+            around,
+        }))
+    }
+}
+
+struct Ready<'s> {
+    members: Vec<Runnable>,
+    most: usize,
+    duration: Duration,
+    stagger: Duration,
+    around: Surroundings<'s>,
+}
+
+/// What one member of one tile did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Did {
+    tile: usize,
+    member: String,
+    throughput: Option<f64>,
+    /// The metric that has a limit.
+    limited: Option<f64>,
+    /// Why it does not keep its limit, where it does not.
+    broken: Option<String>,
+    /// From the common begin to the end of its run, in s.
+    ended_s: f64,
+    flags: Vec<String>,
+}
+
+/// What a number of tiles did; stored as it passes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Level {
+    tiles: usize,
+    members: Vec<Did>,
+}
+
+impl Level {
+    fn broken(&self) -> Vec<String> {
+        let one = |did: &Did| Some(format!("{} of tile {}: {}", did.member, did.tile + 1, did.broken.as_ref()?));
+        self.members.iter().filter_map(one).collect()
+    }
+
+    fn is_valid(&self) -> bool {
+        self.members.iter().all(|did| did.broken.is_none())
+    }
+
+    /// The mean over tiles of what a member showed.
+    fn mean(&self, member: &str, of: impl Fn(&Did) -> Option<f64>) -> Option<f64> {
+        let values: Vec<f64> = self.members.iter().filter(|did| did.member == member).filter_map(of).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    }
+}
+
+/// The throughput that counts as 1, by member: its reference, or that of one tile.
+fn references(members: &[&Member], one: &Level) -> BTreeMap<String, f64> {
+    let of = |member: &&Member| {
+        let measured = || one.mean(&member.name, |did| did.throughput);
+        Some((member.name.clone(), member.reference.or_else(measured).filter(|reference| *reference > 0.0)?))
+    };
+    members.iter().filter_map(of).collect()
+}
+
+/// The score of a number of tiles: for each the weighted geometric mean of its members' normalized throughputs, summed. `None` where a limit
+/// fails, or a member that has a weight has no throughput.
+fn score(members: &[&Member], level: &Level, references: &BTreeMap<String, f64>) -> Option<f64> {
+    let weights: f64 = members.iter().map(|member| member.weight).sum();
+    if !level.is_valid() || weights <= 0.0 {
+        return None;
+    }
+    let one = |tile: usize| -> Option<f64> {
+        let mut sum = 0.0;
+        for member in members.iter().filter(|member| member.weight > 0.0) {
+            let did = level.members.iter().find(|did| did.tile == tile && did.member == member.name)?;
+            let normalized = did.throughput.filter(|value| *value > 0.0)? / references.get(&member.name)?;
+            sum += member.weight * normalized.ln();
+        }
+        Some((sum / weights).exp())
+    };
+    (0..level.tiles).map(one).sum()
+}
+
+/// The geometric mean over members of their limited metric over that of one tile; members without either are left out.
+fn latency_ratio(members: &[&Member], level: &Level, one: &Level) -> Option<f64> {
+    let limited = |level: &Level, name: &str| level.mean(name, |did| did.limited).filter(|value| *value > 0.0);
+    let ratios: Vec<f64> = members
+        .iter()
+        .filter_map(|member| Some((limited(level, &member.name)? / limited(one, &member.name)?).ln()))
+        .collect();
+    (!ratios.is_empty()).then(|| (ratios.iter().sum::<f64>() / ratios.len() as f64).exp())
+}
+
+impl Ready<'_> {
+    fn interrupted(&self) -> Result<(), JobError> {
+        if self.around.interrupt.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { Ok(()) }
+    }
+
+    /// So many tiles, all of whose members run at once.
+    fn level(&self, tiles: usize) -> Result<Level, JobError> {
+        let count = tiles * self.members.len();
+        let (gate, failed, begun) = (Barrier::new(count), AtomicBool::new(false), Mutex::new(None));
+        let one = |at: usize| {
+            let (tile, of) = (at / self.members.len(), &self.members[at % self.members.len()]);
+            self.wait(self.stagger * u32::try_from(at).unwrap_or(u32::MAX));
+            let cpus = if of.member.cpus.is_empty() { self.around.cpus } else { &of.member.cpus };
+            let around = Surroundings {
+                cpus,
+                seed: self.around.seed.wrapping_add(at as u64),
+                phase: self.duration,
+                ..self.around
+            };
+            let prepared = self.interrupted().and_then(|()| of.job.prepare(&of.arm, around)).and_then(|mut ready| {
+                ready.warm_up()?;
+                Ok(ready)
+            });
+            failed.fetch_or(prepared.is_err(), Ordering::AcqRel);
+            gate.wait();
+            let begin = *begun.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
+            // A tile without one of its members is none.
+            let mut ready = prepared?;
+            if failed.load(Ordering::Acquire) {
+                return Ok(None);
+            }
+            Ok(Some(did(&of.member, tile, ready.run(), begin.elapsed())?))
+        };
+        let ran: Vec<Result<Option<Did>, JobError>> = thread::scope(|scope| {
+            let one = &one;
+            let started: Vec<_> = (0..count).map(|at| scope.spawn(move || one(at))).collect();
+            let joined = started
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            joined.collect()
+        });
+        self.interrupted()?;
+        let members = ran.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+        Ok(Level { tiles, members })
+    }
+
+    fn wait(&self, time: Duration) {
+        let until = Instant::now() + time;
+        while Instant::now() < until && self.interrupted().is_ok() {
+            thread::sleep(GLANCE.min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+
+    fn measured(&self, stored: &[Value], report: &mut dyn FnMut(Value)) -> Result<JobRun, JobError> {
+        let mut known = stored.iter().filter_map(|row| serde_json::from_value::<Level>(row.clone()).ok());
+        let mut levels: Vec<Level> = Vec::new();
+        for tiles in 1..=self.most {
+            for attempt in 1..=ATTEMPTS {
+                let level = match known.next().filter(|level| level.tiles == tiles) {
+                    Some(level) => level,
+                    None => {
+                        let level = self.level(tiles)?;
+                        report(serde_json::to_value(&level).map_err(JobError::failed)?);
+                        level
+                    }
+                };
+                let valid = level.is_valid();
+                levels.push(level);
+                if valid {
+                    break;
+                }
+                if attempt == ATTEMPTS {
+                    return Ok(self.reported(&levels));
+                }
+            }
+        }
+        Ok(self.reported(&levels))
+    }
+
+    fn reported(&self, levels: &[Level]) -> JobRun {
+        let members: Vec<&Member> = self.members.iter().map(|of| &of.member).collect();
+        let mut flags: Vec<String> = levels.iter().flat_map(|level| self.skewed(level)).collect();
+        flags.extend(levels.iter().flat_map(|level| level.members.iter().flat_map(|did| did.flags.clone())));
+        flags.sort();
+        flags.dedup();
+        let valid: Vec<&Level> = levels.iter().filter(|level| level.is_valid()).collect();
+        let (Some(one), Some(most)) = (valid.first(), valid.last()) else {
+            let broken = levels.iter().flat_map(Level::broken);
+            let void = vec![format!("one tile does not keep its limits: {}", broken.collect::<Vec<_>>().join("; "))];
+            return JobRun {
+                void,
+                flags,
+                detail: Some(detail(&members, levels, &BTreeMap::new(), None)),
+                ..JobRun::default()
+            };
+        };
+        if most.tiles == self.most {
+            flags.push(format!("{} tiles (most) keep every limit; more may be possible", self.most));
+        }
+        let references = references(&members, one);
+        let values = [
+            ("score", score(&members, most, &references)),
+            ("tiles", Some(most.tiles as f64)),
+            ("latency_ratio", latency_ratio(&members, most, one)),
+            ("score_of_one", score(&members, one, &references)),
+        ];
+        let sample = |(metric, value): (&str, Option<f64>)| Some(Sample { metric: metric.to_owned(), value: value? });
+        JobRun {
+            samples: values.into_iter().filter_map(sample).collect(),
+            checked: format!("every member of {} tiles kept its limit", most.tiles),
+            flags,
+            detail: Some(detail(&members, levels, &references, Some(one))),
+            ..JobRun::default()
+        }
+    }
+
+    /// Members that ended so much earlier than others that these ran without them.
+    fn skewed(&self, level: &Level) -> Option<String> {
+        let ends = level.members.iter().map(|did| did.ended_s);
+        let (first, last) = (ends.clone().fold(f64::MAX, f64::min), ends.fold(0.0, f64::max));
+        (last - first > SKEW * self.duration.as_secs_f64()).then(|| {
+            format!("{} tiles: members ended {:.1} s apart, some after their verification", level.tiles, last - first)
+        })
+    }
+}
+
+/// What a run of a member shows of its throughput and limit.
+fn did(member: &Member, tile: usize, ran: Result<JobRun, JobError>, ended: Duration) -> Result<Did, JobError> {
+    let mut did = Did {
+        tile,
+        member: member.name.clone(),
+        throughput: None,
+        limited: None,
+        broken: None,
+        ended_s: ended.as_secs_f64(),
+        flags: Vec::new(),
+    };
+    let run = match ran {
+        Ok(run) => run,
+        Err(JobError::Interrupted) => return Err(JobError::Interrupted),
+        // Under too many tiles a member may fail altogether; that is what breaks its limit.
+        Err(why) => return Ok(Did { broken: Some(format!("it failed: {why}")), ..did }),
+    };
+    let value = |metric: &str| run.samples.iter().find(|sample| sample.metric == metric).map(|sample| sample.value);
+    (did.throughput, did.limited) = (value(&member.throughput), value(&member.limit.metric));
+    let (metric, below) = (&member.limit.metric, member.limit.below);
+    did.broken = match (did.limited, run.void.first(), did.throughput) {
+        (_, Some(reason), _) => Some(format!("its run is invalid: {reason}")),
+        (None, _, _) => Some(format!("it has no {metric}: too few samples")),
+        (Some(limited), _, _) if limited >= below => Some(format!("{metric} is {limited:.3}, the limit {below}")),
+        (_, _, None) if member.weight > 0.0 => Some(format!("it has no {}", member.throughput)),
+        _ => None,
+    };
+    did.flags = run.flags.iter().map(|flag| format!("{}: {flag}", member.name)).collect();
+    Ok(did)
+}
+
+fn detail(members: &[&Member], levels: &[Level], references: &BTreeMap<String, f64>, one: Option<&Level>) -> Detail {
+    let member = |member: &&Member| {
+        json!({
+            "name": member.name, "workload": member.workload, "throughput": member.throughput, "weight": member.weight,
+            "limit": format!("{} < {}", member.limit.metric, member.limit.below), "reference": references.get(&member.name),
+        })
+    };
+    let level = |level: &Level| {
+        let ratio = |name: &str| Some(level.mean(name, |did| did.throughput)? / references.get(name)?);
+        let latency = |name: &str| {
+            Some(
+                level.mean(name, |did| did.limited)?
+                    / one?.mean(name, |did| did.limited).filter(|value| *value > 0.0)?,
+            )
+        };
+        let of = |member: &&Member| {
+            let name = &member.name;
+            json!({ "name": name, "normalized_throughput": ratio(name), "normalized_limited": latency(name),
+                "limited": level.mean(name, |did| did.limited), "throughput": level.mean(name, |did| did.throughput) })
+        };
+        json!({
+            "tiles": level.tiles, "score": score(members, level, references), "broken": level.broken(),
+            "members": members.iter().map(of).collect::<Vec<_>>(), "runs": level.members,
+        })
+    };
+    Detail {
+        format: "baremark-tile/1".to_owned(),
+        document: json!({
+            "members": members.iter().map(member).collect::<Vec<_>>(), "levels": levels.iter().map(level).collect::<Vec<_>>(),
+        }),
+    }
+}
+
+impl ReadyJob for Ready<'_> {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        self.take_up(&[], &mut |_| ())
+    }
+
+    fn take_up(&mut self, stored: &[Value], report: &mut dyn FnMut(Value)) -> Result<JobRun, JobError> {
+        self.measured(stored, report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::members::{Limit, PREFIX};
+
+    fn member(name: &str, weight: f64, reference: Option<f64>) -> Member {
+        Member {
+            name: name.to_owned(),
+            workload: "load".to_owned(),
+            throughput: "x".to_owned(),
+            limit: Limit { metric: "ms".to_owned(), below: 10.0 },
+            weight,
+            reference,
+            cpus: Vec::new(),
+            parameters: BTreeMap::new(),
+        }
+    }
+
+    fn ran(member: &Member, tile: usize, throughput: f64, limited: f64) -> Did {
+        let sample = |metric: &str, value| Sample { metric: metric.to_owned(), value };
+        let run = JobRun { samples: vec![sample("x", throughput), sample("ms", limited)], ..JobRun::default() };
+        did(member, tile, Ok(run), Duration::from_secs(1)).expect("not interrupted")
+    }
+
+    /// Two members of weights 1 and 3: (2/1)^(1/4) (8/16)^(3/4) = 0.7071 in one tile, (1/1)^(1/4) (16/16)^(3/4) = 1 in the other.
+    #[test]
+    fn a_score_is_the_sum_of_weighted_geometric_means() {
+        let (a, b, idle) = (member("a", 1.0, Some(1.0)), member("b", 3.0, None), member("idle", 0.0, None));
+        let members = [&a, &b, &idle];
+        let one =
+            Level { tiles: 1, members: vec![ran(&a, 0, 2.0, 1.0), ran(&b, 0, 16.0, 2.0), ran(&idle, 0, 5.0, 1.0)] };
+        let references = references(&members, &one);
+        assert_eq!((references["a"], references["b"]), (1.0, 16.0), "its own, and that of one tile");
+        let two = Level {
+            tiles: 2,
+            members: [(0, 2.0, 8.0), (1, 1.0, 16.0)]
+                .iter()
+                .flat_map(|(tile, x, y)| {
+                    [ran(&a, *tile, *x, 4.0), ran(&b, *tile, *y, 2.0), ran(&idle, *tile, 0.1, 1.0)]
+                })
+                .collect(),
+        };
+        let score_of_two = score(&members, &two, &references).expect("valid");
+        assert!((score_of_two - (0.5_f64.sqrt() + 1.0)).abs() < 1e-12, "{score_of_two}");
+        let ratio = latency_ratio(&members, &two, &one).expect("latencies");
+        assert!((ratio - 4.0_f64.powf(1.0 / 3.0)).abs() < 1e-12, "4 x 1 x 1: {ratio}");
+    }
+
+    #[test]
+    fn a_broken_limit_leaves_no_score() {
+        let a = member("a", 1.0, Some(1.0));
+        for did in [
+            ran(&a, 0, 5.0, 10.0),
+            did(&a, 0, Ok(JobRun::default()), Duration::ZERO).expect("a run"),
+            did(&a, 0, Ok(JobRun { void: vec!["x".to_owned()], ..JobRun::default() }), Duration::ZERO).expect("a run"),
+            did(&a, 0, Err(JobError::failed("no server")), Duration::ZERO).expect("a run"),
+        ] {
+            let level = Level { tiles: 1, members: vec![did] };
+            assert_eq!(score(&[&a], &level, &[("a".to_owned(), 1.0)].into()), None, "{level:?}");
+            assert_eq!(level.broken().len(), 1);
+        }
+        assert!(matches!(did(&a, 0, Err(JobError::Interrupted), Duration::ZERO), Err(JobError::Interrupted)));
+        assert!(ran(&a, 0, 5.0, 9.9).broken.is_none());
+    }
+
+    #[test]
+    fn a_section_has_members_alone() {
+        let problems = check_section("t.toml", "[tile]\nmost = 3\n[tile.members.a]\nworkload = \"load\"\n");
+        assert_eq!(problems.len(), 1);
+        assert_eq!((problems[0].line, problems[0].what.as_str()), (2, "[tile] has no 'most'"));
+        assert_eq!(PREFIX, format!("{KIND}.members."));
+    }
+}

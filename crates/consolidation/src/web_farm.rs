@@ -1,0 +1,602 @@
+//! `web-farm`: the most one-CPU web servers on this machine, by latency and by CPU use, in one search.
+//!
+//! Every server gets an open load of the same rate, one request being a page of 100 KB. The number of servers is what is searched: first
+//! the most with a CPU use within its limit, then, from there on, the most whose 95th percentile of latency is within its own. Every window
+//! reads both, so that together they are the curves of latency and CPU use against the number of servers.
+//!
+//! After the web-farm study of dense consolidation (1-vCPU guests, 25 and 50 requests/s each). CPU use is that of the servers' CPUs: the
+//! generator has its own where the arm has two ranks.
+
+use crate::content::PAGE_BYTES;
+use crate::farm::{Layout, Program, nginx};
+use crate::subject::{CPU, Subject, servers};
+use baremark_journal::{Journal, JournalError};
+use baremark_lab::search::{Probe, Search, SearchError, Step, UnderLoad};
+use baremark_model::arm::{ExecutorKind, ResolvedArm};
+use baremark_model::command::TIMEOUT;
+use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::knob::Misfit;
+use baremark_model::maximum::{Basis, Document, Ended, KneeRow, Plan};
+use baremark_model::parameters::Parameters;
+use baremark_model::qos::{Bound, Limit, Qos, Reading};
+use baremark_model::seam::Sample;
+use baremark_model::units::{Nanos, Share};
+use baremark_model::wire::Detail;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const SECOND: u64 = 1_000_000_000;
+/// Servers of the first level.
+const FIRST: f64 = 8.0;
+/// The share of pages that may take longer than the limit: p95.
+const BEYOND: f64 = 0.05;
+/// The share of pages that may fail.
+const FAILURES: f64 = 0.01;
+/// The step at which the search ends, as a share of the level.
+const FINEST: f64 = 0.04;
+
+static PARAMETERS: [Knob; 14] = [
+    Knob::new(
+        "server",
+        Kind::Choice(&["static", "nginx"]),
+        Default::Typed("static"),
+        "web server: this program's own, from memory, or nginx with one process",
+    ),
+    Knob::new(
+        "servers",
+        Kind::Count { min: 1, max: 1000 },
+        Default::Derived("searched"),
+        "load so many servers for `window` after `settle`, instead of a search",
+    ),
+    Knob::new("rate", Kind::Count { min: 1, max: 10_000 }, Default::Typed("25"), "requests per second to each server"),
+    Knob::new("most", Kind::Count { min: 2, max: 1000 }, Default::Typed("512"), "most servers that are started"),
+    Knob::new(
+        "limit",
+        Kind::Time { min: 1_000_000, max: 60 * SECOND },
+        Default::Typed("100 ms"),
+        "limit of the 95th percentile of latency, from the intended start of a request to the last byte of its page",
+    ),
+    Knob::new(
+        "cpu_limit",
+        Kind::Percent { min: 0.05, max: 0.99 },
+        Default::Typed("90 %"),
+        "limit of the CPU use of the servers' CPUs",
+    ),
+    Knob::new(
+        "quota",
+        Kind::Percent { min: 0.01, max: 1.0 },
+        Default::Typed("100 %"),
+        "share of one CPU that each server may use, by its control group",
+    ),
+    Knob::new("window", Kind::Time { min: SECOND / 10, max: 600 * SECOND }, Default::Typed("2 s"), "length of a probe"),
+    Knob::new(
+        "settle",
+        Kind::Time { min: 0, max: 600 * SECOND },
+        Default::Typed("500 ms"),
+        "settling time after each change of the number of servers",
+    ),
+    Knob::new("visits", Kind::Count { min: 6, max: 1000 }, Default::Typed("8"), "probes at the final step size"),
+    Knob::new(
+        "search_time",
+        Kind::Time { min: 5 * SECOND, max: 24 * 3600 * SECOND },
+        Default::Typed("2 min"),
+        "longest search for each of the two limits; what is known by then is the result",
+    ),
+    Knob::new(
+        "dense",
+        Kind::Switch,
+        Default::Typed("false"),
+        "dense mode: while there are as many servers as CPUs, their quotas are twice the CPUs, and half of the CPUs is used, the host's ends of \
+         their links defer interrupts (GRO, gro_flush_timeout, napi_defer_hard_irqs); the conditions are checked at every level",
+    ),
+    Knob::new(
+        "defer",
+        Kind::Time { min: 1000, max: SECOND / 10 },
+        Default::Typed("200 us"),
+        "longest time that packets wait for others in dense mode",
+    ),
+    TIMEOUT,
+];
+
+static METRICS: [Metric; 9] = [
+    Metric::new(
+        "servers_by_latency",
+        "servers",
+        Better::Higher,
+        Together::Sum,
+        "most servers whose 95th percentile of latency is within `limit`",
+    ),
+    Metric::new(
+        "servers_by_cpu",
+        "servers",
+        Better::Higher,
+        Together::Sum,
+        "most servers with a CPU use within `cpu_limit`",
+    ),
+    Metric::new(
+        "requests_per_s",
+        "requests/s",
+        Better::Higher,
+        Together::Sum,
+        "pages per second with `servers`; of a search at the smaller of both numbers",
+    ),
+    Metric::new("mb_per_s", "MB/s", Better::Higher, Together::Sum, "10^6 bytes of pages per second at that number"),
+    Metric::new("dense_share", "%", Better::Higher, Together::Mean, "levels in dense mode, of those that were set"),
+    Metric::new("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of latency with `servers`"),
+    Metric::new("cpu", "%", Better::Lower, Together::Mean, "CPU use of the servers' CPUs with `servers`"),
+    Metric::new("failed", "%", Better::Lower, Together::Mean, "pages that failed, with `servers`"),
+    Metric::new(
+        "generator_share",
+        "%",
+        Better::Lower,
+        Together::Most,
+        "CPU use of the busiest thread of the generator in any probe; near 100 % it is the limit",
+    ),
+];
+
+static DESCRIPTOR: Descriptor = Descriptor {
+    kind: "web-farm",
+    help: "the most one-CPU web servers, each in a network namespace with a CPU quota, by latency and by CPU use; ranks = 2 gives the generator a CPU of its own",
+    source: "after the web-farm study of dense consolidation (VMware, 2014)",
+    parameters: &PARAMETERS,
+    metrics: &METRICS,
+    footprint: None,
+    executors: &[ExecutorKind::Direct],
+    section: None,
+    short_phases: false,
+    quick: &[("window", "700 ms"), ("settle", "300 ms"), ("visits", "6"), ("search_time", "35 s")],
+    check: |arm| Settings::of(arm).map(drop),
+};
+
+/// What the workload is, for pages of documentation.
+#[must_use]
+pub fn descriptor() -> &'static Descriptor {
+    &DESCRIPTOR
+}
+
+/// The workload `web-farm`.
+#[derive(Clone, Copy)]
+pub struct WebFarm {
+    /// Opens the journal of changes to this host: bridge, links and control groups are recorded in it.
+    pub journal: fn() -> Result<Journal, JournalError>,
+}
+
+#[derive(Clone, Debug)]
+struct Settings {
+    nginx: bool,
+    rate: u64,
+    /// How many are loaded where none are searched.
+    servers: Option<u32>,
+    most: u32,
+    limit: Nanos,
+    cpu_limit: f64,
+    quota: f64,
+    /// How long packets wait in dense mode; `None` without it.
+    dense: Option<Duration>,
+    plan: Plan,
+    search_time: Duration,
+}
+
+impl Settings {
+    fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
+        let of = Parameters::of(arm, &PARAMETERS);
+        let most: u32 = of.get("most")?;
+        let search_time: Duration = of.get("search_time")?;
+        let timeout: Duration = of.get(TIMEOUT.key)?;
+        if 2 * search_time >= timeout {
+            let what = format!(
+                "two searches of {} s do not end within the timeout of {} s",
+                search_time.as_secs(),
+                timeout.as_secs()
+            );
+            return Err(Misfit::new(what, "write a shorter search_time, or a longer timeout"));
+        }
+        let seconds = |key| Ok::<f64, Misfit>(of.get::<Duration>(key)?.as_secs_f64());
+        let mut plan = Plan::between(1.0, f64::from(most));
+        (plan.first, plan.finest, plan.trials, plan.confirming) = (FIRST, FINEST, 1, 0);
+        (plan.window_s, plan.settle_s) = (seconds("window")?, seconds("settle")?);
+        plan.visits = of.get("visits")?;
+        let (Share(cpu_limit), Share(quota)) = (of.get("cpu_limit")?, of.get("quota")?);
+        Ok(Settings {
+            nginx: of.is("server", "nginx")?,
+            rate: of.get("rate")?,
+            servers: of.find("servers")?,
+            most,
+            limit: of.get("limit")?,
+            cpu_limit,
+            quota,
+            dense: if of.get("dense")? { Some(of.get("defer")?) } else { None },
+            plan,
+            search_time,
+        })
+    }
+}
+
+/// What the most servers must keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Criterion {
+    Cpu,
+    Latency,
+}
+
+impl Criterion {
+    fn qos(self, settings: &Settings) -> Qos {
+        let limit = |bound| Limit { operation: None, bound };
+        let limits = match self {
+            Criterion::Cpu => {
+                vec![limit(Bound::Utilization { resource: Some(CPU.to_owned()), most: settings.cpu_limit })]
+            }
+            Criterion::Latency => vec![
+                limit(Bound::Latency { beyond: BEYOND, within: settings.limit }),
+                limit(Bound::Failures { most: FAILURES }),
+            ],
+        };
+        Qos { limits, ..Qos::default() }
+    }
+
+    fn metric(self) -> &'static str {
+        match self {
+            Criterion::Cpu => "servers_by_cpu",
+            Criterion::Latency => "servers_by_latency",
+        }
+    }
+
+    fn words(self, settings: &Settings) -> String {
+        match self {
+            Criterion::Cpu => format!("CPU use up to {}", Share(settings.cpu_limit)),
+            Criterion::Latency => format!("p95 up to {}", settings.limit),
+        }
+    }
+}
+
+/// A window as it is stored while a search goes on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Stored {
+    criterion: Criterion,
+    probe: Probe,
+}
+
+impl Job for WebFarm {
+    fn descriptor(&self) -> &'static Descriptor {
+        &DESCRIPTOR
+    }
+
+    fn heeds_interrupt(&self) -> bool {
+        true
+    }
+
+    fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let settings = Settings::of(arm)?;
+        let program = match settings.nginx.then(nginx) {
+            None => Program::Static,
+            Some(Some(nginx)) => Program::Nginx(nginx),
+            Some(None) => {
+                let remedy = "install nginx, or write server = \"static\"".to_owned();
+                return Err(JobError::Missing { what: "there is no nginx here".to_owned(), remedy });
+            }
+        };
+        let journal = (self.journal)().map_err(JobError::failed)?;
+        let own =
+            around.keeper.canonicalize().map_err(|why| JobError::failed(format!("finding this program: {why}")))?;
+        let (cpus, generator) = divided(around.cpus);
+        let most = settings.servers.unwrap_or(settings.most);
+        let layout = Layout { program, own, most, quota: settings.quota, cpus };
+        Ok(Box::new(Ready {
+            settings,
+            journal,
+            layout,
+            generator,
+            seed: around.seed,
+            interrupt: Arc::clone(around.interrupt),
+        }))
+    }
+}
+
+/// The CPUs of the servers and those of the generator: the last is its own where there are several.
+fn divided(cpus: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    match cpus {
+        [servers @ .., own] if !servers.is_empty() => (servers.to_vec(), vec![*own]),
+        all => (all.to_vec(), all.to_vec()),
+    }
+}
+
+struct Ready {
+    settings: Settings,
+    journal: Journal,
+    layout: Layout,
+    generator: Vec<usize>,
+    seed: u64,
+    interrupt: Arc<AtomicBool>,
+}
+
+/// A farm that could not be built.
+fn missing(what: String) -> JobError {
+    let remedy = "web farms need root, or CAP_NET_ADMIN and CAP_SYS_ADMIN, for network namespaces".to_owned();
+    JobError::Missing { what, remedy }
+}
+
+/// What a search of one limit found.
+struct Found {
+    criterion: Criterion,
+    document: Document,
+}
+
+impl Ready {
+    fn measured(&self, stored: &[Stored], store: &mut dyn FnMut(&Stored)) -> Result<JobRun, JobError> {
+        if let Some(servers) = self.settings.servers {
+            return self.fixed(servers);
+        }
+        let mut subject = self.subject();
+        let mut all: Vec<Found> = Vec::new();
+        let mut flags = Vec::new();
+        for criterion in [Criterion::Cpu, Criterion::Latency] {
+            let first = all.first().and_then(|found: &Found| found.document.maximum).map(|maximum| maximum.level);
+            let (document, broken) = self.searched(criterion, first, &mut subject, stored, store)?;
+            if self.interrupt.load(Ordering::Acquire) || document.ended == Ended::Interrupted {
+                return Err(JobError::Interrupted);
+            }
+            if let Some(why) = broken {
+                return Err(JobError::failed(why));
+            }
+            all.push(Found { criterion, document });
+        }
+        if subject.has_quota() == Some(false) {
+            flags.push(
+                "servers had no CPU quota: this machine has no control groups with the controller cpu".to_owned(),
+            );
+        }
+        if self.layout.cpus == self.generator {
+            flags.push("the generator shared the CPUs of the servers; ranks = 2 gives it its own".to_owned());
+        }
+        let mut run = self.reported(&all, flags);
+        if let Some(share) = subject.dense_share() {
+            run.samples.push(Sample { metric: "dense_share".to_owned(), value: 100.0 * share });
+        }
+        Ok(run)
+    }
+
+    fn subject(&self) -> Subject {
+        let (layout, generator) = (self.layout.clone(), (self.generator.clone(), self.seed));
+        let (rate, dense) = (self.settings.rate as f64, self.settings.dense);
+        Subject::new(self.journal.clone(), layout, rate, generator, dense, Arc::clone(&self.interrupt))
+    }
+
+    /// One window with a number of servers.
+    fn fixed(&self, servers: u32) -> Result<JobRun, JobError> {
+        let mut subject = self.subject();
+        let qos = Criterion::Latency.qos(&self.settings);
+        let nanos =
+            |seconds: f64| Nanos(u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap_or(u64::MAX));
+        let plan = &self.settings.plan;
+        subject.start(0).map_err(missing)?;
+        let mut read = || -> Result<Reading, String> {
+            subject.set(f64::from(servers), nanos(plan.settle_s))?;
+            subject.read(&qos, nanos(plan.window_s))
+        };
+        let reading = read().map_err(JobError::failed)?;
+        if self.interrupt.load(Ordering::Acquire) {
+            return Err(JobError::Interrupted);
+        }
+        let asked = reading.asked_per_s * reading.elapsed_s;
+        if asked <= 0.0 {
+            return Err(JobError::failed("no request was due in the window; write a longer window, or a higher rate"));
+        }
+        let mut values = vec![
+            ("requests_per_s", reading.achieved_per_s),
+            ("mb_per_s", reading.achieved_per_s * PAGE_BYTES as f64 / 1e6),
+            ("failed", 100.0 * reading.failed as f64 / asked),
+        ];
+        values.extend(reading.p95_ns.map(|ns| ("latency_p95_ms", ns as f64 / 1e6)));
+        values.extend(reading.utilization.get(CPU).map(|share| ("cpu", 100.0 * share)));
+        values.extend(reading.generator_cpu_share.map(|share| ("generator_share", 100.0 * share)));
+        Ok(JobRun {
+            samples: values.into_iter().map(|(metric, value)| Sample { metric: metric.to_owned(), value }).collect(),
+            checked: format!("every server sent its files whole before it was loaded; {} pages failed", reading.failed),
+            flags: reading.generator_limit.into_iter().collect(),
+            ..JobRun::default()
+        })
+    }
+
+    fn searched(
+        &self,
+        criterion: Criterion,
+        first: Option<f64>,
+        subject: &mut Subject,
+        stored: &[Stored],
+        store: &mut dyn FnMut(&Stored),
+    ) -> Result<(Document, Option<String>), JobError> {
+        let mut plan = self.settings.plan;
+        // What keeps the one limit is where the search for the other begins.
+        plan.first = first.unwrap_or(plan.first);
+        let qos = criterion.qos(&self.settings);
+        let own = stored.iter().filter(|one| one.criterion == criterion).map(|one| one.probe.clone()).collect();
+        let mut watch = |step: &Step| {
+            if let Step::Window { trial, level, reading, stored: false, .. } = step {
+                store(&Stored { criterion, probe: Probe::new(*trial, *level, reading) });
+            }
+        };
+        let mut search = Search {
+            title: criterion.metric(),
+            factor: "servers",
+            qos: &qos,
+            plan,
+            interrupt: &self.interrupt,
+            deadline: Some(Instant::now() + self.settings.search_time),
+            stored: own,
+            watch: &mut watch,
+        };
+        search.run(subject).map_err(|why| match why {
+            SearchError::Start(what) => missing(what),
+            other => JobError::failed(other),
+        })
+    }
+
+    fn reported(&self, all: &[Found], mut flags: Vec<String>) -> JobRun {
+        let mut samples = Vec::new();
+        let mut add = |metric: &str, value: f64| samples.push(Sample { metric: metric.to_owned(), value });
+        let mut results = Vec::new();
+        for Found { criterion, document } in all {
+            let result = result(document);
+            if let Some(level) = result.level {
+                add(criterion.metric(), level);
+            }
+            let words = format!("{}: {}", criterion.words(&self.settings), result.words);
+            flags.extend(result.least.then(|| format!("a lower bound: {words}")));
+            flags.extend(result.level.is_none().then(|| format!("no number of servers: {words}")));
+            results.push(words);
+        }
+        let smaller = all.iter().filter_map(|found| result(&found.document).level).reduce(f64::min);
+        if let Some(level) = smaller {
+            add("requests_per_s", level * self.settings.rate as f64);
+            add("mb_per_s", level * self.settings.rate as f64 * PAGE_BYTES as f64 / 1e6);
+        }
+        let windows = || all.iter().flat_map(|found| &found.document.trials).flat_map(|trial| &trial.windows);
+        if let Some(busiest) = windows().filter_map(|window| window.reading.generator_cpu_share).reduce(f64::max) {
+            add("generator_share", 100.0 * busiest);
+        }
+        let pages: f64 = windows().map(|window| window.reading.achieved_per_s * window.reading.elapsed_s).sum();
+        let server = if self.settings.nginx { "nginx" } else { "static" };
+        JobRun {
+            samples,
+            checked: format!("every server sent its files whole before it was loaded; {pages:.0} pages answered"),
+            flags,
+            detail: Some(Detail {
+                format: "baremark-web-farm/1".to_owned(),
+                document: json!({
+                    "server": server, "rate": self.settings.rate, "results": results, "levels": levels(all),
+                    "searches": all.iter().map(|found| json!({ "limit": found.criterion, "search": found.document })).collect::<Vec<_>>(),
+                }),
+            }),
+            ..JobRun::default()
+        }
+    }
+}
+
+/// The most servers, in numbers and words.
+struct Most {
+    level: Option<f64>,
+    /// Whether more may be possible.
+    least: bool,
+    words: String,
+}
+
+fn result(document: &Document) -> Most {
+    let generator = document.generator_was_the_limit;
+    let reason = if generator { " (the load generator was the limit)" } else { "" };
+    if let Some(maximum) = document.maximum {
+        let interval = match (maximum.low, maximum.high) {
+            (Some(low), Some(high)) => {
+                let basis = match maximum.basis {
+                    Basis::Bracket => "from levels within the limit to levels beyond it".to_owned(),
+                    _ => format!("{} interval within this search", Share(maximum.confidence)),
+                };
+                format!(", {low:.0} to {high:.0} ({basis})")
+            }
+            _ => ", without an interval".to_owned(),
+        };
+        let words = format!("{:.0} servers{interval}{reason}", maximum.level);
+        return Most { level: Some(maximum.level), least: generator, words };
+    }
+    let bound = |level: f64, words: String| Most { level: Some(level), least: true, words };
+    let none = |words: &str| Most { level: None, least: false, words: words.to_owned() };
+    match document.ended {
+        Ended::PassesAll => {
+            bound(document.plan.highest, format!("{:.0} servers (most) keep the limit", document.plan.highest))
+        }
+        Ended::FailsAll => none("one server exceeds the limit"),
+        _ => none("nothing was found in the time of the search (search_time)"),
+    }
+}
+
+/// Latency and CPU use against the number of servers, of both searches, by number.
+fn levels(all: &[Found]) -> Vec<Value> {
+    let of = |found: &Found| found.document.knee.iter().map(|row| (found.criterion, row.clone())).collect::<Vec<_>>();
+    let mut rows: Vec<(Criterion, KneeRow)> = all.iter().flat_map(of).collect();
+    rows.sort_by(|left, right| left.1.level.total_cmp(&right.1.level));
+    let row = |(criterion, row): &(Criterion, KneeRow)| {
+        json!({
+            "servers": servers(row.level), "limit": criterion, "windows": row.windows, "verdict": row.verdict,
+            "requests_per_s": row.achieved_per_s, "failed_share": row.failed_share, "p50_ns": row.p50_ns, "p95_ns": row.p95_ns,
+            "cpu_share": row.utilization.get(CPU), "generator_share": row.generator_cpu_share,
+        })
+    };
+    rows.iter().map(row).collect()
+}
+
+impl ReadyJob for Ready {
+    fn run(&mut self) -> Result<JobRun, JobError> {
+        self.take_up(&[], &mut |_| ())
+    }
+
+    fn take_up(&mut self, stored: &[Value], report: &mut dyn FnMut(Value)) -> Result<JobRun, JobError> {
+        let stored: Vec<Stored> = stored.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
+        let measured = self.measured(&stored, &mut |one| {
+            if let Ok(row) = serde_json::to_value(one) {
+                report(row);
+            }
+        });
+        if self.interrupt.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { measured }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_has_the_last_cpu_where_there_are_several() {
+        assert_eq!(divided(&[0, 1]), (vec![0], vec![1]));
+        assert_eq!(divided(&[2, 3, 5]), (vec![2, 3], vec![5]));
+        assert_eq!(divided(&[4]), (vec![4], vec![4]));
+        assert_eq!(divided(&[]), (vec![], vec![]));
+    }
+
+    fn document(ended: Ended, level: Option<f64>, generator: bool) -> Document {
+        Document {
+            format: String::new(),
+            title: String::new(),
+            factor: "servers".to_owned(),
+            qos: Qos::default(),
+            plan: Plan::between(1.0, 64.0),
+            ended,
+            maximum: level.map(|level| baremark_model::maximum::Maximum {
+                level,
+                low: Some(level - 2.0),
+                high: Some(level + 3.0),
+                confidence: 0.95,
+                basis: Basis::WithinRun,
+                isotonic_level: None,
+            }),
+            shown_level: None,
+            limited_by: Vec::new(),
+            generator_was_the_limit: generator,
+            hysteresis: None,
+            knee: Vec::new(),
+            trials: Vec::new(),
+        }
+    }
+
+    /// A number that only bounds the answer is never reported as the answer.
+    #[test]
+    fn a_search_that_did_not_end_at_the_servers_is_a_lower_bound() {
+        let of = |ended, level, generator| {
+            let most = result(&document(ended, level, generator));
+            (most.level, most.least, most.words)
+        };
+        let interval = "40 servers, 38 to 43 (95 % interval within this search)";
+        assert_eq!(of(Ended::Found, Some(40.0), false), (Some(40.0), false, interval.to_owned()));
+        let limited = format!("{interval} (the load generator was the limit)");
+        assert_eq!(of(Ended::Found, Some(40.0), true), (Some(40.0), true, limited));
+        assert_eq!(
+            of(Ended::PassesAll, None, false),
+            (Some(64.0), true, "64 servers (most) keep the limit".to_owned())
+        );
+        assert_eq!(of(Ended::FailsAll, None, false).0, None);
+        assert_eq!(of(Ended::TimeOver, None, false).0, None);
+    }
+}

@@ -1,0 +1,86 @@
+//! What the workload `web-farm` reports alongside its metrics: both limits in words, latency and CPU use against the number of servers.
+//!
+//! Details are read by their keys: one that is missing is left out, so that older and newer ones can be shown.
+
+use crate::grid::{Cell, Grid, GridRow};
+use crate::number::{fixed, percent};
+use crate::section::Group;
+use crate::text::clean;
+use crate::treatment::Factors;
+use baremark_model::document::{DetailRow, Document};
+use baremark_model::units::Nanos;
+use serde_json::Value;
+
+/// How the format begins that is shown here.
+const FORMAT: &str = "baremark-web-farm/";
+const COLUMNS: [&str; 6] = ["pages/s", "failed", "p50", "p95", "CPU", "generator"];
+
+/// The farms of a document, by treatment.
+pub(crate) fn groups(document: &Document) -> Vec<Group> {
+    let factors = Factors::of(&document.run);
+    let shown = document.details.iter().filter(|detail| detail.format.starts_with(FORMAT));
+    shown.map(|detail| group(&factors.name(&detail.treatment), detail)).collect()
+}
+
+fn group(name: &str, detail: &DetailRow) -> Group {
+    let list = |key: &str| detail.document[key].as_array().map_or(&[][..], Vec::as_slice);
+    let lines = list("results").iter().filter_map(Value::as_str).map(|line| format!("{}.", clean(line))).collect();
+    let rows: Vec<GridRow> = list("levels").iter().filter_map(row).collect();
+    let grid = Grid {
+        caption: "Latency and CPU use by the number of servers".to_owned(),
+        columns: COLUMNS.map(str::to_owned).to_vec(),
+        rows,
+        reasons: Vec::new(),
+    };
+    let grids = if grid.rows.is_empty() { Vec::new() } else { vec![grid] };
+    Group { head: format!("Web farm: {name}, block {}", detail.block + 1), lines, grids }
+}
+
+fn row(level: &Value) -> Option<GridRow> {
+    let share = |key: &str| level[key].as_f64().map(percent);
+    let time = |key: &str| level[key].as_u64().map(|ns| format!("{:.2}", Nanos(ns)));
+    let cells = [
+        level["requests_per_s"].as_f64().map(|rate| fixed(rate, 0)),
+        share("failed_share"),
+        time("p50_ns"),
+        time("p95_ns"),
+        share("cpu_share"),
+        share("generator_share"),
+    ];
+    let cell = |text: Option<String>| text.map_or(Cell::Blank, |estimate| Cell::Measured { estimate, ratio: None });
+    Some(GridRow {
+        label: format!("{} servers", level["servers"].as_u64()?),
+        cells: cells.into_iter().map(cell).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_model::plan::Treatment;
+    use serde_json::json;
+
+    #[test]
+    fn levels_are_rows_and_what_is_unknown_is_blank() {
+        let levels = json!([{ "servers": 32, "requests_per_s": 799.6, "failed_share": 0.0, "p50_ns": 1_200_000, "p95_ns": 3_000_000,
+            "cpu_share": 0.41, "generator_share": 0.3 }, { "servers": 64, "cpu_share": 0.8 }, { "x": 1 }]);
+        let document = json!({ "results": ["p95 up to 100 ms: 70 servers"], "levels": levels });
+        let detail = DetailRow { treatment: Treatment::new(), block: 1, format: FORMAT.to_owned(), document };
+        let group = group("rate 25", &detail);
+        assert_eq!(
+            (group.head.as_str(), group.lines),
+            ("Web farm: rate 25, block 2", vec!["p95 up to 100 ms: 70 servers.".to_owned()])
+        );
+        let shown = |row: &GridRow| {
+            let text = |cell: &Cell| {
+                if let Cell::Measured { estimate, .. } = cell { estimate.clone() } else { "-".to_owned() }
+            };
+            (row.label.clone(), row.cells.iter().map(text).collect::<Vec<_>>().join(" | "))
+        };
+        let rows: Vec<_> = group.grids[0].rows.iter().map(shown).collect();
+        assert_eq!(rows.len(), 2);
+        assert_eq!(rows[0].0, "32 servers");
+        assert!(rows[0].1.starts_with("800 | ") && rows[0].1.contains("1.20 ms | 3.00 ms | 41"), "{rows:?}");
+        assert!(rows[1].1.starts_with("- | - | - | - | 80"), "{rows:?}");
+    }
+}
