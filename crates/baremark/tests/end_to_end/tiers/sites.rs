@@ -26,7 +26,7 @@ fn users_of_two_sites_are_one_load_and_are_spread_over_two_balancers() {
     // Every operation of the whole is one of a site.
     let whole: u64 = load["operations"].as_array().unwrap().iter().map(succeeded).sum();
     assert_eq!(by_site.iter().sum::<u64>(), whole);
-    assert!(sites.iter().all(|site| site["generator"]["send_lag"]["p99_ns"].is_u64()), "{sites:?}");
+    assert!(sites.iter().all(|site| site["generator"]["send_lag"]["p50_ns"].is_u64()), "{sites:?}");
     assert_eq!(load["users"], 10.0);
     // Pressure by tier, where control groups of version 2 can be made.
     if crate::bench::root() && std::path::Path::new("/sys/fs/cgroup/unified/io.pressure").exists() {
