@@ -23,14 +23,17 @@ const IDLE_DEVICE: f64 = 50.0;
 /// What a quantity is called in a sentence.
 type Probe = (&'static str, &'static str);
 
+/// A quantity by which a layer is saturated from a limit on, in the quantity's unit.
+type Waiting = (Probe, f64);
+
 /// How one layer is judged.
 struct Rule {
     layer: &'static str,
     /// The first of these that was observed.
     utilization: &'static [Probe],
-    saturation: &'static [Probe],
+    /// The first of these that reaches its limit; else the first that was observed.
+    saturation: &'static [Waiting],
     errors: &'static [Probe],
-    limit: f64,
     /// Whether the waiting is this layer's, where others could be why.
     applies: fn(&Rows<'_>) -> bool,
     advice: fn(&Rows<'_>) -> &'static str,
@@ -44,27 +47,27 @@ const RULES: &[Rule] = &[
     Rule {
         layer: "hypervisor",
         utilization: &[("cpu.guest_share", "of the CPUs used by guests of this machine")],
-        saturation: &[("phases.stolen", STOLEN), ("cpu.steal_share", STOLEN)],
+        saturation: &[(("phases.stolen", STOLEN), 5.0), (("cpu.steal_share", STOLEN), 5.0)],
         errors: &[],
-        limit: 5.0,
         applies: |_| true,
         advice: |_| "run fewer virtual machines on the host, or dedicate CPUs to this one",
     },
     Rule {
         layer: "CPU",
         utilization: &[UTILIZATION],
-        saturation: &[WAITED_FOR_CPU],
+        saturation: &[(WAITED_FOR_CPU, 10.0)],
         errors: &[],
-        limit: 10.0,
         applies: |rows| rows.lowest(UTILIZATION.0).is_some_and(|used| used >= USED),
         advice: |_| "more CPUs, or fewer programs at the same time",
     },
     Rule {
         layer: "run queue",
-        utilization: &[("kernel.running", "tasks run or could")],
-        saturation: &[("phases.queued", "of their time ranks waited for CPUs that others had"), WAITED_FOR_CPU],
+        utilization: &[("kernel.running", "run or could")],
+        saturation: &[
+            (("phases.queued", "of their time ranks waited for CPUs that others had"), 10.0),
+            (WAITED_FOR_CPU, 10.0),
+        ],
         errors: &[],
-        limit: 10.0,
         applies: |rows| rows.lowest(UTILIZATION.0).is_none_or(|used| used < USED),
         advice: |rows| match rows.highest(UTILIZATION.0) {
             Some(used) if used < USED => {
@@ -76,9 +79,11 @@ const RULES: &[Rule] = &[
     Rule {
         layer: "memory",
         utilization: &[("memory.used", "in use")],
-        saturation: &[("pressure.memory", "of the time some task waited for memory")],
+        saturation: &[
+            (("pressure.memory", "of the time some task waited for memory"), 10.0),
+            (("vm.refaults", "page faults read a page again that had been evicted"), 100.0),
+        ],
         errors: &[("vm.oom_kill", "processes killed for lack of memory")],
-        limit: 10.0,
         applies: |_| true,
         advice: |rows| match rows.lowest("vm.major_faults") {
             Some(faults) if faults > 0.0 => {
@@ -90,18 +95,16 @@ const RULES: &[Rule] = &[
     Rule {
         layer: "paging",
         utilization: &[("vm.major_faults", "page faults read from a disk")],
-        saturation: &[("vm.swapped", "pages swapped")],
+        saturation: &[(("vm.swapped", "pages swapped"), 100.0)],
         errors: &[],
-        limit: 100.0,
         applies: |_| true,
         advice: |_| "it swaps: more memory, or less in it",
     },
     Rule {
         layer: "disk",
         utilization: &[("disk.busy_share", "of the time the device was busy")],
-        saturation: &[("pressure.io", "of the time some task waited for a disk")],
+        saturation: &[(("pressure.io", "of the time some task waited for a disk"), 10.0)],
         errors: &[],
-        limit: 10.0,
         applies: |_| true,
         advice: |rows| match rows.highest("disk.busy_share") {
             Some(busy) if busy < IDLE_DEVICE => {
@@ -115,23 +118,21 @@ const RULES: &[Rule] = &[
         layer: "network",
         utilization: &[("net.transmit_mb_per_s", "sent")],
         saturation: &[(
-            "sockets.unsent",
-            "of the readings found a connection whose data still waited to be sent or confirmed",
+            ("sockets.unsent", "of the readings found a connection whose data still waited to be sent or confirmed"),
+            10.0,
         )],
         errors: &[
             ("sockets.segments_retransmitted", "TCP segments sent again"),
             ("net.errors", "packets lost or wrong"),
         ],
-        limit: 10.0,
         applies: |_| true,
         advice: |_| "look at the rate and delay of the link, and for a rate limit",
     },
     Rule {
         layer: "application tier",
         utilization: &[],
-        saturation: &[("sockets.unread", "of the readings found a request that no process had read")],
+        saturation: &[(("sockets.unread", "of the readings found a request that no process had read"), 25.0)],
         errors: &[("sockets.accept_overflows", "connections refused because too many waited")],
-        limit: 25.0,
         applies: |_| true,
         advice: |_| "a server is slower than its requests come: more workers, or less work for each request",
     },
@@ -192,7 +193,7 @@ pub fn of_run(document: &Document) -> Option<Explanation> {
 fn seats(observed: &Observed) -> impl Iterator<Item = (&Treatment, &str)> {
     let judged = |row: &&ObservedRow| {
         let all = RULES.iter().flat_map(|rule| rule.saturation);
-        row.lo.is_some() && all.clone().any(|(quantity, _)| *quantity == row.quantity)
+        row.lo.is_some() && all.clone().any(|((quantity, _), _)| *quantity == row.quantity)
     };
     observed.rows.iter().filter(judged).map(|row| (&row.treatment, row.place.as_str()))
 }
@@ -304,15 +305,19 @@ fn diagnosis(treatment: &Treatment, place: &str, rows: &Rows<'_>) -> Diagnosis {
 }
 
 fn judged(rule: &Rule, rows: &Rows<'_>) -> LayerRow {
-    let saturation = rows.measure(rule.saturation);
-    let waits = saturation.as_ref().and_then(|measure| measure.lo).map(|lo| lo >= rule.limit);
+    let observed: Vec<(Measure, f64)> =
+        rule.saturation.iter().filter_map(|(probe, limit)| Some((rows.measure(&[*probe])?, *limit))).collect();
+    let waits = |(measure, limit): &&(Measure, f64)| measure.lo.is_some_and(|lo| lo >= *limit);
+    let reached = observed.iter().find(waits);
+    let known = observed.iter().any(|(measure, _)| measure.lo.is_some());
+    let shown = reached.or(observed.first()).cloned();
     LayerRow {
         layer: rule.layer.to_owned(),
         utilization: rows.measure(rule.utilization),
-        saturated: waits.map(|waits| waits && (rule.applies)(rows)),
-        saturation,
         errors: rows.measure(rule.errors),
-        limit: rule.limit,
+        limit: shown.as_ref().map_or(rule.saturation[0].1, |(_, limit)| *limit),
+        saturated: known.then(|| reached.is_some() && (rule.applies)(rows)),
+        saturation: shown.map(|(measure, _)| measure),
     }
 }
 
@@ -372,6 +377,10 @@ mod tests {
         (all, 1.0)
     }
 
+    /// A program's start or a thrashing one: faults that read pages, none of which was evicted before.
+    const FAULTS: [(&str, f64); 3] =
+        [("vm.pgmajfault", 800.0), ("vm.workingset_refault_anon", 0.0), ("vm.pgpgin", 900.0 * 4096.0)];
+
     /// A layer, the share of the CPUs that is used, and what waits.
     type Case = (&'static str, f64, &'static [(&'static str, f64)]);
 
@@ -403,6 +412,8 @@ mod tests {
             assert_eq!(found.named.as_deref(), Some(*expected), "{found:#?}");
             assert!(found.sentence.starts_with(&format!("The {expected} is saturated: ")), "{}", found.sentence);
         }
+        let thrashes = [FAULTS[0], FAULTS[1], FAULTS[2], ("vm.workingset_refault_file", 900.0)];
+        assert_eq!(named(0.2, &thrashes).named.as_deref(), Some("memory"));
         let both = named(0.2, &[("pressure.memory_some", 0.6), ("pressure.io_some", 0.7)]);
         assert!(both.sentence.ends_with("Also saturated: disk."), "{}", both.sentence);
     }
@@ -414,6 +425,8 @@ mod tests {
         let little =
             [("pressure.io_some", 0.05), ("pressure.cpu_some", 0.05), ("sockets.unread", 10.0), ("cpu.steal", 0.02)];
         assert_eq!(named(0.3, &little).named, None);
+        let start = [FAULTS[0], FAULTS[1], FAULTS[2], ("vm.workingset_refault_file", 5.0)];
+        assert_eq!(named(0.3, &start).named, None, "a program that starts reads pages for the first time");
         // One second of ten: its mean is above the limit, the interval's lower end is not.
         let mut windows: Vec<(Values, f64)> = (0..9).map(|_| second(0.1, &[])).collect();
         windows.push(second(0.1, &[("pressure.io_some", 1.0)]));

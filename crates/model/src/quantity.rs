@@ -129,6 +129,8 @@ pub const QUANTITIES: &[Quantity] = &[
     counter("vm.pgpgout", "B", 1024.0, "bytes paged out to disks"),
     events("vm.pswpin", "pages swapped in"),
     events("vm.pswpout", "pages swapped out"),
+    events("vm.workingset_refault_anon", "pages swapped in soon after they were evicted"),
+    events("vm.workingset_refault_file", "pages of files read again soon after they were evicted"),
     events("vm.pgmigrate_success", "pages moved"),
     events("vm.compact_stall", "allocations that had to wait for compaction"),
     events("vm.allocstall", "allocations that had to wait for reclaim"),

@@ -164,6 +164,12 @@ pub const VIEWS: &[View] = &[
     view("vm.major_faults", "page faults from disk", "1/s", "", |w| w.rate("vm.pgmajfault")),
     view("vm.huge_faults", "page faults that got a huge page", "1/s", "", |w| w.rate("vm.thp_fault_alloc")),
     view("vm.swapped", "pages swapped", "1/s", "", |w| over(w.sum(&["vm.pswpin", "vm.pswpout"])?, w.seconds)),
+    // The kernel does not count which faults were on evicted pages: of those from disk the share that such pages are of all that were read.
+    view("vm.refaults", "page faults on evicted pages", "1/s", "", |w| {
+        let again = w.sum(&["vm.workingset_refault_anon", "vm.workingset_refault_file"])?;
+        let read = w.get("vm.pgpgin")? / 4096.0;
+        Some(w.rate("vm.pgmajfault")? * again / read.max(again).max(1.0))
+    }),
     view("vm.numa_migrated", "pages moved to another node", "1/s", "", |w| w.rate("vm.numa_pages_migrated")),
     view("numa.local_share", "pages allocated on their CPU's node", "%", "numa.local_node", |w| {
         Some(100.0 * over(w.or_idle("numa.local_node")?, w.sum(&["numa.local_node", "numa.other_node"])?)?)
