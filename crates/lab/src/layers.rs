@@ -62,7 +62,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         layer: "run queue",
-        utilization: &[("kernel.running", "tasks run or could")],
+        utilization: &[("kernel.running", "run or could")],
         saturation: &[
             (("phases.queued", "of their time ranks waited for CPUs that others had"), 10.0),
             (WAITED_FOR_CPU, 10.0),
