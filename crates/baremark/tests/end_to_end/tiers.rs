@@ -40,7 +40,8 @@ const SMALL: &[&str] = &[
     "app.settings.lease=2 s",
 ];
 
-fn arguments<'a>(set: &[&'a str]) -> Vec<&'a str> {
+/// The command line of a small run with these settings.
+pub fn arguments<'a>(set: &[&'a str]) -> Vec<&'a str> {
     // Of two values for a key the first counts: those of the test before the common ones.
     let mut arguments = vec!["auction", "run", "--json"];
     arguments.extend(set.iter().chain(SMALL).flat_map(|text| ["--set", text]));
