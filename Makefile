@@ -88,6 +88,11 @@ bench-load:
 bench-disk:
 	$(CARGO) run --release --locked -p baremark-disks --example bench -- $(ONLY)
 
+# What tracing every I/O costs at the highest rate here, in pairs with and without: IOPS, CPU per I/O (needs root and 256 MiB).
+bench-histograms:
+	$(CARGO) build --release --locked -p baremark-trace --example bench-histograms
+	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench-histograms $(if $(ROUNDS),rounds=$(ROUNDS))
+
 # Streams and round trips beside iperf3 and sockperf, over loopback and a veth pair (needs iperf3, sockperf, root and two quiet CPUs). One line a
 # figure: ours, the peer's, the ratio with its interval, the goal, and `ok`, `SHORT` or `undecided`. ROUNDS=N for more than 12.
 bench-net:

@@ -83,5 +83,7 @@ mod shipped;
 mod sites;
 #[path = "end_to_end/tiers.rs"]
 mod tiers;
+#[path = "end_to_end/tracing.rs"]
+mod tracing;
 #[path = "end_to_end/workloads.rs"]
 mod workloads;

@@ -14,6 +14,7 @@ mod counters;
 mod cpu;
 mod disk;
 mod interrupts;
+mod io_histograms;
 mod kernel;
 mod kvm;
 mod lost;
@@ -48,6 +49,7 @@ pub const LIST: &[Row] = &[
     ("pressure", |root| Box::new(pressure::Pressure::new(root))),
     ("kvm", |root| Box::new(kvm::Kvm::new(root))),
     ("counters", |root| Box::new(counters::Counters::new(root))),
+    ("io-histograms", |root| Box::new(io_histograms::IoHistograms::new(root))),
     ("lost", |_| Box::new(lost::Lost::new())),
     ("null", |_| Box::new(null::Null)),
 ];
