@@ -126,6 +126,7 @@ bench-build: build
 # What observing a machine once a second takes of one CPU, beside reading nothing; fails above half a percent.
 bench-observe: build
 	$(BAREMARK) top --cost --count 60
+	$(BAREMARK) top --rows --cost --count 60
 
 # What bringing 100 MiB to a site takes in time and in memory of both ends, over the frames of the wire.
 bench-carry: build

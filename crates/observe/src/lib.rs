@@ -5,6 +5,7 @@
 //! read by the same code. Nothing here fails a trial: what cannot be read is absent, with its reason.
 #![forbid(unsafe_code)]
 
+pub mod activity;
 pub mod conformance;
 pub mod esxtop;
 pub mod recorder;

@@ -33,4 +33,5 @@ pub mod setup;
 pub mod site;
 pub mod tend;
 pub mod top;
+pub mod top_rows;
 pub mod verify_scale;

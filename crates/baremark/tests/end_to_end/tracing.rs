@@ -1,9 +1,54 @@
-//! Histograms of I/Os and packets.
+//! Histograms of I/Os and packets, and the rows of `top`.
 
 use crate::bench::{Bench, root, text};
 use serde_json::Value;
 use std::fs;
-use std::process::Command;
+use std::process::{Child, Command};
+
+/// Busy processes on one CPU, ended when dropped.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    fn new(count: usize) -> Self {
+        let hog = || Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]).spawn().unwrap();
+        Busy((0..count).map(|_| hog()).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+#[test]
+fn rows_show_who_uses_a_cpu_and_who_waits_for_it() {
+    let bench = Bench::new();
+    let busy = Busy::new(2);
+    let arguments = ["top", "--rows", "--batch", "json", "--sort", "ready", "--interval", "500 ms", "--count", "2"];
+    let output = bench.run(&arguments);
+    let samples: Vec<Value> = text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(samples.len(), 2, "{}", text(&output.stderr));
+    for child in &busy.0 {
+        let id = child.id().to_string();
+        let row = samples[1]["rows"].as_array().unwrap().iter().find(|row| row["id"] == id.as_str()).unwrap();
+        let (cpu, ready) = (row["cpu_ns"].as_u64().unwrap(), row["ready_ns"].as_u64().unwrap());
+        assert!(row["kind"] == "process" && cpu > 0 && ready > 0, "two share a CPU: {row}");
+    }
+    let ready: Vec<u64> =
+        samples[1]["rows"].as_array().unwrap().iter().map(|row| row["ready_ns"].as_u64().unwrap()).collect();
+    assert!(ready.is_sorted_by(|a, b| a >= b), "{ready:?}");
+    let sheet = text(&bench.run(&["top", "--rows", "--batch", "csv", "--interval", "100 ms", "--count", "1"]).stdout);
+    let columns = sheet.lines().next().unwrap().split(',').count();
+    assert!(sheet.lines().count() > 2 && sheet.lines().nth(1).unwrap().split(',').count() == columns, "{sheet}");
+    let table = text(&bench.run(&["top", "--rows", "--interval", "100 ms", "--count", "1"]).stdout);
+    assert!(table.contains("sorted by cpu") && table.contains("ready %"), "{table}");
+    let refused = bench.run(&["top", "--batch", "csv"]);
+    assert_eq!(refused.status.code(), Some(2), "--batch needs --rows");
+}
 
 #[test]
 fn histograms_show_a_processs_writes_and_their_heat_map() {
