@@ -92,6 +92,11 @@ bench-load:
 bench-disk:
 	$(CARGO) run --release --locked -p baremark-disks --example bench -- $(ONLY)
 
+# What tracing every I/O costs at the highest rate here, in pairs with and without: IOPS, CPU per I/O (needs root and 256 MiB).
+bench-histograms:
+	$(CARGO) build --release --locked -p baremark-trace --example bench-histograms
+	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench-histograms $(if $(ROUNDS),rounds=$(ROUNDS))
+
 # Streams and round trips beside iperf3 and sockperf, over loopback and a veth pair (needs iperf3, sockperf, root and two quiet CPUs). One line a
 # figure: ours, the peer's, the ratio with its interval, the goal, and `ok`, `SHORT` or `undecided`. ROUNDS=N for more than 12.
 bench-net:
@@ -125,6 +130,7 @@ bench-build: build
 # What observing a machine once a second takes of one CPU, beside reading nothing; fails above half a percent.
 bench-observe: build
 	$(BAREMARK) top --cost --count 60
+	$(BAREMARK) top --rows --cost --count 60
 
 # What bringing 100 MiB to a site takes in time and in memory of both ends, over the frames of the wire.
 bench-carry: build

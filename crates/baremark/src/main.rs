@@ -28,8 +28,8 @@ use baremark_model::units::{Nanos, Share};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
     ab, agent, at, auction, auction_run, bundle, carry, check, compare, completions, desktop, doctor, echo, explain,
-    guest, history, import, keep, list, load, man, plan, predict, report, resume, run, setup, site, static_server,
-    tend, top, verify_host, verify_scale,
+    guest, histograms, history, import, keep, list, load, man, net_stats, plan, predict, report, resume, run, setup,
+    site, static_server, tend, top, verify_host, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -223,6 +223,8 @@ enum Command {
     Import(Box<import::ImportArgs>),
     /// Show what happens on this machine now, by the observers that runs use; --cost says what they cost
     Top(top::TopArgs),
+    /// Trace each I/O of block devices, or packet of interfaces: sizes, seeks, latency in queue and device, as histograms
+    Histograms(histograms::HistogramsArgs),
     /// Fetch what environments need: the kernel of guests
     #[command(subcommand)]
     Setup(setup::Setup),
@@ -434,6 +436,8 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::VerifyScale { study, quick, run: None }) => verify_scale::run(&context, study.as_deref(), quick),
         Some(Command::Import(import)) => import::run(&context, &import),
         Some(Command::Top(args)) => top::run(&context, &args),
+        Some(Command::Histograms(args)) if args.net => net_stats::run(&context, &args),
+        Some(Command::Histograms(args)) => histograms::run(&context, &args),
         Some(Command::Setup(what)) => setup::run(&context, &what),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),

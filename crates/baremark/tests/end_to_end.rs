@@ -89,6 +89,8 @@ mod sites;
 mod supervision;
 #[path = "end_to_end/tiers.rs"]
 mod tiers;
+#[path = "end_to_end/tracing.rs"]
+mod tracing;
 #[path = "end_to_end/turns.rs"]
 mod turns;
 #[path = "end_to_end/verify_host.rs"]

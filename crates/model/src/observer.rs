@@ -118,6 +118,7 @@ pub const OBSERVERS: &[&str] = &[
     "pressure",
     "kvm",
     "counters",
+    "io-histograms",
     "lost",
     "null",
 ];
@@ -139,7 +140,7 @@ pub const OBSERVE: &[Knob] = &[
     Knob {
         key: "which",
         kind: Kind::Choice(OBSERVERS),
-        default: Default::Derived("all but sockets, counters, lost and null"),
+        default: Default::Derived("all but sockets, counters, io-histograms, lost and null"),
         help: "one observer or a list of them; null reads nothing and shows the cost of observing",
     },
     Knob {

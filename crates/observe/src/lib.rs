@@ -5,6 +5,7 @@
 //! read by the same code. Nothing here fails a trial: what cannot be read is absent, with its reason.
 #![forbid(unsafe_code)]
 
+pub mod activity;
 pub mod conformance;
 pub mod esxtop;
 pub mod recorder;
@@ -14,6 +15,7 @@ mod counters;
 mod cpu;
 mod disk;
 mod interrupts;
+mod io_histograms;
 mod kernel;
 mod kvm;
 mod lost;
@@ -50,6 +52,7 @@ pub const LIST: &[Row] = &[
     ("pressure", |root| Box::new(pressure::Pressure::new(root))),
     ("kvm", |root| Box::new(kvm::Kvm::new(root))),
     ("counters", |root| Box::new(counters::Counters::new(root))),
+    ("io-histograms", |root| Box::new(io_histograms::IoHistograms::new(root))),
     ("lost", |_| Box::new(lost::Lost::new())),
     ("null", |_| Box::new(null::Null)),
 ];

@@ -10,6 +10,7 @@ pub mod commands;
 pub mod comparison;
 pub mod csv;
 pub mod figure;
+pub mod heat_map;
 pub mod history;
 pub mod html;
 pub mod import;

@@ -6,6 +6,7 @@
 
 pub mod acl;
 pub mod affinity;
+pub mod bpf;
 pub mod children;
 pub mod clock;
 pub mod confine;

@@ -144,6 +144,9 @@ fn documents_of_lists_and_views_fit_their_schemas() {
     fits(&bench, &["history", "--json"], "baremark-history/1");
     fits(&bench, &["top", "--json", "--interval", "100 ms", "--count", "1"], "baremark-top/1");
     fits(&bench, &["top", "--cost", "--json", "--interval", "50 ms", "--count", "4"], "baremark-top-cost/1");
+    fits(&bench, &["top", "--rows", "--batch", "json", "--interval", "100 ms", "--count", "1"], "baremark-top-rows/1");
+    fits(&bench, &["histograms", "--disk", "--json", "--duration", "100 ms"], "baremark-histograms/1");
+    fits(&bench, &["histograms", "--net", "--json", "--duration", "100 ms"], "baremark-net-stats/1");
     let study = bench.write("small.toml", SMALL);
     fits(&bench, &["plan", study.to_str().unwrap(), "--json"], "baremark-plan/1");
     fits(
