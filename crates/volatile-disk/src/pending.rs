@@ -40,7 +40,10 @@ impl Pending {
     /// Bytes from `offset` on, at most `length`, up to the end of the file.
     pub(crate) fn read(&self, stored: &File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         let end = self.size.min(offset.saturating_add(length as u64));
-        let mut bytes = vec![0; within(end.saturating_sub(offset))];
+        if end <= offset {
+            return Ok(Vec::new());
+        }
+        let mut bytes = vec![0; within(end - offset)];
         let kept = within(self.floor.min(end).saturating_sub(offset));
         read_stored(stored, &mut bytes[..kept], offset)?;
         for (number, page) in self.pages.range(offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES)) {
