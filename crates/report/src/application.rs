@@ -380,7 +380,7 @@ mod tests {
         row["tiers"]["balancer"] = json!({ "service": "haproxy", "count": 2, "on": "native" });
         row["load"]["cpus_used"]["balancer.cpus"] = json!(0.5);
         let said = loaded(&row["load"], &row["tiers"]);
-        assert!(said.contains("CPUs used: app 1, balancer 0.5 (sum of 2), generator 0.5."), "{said}");
+        assert!(said.contains("CPUs used: app 1, balancer 0.500 (sum of 2), generator 0.500."), "{said}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub struct Interface {
 pub struct Packets {
     /// Packets that the stack took, after merging.
     pub received: u64,
-    /// Their bytes, as the kernel has them at that moment.
+    /// Their bytes, without the link's header.
     pub received_bytes: u64,
     /// Packets that were merged into one that is counted: two that came as one are one merge. Those that a sender on this machine has not
     /// cut yet look the same.

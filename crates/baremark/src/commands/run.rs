@@ -14,6 +14,7 @@ use baremark_host::Setter;
 use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{Conductor, Ending};
 use baremark_model::arm::ResolvedArm;
+use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Mode, Plan};
 use baremark_model::tables;
 use baremark_programs::setup::{self, Step, When};
@@ -145,6 +146,15 @@ pub fn show(context: &Context, run: &Run, details: bool) -> Result<String, Refus
 
 fn exit_of(ending: &Ending, run: &Run) -> Exit {
     match ending {
+        Ending::Complete(_) if run.trials.iter().all(|trial| trial.counted().is_none()) => {
+            let why = run.trials.iter().find_map(|trial| match &trial.status {
+                TrialStatus::Ok => None,
+                TrialStatus::Void { reasons } => reasons.first().cloned(),
+                TrialStatus::Failed { reason } => Some(reason.clone()),
+            });
+            say(format_args!("error: nothing could be measured: {}", why.as_deref().unwrap_or("no trial was run")));
+            Exit::Failure
+        }
         Ending::Complete(_) => Exit::Success,
         Ending::Interrupted => {
             say(format_args!("interrupted; `baremark resume {}` continues", run.id));

@@ -31,7 +31,7 @@ const GRACE: Duration = Duration::from_secs(20);
 struct Part {
     /// The name, for rows and for `--only`.
     name: &'static str,
-    /// A study that runs nowhere without it. `{host}` stands for the machine that `--ssh` names.
+    /// A study that runs nowhere without it. `{host}` is replaced by the machine that `--ssh` names.
     study: &'static str,
     /// Longest time, in seconds: several times what it takes where everything is emulated.
     limit_s: u64,
@@ -68,7 +68,7 @@ fn names() -> clap::builder::PossibleValuesParser {
     PARTS.iter().map(|part| part.name).collect::<Vec<_>>().into()
 }
 
-/// A name that can stand in a study.
+/// A name that can be written into a study.
 fn host(text: &str) -> Result<String, String> {
     let plain = |of: char| of.is_ascii_alphanumeric() || "@.:-_[]".contains(of);
     match !text.is_empty() && text.chars().all(plain) {

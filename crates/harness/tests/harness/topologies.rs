@@ -328,8 +328,8 @@ fn limits_on_utilization_are_of_a_tiers_cpus() {
     let text = "[app]\ncpus = [0]\n[limits.utilization]\napp = \"80 %\"\n";
     let ceiling = resolved(text, &[]).applications[0].load.utilization[&Tier::App];
     assert_eq!((ceiling.most, ceiling.cpus), (0.8, 1));
-    let two = format!("app.count = 2\nweb.service = 'nginx'\ndatabase.service = 'postgres'\n{text}");
-    let ceiling = resolved(&two, &[]).applications[0].load.utilization[&Tier::App];
+    let several = text.replace("[app]", "[web]\nservice = 'nginx'\n[database]\nservice = 'postgres'\n[app]\ncount = 2");
+    let ceiling = resolved(&several, &[]).applications[0].load.utilization[&Tier::App];
     assert_eq!(ceiling.cpus, 1, "two servers share the CPU that is named");
     let shared = resolved("", &["limits.utilization.app = \"50 %\""]).applications[0].load.utilization[&Tier::App];
     assert_eq!((shared.most, shared.cpus), (0.5, baremark_sys::affinity::allowed_cpus().unwrap().len()));

@@ -59,7 +59,8 @@ fn packets_bytes_and_drops_are_the_kernels() {
     let (kernel_bytes, kernel_packets) = (counters[8], counters[9]);
     let seen = trace.snapshot().unwrap();
     let packets = &seen.interfaces[&Interface { namespace, name: "lo".to_owned() }];
-    assert_eq!((packets.sent, packets.sent_bytes), (kernel_packets, kernel_bytes));
+    // The loopback's own counters leave the link's header out, which the stack no longer has either when it takes a packet.
+    assert_eq!((packets.sent, packets.sent_bytes), (kernel_packets, kernel_bytes + LINK * kernel_packets));
     assert_eq!((packets.received, packets.received_bytes), (kernel_packets, kernel_bytes));
     assert!(packets.sent >= PACKETS + LOST);
     let size = BYTES as u64 + HEADERS + LINK;
