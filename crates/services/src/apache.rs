@@ -105,7 +105,7 @@ fn configuration(order: &Order) -> String {
     listen(&mut text, order);
     limit(&mut text, settings);
     // On the lab's network this machine has an address of that network.
-    let asking = if order.address.ip().is_loopback() { "local" } else { "ip 10.0.0.0/8" };
+    let asking = if order.is_on_lab_network() { "ip 10.0.0.0/8" } else { "local" };
     let _ = writeln!(text, "<Location /baremark-status>\n  SetHandler server-status\n  Require {asking}\n</Location>");
     pass_on(&mut text, order);
     settings.pass_through(&mut text, "");

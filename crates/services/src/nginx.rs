@@ -114,7 +114,7 @@ fn upstream(text: &mut String, order: &Order) {
 /// Where it listens, and which way each path goes.
 fn server(text: &mut String, order: &Order) {
     // On the lab's network this machine has an address of that network.
-    let asking = if order.address.ip().is_loopback() { "127.0.0.1" } else { "10.0.0.0/8" };
+    let asking = if order.is_on_lab_network() { "10.0.0.0/8" } else { "127.0.0.1" };
     let status = format!("location = /baremark-status {{ stub_status; allow {asking}; deny all; }}");
     match &order.tls {
         None => {

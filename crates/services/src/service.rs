@@ -107,6 +107,14 @@ impl Order {
     pub fn plain(&self) -> SocketAddr {
         self.tls.as_ref().map_or(self.address, |tls| tls.plain)
     }
+
+    /// Whether it is asked about itself over the lab's network. One that listens on loopback, or on every address of a machine of
+    /// its own, is asked there.
+    #[must_use]
+    pub(crate) fn is_on_lab_network(&self) -> bool {
+        let address = self.address.ip();
+        !address.is_loopback() && !address.is_unspecified()
+    }
 }
 
 /// A server behind another.
