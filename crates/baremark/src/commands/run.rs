@@ -34,8 +34,8 @@ pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Ex
 
 /// Measures what a run still lacks and shows it.
 pub fn conduct(context: &Context, record: Record<'_>) -> Result<(String, Exit), Refusal> {
-    let (run, exit) = measure(context, record)?;
-    Ok((show(context, &run, false)?, exit))
+    let (run, ended) = measure(context, record)?;
+    Ok((show(context, &run, false)?, answered(ended, &run)))
 }
 
 /// Measures what a run still lacks. Its agents get the labels of its blinded arms, if it has any.
@@ -144,17 +144,22 @@ pub fn show(context: &Context, run: &Run, details: bool) -> Result<String, Refus
     })
 }
 
+/// The exit code of a study: what its run ended with, unless no trial of it counts.
+fn answered(ended: Exit, run: &Run) -> Exit {
+    if ended != Exit::Success || run.trials.iter().any(|trial| trial.counted().is_some()) {
+        return ended;
+    }
+    let why = run.trials.iter().find_map(|trial| match &trial.status {
+        TrialStatus::Ok => None,
+        TrialStatus::Void { reasons } => reasons.first().cloned(),
+        TrialStatus::Failed { reason } => Some(reason.clone()),
+    });
+    say(format_args!("error: nothing could be measured: {}", why.as_deref().unwrap_or("no trial was run")));
+    Exit::Failure
+}
+
 fn exit_of(ending: &Ending, run: &Run) -> Exit {
     match ending {
-        Ending::Complete(_) if run.trials.iter().all(|trial| trial.counted().is_none()) => {
-            let why = run.trials.iter().find_map(|trial| match &trial.status {
-                TrialStatus::Ok => None,
-                TrialStatus::Void { reasons } => reasons.first().cloned(),
-                TrialStatus::Failed { reason } => Some(reason.clone()),
-            });
-            say(format_args!("error: nothing could be measured: {}", why.as_deref().unwrap_or("no trial was run")));
-            Exit::Failure
-        }
         Ending::Complete(_) => Exit::Success,
         Ending::Interrupted => {
             say(format_args!("interrupted; `baremark resume {}` continues", run.id));
