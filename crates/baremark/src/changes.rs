@@ -30,6 +30,7 @@ pub fn journal() -> Result<Journal, JournalError> {
 
 /// Undoes what processes left on this host that have ended without undoing it; what became of it, in lines.
 pub fn recover() -> Result<Vec<String>, Refusal> {
+    baremark_consolidation::farm::remove_orphans();
     // Without the folder nothing was ever recorded.
     if !folder().exists() {
         return Ok(Vec::new());

@@ -47,6 +47,11 @@ fn the_standard_study_gives_the_three_kernels_and_says_why() {
         assert!(!own.is_empty(), "{workload} has no ratio");
         for ratio in own.iter().filter(|ratio| ratio["contrast"] == "environment") {
             assert_eq!(ratio["metric"], metric, "{ratio}");
+            // The kernel may move a page in a phase: the trial is void, and of the fewest blocks of --quick one is missing.
+            let void = |row: &&Value| row["status"] == "void" && row["arms"].to_string().contains(workload);
+            if ratio["outcome"] == "not_enough" && rows(&document, "trials").iter().filter(void).count() > 0 {
+                continue;
+            }
             let limits = (ratio["lo"].as_f64(), ratio["ratio"].as_f64(), ratio["hi"].as_f64());
             // No run ends without a bound, on a busy machine too.
             assert!(limits.0 > Some(0.0) && limits.0 <= limits.1 && limits.1 <= limits.2, "{ratio}");
