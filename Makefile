@@ -2,6 +2,7 @@
 
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+EXAMPLES := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples
 BAREMARK := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/baremark
 
 # Every target here is a command.
@@ -14,8 +15,21 @@ build:
 run: build
 	$(BAREMARK)
 
+# The members of the study `gpu`, beside the program, where it finds them: a workspace of its own (apps/gpu), so that nothing else depends on
+# Vulkan. Linked dynamically, since a driver is loaded as it runs; that needs one, such as Debian's mesa-vulkan-drivers.
+GPU_BUILD := cd apps/gpu && RUSTFLAGS="-C target-feature=-crt-static" CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/gpu $(CARGO)
+gpu-programs:
+	$(GPU_BUILD) build --release --locked
+	install -D $(TARGET_DIR)/gpu/x86_64-unknown-linux-gnu/release/baremark-gpu $(dir $(BAREMARK))baremark-gpu
+
+# Their lints and tests; what needs a Vulkan driver is skipped, and counted, where there is none.
+test-gpu: gpu-programs
+	cd apps/gpu && $(CARGO) fmt --check
+	$(GPU_BUILD) clippy --release --locked --all-targets -- -D warnings
+	$(GPU_BUILD) test --release --locked
+
 # Everything that must hold: tests of every crate, then lints. What the machine lacks is counted and printed.
-test: install-needs lint
+test: install-needs lint test-gpu
 	./scripts/test
 
 # Before every commit: format, lints, and the tests that need no system but this one: crates of pure functions, the shape of the source's
@@ -39,32 +53,67 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 
-# What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, machines under signals, images
-# of every tier, a hundred A/A runs, of which ten may say that something differs, forecasts of `plan --pilot` against real runs, injected
-# causes that must be named, and standard runs whose answers must be narrow and agree (both want a quiet machine).
-soak: install-needs build
+# What takes too long for every change: ten million fuzz cases of each kind, a thousand kills, a hundred failovers, machines under signals, images
+# of every tier, a database in an emulated guest, control groups of version 2, device-mapper, NBD and netem in such guests, a hundred A/A runs, of
+# which ten may say that something differs, `ab` of real programs with themselves and with injected losses, forecasts of `plan --pilot` against real runs,
+# injected causes that must be named, predictions of protection against what is measured, and standard runs whose answers must be narrow and
+# agree (all of these want a quiet machine).
+soak: install-needs stream-source build
 	./scripts/soak-aa $(BAREMARK) $(TARGET_DIR)/soak-aa
+	./scripts/soak-ab $(BAREMARK) $(TARGET_DIR)/soak-ab
 	./scripts/soak-phases $(BAREMARK) $(TARGET_DIR)/soak-phases
 	./scripts/soak-plan $(BAREMARK) $(TARGET_DIR)/soak-plan
 	./scripts/soak-causes $(BAREMARK) $(TARGET_DIR)/soak-causes
 	./scripts/soak-answers $(BAREMARK) $(TARGET_DIR)/soak-answers
+	./scripts/soak-networks $(BAREMARK) $(TARGET_DIR)/soak-networks
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- study 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- frame 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- trace 10000000
 	cd fuzz && $(CARGO) run --release --locked --bin soak -- machine 1000000
 	for what in http1 http2 scenario; do (cd fuzz && $(CARGO) run --release --locked --bin soak -- $$what 10000000) || exit 1; done
+	BAREMARK_INTERFACE_EXAMPLES=200 $(CARGO) test --release --locked -p baremark-auction --test auction -- --nocapture every_operation
 	BAREMARK_POWER_LOSSES=100 $(CARGO) test --release --locked -p baremark-databases --test databases -- --nocapture when_power_is_lost
+	BAREMARK_SERVER_KILLS=100 $(CARGO) test --release --locked -p baremark-databases --test databases -- --nocapture a_kill_
+	BAREMARK_FAILOVERS=100 $(CARGO) test --release --locked -p baremark --test end_to_end -- --nocapture failover
 	BAREMARK_KILLS=1000 $(CARGO) test --release --locked -p baremark --test end_to_end -- --nocapture random_moments
+	BAREMARK_CONTAINER_KILLS=200 $(CARGO) test --release --locked -p baremark --test end_to_end -- --nocapture container_kills
 	./scripts/install-needs soak
 	./scripts/fetch-sources
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture programs
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture studies_of_kernels
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture schemas_of
+	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture tiers_in_guests
 	./scripts/make-base
 	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture tiers
+	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture emulated::
+	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture databases::soak
+	$(CARGO) test --release --locked -p baremark --test end_to_end -- --ignored --nocapture protection::soak
 	$(CARGO) test --release --locked -p baremark-host --test features -- --ignored --nocapture soak
-	$(CARGO) test --release --locked -p baremark-guest-program --test guest -- --ignored --nocapture --test-threads=1 soak
+	$(STREAM) $(CARGO) test --release --locked -p baremark-guest-program --test guest -- --ignored --nocapture --test-threads=1 soak
 	BAREMARK_SOAK_SECONDS=300 $(CARGO) test --release --locked -p baremark-microvm --test microvm -- --ignored --nocapture soak
+
+# Are causes of small losses named? ROUNDS=N rounds of each kind, 100 without; those of earlier starts with the same program count. KINDS="disk cpu"
+# picks kinds.
+soak-causes: build
+	./scripts/soak-causes $(BAREMARK) $(TARGET_DIR)/soak-causes $(or $(ROUNDS),100) $(KINDS)
+
+# Other people's programs natively and in the microVM, in turns: whether they print and end alike, their run times, and the calls that were
+# forwarded, as a table. Goes on where an earlier start with the same build ended. ONLY="gcc" picks programs. Fails where one differs or takes
+# longer than 30 s, a control that computes is slower than 1.03 times natively, or, of all, fewer than 36 are identical. STREAM_C=FILE is the
+# author's stream.c.
+soak-programs: stream-source
+	./scripts/install-needs soak
+	BAREMARK_ONLY="$(ONLY)" $(STREAM) $(CARGO) test --release --locked -p baremark-guest-program --test guest -- --ignored --nocapture soak_programs
+
+# STREAM by its author for these programs: the file that STREAM_C names, else Debian's copy.
+stream-source:
+	$(if $(STREAM_C),,./scripts/fetch-hpcc $(PEERS) || echo "no source of hpcc: stream.c is left out")
+STREAM = BAREMARK_PEERS=$(abspath $(PEERS)) STREAM_C=$(if $(STREAM_C),$(abspath $(STREAM_C)))
+
+# Does `ab` find a difference where there is none, in 20 A/A rounds of each of ten real programs, and does it find 3 % and bound 1 % in a C program?
+# ROUNDS=N for fewer; rounds of earlier starts with the same program count. KINDS="gzip plus-3" picks. By its budgets a round of all programs takes 2 minutes, and every other one 2 more for injections.
+soak-ab: build
+	./scripts/soak-ab $(BAREMARK) $(TARGET_DIR)/soak-ab --rounds $(or $(ROUNDS),20) $(KINDS)
 
 # Figures of the microVM on this machine: first instruction, exits, leaves, random access by leaf.
 figures:
@@ -84,47 +133,51 @@ bench-auction:
 # nginx, wrk, nghttp2-client and two quiet CPUs). One line a pairing: ours, the peer's, the ratio with its interval, the goal,
 # and `ok`, `SHORT` or `undecided` by the rule of `make bench`.
 bench-load:
-	$(CARGO) build --release --locked -p baremark-load --examples
-	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench
+	$(CARGO) build --release --locked --workspace --example bench-load
+	$(EXAMPLES)/bench-load
 
 # The disk engine beside fio at equal settings, six patterns on the disk of TMPDIR (needs fio and 1 GiB): IOPS, CPU per I/O and p99,
 # each with its ratio, goal and verdict. ONLY="random-read" picks patterns.
 bench-disk:
-	$(CARGO) run --release --locked -p baremark-disks --example bench -- $(ONLY)
+	$(CARGO) build --release --locked --workspace --example bench-disk
+	$(EXAMPLES)/bench-disk $(ONLY)
 
 # What tracing every I/O costs at the highest rate here, in pairs with and without: IOPS, CPU per I/O (needs root and 256 MiB).
 bench-histograms:
-	$(CARGO) build --release --locked -p baremark-trace --example bench-histograms
-	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench-histograms $(if $(ROUNDS),rounds=$(ROUNDS))
+	$(CARGO) build --release --locked --workspace --example bench-histograms
+	$(EXAMPLES)/bench-histograms $(if $(ROUNDS),rounds=$(ROUNDS))
 
 # Streams and round trips beside iperf3 and sockperf, over loopback and a veth pair (needs iperf3, sockperf, root and two quiet CPUs). One line a
 # figure: ours, the peer's, the ratio with its interval, the goal, and `ok`, `SHORT` or `undecided`. ROUNDS=N for more than 12.
 bench-net:
-	$(CARGO) build --release --locked -p baremark-streams --examples
-	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench-net $(if $(ROUNDS),rounds=$(ROUNDS))
+	$(CARGO) build --release --locked --workspace --example bench-net
+	$(EXAMPLES)/bench-net $(if $(ROUNDS),rounds=$(ROUNDS))
 
 # The database driver beside pgbench (single statement, TPC-B-like) and sysbench (read-write on MariaDB): transactions per second,
 # CPU time of the driver, send lag. Needs postgresql, mariadb-server, sysbench and two quiet CPUs; WHAT="select tpcb" picks pairings.
 bench-db:
-	$(CARGO) build --release --locked -p baremark-databases --example bench-db
-	$(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/bench-db $(WHAT)
+	$(CARGO) build --release --locked --workspace --example bench-db
+	$(EXAMPLES)/bench-db $(WHAT)
 
 # Translations a second of the page-walk simulator, by stream and scheme, against its goal (wants a quiet CPU).
 bench-mmu:
-	$(CARGO) run --release --locked -p baremark-mmu --example speed
-# baremark beside the HPC Challenge's own programs, and against its own limits: one line a pairing, `ok`, `SHORT` or `undecided`
-# at its end. It says how long it takes; ONLY="hpl dgemm" picks pairings. Wants a quiet machine.
+	$(CARGO) build --release --locked --workspace --example speed
+	$(EXAMPLES)/speed
+
+# baremark beside the HPC Challenge's own programs, and against its own limits: one line a pairing with `ok`, `SHORT`, `undecided`
+# or `no goal`. It says how long it takes; ONLY="hpl dgemm" picks pairings. Then, without ONLY, `make bench-guest`. Wants a quiet machine.
 PEERS := $(TARGET_DIR)/peers
-BENCH := BAREMARK_PEERS=$(abspath $(PEERS)) $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/pairings
+BENCH := BAREMARK_PEERS=$(abspath $(PEERS)) $(EXAMPLES)/pairings
 
 bench: bench-build
 	$(BENCH) $(ONLY)
+	$(if $(ONLY),,@$(MAKE) --no-print-directory bench-guest || echo "no figures of programs in the microVM")
 
 bench-quick: bench-build
 	$(BENCH) --quick $(ONLY)
 
 bench-build: build
-	$(CARGO) build --release --locked -p baremark --example pairings
+	$(CARGO) build --release --locked --workspace --example pairings
 	./scripts/bench-peers $(PEERS) || echo "no peers: their pairings cannot be run"
 
 # What observing a machine once a second takes of one CPU, beside reading nothing; fails above half a percent.
@@ -134,12 +187,13 @@ bench-observe: build
 
 # What bringing 100 MiB to a site takes in time and in memory of both ends, over the frames of the wire.
 bench-carry: build
-	$(CARGO) run --release --locked -p baremark --example carry
+	$(CARGO) build --release --locked --workspace --example carry
+	$(EXAMPLES)/carry
 
 # `history` within 0.3 s and `report` within 1 s on a store of 10,000 runs, which it makes: one line a command, `ok` or `SHORT`.
 bench-store: build
-	$(CARGO) build --release --locked -p baremark-store --example many_runs
-	./scripts/bench-store $(BAREMARK) $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/examples/many_runs
+	$(CARGO) build --release --locked --workspace --example many_runs
+	./scripts/bench-store $(BAREMARK) $(EXAMPLES)/many_runs
 
 # `ab` against hyperfine -N and a bare loop of posix_spawn and wait4: what it adds to the time of an empty static program, whether the
 # times of two commands agree, and how much their ratio varies at equal wall time: `ok`, `SHORT` or `undecided` (needs hyperfine).
@@ -147,9 +201,11 @@ bench-store: build
 bench-ab: build
 	./scripts/bench-ab $(BAREMARK) $(ROUNDS)
 
-# What a program in the guest costs to start, and a forwarded system call, beside native.
+# What a program in the guest costs to start, and a forwarded system call, beside native; beside another program that runs programs in a
+# guest, where PEER="elfvm" names one.
 bench-guest:
-	$(CARGO) run --release --locked -p baremark-guest-program --example bench
+	$(CARGO) build --release --locked --workspace --example bench-guest
+	$(if $(PEER),BAREMARK_GUEST_PEER=$(PEER)) $(EXAMPLES)/bench-guest
 
 # For an owner of a host with real KVM: every part that needs it, bounded, and what became of each.
 verify-kvm:

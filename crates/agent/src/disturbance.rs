@@ -2,13 +2,15 @@
 //!
 //! Measured inside the phases and nowhere else. How long each rank was ready to run while somebody else had its CPU: from the kernel's
 //! account, read by the rank's own thread on both sides of the measured region, to the nanosecond. What others used of all
-//! CPUs: the machine's processor time less this process's own, read at the ends of phases. The kernel counts it in ticks of 10 ms for each
-//! CPU; where phases are too short for that it is read at the ends of quads.
+//! CPUs: the machine's processor time less this process's own and, where the work is programs that it starts, that of its descendants; read
+//! at the ends of phases. The kernel counts it in ticks of 10 ms for each CPU; where phases are too short for that it is read at the ends of
+//! quads.
 
 use baremark_model::seam::TickRate;
 use baremark_model::wire::{DiscardedQuad, Disturbance, PhaseDisturbance, Series};
 use baremark_sys::clock;
 use baremark_sys::cpu_time::{CpuTime, TICK_S};
+use baremark_sys::process_tree;
 use std::time::{Duration, Instant};
 
 /// Phases of a quad.
@@ -25,6 +27,24 @@ const TOO_MUCH: f64 = 0.10;
 const TOLD_QUEUED: f64 = 0.01;
 const TOLD_OTHERS: f64 = 0.10;
 
+/// Whose processor time is not that of others.
+#[derive(Clone, Copy)]
+pub(crate) enum Own {
+    /// This process's.
+    Process,
+    /// This process's and that of its descendants, to a tick for each of them.
+    Descendants,
+}
+
+impl Own {
+    fn cpu_ns(self) -> u64 {
+        match self {
+            Own::Process => clock::process_cpu_ns(),
+            Own::Descendants => process_tree::usage(std::process::id()).map_or(0, |usage| usage.cpu_ns),
+        }
+    }
+}
+
 /// The state of the CPUs at one moment.
 #[derive(Clone, Copy)]
 struct Reading {
@@ -34,18 +54,22 @@ struct Reading {
 }
 
 impl Reading {
-    fn now() -> Self {
-        Reading { machine: CpuTime::now().ok(), own_ns: clock::process_cpu_ns(), at: Instant::now() }
+    fn now(own: Own) -> Self {
+        Reading { machine: CpuTime::now().ok(), own_ns: own.cpu_ns(), at: Instant::now() }
     }
 
     /// What others took from here to `end`. Idle time is the kernel's own account and not sampled; the rest of the time less
     /// this process's own and what was stolen is the others'.
     #[expect(clippy::cast_precision_loss, reason = "ticks and nanoseconds of a trial")]
     fn until(&self, end: &Reading) -> PhaseDisturbance {
-        let Some((before, after)) = self.machine.zip(end.machine).filter(|(_, after)| after.cpus > 0) else {
+        let elapsed = end.at - self.at;
+        // Some kernels have the file and count nothing (gVisor's).
+        let counts =
+            |(before, after): &(CpuTime, CpuTime)| after.cpus > 0 && (after.all > before.all || elapsed < FINE);
+        let Some((before, after)) = self.machine.zip(end.machine).filter(counts) else {
             return PhaseDisturbance::default();
         };
-        let all_s = (after.cpus as f64 * (end.at - self.at).as_secs_f64()).max(1e-9);
+        let all_s = (after.cpus as f64 * elapsed.as_secs_f64()).max(1e-9);
         let idle = (after.all - after.busy).saturating_sub(before.all - before.busy) as f64 * TICK_S / all_s;
         let stolen = after.stolen.saturating_sub(before.stolen) as f64 * TICK_S / all_s;
         let own = end.own_ns.saturating_sub(self.own_ns) as f64 / 1e9 / all_s;
@@ -60,6 +84,7 @@ impl Reading {
 
 /// Reads the CPUs' time while phases run.
 pub(crate) struct Meter {
+    own: Own,
     fine: bool,
     first: Reading,
     last: Reading,
@@ -68,9 +93,17 @@ pub(crate) struct Meter {
 
 impl Meter {
     /// Before the first of phases that last about `phase`.
-    pub(crate) fn begin(phase: Duration) -> Self {
-        let first = Reading::now();
-        Meter { fine: phase >= FINE, first, last: first, phases: Vec::new() }
+    pub(crate) fn begin(own: Own, phase: Duration) -> Self {
+        let first = Reading::now(own);
+        Meter { own, fine: phase >= FINE, first, last: first, phases: Vec::new() }
+    }
+
+    /// The next phase begins only now: what came before belongs to none.
+    pub(crate) fn phase_begins(&mut self) {
+        self.last = Reading::now(self.own);
+        if self.phases.is_empty() {
+            self.first = self.last;
+        }
     }
 
     /// The phase at `position` of the schedule is over.
@@ -82,7 +115,7 @@ impl Meter {
 
     /// Phases up to `until` are over.
     fn lap(&mut self, until: usize) {
-        let now = Reading::now();
+        let now = Reading::now(self.own);
         self.phases.resize(until, self.last.until(&now));
         self.last = now;
     }
@@ -218,30 +251,104 @@ mod tests {
         assert_eq!(with([0.08; 4], 0.0), []);
     }
 
-    /// What others use in a phase without and in one with another program that computes.
-    fn without_and_with_a_hog() -> [f64; 2] {
-        let phase = Duration::from_millis(200);
-        let mut meter = Meter::begin(phase);
-        std::thread::sleep(phase);
-        meter.phase_done(0);
-        let mut hog =
-            std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell starts");
-        std::thread::sleep(phase);
-        meter.phase_done(1);
-        hog.kill().and_then(|()| hog.wait()).expect("it ends");
-        [0, 1].map(|phase: usize| meter.phases[phase].others.expect("/proc/stat"))
+    /// How long the phases below are at least.
+    const LEAST: Duration = Duration::from_millis(200);
+
+    /// Another program that computes.
+    struct Hog(std::process::Child);
+
+    impl Hog {
+        fn start() -> Hog {
+            let mut shell = std::process::Command::new("sh");
+            Hog(shell.args(["-c", "while :; do :; done"]).spawn().expect("a shell starts"))
+        }
+
+        fn cpu_s(&self) -> f64 {
+            Duration::from_nanos(process_tree::usage(self.0.id()).expect("/proc").cpu_ns).as_secs_f64()
+        }
+
+        /// Waits until it has used as much CPU time in all, which takes longer where others compute as well.
+        fn uses(&self, least_s: f64) -> f64 {
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while self.cpu_s() < least_s {
+                assert!(Instant::now() < deadline, "a program that computes has had {} s", self.cpu_s());
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            self.cpu_s()
+        }
+    }
+
+    impl Drop for Hog {
+        fn drop(&mut self) {
+            drop(self.0.kill().and_then(|()| self.0.wait()));
+        }
+    }
+
+    fn cpus() -> f64 {
+        f64::from(u32::try_from(CpuTime::now().expect("/proc/stat").cpus).expect("a number of CPUs"))
+    }
+
+    /// CPU time of a program that shows among all CPUs, whatever ticks make of it.
+    fn enough_s() -> f64 {
+        0.2 * cpus().max(2.0)
+    }
+
+    /// The most that ticks can make of nothing: one for idle and one for stolen time of each CPU, at both ends.
+    fn ticks_s() -> f64 {
+        4.0 * TICK_S * cpus()
     }
 
     /// Real phases: by phase, the one has what another program uses and the other has not. What else runs on the machine comes
-    /// and goes: one of three tries must show it, where the CPUs were not in use all along.
+    /// and goes: a phase has at least what this program is known to have used, and at most what the CPUs were not idle.
     #[test]
     fn what_another_program_uses_is_known_by_phase() {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let cpus = f64::from(u32::try_from(cpus).unwrap_or(u32::MAX));
-        let tries = [(); 3].map(|()| without_and_with_a_hog());
-        let told_apart = tries.iter().any(|[quiet, busy]| busy - quiet > 0.3 / cpus);
-        let busy_all_along = tries.iter().all(|[quiet, busy]| quiet.min(*busy) > 0.5 / cpus);
-        assert!(told_apart || busy_all_along, "a CPU of {cpus} was used: {tries:?}");
+        let begun = Instant::now();
+        let mut meter = Meter::begin(Own::Process, LEAST);
+        let before = CpuTime::now().expect("/proc/stat");
+        std::thread::sleep(LEAST);
+        let after = CpuTime::now().expect("/proc/stat");
+        let next_begun = Instant::now();
+        meter.phase_done(0);
+        let all_s = cpus() * begun.elapsed().as_secs_f64();
+        let idle = (after.all - after.busy).saturating_sub(before.all - before.busy);
+        let idle_s = f64::from(u32::try_from(idle).expect("ticks of a phase")) * TICK_S;
+        let quiet = meter.phases[0].others.expect("/proc/stat");
+        let most = 1.0 - (idle_s - ticks_s()) / all_s;
+        assert!(quiet <= most, "{quiet} of the CPUs, which were not idle for {most}");
+
+        let hog = Hog::start();
+        let used_s = hog.uses(enough_s());
+        meter.phase_done(1);
+        let all_s = cpus() * next_begun.elapsed().as_secs_f64();
+        drop(hog);
+        // Some kernels count what was stolen while a program had a CPU as the program's.
+        let busy = meter.phases[1].others.expect("/proc/stat") + meter.phases[1].stolen.expect("/proc/stat");
+        let least = (used_s - ticks_s()) / all_s;
+        assert!(least > 0.0 && busy >= least, "{busy} of the CPUs, of which a program had {least} at least");
+    }
+
+    /// A descendant that computes is no other program to work that is done by descendants, while it runs as after its end: in
+    /// the same phases there is that much less for others.
+    #[test]
+    fn what_a_descendant_uses_is_not_the_others() {
+        let mut meters = [Own::Process, Own::Descendants].map(|own| Meter::begin(own, LEAST));
+        let mut begun = Instant::now();
+        let hog = Hog::start();
+        let mut phase_done = |position: usize, used_s: f64| {
+            let next_begun = Instant::now();
+            meters.iter_mut().for_each(|meter| meter.phase_done(position));
+            let all_s = cpus() * begun.elapsed().as_secs_f64();
+            begun = next_begun;
+            let [all, rest] = meters.each_ref().map(|meter| meter.phases[position].others.expect("/proc/stat"));
+            // The two are not read at quite the same moments: half must be seen.
+            let half = (used_s - ticks_s()) / all_s / 2.0;
+            assert!(half > 0.0 && all - rest >= half, "{all} of the CPUs, {rest} without what had twice {half}");
+        };
+        let first_s = hog.uses(enough_s());
+        phase_done(0, first_s);
+        let second_s = hog.uses(first_s + enough_s()) - first_s;
+        drop(hog);
+        phase_done(1, second_s);
     }
 
     fn quads(queued: &[[u64; 4]]) -> Vec<Series> {
@@ -280,7 +387,7 @@ mod tests {
         let mut series = quads(&[[900, 0, 0, 0], [0; 4], [0; 4]]);
         series[0].runs[0].audit.queued_ns = None;
         assert!(discarded(&series, &unknown(&series), RATE).is_empty());
-        let found = Meter::begin(Duration::from_millis(5)).end(&series, 2, RATE);
+        let found = Meter::begin(Own::Process, Duration::from_millis(5)).end(&series, 2, RATE);
         assert_eq!(found.queued, [None, Some(0.0)]);
         assert!(found.others.is_none_or(|share| (0.0..=1.0).contains(&share)), "{found:?}");
     }

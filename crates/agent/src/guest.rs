@@ -4,6 +4,7 @@
 //! agent ends. The agent is a child so that its panics are not the kernel's and its waiting for children is its own; while
 //! it measures, this process sleeps in two reads and a wait.
 
+use baremark_model::beat;
 use baremark_model::credit::{self, READY};
 use baremark_sys::guest;
 use std::ffi::OsString;
@@ -11,6 +12,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -31,6 +33,14 @@ const ROOT: &str = "/both";
 const MORE_MOUNTS: &[(&str, &str)] = &[("tmpfs", "/run"), ("tmpfs", "/dev/shm"), ("devpts", "/dev/pts")];
 /// How long a port's driver may take to find it.
 const PORT_LIMIT: Duration = Duration::from_secs(20);
+
+/// The time between two lines of a guest that beats.
+const BEAT_MS: u64 = 10;
+/// After so many lines it writes a record on its disk.
+const RECORD_EVERY: u64 = 10;
+const PAGE: usize = 4096;
+/// The memory that such a guest writes, in pages.
+const WRITTEN_PAGES: usize = (32 << 20) / PAGE;
 
 const ENOENT: i32 = 2;
 const ENXIO: i32 = 6;
@@ -121,6 +131,84 @@ fn take_root_of_host(tag: &str) -> Result<(), GuestError> {
     trying("changing to that root", guest::change_root(ROOT))?;
     mount_all(MOUNTS)?;
     mount_all(MORE_MOUNTS)
+}
+
+/// Writes a line `beat NUMBER RECORD` to `port` about every 10 ms, without end: a guest that does nothing but be watched. Between two
+/// lines it writes its part of `dirty_per_s` bytes of its memory, each page after a check of what the round before left in it, and, every
+/// tenth time, a record on `disk` where it has one. RECORD is the number of the last record that the disk has kept.
+///
+/// # Errors
+/// When the guest cannot be set up, its port or disk fails, or a page does not hold what was written.
+pub fn beat(port: &Path, dirty_per_s: u64, disk: Option<&Path>) -> Result<(), GuestError> {
+    mount_all(MOUNTS)?;
+    load_modules()?;
+    let mut port = trying(format!("opening {}", port.display()), open_when_there(port))?;
+    let mut records = disk.map(Records::of).transpose()?;
+    let mut memory = Written::new();
+    trying("saying that the guest is ready", port.write_all(READY))?;
+    for number in 1_u64.. {
+        memory.write(dirty_per_s / (1000 / BEAT_MS) / PAGE as u64)?;
+        if let Some(records) = records.as_mut().filter(|_| number % RECORD_EVERY == 1) {
+            records.add()?;
+        }
+        let last = records.as_ref().map_or(0, |records| records.last);
+        trying("writing to the port", port.write_all(beat::line(number, last).as_bytes()))?;
+        thread::sleep(Duration::from_millis(BEAT_MS));
+    }
+    Ok(())
+}
+
+/// Memory that is written page by page, round after round.
+struct Written {
+    words: Vec<u64>,
+    /// The page that comes next, and the number of its round.
+    next: usize,
+    round: u64,
+}
+
+impl Written {
+    fn new() -> Written {
+        Written { words: vec![0; WRITTEN_PAGES * PAGE / size_of::<u64>()], next: 0, round: 1 }
+    }
+
+    fn write(&mut self, pages: u64) -> Result<(), GuestError> {
+        for _ in 0..pages {
+            let word = &mut self.words[self.next * PAGE / size_of::<u64>()];
+            if *word != self.round - 1 {
+                let found = format!("it holds {word} and not {}", self.round - 1);
+                return trying(format!("reading page {} of memory back", self.next), Err(io::Error::other(found)));
+            }
+            *word = self.round;
+            self.next += 1;
+            if self.next == WRITTEN_PAGES {
+                (self.next, self.round) = (0, self.round + 1);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Numbered records at the beginning of a disk.
+struct Records {
+    disk: File,
+    last: u64,
+}
+
+impl Records {
+    /// Goes on after the last record of the disk.
+    fn of(path: &Path) -> Result<Records, GuestError> {
+        let disk = trying(format!("opening {}", path.display()), open_when_there(path))?;
+        let mut bytes = vec![0; beat::LOG_BYTES];
+        trying(format!("reading {}", path.display()), disk.read_exact_at(&mut bytes, 0))?;
+        Ok(Records { disk, last: beat::last_record(&bytes) })
+    }
+
+    fn add(&mut self) -> Result<(), GuestError> {
+        self.last += 1;
+        let (at, record) = beat::record(self.last);
+        let kept = self.disk.write_all_at(&record, at).and_then(|()| self.disk.sync_data());
+        trying("writing a record to the disk", kept)
+    }
 }
 
 /// Starts the agent and carries its frames until it ends; its exit status.

@@ -2,16 +2,17 @@
 //!
 //! A run of a program has its own beginning and end, and measures itself.
 
+use crate::disturbance::{self, Meter, Own};
 use crate::placing;
 use crate::progress::Progress;
 use crate::trial::{CALIBRATION, TrialError, crowds, look_for_lost_time, nanos};
 use baremark_kernels::isa;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::job::{Job, JobError, JobRun, Surroundings};
+use baremark_model::job::{Job, JobError, JobRun, Surroundings, Update};
 use baremark_model::placement::Placed;
 use baremark_model::seam::{ExecutorFacts, Verification};
 use baremark_model::wire::{ArmRecord, LostTime, PagesSeen, Series, Stretch, TrialResult, TrialSpec};
-use baremark_sys::clock::{self, ClockError};
+use baremark_sys::clock::{self, Calibration, ClockError};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -27,7 +28,8 @@ const KEEPER: &str = "/proc/self/exe";
 /// When it could not be run to its end.
 pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) -> Result<TrialResult, TrialError> {
     let begun = Instant::now();
-    let (rate, _) = clock::tick_rate(CALIBRATION)?;
+    // Preparation and warm-up take longer than the calibration, mostly: of a trial of half a second it would be a tenth.
+    let calibration = Calibration::begin()?;
     let arms = one_of_each(spec)?;
     let site = placing::site(spec)?;
     let cpus = arms.iter().map(|arm| placing::cpus(&site, arm, 1)).collect::<Result<Vec<_>, _>>()?;
@@ -39,13 +41,19 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         }
         let phase = Duration::from_nanos(spec.phase_ns);
         let around = Surroundings { keeper: Path::new(KEEPER), cpus, seed: spec.seed, phase, interrupt: &interrupt };
-        ready.push(job.prepare(arm, around)?);
+        ready.push(job.prepare_reporting(arm, around, &mut |loading| progress.loading(loading))?);
     }
     ready.iter_mut().try_for_each(|job| job.warm_up())?;
+    let (rate, _) = calibration.end(CALIBRATION)?;
     let lost_before = look_for_lost_time(rate);
     // Sites of an ensemble agree on repetitions, which a job has not.
     progress.gate(1)?;
     progress.phases_begin();
+    if job.measures_disks() {
+        progress.disk_phases_begin();
+    }
+    let own_work = ready.iter().all(|job| job.works_in_own_processes());
+    let mut meter = own_work.then(|| Meter::begin(Own::Descendants, Duration::from_nanos(spec.phase_ns)));
     let first = clock::monotonic_ns();
     let mut series = Vec::with_capacity(spec.schedule.len());
     let mut checked = vec![String::new(); arms.len()];
@@ -57,10 +65,15 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         if interrupt.load(Ordering::Acquire) {
             return Err(JobError::Interrupted.into());
         }
+        meter.iter_mut().for_each(Meter::phase_begins);
         let begin_ns = clock::monotonic_ns();
         let stored = progress.stored(position);
-        let mut run = ready[arm].take_up(&stored, &mut |row| progress.store(position, row))?;
+        let mut run = ready[arm].take_up(&stored, &mut |update| match update {
+            Update::Part(row) => progress.store(position, row),
+            Update::Loading(loading) => progress.loading(loading),
+        })?;
         let end_ns = clock::monotonic_ns();
+        meter.iter_mut().for_each(|meter| meter.phase_done(position));
         progress.timed(position, Stretch { begin_ns, end_ns });
         // A value that is not a number is not a value; JSON could not carry it either.
         run.samples.retain(|sample| sample.value.is_finite());
@@ -82,6 +95,8 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         progress.phase_done(position, arm);
     }
     let lost_after = look_for_lost_time(rate);
+    let disturbance = meter.map(|meter| meter.end(&series, arms.len(), rate));
+    flags.extend(disturbance.iter().flat_map(|found| disturbance::flags(found, &[])));
     for list in [&mut flags, &mut void] {
         list.sort();
         list.dedup();
@@ -98,7 +113,7 @@ pub(crate) fn run(spec: &TrialSpec, job: &dyn Job, progress: &mut dyn Progress) 
         lost_after,
         elapsed_ns: nanos(begun.elapsed()),
         spent_ns: BTreeMap::new(),
-        disturbance: None,
+        disturbance,
         discarded: Vec::new(),
         observations: Vec::new(),
     })

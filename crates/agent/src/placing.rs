@@ -39,18 +39,23 @@ pub fn cpus(site: &Topology, arm: &ResolvedArm, members: usize) -> Result<Vec<us
     if ranks == 0 {
         return Err(TrialError::spec("an arm has no rank".to_owned()));
     }
-    match site.lacks(arm.placement, arm.memory, ranks) {
+    match site.lacks(arm.placement, arm.memory, ranks, members) {
         Some(why) => {
             let what = format!("placement = {}, memory = {} cannot be had here: {why}", arm.placement, arm.memory);
             Err(TrialError::Spec { what, remedy: "give the place more CPUs, or take that level out".to_owned() })
         }
-        None => site.place(arm.placement, ranks).map_err(TrialError::spec),
+        None => site.place(arm.placement, ranks, members).map_err(TrialError::spec),
     }
 }
 
 /// The seat of each rank on `cpus`.
-pub fn seats(arm: &ResolvedArm, cpus: &[usize]) -> Vec<Seat> {
-    cpus.iter().map(|&cpu| if arm.placement.pins() { Seat::Cpu(cpu) } else { Seat::Anywhere }).collect()
+pub fn seats(arm: &ResolvedArm, site: &Topology, cpus: &[usize]) -> Vec<Seat> {
+    let seat = |&cpu: &usize| match (arm.placement.pins(), site.node_of(cpu)) {
+        (true, _) => Seat::Cpu(cpu),
+        (false, Some(node)) if arm.placement.keeps_node() => Seat::Among(site.cpus_of(node).into()),
+        (false, _) => Seat::Anywhere,
+    };
+    cpus.iter().map(seat).collect()
 }
 
 /// Binds each rank's part of an untouched map to its nodes, where a policy says so, and has each rank touch its own part from
@@ -76,7 +81,7 @@ pub fn first_touch(
             })?;
         }
     }
-    let mut crew = Crew::seated(&seats(arm, cpus))?;
+    let mut crew = Crew::seated(&seats(arm, site, cpus))?;
     let touched = crew.run(&|rank| map.touch(&parts(rank), seed.wrapping_add(rank as u64)));
     if let Err(panics) = touched {
         return Err(TrialError::spec(format!("{} ranks could not touch their memory", panics.len())));
@@ -95,7 +100,7 @@ pub fn look(map: &Map, owners: &[Owner], arm: &ResolvedArm, site: &Topology, cpu
         for part in map.parts(owners, rank, cpus.len()) {
             let Ok(nodes) = numa::nodes_of(map.address() + part.start, part.end - part.start) else { continue };
             let own = site.node_of(*cpu).unwrap_or(0) as u64;
-            placed.pages_local += if arm.placement.pins() { nodes.get(&own).copied().unwrap_or(0) } else { 0 };
+            placed.pages_local += if arm.placement.keeps_node() { nodes.get(&own).copied().unwrap_or(0) } else { 0 };
             nodes.into_iter().for_each(|(node, pages)| placed.add(node, pages));
         }
     }
@@ -130,7 +135,7 @@ pub fn misplaced(arm: &ResolvedArm, site: &Topology, placed: &Placed) -> Option<
 pub fn remote_share(arm: &ResolvedArm, placed: &Placed) -> Option<String> {
     let all = placed.pages();
     let away = all.saturating_sub(placed.pages_local);
-    let tells = arm.memory == MemoryPolicy::FirstTouch && arm.placement.pins() && 100 * away > all;
+    let tells = arm.memory == MemoryPolicy::FirstTouch && arm.placement.keeps_node() && 100 * away > all;
     tells.then(|| "more than 1 % of the memory is not on the node of the rank that uses it".to_owned())
 }
 
@@ -138,7 +143,7 @@ pub fn remote_share(arm: &ResolvedArm, placed: &Placed) -> Option<String> {
 mod tests {
     use super::*;
     use baremark_model::arm::PageSize;
-    use baremark_model::placement::Cpu;
+    use baremark_model::placement::{Cpu, Placement};
 
     fn arm(memory: MemoryPolicy) -> ResolvedArm {
         ResolvedArm { memory, ..ResolvedArm::native(2, PageSize::Small) }
@@ -153,6 +158,21 @@ mod tests {
         let mut placed = Placed { cpus: vec![0, 1], pages_local: local, ..Placed::default() };
         by_node.iter().enumerate().for_each(|(node, &pages)| placed.add(node as u64, pages));
         placed
+    }
+
+    #[test]
+    fn ranks_keep_to_a_cpu_a_node_or_nothing() {
+        let cpu = |cpu| Cpu { cpu, socket: 0, node: cpu / 2, core: cpu };
+        let site = Topology { cpus: (0..4).map(cpu).collect(), memory_nodes: vec![0, 1] };
+        let seats = |placement| {
+            let arm = ResolvedArm { placement, ..ResolvedArm::native(2, PageSize::Small) };
+            seats(&arm, &site, &cpus(&site, &arm, 2).expect("two on each node"))
+        };
+        let node = |cpus: &[usize]| Seat::Among(cpus.into());
+        let (first, second) = (node(&[0, 1]), node(&[2, 3]));
+        assert_eq!(seats(Placement::Node), [first.clone(), first, second.clone(), second]);
+        assert_eq!(seats(Placement::Affinity), [0, 1, 2, 3].map(Seat::Cpu));
+        assert_eq!(seats(Placement::Free), [const { Seat::Anywhere }; 4]);
     }
 
     #[test]

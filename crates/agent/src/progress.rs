@@ -1,6 +1,7 @@
 //! Who is told how a trial comes along.
 
 use crate::gate::{Gate, GateError};
+use baremark_model::loading::Loading;
 use baremark_model::wire::{FromAgent, Pass, Stretch, write_frame};
 use baremark_observe::watch::Watch;
 use serde_json::Value;
@@ -10,8 +11,16 @@ use std::sync::atomic::AtomicBool;
 
 /// Someone who is told how a trial comes along. A closure of (position, arm) hears of finished phases alone.
 pub trait Progress {
+    /// So much of the data is loaded that the trial needs.
+    fn loading(&mut self, loading: Loading) {
+        let _ = loading;
+    }
+
     /// Everything is prepared; the first phase begins.
     fn phases_begin(&mut self) {}
+
+    /// The same, of a job that measures disks.
+    fn disk_phases_begin(&mut self) {}
 
     /// The phase at `position` of the schedule is over, in which `arm` ran.
     fn phase_done(&mut self, position: usize, arm: usize);
@@ -70,9 +79,20 @@ pub(crate) struct Told<'o, W> {
 }
 
 impl<W: Write> Progress for Told<'_, W> {
+    fn loading(&mut self, loading: Loading) {
+        drop(write_frame(self.output, &FromAgent::Loading(loading)));
+    }
+
     fn phases_begin(&mut self) {
         if let Some(watch) = &self.watch {
             watch.begin_phases();
+        }
+    }
+
+    fn disk_phases_begin(&mut self) {
+        // Of several sites none has a hypervisor's counts in its results.
+        if self.gate.is_none() {
+            drop(write_frame(self.output, &FromAgent::DiskPhases));
         }
     }
 

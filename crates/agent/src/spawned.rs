@@ -1,7 +1,8 @@
 //! Programs that the lab has started at this site, and the folder of their files.
 //!
 //! A tender is between the agent and each of them: this program as `baremark tend`, which adopts whatever the program
-//! leaves behind and ends all of it when the agent says so or is gone, however that dies; one more removes the folder then.
+//! leaves behind and ends all of it when the agent says so or is gone, however that dies; one more removes the folder then, and
+//! is there before the folder is.
 //! Without a tender a program has a process group of its own and the kernel kills it with the agent; what leaves the group on
 //! purpose gets away then, and the folder of an agent that was killed is removed by the next one.
 
@@ -79,7 +80,7 @@ struct Running {
 }
 
 impl SpawnedPrograms {
-    /// Nothing yet. `tender` is run as `tender tend -- PROGRAM ARGUMENTS` and as `tender tend --folder FOLDER`.
+    /// Nothing yet. `tender` is run as `tender tend -- PROGRAM ARGUMENTS` and as `tender tend --folder FOLDER --of PID`.
     #[must_use]
     pub fn new(tender: Option<PathBuf>) -> Self {
         SpawnedPrograms { tender, folder: None, guard: None, programs: BTreeMap::new() }
@@ -200,17 +201,30 @@ impl SpawnedPrograms {
         let parent = std::env::temp_dir();
         remove_orphans(&parent);
         let path = parent.join(format!("{FOLDER}{}", std::process::id()));
+        // First: whatever the moment at which this process is killed, somebody is there who removes the folder.
+        let guard = self.guard_of(&path)?;
         let made = fs::create_dir_all(&parent).and_then(|()| DirBuilder::new().mode(0o700).create(&path));
-        made.map_err(|source| SpawnError::Io { what: format!("making {}", path.display()), source })?;
-        self.folder = Some(path.clone());
-        if let Some(tender) = &self.tender {
-            let mut command = Command::new(tender);
-            command.arg("tend").arg("--folder").arg(&path);
-            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-            let what = || format!("starting {} tend", tender.display());
-            self.guard = Some(command.spawn().map_err(|source| SpawnError::Io { what: what(), source })?);
+        if let Err(source) = made {
+            // It would wait until somebody else's folder is gone.
+            if let Some(mut guard) = guard {
+                drop(guard.kill());
+                drop(guard.wait());
+            }
+            return Err(SpawnError::Io { what: format!("making {}", path.display()), source });
         }
+        self.guard = guard;
+        self.folder = Some(path.clone());
         Ok(path)
+    }
+
+    /// Starts who removes a folder that need not be there yet; nobody without a tender.
+    fn guard_of(&self, folder: &Path) -> Result<Option<Child>, SpawnError> {
+        let Some(tender) = &self.tender else { return Ok(None) };
+        let mut command = Command::new(tender);
+        command.arg("tend").arg("--folder").arg(folder).arg("--of").arg(std::process::id().to_string());
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let what = || format!("starting {} tend", tender.display());
+        command.spawn().map(Some).map_err(|source| SpawnError::Io { what: what(), source })
     }
 }
 
@@ -297,5 +311,21 @@ fn remove_orphans(parent: &Path) {
         if pid.is_some_and(|pid| pid == std::process::id() || !Path::new(&format!("/proc/{pid}")).exists()) {
             drop(fs::remove_dir_all(entry.path()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where nobody can be started who would remove the folder, there is none: it is made after them.
+    #[test]
+    fn no_folder_is_made_before_there_is_somebody_who_removes_it() {
+        let mut programs = SpawnedPrograms::new(Some(PathBuf::from("/nowhere/tender")));
+        let file = PutFile { name: "file".to_owned(), append: false, executable: false, content: b"x".to_vec() };
+        let why = programs.put(&file).expect_err("there is no such program").to_string();
+        assert!(why.starts_with("starting /nowhere/tender tend: "), "{why}");
+        let folder = std::env::temp_dir().join(format!("{FOLDER}{}", std::process::id()));
+        assert!(!folder.exists(), "{} is left if this process is killed now", folder.display());
     }
 }

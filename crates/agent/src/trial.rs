@@ -23,6 +23,7 @@ use baremark_model::seam::{
 use baremark_model::team::Team;
 use baremark_model::units::Share;
 use baremark_model::wire::{ArmRecord, BodyRun, LostTime, MemberRecord, PagesSeen, Series, TrialResult, TrialSpec};
+use baremark_sys::affinity::Seat;
 use baremark_sys::{clock, gaps};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -61,7 +62,7 @@ pub(crate) fn run(
     let mut ensembles = Vec::new();
     for (index, arm) in arms.iter().enumerate() {
         let own = executor_of[index] == index;
-        ensembles.push(own.then(|| start(spec, arm, &cpus[index], &mut memory, index)).transpose()?);
+        ensembles.push(own.then(|| start(spec, arm, (&site, &cpus[index]), &mut memory, index)).transpose()?);
     }
     let ensembles = Ensembles { own: ensembles, of_arm: executor_of };
     spent.on("executors");
@@ -95,7 +96,7 @@ pub(crate) fn run(
     }
     let counters = stage.counters(&arms, &memory);
     spent.on("pacing");
-    let mut meter = disturbance::Meter::begin(Duration::from_nanos(spec.phase_ns));
+    let mut meter = disturbance::Meter::begin(disturbance::Own::Process, Duration::from_nanos(spec.phase_ns));
     let phases = stage.phases(reps, progress, &mut meter)?;
     let disturbance = meter.end(&phases, arms.len(), rate);
     let discarded = disturbance::discarded(&phases, &disturbance, rate);
@@ -248,14 +249,15 @@ pub(crate) fn crowds(spec: &TrialSpec) -> Result<Vec<(&ResolvedArm, usize)>, Tri
 fn start(
     spec: &TrialSpec,
     arm: &ResolvedArm,
-    cpus: &[usize],
+    (site, cpus): (&Topology, &[usize]),
     memory: &mut Buffers,
     index: usize,
 ) -> Result<Ensemble, TrialError> {
     let maps = memory.of_arm[index].clone();
     let mut members: Vec<Box<dyn Executor + Send>> = Vec::with_capacity(maps.len());
-    for (cpus, map) in cpus.chunks(arm.ranks.max(1)).zip(maps) {
-        members.push(member(spec, arm, cpus, memory.maps[map].whole())?);
+    let seats = placing::seats(arm, site, cpus);
+    for (seats, map) in seats.chunks(arm.ranks.max(1)).zip(maps) {
+        members.push(member(spec, arm, seats, memory.maps[map].whole())?);
     }
     Ok(Ensemble::new(members))
 }
@@ -263,21 +265,21 @@ fn start(
 fn member(
     spec: &TrialSpec,
     arm: &ResolvedArm,
-    cpus: &[usize],
+    seats: &[Seat],
     memory: &mut [u64],
 ) -> Result<Box<dyn Executor + Send>, TrialError> {
     Ok(match arm.executor {
-        ExecutorKind::Direct => Box::new(Direct::seated(&placing::seats(arm, cpus))?),
-        ExecutorKind::Null => Box::new(Null::seated(&placing::seats(arm, cpus))?),
+        ExecutorKind::Direct => Box::new(Direct::seated(seats)?),
+        ExecutorKind::Null => Box::new(Null::seated(seats)?),
         ExecutorKind::Microvm => {
             let mut microvm = Microvm::start(&baremark_microvm::Config {
-                cpus: cpus.to_vec(),
-                placement: arm.placement,
+                seats: seats.to_vec(),
                 guest_page: arm.page,
                 guest_tables: arm.guest_tables.unwrap_or_default(),
                 watchdog: Duration::from_nanos(spec.watchdog_ns),
                 seed: spec.seed,
             })?;
+            microvm.touch_program()?;
             microvm.touch(memory)?;
             Box::new(microvm)
         }

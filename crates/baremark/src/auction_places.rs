@@ -9,13 +9,13 @@ use baremark_harness::cluster::Wanted;
 use baremark_harness::topology::{Environments, Networking, On};
 use baremark_model::descriptor::Value;
 use baremark_model::site::Environment;
-use baremark_services::place::Place;
+use baremark_services::place::{Inside, Place};
 use baremark_services::recipe::Step;
 use baremark_services::service::{Order, ServiceError};
 use baremark_sys::confine::{self, Limits};
 use baremark_sys::process_tree::{self, Usage};
 use elsewhere::Elsewhere;
-use linked::{Link, Linked};
+use linked::Link;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -29,7 +29,10 @@ pub fn make(wanted: &Wanted<'_>) -> Result<Box<dyn Place>, String> {
     let Wanted { program, limits, .. } = *wanted;
     match wanted.on {
         On::Native => match link(wanted)? {
-            Some(link) => Ok(Box::new(Linked { program: program.to_owned(), link })),
+            Some(link) => {
+                let (namespace, address) = (link.namespace().into(), link.address());
+                Ok(Box::new(Inside { program: program.to_owned(), namespace, address, kept: link }))
+            }
             None => Ok(Box::new(baremark_services::place::Native)),
         },
         On::Container(image) => {
@@ -80,6 +83,16 @@ pub fn load_site(name: &str, environments: &Environments) -> Result<Box<dyn Envi
 /// A node of the run's bridge, where the instance is to be on it.
 fn link(wanted: &Wanted<'_>) -> Result<Option<Link>, String> {
     (wanted.network == Networking::Lab).then(Link::new).transpose()
+}
+
+/// The options with which podman starts containers here.
+///
+/// # Errors
+/// What is missing, with the remedy.
+pub fn container_options() -> Result<Vec<String>, String> {
+    let program = std::env::current_exe().map_err(|why| format!("finding this program: {why}"))?;
+    let way = Container::new(program, Settings::default()).way().map_err(|why| why.to_string())?;
+    Ok(way.iter().map(|word| (*word).to_owned()).collect())
 }
 
 static NEXT: AtomicU64 = AtomicU64::new(0);

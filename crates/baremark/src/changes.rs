@@ -2,6 +2,8 @@
 
 use crate::exit::Refusal;
 use baremark_consolidation::quota::ControlGroups;
+use baremark_environments::container::Containers;
+use baremark_host::Modules;
 use baremark_journal::file::Files;
 use baremark_journal::value::Values;
 use baremark_journal::{Journal, JournalError, Kind, Recovery};
@@ -10,7 +12,13 @@ use std::path::PathBuf;
 /// Every type of change that this program makes to a host. A new one is one line here.
 fn kinds() -> Vec<Box<dyn Kind>> {
     let mut kinds = baremark_networks::kinds();
-    kinds.extend([Box::new(Values::system()) as Box<dyn Kind>, Box::new(Files), Box::new(ControlGroups)]);
+    kinds.extend([
+        Box::new(Values::system()) as Box<dyn Kind>,
+        Box::new(Files),
+        Box::new(ControlGroups),
+        Box::new(Modules),
+        Box::new(Containers),
+    ]);
     kinds
 }
 

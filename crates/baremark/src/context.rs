@@ -1,7 +1,7 @@
 //! What every command needs: the store's place, whether to speak JSON, and the user's wish to stop.
 
 use crate::exit::Refusal;
-use crate::folders;
+use baremark_host::Host;
 use baremark_lab::analysis::Run;
 use baremark_model::command;
 use baremark_model::descriptor::{Descriptor, Kind};
@@ -10,8 +10,9 @@ use baremark_model::plan::Limits;
 use baremark_model::tables;
 use baremark_model::units::Bytes;
 use baremark_store::Store;
+use baremark_sys::user_folder;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -40,7 +41,7 @@ impl Context {
             return Ok(path.clone());
         }
         let no_home = || Refusal::bad_input("neither XDG_DATA_HOME nor HOME is set; name the store with --store FILE");
-        Ok(folders::data().ok_or_else(no_home)?.join("baremark.db"))
+        Ok(user_folder::data().ok_or_else(no_home)?.join("baremark.db"))
     }
 
     /// Opens the store for writing, making it when it does not exist.
@@ -93,8 +94,8 @@ fn choices_of(key: &str) -> &'static [&'static str] {
     }
 }
 
-/// What planning must know of this machine.
-pub fn limits() -> Result<Limits, Refusal> {
+/// What planning must know of this machine; `data` are the files, folders or devices that a study reads and writes.
+pub fn limits(data: Vec<PathBuf>) -> Result<Limits, Refusal> {
     let cpus = baremark_sys::affinity::allowed_cpus()
         .map_err(|why| Refusal::failure(format!("asking which CPUs may be used: {why}")))?;
     let memory = baremark_sys::process::available_memory_bytes()
@@ -103,7 +104,9 @@ pub fn limits() -> Result<Limits, Refusal> {
     if let Some(why) = baremark_microvm::probe().problem {
         absent.insert("microvm".to_owned(), why.to_string());
     }
-    absent.extend(baremark_host::absent(Path::new("/"), choices_of));
+    absent.extend(baremark_host::absent(&Host::this(data), choices_of));
+    absent.extend(baremark_disks::provision::absent());
+    absent.extend(baremark_databases::absent());
     let topology = baremark_sys::topology::this().ok();
     Ok(Limits { cpus, topology, memory_available: Bytes(memory), absent, emulated: BTreeSet::new() })
 }

@@ -1,10 +1,12 @@
 //! Every kind of workload that this program has, by the crate that provides it. A new crate is one line here.
 
 use baremark_agent::runner::Runners;
+use baremark_consolidation::guest_operations::Infrastructure;
 use baremark_consolidation::tile::Tile;
 use baremark_consolidation::web_farm::WebFarm;
 use baremark_harness::workload::Auction;
 use baremark_model::job::Job;
+use baremark_protection::workload::Protection;
 use baremark_streams::workload::StreamTcp;
 
 /// What agents of this program run, and what studies can name.
@@ -15,10 +17,12 @@ const JOBS: &[&[&dyn Job]] = &[
     baremark_guest_program::workload::ALL,
     baremark_load::workload::ALL,
     baremark_databases::ALL,
-    baremark_disks::workload::ALL,
+    baremark_disks::ALL,
     &[&Auction { places: crate::auction_places::make, load_sites: crate::auction_places::load_site }],
     &[&StreamTcp { journal: crate::changes::journal }],
-    &[&WebFarm { journal: crate::changes::journal }],
+    &[&WebFarm { journal: crate::changes::journal, container: crate::auction_places::container_options }],
+    &[&Protection],
+    &[&Infrastructure],
     &[&Tile { find: job }],
 ];
 

@@ -11,10 +11,12 @@ mod calibrate;
 mod changes;
 mod commands;
 mod context;
+mod data;
 mod exit;
-mod folders;
 mod json;
+mod kept;
 mod kinds;
+mod lab_network;
 mod places;
 mod planning;
 mod predicted;
@@ -28,8 +30,8 @@ use baremark_model::units::{Nanos, Share};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use commands::{
     ab, agent, at, auction, auction_run, bundle, carry, check, compare, completions, desktop, doctor, echo, explain,
-    guest, histograms, history, import, keep, list, load, man, net_stats, plan, predict, report, resume, run, setup,
-    site, static_server, tend, top, verify_host, verify_scale,
+    guest, histograms, history, import, keep, list, load, man, net_stats, nodes, plan, predict, protect, report,
+    resume, run, setup, shop_front, site, static_server, supervise, tend, top, verify_host, verify_scale,
 };
 use context::Context;
 use exit::{Exit, Refusal};
@@ -152,6 +154,12 @@ enum Command {
     Report {
         /// Run ID or unique prefix [default: the latest one]
         run: Option<String>,
+        /// Divide the ratios of RUN2 by those of RUN1: two releases of a database, two boots or MMU modes of the host
+        ///
+        /// Each is a run, or RUN,RUN,RUN for an interval from the spread between runs; levels are picked as in `compare`. Rows that one
+        /// run alone has are named with the reason, and what differs between the runs is listed.
+        #[arg(long, num_args = 2, value_names = ["RUN1", "RUN2"], conflicts_with_all = ["run", "Form", "without_damaged"])]
+        join: Option<Vec<String>>,
         #[command(flatten)]
         form: report::Form,
         #[command(flatten)]
@@ -239,6 +247,15 @@ enum Command {
         #[arg(long, value_name = "FOLDER")]
         to: Option<PathBuf>,
     },
+    /// Run a program over several network namespaces, with a delay between them
+    ///
+    /// The namespaces are the nodes of a cluster on one machine: on a bridge of their own, each with an address. The program runs on the first;
+    /// it starts others by '{launch} ADDRESS COMMAND', as by ssh.
+    #[command(after_help = nodes::EXAMPLES)]
+    Nodes(nodes::NodesArgs),
+    /// Run a command on a node, as ssh does (programs of `nodes` start this)
+    #[command(hide = true)]
+    Enter(nodes::EnterArgs),
     /// Generate HTTP load, measure latency and check limits
     Load(Box<load::LoadArgs>),
     /// Be the other end of the workload ping-pong, at another site
@@ -246,6 +263,9 @@ enum Command {
     /// Be one web server of the workload web-farm
     #[command(hide = true)]
     Static(static_server::StaticArgs),
+    /// Be the web front of the workload dvd-store
+    #[command(hide = true)]
+    ShopFront,
     /// The auction application: an auction site to be put under load
     Auction {
         #[command(subcommand)]
@@ -254,15 +274,21 @@ enum Command {
     /// Run a program until it ends or standard input does (containers of an application are started so)
     #[command(hide = true)]
     Tend {
-        /// Instead: remove this folder when standard input ends and whoever started this is gone
-        #[arg(long, value_name = "FOLDER")]
+        /// Instead: remove this folder when standard input ends and the process of --of, which started this, is gone
+        #[arg(long, value_name = "FOLDER", requires = "of")]
         folder: Option<PathBuf>,
+        /// The process whose folder it is
+        #[arg(long, value_name = "PID", requires = "folder")]
+        of: Option<u32>,
         #[command(flatten)]
         within: tend::Within,
         /// The program and its arguments
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<std::ffi::OsString>,
     },
+    /// Start a container and remove it when it ends or whoever started this does (environments start this)
+    #[command(hide = true)]
+    Supervise(supervise::SuperviseArgs),
     /// Run a program at a site of its own until it ends or standard input does (applications' instances elsewhere are started so)
     #[command(hide = true)]
     At {
@@ -290,6 +316,12 @@ enum Command {
         /// With --guest: take the root of the host, which the virtio file system of this tag shares
         #[arg(long, value_name = "TAG")]
         host_files: Option<String>,
+        /// With --guest: serve no lab, but report about every 10 ms that the guest works, and write so many bytes of its memory each second
+        #[arg(long, value_name = "BYTES")]
+        beat: Option<u64>,
+        /// With --beat: write numbered records to this disk
+        #[arg(long, value_name = "DISK")]
+        disk: Option<PathBuf>,
         /// Say a line before the first frame, so that what a launcher says is distinguished from it
         #[arg(long)]
         announce: bool,
@@ -306,6 +338,9 @@ enum Command {
     /// Run a program in the microVM, with the host's kernel behind it
     #[command(hide = true)]
     Guest(guest::GuestArgs),
+    /// Run a program under protection by checkpoints (the workload protection starts this)
+    #[command(hide = true)]
+    Protect(protect::ProtectArgs),
     /// Be the users of the workload sessions (agents start this)
     #[command(hide = true)]
     Desktop {
@@ -359,18 +394,25 @@ fn on_signals() -> io::Result<Arc<AtomicBool>> {
 fn part_of_a_run(command: &Command) -> Option<Result<(String, Exit), Refusal>> {
     let silent = |exit| (String::new(), exit);
     Some(match command {
-        Command::Agent { guest, address, host_files, announce, courier, silence_limit } => match (guest, courier) {
-            (Some(port), _) => agent::run_guest(port, address.as_deref(), host_files.as_deref()),
-            (None, Some(folder)) => agent::run_courier(folder, Duration::from_secs(*silence_limit)),
-            (None, None) => agent::run(*announce),
+        Command::Agent { guest, address, host_files, beat, disk, announce, courier, silence_limit } => {
+            match (guest, beat, courier) {
+                (Some(port), Some(dirty), _) => agent::run_beating(port, *dirty, disk.as_deref()),
+                (Some(port), None, _) => agent::run_guest(port, address.as_deref(), host_files.as_deref()),
+                (None, _, Some(folder)) => agent::run_courier(folder, Duration::from_secs(*silence_limit)),
+                (None, _, None) => agent::run(*announce),
+            }
+            .map(silent)
         }
-        .map(silent),
         Command::Keep => keep::run().map(silent),
         Command::Desktop { arguments } => desktop::run(arguments).map(silent),
         Command::Guest(args) if args.costs => guest::costs(args),
         Command::Guest(args) => guest::run(args).map(silent),
+        Command::Protect(args) => protect::run(args),
         Command::Echo(args) => echo::run(args),
         Command::Static(args) => static_server::run(args),
+        Command::ShopFront => shop_front::run(),
+        Command::Enter(args) => nodes::enter(args),
+        Command::Supervise(args) => supervise::run(args),
         _ => return None,
     })
 }
@@ -423,7 +465,10 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Explain(args)) => explain::run(&context, &args),
         Some(Command::History { changes: false }) => history::run(&context),
         Some(Command::History { changes: true }) => history::changes(&context),
-        Some(Command::Report { run, form, damage }) => report::run(&context, run.as_deref(), &form, &damage),
+        Some(Command::Report { join: Some(sides), .. }) => report::join(&context, &sides),
+        Some(Command::Report { run, join: None, form, damage }) => {
+            report::run(&context, run.as_deref(), &form, &damage)
+        }
         Some(Command::Bundle(arguments)) => bundle::bundle(&context, &arguments),
         Some(Command::Verify { bundle }) => bundle::verify(&context, &bundle),
         Some(Command::Site(arguments)) => site::run(context, &arguments),
@@ -438,11 +483,12 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
         Some(Command::Top(args)) => top::run(&context, &args),
         Some(Command::Histograms(args)) if args.net => net_stats::run(&context, &args),
         Some(Command::Histograms(args)) => histograms::run(&context, &args),
+        Some(Command::Nodes(args)) => nodes::run(&args, &context.interrupt),
         Some(Command::Setup(what)) => setup::run(&context, &what),
         Some(Command::Completions { shell }) => completions::run(Cli::command(), shell),
         Some(Command::Man { to }) => man::run(Cli::command(), to.as_deref()),
-        Some(Command::Tend { folder: Some(folder), .. }) => tend::guard(&folder),
-        Some(Command::Tend { folder: None, within, command }) => tend::run(&command, &within, &context.interrupt),
+        Some(Command::Tend { folder: Some(folder), of: Some(owner), .. }) => tend::guard(&folder, owner),
+        Some(Command::Tend { within, command, .. }) => tend::run(&command, &within, &context.interrupt),
         Some(Command::At { orders }) => at::run(&orders, &context.interrupt),
         Some(Command::Carry { file }) => carry::run(&file, &context.interrupt),
         Some(Command::AuctionRun(args)) => auction_run::run(&context, &args),
@@ -452,7 +498,11 @@ fn dispatch(cli: Cli) -> Result<(String, Exit), Refusal> {
             | Command::Desktop { .. }
             | Command::Echo(_)
             | Command::Static(_)
+            | Command::ShopFront
+            | Command::Enter(_)
+            | Command::Supervise(_)
             | Command::Guest(_)
+            | Command::Protect(_)
             | Command::Auction { .. },
         ) => {
             unreachable!("handled above")

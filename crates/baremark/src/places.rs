@@ -1,11 +1,11 @@
 //! The places of a study, made from its settings: the one list of environments that this program can start.
 
 use crate::exit::{Exit, Refusal};
-use crate::folders;
 use baremark_environments::container::{
     Container, Layer, Network, Root, Runtime, Seccomp, Settings as ContainerSettings,
 };
 use baremark_environments::kubernetes::{Kubernetes, Settings as KubernetesSettings};
+use baremark_environments::lab::Connect;
 use baremark_environments::mpi::{Mpi, Settings as MpiSettings};
 use baremark_environments::native::Native;
 use baremark_environments::qemu::{
@@ -18,12 +18,13 @@ use baremark_model::command;
 use baremark_model::descriptor::{self, Value};
 use baremark_model::image;
 use baremark_model::peer;
-use baremark_model::plan::{Limits, Plan, program_at};
+use baremark_model::plan::{Limits, Plan, parameter_at, program_at};
 use baremark_model::scale;
 use baremark_model::site::Environment;
 use baremark_model::study::Study;
 use baremark_model::tables;
 use baremark_programs::{executable, workshop};
+use baremark_services::service::{Service, program_below};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -184,6 +185,47 @@ pub fn limit_programs(plan: &Plan, limits: &mut Limits) -> bool {
     limited
 }
 
+/// What planning must know of database servers that are to be started: in which places their programs are not installed. Whether there is any
+/// such place.
+pub fn limit_servers(plan: &Plan, limits: &mut Limits) -> bool {
+    let (mut limited, none) = (false, Settings::new());
+    for (index, arm) in plan.arms.iter().enumerate() {
+        let workload = plan.workload_of(index);
+        let is_database = baremark_databases::ALL.iter().any(|job| job.descriptor().kind == workload);
+        let Some(server) = baremark_databases::server_of(&arm.arm).filter(|_| is_database) else { continue };
+        let settings = plan.environments.get(&arm.environment).unwrap_or(&none);
+        if let Some(why) = lacks(server, &arm.environment, settings) {
+            limits.absent.insert(parameter_at(&arm.environment, workload, "database", server.kind()), why);
+            limited = true;
+        }
+    }
+    limited
+}
+
+/// Why a server cannot be started in a place; `None` where it is installed, or where only an agent there can see that.
+fn lacks(server: &dyn Service, name: &str, settings: &Settings) -> Option<String> {
+    let (rootfs, image) = (word(settings, "rootfs"), word(settings, "image"));
+    let root = match (kind(name, settings), rootfs) {
+        ("native", _) | ("qemu" | "container", Some(HOST)) => Path::new("/"),
+        ("container", _) if image.is_some() || settings.contains_key("volumes") => return None,
+        ("container", Some(folder)) => Path::new(folder),
+        (place @ ("container" | "qemu"), _) => {
+            let (server, package) = (server.kind(), server.install().package);
+            let remedy = match place {
+                "container" => {
+                    format!("give it an image or a rootfs with {package} (rootfs = \"host\" is this machine's)")
+                }
+                _ => format!("write rootfs = \"host\" with {package} installed here"),
+            };
+            return Some(format!(
+                "{server} is not installed in {name}, which has no files but this program; {remedy}, or write database = \"sqlite\""
+            ));
+        }
+        _ => return None,
+    };
+    program_below(server, root).err().map(|why| why.to_string())
+}
+
 /// Whether a place can be used with its defaults: `None` where that cannot be said without settings.
 pub fn probe(name: &str) -> Result<Option<Result<(), String>>, Refusal> {
     let none = Settings::new();
@@ -284,12 +326,16 @@ fn kubernetes(name: &str, settings: &Settings, program: PathBuf) -> Result<Kuber
     Ok(Kubernetes::new(program, made))
 }
 
+/// The `rootfs` of a place that has this machine's own files.
+const HOST: &str = "host";
+
 fn container(name: &str, settings: &Settings, program: PathBuf) -> Result<Container, Refusal> {
     let memory_bytes = match settings.get("memory") {
         Some(Value::SizeBytes(size)) => Some(size.0),
         _ => None,
     };
     let network = match word(settings, "network") {
+        Some("lab") => Network::Lab(Connect(crate::lab_network::namespace)),
         Some("host") => Network::Host,
         Some("bridge") => Network::Bridge,
         _ => Network::None,
@@ -302,6 +348,13 @@ fn container(name: &str, settings: &Settings, program: PathBuf) -> Result<Contai
         (Some(name_of), None) => {
             image::check(name_of).map_err(|why| Refusal::bad_input(format!("[environments.{name}] image: {why}")))?;
             Root::Image(name_of.to_owned())
+        }
+        (None, Some(HOST)) => Root::Folder(PathBuf::from("/")),
+        (None, Some(folder)) if Path::new(folder).parent().is_none() => {
+            let what = format!(
+                "[environments.{name}] rootfs: '{folder}' would let the container change this machine's own files; write \"host\""
+            );
+            return Err(Refusal::bad_input(what));
         }
         (None, Some(folder)) => Root::Folder(PathBuf::from(folder)),
         (None, None) => Root::Program,
@@ -317,7 +370,8 @@ fn container(name: &str, settings: &Settings, program: PathBuf) -> Result<Contai
         let what = format!("[environments.{name}] has a platform and no gVisor; write runtime = \"runsc\"");
         return Err(Refusal::bad_input(what));
     }
-    let layer = if word(settings, "layer") == Some("overlay") { Layer::Overlay } else { Layer::Folder };
+    let over = word(settings, "layer") == Some("overlay") || word(settings, "rootfs") == Some(HOST);
+    let layer = if over { Layer::Overlay } else { Layer::Folder };
     let pair = |text: &String| {
         let what = || format!("[environments.{name}] volumes: '{text}' has no colon; write \"HERE:INSIDE\"");
         let (here, inside) = text.split_once(':').ok_or_else(|| Refusal::bad_input(what()))?;
@@ -343,12 +397,7 @@ fn ssh(settings: &Settings, program: PathBuf) -> Ssh {
 /// `kernel` may name a folder that `baremark setup guest-kernel` has filled, and where it is not given that folder is taken if
 /// it is filled: then its modules give the guest a fast port.
 fn qemu(name: &str, settings: &Settings, program: PathBuf) -> Result<Qemu, Refusal> {
-    let fetched = || folders::guest_kernel().filter(|folder| folder.join("vmlinuz").exists());
-    let kernel = word(settings, "kernel").map(PathBuf::from).or_else(fetched);
-    let mut made = match kernel {
-        Some(folder) if folder.is_dir() => QemuSettings::of_fetched(&folder),
-        kernel => QemuSettings { kernel, ..QemuSettings::default() },
-    };
+    let mut made = QemuSettings::of_kernel(word(settings, "kernel").map(PathBuf::from));
     made.vcpus = count(settings, "vcpus").unwrap_or_else(own_cpus);
     made.vcpus_as_ranks = count(settings, "vcpus").is_none();
     if let Some(Value::SizeBytes(size)) = settings.get("memory") {
@@ -372,7 +421,7 @@ fn qemu(name: &str, settings: &Settings, program: PathBuf) -> Result<Qemu, Refus
         Some("hugetlb") => Backing::Reserved,
         _ => Backing::AsIs,
     };
-    made.root = if word(settings, "rootfs") == Some("host") { QemuRoot::Host } else { QemuRoot::Program };
+    made.root = if word(settings, "rootfs") == Some(HOST) { QemuRoot::Host } else { QemuRoot::Program };
     made.mmu = match word(settings, "mmu") {
         Some("nested") => Mmu::Nested,
         Some("shadow") => Mmu::Shadow,
@@ -388,6 +437,8 @@ fn qemu(name: &str, settings: &Settings, program: PathBuf) -> Result<Qemu, Refus
         paths: words(settings, "disks").into_iter().map(PathBuf::from).collect(),
         cache: word(settings, "disk_cache").unwrap_or_default().to_owned(),
         aio: word(settings, "disk_aio").unwrap_or_default().to_owned(),
+        iothread: switched(settings, "disk_iothread", true),
+        queues: count(settings, "disk_queues"),
         block_devices: switched(settings, "block_devices", true),
     };
     made.address = word(settings, "address").map(str::to_owned);
@@ -399,6 +450,7 @@ fn qemu(name: &str, settings: &Settings, program: PathBuf) -> Result<Qemu, Refus
     made.boot_limit = time(settings, "start_limit").unwrap_or(made.boot_limit);
     made.pin = numbers(settings, name, "pin")?;
     made.net = match word(settings, "net") {
+        Some("lab") => Net::Lab(Connect(crate::lab_network::guest)),
         Some("user") => Net::User(forwards(name, settings)?),
         Some("tap") => Net::Tap {
             device: word(settings, "tap").unwrap_or_default().to_owned(),
@@ -480,6 +532,38 @@ mod tests {
         assert!(made("mine", &settings).is_some_and(|why| why.starts_with("3 wheels are no car")));
         assert!(made("toy", &Settings::new()).is_some_and(|why| why.starts_with("0 wheels are no car")));
         assert_eq!(made("container", &Settings::new()), None, "it is not in this list");
+    }
+
+    #[test]
+    fn a_server_that_a_place_lacks_is_known_before_anything_runs() {
+        let server = &baremark_services::mariadb::Mariadb;
+        let given = |settings: &[(&str, &str)]| -> Settings {
+            settings.iter().map(|(key, text)| ((*key).to_owned(), Value::Choice((*text).to_owned()))).collect()
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        let rootfs = given(&[("rootfs", &folder.path().display().to_string())]);
+        let why = lacks(server, "container", &Settings::new()).unwrap_or_default();
+        assert!(
+            why.starts_with("mariadb is not installed in container, which has no files but this program; "),
+            "{why}"
+        );
+        let why = lacks(server, "mine", &given(&[("like", "qemu")])).unwrap_or_default();
+        assert!(
+            why.contains("mariadb is not installed in mine") && why.contains("write rootfs = \"host\" with mariadb"),
+            "{why}"
+        );
+        let why = lacks(server, "container", &rootfs).unwrap_or_default();
+        let program = folder.path().join("usr/sbin/mariadbd");
+        assert!(
+            why.contains(&program.display().to_string()) && why.contains("apt-get install mariadb-server"),
+            "{why}"
+        );
+        std::fs::create_dir_all(folder.path().join("usr/sbin")).expect("a folder in it");
+        std::fs::write(&program, "").expect("a program");
+        assert_eq!(lacks(server, "container", &rootfs), None);
+        for (name, key) in [("container", "image"), ("container", "volumes"), ("ssh", "host")] {
+            assert_eq!(lacks(server, name, &given(&[(key, "x")])), None, "{key}: only an agent sees what is there");
+        }
     }
 
     #[test]

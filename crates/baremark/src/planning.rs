@@ -1,9 +1,11 @@
 //! From a study to its plan on this machine, for every command that needs one.
 
 use crate::context::{descriptors, limits};
+use crate::data;
 use crate::exit::{Exit, Refusal};
 use crate::places;
 use crate::source::Source;
+use baremark_databases::notice::{self, Planned};
 use baremark_harness::cluster::Places;
 use baremark_harness::generator::LoadSites;
 use baremark_harness::workload::{self as applications, Found};
@@ -17,12 +19,14 @@ use std::sync::atomic::AtomicBool;
 pub fn of(source: &Source, mode: Mode, interrupt: &AtomicBool) -> Result<Plan, Refusal> {
     let wrong = |problems: Problems| Refusal::bad_input(problems);
     let study = study::parse(&source.name, &source.bytes, &descriptors()).map_err(wrong)?;
-    let mut limits = limits()?;
+    let parameters = study.workloads.iter().map(|chosen| &chosen.parameters);
+    let mut limits = limits(data::of(parameters, &study.environments))?;
     places::limit(&study, &mut limits, interrupt)?;
     let mut plan = resolve(&source.name, &study, &limits, mode);
     let mut limited = |plan: &Plan| {
         let tiers = limit_tiers(plan, &mut limits, interrupt);
-        places::limit_programs(plan, &mut limits) || tiers
+        let servers = places::limit_servers(plan, &mut limits);
+        places::limit_programs(plan, &mut limits) || servers || tiers
     };
     if plan.as_ref().is_ok_and(&mut limited) {
         plan = resolve(&source.name, &study, &limits, mode);
@@ -64,6 +68,23 @@ fn limit_tiers(plan: &Plan, limits: &mut Limits, interrupt: &AtomicBool) -> bool
 
 /// The arms of the workload `block`.
 pub fn block_arms(plan: &Plan) -> impl Iterator<Item = &ResolvedArm> {
-    let of = |index: &usize| plan.workload_of(*index) == baremark_disks::workload::KIND;
+    arms_of(plan, baremark_disks::workload::KIND)
+}
+
+/// What a plan writes to disks before anything is measured, a sentence for each workload and each database that does.
+pub fn notices(plan: &Plan) -> Vec<String> {
+    let block = baremark_disks::workload::notice(block_arms(plan));
+    let provision = baremark_disks::provision::notice(arms_of(plan, baremark_disks::provision::KIND));
+    let databases = plan.arms.iter().enumerate().map(|(index, planned)| Planned {
+        kind: plan.workload_of(index),
+        environment: &planned.environment,
+        is_here: planned.on_this_machine(),
+        arm: &planned.arm,
+    });
+    block.into_iter().chain(provision).chain(notice::notices(databases)).collect()
+}
+
+fn arms_of<'p>(plan: &'p Plan, kind: &'static str) -> impl Iterator<Item = &'p ResolvedArm> {
+    let of = move |index: &usize| plan.workload_of(*index) == kind;
     (0..plan.arms.len()).filter(of).map(|index| &plan.arms[index].arm)
 }

@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 /// How long a read waits before it checks whether the program has ended, or the user wishes to stop.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// A sample of the accesses of a program, which is run to its end.
+/// A sample of the accesses of a program, which is run to its end, and whether it came to it.
 ///
 /// A program that takes longer than `limit` is ended, and the sample is of what it did until then.
-pub fn trace(context: &Context, program: &[OsString], limit: Duration) -> Result<Trace, Refusal> {
+pub fn trace(context: &Context, program: &[OsString], limit: Duration) -> Result<(Trace, bool), Refusal> {
     let failed = |what: &'static str| move |why: io::Error| Refusal::failure(format!("{what}: {why}"));
     let listener = TcpListener::bind("127.0.0.1:0").map_err(failed("listening for the trace"))?;
     listener.set_nonblocking(true).map_err(failed("listening for the trace"))?;
@@ -41,7 +41,8 @@ pub fn trace(context: &Context, program: &[OsString], limit: Duration) -> Result
         let _ = child.kill();
         drop(child.wait());
         crate::watch::say(format_args!("{name} was ended after the limit: the prediction is of its beginning"));
-        return trace?.map_err(|why| Refusal::bad_input(format!("tracing {name}: {why}")));
+        let trace = trace?.map_err(|why| Refusal::bad_input(format!("tracing {name}: {why}")));
+        return Ok((trace?, false));
     }
     let whole = matches!(trace, Ok(Ok(_) | Err(TraceError::Truncated(_) | TraceError::Empty)));
     if !whole {
@@ -59,7 +60,7 @@ pub fn trace(context: &Context, program: &[OsString], limit: Duration) -> Result
             told(status)
         ))),
         Err(why) => Err(Refusal::bad_input(format!("tracing {name}: {why}"))),
-        Ok(trace) => Ok(trace),
+        Ok(trace) => Ok((trace, true)),
     }
 }
 

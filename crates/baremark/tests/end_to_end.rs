@@ -37,18 +37,26 @@ mod comparing;
 mod concurrent;
 #[path = "end_to_end/consolidation.rs"]
 mod consolidation;
+#[path = "end_to_end/database_settings.rs"]
+mod database_settings;
 #[path = "end_to_end/databases.rs"]
 mod databases;
 #[path = "end_to_end/elsewhere.rs"]
 mod elsewhere;
+#[path = "end_to_end/emulated.rs"]
+mod emulated;
 #[path = "end_to_end/environments.rs"]
 mod environments;
+#[path = "end_to_end/failover.rs"]
+mod failover;
 #[path = "end_to_end/faults.rs"]
 mod faults;
 #[path = "end_to_end/gate.rs"]
 mod gate;
 #[path = "end_to_end/golden.rs"]
 mod golden;
+#[path = "end_to_end/gpu.rs"]
+mod gpu;
 #[path = "end_to_end/guest.rs"]
 mod guest;
 #[path = "end_to_end/guide.rs"]
@@ -63,12 +71,16 @@ mod input;
 mod kills;
 #[path = "end_to_end/load.rs"]
 mod load;
+#[path = "end_to_end/nodes.rs"]
+mod nodes;
 #[path = "end_to_end/pages.rs"]
 mod pages;
 #[path = "end_to_end/predict.rs"]
 mod predict;
 #[path = "end_to_end/programs.rs"]
 mod programs;
+#[path = "end_to_end/protection.rs"]
+mod protection;
 #[path = "end_to_end/results.rs"]
 mod results;
 #[path = "end_to_end/run_in.rs"]

@@ -187,7 +187,9 @@ fn size_in(header: &[u8]) -> Option<u64> {
     u64::from_str_radix(digits, 8).ok()
 }
 
-fn digest(bytes: &[u8]) -> String {
+/// SHA-256 in hexadecimal digits.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
         // A `String` takes whatever is written to it.
         let _ = write!(text, "{byte:02x}");

@@ -12,7 +12,7 @@ mod archive;
 mod differences;
 mod redact;
 
-pub use archive::{Bundle, BundleError, CREATED, FORMAT, MOST_BYTES, Manifest, NAMES, pack, unpack};
+pub use archive::{Bundle, BundleError, CREATED, FORMAT, MOST_BYTES, Manifest, NAMES, digest, pack, unpack};
 pub use differences::{MOST_NAMED, differences};
 pub use redact::{Redactor, secrets_in};
 

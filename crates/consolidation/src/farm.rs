@@ -1,4 +1,4 @@
-//! Web servers that run: each in a network namespace of its own on one bridge, in a control group with a quota.
+//! Web servers that run: each in a network namespace of its own on one bridge, in a control group with a quota, or in a container with both.
 
 use crate::content;
 use crate::quota::Quotas;
@@ -8,18 +8,24 @@ use baremark_networks::{Network, Node};
 use baremark_sys::confine::{Held, Limits};
 use baremark_sys::ethtool::{self, Offload};
 use baremark_sys::private_folder::PrivateFolder;
+use baremark_sys::supervised;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Polls without packets before interrupts are taken again, in dense mode.
 const DEFERRALS: u32 = 100;
-const PORT: u16 = 80;
+/// One that needs no privilege, which servers in containers lack.
+const PORT: u16 = 8080;
+/// The program as containers see it.
+const INSIDE: &str = "/baremark";
+/// SIGKILL.
+const KILL: i32 = 9;
 const PREFIX: &str = "baremark-farm-";
 /// How long a server may take to listen, and to send a file.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -45,12 +51,19 @@ pub struct Layout {
     pub most: u32,
     /// CPUs that one server may use of all, 1.0 being one.
     pub quota: f64,
+    /// Limit of the rate of each server's link, in bits per second.
+    pub link: Option<u64>,
     /// The CPUs on which servers run; empty for all.
     pub cpus: Vec<usize>,
+    /// The options with which podman starts containers here, where each server is in one; `None` for processes in namespaces.
+    pub container: Option<Vec<String>>,
 }
 
 struct Server {
+    /// The server, or the supervisor of its container.
     child: Child,
+    /// The server's sign of life in a container: its end is the container's.
+    input: Option<ChildStdin>,
     node: Arc<Node>,
     _held: Held,
 }
@@ -68,6 +81,12 @@ pub struct Farm {
 
 impl Drop for Farm {
     fn drop(&mut self) {
+        if self.layout.container.is_some() {
+            // All containers end with their input, at the same time. Their supervisors are asked to end one after the other: each asks the engine.
+            self.servers.iter_mut().for_each(|server| drop(server.input.take()));
+            self.servers.iter_mut().for_each(|server| supervised::end(&mut server.child));
+            return;
+        }
         self.servers.iter_mut().for_each(|server| drop(server.child.kill()));
         self.servers.iter_mut().for_each(|server| drop(server.child.wait()));
     }
@@ -90,7 +109,11 @@ impl Farm {
             .map_err(|why| format!("making a folder under {}: {why}", parent.display()))?;
         content::write(folder.path()).map_err(|why| format!("writing the files to be served: {why}"))?;
         let network = Network::with_room(journal, layout.most).map_err(|why| why.to_string())?;
-        let quotas = Quotas::new(journal, layout.quota).map_err(|why| why.to_string())?;
+        // Containers have control groups of the engine's.
+        let own_groups = layout.container.is_none();
+        let quotas =
+            own_groups.then(|| Quotas::new(journal, layout.quota)).transpose().map_err(|why| why.to_string())?;
+        let quotas = quotas.flatten();
         let starter = Starter::new().map_err(|why| format!("starting a thread: {why}"))?;
         Ok(Farm { layout, servers: Vec::new(), starter, quotas, network, folder })
     }
@@ -98,7 +121,7 @@ impl Farm {
     /// Whether this machine holds servers to their quota.
     #[must_use]
     pub fn has_quota(&self) -> bool {
-        self.quotas.is_some()
+        self.quotas.is_some() || self.layout.container.is_some()
     }
 
     /// Starts servers until there are `count`, and waits until each has sent its files.
@@ -150,30 +173,75 @@ impl Farm {
 
     fn add(&mut self) -> Result<(), String> {
         let node = Arc::new(self.network.namespace().map_err(|why| why.to_string())?);
+        let limited = self.layout.link.map(|rate| self.network.limit_rate(&node, rate));
+        limited.transpose().map_err(|why| why.to_string())?;
         let address = SocketAddr::from((node.address, PORT));
         // It begins when it reads a line, in its control group by then.
         let mut command = Command::new("sh");
         command.args(["-c", "read -r go && exec \"$0\" \"$@\""]);
-        match &self.layout.program {
-            Program::Static => command.arg(&self.layout.own).args(["static", "--listen", &address.to_string()]),
-            Program::Nginx(nginx) => {
+        match (&self.layout.program, &self.layout.container) {
+            (_, Some(options)) => {
+                let words = self.contained(options, &node, address);
+                command.arg(&self.layout.own).args(words.map_err(|why| format!("making a container's root: {why}"))?)
+            }
+            (Program::Static, None) => command.arg(&self.layout.own).args(["static", "--listen", &address.to_string()]),
+            (Program::Nginx(nginx), None) => {
                 let file = self.configured(address).map_err(|why| format!("writing nginx's configuration: {why}"))?;
                 command.arg(nginx).arg("-p").arg(self.folder.path()).arg("-e").arg("stderr").arg("-c").arg(file)
             }
         };
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let limits = Limits { cpus: self.layout.cpus.clone(), ..Limits::default() };
-        let (child, held) =
-            self.starter.start(&node, command, &limits).map_err(|why| format!("starting a web server: {why}"))?;
-        self.servers.push(Server { child, node, _held: held });
+        // The engine itself stays outside: runtimes refuse a container in the namespace in which they run.
+        let inside = self.layout.container.is_none().then_some(&node);
+        let at_death = if inside.is_some() { KILL } else { supervised::AT_DEATH };
+        let started = self.starter.start(inside, command, &limits, at_death);
+        let (child, held) = started.map_err(|why| format!("starting a web server: {why}"))?;
+        self.servers.push(Server { child, input: None, node, _held: held });
         let at = self.servers.len() - 1;
         let child = &mut self.servers[at].child;
         if let Some(quotas) = &mut self.quotas {
             let joined = quotas.group().and_then(|group| fs::write(group, child.id().to_string()));
             joined.map_err(|why| format!("giving a web server its CPU quota: {why}"))?;
         }
-        let go = child.stdin.take().map(|mut input| input.write_all(b"go\n"));
+        let mut input = child.stdin.take();
+        let go = input.as_mut().map(|input| input.write_all(b"go\n"));
+        self.servers[at].input = input;
         go.transpose().map(drop).map_err(|why| format!("starting a web server: {why}"))
+    }
+
+    fn container_name(&self, at: usize) -> String {
+        let name = self.folder.path().file_name().map(|name| name.to_string_lossy().into_owned());
+        format!("{}-{at}", name.unwrap_or_default())
+    }
+
+    /// The arguments of this program that start the next server in a container, under a supervisor: without privileges, in its namespace, with its
+    /// quota.
+    fn contained(&self, options: &[String], node: &Node, address: SocketAddr) -> std::io::Result<Vec<String>> {
+        let at = self.servers.len();
+        let root = self.folder.path().join(format!("root-{at}"));
+        for folder in ["tmp", "dev", "proc", "sys", "etc", "run"] {
+            fs::create_dir_all(root.join(folder))?;
+        }
+        let name = self.container_name(at);
+        let mut words: Vec<String> = supervised::podman(&[], &name)
+            .iter()
+            .chain(&["run", "--rm", "--interactive", "--log-driver=none", "--http-proxy=false"])
+            .chain(&["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"])
+            .map(|word| (*word).to_owned())
+            .collect();
+        words.extend(options.iter().cloned());
+        words.push(format!("--network=ns:{}", node.namespace.path().display()));
+        words.extend(["--name".to_owned(), name, format!("--cpus={}", self.layout.quota)]);
+        if !self.layout.cpus.is_empty() {
+            let list: Vec<String> = self.layout.cpus.iter().map(usize::to_string).collect();
+            words.push(format!("--cpuset-cpus={}", list.join(",")));
+        }
+        let own = format!("type=bind,readonly,src={},dst={INSIDE}", self.layout.own.display());
+        words.extend(["--mount".to_owned(), own, "--rootfs".to_owned(), root.display().to_string()]);
+        words.extend([INSIDE, "tend", INSIDE, "static", "--listen"].map(str::to_owned));
+        words.push(address.to_string());
+        Ok(words)
     }
 
     /// The configuration of one nginx: one process, which serves the files of the folder.
@@ -199,7 +267,8 @@ impl Farm {
     fn check(&mut self, at: usize) -> Result<(), String> {
         let server = &mut self.servers[at];
         let address = SocketAddr::from((server.node.address, PORT));
-        let until = Instant::now() + PATIENCE;
+        // Many containers that start at once wait for each other.
+        let until = Instant::now() + if self.layout.container.is_some() { 6 * PATIENCE } else { PATIENCE };
         let mut stream = loop {
             match TcpStream::connect_timeout(&address, PATIENCE) {
                 Ok(stream) => break stream,

@@ -3,8 +3,9 @@
 //! A member names a workload of this program, the metric that is its throughput, the limit that it must keep and its weight. All other
 //! keys are the workload's own parameters, checked against its table.
 
+use crate::guest_operations;
 use baremark_model::arm::{PageSize, ResolvedArm};
-use baremark_model::command::{DURATION, TIMEOUT, WARM_UP};
+use baremark_model::command::{DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Default, Descriptor, Value};
 use baremark_model::knob::Misfit;
 use baremark_model::problem::nearest;
@@ -19,6 +20,17 @@ pub const OWN: [&str; 6] = ["workload", "throughput", "limit", "weight", "refere
 /// The names of a measured time, and of the time before it, among workloads.
 const MEASURED: [&str; 2] = [DURATION, "window"];
 const BEFORE: [&str; 2] = [WARM_UP, "settle"];
+
+/// The phases of every member's load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phases {
+    /// Before the measured time.
+    pub warm_up: Nanos,
+    /// The measured time.
+    pub steady: Nanos,
+    /// After it.
+    pub ramp_down: Nanos,
+}
 
 /// A limit on one of a member's metrics.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,16 +145,17 @@ fn limit(text: &str) -> Option<Limit> {
 }
 
 impl Member {
+    /// Whether it is the infrastructure's work, and not an application's.
+    #[must_use]
+    pub fn is_infrastructure(&self) -> bool {
+        self.workload == guest_operations::KIND
+    }
+
     /// The arm that a member of this workload runs: its defaults, the times of the tile over them, the member's own parameters over both.
     ///
     /// # Errors
     /// A parameter or metric that the workload does not have, or a value that does not fit.
-    pub fn arm(
-        &self,
-        of: &'static Descriptor,
-        (measured, before): (Nanos, Nanos),
-        ranks: usize,
-    ) -> Result<ResolvedArm, Misfit> {
+    pub fn arm(&self, of: &'static Descriptor, phases: Phases, ranks: usize) -> Result<ResolvedArm, Misfit> {
         let mut arm = ResolvedArm::native(ranks, PageSize::Small);
         for knob in of.parameters {
             if let Default::Typed(text) = knob.default {
@@ -154,8 +167,9 @@ impl Member {
                 arm.parameters.insert((*key).to_owned(), Value::TimeNs(time));
             }
         };
-        time(&MEASURED, measured);
-        time(&BEFORE, before);
+        time(&MEASURED, phases.steady);
+        time(&BEFORE, phases.warm_up);
+        time(&[RAMP_DOWN], phases.ramp_down);
         for (key, literal) in &self.parameters {
             let value = self.value(of, key, literal)?;
             arm.parameters.insert(key.clone(), value);
@@ -217,12 +231,14 @@ mod tests {
         let web = &members[0];
         assert_eq!((web.name.as_str(), web.weight, web.reference), ("web", 1.0, None));
         assert_eq!(web.limit, Limit { metric: "latency_p95_ms".to_owned(), below: 100.0 });
-        let arm = web.arm(web_farm::descriptor(), (Nanos(7), Nanos(3)), 2).expect("it fits");
+        let phases = Phases { warm_up: Nanos(3), steady: Nanos(7), ramp_down: Nanos(5) };
+        let arm = web.arm(web_farm::descriptor(), phases, 2).expect("it fits");
         assert_eq!(arm.parameters["rate"], Value::Count(30));
         assert_eq!(
             (&arm.parameters["window"], &arm.parameters["settle"]),
             (&Value::TimeNs(Nanos(7)), &Value::TimeNs(Nanos(3)))
         );
+        assert_eq!(arm.parameters[RAMP_DOWN], Value::TimeNs(Nanos(5)));
         assert_eq!(arm.parameters["most"], Value::Count(512), "a default");
     }
 
@@ -248,7 +264,8 @@ mod tests {
             ("web.throughput", "\"requests\"", "has no metric 'requests'"),
         ] {
             let members = of(&arm(&[&WEB[..], &[(key, text)]].concat())).expect("members");
-            let why = members[0].arm(web_farm::descriptor(), (Nanos(1), Nanos(1)), 1).expect_err(key);
+            let phases = Phases { warm_up: Nanos(1), steady: Nanos(1), ramp_down: Nanos(1) };
+            let why = members[0].arm(web_farm::descriptor(), phases, 1).expect_err(key);
             assert!(why.to_string().contains(said), "{why}");
         }
     }

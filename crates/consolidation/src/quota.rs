@@ -1,34 +1,24 @@
 //! Control groups with a CPU quota, recorded before they are made.
 //!
 //! The groups of one run are siblings whose names begin with a random word of the run's, and that word is what is recorded: after a kill
-//! every group with it is removed. Version 1 (controller `cpu`) and version 2 (`cpu.max`) are known; where neither can be used there is
-//! no quota, and the run is flagged.
+//! every group with it is removed. Version 2 (`cpu.max`) comes first, then version 1 (controller `cpu`); where neither can be used there is
+//! no quota, and the run is flagged. Where groups of version 2 have no controller `cpu` yet, they are given it, which is recorded and undone.
 
 use baremark_journal::change::details_of;
 use baremark_journal::file::random_word;
 use baremark_journal::{Change, Held, Journal, JournalError, Kind, MakeError, Undone};
+use baremark_sys::control_group::{self, Controller, Parent, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 const KIND: &str = "control-groups";
 /// The period over which a quota counts, in microseconds: the kernel's default.
 const PERIOD_US: u64 = 100_000;
-/// Where groups with the controller `cpu` are made, and the file of the quota.
-const ROOTS: [(&str, &str); 3] = [
-    ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us"),
-    ("/sys/fs/cgroup/cpu,cpuacct", "cpu.cfs_quota_us"),
-    ("/sys/fs/cgroup", "cpu.max"),
-];
 /// How the names of groups begin.
 const PREFIX: &str = "baremark-farm-";
-/// How long the processes of a group may take to end that were killed.
-const PATIENCE: Duration = Duration::from_secs(5);
-const GLANCE: Duration = Duration::from_millis(5);
 
 /// The kind of groups with a quota.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +30,9 @@ struct Details {
     root: PathBuf,
     /// How the names of all groups of the run begin.
     prefix: String,
+    /// Whether groups below the root had no controller `cpu` before.
+    #[serde(default)]
+    offered: bool,
 }
 
 impl Kind for ControlGroups {
@@ -48,14 +41,20 @@ impl Kind for ControlGroups {
     }
 
     fn undo(&self, details: &Value) -> io::Result<Undone> {
-        let Details { root, prefix } = details_of(details)?;
+        let Details { root, prefix, offered } = details_of(details)?;
         let word = prefix.strip_prefix(PREFIX).unwrap_or_default();
-        let known = ROOTS.iter().any(|(one, _)| Path::new(one) == root);
-        if !known || word.len() < 8 || !word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
+        if !control_group::can_be_root(Controller::Cpu, &root)
+            || word.len() < 8
+            || !word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+        {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "details: not a group of a farm"));
         }
         let groups = groups_of(&root, &prefix)?;
-        groups.iter().try_for_each(|group| remove(group))?;
+        groups.iter().try_for_each(|group| control_group::end(group))?;
+        if offered {
+            // Those of another run keep it.
+            Parent { path: root, version: Version::Two }.withdraw(Controller::Cpu)?;
+        }
         Ok(if groups.is_empty() { Undone::Absent } else { Undone::Done })
     }
 }
@@ -69,23 +68,10 @@ fn groups_of(root: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// Removes a group; processes in it that were killed may take a moment to end.
-fn remove(group: &Path) -> io::Result<()> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match fs::remove_dir(group) {
-            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(why) if why.kind() == io::ErrorKind::ResourceBusy && Instant::now() < until => thread::sleep(GLANCE),
-            removed => return removed,
-        }
-    }
-}
-
 /// Makes the groups of one run; they are removed when it is dropped, after their processes.
 #[derive(Debug)]
 pub struct Quotas {
-    root: PathBuf,
-    file: &'static str,
+    parent: Parent,
     prefix: String,
     quota_us: u64,
     made: usize,
@@ -100,18 +86,21 @@ impl Quotas {
     pub fn new(journal: &Journal, cpus: f64) -> Result<Option<Quotas>, JournalError> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a period")]
         let quota_us = (cpus * PERIOD_US as f64) as u64;
-        for (root, file) in ROOTS {
+        for parent in control_group::roots(Controller::Cpu) {
             let Ok(word) = random_word() else { return Ok(None) };
             let prefix = format!("{PREFIX}{word}");
-            let details = serde_json::json!({ "root": root, "prefix": prefix });
+            let offered = !parent.offers(Controller::Cpu);
+            let details = serde_json::json!({ "root": parent.path, "prefix": prefix, "offered": offered });
             let change = Change { kind: KIND.to_owned(), target: format!("control groups {prefix}"), details };
-            let trial = Path::new(root).join(format!("{prefix}-trial"));
-            let attempt = || fs::create_dir(&trial).and_then(|()| limit(&trial.join(file), file, quota_us));
-            match journal.make(change, || attempt().and_then(|()| remove(&trial))) {
-                Ok(((), held)) => {
-                    let root = PathBuf::from(root);
-                    return Ok(Some(Quotas { root, file, prefix, quota_us, made: 0, _held: held }));
-                }
+            let trial = parent.path.join(format!("{prefix}-trial"));
+            let attempt = || {
+                parent.offer(Controller::Cpu)?;
+                fs::create_dir(&trial)?;
+                limit(&trial, parent.version, quota_us)?;
+                control_group::end(&trial)
+            };
+            match journal.make(change, attempt) {
+                Ok(((), held)) => return Ok(Some(Quotas { parent, prefix, quota_us, made: 0, _held: held })),
                 Err(MakeError::Change(_)) => {}
                 Err(MakeError::Journal(why)) => return Err(why),
             }
@@ -125,17 +114,18 @@ impl Quotas {
     /// What making it gives.
     pub fn group(&mut self) -> io::Result<PathBuf> {
         self.made += 1;
-        let group = self.root.join(format!("{}-{}", self.prefix, self.made));
+        let group = self.parent.path.join(format!("{}-{}", self.prefix, self.made));
         fs::create_dir(&group)?;
-        limit(&group.join(self.file), self.file, self.quota_us)?;
+        limit(&group, self.parent.version, self.quota_us)?;
         Ok(group.join("cgroup.procs"))
     }
 }
 
-fn limit(path: &Path, file: &str, quota_us: u64) -> io::Result<()> {
-    let text = if file == "cpu.max" { format!("{quota_us} {PERIOD_US}") } else { quota_us.to_string() };
-    // Not created: where the folder is not a control group there is no such file.
-    io::Write::write_all(&mut fs::File::options().write(true).open(path)?, text.as_bytes())
+fn limit(group: &Path, version: Version, quota_us: u64) -> io::Result<()> {
+    match version {
+        Version::One => control_group::set(&group.join("cpu.cfs_quota_us"), &quota_us.to_string()),
+        Version::Two => control_group::set(&group.join("cpu.max"), &format!("{quota_us} {PERIOD_US}")),
+    }
 }
 
 #[cfg(test)]

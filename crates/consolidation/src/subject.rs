@@ -101,6 +101,11 @@ impl Subject {
         Ok(enters)
     }
 
+    /// Keeps the load up for so long.
+    pub fn stay(&self, time: Duration) {
+        self.wait_until(monotonic_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
+    }
+
     fn wait_until(&self, at_ns: u64) {
         while !self.interrupt.load(Ordering::Relaxed) {
             let left = at_ns.saturating_sub(monotonic_ns());
@@ -158,7 +163,12 @@ fn words(why: LoadError) -> String {
 
 impl UnderLoad for Subject {
     fn start(&mut self, _: usize) -> Result<(), String> {
-        (self.dial, self.farm) = (None, None);
+        self.dial = None;
+        // Servers that run and are under no load are as new: they keep no state.
+        if self.farm.as_mut().is_some_and(|farm| farm.fallen().is_none()) {
+            return Ok(());
+        }
+        self.farm = None;
         self.farm = Some(Farm::new(&self.journal, self.layout.clone())?);
         Ok(())
     }

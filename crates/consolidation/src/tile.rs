@@ -1,22 +1,26 @@
 //! `tile`: a fixed set of unlike workloads side by side, as many times as this machine carries.
 //!
 //! A tile is its members: each is a workload of this program with a load, the metric of its throughput, a limit and a weight. One tile runs
-//! first, then two, and so on up to `most`, or until a member breaks its limit. The score of a number of tiles is the sum, over tiles, of the
-//! geometric mean of their members' normalized throughputs; a number of tiles in which a limit fails has no score.
+//! first, then two, and so on up to `most`, or until a member breaks its limit. A tile's applications have the geometric mean of their normalized
+//! throughputs, and so have the members that do the infrastructure's work (`guest-operations`); the tile's score is 0.8 of the one and 0.2 of
+//! the other. The score of a number of tiles is their sum; a number of tiles in which a limit fails has no score.
 //!
-//! Members are prepared one after the other (`stagger` apart) and begin together, with a warm-up and then the measured time. A member whose
-//! window ended by more than a tenth earlier or later than the others is flagged: its neighbours did not work all the time.
+//! A member of the infrastructure that this machine has no kernel or emulator for is absent, with its reason; without any the score is that of
+//! the applications alone.
+//!
+//! Members are prepared one after the other (`stagger` apart) and begin together. Their load has three phases: a warm-up, the measured time,
+//! which alone is scored, and a ramp-down, in which they keep up their load for the neighbors that began later. A member that ended earlier
+//! than that allows for is flagged: its neighbors did not have it next to them all the time.
 
-use crate::members::{self, Member};
+use crate::members::{self, Member, Phases};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::command::{DURATION, TIMEOUT, WARM_UP};
+use baremark_model::command::{DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
 use baremark_model::parameters::Parameters;
 use baremark_model::problem::Problem;
 use baremark_model::seam::Sample;
-use baremark_model::units::Nanos;
 use baremark_model::wire::Detail;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -34,8 +38,10 @@ const ATTEMPTS: usize = 2;
 /// Ends of windows that differ by more than this share of the measured time are flagged.
 const SKEW: f64 = 0.1;
 const GLANCE: Duration = Duration::from_millis(20);
+/// The part of applications in a tile's score; the rest is the infrastructure's.
+const APPLICATIONS: f64 = 0.8;
 
-static PARAMETERS: [Knob; 5] = [
+static PARAMETERS: [Knob; 6] = [
     Knob::new("most", Kind::Count { min: 1, max: 64 }, Default::Typed("3"), "most tiles that are started"),
     Knob::new(
         DURATION,
@@ -44,6 +50,12 @@ static PARAMETERS: [Knob; 5] = [
         "measured time of every member, for each number of tiles",
     ),
     Knob::new(WARM_UP, Kind::Time { min: 0, max: 3600 * SECOND }, Default::Typed("5 s"), "time under load before it"),
+    Knob::new(
+        RAMP_DOWN,
+        Kind::Time { min: 0, max: 3600 * SECOND },
+        Default::Typed("5 s"),
+        "time under load after it, so that the neighbors of a member that ends late are at work until its measured time is over",
+    ),
     Knob::new(
         "stagger",
         Kind::Time { min: 0, max: 600 * SECOND },
@@ -64,7 +76,8 @@ static METRICS: [Metric; 4] = [
         "points",
         Better::Higher,
         Together::Sum,
-        "sum over tiles of the geometric mean of normalized throughputs, for the most tiles",
+        "sum over tiles of 0.8 of the geometric mean of applications' normalized throughputs and 0.2 of the infrastructure's, for the most \
+         tiles; of applications alone where there is no infrastructure",
     ),
     Metric::new("tiles", "tiles", Better::Higher, Together::Sum, "most tiles in which every member keeps its limit"),
     Metric::new(
@@ -142,6 +155,13 @@ pub struct Tile {
     pub find: fn(&str) -> Option<&'static dyn Job>,
 }
 
+/// A member that this machine cannot have, and why.
+#[derive(Clone, Debug)]
+struct Absent {
+    name: String,
+    why: String,
+}
+
 /// A member that can run.
 struct Runnable {
     member: Member,
@@ -160,7 +180,7 @@ impl Job for Tile {
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let of = Parameters::of(arm, &PARAMETERS);
-        let times: (Nanos, Nanos) = (of.get(DURATION)?, of.get(WARM_UP)?);
+        let phases = Phases { warm_up: of.get(WARM_UP)?, steady: of.get(DURATION)?, ramp_down: of.get(RAMP_DOWN)? };
         let members = members::of(arm).map_err(|(key, misfit)| JobError::failed(format!("{key}: {misfit}")))?;
         let runnable = |member: Member| -> Result<Runnable, JobError> {
             let found = (self.find)(&member.workload).filter(|_| member.workload != KIND);
@@ -168,23 +188,52 @@ impl Job for Tile {
                 let what = format!("member '{}': no workload '{}' runs in a tile", member.name, member.workload);
                 Misfit::new(what, "write the name of another workload (`baremark list workloads`)")
             })?;
-            let arm = member.arm(job.descriptor(), times, around.cpus.len().max(1))?;
+            let arm = member.arm(job.descriptor(), phases, around.cpus.len().max(1))?;
             Ok(Runnable { member, job, arm })
         };
+        let (mut present, mut absent) = (Vec::new(), Vec::new());
+        for of in members.into_iter().map(runnable) {
+            let of = of?;
+            match absence(&of, around)? {
+                Some(why) => absent.push(Absent { name: of.member.name, why }),
+                None => present.push(of),
+            }
+        }
+        if present.is_empty() {
+            let all = absent.iter().map(|one| format!("{}: {}", one.name, one.why)).collect::<Vec<_>>().join("; ");
+            let remedy = "add a member that this machine can run".to_owned();
+            return Err(JobError::Missing { what: format!("every member of the tile is absent: {all}"), remedy });
+        }
         Ok(Box::new(Ready {
-            members: members.into_iter().map(runnable).collect::<Result<_, _>>()?,
+            members: present,
+            absent,
             most: of.get("most")?,
             duration: of.get(DURATION)?,
+            ramp_down: of.get(RAMP_DOWN)?,
             stagger: of.get("stagger")?,
             around,
         }))
     }
 }
 
+/// Why this machine cannot have a member; `None` where it can. Applications must be there.
+fn absence(of: &Runnable, around: Surroundings<'_>) -> Result<Option<String>, JobError> {
+    if !of.member.is_infrastructure() {
+        return Ok(None);
+    }
+    match of.job.prepare(&of.arm, around) {
+        Ok(_) => Ok(None),
+        Err(why @ JobError::Missing { .. }) => Ok(Some(why.to_string())),
+        Err(why) => Err(why),
+    }
+}
+
 struct Ready<'s> {
     members: Vec<Runnable>,
+    absent: Vec<Absent>,
     most: usize,
     duration: Duration,
+    ramp_down: Duration,
     stagger: Duration,
     around: Surroundings<'s>,
 }
@@ -237,23 +286,37 @@ fn references(members: &[&Member], one: &Level) -> BTreeMap<String, f64> {
     members.iter().filter_map(of).collect()
 }
 
-/// The score of a number of tiles: for each the weighted geometric mean of its members' normalized throughputs, summed. `None` where a limit
-/// fails, or a member that has a weight has no throughput.
+/// The score of a number of tiles: for each [`APPLICATIONS`] of the applications' mean and the rest of the infrastructure's, summed; where a
+/// tile has one of the two, that alone. `None` where a limit fails, or a member that has a weight has no throughput.
 fn score(members: &[&Member], level: &Level, references: &BTreeMap<String, f64>) -> Option<f64> {
-    let weights: f64 = members.iter().map(|member| member.weight).sum();
-    if !level.is_valid() || weights <= 0.0 {
+    let weighted = members.iter().copied().filter(|member| member.weight > 0.0);
+    let (infrastructure, applications): (Vec<&Member>, Vec<&Member>) =
+        weighted.partition(|member| member.is_infrastructure());
+    if !level.is_valid() || (infrastructure.is_empty() && applications.is_empty()) {
         return None;
     }
-    let one = |tile: usize| -> Option<f64> {
-        let mut sum = 0.0;
-        for member in members.iter().filter(|member| member.weight > 0.0) {
-            let did = level.members.iter().find(|did| did.tile == tile && did.member == member.name)?;
-            let normalized = did.throughput.filter(|value| *value > 0.0)? / references.get(&member.name)?;
-            sum += member.weight * normalized.ln();
+    let one = |tile: usize| {
+        let part = |members: &[&Member]| mean_of_part(members, tile, level, references);
+        match (applications.as_slice(), infrastructure.as_slice()) {
+            (all, []) | ([], all) => part(all),
+            (applications, infrastructure) => {
+                Some(APPLICATIONS * part(applications)? + (1.0 - APPLICATIONS) * part(infrastructure)?)
+            }
         }
-        Some((sum / weights).exp())
     };
     (0..level.tiles).map(one).sum()
+}
+
+/// The weighted geometric mean of the normalized throughputs of these members of one tile.
+fn mean_of_part(members: &[&Member], tile: usize, level: &Level, references: &BTreeMap<String, f64>) -> Option<f64> {
+    let weights: f64 = members.iter().map(|member| member.weight).sum();
+    let mut sum = 0.0;
+    for member in members {
+        let did = level.members.iter().find(|did| did.tile == tile && did.member == member.name)?;
+        let normalized = did.throughput.filter(|value| *value > 0.0)? / references.get(&member.name)?;
+        sum += member.weight * normalized.ln();
+    }
+    Some((sum / weights).exp())
 }
 
 /// The geometric mean over members of their limited metric over that of one tile; members without either are left out.
@@ -319,7 +382,7 @@ impl Ready<'_> {
         }
     }
 
-    fn measured(&self, stored: &[Value], report: &mut dyn FnMut(Value)) -> Result<JobRun, JobError> {
+    fn measured(&self, stored: &[Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
         let mut known = stored.iter().filter_map(|row| serde_json::from_value::<Level>(row.clone()).ok());
         let mut levels: Vec<Level> = Vec::new();
         for tiles in 1..=self.most {
@@ -328,7 +391,7 @@ impl Ready<'_> {
                     Some(level) => level,
                     None => {
                         let level = self.level(tiles)?;
-                        report(serde_json::to_value(&level).map_err(JobError::failed)?);
+                        report(Update::Part(serde_json::to_value(&level).map_err(JobError::failed)?));
                         level
                     }
                 };
@@ -349,6 +412,8 @@ impl Ready<'_> {
         let members: Vec<&Member> = self.members.iter().map(|of| &of.member).collect();
         let mut flags: Vec<String> = levels.iter().flat_map(|level| self.skewed(level)).collect();
         flags.extend(levels.iter().flat_map(|level| level.members.iter().flat_map(|did| did.flags.clone())));
+        flags.extend(self.without_ramp_down());
+        flags.extend(self.absent.iter().map(|one| format!("{} is absent: {}", one.name, one.why)));
         flags.sort();
         flags.dedup();
         let valid: Vec<&Level> = levels.iter().filter(|level| level.is_valid()).collect();
@@ -358,7 +423,7 @@ impl Ready<'_> {
             return JobRun {
                 void,
                 flags,
-                detail: Some(detail(&members, levels, &BTreeMap::new(), None)),
+                detail: Some(self.detail(levels, &BTreeMap::new(), None)),
                 ..JobRun::default()
             };
         };
@@ -377,18 +442,35 @@ impl Ready<'_> {
             samples: values.into_iter().filter_map(sample).collect(),
             checked: format!("every member of {} tiles kept its limit", most.tiles),
             flags,
-            detail: Some(detail(&members, levels, &references, Some(one))),
+            detail: Some(self.detail(levels, &references, Some(one))),
             ..JobRun::default()
         }
+    }
+
+    fn detail(&self, levels: &[Level], references: &BTreeMap<String, f64>, one: Option<&Level>) -> Detail {
+        let members: Vec<&Member> = self.members.iter().map(|of| &of.member).collect();
+        let mut detail = detail(&members, levels, references, one);
+        let absent = self.absent.iter().map(|one| json!({ "name": one.name, "why": one.why }));
+        detail.document["absent"] = absent.collect();
+        detail
     }
 
     /// Members that ended so much earlier than others that these ran without them.
     fn skewed(&self, level: &Level) -> Option<String> {
         let ends = level.members.iter().map(|did| did.ended_s);
         let (first, last) = (ends.clone().fold(f64::MAX, f64::min), ends.fold(0.0, f64::max));
-        (last - first > SKEW * self.duration.as_secs_f64()).then(|| {
+        let most = SKEW * self.duration.as_secs_f64() + self.ramp_down.as_secs_f64();
+        (last - first > most).then(|| {
             format!("{} tiles: members ended {:.1} s apart, some after their verification", level.tiles, last - first)
         })
+    }
+
+    /// Members whose load ends with their measured time.
+    fn without_ramp_down(&self) -> Option<String> {
+        let has = |of: &&Runnable| of.arm.parameters.contains_key(RAMP_DOWN);
+        let names: Vec<&str> = self.members.iter().filter(|of| !has(of)).map(|of| of.member.name.as_str()).collect();
+        let some = !names.is_empty() && !self.ramp_down.is_zero();
+        some.then(|| format!("no ramp-down of {}: the load ends with the measured time", names.join(", ")))
     }
 }
 
@@ -427,7 +509,8 @@ fn detail(members: &[&Member], levels: &[Level], references: &BTreeMap<String, f
     let member = |member: &&Member| {
         json!({
             "name": member.name, "workload": member.workload, "throughput": member.throughput, "weight": member.weight,
-            "limit": format!("{} < {}", member.limit.metric, member.limit.below), "reference": references.get(&member.name),
+            "limit": format!("{} < {}", member.limit.metric, member.limit.below), "infrastructure": member.is_infrastructure(),
+            "reference": references.get(&member.name),
         })
     };
     let level = |level: &Level| {
@@ -461,7 +544,7 @@ impl ReadyJob for Ready<'_> {
         self.take_up(&[], &mut |_| ())
     }
 
-    fn take_up(&mut self, stored: &[Value], report: &mut dyn FnMut(Value)) -> Result<JobRun, JobError> {
+    fn take_up(&mut self, stored: &[Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
         self.measured(stored, report)
     }
 }
@@ -469,6 +552,7 @@ impl ReadyJob for Ready<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guest_operations;
     use crate::members::{Limit, PREFIX};
 
     fn member(name: &str, weight: f64, reference: Option<f64>) -> Member {
@@ -512,6 +596,26 @@ mod tests {
         assert!((score_of_two - (0.5_f64.sqrt() + 1.0)).abs() < 1e-12, "{score_of_two}");
         let ratio = latency_ratio(&members, &two, &one).expect("latencies");
         assert!((ratio - 4.0_f64.powf(1.0 / 3.0)).abs() < 1e-12, "4 x 1 x 1: {ratio}");
+    }
+
+    /// Applications at 1/2 and infrastructure at 1/4 of one tile: 0.8 x 0.5 + 0.2 x 0.25 = 0.45 in that tile; either alone counts whole.
+    #[test]
+    fn a_fifth_of_a_tiles_score_is_of_its_infrastructure() {
+        let operations =
+            |name: &str| Member { workload: guest_operations::KIND.to_owned(), ..member(name, 1.0, Some(8.0)) };
+        let (web, deploy, clone) = (member("web", 2.0, Some(4.0)), operations("deploy"), operations("clone"));
+        let did = vec![ran(&web, 0, 2.0, 1.0), ran(&deploy, 0, 1.0, 1.0), ran(&clone, 0, 4.0, 1.0)];
+        let level = Level { tiles: 1, members: did };
+        for (members, expected) in
+            [(vec![&web, &deploy, &clone], 0.45), (vec![&web], 0.5), (vec![&deploy, &clone], 0.25)]
+        {
+            let found = score(&members, &level, &references(&members, &level)).expect("valid");
+            assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
+        }
+        // Members that only have to keep their limits are neither.
+        let idle = Member { weight: 0.0, ..operations("deploy") };
+        let found = score(&[&web, &idle], &level, &references(&[&web], &level)).expect("valid");
+        assert!((found - 0.5).abs() < 1e-12, "{found}");
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! `web-farm`: the most one-CPU web servers on this machine, by latency and by CPU use, in one search.
 //!
 //! Every server gets an open load of the same rate, one request being a page of 100 KB. The number of servers is what is searched: first
-//! the most with a CPU use within its limit, then, from there on, the most whose 95th percentile of latency is within its own. Every window
+//! the most with a CPU use within its limit, then, around that number, the most whose 95th percentile of latency is within its own. Every window
 //! reads both, so that together they are the curves of latency and CPU use against the number of servers.
+//!
+//! CPU use grows about as the number of servers does, so that a few short windows say where its limit will be reached; the search begins there, with
+//! full windows alone near the limit. Servers that run stay for the second search.
 //!
 //! After the web-farm study of dense consolidation (1-vCPU guests, 25 and 50 requests/s each). CPU use is that of the servers' CPUs: the
 //! generator has its own where the arm has two ranks.
@@ -13,9 +16,9 @@ use crate::subject::{CPU, Subject, servers};
 use baremark_journal::{Journal, JournalError};
 use baremark_lab::search::{Probe, Search, SearchError, Step, UnderLoad};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::command::TIMEOUT;
+use baremark_model::command::{RAMP_DOWN, TIMEOUT};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
 use baremark_model::maximum::{Basis, Document, Ended, KneeRow, Plan};
 use baremark_model::parameters::Parameters;
@@ -30,8 +33,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const SECOND: u64 = 1_000_000_000;
-/// Servers of the first level.
+/// Servers of the first of the short windows that look for the limit of CPU use.
 const FIRST: f64 = 8.0;
+/// Each of them has at most so many times the servers of the one before.
+const GROWTH: f64 = 4.0;
+/// They end where CPU use is this share of its limit, or more, and are this share of a window long.
+const NEAR: f64 = 0.6;
+const SHORT: f64 = 0.4;
+/// The next is aimed somewhat below the limit: overload lasts.
+const BELOW: f64 = 0.9;
+/// With fewer, something else is wrong.
+const FIRST_WINDOWS: usize = 8;
 /// The share of pages that may take longer than the limit: p95.
 const BEYOND: f64 = 0.05;
 /// The share of pages that may fail.
@@ -39,12 +51,18 @@ const FAILURES: f64 = 0.01;
 /// The step at which the search ends, as a share of the level.
 const FINEST: f64 = 0.04;
 
-static PARAMETERS: [Knob; 14] = [
+static PARAMETERS: [Knob; 17] = [
     Knob::new(
         "server",
         Kind::Choice(&["static", "nginx"]),
         Default::Typed("static"),
         "web server: this program's own, from memory, or nginx with one process",
+    ),
+    Knob::new(
+        "container",
+        Kind::Switch,
+        Default::Typed("false"),
+        "each server in a container of podman, in its own network namespace; static servers only",
     ),
     Knob::new(
         "servers",
@@ -72,12 +90,24 @@ static PARAMETERS: [Knob; 14] = [
         Default::Typed("100 %"),
         "share of one CPU that each server may use, by its control group",
     ),
+    Knob::new(
+        "link_mbit",
+        Kind::Count { min: 0, max: 1_000_000 },
+        Default::Typed("0"),
+        "limit of the rate of each server's link in both directions, in Mbit/s; 0 is none",
+    ),
     Knob::new("window", Kind::Time { min: SECOND / 10, max: 600 * SECOND }, Default::Typed("2 s"), "length of a probe"),
     Knob::new(
         "settle",
         Kind::Time { min: 0, max: 600 * SECOND },
         Default::Typed("500 ms"),
         "settling time after each change of the number of servers",
+    ),
+    Knob::new(
+        RAMP_DOWN,
+        Kind::Time { min: 0, max: 600 * SECOND },
+        Default::Typed("0 s"),
+        "with `servers`: time under load after the window, not measured",
     ),
     Knob::new("visits", Kind::Count { min: 6, max: 1000 }, Default::Typed("8"), "probes at the final step size"),
     Knob::new(
@@ -102,7 +132,7 @@ static PARAMETERS: [Knob; 14] = [
     TIMEOUT,
 ];
 
-static METRICS: [Metric; 9] = [
+static METRICS: [Metric; 10] = [
     Metric::new(
         "servers_by_latency",
         "servers",
@@ -126,6 +156,7 @@ static METRICS: [Metric; 9] = [
     ),
     Metric::new("mb_per_s", "MB/s", Better::Higher, Together::Sum, "10^6 bytes of pages per second at that number"),
     Metric::new("dense_share", "%", Better::Higher, Together::Mean, "levels in dense mode, of those that were set"),
+    Metric::new("latency_p50_ms", "ms", Better::Lower, Together::Most, "median of latency with `servers`"),
     Metric::new("latency_p95_ms", "ms", Better::Lower, Together::Most, "95th percentile of latency with `servers`"),
     Metric::new("cpu", "%", Better::Lower, Together::Mean, "CPU use of the servers' CPUs with `servers`"),
     Metric::new("failed", "%", Better::Lower, Together::Mean, "pages that failed, with `servers`"),
@@ -163,11 +194,14 @@ pub fn descriptor() -> &'static Descriptor {
 pub struct WebFarm {
     /// Opens the journal of changes to this host: bridge, links and control groups are recorded in it.
     pub journal: fn() -> Result<Journal, JournalError>,
+    /// The options with which podman starts containers here, or what is missing.
+    pub container: fn() -> Result<Vec<String>, String>,
 }
 
 #[derive(Clone, Debug)]
 struct Settings {
     nginx: bool,
+    container: bool,
     rate: u64,
     /// How many are loaded where none are searched.
     servers: Option<u32>,
@@ -175,10 +209,13 @@ struct Settings {
     limit: Nanos,
     cpu_limit: f64,
     quota: f64,
+    /// Bits per second of each server's link, where they are limited.
+    link: Option<u64>,
     /// How long packets wait in dense mode; `None` without it.
     dense: Option<Duration>,
     plan: Plan,
     search_time: Duration,
+    ramp_down: Duration,
 }
 
 impl Settings {
@@ -197,21 +234,28 @@ impl Settings {
         }
         let seconds = |key| Ok::<f64, Misfit>(of.get::<Duration>(key)?.as_secs_f64());
         let mut plan = Plan::between(1.0, f64::from(most));
-        (plan.first, plan.finest, plan.trials, plan.confirming) = (FIRST, FINEST, 1, 0);
+        (plan.finest, plan.trials, plan.confirming) = (FINEST, 1, 0);
         (plan.window_s, plan.settle_s) = (seconds("window")?, seconds("settle")?);
         plan.visits = of.get("visits")?;
         let (Share(cpu_limit), Share(quota)) = (of.get("cpu_limit")?, of.get("quota")?);
+        let (nginx, container) = (of.is("server", "nginx")?, of.get("container")?);
+        if nginx && container {
+            return Err(Misfit::new("container = true and server = \"nginx\"", "write server = \"static\""));
+        }
         Ok(Settings {
-            nginx: of.is("server", "nginx")?,
+            nginx,
+            container,
             rate: of.get("rate")?,
             servers: of.find("servers")?,
             most,
             limit: of.get("limit")?,
             cpu_limit,
             quota,
+            link: Some(1_000_000 * of.get::<u64>("link_mbit")?).filter(|rate| *rate > 0),
             dense: if of.get("dense")? { Some(of.get("defer")?) } else { None },
             plan,
             search_time,
+            ramp_down: of.get(RAMP_DOWN)?,
         })
     }
 }
@@ -254,11 +298,12 @@ impl Criterion {
     }
 }
 
-/// A window as it is stored while a search goes on.
+/// What is stored while a search goes on: where it began, and its windows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Stored {
-    criterion: Criterion,
-    probe: Probe,
+#[serde(untagged)]
+enum Stored {
+    Window { criterion: Criterion, probe: Box<Probe> },
+    Expected { around: f64 },
 }
 
 impl Job for WebFarm {
@@ -280,12 +325,17 @@ impl Job for WebFarm {
                 return Err(JobError::Missing { what: "there is no nginx here".to_owned(), remedy });
             }
         };
+        let container = settings.container.then(self.container).transpose().map_err(|what| {
+            let remedy = "install podman and a runtime, or write container = false".to_owned();
+            JobError::Missing { what, remedy }
+        })?;
         let journal = (self.journal)().map_err(JobError::failed)?;
         let own =
             around.keeper.canonicalize().map_err(|why| JobError::failed(format!("finding this program: {why}")))?;
         let (cpus, generator) = divided(around.cpus);
         let most = settings.servers.unwrap_or(settings.most);
-        let layout = Layout { program, own, most, quota: settings.quota, cpus };
+        let (quota, link) = (settings.quota, settings.link);
+        let layout = Layout { program, own, most, quota, link, cpus, container };
         Ok(Box::new(Ready {
             settings,
             journal,
@@ -314,6 +364,10 @@ struct Ready {
     interrupt: Arc<AtomicBool>,
 }
 
+fn nanos(seconds: f64) -> Nanos {
+    Nanos(u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// A farm that could not be built.
 fn missing(what: String) -> JobError {
     let remedy = "web farms need root, or CAP_NET_ADMIN and CAP_SYS_ADMIN, for network namespaces".to_owned();
@@ -334,9 +388,20 @@ impl Ready {
         let mut subject = self.subject();
         let mut all: Vec<Found> = Vec::new();
         let mut flags = Vec::new();
+        let known =
+            stored.iter().find_map(|one| if let Stored::Expected { around } = one { Some(*around) } else { None });
+        let expected = match known {
+            Some(around) => around,
+            None => {
+                let around = self.expected(&mut subject)?;
+                store(&Stored::Expected { around });
+                around
+            }
+        };
         for criterion in [Criterion::Cpu, Criterion::Latency] {
-            let first = all.first().and_then(|found: &Found| found.document.maximum).map(|maximum| maximum.level);
-            let (document, broken) = self.searched(criterion, first, &mut subject, stored, store)?;
+            let found = all.first().and_then(|found: &Found| found.document.maximum).map(|maximum| maximum.level);
+            let (document, broken) =
+                self.searched(criterion, found.unwrap_or(expected), &mut subject, stored, store)?;
             if self.interrupt.load(Ordering::Acquire) || document.ended == Ended::Interrupted {
                 return Err(JobError::Interrupted);
             }
@@ -366,12 +431,34 @@ impl Ready {
         Subject::new(self.journal.clone(), layout, rate, generator, dense, Arc::clone(&self.interrupt))
     }
 
+    /// About how many servers reach the limit of CPU use, from short windows.
+    fn expected(&self, subject: &mut Subject) -> Result<f64, JobError> {
+        let (plan, qos) = (&self.settings.plan, Criterion::Cpu.qos(&self.settings));
+        subject.start(0).map_err(missing)?;
+        let mut level = FIRST.clamp(plan.lowest, plan.highest);
+        for _ in 0..FIRST_WINDOWS {
+            let mut read = || -> Result<Reading, String> {
+                subject.set(level, nanos(plan.settle_s))?;
+                subject.read(&qos, nanos(SHORT * plan.window_s))
+            };
+            let reading = read().map_err(JobError::failed)?;
+            if self.interrupt.load(Ordering::Acquire) {
+                return Err(JobError::Interrupted);
+            }
+            let used = reading.utilization.get(CPU).copied().unwrap_or(0.0);
+            let reached = level * self.settings.cpu_limit / used.max(1e-3);
+            if used >= NEAR * self.settings.cpu_limit || level >= plan.highest || reading.generator_limit.is_some() {
+                return Ok(reached.clamp(plan.lowest, plan.highest));
+            }
+            level = (BELOW * reached).min(GROWTH * level).clamp(plan.lowest, plan.highest);
+        }
+        Ok(level)
+    }
+
     /// One window with a number of servers.
     fn fixed(&self, servers: u32) -> Result<JobRun, JobError> {
         let mut subject = self.subject();
         let qos = Criterion::Latency.qos(&self.settings);
-        let nanos =
-            |seconds: f64| Nanos(u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap_or(u64::MAX));
         let plan = &self.settings.plan;
         subject.start(0).map_err(missing)?;
         let mut read = || -> Result<Reading, String> {
@@ -379,6 +466,7 @@ impl Ready {
             subject.read(&qos, nanos(plan.window_s))
         };
         let reading = read().map_err(JobError::failed)?;
+        subject.stay(self.settings.ramp_down);
         if self.interrupt.load(Ordering::Acquire) {
             return Err(JobError::Interrupted);
         }
@@ -391,9 +479,11 @@ impl Ready {
             ("mb_per_s", reading.achieved_per_s * PAGE_BYTES as f64 / 1e6),
             ("failed", 100.0 * reading.failed as f64 / asked),
         ];
+        values.extend(reading.p50_ns.map(|ns| ("latency_p50_ms", ns as f64 / 1e6)));
         values.extend(reading.p95_ns.map(|ns| ("latency_p95_ms", ns as f64 / 1e6)));
         values.extend(reading.utilization.get(CPU).map(|share| ("cpu", 100.0 * share)));
         values.extend(reading.generator_cpu_share.map(|share| ("generator_share", 100.0 * share)));
+        values.extend(subject.dense_share().map(|share| ("dense_share", 100.0 * share)));
         Ok(JobRun {
             samples: values.into_iter().map(|(metric, value)| Sample { metric: metric.to_owned(), value }).collect(),
             checked: format!("every server sent its files whole before it was loaded; {} pages failed", reading.failed),
@@ -405,29 +495,30 @@ impl Ready {
     fn searched(
         &self,
         criterion: Criterion,
-        first: Option<f64>,
+        around: f64,
         subject: &mut Subject,
         stored: &[Stored],
         store: &mut dyn FnMut(&Stored),
     ) -> Result<(Document, Option<String>), JobError> {
-        let mut plan = self.settings.plan;
-        // What keeps the one limit is where the search for the other begins.
-        plan.first = first.unwrap_or(plan.first);
         let qos = criterion.qos(&self.settings);
-        let own = stored.iter().filter(|one| one.criterion == criterion).map(|one| one.probe.clone()).collect();
+        let own = |one: &Stored| match one {
+            Stored::Window { criterion: of, probe } if *of == criterion => Some(Probe::clone(probe)),
+            _ => None,
+        };
         let mut watch = |step: &Step| {
             if let Step::Window { trial, level, reading, stored: false, .. } = step {
-                store(&Stored { criterion, probe: Probe::new(*trial, *level, reading) });
+                store(&Stored::Window { criterion, probe: Box::new(Probe::new(*trial, *level, reading)) });
             }
         };
         let mut search = Search {
             title: criterion.metric(),
             factor: "servers",
             qos: &qos,
-            plan,
+            plan: self.settings.plan,
             interrupt: &self.interrupt,
             deadline: Some(Instant::now() + self.settings.search_time),
-            stored: own,
+            around: Some(around),
+            stored: stored.iter().filter_map(own).collect(),
             watch: &mut watch,
         };
         search.run(subject).map_err(|why| match why {
@@ -533,11 +624,11 @@ impl ReadyJob for Ready {
         self.take_up(&[], &mut |_| ())
     }
 
-    fn take_up(&mut self, stored: &[Value], report: &mut dyn FnMut(Value)) -> Result<JobRun, JobError> {
+    fn take_up(&mut self, stored: &[Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
         let stored: Vec<Stored> = stored.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
         let measured = self.measured(&stored, &mut |one| {
             if let Ok(row) = serde_json::to_value(one) {
-                report(row);
+                report(Update::Part(row));
             }
         });
         if self.interrupt.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { measured }

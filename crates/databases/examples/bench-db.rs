@@ -1,9 +1,9 @@
-//! The driver compared with its peers on one server of its own: `bench [WHAT ...] [rounds=N]`.
+//! The driver compared with its peers on one server of its own: `bench-db [WHAT ...] [rounds=N]`.
 //!
 //! `select`, `tpcb`: pgbench's single statement and its TPC-B-like transaction on PostgreSQL, both prepared. `read-write`:
 //! sysbench's `oltp_read_write` on MariaDB, both prepared and uniform. Equal on both sides: tables, connections, threads,
-//! isolation, durability (as the server is: durable), CPUs (the driver on the first, the server on the second). Rounds alternate
-//! in order. `lag`: send lag of 2,000 single statements a second.
+//! isolation, durability (as the server is: durable), CPUs (the driver on the first, the server on the second). A round runs
+//! both twice, each in the middle of every other round, so that what the server does at intervals of its own falls on both. `lag`: send lag of 2,000 single statements a second.
 //!
 //! One line each: ours, the peer's, the ratio with its interval, the goal. `ok` when the interval lies within the goal, `SHORT`
 //! when it lies outside, else `undecided`. Transactions per second must be at least 0.97 of the peer's, CPU time of the
@@ -12,9 +12,10 @@
 
 use baremark_databases::database::{Access, Connection, Database, Dialect, Failure, Isolation, Param, Rows};
 use baremark_databases::engine::{self, Client, Done, Drive, Load};
+use baremark_databases::kind::Kind;
 use baremark_databases::mariadb::Mariadb;
 use baremark_databases::postgres::Postgres;
-use baremark_databases::server::{Kind, Server, Setup};
+use baremark_databases::server::{Server, Setup};
 use baremark_services::service;
 use baremark_stats::Rng;
 use baremark_stats::multiplicity::{Claim, Judged, judge_study};
@@ -28,7 +29,7 @@ use std::time::{Duration, Instant};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const ALL: [&str; 4] = ["select", "tpcb", "read-write", "lag"];
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 36;
 const SECONDS: u64 = 3;
 const CONNECTIONS: usize = 4;
 /// pgbench's scale: 100,000 accounts each.
@@ -72,17 +73,8 @@ fn main() -> Result<()> {
 fn server(name: &str) -> Result<(tempfile::TempDir, Server)> {
     let kind = if name == "read-write" { Kind::Mariadb } else { Kind::Postgres };
     let folder = tempfile::Builder::new().prefix("baremark-bench-").tempdir_in("/var/tmp")?;
-    let setup = Setup {
-        kind,
-        buffers: 512 << 20,
-        synchronous_commit: true,
-        fsync: true,
-        huge_pages: false,
-        isolation: if kind == Kind::Mariadb { Isolation::RepeatableRead } else { Isolation::ReadCommitted },
-        extra: Vec::new(),
-        cpus: vec![1],
-        connections: 2 * CONNECTIONS,
-    };
+    let isolation = if kind == Kind::Mariadb { Isolation::RepeatableRead } else { Isolation::ReadCommitted };
+    let setup = Setup { isolation, cpus: vec![1], ..Setup::durable(kind, 512 << 20, 2 * CONNECTIONS) };
     let server = Server::start(&setup, folder.path(), SECRET, &QUIET)?;
     let address = server.address().ok_or("the server has no address")?;
     if kind == Kind::Mariadb {
@@ -124,11 +116,14 @@ fn checked(output: Output) -> Result<String> {
 }
 
 /// Transactions per second, and CPU time of the driver per transaction, in us.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Figures {
     per_s: f64,
     cpu_us: f64,
 }
+
+const RATE: fn(&Figures) -> f64 = |figures| figures.per_s;
+const CPU: fn(&Figures) -> f64 = |figures| figures.cpu_us;
 
 fn pairing(name: &str, rounds: usize) -> Result<Vec<String>> {
     let (_folder, server) = server(name)?;
@@ -136,18 +131,18 @@ fn pairing(name: &str, rounds: usize) -> Result<Vec<String>> {
     let ours = || -> Result<Figures> { run_ours(name, address, SECONDS, 0.0).map(|(figures, _)| figures) };
     let (mut rates, mut cpus, mut sums) = (Vec::new(), Vec::new(), [0.0; 4]);
     for round in 0..=rounds {
-        let (own, peer) = if round % 2 == 0 {
-            let own = ours()?;
-            (own, peers(name, address)?)
-        } else {
-            let peer = peers(name, address)?;
-            (ours()?, peer)
-        };
+        let outer_is_own = round % 2 == 0;
+        let (mut own, mut peer) = ([Figures::default(); 2], [Figures::default(); 2]);
+        for (run, is_own) in [outer_is_own, !outer_is_own, !outer_is_own, outer_is_own].into_iter().enumerate() {
+            let (of, figures) = if is_own { (&mut own, ours()?) } else { (&mut peer, peers(name, address)?) };
+            of[run / 2] = figures;
+        }
         // The first round finds the server cold.
         if round > 0 {
-            rates.push((own.per_s / peer.per_s).ln());
-            cpus.push((own.cpu_us / peer.cpu_us).ln());
-            let all = [own.per_s, peer.per_s, own.cpu_us, peer.cpu_us];
+            let mean = |runs: [Figures; 2], of: fn(&Figures) -> f64| runs.iter().map(of).sum::<f64>() / 2.0;
+            let all = [(own, RATE), (peer, RATE), (own, CPU), (peer, CPU)].map(|(runs, of)| mean(runs, of));
+            rates.push((all[0] / all[1]).ln());
+            cpus.push((all[2] / all[3]).ln());
             sums.iter_mut().zip(all).for_each(|(sum, value)| *sum += value / rounds as f64);
         }
     }
@@ -248,7 +243,7 @@ fn ours(name: &str, address: SocketAddr, seconds: u64, rate: f64) -> Result<()> 
     let mut clients: Vec<Box<dyn Client>> = (0..CONNECTIONS as u64).map(client).collect();
     let drive = if rate > 0.0 { Drive::Open { rate, poisson: false } } else { Drive::Closed };
     let duration = Duration::from_secs(seconds);
-    let load = Load { drive, warm_up: Duration::ZERO, duration, seed, cpus: Vec::new() };
+    let load = Load { drive, warm_up: Duration::ZERO, duration, ramp_down: Duration::ZERO, seed, cpus: Vec::new() };
     let outcome = engine::run(&*database, &mut clients, &["all"], &load, &mut || 0, &QUIET)?;
     let lag = outcome.lag.percentile(0.99).map_or(0.0, |ns| ns as f64 / 1e6);
     println!("{} {} {lag}", outcome.per_s(), outcome.ended());

@@ -5,13 +5,14 @@
 //! meant to start in it, with the latency from the intended start, whenever a connection was free for it. A transaction that is
 //! retried has one latency, from its first start to its commit.
 
+pub use crate::database::Done;
 use crate::database::{Class, Connection, Database, Failure};
 use baremark_load::latency::Latencies;
 use baremark_stats::Rng;
 use baremark_sys::{affinity, clock};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::{Barrier, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -24,15 +25,6 @@ const RETRIES: u32 = 1000;
 /// How long after the measured time arrivals that are behind are still started.
 const GRACE_NS: u64 = 1_000_000_000;
 const SECOND: u64 = 1_000_000_000;
-
-/// How a transaction ended that ran to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
-    /// The commit was acknowledged.
-    Committed,
-    /// It was rolled back, as its inputs demand.
-    RolledBack,
-}
 
 /// One terminal: what it does over a connection.
 pub trait Client: Send {
@@ -92,6 +84,8 @@ pub struct Load {
     pub warm_up: Duration,
     /// The measured time.
     pub duration: Duration,
+    /// Time under load after it.
+    pub ramp_down: Duration,
     /// Seed of the arrivals.
     pub seed: u64,
     /// CPUs of the connections' threads; empty leaves them all.
@@ -215,6 +209,7 @@ pub fn run(
         window: &window,
         connected: Barrier::new(clients.len() + 1),
         ready: Barrier::new(clients.len() + 1),
+        metered: Flag::default(),
         over: AtomicBool::new(false),
         interrupt,
     };
@@ -228,6 +223,8 @@ pub fn run(
                 scope.spawn(move || plan.connection(&mut **client))
             })
             .collect();
+        // However the meter ends, no connection waits for it for ever.
+        let metered = Raised(&plan.metered);
         plan.connected.wait();
         let (begin, end) = plan.set_window();
         plan.ready.wait();
@@ -235,6 +232,7 @@ pub fn run(
         let before = meter();
         plan.sleep_until(end);
         outcome.metered = meter().saturating_sub(before);
+        drop(metered);
         outcome.begin_ns = begin.saturating_sub(called_ns);
         outcome.elapsed_ns = end - begin;
         for thread in threads {
@@ -277,17 +275,46 @@ struct Plan<'p> {
     window: &'p Mutex<(u64, u64)>,
     connected: Barrier,
     ready: Barrier,
+    /// The meter was read for the second time: connections may close, with which processes of the server end.
+    metered: Flag,
     over: AtomicBool,
     interrupt: &'p AtomicBool,
+}
+
+/// Something that happens once.
+#[derive(Default)]
+struct Flag {
+    raised: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Flag {
+    fn wait(&self) {
+        let raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.changed.wait_while(raised, |raised| !*raised).unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Raises a flag when it is dropped.
+struct Raised<'f>(&'f Flag);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        *self.0.raised.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.changed.notify_all();
+    }
 }
 
 /// What one connection's thread has.
 struct Turn {
     begin: u64,
     end: u64,
+    /// The end of the load, after the measured time.
+    over: u64,
     outcome: Outcome,
-    /// CPU time of the thread at the begin of the measured time.
+    /// CPU time of the thread at the begin of the measured time, and at its end.
     cpu_at_begin: Option<u64>,
+    cpu_at_end: Option<u64>,
 }
 
 impl Plan<'_> {
@@ -336,10 +363,12 @@ impl Plan<'_> {
         let mut outcome = Outcome::default();
         outcome.operations.resize_with(self.names.len(), Operation::default);
         outcome.seconds = vec![0; usize::try_from((end - begin).div_ceil(SECOND)).unwrap_or(0)];
-        let mut turn = Turn { begin, end, outcome, cpu_at_begin: None };
+        let over = end + nanos(self.load.ramp_down);
+        let mut turn = Turn { begin, end, over, outcome, cpu_at_begin: None, cpu_at_end: None };
         while self.next(client, &mut connection, &mut turn)? {}
-        let cpu = clock::thread_cpu_ns();
+        let cpu = turn.cpu_at_end.unwrap_or_else(clock::thread_cpu_ns);
         turn.outcome.driver_cpu_ns = cpu.saturating_sub(turn.cpu_at_begin.unwrap_or(cpu));
+        self.metered.wait();
         Ok(turn.outcome)
     }
 
@@ -372,6 +401,9 @@ impl Plan<'_> {
         if turn.cpu_at_begin.is_none() && started >= turn.begin {
             turn.cpu_at_begin = Some(clock::thread_cpu_ns());
         }
+        if turn.cpu_at_end.is_none() && started >= turn.end {
+            turn.cpu_at_end = Some(clock::thread_cpu_ns());
+        }
         let done = self.until_done(client, operation, connection, turn)?;
         let ended = clock::monotonic_ns();
         let counted = if open { intended } else { ended };
@@ -397,42 +429,35 @@ impl Plan<'_> {
         }
         let after = client.after();
         if !open && !after.is_zero() {
-            self.sleep_until((ended + nanos(after)).min(turn.end));
+            self.sleep_until((ended + nanos(after)).min(turn.over));
         }
         Ok(!self.stopped())
     }
 
-    /// Waits for the next open arrival; `None` when there are no more.
+    /// Waits for the next open arrival; `None` when there are no more. Those of the measured time that nobody has started long after its end are
+    /// counted and passed over.
     fn intended(&self, turn: &mut Turn) -> Option<u64> {
-        let start = self.starts.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.take();
-        if start >= turn.end {
-            return None;
-        }
-        if clock::monotonic_ns() > turn.end + GRACE_NS {
-            turn.outcome.unserved += 1;
-            return self.intended_rest(turn);
-        }
-        self.sleep_until(start);
-        (!self.stopped()).then_some(start)
-    }
-
-    /// Counts the arrivals that nobody will start.
-    fn intended_rest(&self, turn: &mut Turn) -> Option<u64> {
-        let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
-        while starts.as_mut()?.take() < turn.end {
+        loop {
+            let start = self.starts.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.take();
+            if start >= turn.over {
+                return None;
+            }
+            if start >= turn.end || clock::monotonic_ns() <= turn.end + GRACE_NS {
+                self.sleep_until(start);
+                return (!self.stopped()).then_some(start);
+            }
             turn.outcome.unserved += 1;
         }
-        None
     }
 
-    /// Waits the keying time; `None` when the measured time is over.
+    /// Waits the keying time; `None` when the load is over.
     fn keyed(&self, client: &dyn Client, turn: &Turn) -> Option<u64> {
         let before = client.before();
         if !before.is_zero() {
-            self.sleep_until((clock::monotonic_ns() + nanos(before)).min(turn.end));
+            self.sleep_until((clock::monotonic_ns() + nanos(before)).min(turn.over));
         }
         let now = clock::monotonic_ns();
-        (now < turn.end && !self.stopped()).then_some(now)
+        (now < turn.over && !self.stopped()).then_some(now)
     }
 
     /// Runs the transaction that was drawn until it has an outcome; `None` when that is unknown or the load is over.

@@ -5,15 +5,19 @@
 
 use crate::database::{Access, Connection, Database, Dialect, Failure, Param, Rows};
 use crate::engine::{Client, Done, Outcome};
+use crate::interface::METRICS as INTERFACE;
+use crate::kernel_work::METRICS as KERNEL;
 use crate::loading::{Batch, Loader, Schema, Table, int, text};
 use crate::parameters::{AT_UTILIZATION, CPU_UTILIZATION, Common, DATABASE, SHARED, UTILIZATION};
 use crate::result::sample;
 use crate::run::{Ready, Workload};
+use crate::space::Data;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
+use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
 use baremark_model::seam::Sample;
 use baremark_stats::Rng;
@@ -34,7 +38,7 @@ const CREATE: &str = "create table hammer (id integer not null primary key, k in
                       pad char(60) not null)";
 const SCHEMA: Schema = Schema { tables: &[Table { name: TABLE, columns: 4, create: CREATE }], indexes: &[] };
 /// Bytes of a row on disk with its index, about.
-const ROW_BYTES: u64 = 300;
+pub const ROW_BYTES: u64 = 300;
 /// Rows that are inserted at once while loading.
 const BATCH: usize = 5000;
 const BATCH_ROWS: i64 = BATCH as i64;
@@ -49,7 +53,7 @@ const PER_CPU: Knob = Knob::new(
     "per_cpu",
     Kind::Count { min: 1, max: 1000 },
     Default::Typed("4"),
-    "connections for each CPU of the server: those of server_cpus, else of the arm",
+    "connections for each CPU of the server: those of server_cpus, else of the arm (ranks)",
 );
 const MIX: Knob = Knob::new(
     "mix",
@@ -58,9 +62,9 @@ const MIX: Knob = Knob::new(
     "select / update / insert / delete of 100 statements; as many deletes as inserts",
 );
 
-static PARAMETERS: [Knob; 18] = joined(&[&[DATABASE, ROWS, PER_CPU, MIX, UTILIZATION], SHARED]);
+static PARAMETERS: [Knob; 22] = joined(&[&[DATABASE, ROWS, PER_CPU, MIX, UTILIZATION], SHARED]);
 
-static METRICS: [Metric; 12] = [
+static METRICS: [Metric; 20] = [
     Metric::new("tx_per_s", "tx/s", Better::Higher, Together::Sum, "statements per second, each a transaction"),
     Metric::new("tx_per_s_per_cpu", "tx/s", Better::Higher, Together::Mean, "the same for each CPU of the server"),
     Metric::new("latency_p50_ms", "ms", Better::Lower, Together::Mean, "median latency"),
@@ -95,8 +99,16 @@ static METRICS: [Metric; 12] = [
         Together::Most,
         "99th percentile of the actual minus the intended start; with rate alone",
     ),
+    KERNEL[0],
+    KERNEL[1],
+    KERNEL[2],
+    KERNEL[3],
     AT_UTILIZATION,
     CPU_UTILIZATION,
+    INTERFACE[0],
+    INTERFACE[1],
+    INTERFACE[2],
+    INTERFACE[3],
 ];
 
 static DESCRIPTOR: Descriptor = Descriptor {
@@ -129,7 +141,7 @@ impl Settings {
         command::fits_timeout(arm)?;
         Ok(Settings {
             // The connections follow from the CPUs, which the site has.
-            common: Common::of(arm, 1)?,
+            common: Common::of(arm, 1, None)?,
             rows: ROWS.get(arm)?,
             per_cpu: PER_CPU.get(arm)?,
             mix: mix(&MIX.get::<String>(arm)?)?,
@@ -149,6 +161,20 @@ fn mix(text: &str) -> Result<[usize; 4], Misfit> {
     }
 }
 
+/// What its data takes; `None` of an arm that cannot be.
+pub(crate) fn data(arm: &ResolvedArm) -> Option<Data> {
+    let Settings { common, rows, .. } = Settings::of(arm).ok()?;
+    Some(Data::of(name(rows), bytes(rows), &common))
+}
+
+fn name(rows: i64) -> String {
+    format!("oltp-hammer-{rows}")
+}
+
+fn bytes(rows: i64) -> u64 {
+    rows.unsigned_abs() * ROW_BYTES
+}
+
 impl Job for Hammer {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
@@ -159,18 +185,40 @@ impl Job for Hammer {
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        self.prepare_reporting(arm, around, &mut |_| ())
+    }
+
+    fn prepare_reporting<'s>(
+        &self,
+        arm: &'s ResolvedArm,
+        around: Surroundings<'s>,
+        report: &mut dyn FnMut(Loading),
+    ) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let Settings { mut common, rows, per_cpu, mix } = Settings::of(arm).map_err(JobError::failed)?;
+        if common.setup.cpus.is_empty() && common.setup.external.is_none() {
+            // So that the number of ranks is that of the server's CPUs, as it is in a guest.
+            common.setup.cpus = around.cpus.to_vec();
+        }
         let cpus = if common.setup.cpus.is_empty() { around.cpus.len() } else { common.setup.cpus.len() };
         common.setup.connections = per_cpu * cpus.max(1);
         let counts = Arc::new(Counts::default());
         let seed = around.seed;
-        Ok(Box::new(Ready::new(Nails { rows, mix, cpus: cpus.max(1), seed, phase: 0, counts }, common, around)?))
+        let nails = Nails { rows, mix, cpus: cpus.max(1), seed, phase: 0, counts };
+        Ok(Box::new(Ready::new(nails, common, around, report)?))
     }
 }
 
 impl ReadyJob for Ready<Nails> {
+    fn works_in_own_processes(&self) -> bool {
+        self.has_own_server()
+    }
+
     fn run(&mut self) -> Result<JobRun, JobError> {
-        self.once()
+        self.once(&mut |_| ())
+    }
+
+    fn take_up(&mut self, _: &[serde_json::Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
+        self.once(&mut |loading| report(Update::Loading(loading)))
     }
 }
 
@@ -192,11 +240,11 @@ struct Nails {
 
 impl Workload for Nails {
     fn name(&self) -> String {
-        format!("oltp-hammer-{}", self.rows)
+        name(self.rows)
     }
 
     fn bytes(&self) -> u64 {
-        self.rows.unsigned_abs() * ROW_BYTES
+        bytes(self.rows)
     }
 
     fn operations(&self) -> &'static [&'static str] {
@@ -228,6 +276,10 @@ impl Workload for Nails {
     fn samples(&self, outcome: &Outcome) -> Vec<Sample> {
         vec![sample("tx_per_s_per_cpu", outcome.per_s() / self.cpus as f64)]
     }
+
+    fn counts_kernel_work(&self) -> bool {
+        true
+    }
 }
 
 /// Makes the table and fills it with `rows` rows, numbered from 1.
@@ -236,7 +288,7 @@ impl Workload for Nails {
 /// As [`Loader::load`].
 pub fn populate(loader: &Loader<'_>, rows: i64) -> Result<(), Failure> {
     let begins: Vec<i64> = (0..rows).step_by(BATCH).collect();
-    loader.load(&SCHEMA, &begins, &|connection, begin| {
+    loader.load(&SCHEMA, (&begins, rows.unsigned_abs()), &|connection, begin| {
         let mut rng = Rng::stream(1, begin.unsigned_abs());
         let mut batch = Batch::new(connection, SCHEMA.tables, TABLE)?;
         for id in begin + 1..=rows.min(begin + BATCH_ROWS) {
@@ -287,7 +339,8 @@ impl Nail {
         Nail { rows, mix, dialect, rng, deck, own, next, step, kind: 0, id: 1, text, result, counts }
     }
 
-    /// The next of a shuffled hundred, in which inserts and deletes take turns: there is always a row to delete.
+    /// The next of a shuffled hundred, in which inserts and deletes take turns: there is always a row to delete. It stays the next until it
+    /// was executed: the time of a load, or of one of its steps, may end in between.
     fn card(&mut self) -> usize {
         if self.deck.is_empty() {
             self.deck = (0..4).flat_map(|kind| vec![kind; self.mix[kind]]).collect();
@@ -299,7 +352,7 @@ impl Nail {
                 *card = last;
             }
         }
-        self.deck.pop().unwrap_or(0)
+        self.deck.last().copied().unwrap_or(0)
     }
 
     fn statement(&mut self, connection: &mut dyn Connection) -> Result<(), Failure> {
@@ -322,6 +375,10 @@ impl Client for Nail {
 
     fn draw(&mut self) -> usize {
         self.kind = self.card();
+        if self.kind == 3 && self.own.is_empty() {
+            // The outcome of the insert before it is unknown.
+            self.kind = 2;
+        }
         self.id = match self.kind {
             2 => self.next,
             3 => self.own.front().copied().unwrap_or(0),
@@ -347,6 +404,7 @@ impl Client for Nail {
 
     fn ambiguous(&mut self) {
         self.counts.unknown[self.kind].fetch_add(1, Ordering::Relaxed);
+        self.deck.pop();
         // A row of unknown existence is neither inserted nor deleted again.
         match self.kind {
             2 => self.next += self.step,
@@ -358,6 +416,7 @@ impl Client for Nail {
 
 impl Nail {
     fn turn_over(&mut self) {
+        self.deck.pop();
         match self.kind {
             2 => {
                 self.own.push_back(self.id);
@@ -403,12 +462,24 @@ mod tests {
             let mut counts = [0; 4];
             for _ in 0..100 {
                 let kind = nail.draw();
+                // Drawn, and not executed before the time was over.
+                assert_eq!(nail.draw(), kind);
                 counts[kind] += 1;
                 assert!(kind != 3 || nail.id > 1000, "a delete without a row of its own");
                 nail.turn_over();
             }
             assert_eq!(counts, [40, 40, 10, 10]);
         }
+    }
+
+    #[test]
+    fn a_delete_whose_insert_has_an_unknown_outcome_becomes_an_insert() {
+        let mut nail = Nail::new(1000, [0, 0, 50, 50], Dialect::Postgres, 3, (0, 1), Arc::default());
+        assert_eq!(nail.draw(), 2);
+        nail.ambiguous();
+        assert_eq!((nail.draw(), nail.id), (2, 1002), "the next card is a delete and there is no row of its own");
+        nail.turn_over();
+        assert_eq!((nail.draw(), nail.id), (2, 1003));
     }
 
     #[test]

@@ -83,6 +83,12 @@ impl Kept {
         Ok(Kept { folder })
     }
 
+    /// Whether there is data in the place `name` below `root`, which is not made.
+    #[must_use]
+    pub fn is_at(root: &Path, name: &str) -> bool {
+        Kept { folder: root.join(name) }.is_there()
+    }
+
     /// Holds the place, so that two runs do not load the same data at once; waits while another has it.
     ///
     /// # Errors

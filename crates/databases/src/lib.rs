@@ -9,23 +9,36 @@ pub mod database;
 mod disk;
 pub mod draws;
 pub mod dvd_store;
+pub mod endpoint;
 pub mod engine;
 mod equal_utilization;
+mod error;
+pub mod external;
 pub mod hammer;
+mod http;
+mod interface;
 pub mod kept;
+mod kernel_work;
+pub mod kind;
 pub mod loading;
 pub mod management_db;
 pub mod mariadb;
+mod mirrored;
+pub mod notice;
 pub mod order_entry;
 mod parameters;
 pub mod postgres;
 mod result;
 mod run;
 pub mod server;
+pub mod sites;
+mod space;
 pub mod sqlite;
 mod statements;
+mod way;
 
 use baremark_model::job::Job;
+pub use parameters::server_of;
 
 /// Jobs of this crate.
 pub const ALL: &[&dyn Job] = &[
@@ -34,3 +47,10 @@ pub const ALL: &[&dyn Job] = &[
     &hammer::Hammer,
     &management_db::workload::ManagementDb,
 ];
+
+/// Levels of these jobs' parameters that this machine itself cannot have, as [`Limits::absent`](baremark_model::plan::Limits::absent) has them, each
+/// with the reason.
+#[must_use]
+pub fn absent() -> Vec<(String, String)> {
+    sites::absent(dvd_store::workload::DvdStore.descriptor().kind).into_iter().collect()
+}

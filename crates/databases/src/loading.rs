@@ -1,13 +1,18 @@
 //! Filling an empty database over several connections: the same rows, however many connections load them.
 
-use crate::database::{Cell, Connection, Database, Dialect, Failure, Rows};
+use crate::database::{Access, Cell, Connection, Database, Dialect, Failure, Param, Rows};
+use baremark_model::loading::Loading;
 use baremark_sys::clock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Rows that are inserted at once, about.
 const BATCH: usize = 5000;
+/// How often the rows that are loaded are reported.
+const REPORTED_EVERY: Duration = Duration::from_millis(500);
 
 /// A table.
 pub struct Table {
@@ -33,55 +38,119 @@ pub struct Loader<'l> {
     pub database: &'l dyn Database,
     /// Connections that insert at the same time.
     pub connections: usize,
-    /// Called with the number of parts that are done and the number of all parts.
-    pub progress: &'l (dyn Fn(usize, usize) + Sync),
+    /// Called twice a second with what all connections have loaded, and once with all rows.
+    pub report: &'l dyn Fn(Loading),
     /// Ends the loading once it is raised.
     pub interrupt: &'l AtomicBool,
 }
 
 impl Loader<'_> {
-    /// Makes the tables, fills them part by part, and makes the indexes. `fill` inserts the rows of one part.
+    /// Makes the tables, fills them part by part, and makes the indexes. `fill` inserts the rows of one part; `rows` is about how
+    /// many there are in all.
     ///
     /// # Errors
     /// What the database says; [`crate::database::Class::Other`] when it was interrupted.
     pub fn load<P: Sync>(
         &self,
         schema: &Schema,
-        parts: &[P],
+        (parts, rows): (&[P], u64),
         fill: &(dyn Fn(&mut dyn Connection, &P) -> Result<(), Failure> + Sync),
     ) -> Result<(), Failure> {
-        let dialect = self.database.dialect();
-        let mut first = self.database.connect()?;
+        let Loader { database, connections, report, interrupt } = *self;
+        let dialect = database.dialect();
+        let mut first = database.connect()?;
         for table in schema.tables {
             first.script(&dialect.sql(table.create))?;
         }
-        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
         let failure = Mutex::new(None);
         let fail = |why: Failure| *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
         let work = |connection: &mut dyn Connection| -> Result<(), Failure> {
+            let mut counted = Counted { connection, rows: &done };
             while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if self.interrupt.load(Ordering::Acquire) {
+                if interrupt.load(Ordering::Acquire) {
                     return Err(Failure::other("loading was interrupted"));
                 }
-                fill(connection, part)?;
-                (self.progress)(done.fetch_add(1, Ordering::Relaxed) + 1, parts.len());
+                fill(&mut counted, part)?;
             }
             Ok(())
         };
+        let begun = Instant::now();
+        let so_far = |of: u64| {
+            let rows = done.load(Ordering::Relaxed);
+            let elapsed_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            Loading { rows, of: of.max(rows), elapsed_ns }
+        };
         thread::scope(|scope| {
-            for _ in 1..self.connections.max(1) {
-                scope.spawn(|| {
-                    let outcome = self.database.connect().and_then(|mut connection| work(&mut *connection));
-                    outcome.unwrap_or_else(&fail);
+            // Nothing is sent: a thread that ends, however it does, drops its sender, and the last one ends the waiting.
+            let (running, ended) = channel::<()>();
+            let (work, fail, first, of_first) = (&work, &fail, &mut first, running.clone());
+            scope.spawn(move || {
+                let _running = of_first;
+                work(&mut **first).unwrap_or_else(fail);
+            });
+            for _ in 1..connections.max(1) {
+                let running = running.clone();
+                scope.spawn(move || {
+                    let _running = running;
+                    let outcome = database.connect().and_then(|mut connection| work(&mut *connection));
+                    outcome.unwrap_or_else(fail);
                 });
             }
-            work(&mut *first).unwrap_or_else(&fail);
+            drop(running);
+            while ended.recv_timeout(REPORTED_EVERY) == Err(RecvTimeoutError::Timeout) {
+                // Their number may be a guess: all are loaded only when the threads have ended.
+                report(so_far(rows.max(done.load(Ordering::Relaxed) + 1)));
+            }
         });
         if let Some(why) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(why);
         }
+        report(so_far(0));
         schema.indexes.iter().try_for_each(|index| first.script(index))?;
         settle(&mut *first, dialect, schema)
+    }
+}
+
+/// A connection whose inserted rows are counted together with those of others.
+struct Counted<'c> {
+    connection: &'c mut dyn Connection,
+    rows: &'c AtomicU64,
+}
+
+impl Connection for Counted<'_> {
+    fn prepare(&mut self, statements: &[String]) -> Result<(), Failure> {
+        self.connection.prepare(statements)
+    }
+
+    fn execute(&mut self, statement: usize, params: &[Param<'_>], rows: &mut Rows) -> Result<u64, Failure> {
+        self.connection.execute(statement, params, rows)
+    }
+
+    fn begin(&mut self, access: Access) -> Result<(), Failure> {
+        self.connection.begin(access)
+    }
+
+    fn commit(&mut self) -> Result<(), Failure> {
+        self.connection.commit()
+    }
+
+    fn rollback(&mut self) -> Result<(), Failure> {
+        self.connection.rollback()
+    }
+
+    fn script(&mut self, sql: &str) -> Result<(), Failure> {
+        self.connection.script(sql)
+    }
+
+    fn query(&mut self, sql: &str, rows: &mut Rows) -> Result<(), Failure> {
+        self.connection.query(sql, rows)
+    }
+
+    fn insert(&mut self, table: &str, width: usize, cells: &[Cell]) -> Result<(), Failure> {
+        self.connection.insert(table, width, cells)?;
+        self.rows.fetch_add((cells.len() / width.max(1)) as u64, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -151,8 +220,17 @@ pub(crate) fn text(text: impl Into<String>) -> Cell {
     Cell::Text(text.into())
 }
 
-/// Now, in ms of 1970.
+/// How far [`step_wall_clock`] has stepped the wall clock, in ms.
+static STEPPED_MS: AtomicI64 = AtomicI64::new(0);
+
+/// Now, in ms of 1970. Dates in the database come from here; whatever is measured comes from the monotonic clock.
 #[must_use]
 pub fn now_ms() -> i64 {
-    i64::try_from(clock::unix_time_ns() / 1_000_000).unwrap_or(i64::MAX)
+    let now = i64::try_from(clock::unix_time_ns() / 1_000_000).unwrap_or(i64::MAX);
+    now.saturating_add(STEPPED_MS.load(Ordering::Relaxed))
+}
+
+/// Steps the wall clock of [`now_ms`] by so many ms, in this whole process: what a correction by hand or by NTP does, for tests.
+pub fn step_wall_clock(by_ms: i64) {
+    STEPPED_MS.fetch_add(by_ms, Ordering::Relaxed);
 }

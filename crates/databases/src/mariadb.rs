@@ -60,6 +60,13 @@ struct Connected {
     statements: Vec<Statement>,
 }
 
+impl Connected {
+    /// A statement without parameters, prepared at its first use: the server parses it once.
+    fn prepared(&mut self, sql: &str) -> Result<(), Failure> {
+        self.connection.exec_drop(sql, Params::Empty).map_err(failure)
+    }
+}
+
 impl Connection for Connected {
     fn prepare(&mut self, statements: &[String]) -> Result<(), Failure> {
         self.statements =
@@ -79,15 +86,15 @@ impl Connection for Connected {
     }
 
     fn begin(&mut self, access: Access) -> Result<(), Failure> {
-        self.script(if access == Access::Read { "start transaction read only" } else { "begin" })
+        self.prepared(if access == Access::Read { "start transaction read only" } else { "begin" })
     }
 
     fn commit(&mut self) -> Result<(), Failure> {
-        self.script("commit").map_err(Failure::at_commit)
+        self.prepared("commit").map_err(Failure::at_commit)
     }
 
     fn rollback(&mut self) -> Result<(), Failure> {
-        self.script("rollback")
+        self.prepared("rollback")
     }
 
     fn script(&mut self, sql: &str) -> Result<(), Failure> {
@@ -153,12 +160,17 @@ fn take<P: mysql::prelude::Protocol>(
                 Value::NULL => Cell::Null,
                 Value::Int(number) => Cell::Int(number),
                 Value::UInt(number) => Cell::Int(i64::try_from(number).unwrap_or(i64::MAX)),
-                Value::Bytes(bytes) => Cell::Text(String::from_utf8_lossy(&bytes).into_owned()),
+                Value::Bytes(bytes) => Cell::Text(text(bytes)),
                 other => Cell::Text(other.as_sql(true)),
             });
         }
     }
     Ok(if width > 0 { rows.len() as u64 } else { affected })
+}
+
+/// Without a copy where it is UTF-8.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|why| String::from_utf8_lossy(why.as_bytes()).into_owned())
 }
 
 /// By the code that the server gives; see MariaDB's list of error codes.

@@ -2,12 +2,15 @@
 
 use crate::database::Isolation;
 use crate::engine::{Drive, Load};
-use crate::server::{Kind as DatabaseKind, Setup};
+use crate::external::Source;
+use crate::kind::Kind as DatabaseKind;
+use crate::server::{Network, Setup};
 use baremark_model::arm::ResolvedArm;
-use baremark_model::command::{ARRIVAL, DURATION, TIMEOUT, WARM_UP};
+use baremark_model::command::{self, ARRIVAL, DURATION, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Better, Default, Kind, Knob, Metric, Together};
 use baremark_model::knob::Misfit;
 use baremark_model::units::Bytes;
+use baremark_services::service::Service;
 use std::path::PathBuf;
 
 const SECOND: u64 = 1_000_000_000;
@@ -49,6 +52,13 @@ const WARM: Knob = Knob::new(
     Default::Typed("2 s"),
     "time under load before it, not measured",
 );
+/// The time after it.
+const RAMP_DOWN: Knob = Knob::new(
+    command::RAMP_DOWN,
+    Kind::Time { min: 0, max: 3600 * SECOND },
+    Default::Typed("0 s"),
+    "time under load after it, not measured",
+);
 /// Isolation.
 const ISOLATION: Knob = Knob::new(
     "isolation",
@@ -84,12 +94,19 @@ const HUGE_PAGES: Knob = Knob::new(
     Default::Typed("false"),
     "keep the page cache in huge pages of the system (postgres); the server does not start without them",
 );
+/// How a server's log is synced.
+const WAL_SYNC_METHOD: Knob = Knob::new(
+    "wal_sync_method",
+    Kind::Choice(&["fdatasync", "fsync", "open_datasync", "open_sync"]),
+    Default::Derived("the server's own"),
+    "how the server syncs its log to the disk (postgres); read back from the server in each phase",
+);
 /// What is passed through.
 const SERVER_SETTINGS: Knob = Knob::new(
     "server_settings",
     Kind::Words,
     Default::Derived("none"),
-    "lines of postgresql.conf or of [mariadbd], such as [\"wal_sync_method = fdatasync\"]",
+    "lines of postgresql.conf or of [mariadbd], such as [\"max_parallel_workers = 0\"]",
 );
 /// CPUs of the server.
 const SERVER_CPUS: Knob = Knob::new(
@@ -98,12 +115,34 @@ const SERVER_CPUS: Knob = Knob::new(
     Default::Derived("all"),
     "CPUs of the server, such as \"0,2\"; the connections have those of the arm",
 );
+/// What is between clients and server.
+const NETWORK: Knob = Knob::new(
+    "network",
+    Kind::Choice(&["loopback", "lab"]),
+    Default::Typed("loopback"),
+    "between clients and server: the loopback, or a veth pair of the run's own (lab; needs the superuser)",
+);
+/// A server that is there already.
+const URL: Knob = Knob::new(
+    "url",
+    Kind::Text,
+    Default::Derived("a server of the run's own"),
+    "where the URL of an empty database on a running server is: file:PATH or env:NAME; its settings stay as they are",
+);
 /// Where data is.
 const DATA: Knob = Knob::new(
     "data",
     Kind::Text,
     Default::Derived(USUAL_DATA),
     "folder of loaded data, which is kept for later runs, and of running databases",
+);
+
+/// Pipelining.
+pub(crate) const PIPELINE: Knob = Knob::new(
+    "pipeline",
+    Kind::Switch,
+    Default::Typed("false"),
+    "send statements of a transaction together where none depends on what another returns, commits apart (postgres)",
 );
 
 /// The utilization at which throughput is compared.
@@ -137,13 +176,17 @@ pub(crate) const SHARED: &[Knob] = &[
     ARRIVAL,
     TIME,
     WARM,
+    RAMP_DOWN,
     ISOLATION,
     BUFFERS,
     SYNCHRONOUS_COMMIT,
     FSYNC,
     HUGE_PAGES,
+    WAL_SYNC_METHOD,
     SERVER_SETTINGS,
     SERVER_CPUS,
+    NETWORK,
+    URL,
     DATA,
     TIMEOUT,
 ];
@@ -161,21 +204,28 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// Reads the shared parameters of an arm, whose load has so many connections.
+    /// Reads the shared parameters of an arm, whose load has so many connections, and whose web front, if it has one, so many to the database.
     ///
     /// # Errors
     /// What cannot be together.
-    pub(crate) fn of(arm: &ResolvedArm, connections: usize) -> Result<Common, Misfit> {
+    pub(crate) fn of(arm: &ResolvedArm, connections: usize, front: Option<usize>) -> Result<Common, Misfit> {
         let setup = Setup {
             kind: DatabaseKind::of(&DATABASE.get::<String>(arm)?).unwrap_or(DatabaseKind::Sqlite),
             buffers: BUFFERS.get::<Bytes>(arm)?.0,
             synchronous_commit: SYNCHRONOUS_COMMIT.get(arm)?,
             fsync: FSYNC.get(arm)?,
             huge_pages: HUGE_PAGES.get(arm)?,
+            wal_sync_method: WAL_SYNC_METHOD.find(arm)?,
             isolation: Isolation::of(&ISOLATION.get::<String>(arm)?).unwrap_or_default(),
+            // Not every workload has statements that can be sent together.
+            pipeline: PIPELINE.find(arm)?.unwrap_or(false),
             extra: SERVER_SETTINGS.find(arm)?.unwrap_or_default(),
             cpus: cpus(&SERVER_CPUS.find::<String>(arm)?.unwrap_or_default())?,
             connections,
+            network: if NETWORK.get::<String>(arm)? == "lab" { Network::Lab } else { Network::Loopback },
+            external: URL.find::<String>(arm)?.map(|word| source(&word)).transpose()?,
+            front,
+            sites: None,
         };
         if let Some(misfit) = setup.misfit() {
             return Err(misfit);
@@ -183,7 +233,8 @@ impl Common {
         let poisson = ARRIVAL.get::<String>(arm)? == "poisson";
         let rate = RATE.find::<u64>(arm)?;
         let drive = rate.map_or(Drive::Closed, |rate| Drive::Open { rate: rate as f64, poisson });
-        let load = Load { drive, warm_up: WARM.get(arm)?, duration: TIME.get(arm)?, seed: 0, cpus: Vec::new() };
+        let (warm_up, duration, ramp_down) = (WARM.get(arm)?, TIME.get(arm)?, RAMP_DOWN.get(arm)?);
+        let load = Load { drive, warm_up, duration, ramp_down, seed: 0, cpus: Vec::new() };
         let root = match DATA.find::<PathBuf>(arm)? {
             None => PathBuf::from(USUAL_DATA),
             Some(path) if path.is_absolute() => path,
@@ -201,6 +252,20 @@ impl Common {
         }
         Ok(Common { setup, load, root, utilization })
     }
+}
+
+/// The server that an arm on a database starts where it runs; `None` where the database is embedded, or on a server that is there already.
+#[must_use]
+pub fn server_of(arm: &ResolvedArm) -> Option<&'static dyn Service> {
+    let external = URL.find::<String>(arm).ok().flatten().is_some();
+    DatabaseKind::of(&DATABASE.get::<String>(arm).ok()?).filter(|_| !external)?.service()
+}
+
+fn source(word: &str) -> Result<Source, Misfit> {
+    // A URL with its password is not shown.
+    let misfit =
+        || Misfit::new("url must be file:PATH or env:NAME", "write the URL into a file of mode 600 or a variable");
+    Source::of(word).ok_or_else(misfit)
 }
 
 fn cpus(text: &str) -> Result<Vec<usize>, Misfit> {

@@ -4,7 +4,10 @@
 //! (`tokio-postgres`) passes every statement between two tasks; a connection here is one thread that writes once and reads
 //! once for a statement, as pgbench does. `make bench-db` compares both with pgbench.
 
-use crate::database::{Access, Cell, Class, Connection, Database, Dialect, Failure, Isolation, Param, Rows};
+use crate::database::{
+    Access, Answers, Batch, Cell, Class, Connection, Database, Dialect, Failure, Isolation, Param, Rows,
+    one_after_the_other,
+};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::IsNull;
@@ -20,6 +23,9 @@ use std::time::Duration;
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// What one read takes at most.
 const READ: usize = 16 << 10;
+/// Bytes after which statements that are sent together are waited for: a server whose answers nobody reads reads nothing more, and this fits into
+/// the buffers of a socket.
+const TOGETHER: usize = 16 << 10;
 /// Types of the server whose binary form is a whole number: int8, int2, int4.
 const INT8: u32 = 20;
 const INT2: u32 = 21;
@@ -52,7 +58,8 @@ impl Database for Postgres {
         socket.set_nodelay(true).map_err(lost)?;
         let mut wire = Wire { socket, inbound: BytesMut::with_capacity(READ), outbound: BytesMut::new() };
         self.authenticate(&mut wire)?;
-        let mut connected = Connected { wire, statements: Vec::new(), control: 0, in_transaction: false };
+        let (statements, control) = (Vec::new(), 0);
+        let mut connected = Connected { wire, statements, control, in_transaction: false, pipelined: false };
         let level = self.isolation.sql();
         connected.script(&format!("set session characteristics as transaction isolation level {level}"))?;
         connected.prepare(&[])?;
@@ -118,6 +125,29 @@ impl Wire {
         sent
     }
 
+    /// Reads answers to the end of a request; the first error is its result.
+    fn finish(
+        &mut self,
+        in_transaction: &mut bool,
+        mut each: impl FnMut(&Message) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut outcome = Ok(());
+        loop {
+            match self.next()? {
+                Message::ErrorResponse(body) => outcome = outcome.and(Err(failure(&body))),
+                Message::ReadyForQuery(body) => {
+                    *in_transaction = body.status() != b'I';
+                    return outcome;
+                }
+                Message::NoticeResponse(_) | Message::ParameterStatus(_) => {}
+                message => {
+                    let taken = each(&message);
+                    outcome = outcome.and(taken);
+                }
+            }
+        }
+    }
+
     fn next(&mut self) -> Result<Message, Failure> {
         loop {
             if let Some(message) = Message::parse(&mut self.inbound).map_err(other)? {
@@ -153,28 +183,41 @@ struct Connected {
     /// The index of `begin`.
     control: usize,
     in_transaction: bool,
+    /// Statements of a batch are sent together.
+    pipelined: bool,
 }
 
 const CONTROL: [&str; 4] = ["begin", "begin read only", "commit", "rollback"];
 
+impl Prepared {
+    fn write(&self, params: &[Param<'_>], outbound: &mut BytesMut) -> Result<(), Failure> {
+        let formats = self.columns.iter().map(|oid| i16::from(*oid != NUMERIC));
+        let values = params.iter().zip(&self.parameters);
+        let put = |(param, oid): (&Param<'_>, &u32), bytes: &mut BytesMut| write(*param, *oid, bytes);
+        frontend::bind("", &self.name, [1], values, put, formats, outbound).map_err(|why| match why {
+            frontend::BindError::Conversion(why) => Failure::other(why),
+            frontend::BindError::Serialization(why) => other(why),
+        })?;
+        frontend::execute("", 0, outbound).map_err(other)
+    }
+}
+
 impl Connected {
     /// Reads answers to the end of a request; the first error is its result.
-    fn finish(&mut self, mut each: impl FnMut(&Message) -> Result<(), Failure>) -> Result<(), Failure> {
-        let mut outcome = Ok(());
-        loop {
-            match self.wire.next()? {
-                Message::ErrorResponse(body) => outcome = outcome.and(Err(failure(&body))),
-                Message::ReadyForQuery(body) => {
-                    self.in_transaction = body.status() != b'I';
-                    return outcome;
-                }
-                Message::NoticeResponse(_) | Message::ParameterStatus(_) => {}
-                message => {
-                    let taken = each(&message);
-                    outcome = outcome.and(taken);
-                }
-            }
+    fn finish(&mut self, each: impl FnMut(&Message) -> Result<(), Failure>) -> Result<(), Failure> {
+        self.wire.finish(&mut self.in_transaction, each)
+    }
+
+    /// Writes a statement, which is not sent yet; nothing of it when its parameters do not fit.
+    fn write(&mut self, statement: usize, params: &[Param<'_>]) -> Result<(), Failure> {
+        let prepared = self.statements.get(statement).ok_or_else(|| Failure::other("no such statement"))?;
+        let outbound = &mut self.wire.outbound;
+        let begin = outbound.len();
+        let written = prepared.write(params, outbound);
+        if written.is_err() {
+            outbound.truncate(begin);
         }
+        written
     }
 
     fn prepare_one(&mut self, name: String, sql: &str) -> Result<Prepared, Failure> {
@@ -197,6 +240,39 @@ impl Connected {
         Ok(Prepared { name, parameters, columns })
     }
 
+    /// Sends the statements of a batch from `begin` on, as many as fit, with one Sync, and reads their answers; returns the number of the next. After an
+    /// error the server skips what follows up to the Sync, and the transaction can only be rolled back.
+    fn together(&mut self, batch: &Batch<'_>, begin: usize, answers: &mut Answers) -> Result<usize, Failure> {
+        let mut end = begin;
+        while let Some((statement, params)) = batch.call(end).filter(|_| self.wire.outbound.len() < TOGETHER) {
+            if let Err(why) = self.write(statement, params) {
+                // Those before it are not sent either.
+                self.wire.outbound.clear();
+                return Err(why);
+            }
+            end += 1;
+        }
+        let Connected { wire, statements, in_transaction, .. } = self;
+        frontend::sync(&mut wire.outbound);
+        wire.send()?;
+        let mut number = begin;
+        wire.finish(in_transaction, |message| {
+            let Some((statement, _)) = batch.call(number) else { return Ok(()) };
+            let Some((rows, affected)) = answers.of(number) else { return Ok(()) };
+            match message {
+                Message::BindComplete => rows.reset(statements[statement].columns.len()),
+                Message::DataRow(row) => read_row(row, &statements[statement].columns, rows)?,
+                Message::CommandComplete(body) => {
+                    *affected = count(body.tag().map_err(other)?);
+                    number += 1;
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        if number == end { Ok(end) } else { Err(Failure::other("the server answered fewer statements than were sent")) }
+    }
+
     fn control(&mut self, which: usize) -> Result<(), Failure> {
         self.execute(self.control + which, &[], &mut Rows::default()).map(drop)
     }
@@ -216,38 +292,43 @@ impl Connection for Connected {
     }
 
     fn execute(&mut self, statement: usize, params: &[Param<'_>], rows: &mut Rows) -> Result<u64, Failure> {
-        let prepared = self.statements.get(statement).ok_or_else(|| Failure::other("no such statement"))?;
-        let outbound = &mut self.wire.outbound;
-        let formats = prepared.columns.iter().map(|oid| i16::from(*oid != NUMERIC));
-        let values = params.iter().zip(&prepared.parameters);
-        frontend::bind(
-            "",
-            &prepared.name,
-            [1],
-            values,
-            |(param, oid), bytes| write(*param, *oid, bytes),
-            formats,
-            outbound,
-        )
-        .map_err(|why| match why {
-            frontend::BindError::Conversion(why) => Failure::other(why),
-            frontend::BindError::Serialization(why) => other(why),
-        })?;
-        frontend::execute("", 0, outbound).map_err(other)?;
-        frontend::sync(outbound);
-        self.wire.send()?;
-        rows.reset(prepared.columns.len());
-        let columns = prepared.columns.clone();
+        self.write(statement, params)?;
+        let Connected { wire, statements, in_transaction, .. } = self;
+        frontend::sync(&mut wire.outbound);
+        wire.send()?;
+        let columns = &statements[statement].columns;
+        rows.reset(columns.len());
         let mut affected = 0;
-        self.finish(|message| {
+        wire.finish(in_transaction, |message| {
             match message {
-                Message::DataRow(row) => read_row(row, &columns, rows)?,
+                Message::DataRow(row) => read_row(row, columns, rows)?,
                 Message::CommandComplete(body) => affected = count(body.tag().map_err(other)?),
                 _ => {}
             }
             Ok(())
         })?;
         Ok(affected)
+    }
+
+    fn batch(&mut self, batch: &Batch<'_>, answers: &mut Answers) -> Result<(), Failure> {
+        if !self.pipelined {
+            return one_after_the_other(self, batch, answers);
+        }
+        if !self.in_transaction {
+            // Their Sync would commit all of them together.
+            return Err(Failure::other("statements are sent together inside a transaction alone; begin one"));
+        }
+        answers.reset(batch.len());
+        let mut begin = 0;
+        while begin < batch.len() {
+            begin = self.together(batch, begin, answers)?;
+        }
+        Ok(())
+    }
+
+    fn pipeline(&mut self) -> Result<(), Failure> {
+        self.pipelined = true;
+        Ok(())
     }
 
     fn begin(&mut self, access: Access) -> Result<(), Failure> {

@@ -2,7 +2,8 @@
 
 use crate::database::Class;
 use crate::engine::{Drive, Load, Outcome};
-use crate::server::Setup;
+use crate::kind::Kind;
+use crate::server::{Network, Setup};
 use baremark_load::latency::Latencies;
 use baremark_model::seam::Sample;
 use baremark_model::wire::{Detail, Point};
@@ -106,6 +107,24 @@ pub(crate) fn flags(outcome: &Outcome, load: &Load, in_memory: bool) -> Vec<Stri
         flags.push(format!("{:.0} of {rate:.0} transactions/s were reached", outcome.per_s()));
     }
     flags
+}
+
+/// Where clients and server are to each other; `None` where the database is in the clients' process.
+pub(crate) fn placement(setup: &Setup, load: &Load) -> Option<String> {
+    if setup.kind == Kind::Sqlite && setup.front.is_none() {
+        return None;
+    }
+    if setup.external.is_some() {
+        let what = "the server is an external one, whose settings, CPU time and place are not known here";
+        return Some(what.to_owned());
+    }
+    let network = match setup.network {
+        Network::Loopback => "loopback",
+        Network::Lab => "a veth pair between two network namespaces",
+    };
+    let shared = setup.cpus.is_empty() || load.cpus.is_empty() || setup.cpus.iter().any(|cpu| load.cpus.contains(cpu));
+    let cpus = if shared { "share CPUs" } else { "have CPUs of their own" };
+    Some(format!("clients and server are on one machine, {cpus} and talk over {network}"))
 }
 
 /// What only these workloads report.

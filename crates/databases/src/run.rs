@@ -2,31 +2,38 @@
 //! phase, the load, and the checks that decide whether there is a result.
 
 use crate::conditions::{self, Condition};
-use crate::database::{Connection, Database, Failure};
+use crate::database::{Connection, Database, Failure, Pipelined, Rows};
 use crate::disk::{DiskCounters, DiskUse};
+use crate::dvd_store::browser::Front;
+use crate::dvd_store::front::Order;
 use crate::engine::{self, Client, Load, LoadError, Outcome};
 use crate::equal_utilization::{self, Step};
+use crate::interface::Interface;
 use crate::kept::{Kept, KeptError};
+use crate::kernel_work::KernelCounters;
 use crate::loading::Loader;
 use crate::parameters::Common;
 use crate::result;
 use crate::server::{Server, ServerError, Setup};
+use crate::sites::{self, Commits, Counted, Mark};
+use crate::space::Data;
+use baremark_disks::engine::EngineError;
 use baremark_model::job::{JobError, JobRun, Surroundings};
+use baremark_model::loading::Loading;
 use baremark_model::seam::Sample;
-use baremark_model::units::Bytes;
+use baremark_networks::Namespace;
 use baremark_services::service::ServiceError;
 use baremark_sys::clock;
 use baremark_sys::cpu_time::CpuTime;
 use baremark_sys::file_system::FileSystem;
+use std::cell::RefCell;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-
-/// Room for the log of a database in addition to its data, as a share of that and at least so much.
-const LOG_BYTES: u64 = 256 << 20;
 
 /// What a workload brings.
 pub(crate) trait Workload {
@@ -64,6 +71,10 @@ pub(crate) trait Workload {
     }
     /// Metrics of its own.
     fn samples(&self, outcome: &Outcome) -> Vec<Sample>;
+    /// Whether page faults, context switches and TLB shootdowns of the server are among its metrics.
+    fn counts_kernel_work(&self) -> bool {
+        false
+    }
     /// Metrics of what the machine's disks did in the measured time.
     fn disk_samples(&self, _disk: &DiskUse) -> Vec<Sample> {
         Vec::new()
@@ -93,37 +104,63 @@ pub(crate) struct Ready<W> {
 }
 
 impl<W: Workload> Ready<W> {
-    /// Loads the data unless it is kept already.
+    /// Loads the data unless it is kept already; `report` hears how far that has come.
     ///
     /// # Errors
     /// What is missing, too small a disk, or what the database says.
-    pub(crate) fn new(workload: W, common: Common, around: Surroundings<'_>) -> Result<Self, JobError> {
+    pub(crate) fn new(
+        workload: W,
+        common: Common,
+        around: Surroundings<'_>,
+        report: &mut dyn FnMut(Loading),
+    ) -> Result<Self, JobError> {
+        let data = Data::of(workload.name(), workload.bytes(), &common);
         let Common { setup, mut load, root, utilization } = common;
         let utilization = utilization.map(|percent| percent as f64);
         load.seed = around.seed;
         load.cpus = around.cpus.to_vec();
-        let version = setup.kind.version().map_err(|why| job_error(why, around.interrupt))?;
+        if let Some((what, remedy)) = setup.sites.and_then(|sites| sites::missing(sites.mechanism)) {
+            return Err(JobError::Missing { what, remedy });
+        }
         make_root(&root)?;
-        let name = format!("{}-{}-{}", setup.kind.word(), workload.name(), folder_word(&version));
-        let kept = Kept::open(&root, &name).map_err(|why| job_error(why.into(), around.interrupt))?;
-        let system = FileSystem::of(&root).map_err(|why| JobError::failed(format!("{}: {why}", root.display())))?;
-        room(&root, &kept, workload.bytes() + setup.kind.base_bytes(), system.free_bytes)?;
-        let start = || -> Result<Server, ServerError> {
-            let _held = kept.hold(around.interrupt)?;
-            let mut server = Server::start(&setup, &root, &kept.secret()?, around.interrupt)?;
-            if !kept.is_there() {
-                fill(&workload, &mut server, &kept, around)?;
-            }
-            // Other arms run first, perhaps.
-            server.stop();
-            Ok(server)
+        let external = setup.external.is_some();
+        let own = if external {
+            String::new()
+        } else {
+            setup.kind.version().map_err(|why| job_error(why, around.interrupt))?
         };
-        let server = start().map_err(|why| job_error(why, around.interrupt))?;
+        let kept = Kept::open(&root, &data.place(&own)).map_err(|why| job_error(why.into(), around.interrupt))?;
+        let system = FileSystem::of(&root).map_err(|why| JobError::failed(format!("{}: {why}", root.display())))?;
+        if !external {
+            data.fits(kept.is_there(), system.free_bytes)?;
+        }
+        let start = || -> Result<(Server, String), ServerError> {
+            let _held = kept.hold(around.interrupt)?;
+            if !external && kept.is_there() {
+                return Ok((Server::of_kept(&setup, &root, &kept.secret()?)?, own));
+            }
+            let mut server = Server::start(&setup, &root, &kept.secret()?, around.interrupt)?;
+            let version = server.external_version()?.unwrap_or(own);
+            if !external {
+                // It is stopped then: other arms run first, perhaps.
+                fill(&workload, &mut server, &kept, around, report)?;
+            }
+            Ok((server, version))
+        };
+        let (server, version) = start().map_err(|why| job_error(why, around.interrupt))?;
+        let in_memory = !external && system.in_memory;
         let interrupt = Arc::clone(around.interrupt);
-        Ok(Ready { workload, setup, load, utilization, version, kept, server, in_memory: system.in_memory, interrupt })
+        Ok(Ready { workload, setup, load, utilization, version, kept, server, in_memory, interrupt })
     }
 
-    fn reset(&mut self) -> Result<(), ServerError> {
+    /// The data as they were loaded, on a server that runs; an external one is loaded anew, and `report` hears how far that has come.
+    fn reset(&mut self, report: &mut dyn FnMut(Loading)) -> Result<(), ServerError> {
+        if self.server.empty_external()? {
+            let (database, connections) = (self.server.database(), self.load.cpus.len().max(1));
+            let (report, interrupt) = (RefCell::new(report), &*self.interrupt);
+            let report = &|loading| (report.borrow_mut())(loading);
+            return Ok(self.workload.load(&Loader { database: &*database, connections, report, interrupt })?);
+        }
         match self.server.replace_data(&self.kept) {
             Err(ServerError::Kept(KeptError::Damaged(file))) => {
                 // It is loaded anew with the next preparation.
@@ -136,49 +173,125 @@ impl<W: Workload> Ready<W> {
         self.server.restart(&self.interrupt)
     }
 
-    /// One phase.
+    /// Whether the database is in this process or in one that it starts.
+    pub(crate) fn has_own_server(&self) -> bool {
+        self.setup.external.is_none()
+    }
+
+    /// What failed, and why the server is gone where that is why.
+    fn failed(&mut self, what: &str) -> JobError {
+        let ended = self.server.ended().map(|ended| format!("; {ended}"));
+        JobError::failed(format!("{what}{}", ended.unwrap_or_default()))
+    }
+
+    /// How the server says that it syncs its log, where the setup says how it has to.
+    fn read_back(&mut self) -> Result<Option<String>, JobError> {
+        let Some(expected) = self.setup.wal_sync_method.clone() else { return Ok(None) };
+        let mut rows = Rows::default();
+        let database = self.server.database();
+        let asked = database.connect().and_then(|mut connection| connection.query("show wal_sync_method", &mut rows));
+        asked.map_err(|why| self.failed(&format!("reading wal_sync_method back: {why}")))?;
+        let found = rows.text(0, 0);
+        if found != expected {
+            let what =
+                format!("wal_sync_method = \"{expected}\": the server has {found}; remove it from server_settings");
+            return Err(JobError::failed(what));
+        }
+        Ok(Some(format!("the server's wal_sync_method is {found}, read back from it")))
+    }
+
+    /// The web front, started where the setup has one. It and its connections end before the server does.
+    fn front(&self) -> Result<Option<Front>, JobError> {
+        let Some(pool) = self.setup.front else { return Ok(None) };
+        let network = self.server.namespace().map(Namespace::path);
+        let order = Order { endpoint: self.server.endpoint(), pool, address: self.server.host(), network };
+        let own = std::env::current_exe().map_err(|why| JobError::failed(format!("finding this program: {why}")))?;
+        let mut command = Command::new(own);
+        command.arg("shop-front");
+        Front::start(command, &order, &self.setup.cpus).map(Some).map_err(JobError::failed)
+    }
+
+    /// One phase; `report` hears how far loading has come, where each phase loads.
     ///
     /// # Errors
     /// A load that failed, or a database that is not as it should be after it.
-    pub(crate) fn once(&mut self) -> Result<JobRun, JobError> {
+    pub(crate) fn once(&mut self, report: &mut dyn FnMut(Loading)) -> Result<JobRun, JobError> {
         let begun = Instant::now();
-        self.reset().map_err(|why| job_error(why, &self.interrupt))?;
+        self.reset(report).map_err(|why| job_error(why, &self.interrupt))?;
         let before_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let read_back = self.read_back()?;
         let database = self.server.database();
+        let front = self.front()?;
+        let driven = front
+            .as_ref()
+            .map_or_else(|| self.server.database(), |front| self.server.reached(Box::new(front.browsers())));
         let (connections, names) = (self.setup.connections, self.workload.operations());
-        let (server, mut disk) = (&mut self.server, DiskCounters::open());
+        let commits = Arc::<Commits>::default();
+        let pipelined = Pipelined(&*driven);
+        let sent: &dyn Database = if self.setup.pipeline { &pipelined } else { &*driven };
+        let counted = Counted { database: sent, commits: Arc::clone(&commits) };
+        let asked: &dyn Database = if self.setup.sites.is_some() { &counted } else { sent };
+        let (server, mut disk, mut interface) = (&mut self.server, DiskCounters::open(), Interface::default());
+        // Of steps with more and more connections there is no one rate.
+        let counts = self.workload.counts_kernel_work() && self.utilization.is_none();
+        let mut kernel = counts.then(|| KernelCounters::of(server.whose(), &self.setup.cpus));
+        let mut marks = Vec::new();
         let mut meter = || {
+            kernel.iter_mut().for_each(KernelCounters::mark);
             disk.mark();
-            server.cpu_ns()
+            marks.push(Mark::now(&commits, server.replica().as_deref()));
+            if let Some(namespace) = server.namespace() {
+                interface.mark(namespace);
+            }
+            server.cpu_ns() + front.as_ref().map_or(0, Front::cpu_ns)
         };
         let (load, interrupt) = (&self.load, &*self.interrupt);
         let outcome = match self.utilization {
-            None => {
-                self.workload.apply(&*database, connections, load, &mut meter, interrupt).map(|one| (one, Vec::new()))
-            }
-            Some(_) => stepped(&mut self.workload, &*database, connections, load, &mut meter, interrupt),
+            None => self.workload.apply(asked, connections, load, &mut meter, interrupt).map(|one| (one, Vec::new())),
+            Some(_) => stepped(&mut self.workload, asked, connections, load, &mut meter, interrupt),
         };
+        drop((driven, front));
         let (outcome, steps) = outcome.map_err(|why| match why {
             LoadError::Interrupted => JobError::Interrupted,
-            failed @ LoadError::Failed { .. } => JobError::failed(failed),
+            failed @ LoadError::Failed { .. } => self.failed(&failed.to_string()),
         })?;
         if outcome.ended() == 0 {
-            return Err(JobError::failed("no transaction ended in the measured time"));
+            return Err(self.failed("no transaction ended in the measured time"));
         }
         let checked = database.connect().and_then(|mut connection| self.workload.check(&mut *connection));
-        let checks = match checked.map_err(|why| JobError::failed(format!("checking the database: {why}")))? {
+        let mut checks = match checked.map_err(|why| self.failed(&format!("checking the database: {why}")))? {
             Ok(checks) => checks,
             Err(broken) => {
                 return Err(JobError::failed(format!("the database is inconsistent after the run: {broken}")));
             }
         };
+        checks.extend(self.check_standby(&*database)?);
+        let mut samples = self.workload.measured(&outcome);
+        if let (Some(_), [first, .., last]) = (self.setup.sites, &marks[..]) {
+            let way = self.server.replica().and_then(|replica| replica.way());
+            samples.extend(sites::samples((*first, *last), outcome.ended(), way));
+        }
         drop(database);
         self.server.stop();
-        let mut samples = self.workload.measured(&outcome);
+        checks.extend(self.check_copies()?);
         samples.extend(self.workload.samples(&outcome));
-        samples.extend(disk.used().map(|used| self.workload.disk_samples(&used)).unwrap_or_default());
+        // Nor is there of what the disks did.
+        let used = disk.used().filter(|_| self.utilization.is_none());
+        samples.extend(used.map(|used| self.workload.disk_samples(&used)).unwrap_or_default());
         let mut flags = result::flags(&outcome, &self.load, self.in_memory);
+        flags.extend(result::placement(&self.setup, &self.load));
+        flags.extend(read_back);
         flags.extend(self.workload.flags(&outcome));
+        if self.utilization.is_none() {
+            samples.extend(interface.samples());
+        }
+        if let Some(kernel) = &kernel {
+            samples.extend(kernel.samples());
+            flags.extend(kernel.flags());
+        }
+        if self.setup.sites.is_some_and(|sites| sites.round_trip.is_some()) {
+            flags.push("both sites are on this machine: they share its CPUs and its disk".to_owned());
+        }
         if let Some(utilization) = self.utilization {
             samples.extend(equal_utilization::samples(&steps, utilization));
             flags.extend(equal_utilization::flag(&steps, utilization));
@@ -192,6 +305,32 @@ impl<W: Workload> Ready<W> {
             points: result::points(&outcome, names, self.workload.steps(), before_ns),
             detail: Some(result::detail(&outcome, &self.setup, &self.version, bytes, checks)),
         })
+    }
+}
+
+impl<W: Workload> Ready<W> {
+    /// Checks what the standby has once it has applied everything, as the first server is checked.
+    fn check_standby(&mut self, primary: &dyn Database) -> Result<Option<String>, JobError> {
+        let Some(standby) = self.server.standby() else { return Ok(None) };
+        let interrupt = Arc::clone(&self.interrupt);
+        let caught_up =
+            self.server.replica().map_or(Ok(()), |replica| replica.catch_up(primary, &*standby, &interrupt));
+        caught_up.map_err(|why| job_error(why, &interrupt))?;
+        let checked = standby.connect().and_then(|mut connection| self.workload.check(&mut *connection));
+        match checked.map_err(|why| JobError::failed(format!("checking the standby: {why}")))? {
+            Ok(_) => Ok(Some("the standby holds the same".to_owned())),
+            Err(broken) => Err(JobError::failed(format!("the standby is inconsistent after the run: {broken}"))),
+        }
+    }
+
+    /// Compares the copies of a disk that was stopped.
+    fn check_copies(&mut self) -> Result<Option<String>, JobError> {
+        let compared = self.server.replica().map_or(Ok(None), sites::Replica::compare);
+        match compared.map_err(|why| JobError::failed(format!("comparing the copies of the disk: {why}")))? {
+            None => Ok(None),
+            Some(Ok(equal)) => Ok(Some(format!("both copies of {equal} are equal"))),
+            Some(Err(place)) => Err(JobError::failed(format!("the copies of the disk differ in {place}"))),
+        }
     }
 }
 
@@ -234,12 +373,14 @@ fn fill(
     server: &mut Server,
     kept: &Kept,
     around: Surroundings<'_>,
+    report: &mut dyn FnMut(Loading),
 ) -> Result<(), ServerError> {
     // SQLite has one writer.
     let connections = server.address().map_or(1, |_| around.cpus.len().max(1));
     let database = server.database();
-    let (progress, interrupt) = (&|_, _| (), &**around.interrupt);
-    workload.load(&Loader { database: &*database, connections, progress, interrupt })?;
+    let (report, interrupt) = (RefCell::new(report), &**around.interrupt);
+    let report = &|loading| (report.borrow_mut())(loading);
+    workload.load(&Loader { database: &*database, connections, report, interrupt })?;
     drop(database);
     server.stop();
     kept.put(&server.data())?;
@@ -284,32 +425,6 @@ fn make_root(root: &Path) -> Result<(), JobError> {
     })
 }
 
-/// Refuses a disk that is too small for the kept data, a copy of it and the database's log.
-fn room(root: &Path, kept: &Kept, bytes: u64, free: u64) -> Result<(), JobError> {
-    let copies = if kept.is_there() { 1 } else { 2 };
-    let needed = copies * bytes + bytes / 2 + LOG_BYTES;
-    if free >= needed {
-        return Ok(());
-    }
-    Err(JobError::Missing {
-        what: format!(
-            "{} has {:.1} free; the database takes {:.1}, and {:.1} with a copy for each run and its log",
-            root.display(),
-            Bytes(free),
-            Bytes(bytes),
-            Bytes(needed)
-        ),
-        remedy: "make room, lower the scale, or name another folder with the parameter data".to_owned(),
-    })
-}
-
-/// A version as part of a folder's name.
-fn folder_word(version: &str) -> String {
-    let digits = |c: char| c.is_ascii_digit() || c == '.';
-    let start = version.find(|c: char| c.is_ascii_digit()).unwrap_or(version.len());
-    version[start..].chars().take_while(|c| digits(*c)).collect()
-}
-
 fn job_error(why: ServerError, interrupt: &AtomicBool) -> JobError {
     match why {
         _ if interrupt.load(Ordering::Acquire) => JobError::Interrupted,
@@ -317,6 +432,11 @@ fn job_error(why: ServerError, interrupt: &AtomicBool) -> JobError {
             what: format!("{kind} is not installed ({program})"),
             remedy: format!("install it: apt-get install {package}"),
         },
+        ServerError::Network(why) => JobError::Missing {
+            what: format!("network = \"lab\": {why}"),
+            remedy: "run as the superuser, or set network = \"loopback\"".to_owned(),
+        },
+        ServerError::Disk(EngineError::Missing { what, remedy }) => JobError::Missing { what, remedy },
         ServerError::Kept(KeptError::Damaged(file)) => {
             let file: PathBuf = file;
             JobError::failed(format!("{} is not as it was loaded; it is loaded anew with the next run", file.display()))

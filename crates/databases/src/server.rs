@@ -2,59 +2,41 @@
 //!
 //! It is durable unless the study asks otherwise. What is started here is gone when this is dropped, and dies with this process.
 
-use crate::database::{Database, Failure, Isolation};
-use crate::kept::{Kept, KeptError};
-use crate::mariadb::Mariadb;
-use crate::postgres::Postgres;
-use crate::sqlite::{Sqlite, Synchronous};
+use crate::database::{Connection, Database, Dialect, Failure, Isolation, Rows};
+use crate::endpoint::{Endpoint, Login};
+pub use crate::error::ServerError;
+use crate::external::{self, Source};
+use crate::kept::Kept;
+use crate::kernel_work::Whose;
+use crate::kind::Kind;
+use crate::sites::{Replica, Sites, free_address};
+use crate::sqlite::Synchronous;
 use baremark_model::descriptor::Value;
 use baremark_model::knob::Misfit;
 use baremark_model::units::{Bytes, Nanos};
+use baremark_networks::pair::ADDRESSES;
+use baremark_networks::{Namespace, Pair};
 use baremark_services::Folder;
 use baremark_services::instance::Instance;
-use baremark_services::place::Native;
+use baremark_services::place::{Inside, Native, Place};
 use baremark_services::service::{Order, Service, ServiceError, Tier, program};
 use baremark_services::settings::Settings;
 use baremark_sys::confine::Limits;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// How long a server may take to end in good order.
 const STOP_LIMIT: Duration = Duration::from_secs(120);
+/// Where a server listens in a namespace of its own.
+const LAB_PORT: u16 = 5000;
 /// Connections of a server in addition to those of the load.
 const SPARE_CONNECTIONS: u64 = 20;
 
-/// Which database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Embedded.
-    Sqlite,
-    /// PostgreSQL.
-    Postgres,
-    /// MariaDB.
-    Mariadb,
-}
-
 impl Kind {
-    /// The words of a study.
-    pub const WORDS: &'static [&'static str] = &["sqlite", "postgres", "mariadb"];
-
-    /// The database of a word.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Kind> {
-        let all = [Kind::Sqlite, Kind::Postgres, Kind::Mariadb];
-        Kind::WORDS.iter().zip(all).find(|(known, _)| **known == word).map(|(_, kind)| kind)
-    }
-
-    /// Its word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        Kind::WORDS[self as usize]
-    }
-
     /// Bytes of an empty database with its log, about.
     #[must_use]
     pub fn base_bytes(self) -> u64 {
@@ -64,7 +46,7 @@ impl Kind {
         }
     }
 
-    fn service(self) -> Option<&'static dyn Service> {
+    pub(crate) fn service(self) -> Option<&'static dyn Service> {
         match self {
             Kind::Sqlite => None,
             Kind::Postgres => Some(&baremark_services::postgres::Postgres),
@@ -85,6 +67,16 @@ impl Kind {
     }
 }
 
+/// What is between the clients and the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Network {
+    /// The loopback of the machine.
+    #[default]
+    Loopback,
+    /// A veth pair between two network namespaces of the run's own.
+    Lab,
+}
+
 /// How a database is set up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
@@ -98,30 +90,115 @@ pub struct Setup {
     pub fsync: bool,
     /// The server's cache is in huge pages of the system.
     pub huge_pages: bool,
+    /// How the server syncs its log; absent, as it does by default.
+    pub wal_sync_method: Option<String>,
     /// Isolation of all transactions.
     pub isolation: Isolation,
+    /// Statements that do not depend on one another are sent together.
+    pub pipeline: bool,
     /// Lines of the server's own configuration, after these.
     pub extra: Vec<String>,
     /// CPUs of the server; empty leaves it all.
     pub cpus: Vec<usize>,
     /// Connections of the load.
     pub connections: usize,
+    /// What is between clients and server.
+    pub network: Network,
+    /// Where the URL of a server that is there already is; absent, one is started.
+    pub external: Option<Source>,
+    /// Connections of the web front to the database; absent, clients reach the database itself.
+    pub front: Option<usize>,
+    /// A second copy at another site.
+    pub sites: Option<Sites>,
 }
 
 impl Setup {
+    /// A durable database of this run's own on the loopback, at the isolation that is usual, with this cache and as many connections.
+    #[must_use]
+    pub fn durable(kind: Kind, buffers: u64, connections: usize) -> Setup {
+        Setup {
+            kind,
+            buffers,
+            synchronous_commit: true,
+            fsync: true,
+            huge_pages: false,
+            wal_sync_method: None,
+            isolation: Isolation::default(),
+            pipeline: false,
+            extra: Vec::new(),
+            cpus: Vec::new(),
+            connections,
+            network: Network::default(),
+            external: None,
+            front: None,
+            sites: None,
+        }
+    }
+
     /// A setting that this database does not have.
     #[must_use]
     pub fn misfit(&self) -> Option<Misfit> {
         let word = self.kind.word();
         let (what, remedy) = match self.kind {
+            Kind::Sqlite if self.external.is_some() => {
+                ("url: sqlite has no server".to_owned(), "use another database, or remove it")
+            }
+            _ if self.external.is_some()
+                && (self.network == Network::Lab
+                    || !self.extra.is_empty()
+                    || !self.cpus.is_empty()
+                    || self.wal_sync_method.is_some()) =>
+            {
+                (
+                    "url is set with network = \"lab\", server_settings, wal_sync_method or server_cpus".to_owned(),
+                    "remove them: that server's settings are its own",
+                )
+            }
+            Kind::Sqlite | Kind::Mariadb if self.sites.is_some() => {
+                (format!("replication: {word} has no second site here"), "use database = \"postgres\"")
+            }
+            Kind::Postgres
+                if self.sites.is_some()
+                    && (self.external.is_some() || self.network == Network::Lab || self.front.is_some()) =>
+            {
+                (
+                    "replication is set with url, network = \"lab\" or front".to_owned(),
+                    "remove them: the first server of two sites is started on the loopback, and clients reach it themselves",
+                )
+            }
+            Kind::Postgres if self.sites.is_some() && !(self.synchronous_commit && self.fsync) => (
+                "replication: a commit that does not wait for its own disk waits for no second one".to_owned(),
+                "remove synchronous_commit = false and fsync = false",
+            ),
+            Kind::Sqlite if self.pipeline => (
+                "pipeline = true: sqlite is embedded and has no protocol".to_owned(),
+                "use database = \"postgres\", or remove it",
+            ),
+            Kind::Mariadb if self.pipeline => (
+                "pipeline = true: the client of mariadb sends one statement at a time".to_owned(),
+                "use database = \"postgres\", or remove it",
+            ),
+            Kind::Postgres if self.pipeline && self.front.is_some() => (
+                "pipeline = true: clients of a web front send it requests, one at a time".to_owned(),
+                "remove pipeline or front",
+            ),
             Kind::Sqlite | Kind::Mariadb if self.huge_pages => {
                 (format!("huge_pages = true: {word} cannot be held to it"), "use database = \"postgres\"")
+            }
+            Kind::Sqlite | Kind::Mariadb if self.wal_sync_method.is_some() => {
+                (format!("wal_sync_method: {word} has no such setting"), "use database = \"postgres\", or remove it")
+            }
+            Kind::Postgres if self.wal_sync_method.is_some() && !self.fsync => {
+                ("wal_sync_method is set and fsync = false: nothing is synced".to_owned(), "remove one of them")
             }
             Kind::Mariadb if !self.fsync => {
                 ("fsync = false: mariadb always syncs".to_owned(), "set synchronous_commit = false instead")
             }
             Kind::Sqlite if !self.extra.is_empty() => {
                 ("server_settings: sqlite has no server".to_owned(), "remove them, or use another database")
+            }
+            Kind::Sqlite if self.network == Network::Lab && self.front.is_none() => {
+                ("network = \"lab\": sqlite has no server".to_owned(), "use another database, or a web front")
             }
             Kind::Sqlite if self.isolation != Isolation::default() => {
                 ("isolation: transactions of sqlite are always serializable".to_owned(), "remove it")
@@ -132,35 +209,22 @@ impl Setup {
     }
 }
 
-/// Why there is no database.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// The server's program, its settings or its start.
-    #[error(transparent)]
-    Service(#[from] ServiceError),
-    /// The data that is kept.
-    #[error(transparent)]
-    Kept(#[from] KeptError),
-    /// What the database says.
-    #[error(transparent)]
-    Database(#[from] Failure),
-    /// A file.
-    #[error("{path}: {source}")]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-}
-
 /// A database with its files.
 pub struct Server {
     setup: Setup,
     instance: Option<Instance>,
-    /// Dropped after the instance, whose files it has.
+    /// A database on a server that is there already.
+    external: Option<Endpoint>,
+    /// The two namespaces of the lab's network: of the clients, and of the server.
+    pair: Option<Arc<Pair>>,
+    /// Dropped after the instance: the disk with the instance's data may be its.
+    replica: Option<Replica>,
+    /// Dropped after the instances, whose files it has.
     folder: Folder,
 }
+
+/// How an instance comes to be.
+type Begin = fn(&'static dyn Service, Order, &Limits, Box<dyn Place>) -> Result<Instance, ServiceError>;
 
 impl Server {
     /// Starts an empty database in a new folder below `root`.
@@ -168,16 +232,48 @@ impl Server {
     /// # Errors
     /// What is missing, or what the server says.
     pub fn start(setup: &Setup, root: &Path, secret: &str, interrupt: &AtomicBool) -> Result<Server, ServerError> {
+        let mut server = Server::create(setup, root, secret, Instance::start)?;
+        server.wait_ready(interrupt)?;
+        Ok(server)
+    }
+
+    /// A database that does not run and has no data: [`Server::replace_data`] puts kept data into it and [`Server::restart`] starts it.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn of_kept(setup: &Setup, root: &Path, secret: &str) -> Result<Server, ServerError> {
+        Server::create(setup, root, secret, Instance::prepared)
+    }
+
+    fn create(setup: &Setup, root: &Path, secret: &str, begin: Begin) -> Result<Server, ServerError> {
         let folder = Folder::create(root).map_err(|source| ServerError::Io { path: root.to_owned(), source })?;
+        if let Some(source) = &setup.external {
+            let endpoint = source.endpoint(setup.kind, setup.isolation)?;
+            external::take(&mut *endpoint.open().connect()?, setup.kind)?;
+            return Ok(Server {
+                setup: setup.clone(),
+                instance: None,
+                external: Some(endpoint),
+                pair: None,
+                replica: None,
+                folder,
+            });
+        }
+        let pair = (setup.network == Network::Lab).then(Pair::new).transpose()?.map(Arc::new);
         let Some(service) = setup.kind.service() else {
             let data = folder.path().join("data");
             std::fs::create_dir(&data).map_err(|source| ServerError::Io { path: data, source })?;
-            return Ok(Server { setup: setup.clone(), instance: None, folder });
+            return Ok(Server { setup: setup.clone(), instance: None, external: None, pair, replica: None, folder });
+        };
+        let address = match &pair {
+            // Nobody else is in the namespace.
+            Some(_) => SocketAddr::from((ADDRESSES[1], LAB_PORT)),
+            None => free_address().map_err(|source| ServerError::Io { path: PathBuf::from("127.0.0.1"), source })?,
         };
         let order = Order {
             name: setup.kind.word().to_owned(),
             tier: Tier::Database,
-            address: free_address().map_err(|source| ServerError::Io { path: PathBuf::from("127.0.0.1"), source })?,
+            address,
             folder: folder.path().join("server"),
             program: program(service)?,
             settings: settings(setup),
@@ -189,34 +285,87 @@ impl Server {
             tls: None,
         };
         let limits = Limits { cpus: setup.cpus.clone(), ..Limits::default() };
-        let mut instance = Instance::start(service, order, &limits, Box::new(Native))?;
-        instance.wait_ready(interrupt)?;
-        Ok(Server { setup: setup.clone(), instance: Some(instance), folder })
+        let replica = setup.sites.map(|sites| Replica::new(sites, service, &order, folder.path())).transpose()?;
+        let place: Box<dyn Place> = match &pair {
+            None => Box::new(Native),
+            Some(pair) => Box::new(inside(pair)?),
+        };
+        let instance = Some(begin(service, order, &limits, place)?);
+        Ok(Server { setup: setup.clone(), instance, external: None, pair, replica, folder })
+    }
+
+    /// Waits until the server answers its clients, from where they are.
+    fn wait_ready(&mut self, interrupt: &AtomicBool) -> Result<(), ServerError> {
+        let Some(instance) = &mut self.instance else { return Ok(()) };
+        match &self.pair {
+            None => instance.wait_ready(interrupt)?,
+            Some(pair) => pair.ends[0].run(|| instance.wait_ready(interrupt))??,
+        }
+        Ok(())
     }
 
     /// As clients reach it.
     #[must_use]
     pub fn database(&self) -> Box<dyn Database> {
-        let isolation = self.setup.isolation;
+        self.reached(self.endpoint().open())
+    }
+
+    /// A database, or what is in front of it, as it is reached from where clients are.
+    #[must_use]
+    pub fn reached(&self, database: Box<dyn Database>) -> Box<dyn Database> {
+        match &self.pair {
+            Some(pair) => Box::new(Away { database, pair: Arc::clone(pair) }),
+            None => database,
+        }
+    }
+
+    /// Where programs at the server's side reach it.
+    #[must_use]
+    pub fn endpoint(&self) -> Endpoint {
+        if let Some(external) = &self.external {
+            return external.clone();
+        }
         let Some(instance) = &self.instance else {
             let synchronous = match (self.setup.fsync, self.setup.synchronous_commit) {
                 (false, _) => Synchronous::Off,
                 (true, false) => Synchronous::Normal,
                 (true, true) => Synchronous::Full,
             };
-            return Box::new(Sqlite::new(self.data().join("database"), synchronous, self.setup.buffers));
+            let path = self.data().join("database");
+            return Endpoint::Sqlite { path, synchronous, cache_bytes: self.setup.buffers };
         };
+        self.endpoint_of(instance)
+    }
+
+    /// The standby server at the second site, as clients reach it.
+    #[must_use]
+    pub fn standby(&self) -> Option<Box<dyn Database>> {
+        self.replica.as_ref()?.standby().map(|standby| self.endpoint_of(standby).open())
+    }
+
+    fn endpoint_of(&self, instance: &Instance) -> Endpoint {
+        let isolation = self.setup.isolation;
         let (address, password) = (instance.address(), instance.order().secret.clone());
+        let login = |name: &str| {
+            let (user, database) = (name.to_owned(), name.to_owned());
+            Login { address, user, password, database, isolation }
+        };
         match self.setup.kind {
-            Kind::Mariadb => {
-                let name = baremark_services::mariadb::NAME.to_owned();
-                Box::new(Mariadb { address, user: name.clone(), password, database: name, isolation })
-            }
-            _ => {
-                let name = baremark_services::postgres::NAME.to_owned();
-                Box::new(Postgres { address, user: name.clone(), password, database: name, isolation })
-            }
+            Kind::Mariadb => Endpoint::Mariadb(login(baremark_services::mariadb::NAME)),
+            _ => Endpoint::Postgres(login(baremark_services::postgres::NAME)),
         }
+    }
+
+    /// The address at which programs at the server's side listen for clients.
+    #[must_use]
+    pub fn host(&self) -> IpAddr {
+        IpAddr::V4(self.pair.as_ref().map_or(Ipv4Addr::LOCALHOST, |_| ADDRESSES[1]))
+    }
+
+    /// The server's network namespace, where it has one of its own.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&Namespace> {
+        self.pair.as_ref().map(|pair| &pair.ends[1])
     }
 
     /// Where its data is.
@@ -246,11 +395,35 @@ impl Server {
         self.instance.as_mut().map_or(0, |instance| instance.usage().cpu_ns)
     }
 
+    /// Whose page faults and context switches are the database's.
+    pub(crate) fn whose(&self) -> Whose {
+        match (&self.instance, &self.external) {
+            (Some(instance), _) => instance.pid().map_or(Whose::Unknown("the server has ended"), Whose::Server),
+            (None, Some(_)) => Whose::Unknown("the server is an external one"),
+            (None, None) => Whose::Own,
+        }
+    }
+
+    /// Why a server that was not stopped does not run any more: its last lines, and its first error where that is above them. `None` while it
+    /// runs, and of an embedded database.
+    pub fn ended(&mut self) -> Option<String> {
+        self.instance.as_mut()?.end()
+    }
+
     /// Stops the server in good order. All connections must be closed.
     pub fn stop(&mut self) {
         if let Some(instance) = &mut self.instance {
             instance.stop(STOP_LIMIT);
         }
+        // After the first, which sends it the last of its log.
+        if let Some(replica) = &mut self.replica {
+            replica.stop(STOP_LIMIT);
+        }
+    }
+
+    /// What keeps the second copy.
+    pub(crate) fn replica(&mut self) -> Option<&mut Replica> {
+        self.replica.as_mut()
     }
 
     /// Kills the server's processes.
@@ -266,8 +439,36 @@ impl Server {
     /// What the server says.
     pub fn restart(&mut self, interrupt: &AtomicBool) -> Result<(), ServerError> {
         let Some(instance) = &mut self.instance else { return Ok(()) };
+        if let Some(replica) = &self.replica {
+            replica.configure(instance)?;
+        }
         instance.restart()?;
-        Ok(instance.wait_ready(interrupt)?)
+        self.wait_ready(interrupt)?;
+        let Some(mut replica) = self.replica.take() else { return Ok(()) };
+        let follows = replica.follow(self.address(), &*self.database(), interrupt);
+        self.replica = Some(replica);
+        follows
+    }
+
+    /// Empties a database on a server that is there already; `false` of one that was started.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn empty_external(&self) -> Result<bool, ServerError> {
+        let Some(external) = &self.external else { return Ok(false) };
+        external::take(&mut *external.open().connect()?, self.setup.kind)?;
+        Ok(true)
+    }
+
+    /// The version that a server that is there already reports; `None` of one that was started.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn external_version(&self) -> Result<Option<String>, ServerError> {
+        let Some(external) = &self.external else { return Ok(None) };
+        let mut rows = Rows::default();
+        external.open().connect()?.query("select version()", &mut rows)?;
+        Ok(Some(rows.text(0, 0).to_owned()))
     }
 
     /// Stops it, and puts kept data in place of its own; [`Server::restart`] starts it again.
@@ -277,16 +478,51 @@ impl Server {
     pub fn replace_data(&mut self, kept: &Kept) -> Result<(), ServerError> {
         self.stop();
         let owner = self.instance.as_ref().and_then(|instance| instance.order().owner);
-        Ok(kept.take(&self.data(), owner)?)
+        let data = self.data();
+        match &mut self.replica {
+            Some(replica) => replica.put(kept, &data, owner),
+            None => Ok(kept.take(&data, owner)?),
+        }
     }
 }
 
-fn free_address() -> std::io::Result<SocketAddr> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+impl Drop for Server {
+    fn drop(&mut self) {
+        let Some(external) = &self.external else { return };
+        // What cannot be removed now, the next run removes.
+        let emptied =
+            external.open().connect().and_then(|mut connection| external::empty(&mut *connection, self.setup.kind));
+        drop(emptied);
+    }
+}
+
+/// The server's side of the lab's network, into which this program puts others.
+fn inside(pair: &Arc<Pair>) -> Result<Inside<Arc<Pair>>, ServerError> {
+    let program = std::env::current_exe();
+    let program = program.map_err(|source| ServerError::Io { path: PathBuf::from("/proc/self/exe"), source })?;
+    let (namespace, address) = (pair.ends[1].path(), IpAddr::V4(ADDRESSES[1]));
+    Ok(Inside { program, namespace, address, kept: Arc::clone(pair) })
+}
+
+/// A database whose clients are in the namespace at the other end of the pair.
+struct Away {
+    database: Box<dyn Database>,
+    pair: Arc<Pair>,
+}
+
+impl Database for Away {
+    fn dialect(&self) -> Dialect {
+        self.database.dialect()
+    }
+
+    fn connect(&self) -> Result<Box<dyn Connection>, Failure> {
+        // A socket stays in the namespace in which it was opened.
+        self.pair.ends[0].run(|| self.database.connect()).map_err(Failure::other)?
+    }
 }
 
 fn settings(setup: &Setup) -> Settings {
-    let connections = setup.connections as u64 + SPARE_CONNECTIONS;
+    let connections = setup.connections.max(setup.front.unwrap_or(0)) as u64 + SPARE_CONNECTIONS;
     let mut settings = Settings::default();
     let mut set = |key: &str, value: Value| settings.set(key, value);
     set("connections", Value::Count(connections));
@@ -308,7 +544,8 @@ fn settings(setup: &Setup) -> Settings {
             set("commit", Value::Choice(if setup.synchronous_commit { "on" } else { "off" }.to_owned()));
         }
     }
-    settings.extra = huge_pages(setup).into_iter().chain(setup.extra.iter().cloned()).collect();
+    let method = setup.wal_sync_method.iter().map(|method| format!("wal_sync_method = {method}"));
+    settings.extra = huge_pages(setup).into_iter().chain(method).chain(setup.extra.iter().cloned()).collect();
     settings
 }
 

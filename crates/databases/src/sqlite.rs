@@ -6,6 +6,7 @@
 use crate::database::{Access, Cell, Class, Connection, Database, Dialect, Failure, Param, Rows};
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, ErrorCode, OpenFlags, Statement, ToSql};
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +17,7 @@ const BUSY_LIMIT: Duration = Duration::from_secs(30);
 const STATEMENTS: usize = 64;
 
 /// When a commit is on the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Synchronous {
     /// Every commit is synced: durable.
     Full,
@@ -228,6 +229,11 @@ fn read(statement: &mut Statement<'_>, rows: &mut Rows) -> Result<u64, Failure> 
 }
 
 fn failure(why: rusqlite::Error) -> Failure {
+    // What cannot be written, or what connections share cannot be made larger.
+    let unwritten = [rusqlite::ffi::SQLITE_IOERR_WRITE, rusqlite::ffi::SQLITE_IOERR_SHMSIZE];
+    if why.sqlite_error().is_some_and(|error| unwritten.contains(&error.extended_code)) {
+        return Failure::new(Class::Resource, format!("{why}; the disk may be full"));
+    }
     let class = match why.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Class::Serialization,
         Some(ErrorCode::ConstraintViolation) => Class::Constraint,

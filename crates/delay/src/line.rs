@@ -24,6 +24,19 @@ pub struct Delay {
     pub overhead: Overhead,
     /// Seed of the jitter.
     pub seed: u64,
+    /// How the wait is made.
+    pub wait: Wait,
+}
+
+/// How a direction waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// It sleeps, and spins in the last part: exact, for the CPU time of that part with each chunk.
+    #[default]
+    Spinning,
+    /// It sleeps alone: late by the timer's error, which [`Overhead::measure_with`] takes off in the median. For machines whose CPUs
+    /// the measured work needs.
+    Sleeping,
 }
 
 /// What a path through the proxy takes by itself, which is taken off each wait.
@@ -57,9 +70,13 @@ impl Meter {
         Meter { times: Mutex::new(times), dropped: AtomicU64::new(0), overhead: overhead.0 }
     }
 
-    fn record(&self, took: Duration) {
+    pub(crate) fn record(&self, took: Duration) {
         let nanos = u64::try_from((took + self.overhead).as_nanos()).unwrap_or(u64::MAX).max(1);
         self.times.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanos);
+    }
+
+    pub(crate) fn drop_one(&self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn report(&self) -> Report {
@@ -109,7 +126,7 @@ impl Line {
     pub(crate) fn offer(&self, bytes: Vec<u8>) -> bool {
         match self.sender.try_send(Chunk { came: Instant::now(), bytes }) {
             Err(TrySendError::Disconnected(_)) => return false,
-            Err(TrySendError::Full(_)) => drop(self.meter.dropped.fetch_add(1, Ordering::Relaxed)),
+            Err(TrySendError::Full(_)) => self.meter.drop_one(),
             Ok(()) => {}
         }
         true
@@ -117,9 +134,9 @@ impl Line {
 }
 
 fn release(delay: Delay, meter: &Meter, chunks: &Receiver<Chunk>, mut write: impl FnMut(&[u8]) -> io::Result<()>) {
-    let mut draw = Draw(delay.seed | 1);
+    let mut draw = Draw::new(delay.seed);
     for Chunk { came, bytes } in chunks {
-        wait_until(came + draw.wait(&delay));
+        wait_until(came + draw.wait(&delay), delay.wait);
         if write(&bytes).is_err() {
             return;
         }
@@ -127,13 +144,14 @@ fn release(delay: Delay, meter: &Meter, chunks: &Receiver<Chunk>, mut write: imp
     }
 }
 
-fn wait_until(due: Instant) {
+fn wait_until(due: Instant, wait: Wait) {
+    let spin = if wait == Wait::Spinning { SPIN } else { Duration::ZERO };
     loop {
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return;
         }
-        match left.checked_sub(SPIN) {
+        match left.checked_sub(spin) {
             Some(asleep) if !asleep.is_zero() => thread::sleep(asleep),
             _ => std::hint::spin_loop(),
         }
@@ -141,10 +159,15 @@ fn wait_until(due: Instant) {
 }
 
 /// Evenly distributed numbers (xorshift64*, Vigna 2016).
-struct Draw(u64);
+#[derive(Debug)]
+pub(crate) struct Draw(u64);
 
 impl Draw {
-    fn wait(&mut self, delay: &Delay) -> Duration {
+    pub(crate) fn new(seed: u64) -> Draw {
+        Draw(seed | 1)
+    }
+
+    pub(crate) fn wait(&mut self, delay: &Delay) -> Duration {
         let least = delay.one_way.saturating_sub(delay.jitter);
         let width = delay.one_way + delay.jitter - least;
         let drawn = if width.is_zero() { least } else { least + width.mul_f64(self.next()) };

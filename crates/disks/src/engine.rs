@@ -101,6 +101,8 @@ pub struct Plan {
     pub ramp: Ramp,
     /// Its end.
     pub stop: Stop,
+    /// Time under load after it, in ns; none where the number of I/Os ended it.
+    pub ramp_down_ns: u64,
     /// The CPUs that jobs may use; empty for all.
     pub cpus: Vec<usize>,
     /// Of every random choice.
@@ -119,6 +121,10 @@ pub struct Second {
 /// What was measured by one thread.
 #[derive(Default)]
 struct Tally {
+    /// The target's place among the targets.
+    target: usize,
+    /// Reads and writes, also those before and after the measured time.
+    all: u64,
     reads: Latencies,
     writes: Latencies,
     syncs: Latencies,
@@ -152,6 +158,10 @@ pub struct Outcome {
     pub steady: Option<(bool, f64)>,
     /// I/Os by second.
     pub seconds: Vec<Second>,
+    /// Reads and writes of each target.
+    pub by_target: Vec<u64>,
+    /// Reads and writes with those before and after the measured time.
+    pub all: u64,
     /// CPU time of this process over the measured time, in ns.
     pub cpu_ns: u64,
     /// Mean number of outstanding I/Os, by Little's law.
@@ -176,6 +186,7 @@ impl Outcome {
     }
 }
 
+/// Before or after the measured time.
 const RAMP: u8 = 0;
 const MEASURE: u8 = 1;
 const DONE: u8 = 2;
@@ -183,7 +194,7 @@ const DONE: u8 = 2;
 /// What all threads of a run share.
 struct Shared<'p> {
     plan: &'p Plan,
-    target: &'p Target,
+    targets: &'p [Target],
     ledger: Option<&'p Mutex<Ledger>>,
     state: AtomicU8,
     begin_ns: AtomicU64,
@@ -228,10 +239,35 @@ pub fn run(
     ledger: Option<&Mutex<Ledger>>,
     interrupt: &AtomicBool,
 ) -> Result<Outcome, EngineError> {
+    let mut outcome = measure(plan, std::slice::from_ref(target), ledger, interrupt)?;
+    if let Some(ledger) = ledger {
+        let faults = check_all(target, ledger)?;
+        outcome.fault_count += faults.len() as u64;
+        outcome.faults.extend(faults);
+        outcome.faults.truncate(MOST_FAULTS);
+        outcome.checked += target.size() / plan.mix.largest().max(1);
+    }
+    Ok(outcome)
+}
+
+/// Runs a plan to its end on several targets that have their data: job after job has the next of them.
+///
+/// # Errors
+/// The first I/O that failed, what the site lacks, or an interrupt.
+pub fn run_on_all(plan: &Plan, targets: &[Target], interrupt: &AtomicBool) -> Result<Outcome, EngineError> {
+    measure(plan, targets, None, interrupt)
+}
+
+fn measure(
+    plan: &Plan,
+    targets: &[Target],
+    ledger: Option<&Mutex<Ledger>>,
+    interrupt: &AtomicBool,
+) -> Result<Outcome, EngineError> {
     let start_ns = clock::monotonic_ns();
     let shared = Shared {
         plan,
-        target,
+        targets,
         ledger,
         state: AtomicU8::new(RAMP),
         begin_ns: AtomicU64::new(0),
@@ -242,7 +278,7 @@ pub fn run(
         start_ns,
         conductor: thread::current(),
     };
-    let mut outcome = thread::scope(|scope| {
+    let outcome = thread::scope(|scope| {
         let shared = &shared;
         let mut threads = Vec::new();
         for job in 0..plan.jobs {
@@ -255,17 +291,10 @@ pub fn run(
         }
         let conducted = conduct(shared, interrupt);
         let tallies: Vec<Tally> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
-        conducted.map(|times| gather(&times, tallies))
+        conducted.map(|times| gather(&times, targets.len(), tallies))
     })?;
     if let Some(why) = shared.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(why);
-    }
-    if let Some(ledger) = ledger {
-        let faults = check_all(target, ledger)?;
-        outcome.fault_count += faults.len() as u64;
-        outcome.faults.extend(faults);
-        outcome.faults.truncate(MOST_FAULTS);
-        outcome.checked += target.size() / plan.mix.largest().max(1);
     }
     Ok(outcome)
 }
@@ -292,7 +321,10 @@ struct Times {
 /// Begins and ends the measured time.
 fn conduct(shared: &Shared<'_>, interrupt: &AtomicBool) -> Result<Times, EngineError> {
     let steady = ramp(shared, interrupt)?;
-    let device = shared.target.device();
+    let device = match shared.targets {
+        [only] => only.device(),
+        _ => None,
+    };
     let device_before = device.and_then(device_busy_ms);
     let (cpu_before, begin) = (calls::process_cpu_ns(), clock::monotonic_ns());
     shared.begin_ns.store(begin, Ordering::Release);
@@ -300,11 +332,15 @@ fn conduct(shared: &Shared<'_>, interrupt: &AtomicBool) -> Result<Times, EngineE
     let _ = shared.state.compare_exchange(RAMP, MEASURE, Ordering::AcqRel, Ordering::Acquire);
     let (Stop::After(length) | Stop::Count(_, length)) = shared.plan.stop;
     sleep_until(shared, begin + length, interrupt)?;
-    shared.state.store(DONE, Ordering::Release);
+    let after = if shared.plan.ramp_down_ns > 0 { RAMP } else { DONE };
+    // Threads that are done stay so.
+    let _ = shared.state.compare_exchange(MEASURE, after, Ordering::AcqRel, Ordering::Acquire);
     let (end, cpu_ns) = (clock::monotonic_ns(), calls::process_cpu_ns() - cpu_before);
     let elapsed_ns = (end - begin).max(1);
     let busy = device.and_then(device_busy_ms).zip(device_before).map(|(after, before)| after.saturating_sub(before));
     let device_depth = busy.map(|ms| ms as f64 * 1e6 / elapsed_ns as f64);
+    sleep_until(shared, end + shared.plan.ramp_down_ns, interrupt)?;
+    shared.state.store(DONE, Ordering::Release);
     Ok(Times { ramp_ns: begin - shared.start_ns, elapsed_ns, cpu_ns, steady, device_depth })
 }
 
@@ -360,9 +396,12 @@ fn device_busy_ms(device: u64) -> Option<u64> {
     fs::read_to_string(path).ok()?.split_ascii_whitespace().nth(10)?.parse().ok()
 }
 
-fn gather(times: &Times, tallies: Vec<Tally>) -> Outcome {
+fn gather(times: &Times, targets: usize, tallies: Vec<Tally>) -> Outcome {
     let mut sum = Tally { registered: true, ..Tally::default() };
+    let mut by_target = vec![0; targets];
     for tally in tallies {
+        by_target[tally.target] += tally.reads.count() + tally.writes.count();
+        sum.all += tally.all;
         sum.reads.merge(&tally.reads);
         sum.writes.merge(&tally.writes);
         sum.syncs.merge(&tally.syncs);
@@ -389,6 +428,8 @@ fn gather(times: &Times, tallies: Vec<Tally>) -> Outcome {
         ramp_ns: times.ramp_ns,
         steady: times.steady,
         seconds: sum.seconds,
+        by_target,
+        all: sum.all,
         cpu_ns: times.cpu_ns,
         mean_depth: sum.outstanding_ns as f64 / times.elapsed_ns as f64,
         device_depth: times.device_depth,
@@ -417,6 +458,7 @@ const NOTHING: Issued = Issued { action: Action::Sync, offset: 0, bytes: 0, from
 /// What a thread does between system calls: chooses, stamps, counts.
 struct Worker<'s> {
     shared: &'s Shared<'s>,
+    target: &'s Target,
     access: Access,
     pace: &'s Pace,
     tally: Tally,
@@ -432,15 +474,19 @@ fn work(shared: &Shared<'_>, job: usize, lane: usize, cursor: Arc<AtomicU64>) ->
         let _ = affinity::restrict_current_thread(&plan.cpus);
     }
     let label = (job as u64) << 32 | lane as u64;
+    // Jobs of one target share it.
+    let count = shared.targets.len();
+    let (place, target) = (job % count, &shared.targets[job % count]);
     let access = Access::new(
         &plan.mix,
-        shared.target.size(),
-        (job as u64, plan.jobs as u64),
+        target.size(),
+        ((job / count) as u64, plan.jobs.div_ceil(count) as u64),
         cursor,
         Rng::stream(plan.seed, label),
     );
     let rng = Rng::stream(plan.seed, label | 1 << 63);
-    let mut worker = Worker { shared, access, pace: &shared.paces[job], tally: Tally::default(), written: 0, rng };
+    let tally = Tally { target: place, ..Tally::default() };
+    let mut worker = Worker { shared, target, access, pace: &shared.paces[job], tally, written: 0, rng };
     let ran = match plan.engine {
         Engine::IoUring => worker.run_ring(),
         Engine::Threads => worker.run_calls(),
@@ -458,7 +504,7 @@ impl Worker<'_> {
 
     fn run_ring(&mut self) -> Result<(), EngineError> {
         let plan = self.shared.plan;
-        let file = self.shared.target.handle(plan.durable)?;
+        let file = self.target.handle(plan.durable)?;
         let size = usize::try_from(plan.mix.largest()).unwrap_or(usize::MAX);
         let mut ring = Ring::new(file, plan.depth, size).map_err(|why| EngineError::io("io_uring", why))?;
         self.tally.registered = ring.registered();
@@ -514,7 +560,7 @@ impl Worker<'_> {
 
     fn run_calls(&mut self) -> Result<(), EngineError> {
         let plan = self.shared.plan;
-        let file = self.shared.target.handle(plan.durable)?;
+        let file = self.target.handle(plan.durable)?;
         let mut buffers = Buffers::new(1, usize::try_from(plan.mix.largest()).unwrap_or(usize::MAX));
         randomize(buffers.of_mut(0), &mut self.rng);
         while self.state() != DONE {
@@ -595,6 +641,7 @@ impl Worker<'_> {
             return Err(failed(io::Error::other(format!("only {bytes} bytes were transferred"))));
         }
         self.settle(io, buffer)?;
+        self.tally.all += u64::from(io.action != Action::Sync);
         if state != MEASURE {
             return Ok(0);
         }

@@ -15,23 +15,72 @@ use std::collections::BTreeMap;
 use std::fs;
 
 const SECOND: u64 = 1_000_000_000;
-/// The parameter that names a [`preset`].
-const ACCESS: &str = "access";
 /// Threads of the engine `threads`, at most.
 const MOST_THREADS: usize = 1024;
 /// The parameter that names a block device to be overwritten.
 pub const DEVICE: &str = "device";
 
+/// The preset of accesses.
+pub(crate) const ACCESS: Knob = Knob::new(
+    "access",
+    Kind::Choice(&["random-read", "random-write", "random-mixed", "sequential-read", "sequential-write", "fsync"]),
+    Default::Derived("pattern, read_share and block"),
+    "preset: random 4 KiB (mixed: 70 % reads), sequential 128 KiB, or 4 KiB writes at depth 1 with fdatasync after each",
+);
+/// The folder of the target.
+pub(crate) const PATH: Knob =
+    Knob::new("path", Kind::Text, Default::Derived("TMPDIR, or /tmp"), "folder on the file system to measure");
+/// Outstanding I/Os.
+pub(crate) const DEPTH: Knob =
+    Knob::new("depth", Kind::Count { min: 1, max: 4096 }, Default::Typed("32"), "outstanding I/Os of a job");
+/// How I/Os are issued.
+pub(crate) const ENGINE: Knob = Knob::new(
+    "engine",
+    Kind::Choice(&["auto", "io_uring", "threads"]),
+    Default::Typed("auto"),
+    "auto: io_uring, or threads with pread and pwrite where it is forbidden",
+);
+/// The measured time.
+pub(crate) const MEASURED: Knob = Knob::new(
+    DURATION,
+    Kind::Time { min: SECOND / 20, max: 24 * 3600 * SECOND },
+    Default::Typed("5 s"),
+    "measured time of a phase",
+);
+/// The time under load before it.
+pub(crate) const RAMP: Knob = Knob::new(
+    WARM_UP,
+    Kind::Time { min: 0, max: 24 * 3600 * SECOND },
+    Default::Typed("500 ms"),
+    "time under load before it",
+);
+/// The time under load after it.
+pub(crate) const RAMP_DOWN: Knob = Knob::new(
+    command::RAMP_DOWN,
+    Kind::Time { min: 0, max: 24 * 3600 * SECOND },
+    Default::Typed("0 s"),
+    "time under load after it, not measured",
+);
+/// The steady state.
+pub(crate) const STEADY: Knob = Knob::new(
+    "steady",
+    Kind::Percent { min: 0.001, max: 1.0 },
+    Default::Derived("not awaited"),
+    "then wait until IOPS of 5 seconds lie within this share of their mean",
+);
+/// The longest wait for it.
+pub(crate) const STEADY_LIMIT: Knob = Knob::new(
+    "steady_limit",
+    Kind::Time { min: SECOND, max: 24 * 3600 * SECOND },
+    Default::Typed("1 min"),
+    "longest such wait",
+);
+
 /// The table of parameters.
-pub static PARAMETERS: [Knob; 28] = [
+pub static PARAMETERS: [Knob; 29] = [
     Knob::new("job", Kind::Text, Default::Derived("none"), "fio job file whose keys replace the parameters here"),
-    Knob::new(
-        ACCESS,
-        Kind::Choice(&["random-read", "random-write", "random-mixed", "sequential-read", "sequential-write", "fsync"]),
-        Default::Derived("pattern, read_share and block"),
-        "preset: random 4 KiB (mixed: 70 % reads), sequential 128 KiB, or 4 KiB writes at depth 1 with fdatasync after each",
-    ),
-    Knob::new("path", Kind::Text, Default::Derived("TMPDIR, or /tmp"), "folder on the file system to measure"),
+    ACCESS,
+    PATH,
     Knob::new("file", Kind::Text, Default::Derived("a file without a name in path"), "file to use, which is kept"),
     Knob::new(
         DEVICE,
@@ -60,7 +109,7 @@ pub static PARAMETERS: [Knob; 28] = [
         Default::Derived("the size of the I/O"),
         "offsets are multiples of this",
     ),
-    Knob::new("depth", Kind::Count { min: 1, max: 4096 }, Default::Typed("32"), "outstanding I/Os of a job"),
+    DEPTH,
     Knob::new("jobs", Kind::Count { min: 1, max: 256 }, Default::Typed("1"), "jobs, each with a thread and a queue"),
     Knob::new(
         "rate",
@@ -94,42 +143,18 @@ pub static PARAMETERS: [Knob; 28] = [
         Default::Typed("direct"),
         "direct: O_DIRECT; buffered: page cache",
     ),
-    Knob::new(
-        "engine",
-        Kind::Choice(&["auto", "io_uring", "threads"]),
-        Default::Typed("auto"),
-        "auto: io_uring, or threads with pread and pwrite where it is forbidden",
-    ),
-    Knob::new(
-        DURATION,
-        Kind::Time { min: SECOND / 20, max: 24 * 3600 * SECOND },
-        Default::Typed("5 s"),
-        "measured time of a phase",
-    ),
+    ENGINE,
+    MEASURED,
     Knob::new(
         "operations",
         Kind::Count { min: 1, max: 1 << 48 },
         Default::Derived("no limit"),
         "end a phase after N I/Os",
     ),
-    Knob::new(
-        WARM_UP,
-        Kind::Time { min: 0, max: 24 * 3600 * SECOND },
-        Default::Typed("500 ms"),
-        "time under load before it",
-    ),
-    Knob::new(
-        "steady",
-        Kind::Percent { min: 0.001, max: 1.0 },
-        Default::Derived("not awaited"),
-        "then wait until IOPS of 5 seconds lie within this share of their mean",
-    ),
-    Knob::new(
-        "steady_limit",
-        Kind::Time { min: SECOND, max: 24 * 3600 * SECOND },
-        Default::Typed("1 min"),
-        "longest such wait",
-    ),
+    RAMP,
+    RAMP_DOWN,
+    STEADY,
+    STEADY_LIMIT,
     Knob::new(
         "verify",
         Kind::Switch,
@@ -167,7 +192,7 @@ impl Settings {
     pub fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
         let mut replaced = arm.clone();
         let of = Parameters::of(arm, &PARAMETERS);
-        if let Some(name) = of.find::<String>(ACCESS)? {
+        if let Some(name) = of.find::<String>(ACCESS.key)? {
             preset(&mut replaced.parameters, &name)?;
         }
         let job = of.find::<String>("job")?;
@@ -320,6 +345,7 @@ fn plan(of: Parameters<'_>) -> Result<Plan, Misfit> {
             Some(most) => Stop::Count(most, duration),
             None => Stop::After(duration),
         },
+        ramp_down_ns: of.find::<Nanos>(RAMP_DOWN.key)?.map_or(0, |time| time.0),
         cpus: Vec::new(),
         seed: 0,
     })

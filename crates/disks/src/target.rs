@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Bytes that a fill writes at once.
 const CHUNK: usize = 4 << 20;
 /// What is left free on the file system.
-const RESERVE: u64 = 64 << 20;
+pub(crate) const RESERVE: u64 = 64 << 20;
 const PREFIX: &str = "baremark-block-";
 
 /// Whether the page cache is used.
@@ -62,6 +62,14 @@ impl Target {
         if !matches!(place, Place::Device(_)) {
             room(&keeper, size, place)?;
         }
+        Target::over(keeper, size, cache)
+    }
+
+    /// The first `size` bytes of an open file or device.
+    ///
+    /// # Errors
+    /// A file system without `O_DIRECT`.
+    pub(crate) fn over(keeper: File, size: u64, cache: Cache) -> Result<Target, EngineError> {
         let target = Target { keeper, size, cache };
         target.handle(false)?;
         Ok(target)
@@ -152,7 +160,7 @@ fn acknowledge(ledger: &mut Ledger, at: u64, length: u64) -> Result<(), EngineEr
 }
 
 /// A file that no name leads to. Where the file system has none from the start, it has a name in a locked folder for a moment.
-fn nameless(folder: &Path) -> Result<File, EngineError> {
+pub(crate) fn nameless(folder: &Path) -> Result<File, EngineError> {
     let failed = |why| EngineError::io(format!("creating a file in {}", folder.display()), why);
     if folder == std::env::temp_dir() {
         // A container of this program alone has no such folder yet.

@@ -26,14 +26,11 @@ pub const KIND: &str = "block";
 /// The format of the detail of a phase.
 pub const FORMAT: &str = "baremark-block/1";
 
-/// Jobs of this crate.
-pub const ALL: &[&dyn Job] = &[&Block];
-
 const SECOND: u64 = 1_000_000_000;
 /// The most parts of time that a phase has.
 const MOST_PARTS: usize = 3600;
 
-const fn metric(key: &'static str, unit: &'static str, better: Better, help: &'static str) -> Metric {
+pub(crate) const fn metric(key: &'static str, unit: &'static str, better: Better, help: &'static str) -> Metric {
     let together = match better {
         Better::Higher => Together::Sum,
         Better::Lower => Together::Mean,
@@ -41,11 +38,12 @@ const fn metric(key: &'static str, unit: &'static str, better: Better, help: &'s
     Metric { key, unit, better, together, help }
 }
 
-const fn worst(key: &'static str, help: &'static str) -> Metric {
+pub(crate) const fn worst(key: &'static str, help: &'static str) -> Metric {
     Metric { key, unit: "us", better: Better::Lower, together: Together::Most, help }
 }
 
-static METRICS: [Metric; 20] = [
+/// Rates and latencies of reads and writes, which other workloads of this engine have as well.
+pub(crate) const COMMON: [Metric; 14] = [
     metric("iops", "IOPS", Better::Higher, "reads and writes completed per second"),
     metric("mb_per_s", "MB/s", Better::Higher, "10^6 bytes read and written per second"),
     metric("read_iops", "IOPS", Better::Higher, "reads completed per second"),
@@ -60,6 +58,20 @@ static METRICS: [Metric; 20] = [
     worst("write_p95_us", "95th percentile of it; needs 72 writes"),
     worst("write_p99_us", "99th percentile of it; needs 368 writes"),
     worst("write_p99_9_us", "99.9th percentile of it; needs 3,688 writes"),
+];
+
+/// The metrics of a workload of this engine: the common ones, then its own.
+pub(crate) const fn with_common<const OWN: usize, const ALL: usize>(own: [Metric; OWN]) -> [Metric; ALL] {
+    let mut all = [COMMON[0]; ALL];
+    let mut at = 0;
+    while at < ALL {
+        all[at] = if at < COMMON.len() { COMMON[at] } else { own[at - COMMON.len()] };
+        at += 1;
+    }
+    all
+}
+
+static METRICS: [Metric; 27] = with_common([
     metric("sync_mean_us", "us", Better::Lower, "mean latency of fdatasync"),
     worst("sync_p99_us", "99th percentile of it; needs 368 of them"),
     metric(
@@ -75,8 +87,25 @@ static METRICS: [Metric; 20] = [
         Better::Higher,
         "the same at the device, by the kernel's statistics; others' I/Os included; absent where it has none",
     ),
+    metric(
+        "qemu_read_mean_us",
+        "us",
+        Better::Lower,
+        "in a QEMU guest: mean read latency as QEMU counts it, the ramp included",
+    ),
+    metric("qemu_read_p50_us", "us", Better::Lower, "median of it, from bins 16 % wide; needs 6 reads"),
+    worst("qemu_read_p99_us", "99th percentile of it; needs 368 reads"),
+    metric(
+        "qemu_write_mean_us",
+        "us",
+        Better::Lower,
+        "in a QEMU guest: mean write latency as QEMU counts it, the ramp included",
+    ),
+    metric("qemu_write_p50_us", "us", Better::Lower, "median of it, from bins 16 % wide; needs 6 writes"),
+    worst("qemu_write_p99_us", "99th percentile of it; needs 368 writes"),
+    metric("qemu_flush_mean_us", "us", Better::Lower, "in a QEMU guest: mean latency of flushes as QEMU counts it"),
     metric("ramp_s", "s", Better::Lower, "time under load before the measured time"),
-];
+]);
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: KIND,
@@ -146,10 +175,14 @@ impl Job for Block {
         true
     }
 
+    fn measures_disks(&self) -> bool {
+        true
+    }
+
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let settings = Settings::of(arm).map_err(JobError::failed)?;
         let target = Target::open(&settings.place, settings.size, settings.cache).map_err(refused)?;
-        let (engine, mut flags) = chosen(&settings, &target)?;
+        let (engine, mut flags) = chosen(settings.engine, &target)?;
         let job = settings.job.as_deref().unwrap_or_default();
         flags.extend(
             settings
@@ -166,11 +199,11 @@ impl Job for Block {
 }
 
 /// The engine, and what a reader should know of the choice.
-fn chosen(settings: &Settings, target: &Target) -> Result<(Engine, Vec<String>), JobError> {
-    if settings.engine == Some(Engine::Threads) {
+pub(crate) fn chosen(asked: Option<Engine>, target: &Target) -> Result<(Engine, Vec<String>), JobError> {
+    if asked == Some(Engine::Threads) {
         return Ok((Engine::Threads, Vec::new()));
     }
-    match (Engine::probe(target), settings.engine) {
+    match (Engine::probe(target), asked) {
         (Ok(()), _) => Ok((Engine::IoUring, Vec::new())),
         (Err(why), None) => {
             let flag = format!("{why}: engine threads was used, one thread per outstanding I/O");
@@ -208,7 +241,7 @@ fn whole(faults: &[Fault], count: u64, when: &str) -> Result<(), JobError> {
     Err(JobError::Failed { what: format!("verification found {count} damaged blocks {when}"), log })
 }
 
-fn refused(why: EngineError) -> JobError {
+pub(crate) fn refused(why: EngineError) -> JobError {
     match why {
         EngineError::Missing { what, remedy } => JobError::Missing { what, remedy },
         EngineError::Interrupted => JobError::Interrupted,
@@ -281,7 +314,7 @@ fn place(place: &Place) -> String {
     }
 }
 
-fn notes(plan: &Plan, outcome: &Outcome) -> Vec<String> {
+pub(crate) fn notes(plan: &Plan, outcome: &Outcome) -> Vec<String> {
     let mut notes = Vec::new();
     if plan.engine == Engine::IoUring && !outcome.registered {
         notes.push("io_uring buffers could not be registered (limit on locked memory): more CPU per I/O".to_owned());
@@ -295,7 +328,7 @@ fn notes(plan: &Plan, outcome: &Outcome) -> Vec<String> {
     notes
 }
 
-fn sample(metric: &str, value: f64) -> Sample {
+pub(crate) fn sample(metric: &str, value: f64) -> Sample {
     Sample { metric: metric.to_owned(), value }
 }
 
@@ -322,7 +355,7 @@ fn samples(outcome: &Outcome) -> Vec<Sample> {
 }
 
 /// The latencies of reads, writes or syncs, in us, as far as there are enough for them.
-fn latency(name: &str, summary: &Summary) -> Vec<Sample> {
+pub(crate) fn latency(name: &str, summary: &Summary) -> Vec<Sample> {
     let Summary { mean_ns, p50_ns, p95_ns, p99_ns, p999_ns, .. } = *summary;
     let mut values = vec![("mean", Some(mean_ns)), ("p99", p99_ns.map(|ns| ns as f64))];
     if name != "sync" {
@@ -334,7 +367,7 @@ fn latency(name: &str, summary: &Summary) -> Vec<Sample> {
 }
 
 /// Each second, then reads, writes and syncs with their distributions.
-fn points(outcome: &Outcome) -> Vec<Point> {
+pub(crate) fn points(outcome: &Outcome) -> Vec<Point> {
     let begin = outcome.ramp_ns;
     let seconds = outcome.seconds.iter().take(MOST_PARTS).enumerate().filter_map(|(index, second)| {
         let (from, to) = (index as u64 * SECOND, ((index as u64 + 1) * SECOND).min(outcome.elapsed_ns));

@@ -36,10 +36,10 @@ mod tests {
     fn what_comes_before_the_agent_is_passed_over() {
         let before = ["welcome\n".to_owned(), "x".repeat(10_000), "\n".to_owned()].concat();
         let stream = [before.as_bytes(), READY, b"\x03\0\0\0abc"].concat();
-        let mut agent = agent_in(std::io::Cursor::new(stream)).recv_timeout(Duration::from_secs(10)).expect("it came");
+        let mut agent = agent_in(std::io::Cursor::new(stream)).recv_timeout(Duration::from_secs(60)).expect("it came");
         let mut frames = Vec::new();
         agent.read_to_end(&mut frames).expect("a cursor never fails");
         assert_eq!(frames, b"\x03\0\0\0abc");
-        assert!(agent_in(std::io::Cursor::new(before)).recv_timeout(Duration::from_secs(10)).is_err());
+        assert!(agent_in(std::io::Cursor::new(before)).recv_timeout(Duration::from_secs(60)).is_err());
     }
 }

@@ -8,8 +8,10 @@ use baremark_model::site::{Link, SiteError};
 use baremark_sys::log_tail::LogTail;
 use baremark_sys::offspring;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::ptr;
 use std::sync::OnceLock;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -72,11 +74,7 @@ impl Piped {
 
     /// Asks the child to end, and kills it when it has not after `limit`.
     pub fn terminate(&mut self, limit: Duration) {
-        if let (Ok(None), Ok(pid)) = (self.child.try_wait(), libc::pid_t::try_from(self.child.id())) {
-            // SAFETY: kill takes two numbers; the child has not been waited for, so its number is still its own.
-            unsafe { libc::kill(pid, libc::SIGTERM) };
-            self.ends_within(limit);
-        }
+        terminate(&mut self.child, limit);
         self.kill();
     }
 
@@ -127,6 +125,15 @@ impl Ran {
 
 /// Runs a short command without input to its end, at most `limit`.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Ran, SiteError> {
+    run_until(command, limit, |_| ())
+}
+
+/// The same with a launcher, which is asked to end at `limit` and may then take `grace` to end what it has launched.
+pub fn run_launcher(command: &mut Command, limit: Duration, grace: Duration) -> Result<Ran, SiteError> {
+    run_until(command, limit, |child| terminate(child, grace))
+}
+
+fn run_until(command: &mut Command, limit: Duration, at_limit: impl FnOnce(&mut Child)) -> Result<Ran, SiteError> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = spawn(command, libc::SIGKILL)?;
     let mut tails: Vec<LogTail> = Vec::new();
@@ -134,6 +141,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Ran, SiteError> {
     tails.extend(child.stderr.take().map(LogTail::of));
     let ended = wait(&mut child, limit);
     if !matches!(ended, Ok(Some(_))) {
+        at_limit(&mut child);
         drop(child.kill());
         drop(child.wait());
     }
@@ -146,10 +154,20 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Ran, SiteError> {
     Ok(Ran { status, said })
 }
 
-fn spawn(command: &mut Command, at_death: libc::c_int) -> Result<Child, SiteError> {
+/// Asks a child to end and waits for that, at most `limit`.
+fn terminate(child: &mut Child, limit: Duration) {
+    if let (Ok(None), Ok(pid)) = (child.try_wait(), libc::pid_t::try_from(child.id())) {
+        // SAFETY: kill takes two numbers; the child has not been waited for, so its number is still its own.
+        unsafe { libc::kill(pid, libc::SIGTERM) };
+        drop(wait(child, limit));
+    }
+}
+
+/// Starts a child in a process group of its own and with no signal blocked, which gets the signal `at_death` when this process dies.
+pub fn spawn(command: &mut Command, at_death: libc::c_int) -> Result<Child, SiteError> {
     command.process_group(0);
     let lab = std::process::id();
-    // SAFETY: between fork and exec only async-signal-safe functions may run; prctl, getppid and the creation of an
+    // SAFETY: between fork and exec only async-signal-safe functions may run; prctl, getppid, pthread_sigmask and the creation of an
     // error from a number allocate nothing.
     unsafe { command.pre_exec(move || die_with(lab, at_death)) };
     fork(command).map_err(|source| SiteError::Io { what: format!("starting {}", program(command)), source })
@@ -186,7 +204,7 @@ fn program(command: &Command) -> String {
 }
 
 /// Waits for the child's end, at most `limit`; `None` when it has not come by then.
-fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+pub fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let deadline = Instant::now() + limit;
     loop {
         match child.try_wait()? {
@@ -196,8 +214,14 @@ fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// Asks the kernel for this signal when the parent dies, and checks that it has not died already.
+/// Unblocks all signals, asks the kernel for this one when the parent dies, and checks that it has not died already.
 fn die_with(parent: u32, signal: libc::c_int) -> io::Result<()> {
+    let mut none = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises the set, whose place lives through both calls.
+    unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+    }
     // SAFETY: PR_SET_PDEATHSIG takes a signal number and touches no memory.
     let rc = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) };
     if rc != 0 {
@@ -225,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_short_command_is_heard_and_a_long_one_is_stopped() {
-        let ran = run(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"]), Duration::from_secs(10));
+        let ran = run(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"]), Duration::from_secs(60));
         let ran = ran.expect("sh starts");
         assert_eq!(ran.said, ["out", "err"]);
         assert_eq!(ran.failure(), "exit status: 3: err");

@@ -2,22 +2,27 @@
 //!
 //! Nothing is built or fetched: unless an image or a folder is given, the root is an empty folder into which the program
 //! is mounted read-only, which a static program does not mind. The agent speaks over the engine's own standard streams.
-//! It has no network and no capability unless asked. When the lab is killed, the kernel kills the engine's client, the
-//! container's input ends, the agent leaves, and the engine removes the container; what even that leaves behind, the
-//! next start removes.
+//! It has no network and no capability unless asked. The engine's client is started by a supervisor ([`supervisor`]), which removes the
+//! container when the lab is killed; what is left when the supervisor is killed too is recorded, and the next start removes it.
+
+mod leftovers;
+pub mod supervisor;
+
+pub use leftovers::Containers;
 
 use crate::child::{self, Piped, Ran};
 use crate::folder::Folder;
+use crate::lab::{Connect, LabPort};
 use baremark_model::image;
 use baremark_model::site::{Environment, Link, Missing, OWN_ROOT, Portion, Site, SiteError, loopback};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Where the program is seen in the container.
 const INSIDE: &str = "/baremark";
@@ -25,8 +30,6 @@ const INSIDE: &str = "/baremark";
 pub const NOTHING: &str = "baremark-nothing:latest";
 /// How long the engine may take to start a container that ends at once, or to remove one.
 const ENGINE_LIMIT: Duration = Duration::from_secs(20);
-/// How long the client may take to notice that its container is gone.
-const CLIENT_MOMENT: Duration = Duration::from_millis(200);
 
 /// What the container's files are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +53,8 @@ pub enum Network {
     Host,
     /// A bridge of the engine's.
     Bridge,
+    /// A network namespace on a bridge of the lab, made for each container that starts.
+    Lab(Connect),
 }
 
 /// Whether system calls pass the engine's filter.
@@ -165,8 +170,10 @@ impl Container {
         self.image_can_be_named()?;
         self.volumes_can_be_mounted()?;
         self.docker_has_a_root()?;
-        let mut failures: Vec<(Way, String)> = Vec::new();
         self.runtime_is_known()?;
+        self.network_is_possible()?;
+        self.engine_is_known()?;
+        let mut failures: Vec<(Way, String)> = Vec::new();
         // A runtime that is named takes the place of any that would be tried.
         let tried = |way: &&Way| self.settings.runtime.is_none() || !way.contains(&"--runtime");
         for way in WAYS.iter().filter(tried) {
@@ -178,8 +185,19 @@ impl Container {
         }
         self.setting_at_fault(&failures)?;
         let why = failures.into_iter().next().map(|(_, why)| why).unwrap_or_default();
+        Err(self.starts_none(&why))
+    }
+
+    /// Refuses an engine that is not installed, which the supervisor would find out in each container.
+    fn engine_is_known(&self) -> Result<(), Missing> {
+        let ran = child::run(Command::new(&self.engine).arg("version"), ENGINE_LIMIT);
+        let ran = ran.map_err(|why| self.cannot_be_asked(&why))?;
+        if ran.well() { Ok(()) } else { Err(self.starts_none(&ran.failure())) }
+    }
+
+    fn starts_none(&self, why: &str) -> Missing {
         let remedy = format!("see whether `{} run` works at all for this user", self.engine.to_string_lossy());
-        Err(Missing { what: format!("containers cannot be started: {why}"), remedy })
+        Missing { what: format!("containers cannot be started: {why}"), remedy }
     }
 
     /// Refuses a runtime that is not installed or that the engine cannot be asked for.
@@ -198,6 +216,15 @@ impl Container {
         if of_gvisor && self.settings.network != Network::None {
             let what = "gVisor is run without a network here".to_owned();
             return Err(Missing { what, remedy: "write network = \"none\"".to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Docker puts no container into a namespace that is there.
+    fn network_is_possible(&self) -> Result<(), Missing> {
+        if self.is_docker() && matches!(self.settings.network, Network::Lab(_)) {
+            let what = "docker puts no container into a network namespace that is there".to_owned();
+            return Err(Missing { what, remedy: "write engine = \"podman\" for network = \"lab\"".to_owned() });
         }
         Ok(())
     }
@@ -304,18 +331,17 @@ impl Container {
 
     fn try_way(&self, way: Way) -> Result<Ran, SiteError> {
         let folder = Folder::create("container")?;
-        let ran = child::run(self.command(&folder, way).args([INSIDE, "--version"]), ENGINE_LIMIT);
-        if !ran.as_ref().is_ok_and(Ran::well) {
-            self.remove(&folder.name());
-        }
-        ran
+        let mut command = self.command(&folder, way, None);
+        child::run_launcher(command.args([INSIDE, "--version"]), ENGINE_LIMIT, supervisor::END_LIMIT)
     }
 
-    /// `podman run` up to the command inside; `folder` is the container's own and names it.
-    fn command(&self, folder: &Folder, way: Way) -> Command {
-        let mut command = Command::new(&self.engine);
+    /// The supervisor of `podman run` up to the command inside; `folder` is the container's own and names it.
+    /// A container on the lab's bridge is one without a network until it has a place there.
+    fn command(&self, folder: &Folder, way: Way, lab: Option<&dyn LabPort>) -> Command {
+        let mut command = Command::new(&self.program);
         // What watches over the container for podman leaves a file where it stands when the memory is used up.
         command.current_dir(folder.path());
+        command.args(["supervise", "--name"]).arg(folder.name()).arg("--").arg(&self.engine);
         command.args(["run", "--rm", "--interactive", "--log-driver=none"]);
         if !self.is_docker() {
             command.arg("--http-proxy=false");
@@ -330,10 +356,11 @@ impl Container {
         mount.push(&self.program);
         mount.push(format!(",dst={INSIDE}"));
         command.arg("--mount").arg(mount);
-        command.arg(match self.settings.network {
-            Network::None => "--network=none",
-            Network::Host => "--network=host",
-            Network::Bridge => "--network=bridge",
+        command.arg(match (self.settings.network, lab) {
+            (Network::Lab(_), Some(port)) => format!("--network=ns:{}", port.name()),
+            (Network::None | Network::Lab(_), _) => "--network=none".to_owned(),
+            (Network::Host, _) => "--network=host".to_owned(),
+            (Network::Bridge, _) => "--network=bridge".to_owned(),
         });
         if self.settings.seccomp == Seccomp::Off {
             command.arg("--security-opt=seccomp=unconfined");
@@ -385,16 +412,6 @@ impl Container {
         }
         Ok(())
     }
-
-    /// Removes a container, whatever it is doing; one that is not there is as good.
-    fn remove(&self, name: &str) {
-        let mut command = Command::new(&self.engine);
-        command.args(["rm", "--force"]);
-        if !self.is_docker() {
-            command.arg("--time=0");
-        }
-        drop(child::run(command.arg(name), ENGINE_LIMIT));
-    }
 }
 
 impl Environment for Container {
@@ -431,22 +448,28 @@ impl Environment for Container {
     }
 
     fn start(&self, _interrupt: &AtomicBool) -> Result<Box<dyn Site>, SiteError> {
-        for orphan in Folder::orphans("container") {
-            self.remove(&orphan.name());
-        }
+        drop(Folder::orphans("container"));
         let way = self.way()?;
         let folder = Folder::create("container")?;
-        let client = Piped::spawn(self.command(&folder, way).args([INSIDE, "agent"]))?;
+        let lab = match self.settings.network {
+            Network::Lab(lab) => Some(lab.0().map_err(|what| Missing {
+                what,
+                remedy: "run as root, or with CAP_NET_ADMIN, or write network = \"host\"".to_owned(),
+            })?),
+            _ => None,
+        };
+        let client = Piped::launch(self.command(&folder, way, lab.as_deref()).args([INSIDE, "agent"]))?;
         let engine = Container::new(self.program.clone(), self.settings.clone()).with_engine(&self.engine);
-        Ok(Box::new(ContainerSite { client, engine, folder, gone: false }))
+        Ok(Box::new(ContainerSite { client, engine, _folder: folder, lab }))
     }
 }
 
 struct ContainerSite {
     client: Piped,
     engine: Container,
-    folder: Folder,
-    gone: bool,
+    _folder: Folder,
+    /// On the lab's bridge; it is there until the container has gone.
+    lab: Option<Box<dyn LabPort>>,
 }
 
 impl Site for ContainerSite {
@@ -455,33 +478,35 @@ impl Site for ContainerSite {
     }
 
     fn kill(&mut self) {
-        if self.gone {
-            return;
-        }
-        self.gone = true;
-        // A client that ended well has seen its container removed; and killing the client alone would leave the agent
-        // running for as long as it takes it to notice.
-        if !self.client.ended_well() {
-            self.engine.remove(&self.folder.name());
-            // A container that is still being made cannot be removed yet, so ask until the client has seen its end.
-            let deadline = Instant::now() + ENGINE_LIMIT;
-            while !self.client.ends_within(CLIENT_MOMENT) && Instant::now() < deadline {
-                self.engine.remove(&self.folder.name());
-            }
-        }
-        self.client.kill();
+        // The supervisor removes the container; killing the client alone would leave the agent running for as long as it takes it to notice.
+        self.client.terminate(supervisor::END_LIMIT);
     }
 
     fn log(&self) -> Vec<String> {
         self.client.log()
     }
 
+    fn listens_on(&self) -> Ipv4Addr {
+        if self.lab.is_some() { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST }
+    }
+
     fn reach(&mut self, there: u16, _here: u16) -> Result<SocketAddr, SiteError> {
+        if let Some(port) = &self.lab {
+            return Ok(SocketAddr::from((port.address(), there)));
+        }
         self.shares_the_network().map(|()| loopback(there))
     }
 
     fn offer(&mut self, here: u16, _there: u16) -> Result<SocketAddr, SiteError> {
+        if let Some(port) = &mut self.lab {
+            let what = format!("leading a container to port {here} of this machine");
+            return port.offer(here).map_err(|source| SiteError::Io { what, source });
+        }
         self.shares_the_network().map(|()| loopback(here))
+    }
+
+    fn sees(&mut self, address: SocketAddr) -> Result<SocketAddr, SiteError> {
+        if self.lab.is_some() { Ok(address) } else { self.shares_the_network().map(|()| address) }
     }
 }
 
@@ -491,7 +516,11 @@ impl ContainerSite {
             return Ok(());
         }
         let what = "the container's network is isolated".to_owned();
-        Err(Missing { what, remedy: "write network = \"host\" in [environments.container]".to_owned() }.into())
+        Err(Missing {
+            what,
+            remedy: "write network = \"lab\" or network = \"host\" in [environments.container]".to_owned(),
+        }
+        .into())
     }
 }
 

@@ -15,7 +15,6 @@ use crate::child::{self, Piped};
 use crate::patience::{GLANCE, unless};
 use baremark_model::image;
 use baremark_model::site::{Environment, Link, Missing, Site, SiteError};
-use k8s_openapi::api::core::v1::Pod;
 use manifest::{CONTAINER, MANAGED_BY, State};
 use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -151,11 +150,9 @@ impl Kubernetes {
 
     fn create(&self, pod: &OwnPod, interrupt: &AtomicBool) -> Result<(), SiteError> {
         let written = manifest::pod(&self.settings, &pod.name, &owner());
-        let json = serde_json::to_vec(&written)
-            .map_err(|why| SiteError::Io { what: "writing the manifest".to_owned(), source: why.into() })?;
         let mut command = self.cluster.command();
         command.args(["create", "--filename=-"]);
-        match finish(&mut command, Some(json), Instant::now() + ANSWER_LIMIT, interrupt)? {
+        match finish(&mut command, Some(written.to_string().into_bytes()), Instant::now() + ANSWER_LIMIT, interrupt)? {
             Ok(_) => Ok(()),
             Err(log) => Err(SiteError::NotReady { what: format!("pod {} could not be created", pod.name), log }),
         }
@@ -246,7 +243,7 @@ impl OwnPod {
         command.args(["get", "pod", &self.name, "--output=json"]);
         let never = AtomicBool::new(false);
         let said = finish(&mut command, None, Instant::now() + ANSWER_LIMIT, &never).ok()?.ok()?;
-        serde_json::from_slice::<Pod>(&said).ok().map(|pod| State::of(&pod))
+        State::of(&serde_json::from_slice(&said).ok()?)
     }
 
     /// Deletes it and waits until nothing of it runs; where its node does not answer, forgets it.

@@ -8,28 +8,34 @@
 //! It is fast only where the processor runs the guest itself. Where that does not work, in a bounded test, the guest is
 //! emulated, and says so.
 
+mod disk_totals;
 mod hardware;
-mod loaded;
 mod modules;
+mod operations;
 mod portion;
 mod qmp;
 mod root;
 mod settings;
 
+pub use operations::{Done, GuestOperations, Operation};
 pub use settings::{Accel, Backing, Disks, Mmu, Net, Port, Root, Settings, Topology};
 
 use crate::child::Piped;
-use crate::cpio::Cpio;
+use crate::lab::LabPort;
 use crate::patience::receive;
 use baremark_model::credit::{self, Credit, ToGuest};
+use baremark_model::disk_latency::DiskLatency;
 use baremark_model::site::{Environment, Link, Missing, OWN_ROOT, Portion, Site, SiteError, loopback};
 use baremark_sys::affinity::pin_thread;
+use baremark_sys::cpio::{self, Cpio};
+use baremark_sys::loaded_program;
+use disk_totals::DiskTotals;
 use modules::Modules;
 use qmp::Qmp;
 use std::fs::{self, File};
 use std::io::{self, PipeReader};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command};
 use std::sync::atomic::AtomicBool;
@@ -40,6 +46,8 @@ use std::time::{Duration, Instant};
 
 /// The emulator's program.
 const QEMU: &str = "qemu-system-x86_64";
+/// A guest's first disk, as it sees it.
+const FIRST_DISK: &str = "/dev/vda";
 /// The qemu environment: boots one guest for each site.
 pub struct Qemu {
     program: PathBuf,
@@ -110,10 +118,10 @@ impl Qemu {
         let read = |path: &Path| {
             fs::read(path).map_err(|source| SiteError::Io { what: format!("reading {}", path.display()), source })
         };
-        let program = loaded::loaded(read(&self.program)?);
+        let program = loaded_program::loaded(read(&self.program)?);
         let modules = self.module_files()?.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
         let write = || {
-            let mut cpio = Cpio::new(io::BufWriter::new(in_memory()?));
+            let mut cpio = Cpio::new(io::BufWriter::new(cpio::in_memory()?));
             for folder in ["dev", "proc", "sys", "tmp", "modules"] {
                 cpio.folder(folder)?;
             }
@@ -164,6 +172,13 @@ impl Qemu {
         if settings.root == Root::Host {
             words.extend(["--host-files", root::TAG]);
         }
+        let dirty_per_s = settings.beat.map(|bytes| bytes.to_string());
+        if let Some(bytes) = &dirty_per_s {
+            words.extend(["--beat", bytes]);
+            if !settings.disks.paths.is_empty() {
+                words.extend(["--disk", FIRST_DISK]);
+            }
+        }
         command.arg("-append").arg(words.join(" "));
         command.args(["-chardev", "file,id=console,path=/dev/stderr", "-serial", "chardev:console"]);
         command.args(["-chardev", "stdio,id=frames,signal=off"]);
@@ -177,6 +192,19 @@ impl Qemu {
 
     /// Boots a guest and waits until its agent listens.
     fn boot(&self, emulated: bool, limit: Duration, interrupt: &AtomicBool) -> Result<QemuSite, SiteError> {
+        let Net::Lab(lab) = self.settings.net else { return self.boot_connected(emulated, limit, interrupt) };
+        let remedy = "run as root, or with CAP_NET_ADMIN, or write net = \"user\"".to_owned();
+        let port = lab.0().map_err(|what| Missing { what, remedy })?;
+        let net = Net::Tap { device: port.name(), vhost: Path::new("/dev/vhost-net").exists() };
+        let address = Some(format!("{}/{}", port.address(), port.length()));
+        let settings = Settings { net, address, ..self.settings.clone() };
+        let guest = Qemu { program: self.program.clone(), settings, once: Arc::clone(&self.once) };
+        let mut site = guest.boot_connected(emulated, limit, interrupt)?;
+        site.lab = Some(port);
+        Ok(site)
+    }
+
+    fn boot_connected(&self, emulated: bool, limit: Duration, interrupt: &AtomicBool) -> Result<QemuSite, SiteError> {
         let (mut command, mut qmp) = self.command(emulated)?;
         let (files, socket) = root::serve(&self.settings, &mut command)?.unzip();
         let mut guest = Piped::spawn(&mut command)?;
@@ -189,7 +217,15 @@ impl Qemu {
         };
         match connect(streams, limit, interrupt) {
             Ok(link) => {
-                let mut site = QemuSite { guest, files, link: Some(link), qmp, address: self.user_address() };
+                let mut site = QemuSite {
+                    guest,
+                    files,
+                    link: Some(link),
+                    qmp,
+                    address: self.user_address(),
+                    lab: None,
+                    disks: DiskTotals::of(&self.settings.disks),
+                };
                 match self.settle(emulated, &mut site.qmp, site.guest.pid()) {
                     Ok(()) => Ok(site),
                     Err(what) => Err(site.not_ready(what)),
@@ -210,7 +246,8 @@ impl Qemu {
                         )
                     }
                 };
-                Err(QemuSite { guest, files, link: None, qmp, address: None }.not_ready(what))
+                Err(QemuSite { guest, files, link: None, qmp, address: None, lab: None, disks: DiskTotals::default() }
+                    .not_ready(what))
             }
         }
     }
@@ -238,6 +275,16 @@ impl Qemu {
         for place in 0..settings.disks.paths.len() {
             if qmp.cache_of(&format!("disk{place}")).map_err(said)? != Some(hardware::caching(&settings.disks)) {
                 return Err(format!("disk {place} of the guest is not cached as disk_cache says"));
+            }
+            let (thread, queues) = qmp.disk_device(&hardware::device_id(place)).map_err(said)?;
+            if thread != settings.disks.iothread.then(|| hardware::iothread_id(place)) {
+                return Err(format!(
+                    "disk {place} of the guest is served by {}, not as disk_iothread says",
+                    thread.as_deref().unwrap_or("the main loop")
+                ));
+            }
+            if settings.disks.queues.is_some_and(|asked| queues != Some(asked as u64)) {
+                return Err(format!("disk {place} of the guest has {queues:?} queues, not as disk_queues says"));
             }
         }
         hardware::backing_is(settings.backing, settings.memory_bytes, pid)
@@ -310,17 +357,6 @@ fn release() -> String {
     release.trim().to_owned()
 }
 
-/// A file that has no name and is gone with its last user.
-fn in_memory() -> io::Result<File> {
-    // SAFETY: the name ends in zero and lives through the call.
-    let descriptor = unsafe { libc::memfd_create(c"baremark-initial".as_ptr(), libc::MFD_CLOEXEC) };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just made it for us, and nobody else knows its number.
-    Ok(unsafe { File::from_raw_fd(descriptor) })
-}
-
 /// Why there is no agent.
 enum NotThere {
     /// The guest is gone.
@@ -374,13 +410,16 @@ struct QemuSite {
     qmp: Qmp,
     /// In QEMU's own network.
     address: Option<String>,
+    /// On the lab's bridge; dropped after the guest.
+    lab: Option<Box<dyn LabPort>>,
+    disks: DiskTotals,
 }
 
 impl QemuSite {
     fn address(&self) -> Result<&str, SiteError> {
         self.address.as_deref().ok_or_else(|| {
-            let remedy = "write net = \"user\" in [environments.qemu]".to_owned();
-            Missing { what: "the guest is not in QEMU's own network".to_owned(), remedy }.into()
+            let remedy = "write net = \"lab\" or net = \"user\" in [environments.qemu]".to_owned();
+            Missing { what: "the guest is on no network of the lab's, nor in QEMU's own".to_owned(), remedy }.into()
         })
     }
 }
@@ -421,6 +460,9 @@ impl Site for QemuSite {
 
     /// Both for streams and for datagrams.
     fn reach(&mut self, there: u16, here: u16) -> Result<SocketAddr, SiteError> {
+        if let Some(port) = &self.lab {
+            return Ok(SocketAddr::from((port.address(), there)));
+        }
         let to = format!("127.0.0.1:{here}-{}:{there}", self.address()?);
         for transport in ["tcp", "udp"] {
             let forwarded = self.qmp.monitor(&format!("hostfwd_add net0 {transport}:{to}"));
@@ -431,7 +473,24 @@ impl Site for QemuSite {
     }
 
     fn offer(&mut self, here: u16, _there: u16) -> Result<SocketAddr, SiteError> {
+        if let Some(port) = &mut self.lab {
+            let what = format!("leading a guest to port {here} of this machine");
+            return port.offer(here).map_err(|source| SiteError::Io { what, source });
+        }
         self.address()?;
         Ok(SocketAddr::from((HOST_SEEN, here)))
+    }
+
+    fn count_disks(&mut self) -> io::Result<bool> {
+        self.disks.count(&mut self.qmp)
+    }
+
+    fn disks_counted(&mut self) -> io::Result<Vec<DiskLatency>> {
+        self.disks.counted(&mut self.qmp)
+    }
+
+    /// From the lab's bridge as it is, from QEMU's own network through this machine.
+    fn sees(&mut self, address: SocketAddr) -> Result<SocketAddr, SiteError> {
+        if self.lab.is_some() { Ok(address) } else { self.address().map(|_| address) }
     }
 }

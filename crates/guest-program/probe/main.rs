@@ -11,9 +11,13 @@
 )]
 
 mod accidents;
+mod counting;
 mod faults;
+mod own_files;
+mod polling;
 mod processes;
 mod random;
+mod sequences;
 mod signals;
 mod threads;
 
@@ -23,9 +27,22 @@ fn main() {
     let number = |text: Option<String>| text.and_then(|text| text.parse().ok()).unwrap_or(0);
     match part.as_str() {
         "accidents" => accidents::run(),
+        "backed" => processes::backed(),
+        "counting" => counting::run(number(arguments.next()), number(arguments.next())),
+        "alone" => counting::alone(number(arguments.next())),
+        "forbidden" => counting::forbidden(),
+        "own-files" => own_files::run(),
         "faults" => faults::run(),
+        "polling" => polling::run(number(arguments.next()), number(arguments.next())),
+        "polling-alone" => polling::alone(),
+        "polling-forever" => polling::forever(),
+        "polling-last" => polling::last(number(arguments.next())),
+        "polling-signals" => polling::signals(),
         "processes" => processes::run(),
         "random" => random::run(number(arguments.next()), number(arguments.next())),
+        "sequences" => sequences::run(number(arguments.next()), number(arguments.next())),
+        "sequence" => sequences::one(number(arguments.next()), &arguments.next().unwrap_or_default()),
+        "never" => sequences::never(),
         "signals" => signals::run(),
         "threads" => threads::run(number(arguments.next())),
         "sleepers" => threads::sleepers(number(arguments.next())),

@@ -6,7 +6,23 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 use std::ptr;
 
-fn wait(pid: i64) -> String {
+/// Much memory that is used and given back, and then a child that has little.
+pub fn backed() {
+    const BYTES: u64 = 64 << 20;
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let none = u64::MAX;
+    let at = call(libc::SYS_mmap, &[0, BYTES, protection as u64, flags as u64, none, 0]) as u64;
+    for page in (at..at + BYTES).step_by(4096) {
+        // SAFETY: memory that was just mapped.
+        unsafe { ptr::with_exposed_provenance_mut::<u8>(page as usize).write(1) };
+    }
+    println!("unmapped {}", call(libc::SYS_munmap, &[at, BYTES]));
+    let child = fork(|| end(7));
+    println!("child {}", wait(child));
+}
+
+/// How a child ended.
+pub fn wait(pid: i64) -> String {
     let mut status = 0;
     // SAFETY: the kernel writes one number.
     let waited = unsafe { libc::waitpid(pid as i32, &raw mut status, 0) };
@@ -18,7 +34,8 @@ fn wait(pid: i64) -> String {
     }
 }
 
-fn fork(child: impl FnOnce()) -> i64 {
+/// A child that runs its part and ends with status 99; gives its number.
+pub fn fork(child: impl FnOnce()) -> i64 {
     // SAFETY: the child runs its part and ends.
     match unsafe { libc::fork() } {
         0 => {
@@ -30,7 +47,8 @@ fn fork(child: impl FnOnce()) -> i64 {
     }
 }
 
-fn end(status: i32) -> ! {
+/// Ends this process.
+pub fn end(status: i32) -> ! {
     // SAFETY: ends this process.
     unsafe { libc::_exit(status) }
 }

@@ -4,11 +4,12 @@
 use super::call;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-struct Random(u64);
+/// Numbers that follow from a seed.
+pub struct Random(pub u64);
 
 impl Random {
     /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -69,6 +69,9 @@ fn raise(signal: i32) {
     unsafe { libc::raise(signal) };
 }
 
+/// Microseconds until an alarm that must find a call begun, on a busy machine too.
+const LATER: i64 = 50_000;
+
 /// A signal to this thread in `micros`.
 fn alarm(micros: i64) {
     let time = libc::itimerval {
@@ -168,12 +171,12 @@ fn interrupted() {
     unsafe { libc::pipe(ends.as_mut_ptr()) };
     let mut byte = 0u8;
     handle(libc::SIGALRM, 0, 0);
-    alarm(2000);
+    alarm(LATER);
     println!("read {}", super::call(libc::SYS_read, &[ends[0] as u64, (&raw mut byte) as u64, 1]));
     report("interrupted");
     // The handler of the second alarm finds a byte in the pipe that a thread has put there.
     handle(libc::SIGALRM, libc::SA_RESTART, 0);
-    alarm(2000);
+    alarm(LATER);
     let writer = std::thread::spawn(move || {
         while TAKEN.load(Ordering::SeqCst) == 0 {
             std::thread::yield_now();
@@ -188,7 +191,7 @@ fn interrupted() {
     [&ORDER, &MASK, &SAVED].iter().for_each(|word| word.store(0, Ordering::SeqCst));
     handle(libc::SIGALRM, libc::SA_RESTART, 0);
     let long = libc::timespec { tv_sec: 100, tv_nsec: 0 };
-    alarm(2000);
+    alarm(LATER);
     println!("sleep {}", super::call(libc::SYS_nanosleep, &[(&raw const long) as u64, 0]));
     report("slept");
     // SAFETY: our own descriptors.
@@ -201,7 +204,7 @@ fn interrupted() {
 /// A signal while no call is made: state of the vector registers survives its handler.
 fn computing() {
     handle(libc::SIGALRM, 0, 0);
-    alarm(2000);
+    alarm(LATER);
     let mut sums = [0.0f64; 8];
     let mut rounds = 0u64;
     while TAKEN.load(Ordering::SeqCst) == 0 || !rounds.is_multiple_of(1000) {

@@ -9,7 +9,7 @@ use baremark_model::arm::PageSize;
 use baremark_sys::process_tree;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, ChildStdin, ChildStdout, ExitStatus, Stdio};
@@ -40,6 +40,7 @@ pub struct Command {
     runner: PathBuf,
     options: Options,
     stall_limit: Option<Duration>,
+    time_limit: Option<Duration>,
 }
 
 /// A program that runs in the guest.
@@ -49,6 +50,7 @@ pub struct Child {
     record: Record,
     runner: PathBuf,
     stall_limit: Option<Duration>,
+    time_limit: Option<Duration>,
     began: Instant,
 }
 
@@ -87,6 +89,7 @@ impl Command {
             runner,
             options: Options::default(),
             stall_limit: None,
+            time_limit: None,
         }
     }
 
@@ -155,10 +158,32 @@ impl Command {
         self
     }
 
+    /// Page size by which the host backs the program's memory; by default the kernel's and the program's own choice, as natively. What the program
+    /// requests by `madvise` for its own mappings holds; with small pages it does from Linux 6.18 on.
+    pub fn host_backing(&mut self, page: PageSize) -> &mut Self {
+        self.options.backing = Some(page);
+        self
+    }
+
     /// The most virtual processors of one process, at least 1; as many as KVM gives by default. A program may have more
     /// threads than that.
     pub fn most_vcpus(&mut self, most: u32) -> &mut Self {
         self.options.vcpus = most.max(1);
+        self
+    }
+
+    /// Has a polling thread answer those system calls whose effect does not depend on the calling thread and that wait for nobody, without
+    /// an exit; off by default. Each process of the program has such a thread, which keeps a processor busy while calls come.
+    pub fn exitless(&mut self, exitless: bool) -> &mut Self {
+        self.options.exitless = exitless;
+        self
+    }
+
+    /// Has the host give the program private anonymous memory when it is mapped, not when it is first touched; off by default. It is part
+    /// of the program's time as before. Left as natively: stacks, memory that is mapped without reserve or cannot be written when it is mapped,
+    /// and a mapping larger than the memory that is available.
+    pub fn prefault(&mut self, prefault: bool) -> &mut Self {
+        self.options.prefault = prefault;
         self
     }
 
@@ -169,12 +194,39 @@ impl Command {
         self
     }
 
+    /// Kills the program, and reports where its threads stood, when it has not ended after so long. Without a limit, which is the default,
+    /// a program may take as long as it likes.
+    pub fn time_limit(&mut self, limit: Duration) -> &mut Self {
+        self.time_limit = Some(limit);
+        self
+    }
+
     /// Starts the program.
     ///
     /// # Errors
     /// When the counters or the process cannot be made. That there is no microVM here, or no such program, is known when the
     /// program is waited for.
     pub fn spawn(&mut self) -> Result<Child, Error> {
+        let (process, record, began) = self.start()?;
+        let (stall_limit, time_limit) = (self.stall_limit, self.time_limit);
+        Ok(Child { process, record, runner: self.runner.clone(), stall_limit, time_limit, began })
+    }
+
+    /// Starts a protected program: `snapshot` is its record, `image` what it continues from, `prepare` runs before the exec.
+    pub(crate) fn protected_process(
+        &mut self,
+        snapshot: RawFd,
+        image: Option<RawFd>,
+        prepare: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+    ) -> Result<(std::process::Child, Record), Error> {
+        (self.options.snapshot, self.options.restored) = (Some(snapshot), image);
+        // SAFETY: the function makes system calls and allocates nothing, as its callers promise.
+        unsafe { self.process.pre_exec(prepare) };
+        self.start().map(|(process, record, _)| (process, record))
+    }
+
+    fn start(&mut self) -> Result<(std::process::Child, Record, Instant), Error> {
+        self.check()?;
         let record = Record::new().map_err(Error::Counters)?;
         let fd = record.fd();
         self.options.counters = Some(fd);
@@ -191,11 +243,14 @@ impl Command {
         let began = Instant::now();
         let source = |source| Error::Start { runner: self.runner.display().to_string(), source };
         let process = self.process.spawn().map_err(source)?;
-        Ok(Child { process, record, runner: self.runner.clone(), stall_limit: self.stall_limit, began })
+        Ok((process, record, began))
     }
 
     /// Replaces this process by the program, without counters. Comes back only when that fails.
     pub fn exec(&mut self) -> Error {
+        if let Err(error) = self.check() {
+            return error;
+        }
         self.options.counters = None;
         self.arrange();
         let source = self.process.exec();
@@ -217,6 +272,16 @@ impl Command {
     pub fn output(&mut self) -> Result<Output, Error> {
         self.stdout(Stdio::piped()).stderr(Stdio::piped());
         self.spawn()?.wait_with_output()
+    }
+
+    /// Refuses a polling thread without a processor.
+    fn check(&self) -> Result<(), Error> {
+        let allowed = baremark_sys::affinity::allowed_cpus().map_or(1, |cpus| cpus.len());
+        match allowed {
+            _ if !self.options.exitless => Ok(()),
+            0 | 1 => Err(Error::NoCpuToPoll { allowed }),
+            _ => Ok(()),
+        }
     }
 
     /// The runner's own arguments before the program's.
@@ -299,21 +364,32 @@ impl Child {
     }
 
     fn wait_for_end(&mut self) -> Result<ExitStatus, Error> {
-        let Some(limit) = self.stall_limit else { return self.process.wait().map_err(Error::Wait) };
+        let Some(look) = [self.stall_limit, self.time_limit].into_iter().flatten().min() else {
+            return self.process.wait().map_err(Error::Wait);
+        };
         let end = end_of(self.process.id()).map_err(Error::Wait)?;
         let (mut last, mut since) = (self.progress(), Instant::now());
-        while !is_readable(&end, limit / LOOKS).map_err(Error::Wait)? {
+        while !is_readable(&end, look / LOOKS).map_err(Error::Wait)? {
             let now = self.progress();
             if now != last {
                 (last, since) = (now, Instant::now());
-            } else if since.elapsed() >= limit {
-                let stood = self.stands();
-                drop(self.kill());
-                drop(self.process.wait());
-                return Err(Error::NoProgress { limit, stood });
+            }
+            if let Some(limit) = self.stall_limit.filter(|limit| since.elapsed() >= *limit) {
+                return Err(Error::NoProgress { limit, stood: self.ended_where() });
+            }
+            if let Some(limit) = self.time_limit.filter(|limit| self.began.elapsed() >= *limit) {
+                return Err(Error::TimeLimit { limit, stood: self.ended_where() });
             }
         }
         self.process.wait().map_err(Error::Wait)
+    }
+
+    /// Ends the program; where its threads stood just before.
+    fn ended_where(&mut self) -> Vec<Stand> {
+        let stood = self.stands();
+        drop(self.kill());
+        drop(self.process.wait());
+        stood
     }
 
     /// What grows while anything continues: exits, calls, and processor time in hundredths of a second.

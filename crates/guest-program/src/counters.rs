@@ -53,6 +53,23 @@ pub struct Counters {
     pub vcpus: u64,
     /// Times that a thread lost its virtual processor to another one.
     pub vcpu_switches: u64,
+    /// System calls that a polling thread answered without an exit; they are not among `calls`.
+    pub exitless_calls: u64,
+    /// System calls that were left to a polling thread and then left the guest: it refused them, or did not come to them in time. They are
+    /// among `calls`.
+    pub exitless_fallbacks: u64,
+    /// Polling threads begun, one for each image with a processor to spare. 0 without the option.
+    pub polling_threads: u64,
+    /// Nanoseconds of processor time of polling threads.
+    pub polling_cpu_ns: u64,
+    /// KiB of anonymous memory of processes that ended by themselves, added up, the runner's few included: what was found at the end or before much
+    /// memory was given back, whichever is more. 0 unless [`crate::Command::host_backing`] was chosen.
+    pub anonymous_kib: u64,
+    /// KiB of that in pages of 2 MiB.
+    pub large_kib: u64,
+    /// KiB of memory that was given to processes when they mapped it, of those that ended by themselves. 0 unless [`crate::Command::prefault`] was
+    /// chosen.
+    pub prefaulted_kib: u64,
     /// Nanoseconds from the beginning of the first image to its first entry into the guest.
     pub first_start_ns: u64,
     /// The same of all images together.
@@ -176,6 +193,13 @@ impl Counters {
             execs: sum(Count::Execs),
             vcpus: sum(Count::Vcpus),
             vcpu_switches: sum(Count::VcpuSwitches),
+            exitless_calls: sum(Count::ExitlessCalls),
+            exitless_fallbacks: sum(Count::ExitlessFallbacks),
+            polling_threads: sum(Count::PollingThreads),
+            polling_cpu_ns: sum(Count::PollingNs),
+            anonymous_kib: sum(Count::AnonymousKib),
+            large_kib: sum(Count::LargeKib),
+            prefaulted_kib: sum(Count::PrefaultedKib),
             first_start_ns: shared.first_start_ns.load(std::sync::atomic::Ordering::Relaxed),
             start_ns: sum(Count::StartNs),
             calls_by_number: calls.filter(|(_, calls)| *calls > 0).collect(),

@@ -36,9 +36,25 @@ pub enum Error {
         /// Whether there is no such file.
         missing: bool,
     },
+    /// A polling thread has no processor.
+    #[error(
+        "exitless system calls: the program may run on {allowed} CPU; allow at least 2, since a thread of its own polls for calls"
+    )]
+    NoCpuToPoll {
+        /// Processors on which it may run.
+        allowed: usize,
+    },
     /// Nothing went on for as long as was allowed, and the program was killed.
     #[error("the program made no progress for {} s and was killed; {}", limit.as_secs_f64(), Standing(stood))]
     NoProgress {
+        /// How long was allowed.
+        limit: Duration,
+        /// Where its threads stood.
+        stood: Vec<Stand>,
+    },
+    /// The program had not ended after as long as was allowed, and was killed.
+    #[error("the program did not end within {} s and was killed; {}", limit.as_secs_f64(), Standing(stood))]
+    TimeLimit {
         /// How long was allowed.
         limit: Duration,
         /// Where its threads stood.

@@ -23,8 +23,14 @@ pub(crate) struct Limit {
 pub(crate) struct Options {
     /// Page size of the guest's leaf entries.
     pub(crate) page: PageSize,
+    /// Page size of the host's backing of the program's memory; without it the kernel and the program choose.
+    pub(crate) backing: Option<PageSize>,
     /// The most virtual processors of one process.
     pub(crate) vcpus: u32,
+    /// Whether a polling thread answers system calls without an exit.
+    pub(crate) exitless: bool,
+    /// Whether memory is given to the program when it is mapped.
+    pub(crate) prefault: bool,
     /// `/dev/kvm`, where it is open already.
     pub(crate) kvm: Option<i32>,
     /// The runner's own file, where it is open already.
@@ -39,13 +45,20 @@ pub(crate) struct Options {
     pub(crate) files: Option<Limit>,
     pub(crate) address_space: Option<Limit>,
     pub(crate) data: Option<Limit>,
+    /// The record of a protected program.
+    pub(crate) snapshot: Option<i32>,
+    /// The image of the program that is continued.
+    pub(crate) restored: Option<i32>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Options {
             page: PageSize::Large,
+            backing: None,
             vcpus: u32::MAX,
+            exitless: false,
+            prefault: false,
             kvm: None,
             runner: None,
             counters: None,
@@ -54,6 +67,8 @@ impl Default for Options {
             files: None,
             address_space: None,
             data: None,
+            snapshot: None,
+            restored: None,
         }
     }
 }
@@ -76,7 +91,10 @@ impl Options {
     fn set(&mut self, key: &str, value: &str) -> Option<()> {
         match key {
             "page" => self.page = PageSize::from_label(value)?,
+            "backing" => self.backing = Some(PageSize::from_label(value)?),
             "vcpus" => self.vcpus = value.parse().ok()?,
+            "exitless" => self.exitless = value.parse().ok()?,
+            "prefault" => self.prefault = value.parse().ok()?,
             "kvm" => self.kvm = Some(value.parse().ok()?),
             "runner" => self.runner = Some(value.parse().ok()?),
             "counters" => self.counters = Some(value.parse().ok()?),
@@ -85,6 +103,8 @@ impl Options {
             "files" => self.files = Some(limit(value)?),
             "address-space" => self.address_space = Some(limit(value)?),
             "data" => self.data = Some(limit(value)?),
+            "snapshot" => self.snapshot = Some(value.parse().ok()?),
+            "restored" => self.restored = Some(value.parse().ok()?),
             _ => return None,
         }
         Some(())
@@ -98,13 +118,25 @@ fn limit(text: &str) -> Option<Limit> {
 
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{FORMAT},page={},vcpus={}", self.page, self.vcpus)?;
-        let descriptors =
-            [("kvm", self.kvm), ("runner", self.runner), ("counters", self.counters), ("program", self.program)];
+        write!(f, "{FORMAT},page={},vcpus={},exitless={}", self.page, self.vcpus, self.exitless)?;
+        let descriptors = [
+            ("kvm", self.kvm),
+            ("runner", self.runner),
+            ("counters", self.counters),
+            ("program", self.program),
+            ("snapshot", self.snapshot),
+            ("restored", self.restored),
+        ];
         for (name, value) in descriptors {
             if let Some(value) = value {
                 write!(f, ",{name}={value}")?;
             }
+        }
+        if let Some(backing) = self.backing {
+            write!(f, ",backing={backing}")?;
+        }
+        if self.prefault {
+            write!(f, ",prefault=true")?;
         }
         if let Some(image) = self.image {
             write!(f, ",image={image}")?;
@@ -186,7 +218,10 @@ mod tests {
         assert_eq!(Options::parse(&bare.to_string()), Some(bare));
         let full = Options {
             page: PageSize::Small,
+            backing: Some(PageSize::Large),
             vcpus: 4,
+            exitless: true,
+            prefault: true,
             kvm: Some(1024),
             runner: Some(1025),
             counters: Some(1026),
@@ -195,6 +230,8 @@ mod tests {
             files: Some(Limit { soft: 1024, hard: u64::MAX }),
             address_space: Some(Limit { soft: 1 << 40, hard: u64::MAX }),
             data: Some(Limit { soft: 1, hard: 2 }),
+            snapshot: Some(1027),
+            restored: Some(4),
         };
         assert_eq!(Options::parse(&full.to_string()), Some(full));
         let line = Line::<256>::of(full);

@@ -1,53 +1,72 @@
-//! The launcher's side of the shared counters: a file of memory that the program's processes inherit.
+//! The launcher's side of memory that it shares with runners: files of memory that the program's processes inherit.
 
-use crate::shared::{BYTES, Shared};
+use crate::shared::Shared;
+use crate::snapshot::Snapshot;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::{self, NonNull};
 
-/// The file, mapped.
+/// What can lie in shared memory.
+///
+/// # Safety
+/// Any bytes are a value, which holds for structures of atomic numbers.
+pub(crate) unsafe trait Plain {}
+
+// SAFETY: all of its fields are atomic numbers.
+unsafe impl Plain for Shared {}
+// SAFETY: all of its fields are atomic numbers.
+unsafe impl Plain for Snapshot {}
+
+/// The shared counters of a program.
+pub(crate) type Record = Mapped<Shared>;
+
+/// A file of memory, mapped.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct Mapped<T> {
     file: OwnedFd,
-    start: NonNull<Shared>,
+    start: NonNull<T>,
 }
 
-// SAFETY: the record is atomic numbers; whoever has it only reads them, or begins it before anybody else knows it.
-unsafe impl Send for Record {}
+// SAFETY: what lies there is atomic numbers; whoever has it only reads them, or begins it before anybody else knows it.
+unsafe impl<T: Plain> Send for Mapped<T> {}
 // SAFETY: as above.
-unsafe impl Sync for Record {}
+unsafe impl<T: Plain> Sync for Mapped<T> {}
 
 impl Record {
     /// A fresh record. Pages that no process has used take no memory.
     pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: the name is a text; a new descriptor is made or the call fails.
-        let fd = unsafe { libc::memfd_create(c"baremark guest counters".as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was made above and nobody else owns it.
-        let file = unsafe { OwnedFd::from_raw_fd(fd) };
-        let bytes = libc::off_t::try_from(BYTES).map_err(io::Error::other)?;
+        let record: Record = Mapped::of_zeros()?;
+        record.shared().begin();
+        Ok(record)
+    }
+}
+
+impl<T> Mapped<T> {
+    /// A file of zeros that is as long as a `T`.
+    pub(crate) fn of_zeros() -> io::Result<Self>
+    where
+        T: Plain,
+    {
+        let file = memory_file()?;
+        let bytes = libc::off_t::try_from(size_of::<T>()).map_err(io::Error::other)?;
         // SAFETY: sets the length of our own file.
         if unsafe { libc::ftruncate(file.as_raw_fd(), bytes) } != 0 {
             return Err(io::Error::last_os_error());
         }
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping where the kernel has room, as long as the file.
-        let start = unsafe { libc::mmap(ptr::null_mut(), BYTES, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        let start =
+            unsafe { libc::mmap(ptr::null_mut(), size_of::<T>(), protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let record = Record { file, start };
-        record.shared().begin();
-        Ok(record)
+        Ok(Mapped { file, start })
     }
 
-    /// The counters.
-    pub(crate) fn shared(&self) -> &Shared {
-        // SAFETY: mapped in `new`, as long and as aligned as a record, until this value is dropped; its fields are atomic
-        // numbers, for which any content is a value.
+    /// What lies there.
+    pub(crate) fn shared(&self) -> &T {
+        // SAFETY: mapped in `of_zeros`, as long and as aligned as a `T`, until this value is dropped; any content is a value.
         unsafe { self.start.as_ref() }
     }
 
@@ -57,17 +76,57 @@ impl Record {
     }
 }
 
-impl Drop for Record {
+impl<T> Drop for Mapped<T> {
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `new`, to which nothing refers any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), BYTES) };
+        // SAFETY: the mapping made in `of_zeros`, to which nothing refers any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), size_of::<T>()) };
     }
+}
+
+/// An empty file of memory, closed on exec.
+pub(crate) fn memory_file() -> io::Result<OwnedFd> {
+    // SAFETY: the name is a text; a new descriptor is made or the call fails.
+    let fd = unsafe { libc::memfd_create(c"baremark guest".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was made above and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// One of zeros in this process's own memory.
+pub(crate) fn zeroed<T: Plain>() -> Box<T> {
+    // SAFETY: zero is a value, by the trait; the memory is as large and as aligned as a `T`, and nobody else's.
+    unsafe {
+        let memory = std::alloc::alloc_zeroed(std::alloc::Layout::new::<T>());
+        Box::from_raw(memory.cast())
+    }
+}
+
+/// One whose first bytes are these.
+pub(crate) fn of_bytes<T: Plain>(bytes: &[u8]) -> Box<T> {
+    let mut value = zeroed::<T>();
+    let length = bytes.len().min(size_of::<T>());
+    // SAFETY: at most as many bytes as a `T` has are written into one that nobody else knows; any bytes are a value.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), ptr::from_mut(&mut *value).cast(), length) };
+    value
+}
+
+/// The first `length` bytes of one, as they are now.
+pub(crate) fn bytes_of<T: Plain>(value: &T, length: usize) -> Vec<u8> {
+    let words = length.min(size_of::<T>()) / 8;
+    let from: *const std::sync::atomic::AtomicU64 = ptr::from_ref(value).cast();
+    let word = |at: usize| {
+        // SAFETY: inside the value, which is aligned to more than 8 bytes and of which others change atomic numbers.
+        unsafe { (*from.add(at)).load(std::sync::atomic::Ordering::Relaxed).to_ne_bytes() }
+    };
+    (0..words).flat_map(word).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::Count;
+    use crate::shared::{BYTES, Count};
 
     #[test]
     fn what_another_mapping_of_the_file_counts_is_seen() {

@@ -9,10 +9,15 @@
     reason = "x86-64 only: addresses and registers have 64 bits, and the kernel's flags are non-negative"
 )]
 
+mod answers;
 mod arena;
+mod backing;
+mod backoff;
 mod calls;
+mod checkpoint;
 mod counter_page;
 mod counters;
+mod deadline;
 mod descriptors;
 mod elf;
 mod fatal;
@@ -22,9 +27,14 @@ mod guest;
 mod kvm;
 mod lock;
 mod machine;
+mod mailbox;
+mod permitted;
+mod poller;
 mod pool;
 mod program;
+mod restore;
 mod signals;
+mod sockets;
 mod space;
 mod stack;
 mod start;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 /// "baremark" in the file's first bytes, by which a runner knows what it was given.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"baremark");
 /// The layout's version.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Pages of processes: the most that are alive or were killed. Those beyond share the last one.
 pub(crate) const PAGES: usize = 4096;
 /// System calls with a counter of their own; higher numbers do not exist today.
@@ -57,6 +57,20 @@ pub(crate) enum Count {
     Vcpus,
     /// Times that a virtual processor was given to another thread while its own could have gone on.
     VcpuSwitches,
+    /// System calls that a polling thread answered, without an exit.
+    ExitlessCalls,
+    /// System calls that were left to a polling thread, and then left the guest.
+    ExitlessFallbacks,
+    /// Polling threads begun.
+    PollingThreads,
+    /// Nanoseconds of processor time of polling threads.
+    PollingNs,
+    /// The most KiB of anonymous memory found in each process that ended, where the page size of the host's backing was chosen.
+    AnonymousKib,
+    /// KiB of that in large pages.
+    LargeKib,
+    /// KiB of memory that was given to each process that ended when it was mapped, where that was chosen.
+    PrefaultedKib,
     /// Nanoseconds from the beginning of each image to its first entry into the guest.
     StartNs,
 }
@@ -307,11 +321,7 @@ mod tests {
     use super::*;
 
     fn empty() -> Box<Shared> {
-        // SAFETY: all fields are numbers, for which zero is a value; the record is as large as its layout says.
-        unsafe {
-            let memory = std::alloc::alloc_zeroed(std::alloc::Layout::new::<Shared>());
-            Box::from_raw(memory.cast())
-        }
+        crate::record::zeroed()
     }
 
     #[test]

@@ -179,13 +179,17 @@ fn written(title: &str, load: &Demand, (blocks, arms): (u64, &[Arm]), mut sectio
         Some(_) if !load.profile.is_empty() => quoted(&load.profile),
         Some(users) => users.to_string(),
     };
-    let longest = if searched { load.budget_s.unwrap_or(UNLIMITED_S) } else { load.warm_s + load.duration_s };
+    let longest =
+        if searched { load.budget_s.unwrap_or(UNLIMITED_S) } else { load.warm_s + load.duration_s + load.ramp_down_s };
     let mut text = format!(
         "[study]\ntitle = {}\n\n[workload]\nkind = \"{KIND}\"\nusers = {users}\nduration = \"{}\"\nwarm_up = \"{}\"\n",
         quoted(title),
         time(load.duration_s),
         time(load.warm_s)
     );
+    if load.ramp_down_s > 0.0 {
+        let _ = writeln!(text, "ramp_down = \"{}\"", time(load.ramp_down_s));
+    }
     // Whoever allows more failures as a limit does not want them to discard the phase.
     if load.failures > 0.01 {
         let _ = writeln!(text, "error_limit = \"{} %\"", 100.0 * load.failures);

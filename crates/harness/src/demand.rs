@@ -17,6 +17,8 @@ pub struct Demand {
     pub duration_s: f64,
     /// How long users come before that, in s.
     pub warm_s: f64,
+    /// How long they stay after it, in s.
+    pub ramp_down_s: f64,
     /// Where load generators run: `native`, `container`, `ssh:HOST[:PORT]`; empty for one in this process.
     pub on: Vec<String>,
     /// Event loops of the generator, at each site.

@@ -8,7 +8,7 @@ use crate::topology::External;
 use baremark_load::url;
 use baremark_services::auction::PASSWORD;
 use baremark_services::place::Place;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -78,14 +78,8 @@ pub(crate) fn probe(wanted: &External) -> Result<(), String> {
 /// The first of the server's addresses that accepts a connection: the application takes no names.
 fn address(wanted: &External) -> Result<SocketAddr, String> {
     let (origin, _) = url::parse(&format!("http://{}/", wanted.server)).map_err(|why| why.to_string())?;
-    let mut last = "it has no address".to_owned();
-    for address in origin.resolve().map_err(|why| why.to_string())? {
-        match TcpStream::connect_timeout(&address, CONNECT) {
-            Ok(_) => return Ok(address),
-            Err(why) => last = format!("{address}: {why}"),
-        }
-    }
-    Err(format!("external:{}: {last}; start the server, or correct database.on", wanted.server))
+    let remedy = "start the server, or correct database.on";
+    origin.reachable(CONNECT).map_err(|why| format!("external:{}: {why}; {remedy}", wanted.server))
 }
 
 /// A database of the run's own on a server of somebody else's; it is removed when this is dropped.

@@ -192,7 +192,17 @@ fn drive(
         thread::sleep(STEP);
     }
     match running.generator.collect(asked, interrupt)? {
-        Some(part) => Ok((part, Some(running))),
+        Some(part) => {
+            // What is watched ends with the measured time; users stay for their neighbors' sake.
+            shared.over.store(true, Ordering::Release);
+            let (measured, ramp_down) = (Instant::now(), Duration::from_secs_f64(demand.ramp_down_s));
+            while measured.elapsed() < ramp_down && !interrupt.load(Ordering::Relaxed) {
+                // Seconds that sites report meanwhile are not kept.
+                running.generator.in_flight()?;
+                thread::sleep(STEP.min(ramp_down));
+            }
+            Ok((part, Some(running)))
+        }
         // Cut short: all that there is, and the caller knows that it was.
         None => running.generator.stop().map(|part| (part, None)),
     }
@@ -416,7 +426,9 @@ fn row(
         propagation: pushed.and_then(|row| row.delay.clone()),
         propagation_within_limit_share: seen_in_time(reading, qos),
         mix,
-        generator_cpus_used: timeline.generator_ns as f64 / 1e9 / (document.elapsed_s + demand.warm_s).max(1e-9),
+        generator_cpus_used: timeline.generator_ns as f64
+            / 1e9
+            / (demand.warm_s + document.elapsed_s + demand.ramp_down_s).max(1e-9),
         generator: document.generator.clone(),
         operations_per_app_cpu_second: (app > 0.0).then(|| all as f64 / document.elapsed_s.max(1e-9) / app),
         elasticity: elasticity(cluster, demand, &timeline, shared, failed),

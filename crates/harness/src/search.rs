@@ -37,8 +37,17 @@ pub(crate) fn search(
         }
         watch(&Event::Search(step));
     };
-    let mut search =
-        Search { title, factor: "users", qos: &qos, plan, interrupt: &interrupt, deadline, stored, watch: &mut see };
+    let mut search = Search {
+        title,
+        factor: "users",
+        qos: &qos,
+        plan,
+        interrupt: &interrupt,
+        deadline,
+        around: None,
+        stored,
+        watch: &mut see,
+    };
     let (document, broken) = search.run(loaded)?;
     remarks.extend(broken);
     Ok(document)

@@ -587,10 +587,10 @@ fn network(reader: &mut Reader, head: &Section<'_>, tiers: &BTreeMap<Tier, TierP
     if !["host", "lab"].contains(&word.as_str()) {
         reader.wrong(head, "network", format!("unknown network '{word}'"), nearest(&word, &["host", "lab"]));
     }
-    let far = tiers.iter().find(|(_, plan)| plan.on.is_far()).filter(|_| word == "lab");
+    let far = tiers.iter().find(|(_, plan)| plan.on.is_far() && plan.on != On::Qemu).filter(|_| word == "lab");
     if let Some((tier, plan)) = far {
         let what = format!("network = \"lab\" and the tier {} on {}", tier.label(), plan.on);
-        reader.wrong(head, "network", what, "let all tiers be native or container, or write network = \"host\"");
+        reader.wrong(head, "network", what, "let all tiers be native, container or qemu, or write network = \"host\"");
     }
     if word == "lab" { Networking::Lab } else { Networking::Host }
 }
@@ -904,8 +904,27 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
     reader.known(
         &load,
         &[
-            "users", "profile", "scenario", "on", "cycle", "duration", "warm", "threads", "cpus", "lowest", "first",
-            "highest", "finest", "window", "settle", "visits", "windows", "trials", "verify", "budget",
+            "users",
+            "profile",
+            "scenario",
+            "on",
+            "cycle",
+            "duration",
+            "warm",
+            "ramp_down",
+            "threads",
+            "cpus",
+            "lowest",
+            "first",
+            "highest",
+            "finest",
+            "window",
+            "settle",
+            "visits",
+            "windows",
+            "trials",
+            "verify",
+            "budget",
         ],
     );
     let limits = reader.section(root, "limits");
@@ -938,6 +957,7 @@ fn demand(reader: &mut Reader, root: &Section<'_>) -> Option<Demand> {
         cycle_s: reader.seconds(&load, "cycle").max(0.01),
         duration_s: reader.seconds(&load, "duration"),
         warm_s: reader.seconds(&load, "warm"),
+        ramp_down_s: reader.seconds(&load, "ramp_down"),
         on: load_sites(reader, &load),
         threads: usize::try_from(number(reader, "threads", 256)).unwrap_or(1),
         cpus: reader.counts(&load, "cpus"),

@@ -89,7 +89,8 @@ fn fitting(demand: &Demand, budget: &Budget, closing_s: f64) -> Option<Demand> {
         .map_or(f64::INFINITY, |end| end.saturating_duration_since(std::time::Instant::now()).as_secs_f64());
     let duration_s = demand.verify_s.min(left);
     let enough = duration_s >= SHORTEST_S.min(demand.verify_s);
-    enough.then(|| Demand { users: None, profile: String::new(), warm_s, duration_s, ..demand.clone() })
+    let (users, profile) = (None, String::new());
+    enough.then(|| Demand { users, profile, warm_s, duration_s, ramp_down_s: 0.0, ..demand.clone() })
 }
 
 fn whole(level: f64, highest: u64) -> u64 {

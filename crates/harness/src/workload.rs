@@ -19,9 +19,9 @@ use crate::phase::{self, closing_s};
 use crate::topology::{self, Demand, Networking, On, TierPlan, Topology};
 use baremark_load::profile::Profile;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::command::{self, DURATION, TIMEOUT, WARM_UP};
+use baremark_model::command::{self, DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Together, Value};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
 use baremark_model::problem::Problem;
 use baremark_model::units::Share;
@@ -45,12 +45,11 @@ pub const MOST: &str = "most";
 pub const REFUTED: &str = "no level verified";
 
 const SECOND: u64 = 1_000_000_000;
-
 const fn knob(key: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Knob {
     Knob { key, kind, default: Default::Typed(default), help }
 }
 
-static PARAMETERS: [Knob; 6] = [
+static PARAMETERS: [Knob; 7] = [
     knob(
         USERS,
         Kind::Literal,
@@ -65,6 +64,7 @@ static PARAMETERS: [Knob; 6] = [
         "measured time of a phase; a search has load.window, load.verify and load.budget in [topology]",
     ),
     knob(WARM_UP, Kind::Time { min: 0, max: 3600 * SECOND }, "6 s", "time under users before it, not measured"),
+    knob(RAMP_DOWN, Kind::Time { min: 0, max: 3600 * SECOND }, "0 s", "time under users after it, not measured"),
     knob(
         "size",
         Kind::Choice(&["quick", "full"]),
@@ -171,6 +171,7 @@ const NOT_IN_STUDIES: &[(&str, &str, &str)] = &[
     ("load", "profile", "write the profile as users in [workload] or [factors]"),
     ("load", "duration", "write duration in [workload] or [factors]"),
     ("load", "warm", "write warm_up in [workload] or [factors]"),
+    ("load", RAMP_DOWN, "write ramp_down in [workload] or [factors]"),
 ];
 
 /// Whether a key of the topology can be a factor.
@@ -446,8 +447,10 @@ fn own_levels(arm: &ResolvedArm) -> Result<Vec<String>, Misfit> {
         Asked::Profile(profile) => (1, profile),
         Asked::Most => (0, String::new()),
     };
-    let (duration, warm) = (seconds(DURATION), seconds(WARM_UP));
-    let load = format!("[load]\nusers = {users}\nprofile = '{profile}'\nduration = \"{duration}\"\nwarm = \"{warm}\"");
+    let (duration, warm, ramp_down) = (seconds(DURATION), seconds(WARM_UP), seconds(RAMP_DOWN));
+    let load = format!(
+        "[load]\nusers = {users}\nprofile = '{profile}'\nduration = \"{duration}\"\nwarm = \"{warm}\"\nramp_down = \"{ramp_down}\""
+    );
     let quick = matches!(arm.parameters.get("size"), Some(Value::Choice(size)) if size == "quick");
     Ok(std::iter::once(load).chain(quick.then(|| topology::QUICK.to_owned())).collect())
 }
@@ -653,15 +656,11 @@ impl ReadyJob for Ready {
         self.take_up(&[], &mut |_| ())
     }
 
-    fn take_up(
-        &mut self,
-        stored: &[serde_json::Value],
-        report: &mut dyn FnMut(serde_json::Value),
-    ) -> Result<JobRun, JobError> {
+    fn take_up(&mut self, stored: &[serde_json::Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
         let stored: Vec<Stored> = stored.iter().filter_map(|row| serde_json::from_value(row.clone()).ok()).collect();
         let measured = self.measured(&stored, &mut |one| {
             if let Ok(row) = serde_json::to_value(one) {
-                report(row);
+                report(Update::Part(row));
             }
         });
         if self.interrupt.load(Ordering::Relaxed) { Err(JobError::Interrupted) } else { measured }

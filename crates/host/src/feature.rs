@@ -1,8 +1,32 @@
 //! The table of features and what this machine has of each.
 
+use crate::disks::disks_under;
+use crate::{cpus, module};
+use baremark_journal::value::{self, OFF, Setting};
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// The part of a path that is the name of each disk under the data.
+const DISK: &str = "{disk}";
+
+/// Where features are looked for, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// `/` but in tests.
+    pub root: PathBuf,
+    /// Files, folders or devices whose disks features of disks are of.
+    pub data: Vec<PathBuf>,
+}
+
+impl Host {
+    /// This machine, with the disks that hold `data`.
+    #[must_use]
+    pub fn this(data: Vec<PathBuf>) -> Host {
+        Host { root: PathBuf::from("/"), data }
+    }
+}
 
 /// A feature of the host.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +42,7 @@ pub struct Feature {
 /// Files that set a feature.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
-    /// Their path below the root; `*` is any number in a name, such as that of each CPU.
+    /// Their path below the root; `*` is any number in a name, such as that of each CPU, `{disk}` each disk under the data.
     pub files: &'static str,
     /// What a level is called there.
     pub levels: Levels,
@@ -29,12 +53,18 @@ pub struct Source {
 pub enum Levels {
     /// These levels, each with what is written.
     Words(&'static [(&'static str, &'static str)]),
-    /// The level itself, if it is among the words of this other file in the same folder.
+    /// The level itself, if it is among the words of this file in the same folder, which can be the same file.
     Offered(&'static str),
     /// The level itself, a whole number.
     Number,
     /// The level is the deepest idle state that stays enabled: `1` disables a deeper one.
     DeepestState,
+    /// The level is a list of CPUs, such as `0` or `0-1`. Interrupts that the kernel does not let move keep theirs.
+    Cpus,
+    /// The level is a list of switches, such as `NEXT_BUDDY,NO_HRTICK`, of those that the file lists.
+    Switches,
+    /// These levels, each with what this module is loaded with.
+    Loaded(&'static str, &'static [(&'static str, &'static str)]),
 }
 
 const SWITCH: Levels = Levels::Words(&[("off", "0"), ("on", "1")]);
@@ -44,6 +74,7 @@ const fn one(key: &'static str, sources: &'static [Source]) -> Feature {
     Feature { key, sources, used_by_vms: false }
 }
 
+const MMU: &[(&str, &str)] = &[("nested", "Y"), ("shadow", "N")];
 const THP: Levels = Levels::Words(&[("always", "always"), ("madvise", "madvise"), ("never", "never")]);
 const DEFRAG: Levels = Levels::Words(&[
     ("always", "always"),
@@ -57,6 +88,13 @@ const DEFRAG: Levels = Levels::Words(&[
 pub const FEATURES: &[Feature] = &[
     one("host.thp", &[Source { files: "sys/kernel/mm/transparent_hugepage/enabled", levels: THP }]),
     one("host.thp_defrag", &[Source { files: "sys/kernel/mm/transparent_hugepage/defrag", levels: DEFRAG }]),
+    one(
+        "host.thp_shmem",
+        &[Source {
+            files: "sys/kernel/mm/transparent_hugepage/shmem_enabled",
+            levels: Levels::Offered("shmem_enabled"),
+        }],
+    ),
     one("host.numa_balancing", &[Source { files: "proc/sys/kernel/numa_balancing", levels: SWITCH }]),
     one("host.ksm", &[Source { files: "sys/kernel/mm/ksm/run", levels: SWITCH }]),
     Feature {
@@ -110,6 +148,30 @@ pub const FEATURES: &[Feature] = &[
         }],
         used_by_vms: true,
     },
+    Feature {
+        key: "host.mmu",
+        sources: &[
+            Source { files: "sys/module/kvm_intel/parameters/ept", levels: Levels::Loaded("kvm_intel", MMU) },
+            Source { files: "sys/module/kvm_amd/parameters/npt", levels: Levels::Loaded("kvm_amd", MMU) },
+        ],
+        used_by_vms: true,
+    },
+    one("host.irq_affinity", &[Source { files: "proc/irq/*/smp_affinity_list", levels: Levels::Cpus }]),
+    one("host.preempt", &[Source { files: "sys/kernel/debug/sched/preempt", levels: Levels::Offered("preempt") }]),
+    one("host.sched_features", &[Source { files: "sys/kernel/debug/sched/features", levels: Levels::Switches }]),
+    one(
+        "host.sched_base_slice_ns",
+        &[
+            Source { files: "sys/kernel/debug/sched/base_slice_ns", levels: Levels::Number },
+            // Its name until Linux 6.5.
+            Source { files: "sys/kernel/debug/sched/min_granularity_ns", levels: Levels::Number },
+        ],
+    ),
+    one(
+        "host.sched_migration_cost_ns",
+        &[Source { files: "sys/kernel/debug/sched/migration_cost_ns", levels: Levels::Number }],
+    ),
+    one("host.sched_nr_migrate", &[Source { files: "sys/kernel/debug/sched/nr_migrate", levels: Levels::Number }]),
     one("host.sched_autogroup", &[Source { files: "proc/sys/kernel/sched_autogroup_enabled", levels: SWITCH }]),
     one(
         "host.sched_slice_us",
@@ -127,6 +189,24 @@ pub const FEATURES: &[Feature] = &[
         &[Source { files: "proc/sys/vm/compaction_proactiveness", levels: Levels::Number }],
     ),
     one("host.zone_reclaim_mode", &[Source { files: "proc/sys/vm/zone_reclaim_mode", levels: Levels::Number }]),
+    one(
+        "host.dirty_expire_centisecs",
+        &[Source { files: "proc/sys/vm/dirty_expire_centisecs", levels: Levels::Number }],
+    ),
+    one(
+        "host.dirty_writeback_centisecs",
+        &[Source { files: "proc/sys/vm/dirty_writeback_centisecs", levels: Levels::Number }],
+    ),
+    one("host.page_cluster", &[Source { files: "proc/sys/vm/page-cluster", levels: Levels::Number }]),
+    one("host.stat_interval", &[Source { files: "proc/sys/vm/stat_interval", levels: Levels::Number }]),
+    one(
+        "host.watermark_scale_factor",
+        &[Source { files: "proc/sys/vm/watermark_scale_factor", levels: Levels::Number }],
+    ),
+    one(
+        "host.io_scheduler",
+        &[Source { files: "sys/block/{disk}/queue/scheduler", levels: Levels::Offered("scheduler") }],
+    ),
 ];
 
 /// Why a feature, or one of its levels, cannot be had on this machine.
@@ -135,6 +215,9 @@ pub enum Absent {
     /// No file of it is there.
     #[error("{0}: this kernel or processor does not have it")]
     Missing(PathBuf),
+    /// The data are on no disk of this machine.
+    #[error("{0} is on a file system without a disk of this machine; set path to a folder on a disk")]
+    NoDisk(PathBuf),
     /// The file cannot be written.
     #[error("{0} cannot be written: {1}")]
     ReadOnly(PathBuf, &'static str),
@@ -151,24 +234,37 @@ pub enum Absent {
     /// The processor or the hypervisor does not let it be changed.
     #[error("{0} is '{1}'")]
     Fixed(PathBuf, String),
+    /// The module that has it cannot be loaded again.
+    #[error("{0}")]
+    Module(String),
 }
 
-/// The source of a feature below `root` that this machine has, with its files.
+/// The source of a feature that a host has, with its files.
 ///
 /// # Errors
 /// Why it has none that can be written.
-pub fn probe(feature: &Feature, root: &Path) -> Result<(Source, Vec<PathBuf>), Absent> {
-    let mut all = feature.sources.iter().map(|source| (*source, matching(root, source.files)));
-    let Some((source, files)) = all.find(|(_, files)| !files.is_empty()) else {
-        let first = feature.sources.first().map_or("", |source| source.files);
-        return Err(Absent::Missing(root.join(first)));
+pub fn probe(feature: &Feature, host: &Host) -> Result<(Source, Vec<PathBuf>), Absent> {
+    let (root, first) = (host.root.as_path(), feature.sources.first().map_or("", |source| source.files));
+    let disks = if first.contains(DISK) { disks(host)? } else { Vec::new() };
+    let mut all = feature.sources.iter().map(|source| (*source, matching(root, source.files, &disks)));
+    let Some((source, mut files)) = all.find(|(_, files)| !files.is_empty()) else {
+        return Err(missing(feature, root));
     };
-    for file in &files {
-        writable(file)?;
+    match source.levels {
+        Levels::Loaded(module, _) => module::fixed(root, module).map_or(Ok(()), |why| Err(Absent::Module(why)))?,
+        Levels::Cpus => {
+            // An interrupt that the kernel does not let move is no reason against the others.
+            let refused: Vec<Absent> = files.iter().filter_map(|file| writable(file).err()).collect();
+            files.retain(|file| writable(file).is_ok());
+            if files.is_empty() {
+                return Err(refused.into_iter().next().unwrap_or(Absent::Missing(root.join(source.files))));
+            }
+        }
+        _ => files.iter().try_for_each(|file| writable(file))?,
     }
-    if let (Levels::Words(words), [file]) = (source.levels, files.as_slice()) {
+    if let (Levels::Words(words) | Levels::Loaded(_, words), [file]) = (source.levels, files.as_slice()) {
         // SMT control says 'notsupported' or 'forceoff' where it takes neither word.
-        let Ok(found) = baremark_journal::value::read(file) else {
+        let Ok(found) = value::read(file) else {
             return Err(Absent::ReadOnly(file.clone(), "it cannot be read"));
         };
         if !found.is_empty() && found.chars().all(char::is_alphabetic) && !words.iter().any(|(_, word)| *word == found)
@@ -179,12 +275,39 @@ pub fn probe(feature: &Feature, root: &Path) -> Result<(Source, Vec<PathBuf>), A
     Ok((source, files))
 }
 
-/// Every feature and level below `root` that cannot be had, by `key` or `key=level`, with the reason. `levels` are the choices of a key.
+/// The disks that hold the data.
+fn disks(host: &Host) -> Result<Vec<String>, Absent> {
+    let mut all = Vec::new();
+    for data in &host.data {
+        let found = disks_under(&host.root, data);
+        if found.is_empty() {
+            return Err(Absent::NoDisk(data.clone()));
+        }
+        all.extend(found);
+    }
+    all.sort();
+    all.dedup();
+    Ok(all)
+}
+
+fn missing(feature: &Feature, root: &Path) -> Absent {
+    let module = |source: &Source| match source.levels {
+        Levels::Loaded(module, _) => Some(module),
+        _ => None,
+    };
+    let modules: Vec<&str> = feature.sources.iter().filter_map(module).collect();
+    if !modules.is_empty() {
+        return Absent::Module(format!("neither {} is loaded, whose parameter it is", modules.join(" nor ")));
+    }
+    Absent::Missing(root.join(feature.sources.first().map_or("", |source| source.files)))
+}
+
+/// Every feature and level of a host that cannot be had, by `key` or `key=level`, with the reason. `levels` are the choices of a key.
 #[must_use]
-pub fn absent(root: &Path, levels: impl Fn(&str) -> &'static [&'static str]) -> Vec<(String, String)> {
+pub fn absent(host: &Host, levels: impl Fn(&str) -> &'static [&'static str]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for feature in FEATURES {
-        match probe(feature, root) {
+        match probe(feature, host) {
             Err(why) => found.push((feature.key.to_owned(), why.to_string())),
             Ok((source, files)) => {
                 for level in levels(feature.key) {
@@ -202,22 +325,28 @@ pub fn absent(root: &Path, levels: impl Fn(&str) -> &'static [&'static str]) -> 
 ///
 /// # Errors
 /// When the level cannot be had.
-pub(crate) fn written(source: Source, files: &[PathBuf], level: &str) -> Result<Vec<(PathBuf, String)>, Absent> {
+pub(crate) fn written(source: Source, files: &[PathBuf], level: &str) -> Result<Vec<(Setting, String)>, Absent> {
     let path = || files.first().cloned().unwrap_or_default();
     let refused = |offered: String| Absent::NotOffered { path: path(), level: level.to_owned(), offered };
-    let all = |value: &str| files.iter().map(|file| (file.clone(), value.to_owned())).collect();
+    let all = |value: &str| files.iter().map(|file| (Setting::of(file), value.to_owned())).collect();
     match source.levels {
-        Levels::Words(words) => {
+        Levels::Words(words) | Levels::Loaded(_, words) => {
             let offered = || words.iter().map(|(level, _)| *level).collect::<Vec<_>>().join(", ");
             let word = words.iter().find(|(name, _)| *name == level);
             word.map(|(_, value)| all(value)).ok_or_else(|| refused(offered()))
         }
         Levels::Offered(list) => {
-            let offered = fs::read_to_string(path().with_file_name(list)).unwrap_or_default();
-            match offered.split_whitespace().any(|word| word == level) {
-                true => Ok(all(level)),
-                false => Err(refused(offered.trim().to_owned())),
+            for file in files {
+                let offered = offered(&file.with_file_name(list));
+                if !offered.iter().any(|word| word == level) {
+                    return Err(Absent::NotOffered {
+                        path: file.clone(),
+                        level: level.to_owned(),
+                        offered: offered.join(" "),
+                    });
+                }
             }
+            Ok(all(level))
         }
         Levels::Number => match level.parse::<u64>() {
             Ok(number) => Ok(all(&number.to_string())),
@@ -227,17 +356,42 @@ pub(crate) fn written(source: Source, files: &[PathBuf], level: &str) -> Result<
             let Ok(deepest) = level.parse::<u64>() else { return Err(refused("whole numbers".to_owned())) };
             let value = |file: &PathBuf| {
                 let state = file.parent()?.file_name()?.to_str()?.strip_prefix("state")?.parse::<u64>().ok()?;
-                Some((file.clone(), if state > deepest { "1" } else { "0" }.to_owned()))
+                Some((Setting::of(file), if state > deepest { "1" } else { "0" }.to_owned()))
             };
             Ok(files.iter().filter_map(value).collect())
+        }
+        Levels::Cpus => {
+            let online = cpus::online(&path());
+            let asked = cpus::read(level).filter(|asked| !asked.is_empty() && asked.is_subset(&online));
+            asked.map(|asked| all(&cpus::list(&asked))).ok_or_else(|| refused(format!("CPUs {}", cpus::list(&online))))
+        }
+        Levels::Switches => {
+            let offered = offered(&path());
+            let switch = |word: &str| {
+                let name = word.strip_prefix(OFF).unwrap_or(word);
+                let known = offered.iter().any(|word| word.strip_prefix(OFF).unwrap_or(word) == name);
+                known.then(|| (Setting::switch(path(), name), word.to_owned()))
+            };
+            let all: Option<Vec<_>> = level.split(',').map(|word| switch(word.trim())).collect();
+            all.ok_or_else(|| refused(offered.join(" ")))
         }
     }
 }
 
-/// The files that a pattern names, in order; `*` is any number in a name.
-fn matching(root: &Path, pattern: &str) -> Vec<PathBuf> {
+/// The words of a list of which one may be marked.
+pub(crate) fn offered(list: &Path) -> Vec<String> {
+    let text = value::text(list).unwrap_or_default();
+    text.split_whitespace().map(|word| word.trim_matches(['[', ']', '(', ')']).to_owned()).collect()
+}
+
+/// The files that a pattern names, in order; `*` is any number in a name, `{disk}` each of `disks`.
+fn matching(root: &Path, pattern: &str, disks: &[String]) -> Vec<PathBuf> {
     let mut found = vec![root.to_owned()];
     for part in pattern.split('/') {
+        if part == DISK {
+            found = found.iter().flat_map(|path| disks.iter().map(|disk| path.join(disk))).collect();
+            continue;
+        }
         let Some((before, after)) = part.split_once('*') else {
             found.iter_mut().for_each(|path| path.push(part));
             continue;
@@ -251,19 +405,30 @@ fn matching(root: &Path, pattern: &str) -> Vec<PathBuf> {
         found =
             entries.filter(|entry| entry.file_name().to_str().is_some_and(fits)).map(|entry| entry.path()).collect();
     }
-    found.retain(|path| path.is_file());
+    found.retain(|path| is_there(path));
     found.sort();
     found
 }
 
+/// Whether there is such a file; one below /sys/kernel/debug also where debugfs is not mounted there.
+fn is_there(file: &Path) -> bool {
+    let opened = value::open(file, fs::OpenOptions::new().read(true));
+    opened.map_or_else(
+        |why| why.kind() == io::ErrorKind::PermissionDenied,
+        |file| file.metadata().is_ok_and(|it| it.is_file()),
+    )
+}
+
 /// A parameter that its module does not let be changed has no write permission, which root would not be refused for.
 fn writable(file: &Path) -> Result<(), Absent> {
-    let Ok(facts) = fs::metadata(file) else { return Err(Absent::Missing(file.to_owned())) };
-    if facts.mode() & 0o200 == 0 {
+    if fs::metadata(file).is_ok_and(|facts| facts.mode() & 0o200 == 0) {
         return Err(Absent::ReadOnly(file.to_owned(), "it is fixed when its module is loaded or the kernel boots"));
     }
-    match fs::OpenOptions::new().write(true).open(file) {
+    match value::open(file, fs::OpenOptions::new().write(true)) {
         Ok(_) => Ok(()),
-        Err(_) => Err(Absent::ReadOnly(file.to_owned(), "not by this user or in this container")),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Err(Absent::Missing(file.to_owned())),
+        Err(_) => {
+            Err(Absent::ReadOnly(file.to_owned(), "not by this user, in this container or under the kernel's lockdown"))
+        }
     }
 }

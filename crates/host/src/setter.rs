@@ -1,12 +1,12 @@
 //! Setting features between trials and undoing them at the end.
 
-use crate::feature::{Absent, FEATURES, Feature, probe, written};
-use crate::vms;
-use baremark_journal::value::{self, read};
+use crate::feature::{Absent, FEATURES, Feature, Host, Levels, Source, probe, written};
+use crate::{module, vms};
+use baremark_journal::value::Setting;
 use baremark_journal::{Held, Journal, MakeError};
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Why a feature could not be set.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,14 @@ pub enum HostError {
         key: &'static str,
         /// The process.
         pid: u32,
+    },
+    /// Something uses the module that has to be loaded again.
+    #[error("{key}: {why}; end what uses it first")]
+    ModuleInUse {
+        /// The feature.
+        key: &'static str,
+        /// What.
+        why: String,
     },
     /// It could not be recorded or written.
     #[error("{key}: {path}: {source}")]
@@ -59,22 +67,22 @@ pub enum HostError {
 /// What is set of one feature. The holds undo it when they are dropped.
 struct Set {
     level: String,
-    values: Vec<(PathBuf, String)>,
+    values: Vec<(Setting, String)>,
     _held: Vec<Held>,
 }
 
 /// The features of this host as a study has set them; all are undone when it is dropped.
 pub struct Setter {
     journal: Journal,
-    root: PathBuf,
+    host: Host,
     set: BTreeMap<&'static str, Set>,
 }
 
 impl Setter {
-    /// One that records its changes in `journal`, of files below `root` (`/` but in tests).
+    /// One that records its changes to `host` in `journal`.
     #[must_use]
-    pub fn new(journal: Journal, root: &Path) -> Setter {
-        Setter { journal, root: root.to_owned(), set: BTreeMap::new() }
+    pub fn new(journal: Journal, host: Host) -> Setter {
+        Setter { journal, host, set: BTreeMap::new() }
     }
 
     /// Sets a feature, unless it is at this level already by an earlier call: then it is read back.
@@ -88,18 +96,51 @@ impl Setter {
             return unchanged(feature.key, now);
         }
         let absent = |source| HostError::Absent { key: feature.key, source };
-        let (source, files) = probe(feature, &self.root).map_err(absent)?;
-        let values = written(source, &files, level).map_err(absent)?;
+        let (source, files) = probe(feature, &self.host).map_err(absent)?;
+        let wanted = written(source, &files, level).map_err(absent)?;
         free(feature)?;
+        self.loadable(feature.key, source, &wanted)?;
         // What the level before changed is undone first: each file has one owner, and what was there before the study is what is recorded.
         self.set.remove(feature.key);
-        let mut held = Vec::new();
-        for (path, value) in &values {
-            let set = value::set(&self.journal, path, value);
-            held.push(set.map_err(|source| HostError::Set { key: feature.key, path: path.clone(), source })?);
+        let (mut values, mut held, mut refused) = (Vec::new(), Vec::new(), None);
+        for (setting, value) in wanted {
+            match self.change(source, &setting, &value) {
+                Ok(hold) => {
+                    held.push(hold);
+                    values.push((setting, value));
+                }
+                // An interrupt that the kernel does not let move is no reason against the others.
+                Err(why @ MakeError::Change(_)) if matches!(source.levels, Levels::Cpus) => {
+                    refused = Some((setting.path, why));
+                }
+                Err(source) => return Err(HostError::Set { key: feature.key, path: setting.path, source }),
+            }
+        }
+        if let (true, Some((path, source))) = (held.is_empty(), refused) {
+            return Err(HostError::Set { key: feature.key, path, source });
         }
         self.set.insert(feature.key, Set { level: level.to_owned(), values, _held: held });
         Ok(())
+    }
+
+    fn change(&self, source: Source, setting: &Setting, value: &str) -> Result<Held, MakeError<io::Error>> {
+        match source.levels {
+            Levels::Loaded(name, _) => {
+                let parameter = setting.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                module::set(&self.journal, name, parameter, value)
+            }
+            _ => setting.set(&self.journal, value),
+        }
+    }
+
+    /// Refuses to load a module again that something uses, if it would have to be.
+    fn loadable(&self, key: &'static str, source: Source, wanted: &[(Setting, String)]) -> Result<(), HostError> {
+        let Levels::Loaded(name, _) = source.levels else { return Ok(()) };
+        let there = wanted.iter().all(|(setting, value)| setting.read().is_ok_and(|now| now == *value));
+        match module::used(&self.host.root, name).filter(|_| !there) {
+            Some(why) => Err(HostError::ModuleInUse { key, why }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -112,10 +153,10 @@ fn free(feature: &Feature) -> Result<(), HostError> {
 }
 
 fn unchanged(key: &'static str, set: &Set) -> Result<(), HostError> {
-    for (path, expected) in &set.values {
-        let found = read(path).unwrap_or_else(|why| why.to_string());
+    for (setting, expected) in &set.values {
+        let found = setting.read().unwrap_or_else(|why| why.to_string());
         if found != *expected {
-            return Err(HostError::Changed { key, path: path.clone(), found, expected: expected.clone() });
+            return Err(HostError::Changed { key, path: setting.path.clone(), found, expected: expected.clone() });
         }
     }
     Ok(())

@@ -248,6 +248,15 @@ impl Held {
         self.end()
     }
 
+    /// Notes that the change is there no more: what made it has undone it.
+    ///
+    /// # Errors
+    /// When that cannot be written; the record is kept.
+    pub fn gone(mut self) -> Result<(), JournalError> {
+        let Some(id) = self.id.take() else { return Ok(()) };
+        self.shared.forget(id)
+    }
+
     fn end(&mut self) -> Result<Undone, JournalError> {
         let Some(id) = self.id.take() else { return Ok(Undone::Absent) };
         let kind = self.shared.kind(&self.change.kind)?;

@@ -5,13 +5,14 @@
 
 use crate::explain;
 use crate::observed;
+use crate::slope;
 use crate::tally::{self, Finished, Observation};
 use crate::time_use;
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Better, Descriptor, Value};
 use baremark_model::document::{
-    DetailRow, Document, EstimateRow, FORMAT, FlagRow, LookRow, METHOD, MemberEstimate, Outcome, RatioRow, RunHead,
-    SensitivityRow, TrialArm, TrialRow, UsedEnvironment,
+    DetailRow, Document, EstimateRow, FASTER_THAN_NATIVE, FORMAT, FairnessRow, FlagRow, LookRow, METHOD,
+    MemberEstimate, Outcome, RatioRow, RunHead, SensitivityRow, TrialArm, TrialRow, UsedEnvironment,
 };
 use baremark_model::imported::{self, Imported};
 use baremark_model::machine::MachineFacts;
@@ -32,6 +33,8 @@ use std::thread;
 pub const RATE: f64 = 0.05;
 /// A drift inside phases below this share is nobody's concern.
 const DRIFT_TOLERANCE: f64 = 0.01;
+/// Said of a ratio of which a side is emulated, in place of an outcome.
+pub(crate) const EMULATED: &str = "no outcome: the times of an emulated machine do not measure a cost";
 /// Key of the metric that an executor without a body gives.
 const EMPTY_REGION: &str = "empty_region_ns";
 /// Key of what the lab measures alongside it: a short frame to the agent and back.
@@ -89,7 +92,9 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
         run: head(run),
         trials: run.trials.iter().map(|trial| trial_row(&run.plan, trial)).collect(),
         estimates: estimates(run, workloads),
+        slopes: slope::slopes(&run.plan, &run.trials, workloads),
         members: member_estimates(run, workloads),
+        fairness: fairness(run),
         looks: run.looks.clone(),
         absent: run.plan.absent.clone(),
         flags: flags(run, workloads, &ratios),
@@ -102,8 +107,20 @@ fn measured(run: &Run, workloads: &[&Descriptor]) -> Document {
     }
 }
 
-/// Workloads without a section of their own whose details are short and shown by reports.
-const DETAILED: [&str; 3] = ["wakeup", "density", "web-farm"];
+/// Workloads without a section of their own whose details are short: shown by reports, or facts that distinguish runs, such as the
+/// version of a database.
+const DETAILED: [&str; 10] = [
+    "wakeup",
+    "density",
+    "web-farm",
+    "block",
+    "provision",
+    "order-entry",
+    "dvd-store",
+    "management-db",
+    "oltp-hammer",
+    "guest-operations",
+];
 
 /// Of each treatment what its workload alone reports: of the last trial that counts, or where none does, of the last.
 fn details(run: &Run, workloads: &[&Descriptor]) -> Vec<DetailRow> {
@@ -343,6 +360,41 @@ fn member_estimates(run: &Run, workloads: &[&Descriptor]) -> Vec<MemberEstimate>
     rows
 }
 
+/// How evenly the members of every ensemble fared in the headline's metric. An index is at most 1, and so is its interval.
+fn fairness(run: &Run) -> Vec<FairnessRow> {
+    let mut rows = Vec::new();
+    for (arm, planned) in run.plan.arms.iter().enumerate() {
+        let metric = run.plan.metric_of(arm);
+        let of_trial = |(trial, index): (&Finished, usize)| {
+            let own = members(trial, index, &[metric.to_owned()]);
+            let values: Option<Vec<f64>> = own.iter().map(|samples| Some(samples.first()?.value)).collect();
+            Some((own.len(), jain(&values?)?))
+        };
+        let found: Vec<(usize, f64)> = places(&run.plan, &run.trials, arm).into_iter().filter_map(of_trial).collect();
+        let values: Vec<f64> = found.iter().map(|(_, index)| *index).collect();
+        let (Some(&(members, _)), Some(estimate)) = (found.first(), centre(&values)) else { continue };
+        let interval = interval(&values);
+        rows.push(FairnessRow {
+            metric: metric.to_owned(),
+            treatment: planned.treatment.clone(),
+            members,
+            n: values.len(),
+            estimate,
+            lo: interval.map(|interval| interval.lo),
+            hi: interval.map(|interval| interval.hi.min(1.0)),
+        });
+    }
+    rows
+}
+
+/// Jain's index: (sum of x)² / (n × sum of x²). `None` below two values, for a negative one, or where all are zero.
+#[expect(clippy::cast_precision_loss, reason = "members are few")]
+fn jain(values: &[f64]) -> Option<f64> {
+    let squares: f64 = values.iter().map(|value| value * value).sum();
+    let usable = values.len() >= 2 && values.iter().all(|value| *value >= 0.0) && squares > 0.0;
+    usable.then(|| values.iter().sum::<f64>().powi(2) / (values.len() as f64 * squares))
+}
+
 /// Every ratio of the plan, in its order, then those of other metrics. Those that the study requests are judged together,
 /// those that explain as well, and those of other metrics.
 fn ratios(plan: &Plan, trials: &[Finished], workloads: &[&Descriptor]) -> Vec<RatioRow> {
@@ -445,7 +497,7 @@ fn fill(row: &mut RatioRow, claim: &Claim, judged: &Judged) {
     row.more_blocks = more_blocks(claim, judged);
     if row.emulated {
         row.outcome = Outcome::Emulated;
-        row.words = "no outcome: the times of an emulated machine do not measure a cost".to_owned();
+        row.words = EMULATED.to_owned();
         row.more_blocks = None;
     }
 }
@@ -546,7 +598,7 @@ fn faster_than_native(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow])
                 "its memory is made of larger pages than native's and lies less scattered; compare host_backing = page"
             }
         };
-        let text = format!("faster than native beyond the interval: {why}");
+        let text = format!("{FASTER_THAN_NATIVE}: {why}");
         rows.push(FlagRow { treatment: row.treatment.clone(), text, trials: 0 });
     }
     rows
@@ -577,4 +629,19 @@ fn flags(run: &Run, workloads: &[&Descriptor], ratios: &[RatioRow]) -> Vec<FlagR
         raise(&Treatment::new(), text.to_owned(), trials);
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::jain;
+
+    #[test]
+    fn fairness_is_one_where_all_have_the_same_and_a_share_where_one_has_all() {
+        let index = |values: &[f64]| jain(values).map(|index| (1000.0 * index).round());
+        assert_eq!(index(&[7.0, 7.0, 7.0]), Some(1000.0));
+        assert_eq!(index(&[0.0, 9.0, 0.0, 0.0]), Some(250.0));
+        // (1 + 2 + 3)^2 / (3 x 14) = 36 / 42.
+        assert_eq!(index(&[1.0, 2.0, 3.0]), Some(857.0));
+        assert_eq!([index(&[5.0]), index(&[0.0, 0.0]), index(&[1.0, -1.0])], [None; 3]);
+    }
 }

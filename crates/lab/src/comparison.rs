@@ -5,7 +5,7 @@
 //! survives a change of host that a value does not.
 
 mod around;
-mod facts;
+pub(crate) mod facts;
 
 use crate::analysis::{RATE, in_document, in_statistics};
 use crate::gates;
@@ -294,11 +294,13 @@ fn meets(base: &Chosen, one: &Treatment, two: &Treatment) -> bool {
     rest.iter().all(|(key, label)| two.get(key).is_none_or(|other| other == label))
 }
 
-fn without(treatment: &Treatment, levels: &Treatment) -> Treatment {
+/// A treatment without the levels that were picked.
+pub(crate) fn without(treatment: &Treatment, levels: &Treatment) -> Treatment {
     treatment.iter().filter(|(key, _)| !levels.contains_key(*key)).map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
-fn label(treatment: &Treatment) -> String {
+/// A treatment in a message.
+pub(crate) fn label(treatment: &Treatment) -> String {
     let levels: Vec<String> = treatment.iter().map(|(key, label)| format!("{key} {label}")).collect();
     if levels.is_empty() { "the only treatment".to_owned() } else { levels.join(", ") }
 }
@@ -415,7 +417,7 @@ fn by_runs(quantities: &[Quantity], delta: Share) -> Vec<JudgedRow> {
 
 /// The intervals of differences judged together, as those of a study's ratios: an interval that leaves out 0 is as long as the
 /// false discovery rate demands.
-pub(super) fn together(shifts: &[Option<Shift>]) -> Vec<Option<Interval>> {
+pub(crate) fn together(shifts: &[Option<Shift>]) -> Vec<Option<Interval>> {
     let p_values: Vec<f64> = shifts.iter().flatten().map(Shift::p_value).collect();
     #[expect(clippy::cast_precision_loss, reason = "some dozens of rows")]
     let share = discoveries(&p_values, RATE).max(1) as f64 / p_values.len().max(1) as f64;
@@ -426,7 +428,8 @@ pub(super) fn together(shifts: &[Option<Shift>]) -> Vec<Option<Interval>> {
     shifts.iter().map(|shift| shift.as_ref().map(interval)).collect()
 }
 
-fn missing(base: usize, other: usize) -> String {
+/// What is missing where a side has fewer runs than a comparison of runs needs.
+pub(crate) fn missing(base: usize, other: usize) -> String {
     let need = |runs: usize, of: &str| match runs::FEWEST.saturating_sub(runs) {
         0 => None,
         1 => Some(format!("1 more run of the {of}")),

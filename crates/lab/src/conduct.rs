@@ -4,6 +4,7 @@
 //! one that was finished. A cell whose trials fail again and again is given up, with its reason; the others go on.
 
 use crate::analysis::FRAME_ROUND_TRIP;
+use crate::comparison::label;
 use crate::fitting::{Peers, carried, fitted};
 use crate::host_observer::{HostObserver, placed};
 use crate::link::{AgentLink, Came, LinkError};
@@ -263,6 +264,7 @@ impl<'c> Conductor<'c> {
         let run = match agents.as_mut_slice() {
             [agent] => agent
                 .run((&specs[0], of_trial(self.progress, block, cell)), limit, &mut |came| match came {
+                    Came::Loading(loading) => watch(&Event::Loading(loading)),
                     Came::Phase { position, of } => watch(&Event::Phase { position, of }),
                     Came::Progress { position, row } => {
                         if let Err(text) = journal.progress(&Progress { block, cell, position, row }) {
@@ -277,8 +279,11 @@ impl<'c> Conductor<'c> {
                     Ok(result)
                 }),
             several => {
-                members::run(several, (&specs, name), limit, self.plan.design.precision.0, &mut |position, of| {
-                    watch(&Event::Phase { position, of })
+                members::run(several, (&specs, name), limit, self.plan.design.precision.0, &mut |came| match came {
+                    Came::Loading(loading) => watch(&Event::Loading(loading)),
+                    Came::Phase { position, of } => watch(&Event::Phase { position, of }),
+                    // A trial of several sites is not taken up in its middle.
+                    Came::Progress { .. } => {}
                 })
             }
         };
@@ -321,7 +326,10 @@ impl<'c> Conductor<'c> {
         state.setbacks[cell] += 1;
         if state.setbacks[cell] >= PATIENCE {
             state.given_up[cell] = true;
-            let text = format!("{PATIENCE} trials in a row did not count, so this comparison is given up: {reason}");
+            let arms = self.plan.arms_of(self.plan.cells[cell]);
+            let names: Vec<String> = arms.iter().map(|&arm| label(&self.plan.arms[arm].treatment)).collect();
+            let names = names.join(" and ");
+            let text = format!("{names}: {PATIENCE} trials in a row did not count, and no more are run: {reason}");
             (self.watch)(&Event::Warning { text });
         }
         state.last_reason = reason;
@@ -376,10 +384,28 @@ impl<'c> Conductor<'c> {
             }
             _ => most,
         };
-        let smallest = u32::try_from(design.least_blocks).unwrap_or(u32::MAX).min(affordable);
         // Without a ratio there is no width to reach: the smallest study gives every estimate its interval.
         let fixed = self.plan.mode.quick || !self.plan.pairs.iter().any(|pair| pair.asked);
+        // A block more for each that does not count, since fewer than the smallest study give no interval; at most twice as many.
+        let lost = if fixed { self.lost_blocks(state, blocks).min(design.least_blocks) } else { 0 };
+        let smallest = u32::try_from(design.least_blocks + lost).unwrap_or(u32::MAX).min(affordable);
         Rule::new(design.precision.0, smallest, if fixed { smallest } else { affordable })
+    }
+
+    /// How many of the complete blocks lack a value of what is compared, or of what is measured where nothing is compared; of what
+    /// was not given up, the most.
+    fn lost_blocks(&self, state: &State, blocks: u64) -> u64 {
+        let works = |cell: &usize| !state.given_up[*cell];
+        let counted = |cell: usize| {
+            let of_cell = |trial: &&Finished| trial.cell == cell && trial.counted().is_some();
+            state.trials.iter().filter(of_cell).count()
+        };
+        let asked = (0..self.plan.pairs.len())
+            .filter(|&pair| self.plan.pairs[pair].asked && tally::cells_of(self.plan, pair).iter().all(works));
+        let compared = asked.map(|pair| tally::log_ratios(self.plan, &state.trials, pair).len());
+        let measured = (0..self.plan.cells.len()).filter(works).map(counted);
+        let fewest = compared.chain(measured).min().and_then(|fewest| u64::try_from(fewest).ok());
+        blocks.saturating_sub(fewest.unwrap_or(blocks))
     }
 }
 
@@ -468,7 +494,14 @@ fn stop_words(reason: StopReason, plan: &Plan, blocks: u64) -> String {
     match reason {
         StopReason::Precision => format!("precision of {} reached and confirmed", design.precision),
         StopReason::Budget if blocks >= 1 && design.most_blocks == 1 => "its only block is measured".to_owned(),
-        StopReason::Budget if fixed && blocks >= design.least_blocks => {
+        StopReason::Budget if fixed && blocks > design.least_blocks => {
+            let more = blocks - design.least_blocks;
+            format!(
+                "all {} blocks of the smallest study are measured, and {more} more for trials that do not count",
+                design.least_blocks
+            )
+        }
+        StopReason::Budget if fixed && blocks == design.least_blocks => {
             format!("all {} blocks of the smallest study are measured", design.least_blocks)
         }
         StopReason::Budget if blocks >= design.most_blocks => format!("all {} blocks are measured", design.most_blocks),

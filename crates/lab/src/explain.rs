@@ -257,8 +257,13 @@ const OF_A_PROGRAM: &[(&Metric, &str)] = &[
     (&command::GUEST_SIGNALS, "signals delivered in the microVM, a run"),
     (&command::GUEST_START, "making the microVM before the first instruction, a run"),
     (&command::CALL_COST, "one forwarded system call that does nothing, measured in each trial"),
+    (&command::EXIT_COST, "one exit: that call less the same natively, measured in each trial"),
+    (&command::EXITLESS_CALLS, "system calls that a polling thread answered without an exit, a run"),
+    (&command::EXITLESS_FALLBACKS, "system calls left to a polling thread that then left the microVM, a run"),
+    (&command::POLLING_CPU, "CPU time of polling threads, on a CPU that is spent on them, a run"),
 ];
-const EXPLAINED: &str = "run time that exits from the microVM explain (number x cost here)";
+/// What exits explain of a program's run time, in words.
+pub const EXPLAINED: &str = "run time that exits from the microVM explain (number x cost of one here)";
 /// What a ratio of a program in the microVM means.
 const LOWER_BOUND: &str =
     "device and kernel work ran natively: a lower bound on the cost of a virtual machine for this program";

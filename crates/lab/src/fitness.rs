@@ -45,6 +45,8 @@ pub struct Glimpse {
     pub microvm_missing: Option<String>,
     /// Which MMU virtualization a virtual machine gets here, in words.
     pub mmu: String,
+    /// Version of the control groups by which memory and CPU time are limited; `None` where it was not looked at.
+    pub control_groups: Option<[Option<u8>; 2]>,
 }
 
 /// A load average above this many processes, on an otherwise idle machine, is somebody else's work.
@@ -58,6 +60,7 @@ pub fn judge(facts: &MachineFacts, glimpse: &Glimpse) -> Vec<Finding> {
     [
         standing(facts),
         microvm(glimpse),
+        control_groups(glimpse),
         nesting(facts),
         clock(facts),
         clock_source(facts),
@@ -108,6 +111,28 @@ fn microvm(glimpse: &Glimpse) -> Option<Finding> {
     match &glimpse.microvm_missing {
         None => finding("microVM", Grade::Good, format!("works; MMU virtualization: {}", glimpse.mmu), None),
         Some(why) => finding("microVM", Grade::Missing, why.clone(), None),
+    }
+}
+
+fn control_groups(glimpse: &Glimpse) -> Option<Finding> {
+    let subject = "control groups";
+    let remedy = Some("run it as root, or in a control group that is delegated to its user");
+    match glimpse.control_groups? {
+        [Some(memory), Some(cpu)] if memory == cpu => {
+            finding(subject, Grade::Good, format!("version {memory}, for memory and CPU time"), None)
+        }
+        [Some(memory), Some(cpu)] => {
+            finding(subject, Grade::Good, format!("version {memory} for memory, version {cpu} for CPU time"), None)
+        }
+        [Some(memory), None] => {
+            let found = format!("version {memory} for memory; none for CPU time: workloads with a quota run without");
+            finding(subject, Grade::Note, found, remedy)
+        }
+        [None, cpu] => {
+            let cpu = cpu.map_or("none for CPU time".to_owned(), |version| format!("version {version} for CPU time"));
+            let found = format!("none for memory, which limits of the address space replace; {cpu}");
+            finding(subject, Grade::Note, found, remedy)
+        }
     }
 }
 
@@ -392,7 +417,9 @@ mod tests {
         facts.background.kdamonds = Some(0);
         facts.background.numa_balancing = Some(true);
         (facts.background.nmi_watchdog, facts.background.soft_watchdog) = (Some(false), Some(true));
-        let glimpse = Glimpse { lost_share: Some(0.001), mmu: "nested (EPT)".to_owned(), ..Glimpse::default() };
+        let control_groups = Some([Some(2), Some(2)]);
+        let mmu = "nested (EPT)".to_owned();
+        let glimpse = Glimpse { lost_share: Some(0.001), mmu, control_groups, ..Glimpse::default() };
         let findings = judge(&facts, &glimpse);
         let worst = findings
             .iter()
@@ -400,6 +427,8 @@ mod tests {
             .map(|finding| finding.grade)
             .max();
         assert_eq!(worst, Some(Grade::Good), "{findings:?}");
+        let groups = findings.iter().find(|finding| finding.subject == "control groups").map(|of| of.found.as_str());
+        assert_eq!(groups, Some("version 2, for memory and CPU time"));
         assert_eq!(grade_of(&findings, "time-stamp counter"), Some(Grade::Missing));
     }
 
@@ -425,12 +454,17 @@ mod tests {
             nmi_watchdog: Some(true),
             soft_watchdog: Some(true),
         };
-        let glimpse =
-            Glimpse { lost_share: Some(0.2), microvm_missing: Some("no device".to_owned()), ..Glimpse::default() };
+        let glimpse = Glimpse {
+            lost_share: Some(0.2),
+            microvm_missing: Some("no device".to_owned()),
+            control_groups: Some([None, Some(1)]),
+            ..Glimpse::default()
+        };
         let findings = judge(&facts, &glimpse);
         for (subject, grade) in [
             ("where we stand", Grade::Note),
             ("microVM", Grade::Missing),
+            ("control groups", Grade::Note),
             ("frequency", Grade::Concern),
             ("large pages", Grade::Missing),
             ("nesting", Grade::Note),

@@ -54,7 +54,9 @@ pub(crate) fn fitted<'i>(
         let environment =
             environments.get(&name).ok_or_else(|| LinkError::OutOfTurn(format!("no environment {name}")))?;
         let address = peers.address(&name, &**environment, interrupt)?;
-        peer::settle(&mut member.arm, agent.offer(address.port())?);
+        let seen =
+            if address.ip().is_loopback() { agent.offer(address.port())? } else { agent.site().sees(address)? };
+        peer::settle(&mut member.arm, seen);
     }
     Ok(spec)
 }

@@ -54,6 +54,9 @@ pub enum Heard {
 
 /// Between an order and the moment that it is for: each site has heard of it by then.
 const NOTICE_NS: u64 = 300_000_000;
+/// The same for a window: a site that hears of it too late cannot count it and ends the load, also one that is only
+/// busy.
+const WINDOW_NOTICE_NS: u64 = 1_000_000_000;
 /// How often a site's thread looks for orders and frames.
 const GLANCE: Duration = Duration::from_millis(5);
 /// How long a site may take to come to be and to prepare its part.
@@ -162,7 +165,7 @@ impl Generators {
     /// # Errors
     /// The site that is lost.
     pub fn ask(&mut self, id: u64, lasting_ns: u64, patience_ns: u64) -> Result<u64, SitesError> {
-        let begin_ns = (self.clock_ns)() + NOTICE_NS;
+        let begin_ns = (self.clock_ns)() + WINDOW_NOTICE_NS;
         for index in 0..self.sites.len() {
             let begin_ns = self.there(index, begin_ns);
             self.order(index, Order::Send(ToAgent::AskWindow { id, begin_ns, lasting_ns, patience_ns }))?;

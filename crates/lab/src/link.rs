@@ -1,6 +1,8 @@
 //! The lab's end of the wire to one agent.
 
+use crate::disk_counts::DiskCounts;
 use crate::lab_clock::now_ns;
+use baremark_model::loading::Loading;
 use baremark_model::observation::Observation;
 use baremark_model::observer::ObserveSpec;
 use baremark_model::site::{Environment, Site, SiteError};
@@ -93,6 +95,8 @@ impl LinkError {
 
 /// What comes of a trial before its end.
 pub enum Came {
+    /// So much of the data is loaded that the trial needs.
+    Loading(Loading),
     /// A phase is over.
     Phase {
         /// Its place in the schedule.
@@ -200,12 +204,21 @@ impl<'i> AgentLink<'i> {
         self.send(&ToAgent::RunTrial(Box::new(spec.clone())))?;
         self.in_a_trial = true;
         let deadline = Instant::now() + limit;
+        let mut disks = DiskCounts::default();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.receive_until("finish a trial", left, limit)? {
-                FromAgent::Phase { position, of, .. } => came(Came::Phase { position, of }),
+                FromAgent::DiskPhases => disks.begin(&mut *self.site),
+                FromAgent::Phase { position, of, .. } => {
+                    disks.phase_done(&mut *self.site, position);
+                    came(Came::Phase { position, of });
+                }
+                FromAgent::Loading(loading) => came(Came::Loading(loading)),
                 FromAgent::Progress { position, row } => came(Came::Progress { position, row }),
-                FromAgent::TrialDone(result) => return Ok(*result),
+                FromAgent::TrialDone(mut result) => {
+                    disks.put_into(&mut result);
+                    return Ok(*result);
+                }
                 FromAgent::Failed { what, why } => return Err(LinkError::Refused { what, why }),
                 other => return Err(LinkError::OutOfTurn(format!("{other:?}"))),
             }

@@ -8,8 +8,9 @@
 
 use crate::host_observer::placed;
 use crate::lab_clock::{nanos, now_ns};
-use crate::link::{AgentLink, LinkError};
+use crate::link::{AgentLink, Came, LinkError};
 use baremark_model::ensemble::{Part, by_rules};
+use baremark_model::loading::Loading;
 use baremark_model::seam::{Audit, RankTime, Sample, TickRate, Verification};
 use baremark_model::wire::{
     ArmRecord, BodyRun, FromAgent, LostTime, MemberRecord, MemberResult, Pass, Series, Stretch, TrialResult, TrialSpec,
@@ -34,13 +35,14 @@ pub(crate) struct Clock {
     error_ns: u64,
 }
 
-/// Runs at each of `agents` its own of `specs`, which are one trial, within `limit`; `progress` is told of every phase that all have finished.
+/// Runs at each of `agents` its own of `specs`, which are one trial, within `limit`; `came` is called with every phase that all have finished, and with what is
+/// loaded at all of them together.
 pub(crate) fn run(
     agents: &mut [AgentLink<'_>],
     (specs, place): (&[TrialSpec], &str),
     limit: Duration,
     precision: f64,
-    progress: &mut dyn FnMut(usize, usize),
+    came: &mut dyn FnMut(Came),
 ) -> Result<TrialResult, LinkError> {
     let of = agents.len();
     let spec = specs.first().ok_or_else(|| LinkError::OutOfTurn("a trial at no site".to_owned()))?;
@@ -50,15 +52,19 @@ pub(crate) fn run(
     let mut gate = Gate::of(of);
     let deadline = Instant::now() + limit;
     while gate.done.iter().any(Option::is_none) {
-        let mut silent = true;
+        let (mut silent, mut loaded) = (true, false);
         for (index, agent) in agents.iter_mut().enumerate() {
             while let Some(frame) = agent.heard().map_err(|why| why.of_site(index, of))? {
                 silent = false;
+                loaded |= matches!(frame, FromAgent::Loading(_));
                 gate.take(index, frame).map_err(|why| why.of_site(index, of))?;
             }
         }
+        if let Some(loading) = Loading::together(gate.loading.iter().flatten()).filter(|_| loaded) {
+            came(Came::Loading(loading));
+        }
         while gate.told < gate.phases.iter().copied().min().unwrap_or(0) {
-            progress(gate.told, spec.schedule.len());
+            came(Came::Phase { position: gate.told, of: spec.schedule.len() });
             gate.told += 1;
         }
         if gate.waiting.iter().all(Option::is_some) {
@@ -95,6 +101,8 @@ struct Gate {
     /// The repetitions that each site wants, while it is at the gate.
     waiting: Vec<Option<u64>>,
     done: Vec<Option<MemberResult>>,
+    /// How far each has come that loads data.
+    loading: Vec<Option<Loading>>,
     /// Phases that each has finished, and those of which the watcher knows.
     phases: Vec<usize>,
     told: usize,
@@ -105,11 +113,13 @@ struct Gate {
 impl Gate {
     fn of(sites: usize) -> Self {
         let done = (0..sites).map(|_| None).collect();
-        Gate { waiting: vec![None; sites], done, phases: vec![0; sites], told: 0, clocks: Vec::new() }
+        let (waiting, loading) = (vec![None; sites], vec![None; sites]);
+        Gate { waiting, done, loading, phases: vec![0; sites], told: 0, clocks: Vec::new() }
     }
 
     fn take(&mut self, index: usize, frame: FromAgent) -> Result<(), LinkError> {
         match frame {
+            FromAgent::Loading(loading) => self.loading[index] = Some(loading),
             FromAgent::Phase { .. } => self.phases[index] += 1,
             FromAgent::AtGate { reps } => self.waiting[index] = Some(reps),
             FromAgent::MemberDone(result) => self.done[index] = Some(*result),

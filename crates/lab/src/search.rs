@@ -61,6 +61,9 @@ pub struct Search<'s> {
     pub interrupt: &'s AtomicBool,
     /// No window begins that would end after this; what is known by then is the result.
     pub deadline: Option<Instant>,
+    /// About where the answer is, if that is known: the first trial begins there and does not ramp up to it. Where it is not there, the search goes on
+    /// beyond.
+    pub around: Option<f64>,
     /// The windows that were measured before it was interrupted, in order: they are not measured again.
     pub stored: Vec<Probe>,
     /// Who watches.
@@ -90,6 +93,8 @@ enum Cut {
 
 /// A ramp's window is this share of a full one: it only finds where to look.
 const RAMP_WINDOW: f64 = 0.3;
+/// An answer that is known about is looked for within this share of it at first.
+const EXPECTED_WITHIN: f64 = 0.3;
 /// After a trial, some visits at this share of its maximum.
 const CONFIRMED_AT: f64 = 0.9;
 
@@ -164,13 +169,18 @@ impl Search<'_> {
     ) -> Result<Ended, Cut> {
         subject.start(trial).map_err(Cut::Broken)?;
         let plan = self.plan;
-        let (mut range, mut start) = match around {
+        let (mut range, mut start) = match (around, self.around) {
+            (None, Some(expected)) => {
+                let level = expected.clamp(plan.lowest, plan.highest);
+                let low = ((1.0 - EXPECTED_WITHIN) * level).max(plan.lowest);
+                ((low, ((1.0 + EXPECTED_WITHIN) * level).min(plan.highest)), level)
+            }
             // A fresh start looks in a range about the last answer that does not presuppose it.
-            Some(level) => {
+            (Some(level), _) => {
                 let low = (0.5 * level).max(plan.lowest);
                 ((low, (1.5 * level).min(plan.highest)), low)
             }
-            None => self.ramp(subject, windows)?,
+            (None, None) => self.ramp(subject, windows)?,
         };
         loop {
             let ended = self.stairs(subject, trial, (range, start), windows)?;

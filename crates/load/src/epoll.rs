@@ -188,45 +188,6 @@ pub(crate) fn thread_cpu_ns() -> u64 {
     ns(usage.ru_utime) + ns(usage.ru_stime)
 }
 
-/// Lets the calling thread's sleeps end when they should: the kernel adds 50 microseconds of slack otherwise.
-pub(crate) fn sharpen_sleep() {
-    // SAFETY: PR_SET_TIMERSLACK takes a number and touches no memory of ours.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
-    shorten_slice();
-}
-
-/// What `sched_setattr(2)` takes, in its first version.
-#[repr(C)]
-struct Scheduling {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-}
-
-/// Asks for short slices: a thread that runs briefly and often is then let in soon alongside others that compute (EEVDF, Linux
-/// 6.12; earlier kernels ignore it). It takes no larger share, and needs no privilege. The nice level stays.
-fn shorten_slice() {
-    let size = u32::try_from(size_of::<Scheduling>()).unwrap_or(0);
-    let mut wanted = Scheduling { size, policy: 0, flags: 0, nice: 0, priority: 0, runtime: 0, deadline: 0, period: 0 };
-    // SAFETY: `wanted` has `size` bytes and lives through the call, which fills it with the thread's settings.
-    let known = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut wanted, size, 0) } == 0;
-    if !known || wanted.policy != libc::SCHED_OTHER.cast_unsigned() {
-        return;
-    }
-    wanted.size = size;
-    wanted.runtime = SLICE_NS;
-    // SAFETY: `wanted` has `size` bytes and lives through the call, which reads it.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
-}
-
-/// The shortest slice that the kernel grants.
-const SLICE_NS: u64 = 100_000;
-
 /// The limit on open descriptors, raised to `wanted` as far as this process may; returns what it is now.
 ///
 /// # Errors

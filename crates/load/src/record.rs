@@ -58,7 +58,7 @@ pub struct Counts {
     pub connections: u64,
     /// Operations begun that had no end when the load ended.
     pub unfinished: u64,
-    /// Operations intended that never got a connection.
+    /// Operations intended that never got a connection, or that a late generator had not begun when the time was over.
     pub unsent: u64,
     /// Operations that had to wait for a free connection.
     pub waited: u64,

@@ -321,7 +321,8 @@ impl Transport {
                 // Nothing counts after its goodbye.
                 Ok(0) => return Ok(Decrypted { plain, over: true }),
                 Ok(_) => {}
-                Err(why) => return Err((plain, Failure::of(&why))),
+                // It reads from memory: what it does not take is no error of the socket but a limit of TLS, such as of its buffer.
+                Err(_) => return Err((plain, Failure::Tls)),
             }
             let processed = tls.process_new_packets();
             loop {

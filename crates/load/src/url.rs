@@ -6,7 +6,8 @@
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
 
 /// A server: everything of a URL before its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,15 @@ pub enum UrlError {
         /// The name.
         host: String,
         /// What the resolver said.
+        #[source]
+        source: io::Error,
+    },
+    /// None of its addresses accepts a connection.
+    #[error("{address}: {source}")]
+    Unreachable {
+        /// The last of them.
+        address: SocketAddr,
+        /// What connecting gave.
         #[source]
         source: io::Error,
     },
@@ -86,6 +96,24 @@ impl Origin {
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == if self.secure { 443 } else { 80 } { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// The first of its addresses that accepts a connection within a time limit for each.
+    ///
+    /// # Errors
+    /// When the name has none, or what the last of them gives.
+    pub fn reachable(&self, limit: Duration) -> Result<SocketAddr, UrlError> {
+        let mut last = None;
+        for address in self.resolve()? {
+            match TcpStream::connect_timeout(&address, limit) {
+                Ok(_) => return Ok(address),
+                Err(source) => last = Some(UrlError::Unreachable { address, source }),
+            }
+        }
+        Err(last.unwrap_or_else(|| UrlError::Unresolved {
+            host: self.host.clone(),
+            source: io::Error::new(io::ErrorKind::NotFound, "the name has no address"),
+        }))
     }
 
     /// Its addresses; never none.

@@ -110,7 +110,7 @@ impl<'e> Worker<'e> {
 
     /// Runs the load from `begin` of the monotonic clock and returns what was measured.
     pub(crate) fn run(mut self, begin: u64, cpu: Option<usize>) -> std::io::Result<Part> {
-        epoll::sharpen_sleep();
+        baremark_sys::ready::sharpen_waits();
         self.clock.begin = begin;
         while monotonic_ns() < begin {
             std::thread::sleep(std::time::Duration::from_nanos(begin.saturating_sub(monotonic_ns())));
@@ -126,8 +126,9 @@ impl<'e> Worker<'e> {
         let wall_ns = self.clock.now.max(1);
         let cpu_ns = epoll::thread_cpu_ns() - cpu_before;
         self.record.part.elapsed_ns = wall_ns;
+        self.miss_starts();
+        self.close_last_second(wall_ns);
         self.drain()?;
-        self.close_seconds(wall_ns);
         self.record.part.threads.push(ThreadPart { cpu, cpu_ns, wall_ns });
         for (status, count) in self.record.statuses.iter().enumerate().filter(|(_, count)| **count > 0) {
             self.record.part.statuses.insert(u16::try_from(status).unwrap_or(0), *count);
@@ -194,10 +195,9 @@ impl<'e> Worker<'e> {
         }
     }
 
+    /// The last second stays open until the load has ended: what was to start in it and comes late belongs to it.
     fn roll_second(&mut self) {
-        while self.clock.now >= self.record.second_end
-            && self.record.second_end <= self.clock.end.saturating_add(SECOND_NS - 1)
-        {
+        while self.clock.now >= self.record.second_end && self.record.second_end < self.clock.end {
             self.close_second();
             self.record.second_end += SECOND_NS;
         }
@@ -212,10 +212,11 @@ impl<'e> Worker<'e> {
         self.record.part.seconds.push(part);
     }
 
-    /// A last second that was cut short is kept, but for one of less than a hundredth.
-    fn close_seconds(&mut self, elapsed: u64) {
-        let wanted = (elapsed + SECOND_NS - SECOND_NS / 100).div_euclid(SECOND_NS).max(1);
-        if (self.record.part.seconds.len() as u64) < wanted {
+    /// A last second that was cut short is kept, but for one of less than a hundredth in which nothing was.
+    fn close_last_second(&mut self, elapsed: u64) {
+        let closed = self.record.part.seconds.len() as u64;
+        let left = elapsed.saturating_sub(closed * SECOND_NS);
+        if closed == 0 || left >= SECOND_NS / 100 || self.record.second != SecondPart::default() {
             self.close_second();
         }
     }
@@ -275,6 +276,29 @@ impl<'e> Worker<'e> {
             || self.actors.timers.peek().is_some_and(|Reverse((at, ..))| *at <= self.clock.now)
     }
 
+    /// A start that will not be: it was intended, and nothing is sent for it.
+    fn miss(&mut self, intended: u64) {
+        if let Some(window) = &mut self.record.window {
+            window.unsent(intended);
+        }
+        self.record.part.counts.intended += 1;
+        self.record.part.counts.unsent += 1;
+        self.record.second.intended += 1;
+    }
+
+    /// Starts that were due when the time was over, and that this thread, which was late, has not come to.
+    fn miss_starts(&mut self) {
+        if self.record.part.interrupted {
+            return;
+        }
+        while self.schedule.next_start <= self.clock.now && self.schedule.issued < self.schedule.most {
+            let intended = self.schedule.next_start;
+            self.advance_starts();
+            self.record.part.send_lag.record(self.clock.now - intended);
+            self.miss(intended);
+        }
+    }
+
     /// Begins what is due and ends what has waited too long.
     fn dispatch(&mut self) {
         if self.clock.now >= self.clock.next_look {
@@ -294,11 +318,7 @@ impl<'e> Worker<'e> {
                 window.lag(intended, self.clock.now - intended);
             }
             if self.actors.queue.len() >= MOST_QUEUED {
-                if let Some(window) = &mut self.record.window {
-                    window.unsent(intended);
-                }
-                self.record.part.counts.intended += 1;
-                self.record.part.counts.unsent += 1;
+                self.miss(intended);
                 continue;
             }
             let number = self.schedule.issued * self.shard.count + self.shard.index;

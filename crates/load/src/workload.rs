@@ -16,7 +16,7 @@ use crate::record::{Part, SecondPart};
 use crate::scenario::{Scenario, file};
 use crate::transport::Trust;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
-use baremark_model::command::{self, ARRIVAL, DURATION, TIMEOUT, WARM_UP};
+use baremark_model::command::{self, ARRIVAL, DURATION, RAMP_DOWN, TIMEOUT, WARM_UP};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::knob::Misfit;
@@ -46,7 +46,7 @@ const SECOND: u64 = 1_000_000_000;
 const CLOSED: usize = 64;
 const OPEN: usize = 1000;
 
-static PARAMETERS: [Knob; 25] = [
+static PARAMETERS: [Knob; 26] = [
     Knob::new(
         "url",
         Kind::Text,
@@ -93,6 +93,12 @@ static PARAMETERS: [Knob; 25] = [
         Kind::Time { min: 0, max: 3600 * SECOND },
         Default::Typed("1 s"),
         "time under load before it, not measured",
+    ),
+    Knob::new(
+        RAMP_DOWN,
+        Kind::Time { min: 0, max: 3600 * SECOND },
+        Default::Typed("0 s"),
+        "time under load after it, not measured",
     ),
     Knob::new(
         "request_timeout",
@@ -217,6 +223,7 @@ struct Settings {
     order: Order,
     files: Files,
     warm_up: Nanos,
+    ramp_down: Nanos,
     error_limit: f64,
     limits: Vec<Limit>,
 }
@@ -310,7 +317,14 @@ impl Settings {
         };
         command::fits_timeout(arm)?;
         let Share(error_limit) = of.get("error_limit")?;
-        Ok(Settings { order, files, warm_up: of.get(WARM_UP)?, error_limit, limits: words(of, "limit", limit)? })
+        Ok(Settings {
+            order,
+            files,
+            warm_up: of.get(WARM_UP)?,
+            ramp_down: of.get(RAMP_DOWN)?,
+            error_limit,
+            limits: words(of, "limit", limit)?,
+        })
     }
 
     /// The order with what is in the files.
@@ -420,8 +434,8 @@ impl Job for HttpLoad {
         order.pin = Pin::On(around.cpus.to_vec());
         let load = order.load().map_err(JobError::failed)?;
         let qos = limits::qos(&load, settings.limits).map_err(JobError::failed)?;
-        let Settings { warm_up, error_limit, .. } = settings;
-        Ok(Box::new(Ready { load, warm_up, error_limit, qos, interrupt: Arc::clone(around.interrupt) }))
+        let Settings { warm_up, ramp_down, error_limit, .. } = settings;
+        Ok(Box::new(Ready { load, warm_up, ramp_down, error_limit, qos, interrupt: Arc::clone(around.interrupt) }))
     }
 }
 
@@ -429,6 +443,7 @@ impl Job for HttpLoad {
 struct Ready {
     load: Load,
     warm_up: Nanos,
+    ramp_down: Nanos,
     error_limit: f64,
     qos: Qos,
     interrupt: Arc<AtomicBool>,
@@ -451,6 +466,9 @@ impl ReadyJob for Ready {
         }
         let begin_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let part = self.once(self.load.stop)?;
+        if self.ramp_down.0 > 0 {
+            self.once(Stop::After(self.ramp_down))?;
+        }
         let mut document = Document::new(&self.load, &part);
         document.error_limit_share = Some(self.error_limit);
         document.limits = limits::check(&part, &self.load.drive, &self.qos, &BTreeMap::new(), false);

@@ -98,6 +98,12 @@ pub enum Error {
     /// The machine was made and does not run.
     #[error("the microVM's first run failed: {0}")]
     FirstRun(baremark_model::seam::Fault),
+    /// No interrupts between virtual CPUs.
+    #[error("no interrupt of one virtual CPU to another can be had here: {what}")]
+    Interrupts {
+        /// What happened instead.
+        what: String,
+    },
     /// The trial run took longer than anybody would wait.
     #[error("the trial run did not end within {limit_ms} ms: this back end cannot be used for measuring")]
     Stuck {

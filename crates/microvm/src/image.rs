@@ -1,12 +1,55 @@
 //! The program's own code and static data, as loaded.
 //!
 //! The guest's tables over them are filled before the first run, or else every function of a fresh page would be a guest
-//! page fault. The dynamic linker's list has them exactly, in a static program too; the vDSO is left out, since a body
+//! page fault. On the second level a page is there when the guest has touched it: a [`Read`] does so before anything is
+//! timed, or else the first call of a function that is rarely called would be a page fault of KVM's in a timed run. The dynamic linker's list has them exactly, in a static program too; the vDSO is left out, since a body
 //! has no business there and it lies in a block of its own.
 
+use baremark_model::seam::{Body, Work};
+use baremark_model::team::Team;
 use std::ffi::CStr;
+use std::hint::black_box;
 use std::ops::Range;
 use std::slice;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+const PAGE: usize = 4096;
+
+/// Reads one byte of every page of the program, its pages split evenly among the ranks.
+#[derive(Debug)]
+pub(crate) struct Read {
+    pages: Vec<u64>,
+}
+
+impl Read {
+    pub(crate) fn new() -> Self {
+        let starts = |segment: Range<u64>| (segment.start & !(PAGE as u64 - 1)..segment.end).step_by(PAGE);
+        Read { pages: segments().into_iter().flat_map(starts).collect() }
+    }
+
+    /// The address of each page.
+    pub(crate) fn pages(&self) -> &[u64] {
+        &self.pages
+    }
+}
+
+impl Body for Read {
+    fn work(&self, _ranks: usize) -> Work {
+        let operations = self.pages.len() as u64;
+        Work { operations, bytes_loaded: operations, ..Work::default() }
+    }
+
+    fn rank(&self, rank: usize, team: &Team, reps: u64) {
+        let share = self.pages.len().div_ceil(team.ranks());
+        for _ in 0..reps {
+            for &page in self.pages.iter().skip(rank * share).take(share) {
+                // SAFETY: the first byte of a page of a loaded segment: readable as long as the process lives. Data may be
+                // written meanwhile, and an atomic load of one byte is no race with that.
+                black_box(unsafe { AtomicU8::from_ptr(page as *mut u8) }.load(Ordering::Relaxed));
+            }
+        }
+    }
+}
 
 /// Address ranges of every loaded segment of the program and its libraries.
 pub(crate) fn segments() -> Vec<Range<u64>> {
@@ -46,5 +89,14 @@ mod tests {
         let has = |address: usize| segments.iter().any(|segment| segment.contains(&(address as u64)));
         assert!(has(note as *const () as usize) && has(DATA.as_ptr().addr()), "{segments:x?}");
         assert!(!has(std::ptr::from_ref(&segments).addr()), "the stack is not a segment");
+    }
+
+    #[test]
+    fn every_page_of_the_program_is_read_by_one_rank() {
+        let (read, team) = (Read::new(), Team::new(3));
+        assert!(read.pages.len() as u64 >= segments().iter().map(|it| (it.end - it.start) / PAGE as u64).sum::<u64>());
+        let share = read.pages.len().div_ceil(3);
+        assert!(3 * share >= read.pages.len());
+        (0..3).for_each(|rank| read.rank(rank, &team, 1));
     }
 }

@@ -37,6 +37,7 @@
 //!   `layout` are public for `baremark-guest-program`, whose guests are built alike.
 //! - `guest`, `vcpu`, `syscall`: what runs inside, and the exit handler around it.
 //! - `machine`, `rank`, `kick`, `microvm`: one VM, its threads, the watchdog, the executor.
+//! - `ipi`: a machine of its own in which one virtual CPU interrupts another.
 //! - `stats`, `clean`, `leaves`, `touch`, `mmu`, `probe`: what was counted, and what the machine is.
 //!
 //! # What is walked
@@ -64,6 +65,7 @@ mod error;
 pub mod exception;
 mod guest;
 mod image;
+mod ipi;
 mod kick;
 mod latch;
 pub mod layout;
@@ -88,6 +90,7 @@ mod vcpu;
 
 pub use clean::{Unclean, check_clean};
 pub use error::Error;
+pub use ipi::Interrupts;
 pub use leaves::{ExpectedLeaves, expected_leaves};
 pub use microvm::{Config, Microvm};
 pub use mmu::{MmuMode, MmuVirtualization, mmu_virtualization, mmu_virtualization_in};

@@ -90,14 +90,19 @@ impl Machine {
             });
         }
         let vm = Arc::new(kvm.create_vm().map_err(failed("KVM_CREATE_VM"))?);
-        vm.set_tss_address(TSS_ADDRESS).map_err(failed("KVM_SET_TSS_ADDR"))?;
-        vm.set_identity_map_address(IDENTITY_MAP_ADDRESS).map_err(failed("KVM_SET_IDENTITY_MAP_ADDR"))?;
+        set_low_addresses(&vm)?;
         let cpuid = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).map_err(failed("KVM_GET_SUPPORTED_CPUID"))?;
         let stats = Source::open(vm.as_ref()).map_err(|source| Error::Kvm { call: "KVM_GET_STATS_FD", source })?;
         let space = space(&vm, shape, registers::physical_bits(cpuid.as_slice()))?;
         let xsave_bytes = vm.check_extension_int(Cap::Xsave2);
         Ok(Machine { vm, space, cpuid, stats: stats.map(Arc::new), xsave_bytes })
     }
+}
+
+/// Gives Intel processors what they need below 4 GiB; others take no notice.
+pub(crate) fn set_low_addresses(vm: &VmFd) -> Result<(), Error> {
+    vm.set_tss_address(TSS_ADDRESS).map_err(failed("KVM_SET_TSS_ADDR"))?;
+    vm.set_identity_map_address(IDENTITY_MAP_ADDRESS).map_err(failed("KVM_SET_IDENTITY_MAP_ADDR"))
 }
 
 fn space(vm: &Arc<VmFd>, shape: Shape, physical_bits: u32) -> Result<Space, Error> {

@@ -36,6 +36,7 @@ pub mod sets;
 pub mod show;
 pub mod simulator;
 pub mod spread;
+pub mod statements;
 pub mod stream;
 pub mod tables;
 mod tape;

@@ -61,6 +61,11 @@ pub struct Question<'q> {
     pub work_ns: Range,
     /// Page faults for each access, which change a page table; each costs what a fault does, and under shadow paging exits.
     pub faults: f64,
+    /// Loads of another page table and flushes of translations for each access, such as switches between processes: their time is
+    /// part of the work, and each exits under shadow paging.
+    pub switches: f64,
+    /// Accesses in each unit of which `work_ns`, `faults` and `switches` are told.
+    pub accesses: Range,
     /// The schemes; the first one that is native with a page size is the denominator of those with this page size.
     pub schemes: Vec<Scheme>,
     /// What the machine's own memory may be made of when it is itself virtual: every scheme is then walked in two
@@ -115,6 +120,8 @@ impl<'q> Question<'q> {
             stream,
             work_ns: Range::exactly(0.0),
             faults: 0.0,
+            switches: 0.0,
+            accesses: Range::exactly(1.0),
             schemes,
             outer: Vec::new(),
             measured: Vec::new(),
@@ -186,6 +193,8 @@ pub struct Cell {
     pub ns: Interval,
     /// Run time relative to native with the same page size; `None` where no such scheme was requested.
     pub relative: Option<Interval>,
+    /// Run time relative to native with each page size that was requested: a program in the microVM may have other pages than its guest.
+    pub against: Vec<(Page, Interval)>,
     /// The share of an access's time that walking would take if nothing hid it.
     pub walking_share: Interval,
     /// Walks for each access, the mean over structures.
@@ -203,6 +212,8 @@ pub struct Prediction {
     pub cells: Vec<Cell>,
     /// The contrast of page sizes: run time native with small pages over native with large ones, where both were requested.
     pub page_contrast: Option<Interval>,
+    /// Run time under nested paging over that under shadow paging, of the first scheme of each, where both were requested.
+    pub nested_over_shadow: Option<Interval>,
     /// Draws that count after weighing; few mean that the measurements contradict the model.
     pub effective_draws: f64,
     /// Draws in all.
@@ -392,8 +403,12 @@ impl Draws {
         let tax = question.priors.tax.draw(random);
         let work = question.work_ns.draw(random);
         let fault = question.faults * question.priors.fault_ns.draw(random);
-        let exits =
-            question.faults * question.priors.exits_per_change.draw(random) * question.priors.exit_ns.draw(random);
+        let (per_change, exit) = (question.priors.exits_per_change.draw(random), question.priors.exit_ns.draw(random));
+        let exits = (question.faults * per_change + question.switches) * exit;
+        // What is known of one access draws nothing.
+        let one = Range::exactly(1.0);
+        let accesses = if question.accesses == one { 1.0 } else { question.accesses.draw(random).max(1.0) };
+        let [work, fault, exits] = [work, fault, exits].map(|unit| unit / accesses);
         // Nothing hides a fault, nor its walk.
         let overlap = if question.faults > 0.0 { Overlap::NONE } else { overlap };
         let mut log_weight = 0.0;
@@ -428,12 +443,18 @@ impl Draws {
         let weights: Vec<f64> = self.log_weights.iter().map(|weight| (weight - best).exp()).collect();
         let sum: f64 = weights.iter().sum();
         let squares: f64 = weights.iter().map(|weight| weight * weight).sum();
+        let native_page = |(at, scheme): (usize, &Scheme)| match scheme {
+            Scheme::Native { page } => Some((*page, at)),
+            _ => None,
+        };
+        let natives: Vec<(Page, usize)> = question.schemes.iter().enumerate().filter_map(native_page).collect();
         let mut cells = Vec::new();
         for (index, scheme) in question.schemes.iter().enumerate() {
             let native = Scheme::Native { page: scheme.application_page() };
             let base = question.schemes.iter().position(|other| *other == native).and_then(|at| self.ns.get(at));
             let ratios =
                 |base: &Vec<f64>| -> Vec<f64> { self.ns[index].iter().zip(base).map(|(ns, base)| ns / base).collect() };
+            let against = |page: Page, base: &Vec<f64>| Some((page, Interval::of(&ratios(base), &weights)?));
             let mean = |of: &dyn Fn(&Counts) -> u64| {
                 let each = structures.iter().filter_map(|one| one.counts.get(index));
                 each.map(|counts| counts.per_translation(of(counts))).sum::<f64>() / structures.len() as f64
@@ -442,6 +463,7 @@ impl Draws {
                 scheme: *scheme,
                 ns: Interval::of(&self.ns[index], &weights).ok_or(PredictError::Nothing)?,
                 relative: base.and_then(|base| Interval::of(&ratios(base), &weights)),
+                against: natives.iter().filter_map(|(page, at)| against(*page, self.ns.get(*at)?)).collect(),
                 walking_share: Interval::of(&self.share[index], &weights).ok_or(PredictError::Nothing)?,
                 walks: mean(&|counts| counts.walks),
                 walk_references: mean(&Counts::walk_references),
@@ -461,7 +483,15 @@ impl Draws {
             }
             _ => None,
         };
-        Ok(Prediction { cells, page_contrast, effective_draws: sum * sum / squares, draws: weights.len() })
+        let first = |of: fn(&Scheme) -> bool| question.schemes.iter().position(of).and_then(|at| self.ns.get(at));
+        let nested = first(|scheme| matches!(scheme, Scheme::Nested { .. }));
+        let nested_over_shadow = nested.zip(first(|scheme| matches!(scheme, Scheme::Shadow { .. })));
+        let nested_over_shadow = nested_over_shadow.and_then(|(nested, shadow)| {
+            let contrast: Vec<f64> = nested.iter().zip(shadow).map(|(nested, shadow)| nested / shadow).collect();
+            Interval::of(&contrast, &weights)
+        });
+        let effective_draws = sum * sum / squares;
+        Ok(Prediction { cells, page_contrast, nested_over_shadow, effective_draws, draws: weights.len() })
     }
 }
 

@@ -27,6 +27,7 @@ pub const GIVEN: &[(&str, &str)] = &[
     ("ranks", "the CPUs that the program may use, their number"),
     ("folder", "the program's private working folder"),
     ("port", "a TCP port that was free on loopback a moment ago, the same throughout a run of the program"),
+    ("baremark", "this program at the site, for its commands such as nodes"),
     ("seed", "a number that differs from trial to trial and not between runs of one study"),
 ];
 
@@ -430,10 +431,43 @@ pub fn guest_page(arm: &ResolvedArm) -> PageSize {
     }
 }
 
+/// Whether a polling thread answers system calls of a program in the microVM.
+pub const EXITLESS: Knob = Knob {
+    key: "exitless",
+    kind: Kind::Choice(&["off", "on"]),
+    default: Default::Typed("off"),
+    help: "whether a thread that polls on a CPU of its own answers system calls of a program in the microVM without an exit: those that do \
+           not depend on the calling thread and wait for nobody. The CPU is spent on it; at least 2 must be allowed. Applies to microvm",
+};
+
+/// Whether an arm has a polling thread.
+#[must_use]
+pub fn is_exitless(arm: &ResolvedArm) -> bool {
+    matches!(arm.parameters.get(EXITLESS.key), Some(Value::Choice(state)) if state == "on")
+}
+
+/// Whether memory of a program in the microVM is given when it is mapped.
+pub const PREFAULT: Knob = Knob {
+    key: "prefault",
+    kind: Kind::Choice(&["off", "on"]),
+    default: Default::Typed("off"),
+    help: "whether the host gives a program in the microVM private memory when the program maps it, not when it first touches it; the time that \
+           this takes is part of the run as before. Stacks, memory that is reserved alone, and what is larger than the available memory are left out. \
+           Applies to microvm",
+};
+
+/// Whether an arm has its memory when it is mapped.
+#[must_use]
+pub fn is_prefaulted(arm: &ResolvedArm) -> bool {
+    matches!(arm.parameters.get(PREFAULT.key), Some(Value::Choice(state)) if state == "on")
+}
+
 /// By these parameters workloads that choose it say how long a phase is measured, and how long it runs before that.
 pub const DURATION: &str = "duration";
 /// See [`DURATION`].
 pub const WARM_UP: &str = "warm_up";
+/// The time under load after it, in workloads that have one.
+pub const RAMP_DOWN: &str = "ramp_down";
 /// How the gaps of an open loop are made, in workloads that have one.
 pub const ARRIVAL: Knob = Knob {
     key: "arrival",
@@ -442,14 +476,15 @@ pub const ARRIVAL: Knob = Knob {
     help: "inter-arrival time distribution of an open loop",
 };
 
-/// How long a phase of an arm lasts, where its workload says so by [`DURATION`] and [`WARM_UP`].
+/// How long a phase of an arm lasts, where its workload says so by [`DURATION`], [`WARM_UP`] and [`RAMP_DOWN`].
 #[must_use]
 pub fn phase_time(arm: &ResolvedArm) -> Option<Nanos> {
     let time = |key: &str| match arm.parameters.get(key) {
         Some(Value::TimeNs(time)) => Some(time.0),
         _ => None,
     };
-    Some(Nanos(time(DURATION)?.saturating_add(time(WARM_UP).unwrap_or(0))))
+    let around = [WARM_UP, RAMP_DOWN].map(|key| time(key).unwrap_or(0));
+    Some(Nanos(around.into_iter().fold(time(DURATION)?, u64::saturating_add)))
 }
 
 /// Refuses a phase that its [`TIMEOUT`] would cut short.
@@ -459,7 +494,9 @@ pub fn phase_time(arm: &ResolvedArm) -> Option<Nanos> {
 pub fn fits_timeout(arm: &ResolvedArm) -> Result<(), Misfit> {
     match (phase_time(arm), arm.parameters.get(TIMEOUT.key)) {
         (Some(phase), Some(Value::TimeNs(timeout))) if phase.0 >= timeout.0 => {
-            let what = format!("{DURATION} and {WARM_UP} are {phase} together, and the timeout is {timeout}");
+            let ramps_down = matches!(arm.parameters.get(RAMP_DOWN), Some(Value::TimeNs(time)) if time.0 > 0);
+            let after = if ramps_down { format!(", {WARM_UP} and {RAMP_DOWN}") } else { format!(" and {WARM_UP}") };
+            let what = format!("{DURATION}{after} are {phase} together, and the timeout is {timeout}");
             Err(Misfit { what, remedy: format!("write a shorter {DURATION}, or a longer {}", TIMEOUT.key) })
         }
         _ => Ok(()),
@@ -731,18 +768,108 @@ pub const CALL_COST: Metric = in_guest(
     "ns",
     "one forwarded call that does nothing, measured in the trial: the median of its batches",
 );
+/// What leaving the microVM and entering it again costs.
+pub const EXIT_COST: Metric = in_guest(
+    "exit_cost_ns",
+    "ns",
+    "one exit: a forwarded call that does nothing, less the same call natively, both measured in the trial",
+);
 /// The share of a program's time that leaving the microVM explains.
 pub const EXIT_SHARE: Metric = in_guest(
     "exit_share_percent",
     "%",
-    "share of the wall time that exits explain: forwarded calls and other exits, times what each costs here",
+    "share of the wall time that exits explain: forwarded calls and other exits, times exit_cost_ns of the trial",
 );
 
+/// System calls that a polling thread answered.
+pub const EXITLESS_CALLS: Metric = in_guest(
+    "exitless_calls",
+    "1",
+    "system calls that a polling thread answered without an exit; of exitless = \"on\"",
+);
+/// System calls that a polling thread did not answer.
+pub const EXITLESS_FALLBACKS: Metric = in_guest(
+    "exitless_fallbacks",
+    "1",
+    "system calls that were left to a polling thread and then left the microVM: refused, or not begun in time; of exitless = \"on\"",
+);
+/// What polling took.
+pub const POLLING_CPU: Metric =
+    in_guest("polling_cpu_s", "s", "CPU time of the polling threads, part of the program's; of exitless = \"on\"");
+
 /// The metrics that a program has in the microVM alone.
-pub const IN_GUEST: [Metric; 7] =
-    [FORWARDED_CALLS, VM_EXITS, GUEST_FAULTS, GUEST_SIGNALS, GUEST_START, CALL_COST, EXIT_SHARE];
+pub const IN_GUEST: [Metric; 11] = [
+    FORWARDED_CALLS,
+    VM_EXITS,
+    GUEST_FAULTS,
+    GUEST_SIGNALS,
+    GUEST_START,
+    CALL_COST,
+    EXIT_COST,
+    EXIT_SHARE,
+    EXITLESS_CALLS,
+    EXITLESS_FALLBACKS,
+    POLLING_CPU,
+];
 
 const fn in_guest(key: &'static str, unit: &'static str, help: &'static str) -> Metric {
+    Metric { key, unit, better: Better::Lower, together: Together::Mean, help }
+}
+
+/// The length of an epoch of protection.
+pub const PROTECT: Knob = Knob::new(
+    "protect",
+    Kind::Choice(&["none", "5 ms", "20 ms", "100 ms"]),
+    Default::Typed("none"),
+    "protection by checkpoints: after each epoch of this length the program is stopped and its changed pages are copied to a secondary \
+     process; of programs that run natively or in the microVM",
+);
+
+/// The rate of the link to the secondary.
+pub const LINK_RATE: Knob = Knob::new(
+    "link_mbit",
+    Kind::Count { min: 1, max: 1_000_000 },
+    Default::Typed("10000"),
+    "rate of the link to the secondary in 10^6 bit/s; with protect alone",
+);
+
+/// The delay of the link to the secondary.
+pub const LINK_DELAY: Knob = Knob::new(
+    "link_delay",
+    Kind::Time { min: 0, max: 1_000_000_000 },
+    Default::Typed("0 s"),
+    "one-way delay of the link to the secondary, in both directions, by a proxy; with protect alone",
+);
+
+/// The metrics that a protected program has in addition to its own.
+pub const PROTECTED: [Metric; 11] = [
+    protected("pages_per_epoch", "pages", "changed pages of 4 KiB, mean over epochs"),
+    protected("mb_per_epoch", "MB", "10^6 bytes sent to the secondary, mean over epochs"),
+    protected("epochs", "1", "epochs of the run"),
+    protected(
+        "epoch_ms",
+        "ms",
+        "from one checkpoint to the next, mean; longer than requested where pauses or the link take longer",
+    ),
+    protected("pause_us", "us", "the program stands at a checkpoint, median"),
+    protected("pause_p99_us", "us", "the program stands at a checkpoint, 99th percentile; from 368 epochs on"),
+    protected("paused_percent", "%", "share of the run time in which the program stood"),
+    protected("link_mbit_per_s", "Mbit/s", "10^6 bit/s sent to the secondary, over the run time"),
+    protected("link_use_percent", "%", "share of the run time in which a checkpoint was being sent"),
+    protected(
+        "protection_cpus",
+        "CPUs",
+        "CPUs that the primary's side kept busy: stopping, copying, sending; without the secondary",
+    ),
+    protected(
+        "predicted_ratio",
+        "1",
+        "run time over that without protection as pages x cost + epochs x pause + stops of threads x cost predicts it; costs are \
+         measured in the trial with programs that only write pages or start processes",
+    ),
+];
+
+const fn protected(key: &'static str, unit: &'static str, help: &'static str) -> Metric {
     Metric { key, unit, better: Better::Lower, together: Together::Mean, help }
 }
 
@@ -754,18 +881,29 @@ const PROGRAM: Knob = Knob {
            [commands.NAME]",
 };
 
-static BARE_METRICS: [Metric; 15] = {
-    let [a, b, c, d, e, f, g, h] = USUAL;
-    let [i, j, k, l, m, n, o] = IN_GUEST;
-    [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o]
+static BARE_METRICS: [Metric; 30] = {
+    const LISTS: [&[Metric]; 3] = [&USUAL, &IN_GUEST, &PROTECTED];
+    let mut metrics = [WALL; 30];
+    let (mut of, mut at, mut used) = (0, 0, 0);
+    while of < LISTS.len() {
+        if at < LISTS[of].len() {
+            metrics[used] = LISTS[of][at];
+            (at, used) = (at + 1, used + 1);
+        } else {
+            (of, at) = (of + 1, 0);
+        }
+    }
+    assert!(used == metrics.len(), "as many as there is room for");
+    metrics
 };
+static BARE_PARAMETERS: [Knob; 8] = [PROGRAM, TIMEOUT, GUEST_PAGE, EXITLESS, PREFAULT, PROTECT, LINK_RATE, LINK_DELAY];
 
 /// The workload as far as it is known without a study.
 pub static BARE: Descriptor = Descriptor {
     kind: KIND,
     help: "any external program; the section [command] says how it is run and where its metrics stand",
     source: "the study",
-    parameters: &[PROGRAM, TIMEOUT, GUEST_PAGE],
+    parameters: &BARE_PARAMETERS,
     metrics: &BARE_METRICS,
     footprint: None,
     executors: &[ExecutorKind::Direct, ExecutorKind::Microvm],
@@ -842,7 +980,7 @@ fn made(program: &Program) -> Descriptor {
         .iter()
         .filter_map(|declared| declared.quick.as_ref().map(|quick| (leak(&declared.key), leak(&quick.to_string()))));
     Descriptor {
-        parameters: Vec::leak([PROGRAM, TIMEOUT, GUEST_PAGE].into_iter().chain(knobs).collect()),
+        parameters: Vec::leak(BARE_PARAMETERS.into_iter().chain(knobs).collect()),
         metrics: Vec::leak(readings.chain(BARE_METRICS).collect()),
         quick: Vec::leak(quick.collect()),
         ..BARE
@@ -856,6 +994,21 @@ fn leak(text: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arm::PageSize;
+
+    #[test]
+    fn a_phase_has_all_its_parts_and_must_end_before_its_timeout() {
+        let mut arm = ResolvedArm::native(1, PageSize::Small);
+        let seconds = |count: u64| Value::TimeNs(Nanos(count * 1_000_000_000));
+        for (key, count) in [(DURATION, 10), (WARM_UP, 2), (TIMEOUT.key, 15)] {
+            arm.parameters.insert(key.to_owned(), seconds(count));
+        }
+        assert_eq!((phase_time(&arm), fits_timeout(&arm)), (Some(Nanos(12_000_000_000)), Ok(())));
+        arm.parameters.insert(RAMP_DOWN.to_owned(), seconds(3));
+        assert_eq!(phase_time(&arm), Some(Nanos(15_000_000_000)));
+        let why = fits_timeout(&arm).expect_err("it would be cut short").to_string();
+        assert!(why.starts_with("duration, warm_up and ramp_down are 15 s together, and the timeout is 15 s"), "{why}");
+    }
 
     fn filled(text: &str) -> Result<String, String> {
         fill(text, |key| (key == "threads").then(|| "4".to_owned()))

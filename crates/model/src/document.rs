@@ -35,9 +35,15 @@ pub struct Document {
     pub trials: Vec<TrialRow>,
     /// One row for each treatment and metric.
     pub estimates: Vec<EstimateRow>,
+    /// The headline's metric against the metric that the study names for it, one row for each line of the table.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slopes: Vec<SlopeRow>,
     /// What each member of an ensemble had alone, one row for each treatment, metric and member; nothing where arms have one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberEstimate>,
+    /// How evenly the members of each ensemble fared in the headline's metric; nothing where arms have one member.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fairness: Vec<FairnessRow>,
     /// One row for each pair and metric.
     pub ratios: Vec<RatioRow>,
     /// The interim analyses, in order.
@@ -245,6 +251,33 @@ pub struct EstimateRow {
     pub hi: Option<f64>,
 }
 
+/// By how much the headline's metric changes with another metric that was measured in the same trials, along the columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SlopeRow {
+    /// The headline's metric.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// The metric that it is regressed on.
+    pub against: String,
+    /// Its unit.
+    pub against_unit: String,
+    /// The levels that the treatments of the line have in common, all factors but the columns'.
+    pub treatment: Treatment,
+    /// Treatments of which both metrics are known: the points of each block's line.
+    pub points: usize,
+    /// Blocks, each of which has a line of its own by least squares.
+    pub blocks: usize,
+    /// The estimate over blocks, in units of the metric by unit of the other.
+    pub slope: f64,
+    /// Lower limit of its 95 % interval; `null` below four blocks.
+    pub lo: Option<f64>,
+    /// Upper limit.
+    pub hi: Option<f64>,
+    /// The metric where the other is zero, on the line; the estimate over blocks.
+    pub at_zero: f64,
+}
+
 /// The estimate of one metric of one member of an ensemble.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberEstimate {
@@ -261,6 +294,26 @@ pub struct MemberEstimate {
     /// Trials that count.
     pub n: usize,
     /// The estimate over trials of the median over phases.
+    pub estimate: f64,
+    /// Lower limit of its 95 % interval; `null` below four trials.
+    pub lo: Option<f64>,
+    /// Upper limit.
+    pub hi: Option<f64>,
+}
+
+/// Jain's index of one metric over the members of an ensemble: (sum of x)² / (n × sum of x²), 1 where all have the same and 1/n where one has
+/// everything (Jain, Chiu, Hawe 1984). Of each trial from the members' medians over phases.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FairnessRow {
+    /// The metric's key.
+    pub metric: String,
+    /// The treatment.
+    pub treatment: Treatment,
+    /// Members.
+    pub members: usize,
+    /// Trials that count.
+    pub n: usize,
+    /// The estimate over trials.
     pub estimate: f64,
     /// Lower limit of its 95 % interval; `null` below four trials.
     pub lo: Option<f64>,
@@ -376,6 +429,9 @@ pub struct LookRow {
     /// What was decided: `continue`, `confirm` or `stop`, and why.
     pub decision: String,
 }
+
+/// How the text of a flag begins that says why a virtual machine is faster than native.
+pub const FASTER_THAN_NATIVE: &str = "faster than native beyond the interval";
 
 /// Something to know alongside a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -2,6 +2,7 @@
 
 use crate::document::LookRow;
 pub use crate::document::TrialStatus;
+use crate::loading::Loading;
 use crate::plan::Treatment;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,8 @@ pub enum Event {
         /// Its arms.
         treatments: Vec<Treatment>,
     },
+    /// Data is being loaded for the current trial, at all its sites together.
+    Loading(Loading),
     /// A phase of the current trial is over.
     Phase {
         /// Its place, from 0.

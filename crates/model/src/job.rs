@@ -8,6 +8,7 @@
 use crate::arm::ResolvedArm;
 use crate::descriptor::Descriptor;
 use crate::knob::Misfit;
+use crate::loading::Loading;
 use crate::seam::{Sample, WorkloadError};
 use crate::wire::{Detail, Point};
 use serde_json::Value;
@@ -103,11 +104,39 @@ pub trait Job: Sync {
         false
     }
 
+    /// Whether it measures disks, so that a hypervisor's own counts of them belong to its phases.
+    fn measures_disks(&self) -> bool {
+        false
+    }
+
     /// Looks whether it can run at this site and makes ready what all its runs share.
     ///
     /// # Errors
     /// What is missing, or which parameter cannot be.
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError>;
+
+    /// As [`Job::prepare`]; a job that loads data reports how far that has come.
+    ///
+    /// # Errors
+    /// As [`Job::prepare`].
+    fn prepare_reporting<'s>(
+        &self,
+        arm: &'s ResolvedArm,
+        around: Surroundings<'s>,
+        report: &mut dyn FnMut(Loading),
+    ) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        let _ = report;
+        self.prepare(arm, around)
+    }
+}
+
+/// What a run reports while it is under way.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Update {
+    /// A part of the run has ended; it is stored, so that a run that is interrupted can be taken up after it.
+    Part(Value),
+    /// Data is being loaded.
+    Loading(Loading),
 }
 
 /// A job that can be run. Dropping it leaves no process and no file behind.
@@ -120,18 +149,23 @@ pub trait ReadyJob {
         Ok(())
     }
 
+    /// Whether all its work is done by this process and its descendants, so that whatever else uses the CPUs meanwhile is another program.
+    fn works_in_own_processes(&self) -> bool {
+        false
+    }
+
     /// Runs it once, from the same state each time.
     ///
     /// # Errors
     /// When it did not come to a result that is right.
     fn run(&mut self) -> Result<JobRun, JobError>;
 
-    /// Runs it once, and reports parts of the run as they end, so that they are stored if it is interrupted. `stored` is what an
-    /// interrupted run of the same phase reported. A run without such parts is run from its beginning.
+    /// Runs it once, and reports how far it has come. `stored` are the parts that an interrupted run of the same phase reported. A run
+    /// without such parts is run from its beginning.
     ///
     /// # Errors
     /// As [`ReadyJob::run`].
-    fn take_up(&mut self, stored: &[Value], report: &mut dyn FnMut(Value)) -> Result<JobRun, JobError> {
+    fn take_up(&mut self, stored: &[Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
         let _ = (stored, report);
         self.run()
     }

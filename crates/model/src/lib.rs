@@ -7,11 +7,13 @@
 #![forbid(unsafe_code)]
 
 pub mod arm;
+pub mod beat;
 pub mod command;
 pub mod comparison;
 pub mod courier;
 pub mod credit;
 pub mod descriptor;
+pub mod disk_latency;
 pub mod document;
 pub mod ensemble;
 pub mod event;
@@ -19,9 +21,11 @@ pub mod histogram;
 pub mod image;
 pub mod imported;
 pub mod job;
+pub mod joined;
 pub mod knob;
 pub mod layers;
 mod literal;
+pub mod loading;
 pub mod machine;
 pub mod maximum;
 pub mod observation;
@@ -31,6 +35,7 @@ pub mod peer;
 pub mod placement;
 pub mod plan;
 pub mod problem;
+pub mod protection;
 pub mod published;
 pub mod qos;
 pub mod quantity;

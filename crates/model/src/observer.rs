@@ -119,6 +119,7 @@ pub const OBSERVERS: &[&str] = &[
     "kvm",
     "counters",
     "io-histograms",
+    "net-stats",
     "lost",
     "null",
 ];
@@ -140,7 +141,7 @@ pub const OBSERVE: &[Knob] = &[
     Knob {
         key: "which",
         kind: Kind::Choice(OBSERVERS),
-        default: Default::Derived("all but sockets, counters, io-histograms, lost and null"),
+        default: Default::Derived("all but sockets, counters, io-histograms, net-stats, lost and null"),
         help: "one observer or a list of them; null reads nothing and shows the cost of observing",
     },
     Knob {

@@ -4,7 +4,7 @@
 //! refused with what would be right, and never taken for a default: an arm may have come over the wire.
 
 use crate::arm::{PageSize, ResolvedArm};
-use crate::command::GUEST_PAGE;
+use crate::command::{EXITLESS, GUEST_PAGE, PREFAULT};
 use crate::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, OwnSection, Together, Value};
 use crate::knob::Misfit;
 use crate::tables;
@@ -101,7 +101,8 @@ impl Descriptor {
     pub fn lost_parameter(&self) -> Option<&'static str> {
         let twice = |at: usize, key: &str| self.parameters[..at].iter().any(|knob| knob.key == key);
         let lost = |(at, knob): &(usize, &'static Knob)| {
-            **knob != GUEST_PAGE && tables::is_reserved(knob.key) || twice(*at, knob.key)
+            let is_factor = [GUEST_PAGE, EXITLESS, PREFAULT].contains(*knob);
+            !is_factor && tables::is_reserved(knob.key) || twice(*at, knob.key)
         };
         self.parameters.iter().enumerate().find(lost).map(|(_, knob)| knob.key)
     }

@@ -25,23 +25,38 @@ pub enum Placement {
     OneSocket,
     /// Pinned compactly, one rank a core: as if the machine had no second threads.
     SmtOff,
+    /// Each machine confined to the CPUs of one NUMA node, among which the operating system moves its ranks; one that is too large for a node spans
+    /// several, and each of its ranks keeps to one of them.
+    Node,
+    /// The same, its ranks pinned.
+    Affinity,
+    /// Not pinned, as [`Placement::Os`]: what node and affinity are compared with.
+    Free,
 }
 
 impl Placement {
     /// All of them as a study types them, in the order of the variants.
-    pub const WORDS: &'static [&'static str] = &["numbered", "os", "compact", "spread", "one-socket", "smt-off"];
+    pub const WORDS: &'static [&'static str] =
+        &["numbered", "os", "compact", "spread", "one-socket", "smt-off", "node", "affinity", "free"];
 
     /// From the word of a study.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        use Placement::{Compact, Numbered, OneSocket, Os, SmtOff, Spread};
-        [Numbered, Os, Compact, Spread, OneSocket, SmtOff].into_iter().find(|placement| placement.to_string() == word)
+        use Placement::{Affinity, Compact, Free, Node, Numbered, OneSocket, Os, SmtOff, Spread};
+        let mut all = [Numbered, Os, Compact, Spread, OneSocket, SmtOff, Node, Affinity, Free].into_iter();
+        all.find(|placement| placement.to_string() == word)
     }
 
     /// Whether each rank keeps to one CPU.
     #[must_use]
     pub fn pins(self) -> bool {
-        self != Placement::Os
+        !matches!(self, Placement::Os | Placement::Free | Placement::Node)
+    }
+
+    /// Whether each rank keeps to the CPUs of one NUMA node.
+    #[must_use]
+    pub fn keeps_node(self) -> bool {
+        self.pins() || self == Placement::Node
     }
 }
 
@@ -156,18 +171,23 @@ impl Topology {
         Topology { cpus, memory_nodes: vec![0] }
     }
 
-    /// The CPUs for `ranks` ranks, in their order.
+    /// The CPUs for `ranks` ranks, in their order: machine after machine, where they are divided among `machines` of equal size.
     ///
     /// # Errors
     /// Why this machine cannot place them so.
-    pub fn place(&self, placement: Placement, ranks: usize) -> Result<Vec<usize>, String> {
+    pub fn place(&self, placement: Placement, ranks: usize, machines: usize) -> Result<Vec<usize>, String> {
+        let need = || Ranks(ranks).need();
         if ranks > self.cpus.len() {
-            return Err(format!("{ranks} ranks need a CPU each, and this process may use {}", self.cpus.len()));
+            return Err(format!("{} a CPU each, and this process may use {}", need(), self.cpus.len()));
         }
         let sockets = distinct(self.cpus.iter().map(|cpu| cpu.socket));
         let cores = distinct(self.cpus.iter().map(|cpu| cpu.core));
         let mut order = match placement {
-            Placement::Numbered | Placement::Os => self.cpus.iter().map(|cpu| cpu.cpu).collect(),
+            Placement::Numbered | Placement::Os | Placement::Free => self.cpus.iter().map(|cpu| cpu.cpu).collect(),
+            Placement::Node if self.nodes().len() < 2 => {
+                return Err("all CPUs here are of one NUMA node: node is free".to_owned());
+            }
+            Placement::Node | Placement::Affinity => return Ok(self.by_node(ranks, machines.max(1))),
             Placement::Compact => self.compact(|_| true),
             Placement::Spread => self.spread(),
             Placement::OneSocket if sockets.len() < 2 => {
@@ -180,13 +200,48 @@ impl Topology {
             Placement::SmtOff => self.compact(|cpu| cpu.cpu == cpu.core),
         };
         if ranks > order.len() {
-            return Err(format!("{ranks} ranks need a CPU each, and {placement} leaves {}", order.len()));
+            return Err(format!("{} a CPU each, and {placement} leaves {}", need(), order.len()));
         }
         order.truncate(ranks);
         if placement == Placement::Spread && order == self.compact(|_| true)[..ranks] {
-            return Err(format!("{ranks} ranks have the same CPUs here spread and compact"));
+            let verb = if ranks == 1 { "has" } else { "have" };
+            return Err(format!("{} {verb} the same CPUs here spread and compact", Ranks(ranks)));
         }
         Ok(order)
+    }
+
+    /// Each machine's ranks on CPUs of one node, as long as one has room for all of them; a machine that fits none spans as few as it needs.
+    fn by_node(&self, ranks: usize, machines: usize) -> Vec<usize> {
+        let each = ranks / machines;
+        let mut free: Vec<Vec<usize>> =
+            self.nodes().into_iter().map(|node| self.compact(|cpu| cpu.node == node)).collect();
+        let mut order = Vec::with_capacity(ranks);
+        for _ in 0..machines {
+            let mut left = each;
+            while left > 0 {
+                // The node with the most room, the first of several: machines are spread over the nodes before they share one.
+                let Some(node) = free.iter_mut().rev().max_by_key(|cpus| cpus.len()).filter(|cpus| !cpus.is_empty())
+                else {
+                    break;
+                };
+                let taken = left.min(node.len());
+                order.extend(node.drain(..taken));
+                left -= taken;
+            }
+        }
+        order
+    }
+
+    /// The nodes that have CPUs which may be used, by number.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<usize> {
+        distinct(self.cpus.iter().map(|cpu| cpu.node))
+    }
+
+    /// The CPUs of a node, by number.
+    #[must_use]
+    pub fn cpus_of(&self, node: usize) -> Vec<usize> {
+        distinct(self.cpus.iter().filter(|cpu| cpu.node == node).map(|cpu| cpu.cpu))
     }
 
     /// The node of a CPU; `None` for one that may not be used.
@@ -217,14 +272,14 @@ impl Topology {
         }
     }
 
-    /// Why this machine cannot run `ranks` ranks so; `None` where it can.
+    /// Why this machine cannot run `ranks` ranks so, divided among `machines` of equal size; `None` where it can.
     #[must_use]
-    pub fn lacks(&self, placement: Placement, policy: MemoryPolicy, ranks: usize) -> Option<String> {
-        let cpus = match self.place(placement, ranks) {
+    pub fn lacks(&self, placement: Placement, policy: MemoryPolicy, ranks: usize, machines: usize) -> Option<String> {
+        let cpus = match self.place(placement, ranks, machines) {
             Ok(cpus) => cpus,
             Err(why) => return Some(why),
         };
-        if policy != MemoryPolicy::FirstTouch && !placement.pins() {
+        if policy != MemoryPolicy::FirstTouch && !placement.keeps_node() {
             return Some(format!("memory = {policy} means a rank's node, which ranks that are not pinned do not have"));
         }
         cpus.iter().find_map(|&cpu| self.nodes_for(policy, self.node_of(cpu).unwrap_or(0)).err())
@@ -250,6 +305,22 @@ impl Topology {
         let mut cpus = self.cpus.clone();
         cpus.sort_by_cached_key(key);
         cpus.into_iter().map(|cpu| cpu.cpu).collect()
+    }
+}
+
+/// A number of ranks in words.
+pub(crate) struct Ranks(pub(crate) usize);
+
+impl Ranks {
+    /// With the verb: one rank needs, two ranks need.
+    pub(crate) fn need(&self) -> String {
+        format!("{self} {}", if self.0 == 1 { "needs" } else { "need" })
+    }
+}
+
+impl fmt::Display for Ranks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.0, if self.0 == 1 { "rank" } else { "ranks" })
     }
 }
 
@@ -281,18 +352,46 @@ mod tests {
     #[test]
     fn a_machine_of_one_node_says_what_it_lacks() {
         let machine = Topology::flat(&[0, 1]);
-        let why = |placement, policy, ranks| machine.lacks(placement, policy, ranks).expect("a reason");
+        let why = |placement, policy, ranks| machine.lacks(placement, policy, ranks, 1).expect("a reason");
         let (numbered, first) = (Placement::Numbered, MemoryPolicy::FirstTouch);
         assert_eq!(why(Placement::OneSocket, first, 2), "all CPUs here are of one socket: one-socket is compact");
         assert_eq!(why(Placement::SmtOff, first, 2), "no core here has a second thread: smt-off is compact");
         assert_eq!(why(Placement::Spread, first, 2), "2 ranks have the same CPUs here spread and compact");
         assert_eq!(why(numbered, first, 3), "3 ranks need a CPU each, and this process may use 2");
+        assert_eq!(why(Placement::Spread, first, 1), "1 rank has the same CPUs here spread and compact");
+        assert_eq!(
+            Topology::default().lacks(numbered, first, 1, 1).expect("no CPU"),
+            "1 rank needs a CPU each, and this process may use 0"
+        );
+        assert_eq!(why(Placement::Node, first, 2), "all CPUs here are of one NUMA node: node is free");
         assert_eq!(why(numbered, MemoryPolicy::Remote, 1), "there is one NUMA node with memory here: remote needs two");
         assert_eq!(
             why(Placement::Os, MemoryPolicy::Local, 1),
             "memory = local means a rank's node, which ranks that are not pinned do not have"
         );
-        assert_eq!(machine.lacks(Placement::Os, first, 2), None);
-        assert_eq!(machine.lacks(Placement::Compact, MemoryPolicy::Local, 2), None);
+        assert_eq!(machine.lacks(Placement::Os, first, 2, 1), None);
+        assert_eq!(machine.lacks(Placement::Free, first, 2, 2), None);
+        assert_eq!(machine.lacks(Placement::Affinity, MemoryPolicy::Local, 2, 2), None);
+        assert_eq!(machine.lacks(Placement::Compact, MemoryPolicy::Local, 2, 1), None);
+    }
+
+    #[test]
+    fn machines_lie_on_one_node_each_and_one_that_fits_none_spans_several() {
+        // Two nodes of four CPUs; every second CPU is the second thread of the one before it.
+        let cpus = (0..8).map(|cpu| Cpu { cpu, socket: cpu / 4, node: cpu / 4, core: cpu & !1 }).collect();
+        let machine = Topology { cpus, memory_nodes: vec![0, 1] };
+        let placed = |ranks, machines| machine.place(Placement::Node, ranks, machines);
+        assert_eq!(placed(8, 2).expect("a node each"), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(placed(4, 2).expect("a node each"), [0, 1, 4, 5]);
+        assert_eq!(placed(6, 6).expect("three on each"), [0, 4, 1, 5, 2, 6]);
+        assert_eq!(machine.place(Placement::Affinity, 3, 1).expect("on one node"), [0, 1, 2]);
+        assert_eq!(placed(6, 1).expect("more than a node has"), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(
+            placed(6, 2).map(|cpus| machine.node_of(cpus[5])).expect("three each"),
+            Some(1),
+            "the second machine is on the second node"
+        );
+        assert_eq!((machine.cpus_of(1), machine.nodes()), (vec![4, 5, 6, 7], vec![0, 1]));
+        assert_eq!(machine.lacks(Placement::Node, MemoryPolicy::Remote, 8, 2), None, "its node is known");
     }
 }

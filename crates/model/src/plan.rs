@@ -9,7 +9,7 @@ use crate::command;
 use crate::descriptor::{Default, Descriptor, Knob, Value};
 use crate::observer::ObserveSpec;
 use crate::peer;
-use crate::placement::{MemoryPolicy, Placement, Topology};
+use crate::placement::{MemoryPolicy, Placement, Ranks, Topology};
 use crate::problem::{Problem, Problems};
 use crate::study::{Chosen, Design, Study};
 use crate::tables;
@@ -172,6 +172,9 @@ pub struct Plan {
     pub rows: Option<String>,
     /// Factor along the table's top.
     pub columns: String,
+    /// The metric against which the headline's slope along the columns is estimated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<String>,
     /// Everything that is executed.
     pub arms: Vec<PlannedArm>,
     /// Every ratio that is estimated.
@@ -294,6 +297,7 @@ pub fn resolve(file: &str, study: &Study, limits: &Limits, mode: Mode) -> Result
             .collect(),
         rows: study.layout.rows.clone(),
         columns: study.layout.columns.clone(),
+        against: study.layout.against.clone(),
         arms,
         pairs,
         cells,
@@ -348,6 +352,11 @@ impl Resolver<'_> {
             let remedy = "drop levels, or make one study of each part";
             self.report(longest.map_or(0, |factor| factor.line), what, remedy);
         }
+        let varied = |key: &str| self.study.factors.iter().find(|factor| factor.key == key);
+        if let (Some(provisioned), Some(_)) = (varied("provisioned"), varied("ranks")) {
+            let (line, what) = (provisioned.line, "provisioned and ranks both say how many ranks there are");
+            self.report(line, what.to_owned(), "drop one of them");
+        }
         if self.limits.cpus.is_empty() {
             self.report(0, "this process may use no CPU".to_owned(), "start it with an affinity mask that has one");
         }
@@ -395,7 +404,7 @@ impl Resolver<'_> {
                 self.report(
                     factor.line,
                     what,
-                    "drop the factor; of a program in the microVM, guest_page can be varied",
+                    "drop the factor; of a program in the microVM, guest_page, host_backing, exitless and prefault can be varied",
                 );
             } else if !places.iter().any(|place| tables::applies(&factor.key, kind(place))) {
                 let what = format!("'{}' applies to no environment of this study", factor.key);
@@ -415,6 +424,10 @@ impl Resolver<'_> {
                 continue;
             }
             if let Some(arm) = self.arm(&levels, &environment) {
+                if let Some(reason) = self.lacks_memory(&levels, &arm) {
+                    self.absent.push(Absent { treatment, reason });
+                    continue;
+                }
                 let needs = self.needs(&levels, &arm, &environment);
                 if let Some(reason) = needs.iter().find_map(|name| self.limits.absent.get(name)) {
                     self.absent.push(Absent { treatment, reason: reason.clone() });
@@ -439,15 +452,18 @@ impl Resolver<'_> {
         arms
     }
 
-    /// What an arm needs in addition to its own environment: the place of its other end, and what its workload's own section names. Of an
-    /// application that runs elsewhere the latter is that site's matter.
+    /// What an arm needs in addition to its own environment: the place of its other end, its parameters there, and what its workload's own
+    /// section names. Of an application that runs elsewhere the latter is that site's matter.
     fn needs(&self, levels: &BTreeMap<String, Value>, arm: &ResolvedArm, environment: &str) -> Vec<String> {
         let program = command::of_arm(arm).map(|program| program_at(environment, program));
         let peer = peer::of_arm(arm).map(str::to_owned);
         let kind = tables::kind_of(environment, &self.study.environments);
         let here = tables::place(kind).is_none_or(|place| place.on_this_machine);
-        let section = self.study.chosen(levels).descriptor.section.filter(|_| here);
-        program.into_iter().chain(peer).chain(section.map_or_else(Vec::new, |section| (section.needs)(arm))).collect()
+        let workload = self.study.chosen(levels).descriptor;
+        let own = workload.section.filter(|_| here).map_or_else(Vec::new, |section| (section.needs)(arm));
+        let parameter =
+            |(key, value): (&String, &Value)| parameter_at(environment, workload.kind, key, &value.to_string());
+        program.into_iter().chain(peer).chain(own).chain(arm.parameters.iter().map(parameter)).collect()
     }
 
     /// Why this machine cannot run a treatment, with the remedy.
@@ -461,13 +477,28 @@ impl Resolver<'_> {
                 return Some(format!("{key} = {level}: {reason}"));
             }
         }
-        let (ranks, count) = (self.ranks(levels), count_of(levels));
+        if environment == "native" {
+            let kind = self.study.chosen(levels).descriptor.kind;
+            let reason = |(key, level): (&String, &Value)| {
+                let reason = self.limits.absent.get(&level_of(kind, key, &level.to_string()))?;
+                Some(format!("{key} = {level}: {reason}"))
+            };
+            if let Some(reason) = levels.iter().find_map(reason) {
+                return Some(reason);
+            }
+        }
+        let count = count_of(levels);
+        let ranks = match self.provisioned(levels) {
+            Some(Err(reason)) => return Some(reason),
+            Some(Ok(ranks)) => ranks,
+            None => self.ranks(levels),
+        };
         let kind = tables::kind_of(environment, &self.study.environments);
         if tables::place(kind).is_none_or(|place| place.on_this_machine) {
             let flat = Topology::flat(&self.limits.cpus);
             let here = self.limits.topology.as_ref().unwrap_or(&flat);
             let (placement, memory) = placed(levels);
-            if let Some(reason) = here.lacks(placement, memory, ranks) {
+            if let Some(reason) = here.lacks(placement, memory, ranks, count) {
                 return Some(reason);
             }
         }
@@ -476,7 +507,8 @@ impl Resolver<'_> {
         }
         if kind == "container" && ranks / count > self.limits.cpus.len() {
             let (each, cpus) = (ranks / count, self.limits.cpus.len());
-            return Some(format!("{each} ranks of a container need a CPU each, and this process may use {cpus}"));
+            let verb = if each == 1 { "needs" } else { "need" };
+            return Some(format!("{} of a container {verb} a CPU each, and this process may use {cpus}", Ranks(each)));
         }
         if count > 1 && !tables::DIVISIBLE.contains(&kind) {
             let can = tables::DIVISIBLE.join(", ");
@@ -528,16 +560,17 @@ impl Resolver<'_> {
             Some(Value::Page(page)) => page,
             _ => PageSize::Small,
         };
-        // A program in the microVM has memory of its own.
-        let virtual_machine = executor == ExecutorKind::Microvm && workload.kind != command::KIND;
+        // A program in the microVM has memory of its own, whose backing is its own choice where the study makes none.
+        let is_inside = executor == ExecutorKind::Microvm;
+        let virtual_machine = is_inside && workload.kind != command::KIND;
         let arm = ResolvedArm {
             executor,
             ranks: self.ranks(levels) / count_of(levels),
             page,
-            host_backing: virtual_machine.then(|| match levels.get("host_backing") {
-                Some(Value::Page(backing)) => *backing,
-                _ => page,
-            }),
+            host_backing: match levels.get("host_backing") {
+                Some(Value::Page(backing)) => is_inside.then_some(*backing),
+                _ => virtual_machine.then_some(page),
+            },
             guest_tables: virtual_machine.then(|| match levels.get("guest_tables") {
                 Some(Value::Choice(word)) if word == "scattered" => GuestTables::Scattered,
                 _ => GuestTables::Contiguous,
@@ -563,12 +596,45 @@ impl Resolver<'_> {
         sound.then_some(arm)
     }
 
+    /// Why a level of the size is too large for this machine. A size that the study does not vary is refused instead ([`Self::check_memory`]).
+    fn lacks_memory(&self, levels: &BTreeMap<String, Value>, arm: &ResolvedArm) -> Option<String> {
+        let footprint = self.study.chosen(levels).descriptor.footprint?;
+        let varied = self.study.factors.iter().any(|factor| factor.key == footprint.key);
+        let (need, available) = ((footprint.bytes)(arm)?, self.limits.memory_available);
+        let what = || format!("{} needs {} of memory, and {available:.1} are available", footprint.key, Bytes(need));
+        (varied && need > available.0).then(what)
+    }
+
     /// The ranks of all machines together.
     fn ranks(&self, levels: &BTreeMap<String, Value>) -> usize {
         match levels.get("ranks") {
             Some(Value::Count(ranks)) => usize::try_from(*ranks).unwrap_or(usize::MAX),
-            _ => self.limits.cpus.len(),
+            _ => self.provisioned(levels).and_then(Result::ok).unwrap_or(self.limits.cpus.len()),
         }
+    }
+
+    /// The ranks of all machines together where a share of this machine's CPUs is requested, or why machines of equal size cannot have
+    /// it; `None` where none is.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "few CPUs"
+    )]
+    fn provisioned(&self, levels: &BTreeMap<String, Value>) -> Option<Result<usize, String>> {
+        let Some(Value::Share(share)) = levels.get("provisioned") else { return None };
+        let (cpus, count) = (self.limits.cpus.len(), count_of(levels));
+        let each = ((share.0 * cpus as f64 / count as f64).round() as usize).max(1);
+        let (ranks, machines) = (each.saturating_mul(count), if count == 1 { "machine" } else { "machines" });
+        let reached = ranks as f64 / cpus as f64;
+        if (reached - share.0).abs() <= PROVISIONED_WITHIN {
+            return Some(Ok(ranks));
+        }
+        let reached = 100.0 * reached;
+        Some(Err(format!(
+            "{share} of {cpus} CPUs in {count} {machines} of equal size is {} ({reached:.0} %)",
+            Ranks(ranks)
+        )))
     }
 
     /// The line of the first parameter that a workload's own refusal names; where it names none, the workload's.
@@ -743,8 +809,11 @@ impl Resolver<'_> {
     }
 }
 
+/// By how much of all CPUs machines of equal size may miss the share that is requested: half of the step between published levels.
+const PROVISIONED_WITHIN: f64 = 0.025;
+
 /// Factors of the memory that an agent maps, of which a program has none.
-const MEMORY: &[&str] = &["host_backing", "guest_tables"];
+const MEMORY: &[&str] = &["guest_tables"];
 
 /// Whether the factor `key` says anything of this workload.
 fn applies(chosen: &Chosen, key: &str) -> bool {
@@ -759,6 +828,18 @@ fn applies(chosen: &Chosen, key: &str) -> bool {
 #[must_use]
 pub fn program_at(environment: &str, program: &command::Program) -> String {
     format!("{environment}: {} {}", program.name, program.argv.first().map_or("", String::as_str))
+}
+
+/// The key in [`Limits::absent`] of a workload's parameter that cannot have this value in an environment where others can run.
+#[must_use]
+pub fn parameter_at(environment: &str, workload: &str, parameter: &str, value: &str) -> String {
+    format!("{environment}: {}", level_of(workload, parameter, value))
+}
+
+/// The key in [`Limits::absent`] of a workload's parameter that cannot have this level on this machine as it is.
+#[must_use]
+pub fn level_of(workload: &str, parameter: &str, level: &str) -> String {
+    format!("{workload}.{parameter}={level}")
 }
 
 fn executor_of(environment: &str) -> ExecutorKind {

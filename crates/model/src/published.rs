@@ -90,7 +90,8 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ours {
-    /// The workload's kind.
+    /// The workload's kind, of every row that names none of its own.
+    #[serde(default)]
     pub workload: String,
     /// The metric of every row that names none of its own.
     #[serde(default)]
@@ -109,7 +110,7 @@ pub struct OurColumn {
     /// Levels that a treatment must have.
     #[serde(default)]
     pub levels: BTreeMap<String, String>,
-    /// For a column of gains in percent, the levels of what they are gained over.
+    /// For a column of gains in percent, or of ratios without a unit, the levels of what they are over.
     #[serde(default)]
     pub over: BTreeMap<String, String>,
     /// The MMU virtualization that must have been at work: `nested` or `shadow`.
@@ -124,6 +125,9 @@ pub struct OurColumn {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OurRow {
+    /// The workload's kind.
+    #[serde(default)]
+    pub workload: Option<String>,
     /// Its metric.
     #[serde(default)]
     pub metric: Option<String>,
@@ -136,9 +140,23 @@ pub struct OurRow {
     /// Levels that a treatment must have.
     #[serde(default)]
     pub levels: BTreeMap<String, String>,
+    /// For a row of gains or ratios, the levels of what it is over, in addition to those of the column.
+    #[serde(default)]
+    pub over: BTreeMap<String, String>,
+    /// For a row of gains: the metric is a time, so that the gain is what the base takes over what it takes.
+    #[serde(default)]
+    pub inverse: bool,
     /// Why no run fills it, where none does.
     #[serde(default)]
     pub blank: Option<String>,
+}
+
+impl Ours {
+    /// The workload's kind of a row.
+    #[must_use]
+    pub fn workload_of<'o>(&'o self, row: &'o OurRow) -> &'o str {
+        row.workload.as_deref().unwrap_or(&self.workload)
+    }
 }
 
 /// One row of a table.
@@ -353,10 +371,16 @@ mod tests {
                 assert!(table.blank.is_none() && publication.blank.is_none(), "{place} is filled and blank");
                 assert_eq!(ours.columns.len(), table.heads.len(), "{place}: a column for each head");
                 for column in &ours.columns {
-                    assert!(column.blank.is_some() || !column.levels.is_empty(), "{place}: {column:?}");
+                    let by_row = table.row.iter().all(|row| row.ours.blank.is_some() || !row.ours.levels.is_empty());
+                    assert!(column.blank.is_some() || !column.levels.is_empty() || by_row, "{place}: {column:?}");
                 }
                 for row in &table.row {
                     let of = &row.ours;
+                    assert!(
+                        of.blank.is_some() || !ours.workload_of(of).is_empty(),
+                        "{place}: {}: no workload",
+                        row.label
+                    );
                     let named = of.metric.is_some() || of.quantity.is_some() || ours.metric.is_some();
                     assert!(of.blank.is_some() || named, "{place}: {}: no metric and no reason", row.label);
                 }

@@ -70,7 +70,8 @@ left alone, `{{key}` is a literal `{key}`. No shell is involved. `baremark init`
 - `[command.files]`: `name = text`, put into the folder before every run.
 - `[command.bring]`: `name = path`, files of this machine, programs included, that are brought to the site and put into the folder before every run; argv names them as `{folder}/name`.
 - `[command.environment]`: `NAME = text`, environment variables.
-- `[command.needs]`: `program = \"Debian package\"`, programs without which the site is refused.
+- `[command.needs]`: `program = \"Debian package\"`, programs without which the site is refused; text with a space in it says how else to get one.
+  A program that is not on the search path is looked for in baremark's own folder.
 ";
 const COMMANDS: &str = "\
 Several external programs, compared with each other: NAME is a level of the factor `command`. Each section takes the keys, sections and

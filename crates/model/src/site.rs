@@ -1,6 +1,7 @@
 //! The seam of environments: how an agent comes to be somewhere, and how it leaves.
 
-use std::io::{Read, Write};
+use crate::disk_latency::DiskLatency;
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -99,11 +100,35 @@ pub trait Site: Send {
         let _ = there;
         Err(no_way(format!("port {here} of this machine cannot be reached from the site")))
     }
+
+    /// Counts the I/Os of the site's disks from now on, as its hypervisor sees them; whether it has such disks.
+    ///
+    /// # Errors
+    /// What the hypervisor answered.
+    fn count_disks(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// What was counted since [`Site::count_disks`] or since this was last asked.
+    ///
+    /// # Errors
+    /// What the hypervisor answered.
+    fn disks_counted(&mut self) -> io::Result<Vec<DiskLatency>> {
+        Ok(Vec::new())
+    }
+
+    /// Where the site reaches what this machine reaches at an address of another network than its loopback, such as that of a site on the lab's
+    /// bridge.
+    ///
+    /// # Errors
+    /// When no way leads there, with the remedy.
+    fn sees(&mut self, address: SocketAddr) -> Result<SocketAddr, SiteError> {
+        Err(no_way(format!("{address} cannot be reached from the site")))
+    }
 }
 
 fn no_way(what: String) -> SiteError {
-    let remedy =
-        "let both have a network: native, a container with network = \"host\", qemu with net = \"user\", or ssh";
+    let remedy = "let both have a network: native, a container with network = \"lab\" or \"host\", qemu with net = \"lab\" or \"user\", or ssh";
     Missing { what, remedy: remedy.to_owned() }.into()
 }
 

@@ -64,6 +64,8 @@ pub struct Layout {
     pub columns: String,
     /// The levels that make a treatment a denominator, by factor; empty means that no ratio is requested.
     pub ratio_to: BTreeMap<String, Value>,
+    /// The metric against which the slope of the headline's metric is estimated.
+    pub against: Option<String>,
 }
 
 /// A workload of a study and what the study says of it alone.
@@ -775,12 +777,14 @@ impl Reader {
         let flat: Vec<Entry<'_>> = entries.iter().filter(|(key, ..)| *key != "ratio_to").copied().collect();
         let mut typed = self.known("report", tables::REPORT, &flat);
         let (metric, also) = (text_of(typed.remove("metric")), typed.remove("also"));
+        let against = text_of(typed.remove("against"));
         let also = if let [only] = workloads {
             self.metric(only.descriptor, metric.as_deref(), line_in(entries, "metric"));
+            self.metric(only.descriptor, against.as_deref(), line_in(entries, "against"));
             self.also(only.descriptor, also, line_in(entries, "also"))
         } else {
-            for (key, _) in [("metric", metric.is_some()), ("also", also.is_some())].iter().filter(|(_, typed)| *typed)
-            {
+            let typed = [("metric", metric.is_some()), ("also", also.is_some()), ("against", against.is_some())];
+            for (key, _) in typed.iter().filter(|(_, typed)| *typed) {
                 let what = format!("'{key}' is ambiguous");
                 self.report(line_in(entries, key), what, "write it in the [workload.KIND] whose metric it is");
             }
@@ -803,7 +807,7 @@ impl Reader {
                 ratio_to = native_of(factors);
             }
         }
-        (Layout { rows, columns, ratio_to }, metric, also)
+        (Layout { rows, columns, ratio_to, against }, metric, also)
     }
 
     fn ratio_to(

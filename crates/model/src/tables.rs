@@ -44,7 +44,8 @@ pub const FACTORS: &[Knob] = &[
         key: "host_backing",
         kind: Kind::Page,
         default: Default::Derived("the same as page"),
-        help: "page size of a virtual machine's memory on the host; does not apply to native",
+        help: "page size of a virtual machine's memory on the host; of a program in the microVM, by default the kernel's and the program's own choice; \
+               does not apply to native",
     },
     Knob {
         key: "guest_tables",
@@ -63,7 +64,8 @@ pub const FACTORS: &[Knob] = &[
         kind: Kind::Choice(Placement::WORDS),
         default: Default::Typed("numbered"),
         help: "the CPUs of the ranks: pinned by number, moved by the operating system, as near to each other as they fit, as \
-               far apart as they can be, inside the first socket, or one a core",
+               far apart as they can be, inside the first socket, or one a core; of several machines (count) each confined to one NUMA node \
+               (node), pinned inside of one (affinity), or moved by the operating system (free)",
     },
     Knob {
         key: "memory",
@@ -79,12 +81,24 @@ pub const FACTORS: &[Knob] = &[
         help: "machines (microvm, qemu, container) among which ranks and memory are divided, released by one barrier; rates of \
                several are the sums of their bests, as published, and simultaneous ones are shown next to them; does not apply to native",
     },
+    Knob {
+        key: "provisioned",
+        kind: Kind::Percent { min: 0.01, max: 1.0 },
+        default: Default::Typed("100 %"),
+        help: "share of this machine's CPUs that the ranks of all machines (count) get together; a share that machines of equal size \
+               miss by more than 2.5 % of the CPUs is absent; excludes ranks; does not apply to native",
+    },
     // Features of this host: set between trials with --allow-host-changes and undone at the end.
     host("host.thp", Kind::Choice(&["always", "madvise", "never"]), "transparent huge pages of the host"),
     host(
         "host.thp_defrag",
         Kind::Choice(&["always", "defer", "defer+madvise", "madvise", "never"]),
         "when the host makes room for transparent huge pages",
+    ),
+    host(
+        "host.thp_shmem",
+        Kind::Choice(&["always", "within_size", "advise", "never", "deny", "force"]),
+        "transparent huge pages of the host for shared memory",
     ),
     host(
         "host.numa_balancing",
@@ -125,6 +139,29 @@ pub const FACTORS: &[Knob] = &[
         Kind::Choice(&["off", "on"]),
         "parallel page-table code of KVM for nested paging, for virtual machines that start afterwards",
     ),
+    host(
+        "host.mmu",
+        Kind::Choice(&["nested", "shadow"]),
+        "nested paging (EPT, NPT) or shadow page tables in KVM, whose module is loaded again",
+    ),
+    host("host.irq_affinity", Kind::Text, "list of the CPUs that serve the interrupts, such as 0 or 0-1"),
+    host("host.preempt", Kind::Choice(&["none", "voluntary", "full", "lazy"]), "preemption of the kernel's own code"),
+    host(
+        "host.sched_features",
+        Kind::Text,
+        "switches of the scheduler, such as NO_PLACE_LAG or NO_HRTICK,NEXT_BUDDY; the others stay as they are",
+    ),
+    host(
+        "host.sched_base_slice_ns",
+        Kind::Count { min: 1, max: 1_000_000_000 },
+        "slice of a thread before another one that waits may run, in ns",
+    ),
+    host(
+        "host.sched_migration_cost_ns",
+        Kind::Count { min: 0, max: 1_000_000_000 },
+        "time since it ran within which the scheduler leaves a thread where its caches are, in ns",
+    ),
+    host("host.sched_nr_migrate", Kind::Count { min: 1, max: 10_000 }, "threads that the scheduler moves at a time"),
     host("host.sched_autogroup", Kind::Choice(&["off", "on"]), "one scheduling group for each session"),
     host("host.sched_slice_us", Kind::Count { min: 0, max: 1_000_000 }, "slice of CPU quotas, in us"),
     host(
@@ -153,6 +190,37 @@ pub const FACTORS: &[Knob] = &[
         Kind::Count { min: 0, max: 7 },
         "whether a NUMA node frees its own memory before another's is taken",
     ),
+    host(
+        "host.dirty_expire_centisecs",
+        Kind::Count { min: 0, max: 1_000_000 },
+        "age at which changed pages are written, in 1/100 s",
+    ),
+    host(
+        "host.dirty_writeback_centisecs",
+        Kind::Count { min: 0, max: 1_000_000 },
+        "time between two rounds of writing changed pages, in 1/100 s; 0 for none",
+    ),
+    host(
+        "host.page_cluster",
+        Kind::Count { min: 0, max: 31 },
+        "pages that are read from swap at a time, as a power of two",
+    ),
+    host(
+        "host.stat_interval",
+        Kind::Count { min: 1, max: 3_600 },
+        "time between two updates of the memory statistics, in s",
+    ),
+    host(
+        "host.watermark_scale_factor",
+        Kind::Count { min: 1, max: 3_000 },
+        "distance of the watermarks at which memory is freed, in 1/10000 of the memory",
+    ),
+    host(
+        "host.io_scheduler",
+        Kind::Choice(&["none", "mq-deadline", "kyber", "bfq"]),
+        "scheduler of I/Os to the disks that hold what the study reads and writes: its path, file or device, its guests' disks, else the \
+         folder of temporary files",
+    ),
 ];
 
 /// How the keys of the host's features begin.
@@ -168,7 +236,8 @@ pub fn host_levels(treatment: &BTreeMap<String, String>) -> impl Iterator<Item =
 }
 
 /// Factors that do not apply to every environment.
-pub const MACHINE_FACTORS: &[&str] = &["host_backing", "guest_tables", "guest_page", "count"];
+pub const MACHINE_FACTORS: &[&str] =
+    &["host_backing", "guest_tables", "guest_page", "exitless", "prefault", "count", "provisioned", "host.mmu"];
 
 /// Places of which several can run at once, behind one gate.
 pub const DIVISIBLE: &[&str] = &["microvm", "qemu", "container"];
@@ -177,8 +246,9 @@ pub const DIVISIBLE: &[&str] = &["microvm", "qemu", "container"];
 #[must_use]
 pub fn applies(factor: &str, environment: &str) -> bool {
     match factor {
-        "host_backing" | "guest_tables" | "guest_page" => environment == "microvm",
-        "count" => !matches!(environment, "native" | "null"),
+        "host_backing" | "guest_tables" | "guest_page" | "exitless" | "prefault" => environment == "microvm",
+        "host.mmu" => matches!(environment, "microvm" | "qemu"),
+        "count" | "provisioned" => !matches!(environment, "native" | "null"),
         _ => true,
     }
 }
@@ -207,6 +277,12 @@ pub const OF_ONE_WORKLOAD: &[Knob] = &[
         kind: Kind::Text,
         default: Default::Derived("no other"),
         help: "other metrics that get a ratio, with commas between; not used by the stopping rule",
+    },
+    Knob {
+        key: "against",
+        kind: Kind::Text,
+        default: Default::Derived("no slope"),
+        help: "a metric on whose measured value the headline's metric depends: its slope along the columns is estimated, block by block",
     },
     Knob {
         key: "published",
@@ -281,6 +357,12 @@ pub const REPORT: &[Knob] = &[
         kind: Kind::Text,
         default: Default::Derived("no other"),
         help: "other metrics that get a ratio, with commas between; not used by the stopping rule",
+    },
+    Knob {
+        key: "against",
+        kind: Kind::Text,
+        default: Default::Derived("no slope"),
+        help: "a metric on whose measured value the headline's metric depends: its slope along the columns is estimated, block by block",
     },
     Knob {
         key: "rows",

@@ -5,6 +5,7 @@
 
 use crate::arm::ResolvedArm;
 use crate::descriptor::Together;
+use crate::loading::Loading;
 use crate::machine::Isa;
 use crate::observation::Observation;
 use crate::observer::ObserveSpec;
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
 /// The version of this protocol; both sides must agree.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// The longest frame that is accepted, in bytes: a torn or foreign stream must not make us allocate what it claims.
 pub const LONGEST_FRAME: u32 = 64 << 20;
@@ -126,6 +127,10 @@ pub enum FromAgent {
         /// Its process number at its site.
         pid: u32,
     },
+    /// The phases of a trial that reads and writes disks begin: its data have been written.
+    DiskPhases,
+    /// Data is being loaded before the first phase of a trial; for whoever watches.
+    Loading(Loading),
     /// One phase of a trial is over; for whoever watches.
     Phase {
         /// Its place in the schedule.

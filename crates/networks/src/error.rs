@@ -26,6 +26,9 @@ pub enum NetworkError {
     /// More nodes than a subnet of the lab has addresses.
     #[error("{0} addresses are more than a network of the lab has; use fewer than 4094 nodes")]
     TooLarge(u32),
+    /// No queueing discipline netem.
+    #[error("this kernel has no netem; load the module sch_netem, or let the program delay the links")]
+    NoNetem,
     /// The subnet is used up.
     #[error("subnet {0} has no address left; use fewer nodes")]
     NoAddress(String),

@@ -1,5 +1,7 @@
 //! Networks of a run's own: bridge, veth, network namespaces, TAP, addresses, rates and offloads.
 //!
+//! Links with a delay run through this process (`baremark-delay`), or through netem where the kernel has it.
+//!
 //! Everything is asked of the kernel by rtnetlink and ethtool's requests. Namespaces are held by descriptors and not by names: the kernel
 //! removes them, and the links in them, when the process ends however it ends. Links in the host's own namespace are recorded in
 //! the journal first, with a hardware address that nobody else has; by it they are recognised before they are removed.
@@ -11,11 +13,12 @@ pub mod namespace;
 pub mod netlink;
 pub mod network;
 pub mod pair;
+pub mod round_trip;
 pub mod subnet;
 
 pub use error::NetworkError;
 pub use namespace::Namespace;
-pub use network::{Network, Node};
+pub use network::{GuestPort, Network, Node};
 pub use pair::Pair;
 
 use baremark_journal::Kind;

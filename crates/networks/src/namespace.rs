@@ -6,6 +6,7 @@ use baremark_sys::namespace;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::PathBuf;
 use std::thread;
 
 /// A network namespace. It lives as long as this, and as programs that were started in it.
@@ -57,6 +58,12 @@ impl Namespace {
     /// When it cannot be entered.
     pub fn enter(&self) -> Result<(), NetworkError> {
         namespace::enter_network(&self.file).map_err(NetworkError::kernel("entering a network namespace"))
+    }
+
+    /// Where processes of this machine find it in /proc while this lives.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.descriptor()))
     }
 
     pub(crate) fn descriptor(&self) -> i32 {

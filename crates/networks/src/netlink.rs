@@ -226,6 +226,18 @@ impl Netlink {
         Ok(routes.iter().chain(&addresses).filter_map(prefix).collect())
     }
 
+    /// Holds what a link sends (netem): each packet for `latency`, ± `jitter`, in nanoseconds; at most so many packets wait.
+    ///
+    /// # Errors
+    /// What rtnetlink gives, `ENOENT` where the kernel has no netem.
+    pub fn delay(&mut self, index: u32, (latency, jitter): (u64, u64), waiting: u32) -> io::Result<()> {
+        let mut message = TcMessage::with_index(i32::try_from(index).map_err(io::Error::other)?);
+        message.header.parent = TcHandle::ROOT;
+        let options = DefaultNla::new(TCA_OPTIONS, netem_options(latency, jitter, waiting));
+        message.attributes = vec![TcAttribute::Kind("netem".to_owned()), TcAttribute::Other(options)];
+        self.ask(RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_REPLACE).map(drop)
+    }
+
     /// Limits what a link sends by a token bucket (tbf): bytes per second, bytes of a burst, and bytes that may wait.
     ///
     /// # Errors
@@ -250,6 +262,10 @@ const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
 const TC_LINKLAYER_ETHERNET: u8 = 1;
+const TCA_NETEM_LATENCY64: u16 = 10;
+const TCA_NETEM_JITTER64: u16 = 11;
+/// From linux/rtnetlink.h.
+const TCA_OPTIONS: u16 = 2;
 
 /// `struct tc_tbf_qopt`: two rates of 12 bytes, then limit, buffer and mtu. The rate proper and the burst are options of their own.
 fn tbf_parameters(rate: u64, waiting: u32) -> [u8; 36] {
@@ -257,6 +273,17 @@ fn tbf_parameters(rate: u64, waiting: u32) -> [u8; 36] {
     bytes[1] = TC_LINKLAYER_ETHERNET;
     bytes[8..12].copy_from_slice(&u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
     bytes[24..28].copy_from_slice(&waiting.to_ne_bytes());
+    bytes
+}
+
+/// `struct tc_netem_qopt` (latency, limit, loss, gap, duplicate, jitter), whose times in ticks are replaced by options of 64 bits in nanoseconds.
+fn netem_options(latency: u64, jitter: u64, waiting: u32) -> Vec<u8> {
+    let mut bytes = [0, waiting, 0, 0, 0, 0].map(u32::to_ne_bytes).concat();
+    for (kind, nanos) in [(TCA_NETEM_LATENCY64, latency), (TCA_NETEM_JITTER64, jitter)] {
+        // Length of the option, its type, its value.
+        bytes.extend([12, kind].map(u16::to_ne_bytes).concat());
+        bytes.extend(nanos.to_ne_bytes());
+    }
     bytes
 }
 
@@ -304,5 +331,20 @@ fn prefix(message: &RouteNetlinkMessage) -> Option<Prefix> {
             })
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_netem_are_laid_out_as_the_kernel_reads_them() {
+        let bytes = netem_options(2_500_000, 7, 1000);
+        assert_eq!(bytes.len(), 24 + 2 * 12);
+        assert_eq!(bytes[4..8], 1000_u32.to_ne_bytes(), "the limit");
+        assert_eq!((bytes[24..26].to_vec(), bytes[26..28].to_vec()), (vec![12, 0], vec![10, 0]));
+        assert_eq!(bytes[28..36], 2_500_000_u64.to_ne_bytes());
+        assert_eq!((bytes[38], bytes[40..48].to_vec()), (11, 7_u64.to_ne_bytes().to_vec()));
     }
 }

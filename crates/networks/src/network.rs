@@ -4,13 +4,18 @@ use crate::link::Identity;
 use crate::netlink::{End, Netlink, Prefix};
 use crate::subnet::Subnet;
 use crate::{Namespace, NetworkError};
+use baremark_delay::link::Direction;
+use baremark_delay::{Delay, Links};
 use baremark_journal::{Held, Journal};
-use baremark_sys::ethtool::{self, TapHeader};
+use baremark_sys::ethtool::{self, LONGEST_FRAME, TapHeader};
 use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
+/// Packets that may wait in netem, each of up to 64 KiB.
+const WAITING: u32 = 10_000;
 /// The name of the only link of a node's namespace.
 pub const INSIDE: &str = "eth0";
 
@@ -43,6 +48,16 @@ pub struct Node {
 pub struct Tap {
     /// What its frames are read from and written to, for a guest.
     pub file: File,
+    /// Its name.
+    pub name: String,
+    /// The address that is meant for the guest.
+    pub address: Ipv4Addr,
+    _held: Held,
+}
+
+/// A TAP interface that is connected to a network, for a program that opens it by its name. Removed with this.
+#[derive(Debug)]
+pub struct GuestPort {
     /// Its name.
     pub name: String,
     /// The address that is meant for the guest.
@@ -83,6 +98,18 @@ impl Network {
         &self.bridge.name
     }
 
+    /// Its subnet, such as `10.1.2.0/24`.
+    #[must_use]
+    pub fn subnet(&self) -> String {
+        self.subnet.to_string()
+    }
+
+    /// Length of the prefix of its subnet.
+    #[must_use]
+    pub fn length(&self) -> u8 {
+        self.subnet.length()
+    }
+
     /// The host's own address on the bridge.
     ///
     /// # Errors
@@ -119,22 +146,90 @@ impl Network {
         Ok(Node { namespace, address, outside: outside.name, _held: held })
     }
 
+    /// Namespaces on the bridge whose links run through this process: what each of them sends is held for the delay, as netem on its link would
+    /// do it; what comes to it is not. A round trip between two of them takes the delay twice. They lose their link when the second value is
+    /// dropped.
+    ///
+    /// # Errors
+    /// As [`Network::namespace`], and when there is no /dev/net/tun.
+    pub fn delayed_namespaces(&self, count: usize, delay: Delay) -> Result<(Vec<Node>, Links), NetworkError> {
+        let making = |what: &str| NetworkError::kernel(format!("making a link with a delay: {what}"));
+        let (mut nodes, mut files, mut directions) = (Vec::new(), Vec::new(), Vec::new());
+        for number in 0..count {
+            let namespace = Namespace::new()?;
+            let inside = namespace.run(|| ethtool::tap_of_segments(INSIDE))?.map_err(making("its inner end"))?;
+            let Joined { made: outside, name, address, held } = self.joined(ethtool::tap_of_segments)?;
+            let length = self.subnet.length();
+            namespace
+                .run(|| address_inside(INSIDE, (address, length)))?
+                .map_err(NetworkError::kernel("addressing a namespace"))?;
+            let (near, far) = (files.len(), files.len() + 1);
+            files.extend([inside, outside]);
+            let sent = Delay { seed: delay.seed.wrapping_add(number as u64), ..delay };
+            directions.push(Direction { from: near, to: far, delay: sent, timed: true });
+            directions.push(Direction { from: far, to: near, delay: Delay::default(), timed: false });
+            nodes.push(Node { namespace, address, outside: name, _held: held });
+        }
+        let links = Links::start(files, &directions, LONGEST_FRAME).map_err(making("its thread"))?;
+        Ok((nodes, links))
+    }
+
+    /// Namespaces on the bridge whose links hold what each of them sends by netem, with no program between them. A round trip between two
+    /// of them takes the delay twice.
+    ///
+    /// # Errors
+    /// As [`Network::namespace`], and when the kernel has no netem.
+    pub fn netem_namespaces(&self, count: usize, delay: Delay) -> Result<Vec<Node>, NetworkError> {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let held = (nanos(delay.one_way), nanos(delay.jitter));
+        let one = || {
+            let node = self.namespace()?;
+            let hold = || {
+                let mut netlink = Netlink::open()?;
+                let index = index_of(&mut netlink, INSIDE)?;
+                netlink.delay(index, held, WAITING)
+            };
+            let held = node.namespace.run(hold)?;
+            held.map_err(|why| match why.kind() {
+                io::ErrorKind::NotFound => NetworkError::NoNetem,
+                _ => NetworkError::kernel("delaying a link by netem")(why),
+            })?;
+            Ok(node)
+        };
+        (0..count).map(|_| one()).collect()
+    }
+
+    /// A TAP interface on the bridge, for a guest whose emulator opens it by its name.
+    ///
+    /// # Errors
+    /// When the kernel makes none, or no address is left.
+    pub fn guest_port(&self) -> Result<GuestPort, NetworkError> {
+        let Joined { made: (), name, address, held } = self.joined(ethtool::lasting_tap)?;
+        Ok(GuestPort { name, address, _held: held })
+    }
+
     /// A TAP interface on the bridge, for a guest.
     ///
     /// # Errors
     /// When the kernel makes none, or no address is left.
     pub fn tap(&self, header: TapHeader) -> Result<Tap, NetworkError> {
+        let Joined { made: file, name, address, held } = self.joined(|name| ethtool::tap(name, header))?;
+        Ok(Tap { file, name, address, _held: held })
+    }
+
+    /// Makes an interface by its name and connects it to the bridge.
+    fn joined<T>(&self, make: impl FnOnce(&str) -> io::Result<T>) -> Result<Joined<T>, NetworkError> {
         let address = self.next_address()?;
         let identity = Identity::new('t').map_err(NetworkError::kernel("naming a link"))?;
-        let (file, held) = identity.make(&self.journal, |netlink| {
-            let file = ethtool::tap(&identity.name, header)?;
+        let (made, held) = identity.make(&self.journal, |netlink| {
+            let made = make(&identity.name)?;
             let index = index_of(netlink, &identity.name)?;
             netlink.set_mac(index, identity.mac)?;
             netlink.join(index, self.index)?;
             netlink.up(index)?;
-            Ok(file)
+            Ok(made)
         })?;
-        Ok(Tap { file, name: identity.name, address, _held: held })
+        Ok(Joined { made, name: identity.name, address, held })
     }
 
     /// Limits the rate of a node in both directions, in bits per second, by a token bucket at each end of its link.
@@ -151,6 +246,14 @@ impl Network {
         limit(&node.outside).map_err(NetworkError::kernel(what))?;
         node.namespace.run(|| limit(INSIDE))?.map_err(NetworkError::kernel(what))
     }
+}
+
+/// An interface that was made and connected.
+struct Joined<T> {
+    made: T,
+    name: String,
+    address: Ipv4Addr,
+    held: Held,
 }
 
 /// A burst of 4 ms, or of two of the largest segments where that is more; what waits is a burst and 50 ms.

@@ -6,6 +6,7 @@ use baremark_journal::file::random_word;
 use baremark_journal::{Change, Held, Journal, JournalError, Kind, MakeError, Undone};
 use serde_json::Value;
 use std::convert::Infallible;
+use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
 
@@ -82,8 +83,14 @@ impl Subnet {
     pub fn address(&self, number: u32) -> Result<Ipv4Addr, NetworkError> {
         match number {
             1.. if number < (1 << (32 - self.length)) - 1 => Ok(Ipv4Addr::from(u32::from(self.base) | number)),
-            _ => Err(NetworkError::NoAddress(format!("{}/{}", self.base, self.length))),
+            _ => Err(NetworkError::NoAddress(self.to_string())),
         }
+    }
+}
+
+impl fmt::Display for Subnet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.base, self.length)
     }
 }
 

@@ -29,32 +29,60 @@ impl Interrupts {
     }
 }
 
-/// One line of a table of counts: its name, the sum over its columns, and what stands behind them.
+/// One line of a table of counts: its name, the counts of its columns, and what stands behind them.
 struct Line<'t> {
     name: &'t str,
-    sum: u64,
+    counts: Vec<u64>,
     rest: &'t str,
+}
+
+impl Line<'_> {
+    fn sum(&self) -> u64 {
+        self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+}
+
+/// The words of the heading that name CPUs.
+fn columns(text: &str) -> impl Iterator<Item = &str> {
+    let heading = text.lines().next().unwrap_or_default();
+    heading.split_ascii_whitespace().filter_map(|word| word.strip_prefix("CPU"))
 }
 
 /// The lines below the heading that names the CPUs; none where there is no such heading.
 fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
-    let mut lines = text.lines();
-    let heading = lines.next().unwrap_or_default();
-    let columns = heading.split_ascii_whitespace().filter(|word| word.starts_with("CPU")).count();
-    lines.take_while(move |_| columns > 0).filter_map(move |line| {
+    let columns = columns(text).count();
+    text.lines().skip(1).take_while(move |_| columns > 0).filter_map(move |line| {
         let (name, mut rest) = line.split_once(':')?;
-        let (mut sum, mut found) = (0_u64, 0);
-        while found < columns {
+        let mut counts = Vec::new();
+        while counts.len() < columns {
             rest = rest.trim_start();
             let end = rest.find(|c: char| c.is_ascii_whitespace()).unwrap_or(rest.len());
             let Ok(count) = rest[..end].parse::<u64>() else { break };
-            sum = sum.saturating_add(count);
+            counts.push(count);
             rest = &rest[end..];
-            found += 1;
         }
         let name = name.trim();
-        (found > 0 && !name.is_empty()).then(|| Line { name, sum, rest: rest.trim() })
+        (!counts.is_empty() && !name.is_empty()).then(|| Line { name, counts, rest: rest.trim() })
     })
+}
+
+/// TLB shootdowns that these CPUs have received since the start of the system, of all CPUs where none is named: the row `TLB`
+/// of `/proc/interrupts`.
+///
+/// # Errors
+/// Why the text does not have them.
+pub fn shootdowns(text: &str, cpus: &[usize]) -> Result<u64, String> {
+    let numbers: Vec<usize> = columns(text).filter_map(|number| number.parse().ok()).collect();
+    if numbers.is_empty() {
+        return Err("/proc/interrupts is empty or hidden here".to_owned());
+    }
+    let line = lines(text).find(|line| line.name == "TLB");
+    let line = line.ok_or("/proc/interrupts has no row TLB: this kernel does not count them")?;
+    let of = |cpu: &usize| {
+        let count = numbers.iter().position(|number| number == cpu).and_then(|column| line.counts.get(column));
+        count.copied().ok_or_else(|| format!("/proc/interrupts has no column of CPU {cpu}"))
+    };
+    if cpus.is_empty() { Ok(line.sum()) } else { cpus.iter().map(of).sum() }
 }
 
 /// The handlers of a numbered line: what stands behind the word that says how it is triggered, else its last word.
@@ -84,19 +112,20 @@ impl Observer for Interrupts {
     fn read(&mut self, into: &mut Readings) -> Result<(), Absence> {
         let before = into.values.len();
         for line in lines(&self.hard.read()?) {
+            let sum = line.sum();
             if line.name == "TLB" {
-                into.whole(self.shootdowns, line.sum);
+                into.whole(self.shootdowns, sum);
             }
             match line.name.bytes().all(|byte| byte.is_ascii_digit()) {
-                true => into.beside(self.source, format!("{} {}", line.name, handlers(line.rest)).trim_end(), line.sum),
-                false => into.beside(self.source, line.name, line.sum),
+                true => into.beside(self.source, format!("{} {}", line.name, handlers(line.rest)).trim_end(), sum),
+                false => into.beside(self.source, line.name, sum),
             }
         }
         if into.values.len() == before {
             return Err(self.hard.unreadable());
         }
         for line in lines(&self.soft.read()?) {
-            into.beside(self.kind, line.name, line.sum);
+            into.beside(self.kind, line.name, line.sum());
         }
         Ok(())
     }
@@ -124,8 +153,18 @@ mod tests {
     #[test]
     fn a_line_ends_with_its_columns_whatever_its_name_begins_with() {
         let text = "    CPU0 CPU1\n 7: 1 2 3 4-edge x\nERR: 5\nMIS:\nodd line\n: 1 2\n";
-        let found: Vec<(&str, u64, &str)> = lines(text).map(|line| (line.name, line.sum, line.rest)).collect();
+        let found: Vec<(&str, u64, &str)> = lines(text).map(|line| (line.name, line.sum(), line.rest)).collect();
         assert_eq!(found, [("7", 3, "3 4-edge x"), ("ERR", 5, "")]);
         assert_eq!(lines("no heading\n1: 2 3\n").count(), 0);
+    }
+
+    #[test]
+    fn shootdowns_are_those_of_the_named_cpus() {
+        let text = "       CPU0  CPU2  CPU3\nLOC:  1 2 3  Local timer interrupts\nTLB:  10 20 30  TLB shootdowns\n";
+        assert_eq!([&[][..], &[0], &[3, 2]].map(|cpus| shootdowns(text, cpus)), [Ok(60), Ok(10), Ok(50)]);
+        assert_eq!(shootdowns(text, &[1]), Err("/proc/interrupts has no column of CPU 1".to_owned()));
+        let without = shootdowns("  CPU0\nLOC: 1\n", &[0]).expect_err("no row");
+        assert!(without.contains("no row TLB"), "{without}");
+        assert_eq!(shootdowns("", &[]), Err("/proc/interrupts is empty or hidden here".to_owned()));
     }
 }

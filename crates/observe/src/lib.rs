@@ -20,6 +20,7 @@ mod kernel;
 mod kvm;
 mod lost;
 mod memory;
+mod net_stats;
 mod network;
 mod null;
 mod numa;
@@ -30,6 +31,7 @@ mod sockets;
 mod source;
 mod tracks;
 
+pub use interrupts::shootdowns;
 pub use source::Root;
 
 use baremark_model::observer::{Absence, Observer};
@@ -53,6 +55,7 @@ pub const LIST: &[Row] = &[
     ("kvm", |root| Box::new(kvm::Kvm::new(root))),
     ("counters", |root| Box::new(counters::Counters::new(root))),
     ("io-histograms", |root| Box::new(io_histograms::IoHistograms::new(root))),
+    ("net-stats", |root| Box::new(net_stats::NetStats::new(root))),
     ("lost", |_| Box::new(lost::Lost::new())),
     ("null", |_| Box::new(null::Null)),
 ];

@@ -7,6 +7,7 @@
 use crate::carried::{self, Laid};
 use crate::inside::Inside;
 use crate::keeper::{End, Outcome, Stdout, Task, find_program};
+use crate::protected::Protected;
 use crate::reading;
 use crate::runs;
 use crate::workshop::{self, Workshop, badly_ended, ended_well, in_words, last_words};
@@ -15,6 +16,7 @@ use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command::{self, Program, Reading, TIMEOUT};
 use baremark_model::descriptor::{Descriptor, Metric};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::protection::Settings;
 use baremark_model::seam::{Sample, WorkloadError};
 use baremark_model::units::Nanos;
 use regex_lite::Regex;
@@ -56,8 +58,14 @@ impl Job for Command {
             ExecutorKind::Microvm => Some(Inside::prepare(arm, around.keeper)?),
             _ => None,
         };
+        let settings = Settings::of(arm)?;
+        let before = inside.as_ref().map(Inside::before).unwrap_or_default();
+        let protected = match settings.epoch {
+            Some(_) => Some(Protected::prepare(settings, around.keeper, around.cpus, around.cpus.len(), &before)?),
+            None => None,
+        };
         let Nanos(timeout_ns) = TIMEOUT.get(arm)?;
-        Ok(Box::new(Ready { program, arm, around, timeout_ns, inside, kept: None }))
+        Ok(Box::new(Ready { program, arm, around, timeout_ns, inside, protected, kept: None }))
     }
 }
 
@@ -76,16 +84,26 @@ fn needs(program: &Program) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Refuses a site that lacks a program.
+/// Refuses a site that lacks a program. `package` is the Debian package that has it, or, with a space in it, how else to get it.
 ///
 /// # Errors
-/// Which it lacks, and the Debian package that has it.
+/// Which it lacks, and how to get it.
 pub fn missing(program: &str, package: &str, path: &str) -> Result<(), JobError> {
-    if find_program(program, path).is_some() {
+    if find_program(program, path).or_else(|| next_to_this(program)).is_some() {
         return Ok(());
     }
-    let remedy = if package.is_empty() { "install it".to_owned() } else { format!("Debian package {package}") };
+    let remedy = match package {
+        "" => "install it".to_owned(),
+        how if how.contains(' ') => how.to_owned(),
+        name => format!("Debian package {name}"),
+    };
     Err(JobError::Missing { what: format!("program {program} not found at site"), remedy })
+}
+
+/// A program in the folder of this one, as those that are built with it are.
+fn next_to_this(program: &str) -> Option<PathBuf> {
+    let own = std::env::current_exe().ok()?;
+    if program.contains('/') { None } else { find_program(own.parent()?.join(program).to_str()?, "") }
 }
 
 struct Ready<'s> {
@@ -95,6 +113,8 @@ struct Ready<'s> {
     timeout_ns: u64,
     /// Where it runs in the microVM.
     inside: Option<Inside>,
+    /// How it is protected.
+    protected: Option<Protected>,
     /// Where a program that is repeated runs.
     kept: Option<Opened<'s>>,
 }
@@ -162,8 +182,15 @@ impl<'s> Ready<'s> {
         environment: &BTreeMap<String, String>,
     ) -> Result<Task, JobError> {
         let directory = texts.fill(&self.program.directory)?;
+        let mut argv = argv.iter().map(|text| texts.fill(text)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(program) = argv.first_mut()
+            && find_program(program, environment.get("PATH").map_or("", String::as_str)).is_none()
+            && let Some(found) = next_to_this(program).and_then(|found| found.into_os_string().into_string().ok())
+        {
+            *program = found;
+        }
         Ok(Task {
-            argv: argv.iter().map(|text| texts.fill(text)).collect::<Result<_, _>>()?,
+            argv,
             environment: environment.clone(),
             timeout_ns,
             output_limit_bytes: self.program.output_limit_bytes,
@@ -220,6 +247,9 @@ impl<'s> Ready<'s> {
         if let Some(inside) = &self.inside {
             task = inside.task(task, workshop.folder());
         }
+        if let Some(protected) = &self.protected {
+            task = protected.task(task, workshop.folder());
+        }
         let outcome = workshop.run(task)?;
         self.judge(&name, &outcome, workshop, texts)?;
         let samples = self.samples(&name, &outcome, workshop, texts)?;
@@ -227,6 +257,9 @@ impl<'s> Ready<'s> {
         let mut run = JobRun { samples, checked: self.checked(&outcome), flags, ..JobRun::default() };
         if let Some(inside) = &self.inside {
             inside.add(&mut run, seconds(outcome.wall_ns), workshop.folder())?;
+        }
+        if let Some(protected) = &self.protected {
+            protected.add(&mut run, workshop.folder())?;
         }
         if self.program.repeat {
             self.kept = Some(opened);
@@ -243,11 +276,16 @@ pub(crate) struct Texts<'s> {
     seed: u64,
     folder: String,
     port: u16,
+    /// This program.
+    own: String,
 }
 
 impl<'s> Texts<'s> {
     pub(crate) fn new(arm: &'s ResolvedArm, program: &'s Program, around: Surroundings<'_>, folder: String) -> Self {
-        Texts { arm, program, ranks: around.cpus.len(), seed: around.seed, folder, port: free_port() }
+        // The keeper's path may be one that means another program in another process.
+        let own = around.keeper.canonicalize().unwrap_or_else(|_| around.keeper.to_owned());
+        let own = own.to_string_lossy().into_owned();
+        Texts { arm, program, ranks: around.cpus.len(), seed: around.seed, folder, port: free_port(), own }
     }
 
     pub(crate) fn fill(&self, text: &str) -> Result<String, JobError> {
@@ -270,6 +308,7 @@ impl<'s> Texts<'s> {
         match key {
             "ranks" => return Some(self.ranks.to_string()),
             "folder" => return Some(self.folder.clone()),
+            "baremark" => return Some(self.own.clone()),
             "port" => return Some(self.port.to_string()),
             "seed" => return Some((self.seed % LARGEST_SEED).to_string()),
             _ => {}

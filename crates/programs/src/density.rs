@@ -12,7 +12,7 @@
 //! It never brings the machine out of memory: a copy is started only if `reserve` of the memory would be left after a copy of twice the
 //! largest size so far, and copies are the first that the kernel would end.
 
-use crate::small_server::{Connection, Launcher, PLACE, RUNTIME, Server, word};
+use crate::small_server::{ACCEL, Connection, GUEST_MEMORY, KERNEL, Launcher, PLACE, RUNTIME, Server, word};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
@@ -36,8 +36,8 @@ const A_THREAD: usize = 8;
 const SHORTEST_NS: u64 = 1_000_000_000;
 /// The percentile that has the limit.
 const PERCENTILE: f64 = 0.99;
-/// What the first copy is taken to need before anything is known of it.
-const FIRST_BYTES: u64 = 256 << 20;
+/// What the first copy is taken to need before anything is known of it, in addition to the memory of a guest.
+pub(crate) const FIRST_BYTES: u64 = 256 << 20;
 
 const LOAD: Knob = Knob {
     key: "load",
@@ -78,7 +78,7 @@ const fn metric(key: &'static str, unit: &'static str, better: Better, help: &'s
     Metric { key, unit, better, together: Together::Mean, help }
 }
 
-static METRICS: [Metric; 6] = [
+static METRICS: [Metric; 7] = [
     metric("memory_mib", "MiB", Better::Lower, "memory by copy: PSS and page tables of its processes"),
     metric(
         "copies",
@@ -93,6 +93,12 @@ static METRICS: [Metric; 6] = [
         "copies that fit into the memory above the reserve, extrapolated from memory_mib: an upper bound, for memory that the \
          kernel keeps for a copy outside of its processes is not in it",
     ),
+    metric(
+        "overhead_mib",
+        "MiB",
+        Better::Lower,
+        "memory by copy that is not the guest's own: the emulator and its page tables; QEMU guests alone",
+    ),
     metric("page_tables_kib", "KiB", Better::Lower, "page tables by copy"),
     metric(
         "available_mib",
@@ -105,9 +111,10 @@ static METRICS: [Metric; 6] = [
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "density",
-    help: "how many idle or lightly loaded copies of a small server fit, and the memory of each, as processes, in microVMs or in containers",
+    help: "how many idle or lightly loaded copies of a small server fit, and the memory of each, as processes, in microVMs, in containers, \
+           in gVisor or in QEMU guests",
     source: "this program",
-    parameters: &[PLACE, RUNTIME, LOAD, RATE, LATENCY, RESERVE, MAX],
+    parameters: &[PLACE, RUNTIME, ACCEL, KERNEL, GUEST_MEMORY, LOAD, RATE, LATENCY, RESERVE, MAX],
     metrics: &METRICS,
     footprint: None,
     executors: &[ExecutorKind::Direct],
@@ -193,6 +200,8 @@ struct Copies {
 struct Memory {
     copies: u64,
     of: MemoryUse,
+    /// What of it is the guests' own memory; 0 where there are none, or where it is not known of all.
+    guest_bytes: u64,
     available_bytes: u64,
 }
 
@@ -211,12 +220,10 @@ impl ReadyJob for Ready {
             Bound::Latency => format!("{} copies kept the limit of latency", most.copies),
             Bound::Start(why) => format!("{} copies ran, and the next did not start: {why}", most.copies),
         };
-        let flags = match bound {
-            Bound::Max => {
-                vec![format!("{}: stopped at max = {} copies; more may fit", self.launcher.place(), self.max)]
-            }
-            _ => Vec::new(),
-        };
+        let mut flags = self.launcher.remarks();
+        if bound == Bound::Max {
+            flags.push(format!("{}: stopped at max = {} copies; more may fit", self.launcher.place(), self.max));
+        }
         let rows: Vec<_> = levels.iter().map(row).collect();
         Ok(JobRun {
             samples: self.samples(*most, &memory, before)?,
@@ -244,7 +251,7 @@ impl Ready {
     fn at(&self, copies: &mut Copies, target: u64) -> Result<(Level, Option<Bound>), JobError> {
         copies.shrink(target).map_err(JobError::failed)?;
         let bound = self.grow(copies, target)?;
-        copies.weigh().map_err(failed)?;
+        copies.weigh(self.launcher.guest_memory_bytes()).map_err(failed)?;
         let mut level = self.test(&copies.servers)?;
         if !level.passed {
             level = self.test(&copies.servers)?;
@@ -256,7 +263,9 @@ impl Ready {
     fn grow(&self, copies: &mut Copies, target: u64) -> Result<Option<Bound>, JobError> {
         while copies.count() < target {
             self.interrupted()?;
-            let needed = if copies.largest_bytes == 0 { FIRST_BYTES } else { 2 * copies.largest_bytes };
+            let guest = self.launcher.guest_memory_bytes().unwrap_or(0);
+            let needed =
+                if copies.largest_bytes == 0 { FIRST_BYTES + guest } else { guest.max(2 * copies.largest_bytes) };
             if !leaves_reserve(available()?, needed, process::total_memory_bytes().map_err(failed)?, self.reserve) {
                 return match copies.count() {
                     0 => Err(JobError::Missing {
@@ -311,6 +320,10 @@ impl Ready {
             sample("fit", (above_reserve / by_copy).floor().max(1.0)),
             sample("page_tables_kib", each(memory.of.page_table_bytes) / 1024.0),
         ];
+        if memory.guest_bytes > 0 {
+            let others = memory.of.pss_bytes.saturating_sub(memory.guest_bytes) + memory.of.page_table_bytes;
+            samples.push(sample("overhead_mib", each(others) / f64::from(1 << 20)));
+        }
         let taken = before.saturating_sub(memory.available_bytes);
         if taken > 0 {
             samples.push(sample("available_mib", each(taken) / f64::from(1 << 20)));
@@ -350,7 +363,7 @@ fn search<E>(max: u64, mut at: impl FnMut(u64) -> Result<(Level, Option<Bound>),
 
 /// Whether `reserve` of the total is left when `needed` bytes of those available are taken.
 #[expect(clippy::cast_precision_loss, reason = "bytes of memory")]
-fn leaves_reserve(available: u64, needed: u64, total: u64, reserve: f64) -> bool {
+pub(crate) fn leaves_reserve(available: u64, needed: u64, total: u64, reserve: f64) -> bool {
     available.saturating_sub(needed) as f64 >= reserve * total as f64
 }
 
@@ -407,18 +420,25 @@ impl Copies {
     }
 
     /// Reads the memory of all, if there have never been more.
-    fn weigh(&mut self) -> std::io::Result<()> {
+    fn weigh(&mut self, guest: Option<u64>) -> std::io::Result<()> {
         if self.memory.is_some_and(|memory| memory.copies >= self.count()) {
             return Ok(());
         }
         let mut sum = MemoryUse::default();
+        let mut guests = Some(0);
         for server in &self.servers {
+            let mut own = None;
             for pid in server.processes()? {
                 sum += process::memory_use(pid)?.unwrap_or_default();
+                if let Some(size) = guest {
+                    own = own.or(process::pss_of_mappings(pid, size)?);
+                }
             }
+            guests = guests.zip(own).map(|(sum, own)| sum + own);
         }
         let available_bytes = process::available_memory_bytes()?;
-        self.memory = Some(Memory { copies: self.count(), of: sum, available_bytes });
+        let guest_bytes = guests.unwrap_or(0);
+        self.memory = Some(Memory { copies: self.count(), of: sum, guest_bytes, available_bytes });
         Ok(())
     }
 

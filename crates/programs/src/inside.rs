@@ -5,14 +5,17 @@
 //! `baremark guest --costs`. Nothing is subtracted from any figure.
 
 use crate::keeper::Task;
-use baremark_model::arm::ResolvedArm;
+use crate::verified;
+use baremark_model::arm::{PageSize, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::Metric;
 use baremark_model::job::{JobError, JobRun};
 use baremark_model::seam::Sample;
+use baremark_sys::affinity::allowed_cpus;
 use serde::Deserialize;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Where `baremark guest` writes what it has counted, in the program's folder.
 const STATS: &str = "baremark-guest.json";
@@ -20,15 +23,22 @@ const STATS: &str = "baremark-guest.json";
 const THIS_PROGRAM: &str = "/proc/self/exe";
 /// The format and version that are read.
 const FORMAT: (&str, u32) = ("baremark-guest-program", 1);
-const SECOND_NS: u64 = 1_000_000_000;
+/// How long the microVM may take to say where a program stood that has reached its limit.
+const GRACE_NS: u64 = 30_000_000_000;
+/// The least share of a program's memory in large pages, in percent, that is called backed by them: what is smaller than such a page, and the
+/// beginning and end of what is larger, is not.
+const MOSTLY: f64 = 50.0;
 
 /// Ready to run programs in the microVM.
 pub(crate) struct Inside {
     costs: Costs,
     page: String,
+    backing: Option<PageSize>,
+    exitless: bool,
+    prefault: bool,
 }
 
-/// What a forwarded call and another exit cost at this site.
+/// What a forwarded call costs at this site, and an exit: the same less that call natively.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Costs {
     call: Cost,
@@ -53,6 +63,13 @@ struct Counters {
     host_faults: u64,
     signals: u64,
     start_ns: u64,
+    exitless_calls: u64,
+    exitless_fallbacks: u64,
+    polling_threads: u64,
+    polling_cpu_ns: u64,
+    anonymous_kib: u64,
+    large_kib: u64,
+    prefaulted_kib: u64,
     route: Option<String>,
     unsupported: Vec<Unsupported>,
 }
@@ -70,7 +87,16 @@ impl Inside {
     /// When there is no microVM here.
     pub(crate) fn prepare(arm: &ResolvedArm, baremark: &Path) -> Result<Self, JobError> {
         let failed = |why: &dyn std::fmt::Display| JobError::failed(format!("the cost of a forwarded call: {why}"));
-        let page = command::guest_page(arm).to_string();
+        let (page, exitless) = (command::guest_page(arm).to_string(), command::is_exitless(arm));
+        let allowed = allowed_cpus().map_or(1, |cpus| cpus.len());
+        if exitless && allowed < 2 {
+            return Err(JobError::Missing {
+                what: format!(
+                    "exitless = \"on\" needs 2 CPUs, of which a polling thread takes one; allowed: {allowed}"
+                ),
+                remedy: "allow a second CPU, or write exitless = \"off\"".to_owned(),
+            });
+        }
         let mut measure = Command::new(baremark);
         measure.args(["guest", "--guest-page", &page, "--costs"]).stdin(Stdio::null());
         let output = measure.output().map_err(|why| failed(&why))?;
@@ -79,18 +105,32 @@ impl Inside {
             return Err(JobError::Missing { what, remedy: "leave the environment microvm out".to_owned() });
         }
         let costs = serde_json::from_slice(&output.stdout).map_err(|why| failed(&why))?;
-        Ok(Inside { costs, page })
+        let prefault = command::is_prefaulted(arm);
+        Ok(Inside { costs, page, backing: arm.host_backing, exitless, prefault })
     }
 
     /// The task that runs a program inside, in a folder.
     pub(crate) fn task(&self, task: Task, folder: &Path) -> Task {
         let stats = folder.join(STATS).to_string_lossy().into_owned();
-        // A program that hangs is ended here, which says where it stood, before the supervisor ends it.
-        let stall = (task.timeout_ns / SECOND_NS).saturating_sub(1).max(1).to_string();
-        let words =
-            [THIS_PROGRAM, "guest", "--guest-page", &self.page, "--stats", &stats, "--stall-limit", &stall, "--"];
-        let argv = words.iter().map(|&word| word.to_owned()).chain(task.argv).collect();
-        Task { argv, ..task }
+        // A program that does not end is ended by the microVM, which says where it stood; the supervisor ends a microVM that does not.
+        let limit = Duration::from_nanos(task.timeout_ns).as_secs_f64().to_string();
+        let limited = ["--stats", &stats, "--time-limit", &limit, "--"].map(str::to_owned);
+        let argv = self.words().into_iter().chain(limited).chain(task.argv).collect();
+        Task { argv, timeout_ns: task.timeout_ns + GRACE_NS, ..task }
+    }
+
+    /// The words that stand before a program and its arguments which is to run as the study's, and of which nothing is counted.
+    pub(crate) fn before(&self) -> Vec<String> {
+        self.words().into_iter().chain(["--".to_owned()]).collect()
+    }
+
+    /// How programs are run.
+    fn words(&self) -> Vec<String> {
+        let exitless = if self.exitless { "on" } else { "off" };
+        let how = [THIS_PROGRAM, "guest", "--guest-page", &self.page, "--exitless", exitless].map(str::to_owned);
+        let backing = self.backing.map(|page| ["--host-backing".to_owned(), page.to_string()]);
+        let prefault = self.prefault.then(|| ["--prefault", "on"].map(str::to_owned));
+        how.into_iter().chain(backing.into_iter().chain(prefault).flatten()).collect()
     }
 
     /// Adds what was counted to a run that lasted `wall_s` seconds.
@@ -109,16 +149,53 @@ impl Inside {
         }
         run.samples.extend(self.samples(&counted, wall_s));
         run.void.extend(unproven(&counted));
-        run.flags.extend(flags(&counted));
+        run.flags.extend(flags(&counted, verified::here));
+        run.flags.extend(self.polling(&counted));
+        run.flags.extend(self.unlike(&counted));
+        run.flags.extend(self.prefaulted(&counted));
         Ok(())
+    }
+
+    /// What a run with exitless calls is labelled with.
+    fn polling(&self, counted: &Counters) -> Option<String> {
+        let label = match counted.polling_threads {
+            0 => {
+                "exitless = on had no effect: no process of the program had a CPU to spare, or its CPU time is limited"
+            }
+            _ => "exitless = on: a CPU is spent on a thread that polls for system calls",
+        };
+        self.exitless.then(|| label.to_owned())
+    }
+
+    /// What a run is labelled with whose memory is given when it is mapped.
+    fn prefaulted(&self, counted: &Counters) -> Option<String> {
+        let label = match counted.prefaulted_kib {
+            0 => {
+                "prefault = on had no effect: no process that ended by itself mapped memory that could be given at once"
+            }
+            _ => "prefault = on: memory was given when it was mapped, which is part of the time",
+        };
+        self.prefault.then(|| label.to_owned())
+    }
+
+    /// That the memory was not what the arm demands.
+    #[expect(clippy::cast_precision_loss, reason = "counts of one run")]
+    fn unlike(&self, counted: &Counters) -> Option<String> {
+        let share = 100.0 * counted.large_kib as f64 / counted.anonymous_kib.max(1) as f64;
+        let (page, demanded) = match self.backing? {
+            PageSize::Large => ("2m", share >= MOSTLY),
+            PageSize::Small => ("4k", counted.large_kib == 0),
+        };
+        let told = || format!("host_backing = {page}: {share:.0} % of the program's memory was in pages of 2m");
+        (!demanded).then(told)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts of one run")]
     fn samples(&self, counted: &Counters, wall_s: f64) -> Vec<Sample> {
         let sample = |of: &Metric, value: f64| Sample { metric: of.key.to_owned(), value };
         let calls = counted.calls as f64;
-        let others = counted.exits.saturating_sub(counted.calls) as f64;
-        let explained_s = (calls * self.costs.call.ns + others * self.costs.exit.ns) * 1e-9;
+        // A call that does nothing has its own work, too, which it also has natively: the exit is what is left.
+        let explained_s = counted.exits.max(counted.calls) as f64 * self.costs.exit.ns * 1e-9;
         let mut samples = vec![
             sample(&command::FORWARDED_CALLS, calls),
             sample(&command::VM_EXITS, counted.exits as f64),
@@ -126,7 +203,15 @@ impl Inside {
             sample(&command::GUEST_SIGNALS, counted.signals as f64),
             sample(&command::GUEST_START, counted.start_ns as f64 * 1e-9),
             sample(&command::CALL_COST, self.costs.call.ns),
+            sample(&command::EXIT_COST, self.costs.exit.ns),
         ];
+        if self.exitless {
+            samples.extend([
+                sample(&command::EXITLESS_CALLS, counted.exitless_calls as f64),
+                sample(&command::EXITLESS_FALLBACKS, counted.exitless_fallbacks as f64),
+                sample(&command::POLLING_CPU, counted.polling_cpu_ns as f64 * 1e-9),
+            ]);
+        }
         if wall_s > 0.0 {
             samples.push(sample(&command::EXIT_SHARE, 100.0 * explained_s / wall_s));
         }
@@ -146,14 +231,17 @@ fn unproven(counted: &Counters) -> Option<String> {
     })
 }
 
-fn flags(counted: &Counters) -> Vec<String> {
+/// What a run is labelled with; whether the machine's own virtualization was tried is asked only where it was used.
+fn flags(counted: &Counters, is_verified: impl FnOnce() -> bool) -> Vec<String> {
     let refused = |of: &Unsupported| {
         let what = of.kind.replace('_', "-");
         format!("the microVM does not support a system call of the program: {what} ({} times in a run)", of.count)
     };
     let mut flags: Vec<String> = counted.unsupported.iter().map(refused).collect();
-    if counted.route.as_deref() == Some("ring0") {
-        flags.push("the microVM's route for VMX and SVM was never tried: `make verify-kvm` tries it".to_owned());
+    if counted.route.as_deref() == Some("ring0") && !is_verified() {
+        flags.push(
+            "the microVM's route for VMX and SVM was not tried on this machine: `make verify-kvm` tries it".to_owned(),
+        );
     }
     flags
 }
@@ -166,25 +254,81 @@ mod tests {
         let text = format!(
             r#"{{"format":"baremark-guest-program","version":1,"images":2,"images_in_guest":{images_in_guest},"calls":1000,
                 "exits":1500,"guest_faults":3,"exceptions":0,"host_faults":1,"signals":7,"start_ns":4000000,"route":"ring3",
+                "exitless_calls":700,"exitless_fallbacks":20,"polling_threads":1,"polling_cpu_ns":500000000,
+                "anonymous_kib":10240,"large_kib":4096,"prefaulted_kib":2048,
                 "unsupported":[{{"kind":"ptrace","count":2,"detail":16}}]}}"#
         );
         serde_json::from_str(&text).expect("counters")
     }
 
     fn inside() -> Inside {
-        Inside { costs: Costs { call: Cost { ns: 30_000.0 }, exit: Cost { ns: 20_000.0 } }, page: "2m".to_owned() }
+        Inside {
+            costs: Costs { call: Cost { ns: 30_000.0 }, exit: Cost { ns: 20_000.0 } },
+            page: "2m".to_owned(),
+            backing: None,
+            exitless: false,
+            prefault: false,
+        }
+    }
+
+    #[test]
+    fn programs_that_costs_are_measured_with_run_as_the_studys_does() {
+        let inside = Inside { backing: Some(PageSize::Small), prefault: true, exitless: true, ..inside() };
+        let task = Task { argv: vec!["cc".to_owned()], timeout_ns: 10_000_000_000, ..Task::default() };
+        let how = "/proc/self/exe guest --guest-page 2m --exitless on --host-backing 4k --prefault on";
+        assert_eq!(inside.before().join(" "), format!("{how} --"));
+        let counted = format!("{how} --stats /folder/baremark-guest.json --time-limit 10 -- cc");
+        let given = inside.task(task, Path::new("/folder"));
+        assert_eq!((given.argv.join(" "), given.timeout_ns), (counted, 10_000_000_000 + GRACE_NS));
     }
 
     #[test]
     fn exits_explain_their_number_times_their_cost() {
         let samples = inside().samples(&counters(2), 0.4);
         let of = |metric: &Metric| samples.iter().find(|sample| sample.metric == metric.key).expect("a sample").value;
-        // 1000 calls of 30 us and 500 other exits of 20 us are 40 ms of 400.
-        assert!((of(&command::EXIT_SHARE) - 10.0).abs() < 1e-9, "{samples:?}");
+        // 1000 calls and 500 other exits of 20 us are 30 ms of 400; what a call costs natively is not an exit's.
+        assert!((of(&command::EXIT_SHARE) - 7.5).abs() < 1e-9, "{samples:?}");
+        assert_eq!((of(&command::CALL_COST), of(&command::EXIT_COST)), (30_000.0, 20_000.0));
         assert_eq!(
             (of(&command::FORWARDED_CALLS), of(&command::GUEST_FAULTS), of(&command::GUEST_SIGNALS)),
             (1e3, 4.0, 7.0)
         );
+    }
+
+    #[test]
+    fn exitless_calls_are_reported_and_labelled_where_they_were_chosen() {
+        let value = |inside: &Inside, metric: &Metric| {
+            let samples = inside.samples(&counters(2), 0.4);
+            samples.into_iter().find(|sample| sample.metric == metric.key).map(|sample| sample.value)
+        };
+        let (with, without) = (Inside { exitless: true, ..inside() }, inside());
+        let figures = [&command::EXITLESS_CALLS, &command::EXITLESS_FALLBACKS, &command::POLLING_CPU];
+        assert_eq!(figures.map(|metric| value(&with, metric)), [Some(700.0), Some(20.0), Some(0.5)]);
+        assert_eq!(figures.map(|metric| value(&without, metric)), [None; 3]);
+        assert!(with.polling(&counters(2)).is_some_and(|label| label.contains("a CPU is spent")));
+        assert_eq!(without.polling(&counters(2)), None);
+    }
+
+    #[test]
+    fn memory_that_was_not_backed_as_demanded_is_named() {
+        let told = |backing| Inside { backing, ..inside() }.unlike(&counters(2));
+        assert_eq!(told(None), None);
+        for (page, name) in [(PageSize::Large, "2m"), (PageSize::Small, "4k")] {
+            let expected = format!("host_backing = {name}: 40 % of the program's memory was in pages of 2m");
+            assert_eq!(told(Some(page)), Some(expected));
+        }
+        let with = |large_kib| Counters { large_kib, ..counters(2) };
+        assert_eq!(Inside { backing: Some(PageSize::Large), ..inside() }.unlike(&with(6000)), None);
+        assert_eq!(Inside { backing: Some(PageSize::Small), ..inside() }.unlike(&with(0)), None);
+    }
+
+    #[test]
+    fn memory_that_is_given_when_it_is_mapped_is_chosen_and_labelled() {
+        let with = Inside { prefault: true, backing: Some(PageSize::Large), ..inside() };
+        assert!(with.prefaulted(&counters(2)).is_some_and(|label| label.contains("given when it was mapped")));
+        let none = Counters { prefaulted_kib: 0, ..counters(2) };
+        assert!(with.prefaulted(&none).is_some_and(|label| label.contains("had no effect")));
+        assert_eq!(inside().prefaulted(&counters(2)), None);
     }
 
     #[test]
@@ -193,9 +337,17 @@ mod tests {
         let why = unproven(&counters(1)).expect("one is missing");
         assert_eq!(why, "microVM: 1 of 2 processes proved that they ran in guest mode");
         assert_eq!(
-            flags(&counters(2)),
+            flags(&counters(2), || panic!("asked for another route")),
             ["the microVM does not support a system call of the program: ptrace (2 times in a run)"]
         );
+    }
+
+    #[test]
+    fn a_route_that_was_not_tried_on_the_machine_is_labelled() {
+        let own = Counters { route: Some("ring0".to_owned()), unsupported: Vec::new(), ..counters(2) };
+        let label = "the microVM's route for VMX and SVM was not tried on this machine: `make verify-kvm` tries it";
+        assert_eq!(flags(&own, || false), [label]);
+        assert_eq!(flags(&own, || true), [""; 0]);
     }
 
     #[test]
@@ -204,7 +356,8 @@ mod tests {
         let mut run = JobRun::default();
         inside().add(&mut run, 1.0, folder.path()).expect_err("no counters");
         let text = r#"{"format":"other","version":1,"images":1,"images_in_guest":1,"calls":0,"exits":0,"guest_faults":0,
-            "host_faults":0,"signals":0,"start_ns":0,"route":null,"unsupported":[]}"#;
+            "host_faults":0,"signals":0,"start_ns":0,"exitless_calls":0,"exitless_fallbacks":0,"polling_threads":0,
+            "polling_cpu_ns":0,"anonymous_kib":0,"large_kib":0,"prefaulted_kib":0,"route":null,"unsupported":[]}"#;
         std::fs::write(folder.path().join(STATS), text).expect("written");
         let why = inside().add(&mut run, 1.0, folder.path()).expect_err("another format").to_string();
         assert!(why.contains("format other 1, not baremark-guest-program 1"), "{why}");

@@ -1,12 +1,17 @@
-//! A small server that is started in a place: as a process, in the microVM, or in a container of podman.
+//! A small server that is started in a place: as a process, in the microVM, in a container of podman, in gVisor, or in a QEMU guest.
 //!
 //! The server is this program's own (`baremark echo`). It reads its clock as it begins, which is that of this machine in a process, in
-//! the microVM and in a container alike, so that the moment needs no message. It ends when its standard input does, so that a container
-//! goes with whoever started it.
+//! the microVM and in a container alike, so that the moment needs no message. gVisor and a guest have clocks of their own: there the moment is
+//! that at which the server's line arrives here. It ends when its standard input does, so that a container goes with whoever started it; a guest is
+//! ended with QEMU.
 //!
-//! It refuses a server that does not answer with the bytes that it was sent. QEMU guests are not started here: their clock is another.
+//! gVisor and guests have no network here but their own loopback. A request is then asked for over the server's standard input: the server makes it
+//! to itself over that loopback, and prints that it was answered.
+//!
+//! It refuses a server that does not answer with the bytes that it was sent.
 
 use crate::echo::{Mode, PATIENCE, Payload, head};
+use crate::small_guest::{Accel, Guest};
 use baremark_model::arm::ResolvedArm;
 use baremark_model::descriptor::{Default, Kind, Knob, Value};
 use baremark_model::job::{JobError, Surroundings};
@@ -16,21 +21,33 @@ use baremark_sys::confine::{self, Limits};
 use baremark_sys::file_system::{FileSystem, drop_cache};
 use baremark_sys::private_folder::PrivateFolder;
 use baremark_sys::process_tree;
+use baremark_sys::supervised;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// What the supervisor of a container prints before it starts the engine: the monotonic clock in nanoseconds.
+pub const STARTED: &str = "started ";
 /// What the server prints first: the monotonic clock in nanoseconds as it began.
 pub const BEGAN: &str = "began ";
+/// The line on its standard input at which it makes a request to itself.
+pub const ASK: &str = "ask";
+/// What it prints, with the request's number, when that was answered.
+pub const ANSWERED: &str = "answered ";
+/// What it prints, with the reason, when it was not.
+pub const UNANSWERED: &str = "unanswered ";
 /// Bytes of the request.
 const REQUEST: usize = 64;
 /// How long a start may take, and an end.
 const LIMIT: Duration = Duration::from_secs(60);
+/// How long a guest may take under KVM before it is emulated.
+const KVM_LIMIT: Duration = Duration::from_secs(8);
 const GLANCE: Duration = Duration::from_millis(1);
 /// SIGKILL.
 const KILL: i32 = 9;
@@ -39,12 +56,90 @@ const INSIDE: &str = "/baremark";
 /// Options that the engine needs on some machines, tried in this order.
 const WAYS: [&[&str]; 2] = [&[], &["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]];
 
+/// Where a server is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Process,
+    Microvm,
+    Container,
+    Gvisor,
+    Qemu,
+}
+
+/// Places by the words of studies, with what each needs.
+const PLACES: [(&str, Place, &str); 5] = [
+    ("process", Place::Process, "see the message"),
+    ("microvm", Place::Microvm, "run it where /dev/kvm can be opened"),
+    ("container", Place::Container, "install podman and the runtime, and see that `podman run` works"),
+    (
+        "gvisor",
+        Place::Gvisor,
+        "install podman and runsc (Debian package runsc), and see that `podman --runtime runsc run` works",
+    ),
+    (
+        "qemu",
+        Place::Qemu,
+        "install QEMU for x86-64 (qemu-system-x86 on Debian) and a kernel (`baremark setup guest-kernel`)",
+    ),
+];
+
+impl Place {
+    fn of(arm: &ResolvedArm) -> Place {
+        let typed = word(arm, &PLACE, "process");
+        PLACES.iter().find(|(word, ..)| *word == typed).map_or(Place::Process, |(_, place, _)| *place)
+    }
+
+    fn row(self) -> &'static (&'static str, Place, &'static str) {
+        PLACES.iter().find(|(_, place, _)| *place == self).unwrap_or(&PLACES[0])
+    }
+
+    /// Whether a server there has another clock than this machine, and no network but its own loopback.
+    fn is_apart(self) -> bool {
+        matches!(self, Place::Gvisor | Place::Qemu)
+    }
+}
+
 /// The knob of places.
 pub(crate) const PLACE: Knob = Knob {
     key: "place",
-    kind: Kind::Choice(&["process", "microvm", "container"]),
+    kind: Kind::Choice(&["process", "microvm", "container", "gvisor", "qemu"]),
     default: Default::Typed("process"),
-    help: "where the server is started: as a process, in the microVM, or in a container of podman, which this program alone is in",
+    help: "where the server is started: as a process, in the microVM, in a container of podman, which this program alone is in, in such a container by \
+           gVisor (runsc, ptrace platform), or in a QEMU guest with a kernel and this program as its first process. gVisor and guests have no \
+           network but their own loopback, over which the server makes its requests when it is asked to by its standard input",
+};
+
+/// The knob of guests' virtualization.
+pub(crate) const ACCEL: Knob = Knob {
+    key: "accel",
+    kind: Kind::Choice(&["auto", "kvm", "tcg"]),
+    default: Default::Typed("auto"),
+    help: "what runs a QEMU guest: KVM, the emulator (tcg), or KVM where a guest starts within 8 s under it, which is tried before each trial, else the \
+           emulator",
+};
+
+fn accels(arm: &ResolvedArm) -> &'static [Accel] {
+    match word(arm, &ACCEL, "auto").as_str() {
+        "kvm" => &[Accel::Kvm],
+        "tcg" => &[Accel::Tcg],
+        _ => &[Accel::Kvm, Accel::Tcg],
+    }
+}
+
+/// The knob of guests' kernel.
+pub(crate) const KERNEL: Knob = Knob {
+    key: "kernel",
+    kind: Kind::Text,
+    default: Default::Derived("that of `baremark setup guest-kernel`, or this machine's in /boot"),
+    help: "kernel of QEMU guests, a bzImage",
+};
+
+/// The knob of guests' memory.
+pub(crate) const GUEST_MEMORY: Knob = Knob {
+    key: "guest_memory",
+    kind: Kind::Size { min: 64 << 20, max: 1 << 36 },
+    default: Default::Typed("256 MiB"),
+    help: "memory of a QEMU guest, in whole MiB",
 };
 
 /// The knob of containers' runtimes.
@@ -52,7 +147,7 @@ pub(crate) const RUNTIME: Knob = Knob {
     key: "runtime",
     kind: Kind::Choice(&["runc", "crun"]),
     default: Default::Typed("runc"),
-    help: "runtime of containers",
+    help: "runtime of containers; place = gvisor has its own",
 };
 
 /// The knob of the page cache.
@@ -74,32 +169,28 @@ pub(crate) fn word(arm: &ResolvedArm, knob: &Knob, usual: &'static str) -> Strin
 
 /// Starts servers in one place.
 pub(crate) struct Launcher {
-    place: String,
+    place: Place,
     runtime: String,
+    /// This program, and that of the server, which can be a copy.
+    keeper: PathBuf,
     program: PathBuf,
-    /// A copy of the program, which is not in the page cache when a server starts from it.
-    cold: Option<Cold>,
+    guest: Option<Guest>,
+    /// Where copies are of what a server starts from, which are not in the page cache then.
+    cold: Option<PrivateFolder>,
+    /// How a guest is run, tried in this order.
+    accels: &'static [Accel],
     way: usize,
 }
 
-/// A copy of the program in a folder of its own.
-struct Cold {
-    program: PathBuf,
-    _folder: PrivateFolder,
-}
-
-impl Cold {
-    fn of(program: &Path) -> Result<Cold, JobError> {
-        let failed = |why: io::Error| JobError::failed(format!("copying the program: {why}"));
-        let folder = folder().map_err(failed)?;
-        if FileSystem::of(folder.path()).map_err(failed)?.in_memory {
-            let what = format!("{} is in memory, where every file is cached", folder.path().display());
-            return Err(JobError::Missing { what, remedy: "set TMPDIR to a folder on a disk".to_owned() });
-        }
-        let copy = folder.path().join("baremark");
-        fs::copy(program, &copy).map_err(failed)?;
-        Ok(Cold { program: copy, _folder: folder })
+/// A folder whose files can be dropped from the page cache.
+fn on_disk() -> Result<PrivateFolder, JobError> {
+    let failed = |why: io::Error| JobError::failed(format!("copying the program: {why}"));
+    let folder = folder().map_err(failed)?;
+    if FileSystem::of(folder.path()).map_err(failed)?.in_memory {
+        let what = format!("{} is in memory, where every file is cached", folder.path().display());
+        return Err(JobError::Missing { what, remedy: "set TMPDIR to a folder on a disk".to_owned() });
     }
+    Ok(folder)
 }
 
 /// How the names of folders begin; that of a killed process is removed by the next that starts servers.
@@ -135,75 +226,132 @@ impl Launcher {
     /// # Errors
     /// When none can be started there, with the reason.
     pub(crate) fn of(arm: &ResolvedArm, around: &Surroundings<'_>) -> Result<Launcher, JobError> {
-        let program =
+        let keeper =
             around.keeper.canonicalize().map_err(|why| JobError::failed(format!("finding this program: {why}")))?;
         drop(PrivateFolder::orphans(&std::env::temp_dir(), FOLDER));
-        let (place, runtime) = (word(arm, &PLACE, "process"), word(arm, &RUNTIME, "runc"));
-        let cold = if word(arm, &CACHE, "warm") == "cold" { Some(Cold::of(&program)?) } else { None };
-        let mut launcher = Launcher { place, runtime, program, cold, way: 0 };
+        let mut program = keeper.clone();
+        let place = Place::of(arm);
+        let cold = if word(arm, &CACHE, "warm") == "cold" { Some(on_disk()?) } else { None };
+        let guest = match place {
+            Place::Qemu => Some(guest(arm, &program, cold.as_ref().map(PrivateFolder::path))?),
+            _ => None,
+        };
+        if let (Some(folder), None) = (&cold, &guest) {
+            let copy = folder.path().join("baremark");
+            fs::copy(&program, &copy).map_err(|why| JobError::failed(format!("copying the program: {why}")))?;
+            program = copy;
+        }
+        let runtime = word(arm, &RUNTIME, "runc");
+        let mut launcher = Launcher { place, runtime, keeper, program, guest, cold, accels: accels(arm), way: 0 };
         launcher.find_way()?;
         Ok(launcher)
     }
 
     /// The place's name.
-    pub(crate) fn place(&self) -> &str {
-        &self.place
+    pub(crate) fn place(&self) -> &'static str {
+        self.place.row().0
     }
 
-    /// The program of the server.
-    fn server(&self) -> &Path {
-        self.cold.as_ref().map_or(&self.program, |cold| &cold.program)
+    /// What a reader of the figures has to know of the place.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if self.place.is_apart() {
+            remarks.push(format!(
+                "{}: no network but its own loopback, over which the server asks itself; moments are those at which its lines arrive",
+                self.place()
+            ));
+        }
+        if self.guest.is_some() && self.accels[self.way] == Accel::Tcg {
+            let why = if self.way > 0 { ": no guest starts under KVM here" } else { "" };
+            remarks.push(format!("qemu: the guest is emulated (TCG){why}"));
+        }
+        remarks
     }
 
-    /// Drops the server's program from the page cache, where it shall be cold. No server may run.
+    /// The memory of a guest's own; `None` where the place is no guest.
+    pub(crate) fn guest_memory_bytes(&self) -> Option<u64> {
+        self.guest.as_ref().map(Guest::memory_bytes)
+    }
+
+    /// Drops what a server starts from from the page cache, where it shall be cold. No server may run.
     ///
     /// # Errors
     /// When it cannot be dropped.
     pub(crate) fn cool(&self) -> Result<(), JobError> {
-        let Some(cold) = &self.cold else { return Ok(()) };
-        drop_cache(&cold.program).map_err(|why| JobError::failed(format!("dropping the page cache: {why}")))
+        if self.cold.is_none() {
+            return Ok(());
+        }
+        let files = self.guest.as_ref().map_or(vec![self.program.as_path()], |guest| guest.files().to_vec());
+        let dropped = files.into_iter().try_for_each(drop_cache);
+        dropped.map_err(|why| JobError::failed(format!("dropping the page cache: {why}")))
     }
 
-    /// Finds what the engine needs here to start a container; nothing for other places.
+    /// Finds what the place needs here to start a server.
     fn find_way(&mut self) -> Result<(), JobError> {
+        let ways = match self.place {
+            Place::Container | Place::Gvisor => WAYS.len(),
+            Place::Qemu => self.accels.len(),
+            Place::Process | Place::Microvm => 1,
+        };
         let mut last = String::new();
-        for way in 0..WAYS.len() {
+        for way in 0..ways {
             self.way = way;
             match self.launch().and_then(|mut server| server.request().and_then(|()| server.end())) {
                 Ok(()) => return Ok(()),
                 Err(why) => last = why,
             }
-            if self.place != "container" {
-                break;
-            }
         }
-        let remedy = match self.place.as_str() {
-            "container" => format!("install podman and {}, and see that `podman run` works", self.runtime),
-            "microvm" => "run it where /dev/kvm can be opened".to_owned(),
-            _ => "see the message".to_owned(),
-        };
-        Err(JobError::Missing { what: format!("a server cannot be started as {}: {last}", self.place), remedy })
+        let (name, _, remedy) = self.place.row();
+        Err(JobError::Missing {
+            what: format!("a server cannot be started as {name}: {last}"),
+            remedy: (*remedy).to_owned(),
+        })
+    }
+
+    /// How long a start may take.
+    fn limit(&self) -> Duration {
+        // The last way is given its time: there is no other.
+        if self.guest.is_some() && self.way + 1 < self.accels.len() { KVM_LIMIT } else { LIMIT }
+    }
+
+    /// The supervisor of podman with the container's root, up to the words that run in it.
+    fn podman(&self, root: &Root) -> Command {
+        let mut command = Command::new(&self.keeper);
+        command.args(supervised::podman(&["--announce"], &root.name()));
+        let mut network = "host";
+        if self.place == Place::Gvisor {
+            command.args(["--runtime", "runsc"]);
+            // gVisor does without cgroups, which it cannot use in a hybrid hierarchy, and without a network.
+            for flag in ["platform=ptrace", "ignore-cgroups", "network=none"] {
+                command.args(["--runtime-flag", flag]);
+            }
+            network = "none";
+        } else {
+            command.args(["--runtime", &self.runtime]);
+        }
+        command.args(["run", "--rm", "--interactive"]);
+        command.args(["--name", &root.name(), "--log-driver=none"]).arg(format!("--network={network}"));
+        command.args(["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"]);
+        command.args(WAYS[self.way]);
+        command.arg("--mount").arg(format!("type=bind,src={},dst={INSIDE},ro", self.program.display()));
+        command.arg("--rootfs").arg(&root.path).arg(INSIDE);
+        command
     }
 
     fn command(&self, root: &Root) -> Command {
-        let mut command;
-        match self.place.as_str() {
-            "container" => {
-                command = Command::new("podman");
-                command.args(["--runtime", &self.runtime, "run", "--rm", "--interactive"]);
-                command.args(["--name", &root.name(), "--log-driver=none", "--network=host"]);
-                command.args(["--cap-drop=all", "--security-opt=no-new-privileges", "--security-opt=label=disable"]);
-                command.args(WAYS[self.way]);
-                command.arg("--mount").arg(format!("type=bind,src={},dst={INSIDE},ro", self.server().display()));
-                command.arg("--rootfs").arg(&root.path).arg(INSIDE);
+        let mut command = match (self.place, &self.guest) {
+            (Place::Qemu, Some(guest)) => guest.command(self.accels[self.way]),
+            (Place::Container | Place::Gvisor, _) => self.podman(root),
+            (Place::Microvm, _) => {
+                let mut command = Command::new(&self.keeper);
+                command.args(["guest", "--"]).arg(&self.program);
+                command
             }
-            "microvm" => {
-                command = Command::new(&self.program);
-                command.args(["guest", "--"]).arg(self.server());
-            }
-            _ => command = Command::new(self.server()),
+            _ => Command::new(&self.program),
+        };
+        if self.guest.is_none() {
+            command.args(["echo", "--while-input"]);
         }
-        command.args(["echo", "--while-input"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -215,15 +363,74 @@ impl Launcher {
     pub(crate) fn launch(&self) -> Result<Server, String> {
         let root = Root::create().map_err(|why| format!("making a folder: {why}"))?;
         let mut command = self.command(&root);
-        confine::hold(&mut command, &Limits::default(), KILL).map_err(|why| why.to_string())?;
+        let container = matches!(self.place, Place::Container | Place::Gvisor).then(|| root.name());
+        let at_death = if container.is_some() { supervised::AT_DEATH } else { KILL };
+        confine::hold(&mut command, &Limits::default(), at_death).map_err(|why| why.to_string())?;
         let started_ns = monotonic_ns();
         let child = command.spawn().map_err(|why| format!("starting {:?}: {why}", command.get_program()))?;
-        let container = (self.place == "container").then(|| root.name());
-        let mut server =
-            Server { child, container, began_ns: 0, listening_ns: 0, started_ns, address: None, _root: root };
-        match server.listen() {
+        let mut server = Server {
+            child,
+            container,
+            is_guest: self.guest.is_some(),
+            began_ns: 0,
+            listening_ns: 0,
+            started_ns,
+            reach: None,
+            _root: root,
+        };
+        match server.listen(self.place.is_apart(), self.limit()) {
             Ok(()) => Ok(server),
             Err(why) => Err(format!("{why}{}", server.complaint())),
+        }
+    }
+}
+
+/// The guest of an arm; its files are copies where a folder is given.
+fn guest(arm: &ResolvedArm, program: &Path, folder: Option<&Path>) -> Result<Guest, JobError> {
+    let kernel = match arm.parameters.get(KERNEL.key) {
+        Some(Value::Text(kernel)) => Some(Path::new(kernel)),
+        _ => None,
+    };
+    let memory = match arm.parameters.get(GUEST_MEMORY.key) {
+        Some(Value::SizeBytes(size)) => size.0,
+        _ => 256 << 20,
+    };
+    Guest::of(program, kernel, memory >> 20 << 20, folder)
+}
+
+/// How a server gets requests.
+enum Reach {
+    /// Over a network, at this address.
+    Network(SocketAddr),
+    /// It makes them itself.
+    Asked(Mutex<Asked>),
+}
+
+/// A server that makes requests to itself when it is asked to.
+pub(crate) struct Asked {
+    input: ChildStdin,
+    lines: Receiver<(String, u64)>,
+    number: u64,
+}
+
+impl Asked {
+    /// Asks for one request and waits for its answer.
+    fn request(&mut self) -> io::Result<()> {
+        self.number += 1;
+        self.input.write_all(format!("{ASK}\n").as_bytes())?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let (line, _) = self.lines.recv_timeout(left).map_err(io::Error::other)?;
+            if let Some(why) = line.strip_prefix(UNANSWERED) {
+                return Err(io::Error::other(why.to_owned()));
+            }
+            // Whatever else a console prints is no answer.
+            match line.strip_prefix(ANSWERED).map(str::parse::<u64>) {
+                Some(Ok(number)) if number == self.number => return Ok(()),
+                Some(_) => return Err(io::Error::new(io::ErrorKind::InvalidData, line)),
+                None => {}
+            }
         }
     }
 }
@@ -237,39 +444,65 @@ pub(crate) struct Server {
     pub started_ns: u64,
     pub began_ns: u64,
     pub listening_ns: u64,
-    address: Option<SocketAddr>,
+    /// Whether its process is QEMU, which does not end with its input.
+    is_guest: bool,
+    reach: Option<Reach>,
     _root: Root,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            drop(self.child.kill());
-            drop(self.child.wait());
-        }
+        self.stop();
     }
 }
 
 impl Server {
-    /// Waits until it listens.
-    fn listen(&mut self) -> Result<(), String> {
+    /// Ends it if it lives; a container by its supervisor, which removes it.
+    fn stop(&mut self) {
+        if self.container.is_some() {
+            return supervised::end(&mut self.child);
+        }
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+
+    /// Waits until it listens. One that is `apart` has a clock of its own.
+    fn listen(&mut self, apart: bool, limit: Duration) -> Result<(), String> {
         let output = self.child.stdout.take().ok_or("it has no output")?;
         let lines = heard(output);
-        let (began, _) = next(&lines, BEGAN)?;
-        self.began_ns = began.trim().parse().map_err(|why| format!("'{began}': {why}"))?;
+        let deadline = Instant::now() + limit;
+        let next = |word| next(&lines, word, deadline, apart);
+        if self.container.is_some() {
+            // The supervisor and its record are no part of a start.
+            let (started, _) = next(STARTED)?;
+            self.started_ns = started.trim().parse().map_err(|why| format!("'{started}': {why}"))?;
+        }
+        let (began, began_ns) = next(BEGAN)?;
+        self.began_ns =
+            if apart { began_ns } else { began.trim().parse().map_err(|why| format!("'{began}': {why}"))? };
         if self.began_ns < self.started_ns {
             return Err("its clock is not this machine's".to_owned());
         }
-        let (address, listening_ns) = next(&lines, LISTENING)?;
+        let (address, listening_ns) = next(LISTENING)?;
         self.listening_ns = listening_ns;
-        self.address = Some(address.trim().parse().map_err(|why| format!("'{address}': {why}"))?);
+        let address = address.trim().parse().map_err(|why| format!("'{address}': {why}"))?;
+        self.reach = Some(if apart {
+            let input = self.child.stdin.take().ok_or("it has no input")?;
+            Reach::Asked(Mutex::new(Asked { input, lines, number: 0 }))
+        } else {
+            Reach::Network(address)
+        });
         Ok(())
     }
 
     /// A connection on which it answers requests.
-    pub(crate) fn connect(&self) -> Result<Connection, String> {
-        let address = self.address.ok_or("it does not listen")?;
-        Connection::open(address).map_err(|why| format!("{address}: {why}"))
+    pub(crate) fn connect(&self) -> Result<Connection<'_>, String> {
+        match self.reach.as_ref().ok_or("it does not listen")? {
+            Reach::Network(address) => {
+                Client::open(*address).map(Connection::Network).map_err(|why| format!("{address}: {why}"))
+            }
+            Reach::Asked(asked) => Ok(Connection::Asked(asked)),
+        }
     }
 
     /// Connects and gets the answer to one request.
@@ -291,9 +524,13 @@ impl Server {
         }
     }
 
-    /// Ends its input, after which it ends by itself.
+    /// Ends its input, after which it ends by itself; a guest is switched off.
     pub(crate) fn ask_to_end(&mut self) {
         drop(self.child.stdin.take());
+        self.reach = None;
+        if self.is_guest {
+            drop(self.child.kill());
+        }
     }
 
     /// The processes that it consists of: in a container the server and its monitor, without the engine's client, which a
@@ -308,7 +545,7 @@ impl Server {
     /// What it complained of; it is ended for that.
     fn complaint(&mut self) -> String {
         self.ask_to_end();
-        drop(self.child.kill());
+        self.stop();
         let mut text = String::new();
         if let Some(errors) = self.child.stderr.take() {
             drop(errors.take(4096).read_to_string(&mut text));
@@ -322,53 +559,71 @@ impl Server {
 
 /// The process of podman's that watches over the container `name`.
 fn monitor(name: &str) -> io::Result<u32> {
-    for entry in fs::read_dir("/proc")?.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // A process may end while it is looked at.
-        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let mut words = line.split(|byte| *byte == 0);
-        let program = words.next().unwrap_or_default();
-        if program.ends_with(b"conmon") && words.any(|word| word == name.as_bytes()) {
-            return Ok(pid);
-        }
-    }
-    Err(io::Error::new(io::ErrorKind::NotFound, format!("container {name} has no conmon process")))
+    let is = |words: &[String]| words[0].ends_with("conmon") && words.iter().any(|word| word == name);
+    let found = process_tree::with_command(is)?;
+    let missing = || io::Error::new(io::ErrorKind::NotFound, format!("container {name} has no conmon process"));
+    found.first().map(|(pid, _)| *pid).ok_or_else(missing)
 }
 
 /// A connection to a server.
-pub(crate) struct Connection {
+pub(crate) enum Connection<'s> {
+    Network(Client),
+    Asked(&'s Mutex<Asked>),
+}
+
+impl Connection<'_> {
+    /// One request and its answer.
+    pub(crate) fn request(&mut self) -> io::Result<()> {
+        match self {
+            Connection::Network(client) => client.request().map(drop),
+            Connection::Asked(asked) => asked.lock().unwrap_or_else(PoisonError::into_inner).request(),
+        }
+    }
+}
+
+/// A client of a server, over a network.
+#[derive(Debug)]
+pub struct Client {
     stream: TcpStream,
     payload: Payload,
     number: u64,
 }
 
-impl Connection {
-    fn open(address: SocketAddr) -> io::Result<Connection> {
+impl Client {
+    /// Connects.
+    ///
+    /// # Errors
+    /// What connecting gives.
+    pub fn open(address: SocketAddr) -> io::Result<Client> {
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.write_all(&head(Mode::Echo, REQUEST as u64))?;
-        Ok(Connection { stream, payload: Payload::new(REQUEST, 0), number: 0 })
+        Ok(Client { stream, payload: Payload::new(REQUEST, 0), number: 0 })
     }
 
-    /// One request and its answer.
-    pub(crate) fn request(&mut self) -> io::Result<()> {
+    /// One request and its answer; its number, the first of which is 1.
+    ///
+    /// # Errors
+    /// What sending and receiving give, and when the answer has other bytes than the request.
+    pub fn request(&mut self) -> io::Result<u64> {
         self.number += 1;
         self.stream.write_all(self.payload.of(self.number))?;
         let mut answer = [0_u8; REQUEST];
         self.stream.read_exact(&mut answer)?;
         match self.payload.is(self.number, &answer) {
-            true => Ok(()),
+            true => Ok(self.number),
             false => Err(io::Error::new(io::ErrorKind::InvalidData, "the answer has other bytes than the request")),
         }
     }
 }
 
-/// The lines of an output, each with the moment at which it was read.
+/// The lines of an output, each with the moment at which it was read. A guest's console prints more than text.
 fn heard(output: ChildStdout) -> Receiver<(String, u64)> {
     let (sender, lines) = channel();
     thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned();
             if sender.send((line, monotonic_ns())).is_err() {
                 return;
             }
@@ -377,14 +632,23 @@ fn heard(output: ChildStdout) -> Receiver<(String, u64)> {
     lines
 }
 
-/// What stands behind `word` on the next line, and when it was read.
-fn next(lines: &Receiver<(String, u64)>, word: &str) -> Result<(String, u64), String> {
-    let (line, at_ns) = lines.recv_timeout(LIMIT).map_err(|why| match why {
-        RecvTimeoutError::Timeout => format!("it printed no line '{word}' within {} s", LIMIT.as_secs()),
-        RecvTimeoutError::Disconnected => format!("it ended before it printed '{word}'"),
-    })?;
-    match line.strip_prefix(word) {
-        Some(rest) => Ok((rest.to_owned(), at_ns)),
-        None => Err(format!("it printed '{line}' instead of '{word}'")),
+/// What stands behind `word` on the next line, and when it was read. Others may print between the lines of a server that is `apart`.
+fn next(lines: &Receiver<(String, u64)>, word: &str, deadline: Instant, apart: bool) -> Result<(String, u64), String> {
+    let mut last = String::new();
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let (line, at_ns) = lines.recv_timeout(left).map_err(|why| {
+            let what = match why {
+                RecvTimeoutError::Timeout => "it printed no line in time that begins with",
+                RecvTimeoutError::Disconnected => "it ended before it printed",
+            };
+            format!("{what} '{word}'{last}")
+        })?;
+        match line.strip_prefix(word) {
+            Some(rest) => return Ok((rest.to_owned(), at_ns)),
+            None if apart && !line.trim().is_empty() => last = format!("; its last line was '{}'", line.trim()),
+            None if apart => {}
+            None => return Err(format!("it printed '{line}' instead of '{word}'")),
+        }
     }
 }

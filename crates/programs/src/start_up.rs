@@ -2,15 +2,17 @@
 //! answered.
 //!
 //! The server is that of [`crate::small_server`]. All times begin just before the launching program is started: for a container that is
-//! the engine's client. Each start has a fresh place, and its end is not measured.
+//! the engine's client, for a guest QEMU. Each start has a fresh place, and its end is not measured.
 
+use crate::density::{FIRST_BYTES, leaves_reserve};
 use crate::runs;
-use crate::small_server::{CACHE, Launcher, PLACE, RUNTIME};
+use crate::small_server::{ACCEL, CACHE, GUEST_MEMORY, KERNEL, Launcher, PLACE, RUNTIME};
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
 use baremark_model::seam::Sample;
 use baremark_sys::clock::monotonic_ns;
+use baremark_sys::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,9 +35,10 @@ static METRICS: [Metric; 3] = [
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "start-up",
-    help: "time from the launch of a small server until it runs, listens and has answered, as a process, in the microVM or in a container",
+    help: "time from the launch of a small server until it runs, listens and has answered, as a process, in the microVM, in a container, in gVisor or in a \
+           QEMU guest",
     source: "this program",
-    parameters: &[PLACE, RUNTIME, AT_ONCE, CACHE],
+    parameters: &[PLACE, RUNTIME, AT_ONCE, CACHE, ACCEL, KERNEL, GUEST_MEMORY],
     metrics: &METRICS,
     footprint: None,
     executors: &[ExecutorKind::Direct],
@@ -59,9 +62,25 @@ impl Job for StartUp {
             Some(Value::Count(count)) => *count,
             _ => 1,
         };
-        Ok(Box::new(Ready { launcher: Launcher::of(arm, &around)?, at_once, phase: around.phase }))
+        let launcher = Launcher::of(arm, &around)?;
+        let guest = launcher.guest_memory_bytes().unwrap_or(0);
+        let (available, total) = (memory(process::available_memory_bytes())?, memory(process::total_memory_bytes())?);
+        if guest > 0 && !leaves_reserve(available, at_once * (guest + FIRST_BYTES), total, RESERVE) {
+            return Err(JobError::Missing {
+                what: format!("less memory is available than a tenth of the machine's and {at_once} guests"),
+                remedy: "end other programs, or lower at_once or guest_memory".to_owned(),
+            });
+        }
+        Ok(Box::new(Ready { launcher, at_once, phase: around.phase }))
     }
 }
+
+fn memory(read: std::io::Result<u64>) -> Result<u64, JobError> {
+    read.map_err(JobError::failed)
+}
+
+/// The share of the machine's memory that guests leave free.
+const RESERVE: f64 = 0.1;
 
 struct Ready {
     launcher: Launcher,
@@ -95,7 +114,9 @@ impl ReadyJob for Ready {
                 });
             }
         }
-        Ok(runs::joined(all))
+        let mut joined = runs::joined(all);
+        joined.flags.extend(self.launcher.remarks());
+        Ok(joined)
     }
 }
 

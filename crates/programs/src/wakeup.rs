@@ -7,16 +7,21 @@
 //! that compute all the time on the same CPUs, at the usual priority. A period that began while the thread was still late for an earlier
 //! one is counted as missed and has no latency of its own.
 //!
-//! It refuses percentiles for which there are too few wake-ups. There is no wake-up inside the microVM: it has no kernel, so that a
+//! By `ipi` one virtual CPU interrupts another, which is halted ([`baremark_microvm::Interrupts`]): both moments are read inside the guest, the one
+//! before the interrupt is sent, the other in its handler, so that no exit to this program is in the latency.
+//!
+//! It refuses percentiles for which there are too few wake-ups. Other wake-ups there are none inside the microVM: it has no kernel, so that a
 //! thread of it sleeps and wakes in the host's.
 
+use baremark_microvm::Interrupts;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together, Value};
 use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
-use baremark_model::seam::Sample;
+use baremark_model::seam::{Sample, TickRate};
 use baremark_model::wire::{Detail, Point};
 use baremark_stats::percentile::sample_floor;
-use baremark_sys::clock::monotonic_ns;
+use baremark_sys::affinity::Seat;
+use baremark_sys::clock::{monotonic_ns, tick_rate};
 use baremark_sys::wake::{Event, no_slack, sleep_until};
 use baremark_sys::{affinity, futex};
 use hdrhistogram::Histogram;
@@ -34,9 +39,10 @@ const END: u8 = 0;
 
 const BY: Knob = Knob {
     key: "by",
-    kind: Kind::Choice(&["timer", "futex", "pipe", "eventfd"]),
+    kind: Kind::Choice(&["timer", "futex", "pipe", "eventfd", "ipi"]),
     default: Default::Typed("timer"),
-    help: "what wakes the thread: a timer at an absolute time, or another thread by a futex, a pipe or an eventfd",
+    help: "what wakes the thread: a timer at an absolute time, another thread by a futex, a pipe or an eventfd, or, for a halted virtual CPU, an \
+           interrupt of another virtual CPU (ipi; needs /dev/kvm)",
 };
 
 const PERIOD: Knob = Knob {
@@ -80,7 +86,8 @@ static METRICS: [Metric; 8] = [
 
 static DESCRIPTOR: Descriptor = Descriptor {
     kind: "wakeup",
-    help: "wake-up latency and jitter of a thread, by timer, futex, pipe or eventfd, idle or with neighbours; ranks = 2 gives the \
+    help: "wake-up latency and jitter of a thread, by timer, futex, pipe or eventfd, or of a virtual CPU by an interrupt of another, \
+           idle or with neighbours; ranks = 2 gives the \
            waking thread a CPU of its own",
     source: "this program; as cyclictest of rt-tests measures it",
     parameters: &[BY, PERIOD, NEIGHBOURS],
@@ -114,12 +121,43 @@ impl Job for Wakeup {
         };
         let (period_ns, neighbours) = (number(PERIOD.key, 1_000_000), number(NEIGHBOURS.key, 0));
         let waker = waker(by).map_err(|why| JobError::failed(format!("{by}: {why}")))?;
-        Ok(Box::new(Ready { by, waker, period_ns, neighbours, cpus: around.cpus, phase: around.phase }))
+        let virtual_cpus = if by == "ipi" { Some(VirtualCpus::start(around.cpus)?) } else { None };
+        Ok(Box::new(Ready { by, waker, virtual_cpus, period_ns, neighbours, cpus: around.cpus, phase: around.phase }))
+    }
+}
+
+/// Two virtual CPUs of which one interrupts the other.
+struct VirtualCpus {
+    interrupts: Interrupts,
+    rate: TickRate,
+}
+
+/// How long the rate of the time-stamp counter is measured.
+const RATE_SPAN: Duration = Duration::from_millis(20);
+
+impl VirtualCpus {
+    /// The one that is interrupted runs on the first CPU.
+    fn start(cpus: &[usize]) -> Result<VirtualCpus, JobError> {
+        let seat = cpus.first().map_or(Seat::Anywhere, |cpu| Seat::Cpu(*cpu));
+        let interrupts = Interrupts::start(seat).map_err(|why| JobError::Missing {
+            what: format!("ipi is not available here: {why}"),
+            remedy: "run it where /dev/kvm can be opened and has an interrupt controller; a container may not have it"
+                .to_owned(),
+        })?;
+        let (rate, _) = tick_rate(RATE_SPAN).map_err(JobError::failed)?;
+        Ok(VirtualCpus { interrupts, rate })
+    }
+
+    /// Interrupts once; the latency in nanoseconds.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nanoseconds of a latency")]
+    fn latency_ns(&mut self) -> io::Result<u64> {
+        let ticks = self.interrupts.round().map_err(io::Error::other)?;
+        Ok((1e9 * self.rate.seconds(ticks)) as u64)
     }
 }
 
 /// One way to wake a thread.
-trait Waker: Sync {
+trait Waker: Send + Sync {
     /// Wakes the sleeper; `more` is false at the end.
     fn wake(&self, more: bool) -> io::Result<()>;
     /// Sleeps until it is woken; whether there is more to come.
@@ -217,6 +255,7 @@ impl Unanswered {
 struct Ready<'s> {
     by: &'s str,
     waker: Option<Box<dyn Waker>>,
+    virtual_cpus: Option<VirtualCpus>,
     period_ns: u64,
     neighbours: u64,
     cpus: &'s [usize],
@@ -270,11 +309,23 @@ impl Ready<'_> {
     }
 
     /// The thread that is woken, on the first CPU, and the one that wakes it, on the last.
-    fn woken(&self) -> io::Result<Woken> {
-        seat(self.cpu(0))?;
+    fn woken(&mut self) -> io::Result<Woken> {
+        let last = self.cpu(self.cpus.len().saturating_sub(1));
+        seat(if self.virtual_cpus.is_some() { last } else { self.cpu(0) })?;
         no_slack()?;
         let periods = (u64::try_from(self.phase.as_nanos()).unwrap_or(u64::MAX) / self.period_ns).max(1) + WARM_IN;
         let mut woken = Woken::new();
+        if let Some(virtual_cpus) = &mut self.virtual_cpus {
+            times(self.period_ns, periods, |number, _, missed| {
+                woken.missed += missed;
+                let latency_ns = virtual_cpus.latency_ns()?;
+                if number >= WARM_IN {
+                    woken.latencies.saturating_record(latency_ns.max(1));
+                }
+                Ok(())
+            })?;
+            return Ok(woken);
+        }
         let Some(waker) = &self.waker else {
             times(self.period_ns, periods, |number, due, missed| {
                 woken.missed += missed;
@@ -284,7 +335,6 @@ impl Ready<'_> {
             return Ok(woken);
         };
         let unanswered = Unanswered::default();
-        let last = self.cpu(self.cpus.len().saturating_sub(1));
         thread::scope(|scope| {
             let times = scope.spawn(|| {
                 let kept = seat(last).and_then(|()| no_slack()).and_then(|()| {
@@ -397,6 +447,11 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
+    /// Prints why a test is skipped; a macro's output would be captured.
+    fn skipped(why: &str) {
+        drop(io::stderr().write_all(format!("skipped: {why}\n").as_bytes()));
+    }
+
     fn run(by: &str, neighbours: u64, cpus: &[usize]) -> JobRun {
         let mut arm = ResolvedArm::native(1, PageSize::Small);
         arm.parameters.insert("by".to_owned(), Value::Choice(by.to_owned()));
@@ -429,15 +484,47 @@ mod tests {
         }
     }
 
+    /// The latency is below the time between two interrupts, and every interrupt has one.
+    #[test]
+    fn an_interrupted_virtual_cpu_has_latencies() {
+        let mut virtual_cpus = match VirtualCpus::start(&[]) {
+            Ok(virtual_cpus) => virtual_cpus,
+            Err(why) => {
+                assert!(why.to_string().contains("ipi is not available here: "), "{why}");
+                return skipped(&why.to_string());
+            }
+        };
+        let before = monotonic_ns();
+        let latencies: Vec<u64> = (0..20).map(|_| virtual_cpus.latency_ns().expect("it arrives")).collect();
+        let took = monotonic_ns() - before;
+        assert!(latencies.iter().all(|ns| *ns > 0) && latencies.iter().sum::<u64>() < took, "{latencies:?} of {took}");
+        let run = run("ipi", 0, &[]);
+        assert!(value(&run, "latency_p50_us") > 0.0, "{run:?}");
+        assert!(!run.checked.starts_with("0 wake-ups"), "{}", run.checked);
+    }
+
     /// A thread that must wait for its CPU is later than one that has it for itself.
     #[test]
     fn neighbours_are_there_while_it_runs_and_gone_afterwards() {
-        let cpus = affinity::allowed_cpus().expect("affinity");
-        let before = std::fs::read_dir("/proc/self/task").expect("/proc").count();
-        let beside = run("timer", 3, &cpus[..1]);
-        assert!(value(&beside, "latency_max_us") > 0.0);
-        let after = std::fs::read_dir("/proc/self/task").expect("/proc").count();
-        assert!(after <= before + 2, "neighbours have ended: {before} -> {after}");
+        // Threads without a name of their own have that of their parent, which tells them from those of other tests.
+        const NAME: &str = "with-neighbours";
+        let named = || {
+            let threads = std::fs::read_dir("/proc/self/task").expect("/proc").flatten();
+            let name = |path: std::path::PathBuf| std::fs::read_to_string(path.join("comm")).unwrap_or_default();
+            threads.filter(|thread| name(thread.path()).trim_end() == NAME).count()
+        };
+        let runs = thread::Builder::new().name(NAME.to_owned()).spawn(move || {
+            let cpus = affinity::allowed_cpus().expect("affinity");
+            let beside = run("timer", 3, &cpus[..1]);
+            assert!(value(&beside, "latency_max_us") > 0.0);
+            // A thread is still listed for a moment after it was waited for.
+            let deadline = monotonic_ns() + 60_000_000_000;
+            while named() > 1 {
+                assert!(monotonic_ns() < deadline, "of {} threads one is not a neighbour", named());
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        runs.expect("a thread").join().expect("neighbours have ended");
     }
 
     /// A sleeper that is late for a while after each wake-up, as one that waits for its CPU.
@@ -461,7 +548,8 @@ mod tests {
         for by in ["futex", "pipe", "eventfd"] {
             let waker = waker(by).expect("it can be made").map(|inner| Box::new(Late(inner)) as Box<dyn Waker>);
             let phase = Duration::from_millis(500);
-            let ready = Ready { by, waker, period_ns: 1_000_000, neighbours: 0, cpus: &[], phase };
+            let mut ready =
+                Ready { by, waker, virtual_cpus: None, period_ns: 1_000_000, neighbours: 0, cpus: &[], phase };
             let woken = ready.woken().expect("it runs");
             assert!(!woken.latencies.is_empty() && woken.missed > 0, "{by}: {} missed", woken.missed);
             let median = woken.latencies.value_at_quantile(0.5);

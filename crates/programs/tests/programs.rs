@@ -152,12 +152,15 @@ fn a_program_is_repeated_in_one_folder_for_as_long_as_a_phase_lasts() {
     program.repeat = true;
     let begun = Instant::now();
     let run = run(program.clone()).unwrap();
-    assert!(begun.elapsed() >= Duration::from_millis(500), "the phase, and its warm-up before it");
-    assert!(value(&run, "rate") == 6.0 && value(&run, "wall_s") < 0.4, "{run:?}");
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(500), "the phase, and its warm-up before it");
     let ran = lines(&runs);
-    assert!(ran >= 3 && lines(&steps) == ran, "{ran}");
-    let counted: usize = run.checked.split_once(" runs").expect(&run.checked).0.parse().unwrap();
-    assert!(counted < ran, "those of the first quarter are a warm-up: {counted} of {ran}");
+    assert!(ran >= 2 && lines(&steps) == ran, "{ran}");
+    let counted: usize = run.checked.split_once(" runs").map_or(1, |(count, _)| count.parse().unwrap());
+    assert!((1..ran).contains(&counted), "those of the first quarter are a warm-up: {counted} of {ran}");
+    // The time of one run: as long as all of them only where a slow machine had time for no second one.
+    let most = took.as_secs_f64() / if counted > 1 { 2.0 } else { 1.0 };
+    assert!(value(&run, "rate") == 6.0 && value(&run, "wall_s") <= most, "{run:?} of {counted} runs in {took:?}");
     let mut folders: Vec<String> = fs::read_to_string(&runs).unwrap().lines().map(str::to_owned).collect();
     folders.dedup();
     assert_eq!(folders.len(), 1);
@@ -261,8 +264,8 @@ fn one_that_hangs_is_ended_at_its_time_out_with_all_that_it_started() {
     let sleep = odd_sleep();
     let script = format!("echo begun; sleep {sleep} & setsid sleep {sleep} & (setsid sleep {sleep} &) ; sleep {sleep}");
     let begun = Instant::now();
-    let why = run_within(shell(&script), Duration::from_millis(600)).expect_err("it hangs").to_string();
-    assert!(why.contains("did not end within 0.6 s and was ended with all that it had started"), "{why}");
+    let why = run_within(shell(&script), Duration::from_millis(2500)).expect_err("it hangs").to_string();
+    assert!(why.contains("did not end within 2.5 s and was ended with all that it had started"), "{why}");
     assert!(why.contains("its last words:\n    begun"), "{why}");
     assert!(begun.elapsed() < Duration::from_secs(60));
     assert!(!runs(&sleep), "ended before the answer came");
@@ -341,6 +344,9 @@ fn what_the_site_lacks_is_named_with_its_package() {
     let mut program = shell("true");
     program.needs.insert("no-such-program".to_owned(), "its-package".to_owned());
     assert_eq!(failure(program), "program no-such-program not found at site; Debian package its-package");
+    let mut program = shell("true");
+    program.needs.insert("no-such-program".to_owned(), "build it: make that".to_owned());
+    assert_eq!(failure(program), "program no-such-program not found at site; build it: make that");
     let mut program = shell("true");
     program.instruction_set = Some(Isa::Avx512);
     match baremark_kernels::isa::widest() {

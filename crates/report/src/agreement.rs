@@ -4,7 +4,7 @@
 //! all rows have one unit, of a column. Two values are ordered where their intervals are apart. The published values are of other hardware,
 //! so that agreement is described and nothing is judged by it. A cell that the run does not fill keeps its place with the reason.
 
-use crate::grid::{Cell, Grid, GridRow, RatioCell};
+use crate::grid::{Cell, Grid, GridRow, RatioCell, numbered};
 use crate::number::{self, Digits, fixed, ratio_decimals};
 use crate::observed_at::{host_of, is_at};
 use crate::text::clean;
@@ -67,7 +67,8 @@ pub(crate) fn agreement(document: &Document, published: &Published) -> Option<Gr
         Err(reason) => Cell::Absent(numbered(&mut reasons, reason)),
         Ok(here) => shown(here, published, &found, row, column),
     };
-    let rows = (0..table.row.len())
+    let rows = rows_of(table, &document.run.workload).into_iter();
+    let rows = rows
         .map(|row| GridRow {
             label: table.row[row].label.clone(),
             cells: (0..table.heads.len()).map(|column| cell(row, column)).collect(),
@@ -81,17 +82,16 @@ pub(crate) fn agreement(document: &Document, published: &Published) -> Option<Gr
     })
 }
 
+/// The rows of a table that are of a workload, where its rows name workloads of their own; else all, and so where none is of this one.
+pub(crate) fn rows_of(table: &Table, workload: &str) -> Vec<usize> {
+    let is_own = |row: &usize| table.row[*row].ours.workload.as_deref().is_none_or(|of| of == workload);
+    let own: Vec<usize> = (0..table.row.len()).filter(is_own).collect();
+    if own.is_empty() { (0..table.row.len()).collect() } else { own }
+}
+
 /// Whether the table has a cell that this run fills.
 pub(crate) fn fills(grid: &Grid) -> bool {
     grid.rows.iter().flat_map(|row| &row.cells).any(|cell| matches!(cell, Cell::Measured { .. }))
-}
-
-fn numbered(reasons: &mut Vec<String>, reason: &str) -> usize {
-    let known = reasons.iter().position(|text| text == reason);
-    1 + known.unwrap_or_else(|| {
-        reasons.push(reason.to_owned());
-        reasons.len() - 1
-    })
 }
 
 /// What this run has of a cell, or why it has nothing; an empty reason where nothing was published either.
@@ -109,22 +109,25 @@ fn cell_here(
     if let Some(reason) = table.row[row].ours.blank.as_ref().or(ours.columns[column].blank.as_ref()) {
         return Err(reason.clone());
     }
-    if document.run.workload != ours.workload {
-        return Err(format!("this run does not measure {}", ours.workload));
-    }
     let of = &table.row[row].ours;
+    let workload = ours.workload_of(of);
+    if document.run.workload != workload {
+        return Err(format!("this run does not measure {workload}"));
+    }
     let (treatment, value) = look(document, ours, of, &ours.columns[column])?;
-    let base = base_of(published, ours, column);
+    let base = base_of(published, ours, row, column);
     let ratio = base.and_then(|base| look(document, ours, of, &base).ok());
     let ratio = ratio.map(|(base, measured)| ratio_here(document, ours, of, (treatment, value), (base, measured)));
     Ok(Ourselves { value, ratio })
 }
 
 /// The column to which this one's ratio is: one of the same table, one of the table that has the base, or that of a gain.
-fn base_of(published: &Published, ours: &Ours, column: usize) -> Option<OurColumn> {
+fn base_of(published: &Published, ours: &Ours, row: usize, column: usize) -> Option<OurColumn> {
     let table = published.table;
-    if !ours.columns[column].over.is_empty() {
-        return Some(OurColumn { levels: ours.columns[column].over.clone(), ..OurColumn::default() });
+    if is_gain(published, row, column) {
+        let mut levels = ours.columns[column].over.clone();
+        levels.extend(table.row[row].ours.over.clone());
+        return Some(OurColumn { levels, ..OurColumn::default() });
     }
     if let Some(base) = published.base() {
         let at = base.heads.iter().position(|head| *head == table.heads[column])?;
@@ -226,15 +229,23 @@ fn ratio_here(
             && ratio.relative_to == *base
     });
     let paired = paired.and_then(|row| Some(Measured { value: ratio_of(row)?, limits: limits_of(row) }));
-    paired.unwrap_or_else(|| value.over(of_base))
+    let one = Measured { value: 1.0, limits: Some((1.0, 1.0)) };
+    match (paired, row.inverse) {
+        (Some(ratio), true) => one.over(ratio),
+        (Some(ratio), false) => ratio,
+        (None, true) => of_base.over(value),
+        (None, false) => value.over(of_base),
+    }
 }
 
-/// The published ratio of a cell: from the cells, as printed without cells, or as a gain in percent.
+/// The published ratio of a cell: from the cells, as printed without cells, or, where the column names what it is over, the cell itself: a gain
+/// in percent, else a ratio.
 fn ratio_there(published: &Published, row: usize, column: usize) -> Option<Value> {
     let table = published.table;
-    if table.ours.as_ref().is_some_and(|ours| !ours.columns[column].over.is_empty()) {
-        let gain = Value::of(&table.row[row].cells[column])?;
-        return Some(Value { number: 1.0 + gain.number / 100.0, ..gain });
+    if is_gain(published, row, column) {
+        let cell = Value::of(&table.row[row].cells[column])?;
+        let ratio = if table.unit == "%" { 1.0 + cell.number / 100.0 } else { cell.number };
+        return Some(Value { number: ratio, ..cell });
     }
     published.ratio(row, column).or_else(|| Value::of(published.printed(row, column)?))
 }
@@ -253,7 +264,8 @@ fn shown(
             let value = format!("{}; published {}{}", ratio_text(ours), theirs.bound.words(), fixed(theirs.number, 3));
             (value, [Some(format!("sign {}", sign(ours, theirs))), order, Some(format!("size {}", size(ours, theirs)))])
         }
-        None => (String::new(), [None, order, None]),
+        // In words, or without a number: nothing to agree with but the order.
+        None => (here.ratio.map(ratio_text).unwrap_or_default(), [None, order, None]),
     };
     let words: Vec<String> = words.into_iter().flatten().collect();
     let Measured { value: estimate, limits } = here.value;
@@ -281,7 +293,8 @@ fn sign(ours: Measured, theirs: Value) -> &'static str {
         () if hi < 1.0 => Some(false),
         () => None,
     });
-    let there = (theirs.number > 1.0, theirs.bound);
+    // `> 1` is above 1, though 1 itself is not.
+    let there = (theirs.number > 1.0 || (theirs.bound == Bound::Above && theirs.number >= 1.0), theirs.bound);
     match (here, there) {
         (None, _) => "open here",
         // A bound on the far side of 1 leaves its own sign open.
@@ -330,7 +343,7 @@ fn order(published: &Published, found: &[Vec<Result<Ourselves, String>>], row: u
         if (there - other_there).abs() < f64::EPSILON * there {
             continue;
         }
-        let key = |of: &Ourselves| of.ratio.filter(|_| is_gain(published, column)).unwrap_or(of.value);
+        let key = |of: &Ourselves| of.ratio.filter(|_| is_gain(published, row, column)).unwrap_or(of.value);
         all += 1;
         match key(here).above(key(other_here)) {
             None => open += 1,
@@ -342,9 +355,10 @@ fn order(published: &Published, found: &[Vec<Result<Ourselves, String>>], row: u
     (all > 0).then(|| format!("order {same} of {all}{open}"))
 }
 
-/// Whether the column's cells are gains, so that their ratios are what is ordered.
-fn is_gain(published: &Published, column: usize) -> bool {
-    published.table.ours.as_ref().is_some_and(|ours| !ours.columns[column].over.is_empty())
+/// Whether a cell is a gain or a ratio itself, so that ratios are what is ordered.
+fn is_gain(published: &Published, row: usize, column: usize) -> bool {
+    let of_column = |ours: &Ours| !ours.columns[column].over.is_empty();
+    !published.table.row[row].ours.over.is_empty() || published.table.ours.as_ref().is_some_and(of_column)
 }
 
 /// A column's head; bare numbers are told what they count.
@@ -376,6 +390,9 @@ mod tests {
         assert_eq!(sign(Measured { value: 0.5, limits: None }, value("0.848")), "open here");
         assert_eq!(sign(measured(0.95, 0.01), value("< 1.05")), "open there");
         assert_eq!(sign(measured(1.2, 0.01), value("> 1.10")), "same");
+        assert_eq!(sign(measured(1.2, 0.01), value("> 1")), "same");
+        assert_eq!(sign(measured(0.9, 0.01), value("> 1")), "opposite");
+        assert_eq!(sign(measured(0.9, 0.01), value("< 1")), "same");
     }
 
     #[test]
@@ -389,6 +406,32 @@ mod tests {
         assert_eq!(size(measured(1.05, 0.01), value("< 1.05")), "open here");
         assert_eq!(size(measured(1.08, 0.01), value("< 1.05")), "beyond the bound");
         assert_eq!(size(measured(1.08, 0.01), value("> 1.10")), "beyond the bound");
+    }
+
+    /// A cell of a column that is over another is a gain where its unit is %, else a ratio.
+    #[test]
+    fn a_cell_over_another_is_a_gain_or_a_ratio() {
+        let of = |table: &str| {
+            let published = baremark_model::published::find(table).expect("a table");
+            ratio_there(&published, 0, 0).expect("a ratio")
+        };
+        let (increase, total) = (of("gpu-mixed/increase"), of("gpu-mixed/total-time"));
+        assert_eq!((increase.bound, format!("{:.2}", increase.number)), (Bound::Below, "1.05".to_owned()));
+        assert_eq!((total.bound, format!("{:.2}", total.number)), (Bound::Below, "1.00".to_owned()));
+    }
+
+    #[test]
+    fn a_table_of_several_workloads_is_cut_to_the_one_that_ran() {
+        let table = |name: &str| baremark_model::published::find(name).expect("a table").table;
+        let gains = table("mmu-assist-2009/gains");
+        let labels = |workload: &str| -> Vec<&str> {
+            rows_of(gains, workload).into_iter().map(|row| gains.row[row].label.as_str()).collect()
+        };
+        assert_eq!(labels("compile"), ["compile of Apache, 4 vCPUs"]);
+        assert_eq!(labels("oltp-hammer").len(), 2);
+        assert_eq!(labels("stream").len(), gains.row.len(), "none is of it");
+        let hpl = table("hpc-memory-2010/hpl");
+        assert_eq!(rows_of(hpl, "hpl").len(), hpl.row.len());
     }
 
     #[test]

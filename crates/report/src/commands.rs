@@ -3,8 +3,8 @@
 use crate::number::{self, Digits, count, duration, fixed, ratio_decimals};
 use crate::text::{Style, clean, cut, left, width};
 use baremark_model::command::{
-    CALL_COST, CPU, EXIT_SHARE, FORWARDED_CALLS, GUEST_FAULTS, GUEST_SIGNALS, GUEST_START, PEAK_MEMORY, SYSTEM, USER,
-    VM_EXITS,
+    CALL_COST, CPU, EXIT_COST, EXIT_SHARE, EXITLESS_CALLS, EXITLESS_FALLBACKS, FORWARDED_CALLS, GUEST_FAULTS,
+    GUEST_SIGNALS, GUEST_START, PEAK_MEMORY, POLLING_CPU, SYSTEM, USER, VM_EXITS,
 };
 use baremark_model::descriptor::{Better, Metric};
 use baremark_model::document::{Document, EstimateRow, RatioRow};
@@ -185,9 +185,23 @@ fn outcome(document: &Document, row: &RatioRow, pair: &str) -> String {
     }
 }
 
-/// The part of CPU time, user or system, that makes up most of a difference in wall time.
+/// What makes up most of a difference in wall time: exits from the microVM, or a part of CPU time, user or system.
 pub(crate) fn cause(document: &Document, row: &RatioRow) -> Option<String> {
     row.lo.zip(row.hi).filter(|(lo, hi)| *lo > 1.0 || *hi < 1.0)?;
+    leaving(document, row).or_else(|| busy(document, row))
+}
+
+/// That exits, their number times what one costs here, make up most of the time of a program in the microVM.
+fn leaving(document: &Document, row: &RatioRow) -> Option<String> {
+    let mut of = document.estimates.iter().filter(|found| found.treatment == row.treatment);
+    let share = of.find(|found| found.metric == EXIT_SHARE.key)?;
+    let (lo, hi) = share.lo.zip(share.hi)?;
+    let value = number::estimate(share.estimate, Some(lo), Some(hi));
+    (lo > 100.0 * CAUSE_SHARE)
+        .then(|| format!("Exits from the microVM explain {value} % of its time (number x cost of one here)."))
+}
+
+fn busy(document: &Document, row: &RatioRow) -> Option<String> {
     let of = |metric: &str, treatment: &Treatment| {
         let found = document.estimates.iter().find(|of| of.metric == metric && of.treatment == *treatment);
         found.map(|of| of.estimate)
@@ -216,12 +230,14 @@ fn inside(document: &Document) -> Vec<String> {
             document.estimates.iter().find(|row| row.metric == metric.key && row.treatment == *treatment)
         };
         let whole = |metric: &Metric| of(metric).map_or_else(|| "?".to_owned(), |row| fixed(row.estimate, 0));
-        let (Some(share), Some(cost)) = (of(&EXIT_SHARE), of(&CALL_COST)) else { continue };
+        // Runs of older versions have the whole cost of a call alone, from which their share is.
+        let cost = of(&EXIT_COST).map(|cost| (cost, "exit")).or_else(|| Some((of(&CALL_COST)?, "call")));
+        let (Some(share), Some((cost, each))) = (of(&EXIT_SHARE), cost) else { continue };
         let interval = share.lo.zip(share.hi).map(|(lo, hi)| format!(" (95 %: {} - {} %)", fixed(lo, 1), fixed(hi, 1)));
         let labels: Vec<String> = treatment.values().map(|label| clean(label)).collect();
         sentences.push(format!(
             "{}: {} system calls forwarded, {} page faults, {} exits and {} signals a run; exits explain {} %{} of its time \
-             ({} us a call, measured here), starting the microVM {}. Device and kernel work ran natively: a lower bound for a VM.",
+             ({} us a {}, measured here), starting the microVM {}. Device and kernel work ran natively: a lower bound for a VM.",
             labels.join(" "),
             whole(&FORWARDED_CALLS),
             whole(&GUEST_FAULTS),
@@ -230,8 +246,19 @@ fn inside(document: &Document) -> Vec<String> {
             fixed(share.estimate, 1),
             interval.unwrap_or_default(),
             fixed(cost.estimate / 1e3, 1),
+            each,
             of(&GUEST_START).map(|row| brief(row.estimate)).unwrap_or_default(),
         ));
+        if let Some(cpu) = of(&POLLING_CPU) {
+            sentences.push(format!(
+                "{}: a polling thread answered {} system calls a run without an exit, {} more left the microVM after all. A CPU is spent on \
+                 it: {} of CPU time a run.",
+                labels.join(" "),
+                whole(&EXITLESS_CALLS),
+                whole(&EXITLESS_FALLBACKS),
+                brief(cpu.estimate),
+            ));
+        }
     }
     sentences
 }

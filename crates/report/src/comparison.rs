@@ -24,7 +24,7 @@ pub fn render(comparison: &Comparison, style: &Style) -> String {
     page.hanging("base ", &side(&comparison.base));
     page.hanging("other", &side(&comparison.other));
     page.head("Result: other / base");
-    let common = common(&comparison.rows);
+    let common = common_of(comparison);
     for row in &comparison.rows {
         page.paragraph(paint(row.outcome), INDENT, INDENT, &sentence(comparison, row, &common));
     }
@@ -69,9 +69,12 @@ fn side(side: &Side) -> String {
     format!("{}{levels} on {}", runs.join(", "), machines.join("; "))
 }
 
-/// The levels that all rows share: they are said once. Where a row stands stays in its sentence.
-fn common(rows: &[ComparisonRow]) -> Treatment {
-    let mut all = rows.iter().flat_map(|row| std::iter::once(&row.treatment).chain(&row.relative_to));
+fn common_of(comparison: &Comparison) -> Treatment {
+    common(comparison.rows.iter().flat_map(|row| std::iter::once(&row.treatment).chain(&row.relative_to)))
+}
+
+/// The levels that all treatments share: they are said once. Where a row stands stays in its sentence.
+pub(crate) fn common<'t>(mut all: impl Iterator<Item = &'t Treatment>) -> Treatment {
     let mut common = all.next().cloned().unwrap_or_default();
     for other in all {
         common.retain(|key, label| other.get(key) == Some(label));
@@ -153,7 +156,7 @@ fn around(page: &mut Page, rows: &[ObservedComparison], common: &Treatment) {
 }
 
 /// A treatment in words; `None` where it has nothing that is not said elsewhere.
-fn name(treatment: &Treatment, common: &Treatment) -> Option<String> {
+pub(crate) fn name(treatment: &Treatment, common: &Treatment) -> Option<String> {
     let rest: Vec<(&str, &str)> = treatment
         .iter()
         .filter(|(key, _)| ![ENVIRONMENT, WORKLOAD].contains(&key.as_str()) && !common.contains_key(*key))
@@ -170,14 +173,16 @@ fn name(treatment: &Treatment, common: &Treatment) -> Option<String> {
     (!told.is_empty()).then(|| told.join(", "))
 }
 
-fn paint(outcome: Outcome) -> Paint {
+/// How a terminal shows an outcome.
+pub(crate) fn paint(outcome: Outcome) -> Paint {
     match outcome {
         Outcome::SlowerByMore | Outcome::Slower | Outcome::NoLarger | Outcome::NotEnough => Paint::Caution,
         Outcome::FasterByMore | Outcome::Faster | Outcome::Equivalent | Outcome::Emulated => Paint::Good,
     }
 }
 
-fn differences(page: &mut Page, head: &str, rows: &[Difference]) {
+/// A list of facts under a head; nothing where there is none.
+pub(crate) fn differences(page: &mut Page, head: &str, rows: &[Difference]) {
     if rows.is_empty() {
         return;
     }
@@ -197,7 +202,7 @@ fn differences(page: &mut Page, head: &str, rows: &[Difference]) {
 pub fn gate(comparison: &Comparison, gate: &Gate, style: &Style) -> String {
     let mut page = Page { style: *style, text: String::new() };
     page.head(&format!("Gate: a loss of {} must not go unnoticed", gate.margin));
-    let common = common(&comparison.rows);
+    let common = common_of(comparison);
     for (row, answer) in comparison.rows.iter().zip(&gate.rows) {
         let line = format!("{}: {}", subject(comparison, row, &common), answered(answer, row, gate, comparison.method));
         page.paragraph(
@@ -227,7 +232,7 @@ fn gate_line(gate: &Gate) -> String {
 /// A gate as Markdown, for the summary of a job in continuous integration: the answer, then a table with a line for each comparison.
 #[must_use]
 pub fn gate_markdown(comparison: &Comparison, gate: &Gate) -> String {
-    let common = common(&comparison.rows);
+    let common = common_of(comparison);
     let cell = |text: &str| clean(text).replace('|', "\\|");
     let mut text = format!(
         "### {}: {}\n\n| comparison | base | other | ratio | interval | power | answer |\n|---|---:|---:|---:|---:|---:|---|\n",

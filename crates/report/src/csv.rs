@@ -6,7 +6,7 @@ use baremark_model::plan::Treatment;
 use baremark_model::seam::Sample;
 use baremark_model::wire::Series;
 
-/// Estimates, those of the members of ensembles, and ratios: one line each. Members count from 1, as on the page.
+/// Estimates, those of the members of ensembles and how evenly they fared, and ratios: one line each. Members count from 1, as on the page.
 #[must_use]
 pub fn results(document: &Document) -> String {
     let factors = factors(document);
@@ -24,6 +24,12 @@ pub fn results(document: &Document) -> String {
         let head = ["member", &row.metric, &row.unit].map(str::to_owned);
         let [n, value, lo, hi, confidence] = estimated(row.n, row.estimate, [row.lo, row.hi]);
         let tail = [none(), n, value, lo, hi, confidence, none(), (row.member + 1).to_string()];
+        text.push_str(&joined(&head, &levels(&factors, &row.treatment), &tail));
+    }
+    for row in &document.fairness {
+        let head = ["fairness", &row.metric, "1"].map(str::to_owned);
+        let [n, value, lo, hi, confidence] = estimated(row.n, row.estimate, [row.lo, row.hi]);
+        let tail = [none(), n, value, lo, hi, confidence, none(), none()];
         text.push_str(&joined(&head, &levels(&factors, &row.treatment), &tail));
     }
     for row in &document.ratios {

@@ -78,6 +78,15 @@ pub(crate) struct RatioCell {
     pub tone: Tone,
 }
 
+/// The number of a reason, from 1; one that is not among them is added.
+pub(crate) fn numbered(reasons: &mut Vec<String>, reason: &str) -> usize {
+    let known = reasons.iter().position(|text| text == reason);
+    1 + known.unwrap_or_else(|| {
+        reasons.push(reason.to_owned());
+        reasons.len() - 1
+    })
+}
+
 /// The table of one metric; `None` where nothing was measured and nothing is absent.
 pub(crate) fn grid(document: &Document, metric: &str) -> Option<Grid> {
     let layout = Layout::of(document);
@@ -162,9 +171,20 @@ fn members_of(document: &Document, factors: &Factors<'_>, treatment: &Treatment)
     Grid {
         caption: format!("Members of {}, each alone, and together", factors.name(treatment)),
         columns: (1..=count).map(|member| format!("member {member}")).chain(["together".to_owned()]).collect(),
-        rows: metrics.into_iter().map(row).collect(),
+        rows: metrics.into_iter().map(row).chain(fairness(document, treatment, count)).collect(),
         reasons: Vec::new(),
     }
+}
+
+/// How evenly the members fared, in the column of what they came to together.
+fn fairness(document: &Document, treatment: &Treatment, count: usize) -> Option<GridRow> {
+    let row = document.fairness.iter().find(|row| row.treatment == *treatment)?;
+    let index = Cell::Measured { estimate: number::estimate(row.estimate, row.lo, row.hi), ratio: None };
+    let alone = std::iter::repeat_with(|| Cell::Blank).take(count);
+    Some(GridRow {
+        label: format!("fairness of {} (Jain's index; 1 is even)", clean(&row.metric)),
+        cells: alone.chain([index]).collect(),
+    })
 }
 
 /// The unit in which all of these values can be read, and how many of their own it is: 100000000 ns are 100 ms.
@@ -245,12 +265,7 @@ impl<'d> Layout<'d> {
             return measured(document, found, per, wanted);
         }
         if let Some(absent) = document.absent.iter().find(|absent| here(&absent.treatment)) {
-            let reason = clean(&absent.reason);
-            let known = reasons.iter().position(|text| *text == reason);
-            let reason = 1 + known.unwrap_or_else(|| {
-                reasons.push(reason);
-                reasons.len() - 1
-            });
+            let reason = numbered(reasons, &clean(&absent.reason));
             let of_it = |row: &&PredictionRow| row.metric == metric && row.treatment == absent.treatment;
             return match document.predictions.iter().find(of_it) {
                 Some(row) => Cell::Predicted { reason, ratio: predicted_ratio(row) },

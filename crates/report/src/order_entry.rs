@@ -2,17 +2,17 @@
 //! virtual machine keeps: what the host did for each throughput, and what the guest saw.
 //!
 //! They can be had of any run: the throughput is the study's own metric. A host's column is observed on the machine that
-//! carries the work; a guest's inside it. What was not observed is blank. The study's own values are below.
+//! carries the work; a guest's inside it. No cell is blank: what is not known has its reason. The study's own values are below.
 
-use crate::grid::{Cell, Grid, GridRow};
+use crate::grid::{Cell, Grid, GridRow, numbered};
 use crate::live::short;
 use crate::observed_at::{environment, host_of, is_at, kind};
 use crate::published::{Beside, beside};
 use crate::text::clean;
 use crate::treatment::Factors;
 use crate::words::Quantity;
-use baremark_model::document::Document;
-use baremark_model::observation::ObservedRow;
+use baremark_model::document::{Document, TrialStatus};
+use baremark_model::observation::{ObservedAbsence, ObservedRow};
 use baremark_model::plan::Treatment;
 
 /// Rows of the host's table below the throughput.
@@ -22,6 +22,16 @@ const HOST: &[(&str, &[&str])] = &[
     ("disk MB/s", &["disk.mb_per_s"]),
     ("network packets/s (receive / send)", &["net.receive_packets", "net.transmit_packets"]),
     ("network MB/s (receive / send)", &["net.receive_mb_per_s", "net.transmit_mb_per_s"]),
+];
+/// The rows that a run's own network has, by the metrics of its server's end of it: the machine's interfaces do not carry it.
+const LAB: &[(&str, &[&str])] = &[
+    ("network packets/s (receive / send)", &["net_receive_packets_per_s", "net_transmit_packets_per_s"]),
+    ("network MB/s (receive / send)", &["net_receive_mb_per_s", "net_transmit_mb_per_s"]),
+];
+/// What clients and servers of one machine send to each other without a network of the run's own: no part of the machine's sums.
+const LOOPBACK: &[(&str, &[&str])] = &[
+    ("loopback packets/s (receive / send)", &["net.receive_packets", "net.transmit_packets"]),
+    ("loopback MB/s (receive / send)", &["net.receive_mb_per_s", "net.transmit_mb_per_s"]),
 ];
 /// Rows of the guest's table.
 const GUEST: &[(&str, &[&str])] = &[
@@ -38,31 +48,39 @@ pub(crate) fn tables(document: &Document) -> Vec<Grid> {
     let treatments = treatments(document);
     let factors = Factors::of(&document.run);
     let columns: Vec<String> = treatments.iter().map(|treatment| factors.name(treatment)).collect();
-    let mut host: Vec<GridRow> = throughputs(document, &treatments);
-    host.extend(rows(document, &treatments, HOST, |treatment| Some(host_of(document, treatment))));
+    let mut reasons = Vec::new();
+    let on_host = |treatment| host_of(document, treatment);
+    let mut host: Vec<GridRow> = throughputs(document, &treatments, &mut reasons);
+    host.extend(rows(document, &treatments, (HOST, ""), on_host, &mut reasons));
+    let loopback = rows(document, &treatments, (LOOPBACK, "lo"), on_host, &mut Vec::new());
+    let seen = |row: &GridRow| row.cells.iter().all(|cell| matches!(cell, Cell::Measured { .. }));
+    host.extend(loopback.into_iter().filter(seen));
+    for (label, metrics) in LAB {
+        let Some(row) = host.iter_mut().find(|row| row.label == *label) else { continue };
+        for (cell, treatment) in row.cells.iter_mut().zip(&treatments) {
+            let values: Option<Vec<f64>> = metrics.iter().map(|metric| estimate(document, treatment, metric)).collect();
+            if let Some(values) = values {
+                let words: Vec<String> = values.into_iter().map(short).collect();
+                *cell = Cell::Measured { estimate: words.join(" / "), ratio: None };
+            }
+        }
+    }
     let caption = format!("System activity of the machine{}", processors(document));
-    let first = Grid { caption, columns: columns.clone(), rows: host, reasons: Vec::new() };
-    let rows = rows(document, &treatments, GUEST, |treatment| {
-        Some(environment(treatment)).filter(|_| !NO_GUEST.contains(&kind(document, treatment)))
-    });
-    let caption = "System activity in the guest".to_owned();
-    let keep: Vec<usize> =
-        (0..columns.len()).filter(|&column| rows.iter().any(|row| row.cells[column] != Cell::Blank)).collect();
-    let second = Grid {
-        caption,
-        columns: keep.iter().map(|&column| columns[column].clone()).collect(),
-        rows: rows
-            .into_iter()
-            .map(|row| GridRow { cells: keep.iter().map(|&column| row.cells[column].clone()).collect(), ..row })
-            .collect(),
-        reasons: Vec::new(),
-    };
-    if second.columns.is_empty() { vec![first] } else { vec![first, second] }
+    let first = Grid { caption, columns, rows: host, reasons };
+    let guests: Vec<&Treatment> =
+        treatments.iter().copied().filter(|treatment| !NO_GUEST.contains(&kind(document, treatment))).collect();
+    if guests.is_empty() {
+        return vec![first];
+    }
+    let mut reasons = Vec::new();
+    let rows = rows(document, &guests, (GUEST, ""), environment, &mut reasons);
+    let columns = guests.iter().map(|treatment| factors.name(treatment)).collect();
+    vec![first, Grid { caption: "System activity in the guest".to_owned(), columns, rows, reasons }]
 }
 
 /// What the study itself printed, to be below.
 pub(crate) fn published() -> Option<Beside> {
-    let [host, guest] = ["order-entry/host", "order-entry/guest"].map(beside);
+    let [host, guest] = ["order-entry/host", "order-entry/guest"].map(|name| beside(name, "order-entry"));
     let (mut host, guest) = (host?, guest?);
     host.grids.extend(guest.grids);
     host.notes.extend(guest.notes.into_iter().filter(|note| !host.notes.contains(note)).collect::<Vec<_>>());
@@ -93,9 +111,38 @@ pub(crate) fn remarks(document: &Document) -> Vec<String> {
         let remark = "An emulated machine exercises the mechanics: its figures do not measure a virtual machine.";
         remarks.push(remark.to_owned());
     }
+    remarks.extend(without_column(document));
+    let is_lab = |treatment: &&Treatment| estimate(document, treatment, LAB[0].1[0]).is_some();
+    if treatments(document).iter().any(is_lab) {
+        remarks.push("Network rows of a run on the lab's network are those of the server's end of it.".to_owned());
+    }
     if !treatments(document).iter().any(|treatment| !NO_GUEST.contains(&kind(document, treatment))) {
         remarks
             .push("No arm ran in a guest with its own operating system: the guest's table has no column.".to_owned());
+    }
+    remarks
+}
+
+/// Treatments of the study that have no column, with the reason: not available here, or no trial of them counts.
+fn without_column(document: &Document) -> Vec<String> {
+    let factors = Factors::of(&document.run);
+    let measured = treatments(document);
+    let absent = document.absent.iter().map(|absent| (&absent.treatment, absent.reason.clone()));
+    let failed = document.trials.iter().rev().flat_map(|trial| {
+        let why = match &trial.status {
+            TrialStatus::Ok => None,
+            TrialStatus::Void { reasons } => Some(reasons.join("; ")),
+            TrialStatus::Failed { reason } => Some(reason.clone()),
+        };
+        trial.arms.iter().filter_map(move |arm| Some((&arm.treatment, why.clone()?)))
+    });
+    let mut named: Vec<&Treatment> = Vec::new();
+    let mut remarks = Vec::new();
+    for (treatment, why) in absent.chain(failed) {
+        if !measured.contains(&treatment) && !named.contains(&treatment) {
+            named.push(treatment);
+            remarks.push(format!("{}: no column: {}", factors.name(treatment), clean(&why)));
+        }
     }
     remarks
 }
@@ -112,7 +159,12 @@ fn treatments(document: &Document) -> Vec<&Treatment> {
     all
 }
 
-fn throughputs(document: &Document, treatments: &[&Treatment]) -> Vec<GridRow> {
+fn estimate(document: &Document, treatment: &Treatment, metric: &str) -> Option<f64> {
+    let row = document.estimates.iter().find(|row| row.treatment == *treatment && row.metric == metric);
+    row.map(|row| row.estimate)
+}
+
+fn throughputs(document: &Document, treatments: &[&Treatment], reasons: &mut Vec<String>) -> Vec<GridRow> {
     let mut metrics: Vec<&str> = Vec::new();
     for treatment in treatments {
         let metric = document.run.metric_of(treatment);
@@ -121,13 +173,14 @@ fn throughputs(document: &Document, treatments: &[&Treatment]) -> Vec<GridRow> {
         }
     }
     let row = |metric: &&str| {
-        let value = |treatment: &Treatment| {
-            let of =
-                |row: &&baremark_model::document::EstimateRow| row.treatment == *treatment && row.metric == **metric;
-            document.estimates.iter().find(of).map(|row| row.estimate)
-        };
         let cell = |treatment: &&Treatment| {
-            let Some(found) = value(treatment) else { return Cell::Blank };
+            let Some(found) = estimate(document, treatment, metric) else {
+                let why = match document.run.metric_of(treatment) == *metric {
+                    true => "no trial gives a value".to_owned(),
+                    false => format!("{} is not a metric of its workload", clean(metric)),
+                };
+                return Cell::Absent(numbered(reasons, &why));
+            };
             let ratio = document.ratios.iter().find(|row| row.metric == **metric && row.treatment == **treatment);
             let kept = ratio.filter(|row| !row.emulated).and_then(|row| row.ratio);
             let kept = kept.filter(|_| environment(treatment) != "native");
@@ -140,23 +193,46 @@ fn throughputs(document: &Document, treatments: &[&Treatment]) -> Vec<GridRow> {
     metrics.iter().map(row).collect()
 }
 
+/// Why a quantity was not observed at a place while a treatment ran.
+fn why_not(document: &Document, treatment: &Treatment, place: &str, quantity: &str) -> String {
+    let Some(observed) = &document.observed else { return "the run was not observed".to_owned() };
+    let family = quantity.split_once('.').map_or(quantity, |(family, _)| family);
+    let observer = if family == "net" { "network" } else { family };
+    let there = |of: &ObservedAbsence| {
+        let member = of.place.strip_prefix(place).is_some_and(|member| member.is_empty() || member.starts_with(", "));
+        member && [observer, "all"].contains(&of.absence.observer.as_str())
+    };
+    if let Some(absence) = observed.absent.iter().find(|of| there(of)) {
+        return format!("{place}: {}", clean(&absence.absence.reason));
+    }
+    if !observed.rows.iter().any(|row| row.treatment == *treatment && is_at(row, place)) {
+        return format!("{place} was not observed in a trial that counts");
+    }
+    match family {
+        "disk" => format!("{place} has no disk of its own"),
+        "net" => format!("{place} has no network interface in addition to the loopback"),
+        _ => format!("{place} did not report {}", clean(quantity)),
+    }
+}
+
 fn rows<'d>(
     document: &'d Document,
     treatments: &[&'d Treatment],
-    table: &[(&str, &[&str])],
-    place: impl Fn(&'d Treatment) -> Option<&'d str>,
+    (table, instance): (&[(&str, &[&str])], &str),
+    place: impl Fn(&'d Treatment) -> &'d str,
+    reasons: &mut Vec<String>,
 ) -> Vec<GridRow> {
     let value = |treatment: &'d Treatment, quantity: &str| {
-        let place = place(treatment)?;
+        let place = place(treatment);
         let of = |row: &&ObservedRow| {
-            row.treatment == *treatment && row.quantity == quantity && row.instance.is_empty() && is_at(row, place)
+            row.treatment == *treatment && row.quantity == quantity && row.instance == instance && is_at(row, place)
         };
         let rows: Vec<&ObservedRow> = document.observed.as_ref()?.rows.iter().filter(of).collect();
         #[expect(clippy::cast_precision_loss, reason = "a handful of members")]
         let mean = rows.iter().map(|row| row.value).sum::<f64>() / rows.len() as f64;
         rows.first().map(|row| (mean, row.unit.as_str()))
     };
-    let cell = |treatment: &'d Treatment, quantities: &[&str]| {
+    let mut cell = |treatment: &'d Treatment, quantities: &[&str]| {
         let values: Option<Vec<String>> = quantities
             .iter()
             .map(|quantity| value(treatment, quantity))
@@ -164,7 +240,14 @@ fn rows<'d>(
                 found.map(|(value, unit)| if unit == "%" { format!("{} %", short(value)) } else { short(value) })
             })
             .collect();
-        values.map_or(Cell::Blank, |values| Cell::Measured { estimate: values.join(" / "), ratio: None })
+        match values {
+            Some(values) => Cell::Measured { estimate: values.join(" / "), ratio: None },
+            None => {
+                let missing = quantities.iter().find(|quantity| value(treatment, quantity).is_none());
+                let missing = missing.copied().unwrap_or_default();
+                Cell::Absent(numbered(reasons, &why_not(document, treatment, place(treatment), missing)))
+            }
+        }
     };
     let row = |(label, quantities): &(&str, &[&str])| GridRow {
         label: (*label).to_owned(),

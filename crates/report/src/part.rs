@@ -1,7 +1,7 @@
 //! A document of several workloads as one document of each: their metrics, tables and published values differ.
 
 use baremark_model::document::{
-    DetailRow, Document, EstimateRow, ExplanationRow, MemberEstimate, PredictionRow, RatioRow, TrialRow,
+    DetailRow, Document, EstimateRow, ExplanationRow, FairnessRow, MemberEstimate, PredictionRow, RatioRow, TrialRow,
 };
 use baremark_model::plan::{Absent, PlannedWorkload, Treatment};
 use baremark_model::tables::WORKLOAD;
@@ -46,6 +46,7 @@ macro_rules! of_treatments {
 of_treatments! {
     EstimateRow: treatment;
     MemberEstimate: treatment;
+    FairnessRow: treatment;
     RatioRow: treatment, relative_to;
     Absent: treatment;
     DetailRow: treatment;
@@ -79,8 +80,11 @@ fn of(document: &Document, workload: &PlannedWorkload) -> Document {
         flags: _,
         observed: _,
         time: _,
+        // Of studies of one workload alone.
+        slopes: _,
         estimates,
         members,
+        fairness,
         ratios,
         absent,
         details,
@@ -90,6 +94,7 @@ fn of(document: &Document, workload: &PlannedWorkload) -> Document {
     } = &mut part;
     keep(estimates, kind);
     keep(members, kind);
+    keep(fairness, kind);
     keep(ratios, kind);
     keep(absent, kind);
     keep(details, kind);

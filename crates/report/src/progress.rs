@@ -1,8 +1,12 @@
 //! What happens during a run, for whoever watches: plain lines for a pipe, one live line for a terminal.
 
+use crate::comparison::name;
+use crate::live::short;
 use crate::number::{count, duration, percent};
 use crate::text::{Style, clean, cut};
 use baremark_model::event::{Event, TrialStatus};
+use baremark_model::loading::Loading;
+use baremark_model::plan::Treatment;
 use baremark_model::study::Design;
 use baremark_model::units::Nanos;
 
@@ -19,6 +23,10 @@ const SILENCE: Nanos = Nanos(10_000_000_000);
 pub struct Lines {
     per_block: u64,
     block: Option<Block>,
+    /// What the trial that is running compares.
+    compared: String,
+    /// How long the loading of data had taken when it was last told.
+    loading: Nanos,
 }
 
 /// The trials of a block that have ended, as far as they were not told.
@@ -33,7 +41,7 @@ struct Block {
 
 impl Default for Lines {
     fn default() -> Self {
-        Lines { per_block: 1, block: None }
+        Lines { per_block: 1, block: None, compared: String::new(), loading: Nanos(0) }
     }
 }
 
@@ -45,12 +53,18 @@ impl Lines {
         }
         let mut lines = Vec::new();
         match event {
-            Event::TrialStarted { .. } | Event::Phase { .. } | Event::Warning { .. } => {}
+            Event::Loading(loading) => lines.extend(self.loaded(loading)),
+            Event::TrialStarted { treatments, .. } => {
+                self.loading = Nanos(0);
+                let names: Vec<String> = treatments.iter().filter_map(|one| name(one, &Treatment::new())).collect();
+                self.compared = names.join(" and ");
+            }
+            Event::Phase { .. } | Event::Warning { .. } => {}
             Event::TrialEnded { block, status, elapsed_ns, .. } => {
                 if self.block.is_some_and(|open| open.number != *block) {
                     lines.extend(self.end_of_block());
                 }
-                lines.extend(line(event));
+                lines.extend(setback(*block, &std::mem::take(&mut self.compared), status));
                 lines.extend(self.ended(*block, *status == TrialStatus::Ok, *elapsed_ns));
                 return lines;
             }
@@ -78,6 +92,17 @@ impl Lines {
         (long && block.stored > 0).then(|| block.so_far(self.per_block))
     }
 
+    /// Data is being loaded: told in the same measure as trials, and at its end.
+    fn loaded(&mut self, loading: &Loading) -> Option<String> {
+        let silent = loading.elapsed_ns.saturating_sub(self.loading.0);
+        if silent < SILENCE.0 && !loading.is_complete() {
+            return None;
+        }
+        // Another arm of the trial may load its own data after this.
+        self.loading = Nanos(if loading.is_complete() { 0 } else { loading.elapsed_ns });
+        Some(rows(loading))
+    }
+
     fn end_of_block(&mut self) -> Option<String> {
         let block = self.block.take().filter(|block| block.stored > 0)?;
         if block.ended < self.per_block {
@@ -96,7 +121,29 @@ impl Block {
     }
 }
 
-/// One event as a line of a log; `None` for what happens too often to be told, and for a trial that counts.
+/// "loading data: 123K of 471K rows, 52.1K rows/s"
+#[expect(clippy::cast_precision_loss, reason = "three digits of a number of rows")]
+fn rows(loading: &Loading) -> String {
+    let Loading { rows, of, elapsed_ns } = *loading;
+    let rate = loading.rows_per_s().map(|rate| format!(", {} rows/s", short(rate))).unwrap_or_default();
+    match loading.is_complete() {
+        true => format!("loaded {} rows in {}{rate}", short(rows as f64), duration(elapsed_ns)),
+        false => format!("loading data: {} of {} rows{rate}", short(rows as f64), short(of as f64)),
+    }
+}
+
+/// A trial that does not count, as a line of a log: "block 2, native and container: the trial failed: ...".
+fn setback(block: u64, compared: &str, status: &TrialStatus) -> Option<String> {
+    let compared = if compared.is_empty() { String::new() } else { format!(", {compared}") };
+    let place = format!("block {}{compared}: the trial", block + 1);
+    match status {
+        TrialStatus::Ok => None,
+        TrialStatus::Void { reasons } => Some(format!("{place} is invalid: {}", clean(&reasons.join("; ")))),
+        TrialStatus::Failed { reason } => Some(format!("{place} failed: {}", clean(reason))),
+    }
+}
+
+/// One event as a line of a log; `None` for what happens too often to be reported, and for trials, which [`Lines`] reports.
 #[must_use]
 pub fn line(event: &Event) -> Option<String> {
     match event {
@@ -108,15 +155,7 @@ pub fn line(event: &Event) -> Option<String> {
             };
             Some(format!("run {}: {} ({trials} in each block{before})", clean(run), clean(title)))
         }
-        Event::TrialStarted { .. } | Event::Phase { .. } => None,
-        Event::TrialEnded { block, cell, status, .. } => {
-            let place = format!("block {}, trial of cell {cell}", block + 1);
-            match status {
-                TrialStatus::Ok => None,
-                TrialStatus::Void { reasons } => Some(format!("{place} is invalid: {}", clean(&reasons.join("; ")))),
-                TrialStatus::Failed { reason } => Some(format!("{place} failed: {}", clean(reason))),
-            }
-        }
+        Event::TrialStarted { .. } | Event::Phase { .. } | Event::Loading(_) | Event::TrialEnded { .. } => None,
         Event::Looked(look) => {
             let width = look.half_width.map(|width| format!(", half-width ±{}", percent(width))).unwrap_or_default();
             Some(format!("after {}{width}: {}", count(look.blocks, "block"), clean(&look.decision)))
@@ -137,6 +176,7 @@ pub struct Progress {
     ended: u64,
     spent_ns: u64,
     phase: Option<(usize, usize)>,
+    loading: Option<Loading>,
     half_width: Option<(u64, f64)>,
     confirming: bool,
 }
@@ -152,6 +192,7 @@ impl Progress {
             ended: 0,
             spent_ns: 0,
             phase: None,
+            loading: None,
             half_width: None,
             confirming: false,
         }
@@ -159,6 +200,11 @@ impl Progress {
 
     /// Takes note of an event.
     pub fn heard(&mut self, event: &Event) {
+        self.loading = match event {
+            Event::Loading(loading) => Some(*loading),
+            Event::Warning { .. } => self.loading,
+            _ => None,
+        };
         match event {
             Event::Started { trials_per_block, blocks_done, .. } => {
                 self.per_block = (*trials_per_block as u64).max(1);
@@ -175,7 +221,7 @@ impl Progress {
                 self.half_width = look.half_width.map(|width| (look.blocks, width));
                 self.confirming = look.decision.contains("confirm with");
             }
-            Event::Warning { .. } | Event::Stopped { .. } => {}
+            Event::Loading(_) | Event::Warning { .. } | Event::Stopped { .. } => {}
         }
     }
 
@@ -211,6 +257,10 @@ impl Progress {
     #[must_use]
     pub fn status(&self, elapsed: Nanos, style: &Style) -> String {
         let bar = self.bar(style);
+        if let Some(loading) = &self.loading {
+            let line = format!("{bar} {} · {}", rows(loading), duration(elapsed.0));
+            return cut(&style.plain(&line), style.width.saturating_sub(1));
+        }
         let trial = self.ended % self.per_block + 1;
         let phase = self.phase.map(|(at, of)| format!(", phase {at} of {of}")).unwrap_or_default();
         let width = self

@@ -1,6 +1,6 @@
 //! Published values alongside those measured here: the same layout, and a label that says what may be compared.
 
-use crate::agreement::{EXPLAINED, agreement, column, fills};
+use crate::agreement::{EXPLAINED, agreement, column, fills, rows_of};
 use crate::grid::{Cell, Grid, GridRow, RatioCell};
 use crate::number::fixed;
 use crate::words::Tone;
@@ -19,11 +19,11 @@ pub(crate) struct Beside {
     pub notes: Vec<String>,
 }
 
-/// What is to be next to a run that names `name`; `None` where this version has no such table.
-pub(crate) fn beside(name: &str) -> Option<Beside> {
+/// What is to be next to a run of a workload that names `name`; `None` where this version has no such table.
+pub(crate) fn beside(name: &str, workload: &str) -> Option<Beside> {
     let published = find(name)?;
     let (publication, table) = (published.publication, published.table);
-    let base = published.base().map(|table| grid(&Published { publication, table }));
+    let base = published.base().map(|table| grid(&Published { publication, table }, workload));
     let mut notes = vec![format!("{} ({}): {}.", publication.title, publication.when, publication.machine)];
     notes.extend(published.base().map(|base| format!("{}: {}.", base.title, base.setup)));
     notes.push(format!("{}: {}.", table.title, table.setup));
@@ -32,7 +32,7 @@ pub(crate) fn beside(name: &str) -> Option<Beside> {
     notes.extend(table.row.iter().filter_map(of_row));
     Some(Beside {
         head: "Published, on other hardware: method and layout compare, not values".to_owned(),
-        grids: base.into_iter().chain([grid(&published)]).collect(),
+        grids: base.into_iter().chain([grid(&published, workload)]).collect(),
         notes,
     })
 }
@@ -40,7 +40,8 @@ pub(crate) fn beside(name: &str) -> Option<Beside> {
 /// As [`beside`], with the agreement of a run cell by cell: of the table that it names, of that table's base, and of what else it
 /// fills of the same publication.
 pub(crate) fn with_agreement(name: &str, document: &Document) -> Option<Beside> {
-    let mut beside = beside(name)?;
+    let workload = &document.run.workload;
+    let mut beside = beside(name, workload)?;
     let published = find(name)?;
     let publication = published.publication;
     let named = |table: &Table| table.name == published.table.name;
@@ -56,7 +57,7 @@ pub(crate) fn with_agreement(name: &str, document: &Document) -> Option<Beside> 
             continue;
         };
         if !named(table) && !base(table) {
-            beside.grids.push(grid(&of));
+            beside.grids.push(grid(&of, workload));
             beside.notes.push(format!("{}: {}.", table.title, table.setup));
             beside.notes.extend(table.notes.iter().cloned());
         }
@@ -68,7 +69,7 @@ pub(crate) fn with_agreement(name: &str, document: &Document) -> Option<Beside> 
     Some(beside)
 }
 
-fn grid(published: &Published) -> Grid {
+fn grid(published: &Published, workload: &str) -> Grid {
     let table = published.table;
     let cell = |row: usize, column: usize| {
         let measured = |estimate: String| Cell::Measured { estimate, ratio: ratio(published, row, column) };
@@ -81,7 +82,8 @@ fn grid(published: &Published) -> Grid {
     Grid {
         caption: caption(table),
         columns: table.heads.iter().map(|head| column(table, head)).collect(),
-        rows: (0..table.row.len())
+        rows: rows_of(table, workload)
+            .into_iter()
             .map(|row| GridRow {
                 label: table.row[row].label.clone(),
                 cells: (0..table.heads.len()).map(|column| cell(row, column)).collect(),

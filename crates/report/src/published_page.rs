@@ -2,6 +2,7 @@
 
 use crate::number::fixed;
 use baremark_model::published::{Publication, Published, Row, Table};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// The page of a publication that studies call `name`.
@@ -42,9 +43,16 @@ fn filled(table: &Table) -> String {
                 ours.columns.iter().zip(&table.heads).filter_map(|(column, head)| Some((head, column.blank.as_ref()?)));
             let blank: String = blank.map(|(head, why)| format!(" Blank here: {head}: {why}.")).collect();
             let note = ours.note.as_ref().map(|note| format!(" {note}")).unwrap_or_default();
+            let of_rows =
+                table.row.iter().filter(|row| row.ours.blank.is_none()).map(|row| ours.workload_of(&row.ours));
+            let kinds: Vec<String> =
+                of_rows.map(|kind| format!("`{kind}`")).collect::<BTreeSet<_>>().into_iter().collect();
+            let workloads = if kinds.len() == 1 { "workload" } else { "workloads" };
+            let kinds = kinds.join(", ");
+            let of_row = |row: &Row| Some(format!(" Blank here: {}: {}.", row.label, row.ours.blank.as_ref()?));
+            let rows: String = table.row.iter().filter_map(of_row).collect();
             format!(
-                "Filled by runs of the workload `{}`, with the agreement of sign, order and size by cell.{note}{blank}",
-                ours.workload
+                "Filled by runs of the {workloads} {kinds}, with the agreement of sign, order and size by cell.{note}{blank}{rows}"
             )
         }
         (None, Some(why)) => format!("Not filled here: {why}."),

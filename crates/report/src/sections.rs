@@ -8,17 +8,31 @@ use crate::axis::Figure;
 use crate::course;
 use crate::figure::{RATIOS, figures};
 use crate::grid::{Cell, Grid, GridRow};
+use crate::guest_disks;
 use crate::number::percent;
 use crate::outline::Found;
 use crate::section::{Block, Making, Section, Subject};
+use crate::slope;
 use crate::text::clean;
 use crate::tile;
 use crate::wake_up;
 use crate::web_farm;
 
 /// The sections in the order of every report.
-pub(crate) const SECTIONS: &[Making] =
-    &[applications, before_work, contrasts, drawn, predicted, why, activity, flags, discarded, analyses];
+pub(crate) const SECTIONS: &[Making] = &[
+    applications,
+    before_work,
+    guests,
+    slopes,
+    contrasts,
+    drawn,
+    predicted,
+    why,
+    activity,
+    flags,
+    discarded,
+    analyses,
+];
 
 /// A section of what each workload's part has of something.
 fn of_parts<T: Clone>(
@@ -48,6 +62,20 @@ fn before_work(of: Subject<'_>) -> Section {
     let mut blocks: Vec<Block> = wake_up::histogram(of.document).into_iter().map(Block::Table).collect();
     blocks.extend(lines(&wake_up::searches(of.document)));
     Section { id: "before-work", head: "Wake-ups and copies", note: "", blocks }
+}
+
+fn guests(of: Subject<'_>) -> Section {
+    Section {
+        id: "guest-disks",
+        head: "Disks of guests",
+        note: "The difference of the means is the time that an I/O takes in the guest's kernel, its exits and the virtual queue.",
+        blocks: guest_disks::latencies(of.document).into_iter().map(Block::Table).collect(),
+    }
+}
+
+fn slopes(of: Subject<'_>) -> Section {
+    let blocks = slope::groups(of.document).into_iter().map(Block::Group).collect();
+    Section { id: "slopes", head: "Slopes", note: "", blocks }
 }
 
 fn contrasts(of: Subject<'_>) -> Section {

@@ -23,6 +23,8 @@ pub struct Entry {
     pub page: String,
     /// Where the run comes from, such as `store` or `bundle, verified`.
     pub source: String,
+    /// Whether it measures.
+    pub live: bool,
 }
 
 /// One row of the table, each text as it is shown with the value by which it is sorted.
@@ -51,7 +53,7 @@ fn write(page: &mut String, entries: &[Entry], changes: &str) -> std::fmt::Resul
          <style>\n{PAGE}{STYLE}th[data-sort] {{ cursor: pointer; }}</style>\n</head>\n<body>\n<main>\n<header><h1>{count}</h1>\n\
          <p class=\"context\">Select a column's head to sort. Ratios are with their intervals; reports say what may be compared.</p></header>\n\
          <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"runs\"><table class=\"grid\" id=\"runs\">\n<thead><tr>",
-        count = escape(&number::count(entries.len() as u64, "run")),
+        count = escape(&counted(entries)),
     )?;
     for head in ["study", "comparison", "ratio", "outcome", "machine", "began", "version", "source", "report"] {
         write!(page, "<th scope=\"col\" data-sort>{head}</th>")?;
@@ -63,6 +65,15 @@ fn write(page: &mut String, entries: &[Entry], changes: &str) -> std::fmt::Resul
         writeln!(page, "<section><h2>Changes over time</h2>\n<pre>{}</pre>\n</section>", escape(changes))?;
     }
     writeln!(page, "<script>\n{SORT}</script>\n</main>\n</body>\n</html>")
+}
+
+/// `3 runs, 1 live`.
+fn counted(entries: &[Entry]) -> String {
+    let runs = number::count(entries.len() as u64, "run");
+    match entries.iter().filter(|entry| entry.live).count() {
+        0 => runs,
+        live => format!("{runs}, {live} live"),
+    }
 }
 
 fn rows(page: &mut String, entry: &Entry) -> std::fmt::Result {

@@ -14,8 +14,9 @@ use crate::text::{Paint, Style, clean, cut, left, right, width, wrap};
 use crate::treatment::{ENVIRONMENT, Factors, list};
 use crate::words::{Tone, caution, limits_of, outcome, ratio_of, tone};
 use baremark_model::command;
-use baremark_model::document::{Document, ExplanationRow, Outcome, RatioRow};
+use baremark_model::document::{Document, ExplanationRow, FASTER_THAN_NATIVE, Outcome, RatioRow};
 use baremark_model::plan::Contrast;
+use baremark_model::tables::WORKLOAD;
 use baremark_model::units::Bytes;
 
 /// Lines of a first screen.
@@ -33,6 +34,10 @@ const CONTROL: &str = "fma";
 /// How the explanations begin from which causes are named.
 const LARGER_PAGES: &str = "speedup by 2m pages";
 const QUEUED: &str = "ready to run while others";
+/// The share of all CPUs that other programs used in phases.
+const OTHERS: &str = "phases.others";
+/// From here on trials are flagged for it, in percent.
+const OTHERS_MOST: f64 = 10.0;
 const USED_BY_OTHERS: &str = "CPU use by other programs";
 
 /// The report of one run within 25 lines: as many rows as fit.
@@ -323,7 +328,24 @@ pub(crate) fn said(document: &Document) -> Vec<(&'static str, String)> {
     lines.extend(result(document, &parts).map(|text| ("Result", text)));
     lines.extend(cause(&parts).map(|text| ("Cause", text)));
     lines.extend(advice(&parts).map(|text| ("Advice", text)));
+    lines.extend(unlike(&parts).map(|text| ("Note", text)));
     lines
+}
+
+/// What differs besides the place where a virtual machine is faster than native: the ratio is then not one of virtualization.
+fn unlike(parts: &[Part<'_>]) -> Option<String> {
+    let faster = |row: &&RatioRow| matches!(row.outcome, Outcome::Faster | Outcome::FasterByMore);
+    let with_place = !one_place(parts);
+    let of_part = |part| headline_of(part).filter(faster).map(move |row| (part, row));
+    parts.iter().flat_map(of_part).find_map(|(part, row)| {
+        let mut treatment = row.treatment.clone();
+        if part.name.is_some() {
+            treatment.insert(WORKLOAD.to_owned(), part.document.run.workload.clone());
+        }
+        let flags = part.document.flags.iter().filter(|flag| flag.treatment == treatment);
+        let why = flags.filter_map(|flag| flag.text.strip_prefix(FASTER_THAN_NATIVE)).next()?;
+        Some(format!("{} is faster than native{}.", name(part, row, with_place), clean(why)))
+    })
 }
 
 /// The rows by outcome: differences first, then what is alike, then bounds.
@@ -482,6 +504,7 @@ fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
         [only] => notes.push(only.clone()),
         [first, rest @ ..] => notes.push(format!("{first} {} more: --details", rest.len())),
     }
+    notes.extend(other_programs(document));
     let ratios = || rows.iter().filter_map(|row| row.ratio);
     if ratios().any(|ratio| limits_of(ratio).is_some()) {
         let assumed = ratios().any(|ratio| ratio.independence_assumed);
@@ -502,6 +525,17 @@ fn notes(document: &Document, rows: &[Row<'_>]) -> Vec<String> {
         notes.push(format!("{}: --details", known.join(", ")));
     }
     notes
+}
+
+/// That other programs used CPUs while phases ran, where that is more than a trial can have without being flagged.
+fn other_programs(document: &Document) -> Option<String> {
+    let rows = document.observed.iter().flat_map(|observed| &observed.rows);
+    let shares = rows.filter(|row| row.quantity == OTHERS).map(|row| row.value);
+    let most = shares.fold(0.0, f64::max);
+    let percent = number::percent(most / 100.0);
+    (most > OTHERS_MOST).then(|| {
+        format!("Other programs used {percent} of the CPUs in timed phases; a quiet machine narrows intervals.")
+    })
 }
 
 /// A label with what it says, in at most a few lines.

@@ -31,6 +31,10 @@ fn group(name: &str, detail: &DetailRow) -> Group {
         let text = |key: &str| clean(member[key].as_str().unwrap_or("-"));
         format!("{}: {} with {}, {}.", text("name"), text("workload"), text("throughput"), text("limit"))
     };
+    let absent = |member: &Value| {
+        let text = |key: &str| clean(member[key].as_str().unwrap_or("-"));
+        format!("{} is absent: {}.", text("name"), text("why"))
+    };
     let broken = |level: &Value| {
         let reasons: Vec<String> = list(&level["broken"]).iter().filter_map(Value::as_str).map(clean).collect();
         (!reasons.is_empty()).then(|| format!("{} tiles have no score: {}.", level["tiles"], reasons.join("; ")))
@@ -48,7 +52,12 @@ fn group(name: &str, detail: &DetailRow) -> Group {
     ];
     Group {
         head: format!("Tiles: {whole}block {}", detail.block + 1),
-        lines: members.iter().map(of_member).chain(levels.iter().filter_map(broken)).collect(),
+        lines: members
+            .iter()
+            .map(of_member)
+            .chain(list(&detail.document["absent"]).iter().map(absent))
+            .chain(levels.iter().filter_map(broken))
+            .collect(),
         grids: if levels.is_empty() { Vec::new() } else { grids },
     }
 }
@@ -82,13 +91,15 @@ mod tests {
         };
         let document = json!({
             "members": [{ "name": "web", "workload": "web-farm", "throughput": "requests_per_s", "limit": "latency_p95_ms < 100" }],
+            "absent": [{ "name": "clone", "why": "no kernel for guests" }],
             "levels": [of(1, Some(1.0), &[], 1.0), of(2, None, &["web of tile 2: latency_p95_ms is 120, the limit 100"], 8.5)],
         });
         let group =
             group("", &DetailRow { treatment: Treatment::new(), block: 0, format: FORMAT.to_owned(), document });
         assert_eq!(group.head, "Tiles: block 1");
         assert_eq!(group.lines[0], "web: web-farm with requests_per_s, latency_p95_ms < 100.");
-        assert_eq!(group.lines[1], "2 tiles have no score: web of tile 2: latency_p95_ms is 120, the limit 100.");
+        assert_eq!(group.lines[1], "clone is absent: no kernel for guests.");
+        assert_eq!(group.lines[2], "2 tiles have no score: web of tile 2: latency_p95_ms is 120, the limit 100.");
         let rows = &group.grids[1].rows;
         assert_eq!((rows[0].label.as_str(), rows[1].label.as_str()), ("1 tile", "2 tiles"));
         let shown =

@@ -8,7 +8,7 @@ use crate::carried;
 use crate::exchange;
 use crate::place::Place;
 use crate::recipe::{Ready, Recipe, Reload, Step};
-use crate::service::{Order, Service, ServiceError, Statistics, Upstream};
+use crate::service::{self, Order, Service, ServiceError, Statistics, Upstream};
 use baremark_sys::acl;
 use baremark_sys::confine::{self, Held, Limits, MemoryLimit};
 use baremark_sys::family::Family;
@@ -67,6 +67,33 @@ impl Instance {
     /// A setting that cannot be, a taken port, a full disk, a program that is not there.
     pub fn start(
         service: &'static dyn Service,
+        order: Order,
+        limits: &Limits,
+        place: Box<dyn Place>,
+    ) -> Result<Instance, ServiceError> {
+        let mut instance = Instance::configured(service, order, limits, place)?;
+        instance.run()?;
+        Ok(instance)
+    }
+
+    /// Configures an instance whose data its caller puts into its folder: nothing is prepared, and it runs once [`Instance::restart`] is
+    /// called.
+    ///
+    /// # Errors
+    /// A setting that cannot be, a full disk.
+    pub fn prepared(
+        service: &'static dyn Service,
+        order: Order,
+        limits: &Limits,
+        place: Box<dyn Place>,
+    ) -> Result<Instance, ServiceError> {
+        let mut instance = Instance::configured(service, order, limits, place)?;
+        instance.prepared = true;
+        Ok(instance)
+    }
+
+    fn configured(
+        service: &'static dyn Service,
         mut order: Order,
         limits: &Limits,
         place: Box<dyn Place>,
@@ -76,7 +103,7 @@ impl Instance {
             Some(control) => carried::recipe(control),
             None => service.configure(&order)?,
         };
-        let mut instance = Instance {
+        let instance = Instance {
             service,
             order,
             recipe,
@@ -90,7 +117,6 @@ impl Instance {
         for (name, text) in instance.recipe.files.clone() {
             instance.write(&name, &text)?;
         }
-        instance.run()?;
         Ok(instance)
     }
 
@@ -120,7 +146,7 @@ impl Instance {
         let stalls = self.place.is_here().then(|| StallGroup::of(child.id())).flatten();
         // The command keeps the pipe's writing ends.
         drop(command);
-        let log = LogTail::of(said);
+        let log = LogTail::with_error(said, service::is_error);
         self.running = Some(Running { child, program: step.program, log, held, stalls, seen: Usage::default() });
         Ok(())
     }
@@ -291,7 +317,7 @@ impl Instance {
         }
     }
 
-    /// The last lines of its log.
+    /// The last lines of its log, after its first error.
     #[must_use]
     pub fn log(&self) -> Vec<String> {
         let mut lines = self.running.as_ref().map(|running| running.log.lines()).unwrap_or_default();
@@ -453,6 +479,8 @@ impl Instance {
             }
         };
         if status.is_none() {
+            // With what it has started: it leads a group of its own.
+            drop(confine::send(-child.id().cast_signed(), libc::SIGKILL));
             drop(child.kill());
             drop(child.wait());
         }
@@ -481,10 +509,23 @@ impl Instance {
 
     /// As [`Instance::failed`], once the last words of a program that has ended are read.
     pub(crate) fn ended(&mut self, what: &str) -> ServiceError {
+        self.finish_log();
+        self.failed(what)
+    }
+
+    fn finish_log(&mut self) {
         if let Some(running) = &mut self.running {
             running.log.finish(LOG_LIMIT);
         }
-        self.failed(what)
+    }
+
+    /// Why it does not run any more: its last lines, and its first error where that is above them. `None` while it runs.
+    pub fn end(&mut self) -> Option<String> {
+        if self.is_running() {
+            return None;
+        }
+        self.finish_log();
+        Some(format!("{} has ended{}", self.order.name, service::said(&self.log())))
     }
 
     fn failed_with(&self, what: String, log: Vec<String>) -> ServiceError {

@@ -5,6 +5,7 @@ use crate::service::{Order, ServiceError};
 use baremark_sys::confine::{self, Limits, MemoryLimit};
 use baremark_sys::process_tree::{self, Usage, Waits};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 /// Where whoever carries an instance out at its site is told what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,5 +124,59 @@ impl Place for Native {
 
     fn owner(&self, user: &str) -> Option<(u32, u32)> {
         if confine::is_root() { confine::user(user) } else { None }
+    }
+}
+
+/// A process of this machine in a network namespace of the run's own, put there by `baremark tend`, which ends it when this process is gone.
+pub struct Inside<K> {
+    /// This program, which puts others there.
+    pub program: PathBuf,
+    /// The namespace, a file of /proc by which other processes enter it.
+    pub namespace: PathBuf,
+    /// Its address.
+    pub address: IpAddr,
+    /// What keeps the namespace.
+    pub kept: K,
+}
+
+impl<K: Send> Place for Inside<K> {
+    fn label(&self) -> String {
+        "native, lab network".to_owned()
+    }
+
+    /// Its port is not one of this machine's, and its program's user is set by who puts it there.
+    fn is_here(&self) -> bool {
+        false
+    }
+
+    fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    fn dress(&self, order: &Order, step: Step) -> Result<Step, ServiceError> {
+        let mut args = ["tend", "--network"].map(str::to_owned).to_vec();
+        args.push(self.namespace.display().to_string());
+        args.extend(order.owner.map(|(user, group)| format!("--user={user}:{group}")));
+        args.extend(["--".to_owned(), step.program.display().to_string()]);
+        args.extend(step.args);
+        Ok(Step { program: self.program.clone(), args, env: step.env })
+    }
+
+    fn owner(&self, user: &str) -> Option<(u32, u32)> {
+        Native.owner(user)
+    }
+
+    /// Who puts the program there notices the end of its input, and ends it with all that it has started: a signal would end it first.
+    fn death_signal(&self, _of_service: i32) -> i32 {
+        0
+    }
+
+    fn usage(&self, _order: &Order, started: u32) -> Usage {
+        process_tree::usage_of_tended(started).unwrap_or_default()
+    }
+
+    /// The program itself is below who tends it, and knows more signals.
+    fn target(&self, started: u32) -> u32 {
+        process_tree::tended(started).unwrap_or(started)
     }
 }

@@ -13,6 +13,9 @@ pub struct Postgres;
 /// The role and the database that it makes; the password is the order's secret.
 pub const NAME: &str = "auction";
 
+/// Who may enter: whoever knows the password, standby servers among them.
+const HBA: &str = "host all all all scram-sha-256\nhost replication all all scram-sha-256\n";
+
 const CARD: Card = Card {
     kind: "postgres",
     tiers: &[Tier::Database],
@@ -38,7 +41,7 @@ impl Service for Postgres {
         );
         recipe.files = vec![
             ("postgresql.conf".to_owned(), configuration(order)),
-            ("pg_hba.conf".to_owned(), "host all all all scram-sha-256\n".to_owned()),
+            ("pg_hba.conf".to_owned(), HBA.to_owned()),
             ("password".to_owned(), format!("{}\n", order.secret)),
         ];
         recipe.folders = vec!["run"];

@@ -179,10 +179,35 @@ pub enum ServiceError {
     },
 }
 
-fn said(log: &[String]) -> String {
-    let last: Vec<&str> = log.iter().rev().filter(|line| !line.is_empty()).take(5).map(String::as_str).collect();
-    let lines = last.iter().rev().fold(String::new(), |text, line| text + "\n    " + line);
-    if lines.is_empty() { String::new() } else { format!("; its last lines:{lines}") }
+/// How programs mark an error that ends them: MariaDB, PostgreSQL, nginx, HAProxy.
+const ERRORS: [&str; 6] = ["[ERROR]", "[FATAL]", "FATAL:", "PANIC:", "[emerg]", "[ALERT]"];
+
+/// What PostgreSQL marks so though it ends a connection alone.
+const OF_CONNECTIONS: [&str; 8] = [
+    "the database system is ",
+    "terminating connection",
+    "terminating background worker",
+    "connection to client lost",
+    "too many clients",
+    "too many connections",
+    "connection slots are reserved",
+    "authentication",
+];
+
+/// Whether a program marks the line as an error that ends it.
+pub(crate) fn is_error(line: &str) -> bool {
+    let has = |marks: &[&str]| marks.iter().any(|mark| line.contains(mark));
+    has(&ERRORS) && !has(&OF_CONNECTIONS)
+}
+
+/// The last lines of a log, and above them the first error where a program has written more after it; they begin with a semicolon.
+pub(crate) fn said(log: &[String]) -> String {
+    let lines: Vec<&str> = log.iter().map(String::as_str).filter(|line| !line.is_empty()).collect();
+    let (earlier, last) = lines.split_at(lines.len().saturating_sub(5));
+    let first = earlier.iter().find(|line| is_error(line));
+    let first = first.map_or_else(String::new, |line| format!("; its first error:\n    {line}"));
+    let last = last.iter().fold(String::new(), |text, line| text + "\n    " + line);
+    if last.is_empty() { String::new() } else { format!("{first}; its last lines:{last}") }
 }
 
 /// Numbers that a service reports about itself, by its own names.
@@ -257,16 +282,26 @@ pub trait Service: Sync {
     }
 }
 
-/// The program of a service.
+/// The program of a service on this machine.
 ///
 /// # Errors
 /// [`ServiceError::Missing`] with the command that installs it.
 pub fn program(service: &dyn Service) -> Result<PathBuf, ServiceError> {
+    program_below(service, Path::new("/"))
+}
+
+/// The program of a service among the files of another system, which are in this folder.
+///
+/// # Errors
+/// As [`program`].
+pub fn program_below(service: &dyn Service, root: &Path) -> Result<PathBuf, ServiceError> {
     let install = service.install();
-    let found = install.programs.iter().find_map(|pattern| expand(pattern));
+    let below = |path: &&str| root.join(path.trim_start_matches('/')).display().to_string();
+    let programs: Vec<String> = install.programs.iter().map(below).collect();
+    let found = programs.iter().find_map(|pattern| expand(pattern));
     found.ok_or_else(|| ServiceError::Missing {
         kind: service.kind(),
-        program: install.programs.join(", "),
+        program: programs.join(", "),
         package: install.package,
     })
 }
@@ -283,4 +318,30 @@ fn expand(pattern: &str) -> Option<PathBuf> {
         .collect();
     names.sort_by_key(|name| (name.parse::<u64>().unwrap_or(0), name.clone()));
     names.iter().rev().map(|name| PathBuf::from(format!("{before}{name}{after}"))).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::said;
+
+    #[test]
+    fn the_first_error_is_shown_however_much_follows_it() {
+        let log = |lines: &[&str]| said(&lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>());
+        assert_eq!(log(&[]), "");
+        assert_eq!(log(&["[Note] a", "", "[ERROR] b"]), "; its last lines:\n    [Note] a\n    [ERROR] b");
+        let many = log(&["[Note] a", "[ERROR] b", "[ERROR] c", "d", "e", "f", "g", "[ERROR] h"]);
+        assert_eq!(
+            many,
+            "; its first error:\n    [ERROR] b; its last lines:\n    d\n    e\n    f\n    g\n    [ERROR] h"
+        );
+        // Errors of connections, before it and after, do not end a server.
+        let connections = "FATAL:  the database system is in recovery mode";
+        let many = log(&["FATAL:  sorry, too many clients already", connections, "PANIC:  disk full", connections]
+            .into_iter()
+            .chain([connections; 5])
+            .collect::<Vec<_>>());
+        assert!(many.starts_with("; its first error:\n    PANIC:  disk full; its last lines:\n    FATAL: "), "{many}");
+        let none = log(&[connections; 7]);
+        assert!(none.starts_with("; its last lines:"), "{none}");
+    }
 }

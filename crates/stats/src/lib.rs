@@ -30,6 +30,7 @@ pub mod gate;
 pub mod halves;
 pub mod interim;
 mod interval;
+pub mod line;
 pub mod location;
 pub mod long_run;
 pub mod multinomial;

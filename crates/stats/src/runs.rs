@@ -29,6 +29,15 @@ impl Run {
         let error = Estimate::of(blocks).map_or(0.0, |found| found.noise() / (found.units as f64).sqrt());
         centre(blocks).map(|centre| Self { centre, error })
     }
+
+    /// From the interval of an estimate over blocks ([`Estimate::interval`]), whose `units` are the blocks. `None` below
+    /// [`location::SMALLEST`] blocks, or for an interval that is not finite.
+    pub fn of_interval(interval: &Interval) -> Option<Self> {
+        let freedom = location::freedom(interval.units);
+        let error = interval.half_width() / student_two_sided(interval.confidence, freedom);
+        let usable = interval.units >= location::SMALLEST && interval.centre.is_finite() && error.is_finite();
+        usable.then_some(Self { centre: interval.centre, error })
+    }
 }
 
 /// ln(other / base) between runs, with its two components of variance.
@@ -78,11 +87,7 @@ pub fn compare(base: &[Run], other: &[Run]) -> Option<Shift> {
 /// The difference of two estimates of which only the intervals are known ([`Estimate::interval`]), by Welch's method. `None`
 /// below [`location::SMALLEST`] units on either side, or for an interval that is not finite.
 pub fn of_intervals(base: &Interval, other: &Interval) -> Option<Shift> {
-    let part = |of: &Interval| {
-        let freedom = location::freedom(of.units);
-        let error = of.half_width() / student_two_sided(of.confidence, freedom);
-        (of.units >= location::SMALLEST && error.is_finite()).then_some((error.powi(2), freedom))
-    };
+    let part = |of: &Interval| Some((Run::of_interval(of)?.error.powi(2), location::freedom(of.units)));
     let ((below, few), (above, many)) = (part(base)?, part(other)?);
     let variance = below + above;
     let freedom = match variance > 0.0 {

@@ -104,9 +104,12 @@ impl Store {
             return Err(self.damaged(format!("load {load}"), why));
         }
         Ok(StoredLoad {
-            machine: serde_json::from_str(&machine).map_err(garbled("machine"))?,
+            machine: serde_json::from_slice(machine.as_bytes()).map_err(garbled("machine"))?,
             version: head.version.clone(),
-            document: result.map(|text| serde_json::from_str(&text)).transpose().map_err(garbled("result"))?,
+            document: result
+                .map(|text| serde_json::from_slice(text.as_bytes()))
+                .transpose()
+                .map_err(garbled("result"))?,
             seconds,
             summary: load_summary(head, &lock::held(&self.path)),
         })

@@ -321,5 +321,5 @@ fn imported(snapshot: &Connection, run: &RunId, tally: &mut Rows) -> rusqlite::R
 }
 
 fn part<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|why| why.to_string())
+    serde_json::from_slice(text.as_bytes()).map_err(|why| why.to_string())
 }

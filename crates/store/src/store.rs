@@ -392,7 +392,7 @@ pub(crate) fn whole(count: impl TryInto<i64>) -> i64 {
 /// `value` as JSON that reads back: JSON has no NaN and no infinity, and what cannot be read later is refused now.
 pub(crate) fn json<T: Serialize + DeserializeOwned>(what: &str, value: &T) -> Result<String, StoreError> {
     let written = serde_json::to_string(value);
-    let read = written.and_then(|text| serde_json::from_str::<T>(&text).map(|_| text));
+    let read = written.and_then(|text| serde_json::from_slice::<T>(text.as_bytes()).map(|_| text));
     read.map_err(|why| StoreError::Unwritable {
         what: what.to_owned(),
         why: format!("{why} (NaN and infinity have no JSON)"),

@@ -169,7 +169,7 @@ fn served(order: &Order, worker: &Worker<'_>, listener: &TcpListener) -> io::Res
     match order.pattern {
         Pattern::ConnectClose => patterns::answer_connections(order, worker, listener),
         Pattern::RequestResponse => patterns::answer(order, worker, listener.accept()?.0, false),
-        _ => patterns::receive(worker, listener.accept()?.0),
+        _ => patterns::receive(order, worker, listener.accept()?.0),
     }
 }
 

@@ -6,8 +6,9 @@ use std::io::{self, Read, Seek, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Bytes that are taken at once from a stream.
-const TAKEN: usize = 128 << 10;
+/// Bytes that are taken at once from a stream: as many as a message has, which are then still in the nearest cache, but not fewer than the
+/// first and not more than the second, since each call has its own cost.
+const TAKEN: [usize; 2] = [16 << 10, 128 << 10];
 /// Bytes of the file that zero-copy sending sends again and again.
 const FILE: u64 = 4 << 20;
 /// How long an end waits for the other before that counts as a failure.
@@ -77,9 +78,9 @@ fn unnamed_file() -> io::Result<File> {
 }
 
 /// Takes a stream until its end.
-pub(crate) fn receive(worker: &Worker<'_>, mut stream: TcpStream) -> io::Result<()> {
+pub(crate) fn receive(order: &Order, worker: &Worker<'_>, mut stream: TcpStream) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
-    let mut buffer = vec![0; TAKEN];
+    let mut buffer = vec![0; order.message.clamp(TAKEN[0], TAKEN[1])];
     loop {
         match stream.read(&mut buffer)? {
             0 => return Ok(()),

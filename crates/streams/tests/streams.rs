@@ -104,7 +104,9 @@ fn segmentation_and_merging_show_in_the_size_of_packets() {
     let cut = size();
     path.switch(1, Offload::Gro, true).unwrap();
     let merged = size();
-    assert!(cut <= 1500.0 && whole > 4.0 * cut && merged > 1.5 * cut, "{whole} whole, {cut} cut, {merged} merged");
+    // Packets and bytes are counters of two files, which a busy machine lets be read at two moments.
+    let most = 1.1 * 1500.0;
+    assert!(cut <= most && whole > 4.0 * cut && merged > 1.5 * cut, "{whole} whole, {cut} cut, {merged} merged");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::mem;
+use std::sync::Arc;
 
 /// The calling thread, in the calls that take a thread's number.
 pub(crate) const THIS_THREAD: libc::pid_t = 0;
@@ -29,10 +30,12 @@ fn cpus_of(thread: libc::pid_t) -> io::Result<Vec<usize>> {
 }
 
 /// Where a thread may run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seat {
     /// On this CPU alone.
     Cpu(usize),
+    /// On these CPUs, ascending, such as those of a NUMA node; the operating system moves it among them.
+    Among(Arc<[usize]>),
     /// On all that its process may use; the operating system moves it as it likes.
     Anywhere,
 }
@@ -41,6 +44,7 @@ impl fmt::Display for Seat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Seat::Cpu(cpu) => write!(f, "CPU {cpu}"),
+            Seat::Among(cpus) => write!(f, "CPUs {cpus:?}"),
             Seat::Anywhere => f.write_str("any CPU"),
         }
     }
@@ -49,22 +53,30 @@ impl fmt::Display for Seat {
 impl Seat {
     /// The CPU of a seat that has one.
     #[must_use]
-    pub fn cpu(self) -> Option<usize> {
+    pub fn cpu(&self) -> Option<usize> {
         match self {
-            Seat::Cpu(cpu) => Some(cpu),
-            Seat::Anywhere => None,
+            Seat::Cpu(cpu) => Some(*cpu),
+            Seat::Among(_) | Seat::Anywhere => None,
         }
     }
 
     /// Puts the calling thread there and reads back where it may run.
     ///
     /// # Errors
-    /// As [`pin_current_thread`] and [`allowed_cpus`].
-    pub fn take(self) -> io::Result<Vec<usize>> {
-        if let Seat::Cpu(cpu) = self {
-            pin_current_thread(cpu)?;
+    /// As [`pin_current_thread`], [`restrict_current_thread`] and [`allowed_cpus`].
+    pub fn take(&self) -> io::Result<Vec<usize>> {
+        match self {
+            Seat::Cpu(cpu) => pin_current_thread(*cpu)?,
+            Seat::Among(cpus) => restrict_current_thread(cpus)?,
+            Seat::Anywhere => {}
         }
-        allowed_cpus()
+        let may = allowed_cpus()?;
+        match self {
+            Seat::Among(cpus) if may != **cpus => {
+                Err(io::Error::other(format!("it was confined to {self} and may run on {may:?}")))
+            }
+            _ => Ok(may),
+        }
     }
 }
 
@@ -141,6 +153,10 @@ mod tests {
             move |seat: Seat| std::thread::spawn(move || seat.take().expect("allowed")).join().expect("no panic");
         assert_eq!(take(Seat::Cpu(cpu)), [cpu]);
         assert_eq!(take(Seat::Anywhere), all);
+        let among = |cpus: &[usize]| Seat::Among(cpus.into());
+        assert_eq!((take(among(&all)), take(among(&[cpu]))), (all.clone(), vec![cpu]));
+        assert_eq!((among(&[0, 1, 65]).to_string(), among(&[0]).cpu()), ("CPUs [0, 1, 65]".to_owned(), None));
+        assert!(among(&[1 << 20]).take().is_err());
     }
 
     #[test]

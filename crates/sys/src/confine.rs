@@ -1,17 +1,18 @@
 //! How a child process is held: whom it dies with, who it is, which CPUs, how much memory and how many files it may have.
 //!
 //! Everything is settled between fork and exec, so that not one instruction of the child's program runs outside its limits.
-//! Memory is held by a control group where one can be made (version 1 or 2), which counts what is resident; elsewhere by
+//! Memory is held by a control group where one can be made (version 2, else 1), which counts what is resident; elsewhere by
 //! the limit on the address space, which is cruder. [`Held`] says which.
 
 use crate::affinity;
+use crate::control_group::{self, Controller, Parent, Version};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// What a child may have. The default is what its parent has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,24 +58,74 @@ impl MemoryLimit {
     }
 }
 
-/// What was made for a child; its control group goes when this is dropped, after the child.
+/// What was made for a child. Its control group goes when this is dropped, and what the child has left in it.
 #[derive(Debug)]
 pub struct Held {
     /// What holds its memory.
     pub memory: MemoryLimit,
-    group: Option<PathBuf>,
+    _group: Option<MemoryGroup>,
     _procs: Option<File>,
 }
 
-impl Drop for Held {
+/// How names of groups with a limit begin.
+const PREFIX: &str = "baremark-memory-";
+/// Whether this process has made the kernel offer memory to groups. Whoever makes a group or takes the offer back has the lock: a group that is
+/// not limited yet would not be seen to need it.
+static OFFERED: Mutex<bool> = Mutex::new(false);
+
+/// A control group with a limit on memory.
+#[derive(Debug)]
+struct MemoryGroup {
+    parent: Parent,
+    path: PathBuf,
+}
+
+impl MemoryGroup {
+    /// The first that can be made; `None` where none can.
+    fn new(bytes: u64) -> Option<MemoryGroup> {
+        control_group::parents(Controller::Memory).into_iter().find_map(|parent| MemoryGroup::below(parent, bytes).ok())
+    }
+
+    fn below(parent: Parent, bytes: u64) -> io::Result<MemoryGroup> {
+        control_group::end_left(&parent.path, PREFIX);
+        let mut offered = OFFERED.lock().unwrap_or_else(PoisonError::into_inner);
+        *offered |= parent.offer(Controller::Memory)?;
+        let path = control_group::make_below(&parent.path, PREFIX)?;
+        match limit_memory(&path, parent.version, bytes) {
+            Ok(()) => Ok(MemoryGroup { parent, path }),
+            Err(why) => control_group::end(&path).and(Err(why)),
+        }
+    }
+
+    /// The file by which a process joins it.
+    fn processes(&self) -> io::Result<File> {
+        File::options().write(true).open(self.path.join("cgroup.procs"))
+    }
+}
+
+impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        if let Some(group) = &self.group {
-            drop(fs::remove_dir(group));
+        // One that stays is ended by the next run.
+        drop(control_group::end(&self.path));
+        let mut offered = OFFERED.lock().unwrap_or_else(PoisonError::into_inner);
+        if *offered && self.parent.withdraw(Controller::Memory).is_ok_and(|withdrawn| withdrawn) {
+            *offered = false;
         }
     }
 }
 
-static NEXT: AtomicU64 = AtomicU64::new(0);
+fn limit_memory(group: &Path, version: Version, bytes: u64) -> io::Result<()> {
+    let bytes = bytes.to_string();
+    if version == Version::One {
+        return control_group::set(&group.join("memory.limit_in_bytes"), &bytes);
+    }
+    control_group::set(&group.join("memory.max"), &bytes)?;
+    // Pages that are swapped out would not count; without swap there is no such file.
+    match control_group::set(&group.join("memory.swap.max"), "0") {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+        _ => Ok(()),
+    }
+}
 
 /// Prepares `command`: the child gets `death_signal` (0 is none) when the thread that starts it ends, the limits, and a process group
 /// of its own, so that an interrupt typed at a terminal does not reach it.
@@ -83,7 +134,8 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// `InvalidInput` for a CPU that cannot be; else what opening a control group gave.
 pub fn hold(command: &mut Command, limits: &Limits, death_signal: i32) -> io::Result<Held> {
     let cpus = (!limits.cpus.is_empty()).then(|| affinity::set_of(&limits.cpus)).transpose()?;
-    let (group, procs) = limits.memory_bytes.and_then(memory_group).unzip();
+    let group = limits.memory_bytes.and_then(MemoryGroup::new);
+    let procs = group.as_ref().map(MemoryGroup::processes).transpose()?;
     let memory = match (&group, limits.memory_bytes) {
         (Some(_), _) => MemoryLimit::ControlGroup,
         (None, Some(_)) => MemoryLimit::AddressSpace,
@@ -118,7 +170,7 @@ pub fn hold(command: &mut Command, limits: &Limits, death_signal: i32) -> io::Re
     // SAFETY: between fork and exec only async-signal-safe functions may run; `settle` makes system calls and errors from
     // numbers, which allocate nothing.
     unsafe { command.pre_exec(settle) };
-    Ok(Held { memory, group, _procs: procs })
+    Ok(Held { memory, _group: group, _procs: procs })
 }
 
 fn checked(rc: i32) -> io::Result<()> {
@@ -134,27 +186,6 @@ fn limit(what: libc::__rlimit_resource_t, most: u64) -> io::Result<()> {
 fn join_group(procs: RawFd) -> io::Result<()> {
     // SAFETY: one byte of a constant; the descriptor is kept open by `Held` in the parent until the child has started.
     if unsafe { libc::write(procs, c"0".as_ptr().cast(), 1) } == 1 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// A new control group with this limit on memory, and the file by which a process joins it; `None` where none can be made.
-fn memory_group(bytes: u64) -> Option<(PathBuf, File)> {
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("baremark-{}-{number}", std::process::id());
-    [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")].into_iter().find_map(
-        |(root, key)| {
-            let group = Path::new(root).join(&name);
-            fs::create_dir(&group).ok()?;
-            // Not created: where the folder is not a control group there is no such file.
-            let existing = |name: &str| File::options().write(true).open(group.join(name));
-            let made = existing(key)
-                .and_then(|mut file| file.write_all(bytes.to_string().as_bytes()))
-                .and_then(|()| existing("cgroup.procs"));
-            if made.is_err() {
-                drop(fs::remove_dir(&group));
-            }
-            Some((group, made.ok()?))
-        },
-    )
 }
 
 /// Sends `signal` to a process, or to a process group when `pid` is negative. One that is gone is not an error.
@@ -228,9 +259,30 @@ mod tests {
         assert_ne!(held.memory, MemoryLimit::None);
         let output = command.output().expect("sh runs");
         assert!(!output.status.success(), "{output:?}");
-        let group = held.group.clone();
+        let group = held._group.as_ref().map(|group| group.path.clone());
         drop(held);
         assert!(group.is_none_or(|group| !group.exists()));
+    }
+
+    #[test]
+    fn what_a_child_leaves_in_its_group_ends_with_the_group() {
+        let limits = Limits { memory_bytes: Some(64 << 20), ..Limits::default() };
+        let mut command = Command::new("sh");
+        // In a session of its own, so that neither a process group nor a parent leads to it.
+        command.args(["-c", "setsid sleep 1000 >&- 2>&- & echo $!"]);
+        let held = hold(&mut command, &limits, libc::SIGKILL).expect("limits that can be");
+        let said = String::from_utf8(command.output().expect("sh runs").stdout).expect("text");
+        let left: i32 = said.trim().parse().expect("a number");
+        let Some(group) = held._group.as_ref().map(|group| group.path.clone()) else {
+            // No control group can be made here.
+            return send(left, libc::SIGKILL).expect("it is ours");
+        };
+        let listed = fs::read_to_string(group.join("cgroup.procs")).expect("a group");
+        assert!(listed.lines().any(|pid| pid == said.trim()), "{listed}");
+        drop(held);
+        assert!(!group.exists());
+        let state = fs::read_to_string(format!("/proc/{left}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "{state}");
     }
 
     #[test]

@@ -114,18 +114,15 @@ impl Crew {
         if seats.is_empty() {
             return Err(CrewError::Empty);
         }
-        let mut pinned = seats.iter().enumerate().filter_map(|(index, seat)| match seat {
-            Seat::Cpu(cpu) => Some((index, *cpu)),
-            Seat::Anywhere => None,
-        });
+        let mut pinned = seats.iter().enumerate().filter_map(|(index, seat)| Some((index, seat.cpu()?)));
         if let Some((_, cpu)) = pinned.find(|&(index, cpu)| seats[..index].contains(&Seat::Cpu(cpu))) {
             return Err(CrewError::Twice(cpu));
         }
         let state = Mutex::new(State { busy: seats.len(), ..State::default() });
         let shared = Arc::new(Shared { state, work: Condvar::new(), done: Condvar::new() });
         let mut crew = Crew { shared, threads: Vec::with_capacity(seats.len()), seats: seats.to_vec() };
-        for (member, &seat) in seats.iter().enumerate() {
-            crew.start(member, seat)?;
+        for (member, seat) in seats.iter().enumerate() {
+            crew.start(member, seat.clone())?;
         }
         let failed = crew.shared.wait_until_done().pinning.pop();
         failed.map_or(Ok(crew), Err)

@@ -9,6 +9,10 @@ use std::os::fd::AsRawFd;
 /// From linux/sockios.h and linux/if_tun.h.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
+const TUNSETPERSIST: libc::c_ulong = 0x4004_54cb;
+const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
+/// Checksums and segmentation of TCP over IPv4 and IPv6 are left to whoever reads the frames (`TUN_F_CSUM`, `TUN_F_TSO4`, `TUN_F_TSO6`).
+const TUN_F_ALL: libc::c_ulong = 1 | 2 | 4;
 
 /// What an interface may do in place of the protocol stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,6 +127,43 @@ pub fn tap(link: &str, header: TapHeader) -> io::Result<File> {
     request.data[..2].copy_from_slice(&(flags as i16).to_ne_bytes());
     // SAFETY: `request` is an ifreq that lives through the call.
     if unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
+}
+
+/// Makes a TAP interface that stays until it is removed, for a program that opens it by its name, such as QEMU.
+///
+/// # Errors
+/// What opening /dev/net/tun and `ioctl(2)` give.
+pub fn lasting_tap(link: &str) -> io::Result<()> {
+    let file = tap(link, TapHeader::Virtio)?;
+    // SAFETY: the request takes a number; the descriptor is open.
+    if unsafe { libc::ioctl(file.as_raw_fd(), TUNSETPERSIST, 1) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// The longest frame of a TAP interface of [`tap_of_segments`], with its virtio header.
+pub const LONGEST_FRAME: usize = 10 + 14 + 65_535;
+
+/// Makes a TAP interface as [`tap`] does, with virtio headers, over which segments of up to 64 KiB pass whole and without checksums. Reads and
+/// writes of the file do not wait.
+///
+/// # Errors
+/// What opening /dev/net/tun, `ioctl(2)` and `fcntl(2)` give.
+pub fn tap_of_segments(link: &str) -> io::Result<File> {
+    let file = tap(link, TapHeader::Virtio)?;
+    let descriptor = file.as_raw_fd();
+    // SAFETY: the request takes a number; the descriptor is open.
+    if unsafe { libc::ioctl(descriptor, TUNSETOFFLOAD, TUN_F_ALL) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: fcntl(2) with these commands takes numbers; the descriptor is open.
+    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
+    // SAFETY: as above.
+    if flags < 0 || unsafe { libc::fcntl(descriptor, libc::F_SETFL, flags | libc::O_NONBLOCK) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(file)

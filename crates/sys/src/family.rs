@@ -133,19 +133,19 @@ mod tests {
         let name = format!("/dev/shm/PostgreSQL.test-{}", std::process::id());
         let script = format!(
             "import mmap, time; f = open('{name}', 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 4096); \
-             open('mapped', 'w'); time.sleep(60)"
+             open('mapped', 'w'); time.sleep(600)"
         );
         let mut command = Command::new("python3");
         let Ok(mut child) = command.args(["-c", &script]).current_dir(folder.path()).process_group(0).spawn() else {
             let skipped = "skipped: shared memory of a killed server: python3 is not installed\n";
             return std::io::Write::write_all(&mut io::stderr(), skipped.as_bytes()).expect("standard error");
         };
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while !folder.path().join("mapped").exists() && Instant::now() < deadline {
             thread::sleep(GLANCE);
         }
         assert!(Path::new(&name).exists(), "python made it");
-        Family::of(child.id(), Path::new("python3"), folder.path()).kill(Duration::from_secs(5)).expect("it ends");
+        Family::of(child.id(), Path::new("python3"), folder.path()).kill(Duration::from_secs(60)).expect("it ends");
         drop(child.wait());
         assert!(!Path::new(&name).exists());
     }
@@ -176,7 +176,7 @@ mod tests {
             let script = format!("setsid sh -c '{forks}' & wait");
             let mut root = shell(&folder, &script);
             wait_for("it forks", || standing(&folder).len() > 4);
-            let killed = Family::of(root.id(), Path::new("/bin/sh"), &folder).kill(Duration::from_secs(20));
+            let killed = Family::of(root.id(), Path::new("/bin/sh"), &folder).kill(Duration::from_secs(60));
             root.wait().expect("a child");
             assert!(killed.is_ok(), "{killed:?}");
             assert_eq!(standing(&folder), Vec::<u32>::new(), "round {round}");
@@ -191,11 +191,16 @@ mod tests {
         // It leaves for a session of its own, and who started it ends.
         let mut root = shell(&folder, "setsid sh -c 'while read line < /dev/zero; do :; done' & exit 0");
         root.wait().expect("a child");
-        // Before it is a shell it is setsid, which is a stranger too.
+        // Before it is a shell it is setsid, which is a stranger too, and before that a copy of the first shell, in that one's session.
         let shell = Path::new("/bin/sh").canonicalize().expect("a shell");
-        let is_shell = |pid: &u32| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == shell);
-        wait_for("it runs", || standing(&folder).iter().any(is_shell));
-        Family::of(root.id(), Path::new("/bin/sh"), &folder).kill(Duration::from_secs(20)).expect("it ends");
+        let is_shell = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == shell);
+        let leads_session = |pid: u32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let session = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(3)?.parse().ok());
+            session == Some(pid)
+        };
+        wait_for("it runs", || standing(&folder).into_iter().any(|pid| leads_session(pid) && is_shell(pid)));
+        Family::of(root.id(), Path::new("/bin/sh"), &folder).kill(Duration::from_secs(60)).expect("it ends");
         let left = standing(&folder);
         stranger.kill().expect("a child");
         stranger.wait().expect("a child");

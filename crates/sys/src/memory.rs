@@ -113,9 +113,13 @@ impl Map {
         }
     }
 
-    /// After everything was touched: asks once more for large pages where they were not given.
+    /// After everything was touched: asks again for large pages where they were not given. What the kernel has not freed or moved in one
+    /// pass it may have for the next.
     pub fn settle(&self) {
-        if self.page == PageSize::Large && self.backing().is_ok_and(|backing| backing.is(self.page).is_err()) {
+        for _ in 0..COLLAPSES {
+            if self.page == PageSize::Small || self.backing().is_ok_and(|backing| backing.is(self.page).is_ok()) {
+                return;
+            }
             self.collapse();
         }
     }
@@ -183,13 +187,11 @@ impl Map {
         if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Asks the kernel to make huge pages of those chunks where it gave small ones. A refusal is not an error: what is still
-    /// missing is found by whoever verifies.
+    /// Asks the kernel to make huge pages of those chunks where it gave small ones. A refusal of one is not an error, nor says it anything
+    /// about the next: what is still missing is found by whoever verifies.
     fn collapse(&self) {
         for chunk in 0..self.bytes / CHUNK {
-            if self.madvise(chunk * CHUNK, CHUNK, MADV_COLLAPSE).is_err() {
-                return;
-            }
+            let _ = self.madvise(chunk * CHUNK, CHUNK, MADV_COLLAPSE);
         }
     }
 }
@@ -327,6 +329,8 @@ const ADDRESSABLE: usize = 1 << 47;
 const RESERVE_BYTES: u64 = 256 << 20;
 /// Linux 6.1, `madvise(2)`; not yet in the C library's headers of older systems.
 const MADV_COLLAPSE: i32 = 25;
+/// How often all chunks are asked for large pages.
+const COLLAPSES: usize = 3;
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,11 @@
-//! Mounts of one's own: for a program that sees this machine's files and can change none of them, whatever it is and may, and for a
-//! thread whose mounts nobody else sees and that are gone with it.
+//! Mounts of one's own: for a program that sees this machine's files and can change none of them, whatever it is and may; for a
+//! thread whose mounts nobody else sees and that are gone with it; and mounts that are undone by their owner.
 
+use std::ffi::CString;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 /// `struct mount_attr` of `mount_setattr(2)`.
@@ -37,6 +40,69 @@ pub fn own_mounts() -> io::Result<()> {
     checked(rc.into())
 }
 
+/// A place in the tree of files at which something is mounted; it is unmounted when this is dropped.
+#[derive(Debug)]
+pub struct Mounted {
+    /// `None` once it was unmounted.
+    at: Option<CString>,
+}
+
+impl Mounted {
+    /// Mounts the file system of this kind on a device at a folder. Those of its files that are devices or have set-user-ID bits count as plain
+    /// ones.
+    ///
+    /// # Errors
+    /// What `mount(2)` gives; the right to mount (CAP_SYS_ADMIN) is needed.
+    pub fn device(device: &Path, kind: &str, at: &Path) -> io::Result<Mounted> {
+        Mounted::new(device, at, Some(kind), libc::MS_NODEV | libc::MS_NOSUID)
+    }
+
+    /// Shows a folder at another one as well.
+    ///
+    /// # Errors
+    /// As [`Mounted::device`].
+    pub fn also(folder: &Path, at: &Path) -> io::Result<Mounted> {
+        Mounted::new(folder, at, None, libc::MS_BIND)
+    }
+
+    fn new(source: &Path, at: &Path, kind: Option<&str>, flags: libc::c_ulong) -> io::Result<Mounted> {
+        let source = CString::new(source.as_os_str().as_bytes())?;
+        let at = CString::new(at.as_os_str().as_bytes())?;
+        let kind = kind.map(CString::new).transpose()?;
+        let kind = kind.as_ref().map_or(std::ptr::null(), |kind| kind.as_ptr());
+        // SAFETY: all texts end in zero and live through the call; null is what a mount without a kind or options has.
+        let rc = unsafe { libc::mount(source.as_ptr(), at.as_ptr(), kind, flags, std::ptr::null()) };
+        checked(rc.into())?;
+        Ok(Mounted { at: Some(at) })
+    }
+
+    /// Unmounts it; with the last place of a file system all of it has been written when this returns.
+    ///
+    /// # Errors
+    /// What `umount2(2)` gives: a file that is still open. It is then unmounted with its last user.
+    pub fn unmount(mut self) -> io::Result<()> {
+        let Some(at) = &self.at else { return Ok(()) };
+        unmount(at, 0)?;
+        self.at = None;
+        Ok(())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // One that is in use goes with its last user.
+        if let Some(at) = self.at.take() {
+            drop(unmount(&at, libc::MNT_DETACH));
+        }
+    }
+}
+
+fn unmount(at: &CString, flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: the text ends in zero and lives through the call.
+    let rc = unsafe { libc::umount2(at.as_ptr(), flags) };
+    checked(rc.into())
+}
+
 fn set_apart() -> io::Result<()> {
     own_mounts()?;
     let root = c"/".as_ptr();
@@ -59,7 +125,7 @@ mod tests {
     use crate::confine::is_root;
 
     #[test]
-    #[expect(clippy::print_stdout, reason = "a skip is told")]
+    #[expect(clippy::print_stdout, reason = "a skip is printed")]
     fn a_program_reads_and_cannot_write_while_others_still_can() {
         if !is_root() {
             println!("skipped: only the superuser may mount");
@@ -76,5 +142,41 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "before");
         std::fs::write(&file, "after").expect("we can still write");
         std::fs::remove_file(file).expect("it is ours");
+    }
+
+    #[test]
+    #[expect(clippy::print_stdout, reason = "a skip is printed")]
+    fn a_mount_is_undone_by_its_owner_and_one_in_use_is_an_error() {
+        if !is_root() {
+            println!("skipped: only the superuser may mount");
+            return;
+        }
+        let folder = std::env::temp_dir().join(format!("baremark-mounted-{}", std::process::id()));
+        let (from, at) = (folder.join("from"), folder.join("at"));
+        for each in [&from, &at] {
+            std::fs::create_dir_all(each).expect("a folder");
+        }
+        let ours = (from.clone(), at.clone());
+        let seen = |path: &Path| std::fs::read_dir(path).expect("a folder").count();
+        std::thread::spawn(move || {
+            let (from, at) = ours;
+            own_mounts().expect("the superuser may have mounts of its own");
+            let first = Mounted::device(Path::new("none"), "tmpfs", &from).expect("it is mounted");
+            std::fs::write(from.join("file"), "inside").expect("it can be written");
+            let second = Mounted::also(&from, &at).expect("it is shown");
+            assert_eq!((seen(&from), seen(&at)), (1, 1));
+            let open = std::fs::File::open(at.join("file")).expect("it is there");
+            assert_eq!(second.unmount().expect_err("a file is open").raw_os_error(), Some(libc::EBUSY));
+            drop(open);
+            assert_eq!(seen(&at), 0, "it went with its last user");
+            Mounted::also(&from, &at).expect("once more").unmount().expect("nobody uses it");
+            drop(first);
+            assert_eq!((seen(&from), seen(&at)), (0, 0));
+            assert!(Mounted::device(Path::new("/nowhere"), "ext4", &at).is_err(), "no such device");
+        })
+        .join()
+        .expect("it ends");
+        assert_eq!((seen(&from), seen(&at)), (0, 0), "nobody else has seen any of them");
+        std::fs::remove_dir_all(folder).expect("it is ours");
     }
 }

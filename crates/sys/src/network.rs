@@ -89,7 +89,7 @@ mod tests {
 
     /// A server here. What another thread forks meanwhile holds the socket of the one before until it executes its program.
     fn server(at: (Ipv4Addr, u16), what: &str) -> TcpListener {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             match TcpListener::bind(at) {
                 Err(why) if why.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
@@ -121,7 +121,7 @@ mod tests {
         let bound = || unsafe { libc::bind(strict.as_raw_fd(), (&raw const address).cast(), ADDRESS_BYTES) };
         assert_eq!(bound(), -1, "whoever does not set it finds that it is taken");
         drop(held);
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while bound() != 0 {
             assert!(Instant::now() < deadline, "and not afterwards");
             thread::sleep(Duration::from_millis(1));

@@ -4,20 +4,20 @@
 //! The owner holds a file in the folder locked, and the kernel lets go of that lock when the owner dies, however it dies. That
 //! file is made before the folder gets its name and is removed last, so that a folder whose removal was cut short is as easily
 //! found as one that was never removed.
+//!
+//! A folder that has no lock yet may be a killed process's or that of one which is just making it, and it cannot be known which. So whoever
+//! looks for orphans takes it at once: the other, which has not used it, sees that, and makes another.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// The file in a folder that its owner holds locked.
 const LOCK: &str = "lock";
 /// The name's ending of a folder that has no lock yet.
 const NEW: &str = "new";
-/// Nobody takes as long to lock a new folder.
-const NEW_LIMIT: Duration = Duration::from_secs(60);
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -35,13 +35,9 @@ impl PrivateFolder {
     /// What making and locking it gave.
     pub fn create(parent: &Path, prefix: &str) -> io::Result<PrivateFolder> {
         loop {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = parent.join(format!("{prefix}{}-{number}", std::process::id()));
-            match make(&path, &path.with_extension(NEW)) {
-                Ok(lock) => return Ok(PrivateFolder { path, _lock: lock }),
-                // Left by an earlier process that had our number: the next name.
-                Err(why) if matches!(why.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty) => {}
-                Err(why) => return Err(why),
+            let path = next(parent, prefix);
+            if let Some(lock) = make(&path, &path.with_extension(NEW))? {
+                return Ok(PrivateFolder { path, _lock: lock });
             }
         }
     }
@@ -66,12 +62,52 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Makes it under another name and locks it before anybody can take it for an orphan.
-fn make(path: &Path, new: &Path) -> io::Result<File> {
-    DirBuilder::new().mode(0o700).create(new)?;
-    let locked = lock_file(new).and_then(|lock| lock.lock().map(|()| lock));
-    let made = locked.and_then(|lock| fs::rename(new, path).map(|()| lock));
-    made.inspect_err(|_| drop(fs::remove_dir_all(new)))
+/// A path that this process has not used.
+fn next(parent: &Path, prefix: &str) -> PathBuf {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    parent.join(format!("{prefix}{}-{number}", std::process::id()))
+}
+
+/// Whether there is something of that name: left by an earlier process that had our number.
+fn is_taken(why: &io::Error) -> bool {
+    matches!(why.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty)
+}
+
+/// Makes it under another name, locks it and gives it its own; `None` where another name is to be tried.
+fn make(path: &Path, new: &Path) -> io::Result<Option<File>> {
+    match DirBuilder::new().mode(0o700).create(new) {
+        Ok(()) => finish(path, new),
+        Err(why) if is_taken(&why) => Ok(None),
+        Err(why) => Err(why),
+    }
+}
+
+/// Locks a folder that has just been made and gives it its own name; `None` where that is taken, or the folder has been taken for an orphan.
+/// Nobody removes the lock as long as the folder has its first name: what is locked here is in the folder.
+fn finish(path: &Path, new: &Path) -> io::Result<Option<File>> {
+    let lock = match lock_file(new) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened,
+    };
+    let locked = lock.and_then(|lock| match lock.try_lock() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(why)) => Err(why),
+    });
+    let made = match locked {
+        // Whoever has the lock renames the folder.
+        Ok(None) => return Ok(None),
+        Ok(Some(lock)) => fs::rename(new, path).map(|()| lock),
+        Err(why) => Err(why),
+    };
+    match made {
+        Ok(lock) => Ok(Some(lock)),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(why) => {
+            drop(fs::remove_dir_all(new));
+            if is_taken(&why) { Ok(None) } else { Err(why) }
+        }
+    }
 }
 
 fn lock_file(folder: &Path) -> io::Result<File> {
@@ -86,13 +122,27 @@ fn orphaned(path: PathBuf, prefix: &str) -> Option<PrivateFolder> {
     };
     let meta = fs::symlink_metadata(&path).ok()?;
     let ours = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') && meta.uid() == own_user();
-    if !ours || !meta.is_dir() || (new && meta.modified().ok()?.elapsed().ok()? < NEW_LIMIT) {
+    if !ours || !meta.is_dir() {
         return None;
     }
     // Made where it is missing, so that whoever has the lock alone removes it.
     let lock = lock_file(&path).ok()?;
     lock.try_lock().ok()?;
+    let path = if new { taken_over(&path, prefix)? } else { path };
     Some(PrivateFolder { path, _lock: lock })
+}
+
+/// Gives a folder without a name of its own one of ours, from which on whoever has just made it does not have it any more.
+fn taken_over(new: &Path, prefix: &str) -> Option<PathBuf> {
+    loop {
+        let path = next(new.parent()?, prefix);
+        match fs::rename(new, &path) {
+            Ok(()) => return Some(path),
+            Err(why) if is_taken(&why) => {}
+            // Its maker was faster.
+            Err(_) => return None,
+        }
+    }
 }
 
 /// Removes a folder, its lock last. What cannot be removed stays, for the next who looks for orphans.
@@ -113,7 +163,9 @@ fn own_user() -> u32 {
 mod tests {
     use super::*;
     use std::process::Command;
-    use std::time::Instant;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+    use std::time::{Duration, Instant};
 
     const PREFIX: &str = "baremark-test-";
     const CHILD: &str = "BAREMARK_TEST_REMOVAL";
@@ -146,28 +198,98 @@ mod tests {
             path
         };
         let dead = [make("1-0", true), make("1-1", false), make("1-2.new", true), make("1-3.new", false)];
-        let old = std::time::SystemTime::now() - 2 * NEW_LIMIT;
-        for path in &dead[2..] {
-            File::open(path).and_then(|folder| folder.set_modified(old)).expect("it is ours");
-        }
-        let kept = [make("1-4.new", true), make("x", true), make("1-5.old", false)];
+        let kept = [make("1-4.new", true), make("1-5.old", false), make("x", true)];
+        let live = lock_file(&kept[0]).expect("it is ours");
+        live.lock().expect("nobody else has it");
         let orphans = PrivateFolder::orphans(parent.path(), PREFIX);
-        let mut found: Vec<&Path> = orphans.iter().map(PrivateFolder::path).collect();
-        found.sort_unstable();
-        assert_eq!(found, dead);
+        let keeps_name = |path: &&Path| dead[..2].iter().any(|dead| dead == *path);
+        let named: Vec<&Path> = orphans.iter().map(PrivateFolder::path).filter(keeps_name).collect();
+        assert_eq!((orphans.len(), named.len()), (dead.len(), 2), "{orphans:?}");
+        assert!(dead[2..].iter().all(|path| !path.exists()), "a folder that was just made is taken at once");
         assert!(PrivateFolder::orphans(parent.path(), PREFIX).is_empty(), "somebody removes them already");
         drop(orphans);
-        assert!(dead.iter().all(|path| !path.exists()) && kept.iter().all(|path| path.exists()));
+        let entries = fs::read_dir(parent.path()).expect("it is ours").flatten();
+        let mut left: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        left.sort();
+        assert_eq!(left, kept);
     }
+
+    #[test]
+    fn a_folder_that_is_taken_for_an_orphan_before_it_is_locked_is_made_again() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = parent.path().join(format!("{PREFIX}1-0"));
+        let new = path.with_extension(NEW);
+        let begin = || DirBuilder::new().mode(0o700).create(&new).expect("the name is free");
+        let finished = || finish(&path, &new).expect("no error");
+        begin();
+        let orphans = PrivateFolder::orphans(parent.path(), PREFIX);
+        assert_eq!(orphans.len(), 1);
+        assert!(finished().is_none() && !path.exists(), "it is somebody else's");
+        drop(orphans);
+        assert!(finished().is_none() && !path.exists(), "it is gone");
+        begin();
+        // Somebody else has it, who has not renamed it yet.
+        let lock = lock_file(&new).expect("it is ours");
+        lock.lock().expect("nobody else has it");
+        assert!(finished().is_none() && new.exists());
+        lock.unlock().expect("it is ours");
+        // The name is taken by one who had our number.
+        fs::create_dir(&path).expect("the name is free");
+        fs::write(path.join(LOCK), "").expect("it is ours");
+        assert!(finished().is_none() && !new.exists());
+        fs::remove_dir_all(&path).expect("it is ours");
+        begin();
+        assert!(finished().is_some() && path.join(LOCK).exists() && !new.exists());
+    }
+
+    #[test]
+    fn a_live_folder_is_never_removed_however_often_orphans_are_looked_for() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let over = AtomicBool::new(false);
+        let looks = || {
+            let mut mistaken = 0;
+            while !over.load(Ordering::Relaxed) {
+                mistaken += PrivateFolder::orphans(parent.path(), PREFIX).len();
+            }
+            mistaken
+        };
+        let makes = || {
+            let makes = || {
+                let folder = PrivateFolder::create(parent.path(), PREFIX)?;
+                fs::write(folder.path().join("file"), "x").and_then(|()| fs::metadata(folder.path().join(LOCK)))
+            };
+            let failed = (0..500).find_map(|_| makes().err());
+            over.store(true, Ordering::Relaxed);
+            failed
+        };
+        let (failed, mistaken) = thread::scope(|scope| {
+            let looking = [scope.spawn(looks), scope.spawn(looks)];
+            (makes(), looking.map(|thread| thread.join().expect("no panic")))
+        });
+        assert!(failed.is_none(), "{failed:?}, taken for orphans: {mistaken:?}");
+        assert_eq!(fs::read_dir(parent.path()).expect("it is ours").count(), 0);
+    }
+
+    #[test]
+    fn a_parent_that_is_not_there_is_an_error() {
+        let why = PrivateFolder::create(Path::new("/nowhere"), PREFIX).expect_err("there is no such folder");
+        assert_eq!(why.kind(), io::ErrorKind::NotFound);
+    }
+
+    /// Files of a folder whose removal takes long enough to be killed in its middle.
+    const MANY: usize = 20_000;
+    /// The file that says that they are there.
+    const MADE: &str = "made";
 
     /// Started again by the next test, as a process that is killed while it removes its folder.
     #[test]
     fn removes_a_folder_with_many_files() {
         let Some(parent) = std::env::var_os(CHILD) else { return };
         let folder = PrivateFolder::create(parent.as_ref(), PREFIX).expect("a folder");
-        for number in 0..20_000 {
+        for number in 0..MANY {
             File::create(folder.path().join(number.to_string())).expect("it is ours");
         }
+        File::create(Path::new(&parent).join(MADE)).expect("it is ours");
         drop(folder);
     }
 
@@ -180,22 +302,16 @@ mod tests {
             .spawn()
             .expect("it starts");
         let deadline = Instant::now() + Duration::from_secs(60);
-        let files = || {
-            let folder = fs::read_dir(parent.path()).ok()?.flatten().next()?.path();
-            Some((fs::read_dir(&folder).ok()?.count(), folder))
-        };
-        let mut most = 0;
-        let folder = loop {
+        while !parent.path().join(MADE).exists() {
+            assert!(Instant::now() < deadline, "its files were not made");
+            // For an event of another process that nobody reports.
+            thread::sleep(Duration::from_millis(1));
+        }
+        let mut folders = fs::read_dir(parent.path()).expect("it is ours").flatten().map(|entry| entry.path());
+        let folder = folders.find(|path| !path.ends_with(MADE)).expect("it was removed before it could be killed");
+        while fs::read_dir(&folder).expect("it was removed before it could be killed").count() >= MANY {
             assert!(Instant::now() < deadline, "it was not removed");
-            let Some((count, folder)) = files() else {
-                assert!(most == 0, "it was removed before it could be killed");
-                continue;
-            };
-            if count < most {
-                break folder;
-            }
-            most = count;
-        };
+        }
         child.kill().expect("it is ours");
         child.wait().expect("it is ours");
         assert!(folder.exists(), "nothing was cut short");

@@ -146,6 +146,28 @@ pub fn memory_use(pid: u32) -> io::Result<Option<MemoryUse>> {
         .map(|pss_bytes| MemoryUse { pss_bytes, page_table_bytes: kib_field(&status, "VmPTE").unwrap_or(0) }))
 }
 
+/// The proportional set size of the mappings of process `pid` that have exactly `size` bytes, from its `smaps`: those of a guest's memory in the
+/// process that runs it. `None` when it has none, or has ended.
+///
+/// # Errors
+/// What reading gives, such as that of a process of another user.
+pub fn pss_of_mappings(pid: u32, size: u64) -> io::Result<Option<u64>> {
+    match fs::read_to_string(format!("/proc/{pid}/smaps")) {
+        Ok(text) => Ok(pss_of_mappings_in(&text, size)),
+        Err(why) if why.kind() == io::ErrorKind::NotFound || why.raw_os_error() == Some(libc::ESRCH) => Ok(None),
+        Err(why) => Err(why),
+    }
+}
+
+fn pss_of_mappings_in(smaps: &str, size: u64) -> Option<u64> {
+    // Each mapping's fields begin with its size.
+    let mappings = smaps.split("\nSize:").skip(1).map(|rest| format!("Size:{rest}"));
+    mappings
+        .filter(|mapping| kib_field(mapping, "Size") == Some(size))
+        .filter_map(|mapping| kib_field(&mapping, "Pss"))
+        .reduce(|sum, pss| sum + pss)
+}
+
 /// Makes process `pid` the first that the kernel ends when memory runs out, as far as it lets us.
 pub fn end_first(pid: u32) {
     drop(fs::write(format!("/proc/{pid}/oom_score_adj"), "1000"));
@@ -159,12 +181,16 @@ fn available_under(root: &Path) -> io::Result<u64> {
     Ok(group_headroom_bytes(root).map_or(machine, |group| group.min(machine)))
 }
 
-/// What the control group (version 2) mounted at its usual place leaves to us; `None` without one or without a limit.
+/// What our control group (version 2) and those around it leave to us, at the usual place; `None` without one or without a limit.
 fn group_headroom_bytes(root: &Path) -> Option<u64> {
-    let number = |name: &str| -> Option<u64> {
-        fs::read_to_string(root.join("sys/fs/cgroup").join(name)).ok()?.trim().parse().ok()
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+    let headroom = |group: &Path| {
+        let folder = root.join("sys/fs/cgroup").join(group.strip_prefix("/").ok()?);
+        let number = |name: &str| -> Option<u64> { fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok() };
+        Some(number("memory.max")?.saturating_sub(number("memory.current")?))
     };
-    Some(number("memory.max")?.saturating_sub(number("memory.current")?))
+    Path::new(own).ancestors().filter_map(headroom).min()
 }
 
 /// The field `name` of a file such as `/proc/meminfo`, in bytes.
@@ -188,6 +214,19 @@ mod tests {
     }
 
     #[test]
+    fn mappings_of_a_size_are_found_with_what_is_resident_of_them() {
+        let mapping = |size: u64, pss: u64| {
+            format!(
+                "7f00-7f10 rw-p 00000000 00:00 0 \nSize: {size} kB\nKernelPageSize: 4 kB\nRss: 900 kB\nPss: {pss} kB\nPss_Dirty: 1 kB\n"
+            )
+        };
+        let text = [mapping(8, 3), mapping(64, 20), mapping(640, 40), mapping(64, 5)].concat();
+        assert_eq!(pss_of_mappings_in(&text, 64 << 10), Some(25 << 10));
+        assert_eq!(pss_of_mappings_in(&text, 32 << 10), None, "none has that size");
+        assert_eq!(pss_of_mappings(u32::MAX, 4096).expect("no such process"), None);
+    }
+
+    #[test]
     fn a_control_groups_limit_counts_where_it_is_tighter() {
         let meminfo = ("proc/meminfo", "MemTotal: 64 kB\nMemAvailable:       32 kB\n");
         let free = tree(&[meminfo, ("sys/fs/cgroup/memory.max", "max\n"), ("sys/fs/cgroup/memory.current", "1\n")]);
@@ -195,6 +234,15 @@ mod tests {
         let tight =
             tree(&[meminfo, ("sys/fs/cgroup/memory.max", "9000\n"), ("sys/fs/cgroup/memory.current", "1000\n")]);
         assert_eq!(available_under(tight.path()).expect("readable"), 8000);
+        let around = tree(&[
+            meminfo,
+            ("proc/self/cgroup", "4:memory:/elsewhere\n0::/user.slice/job.scope\n"),
+            ("sys/fs/cgroup/user.slice/memory.max", "7000\n"),
+            ("sys/fs/cgroup/user.slice/memory.current", "1000\n"),
+            ("sys/fs/cgroup/user.slice/job.scope/memory.max", "max\n"),
+            ("sys/fs/cgroup/user.slice/job.scope/memory.current", "500\n"),
+        ]);
+        assert_eq!(available_under(around.path()).expect("readable"), 6000, "of the slice around it");
     }
 
     #[test]

@@ -27,6 +27,71 @@ pub struct Waits {
     pub disk_bytes: u64,
 }
 
+/// What the kernel did for a tree of processes, or for this process, since they began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelWork {
+    /// Page faults that read nothing from a disk.
+    pub minor_faults: u64,
+    /// Page faults that did.
+    pub major_faults: u64,
+    /// Switches of a thread's context, voluntary and not.
+    pub context_switches: u64,
+}
+
+/// The same of this process alone with all its threads, those that have ended too.
+///
+/// # Errors
+/// What `getrusage(2)` gives.
+pub fn own_kernel_work() -> io::Result<KernelWork> {
+    // SAFETY: all fields of a rusage are numbers, of which 0 is one.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: a rusage that lives through the call.
+    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let count = |number: libc::c_long| u64::try_from(number).unwrap_or(0);
+    Ok(KernelWork {
+        minor_faults: count(usage.ru_minflt),
+        major_faults: count(usage.ru_majflt),
+        context_switches: count(usage.ru_nvcsw) + count(usage.ru_nivcsw),
+    })
+}
+
+/// What the kernel did for the process `root` and its descendants. Page faults of those that ended count once they were
+/// waited for; their context switches, and those of threads that ended, are lost.
+///
+/// # Errors
+/// What reading `/proc` gives, and that of `root` where it is gone.
+pub fn kernel_work(root: u32) -> io::Result<KernelWork> {
+    let mut sum = KernelWork::default();
+    // Whether there is a process at all, and its counts can be read.
+    fs::read_to_string(format!("/proc/{root}/stat"))?;
+    for pid in pids(root)? {
+        let folder = format!("/proc/{pid}");
+        // Threads and processes may end while they are looked at.
+        let stat = fs::read_to_string(format!("{folder}/stat")).unwrap_or_default();
+        let (minor, major) = faults(&stat).unwrap_or_default();
+        (sum.minor_faults, sum.major_faults) = (sum.minor_faults + minor, sum.major_faults + major);
+        for task in fs::read_dir(format!("{folder}/task")).into_iter().flatten().flatten() {
+            sum.context_switches += switches(&fs::read_to_string(task.path().join("status")).unwrap_or_default());
+        }
+    }
+    Ok(sum)
+}
+
+/// Minor and major faults of a line of `stat`, with those of children that were waited for.
+fn faults(stat: &str) -> Option<(u64, u64)> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let number = |at: usize| fields.get(at - 3).and_then(|text| text.parse::<u64>().ok());
+    Some((number(10)? + number(11)?, number(12)? + number(13)?))
+}
+
+/// Context switches of a thread's `status`, of both kinds.
+fn switches(status: &str) -> u64 {
+    let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok());
+    of("voluntary_ctxt_switches:").unwrap_or(0) + of("nonvoluntary_ctxt_switches:").unwrap_or(0)
+}
+
 /// Processor time of this process alone, user and system, in ns; what it started does not count.
 #[must_use]
 pub fn own_cpu_ns() -> u64 {
@@ -119,6 +184,25 @@ pub fn pids(root: u32) -> io::Result<Vec<u32>> {
     Ok(members(&all, root).into_iter().filter(|pid| all.contains_key(pid)).collect())
 }
 
+/// Processes whose command line, word by word, is one that is looked for; each with those words.
+///
+/// # Errors
+/// What reading `/proc` gives.
+pub fn with_command(is: impl Fn(&[String]) -> bool) -> io::Result<Vec<(u32, Vec<String>)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // A process may end while it is looked at; one that has ended has no words.
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let words: Vec<String> =
+            line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into()).collect();
+        if is(&words) {
+            found.push((pid, words));
+        }
+    }
+    Ok(found)
+}
+
 /// `root` and its descendants.
 pub(crate) fn members(all: &BTreeMap<u32, Entry>, root: u32) -> BTreeSet<u32> {
     let mut members = BTreeSet::from([root]);
@@ -169,6 +253,7 @@ fn page_bytes() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
     #[test]
@@ -205,6 +290,38 @@ mod tests {
         drop(child.wait());
         assert!(seen.cpu_wait_ns >= 50_000_000, "{seen:?}");
         assert_eq!(waits(child.id()).expect("/proc"), Waits::default(), "it is gone");
+    }
+
+    /// A child that writes to memory it has not touched has faults, and each line that it reads is a switch.
+    #[test]
+    fn faults_and_switches_of_a_child_are_counted() {
+        let mut command = Command::new("bash");
+        // Every line makes the string longer; the answer says that it is done.
+        command.args(["-c", "text=; while read line; do text+=$(printf %100000s); echo; done"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("bash runs");
+        let (mut input, mut output) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+        let mut line = || {
+            input.write_all(b"\n").expect("it reads");
+            output.read_exact(&mut [0]).expect("it answers");
+        };
+        line();
+        let before = kernel_work(child.id()).expect("it lives");
+        (0..50).for_each(|_| line());
+        let after = kernel_work(child.id()).expect("it lives");
+        drop(input);
+        drop(child.wait());
+        assert!(after.minor_faults >= before.minor_faults + 50, "{before:?} {after:?}");
+        assert!(after.context_switches >= before.context_switches + 50, "{before:?} {after:?}");
+        assert!(kernel_work(child.id()).is_err(), "it is gone");
+        let own = own_kernel_work().expect("getrusage");
+        assert!(own.minor_faults > 0 && own_kernel_work().expect("getrusage").minor_faults >= own.minor_faults);
+    }
+
+    #[test]
+    fn kinds_of_faults_and_switches_are_added_up() {
+        let stat = "7 (a) S 1 7 7 0 -1 4194560 10 20 3 4 3 4 5 6 20 0 1 0 100 1000 25 18446744073709551615";
+        assert_eq!((faults(stat), faults("7 (a) S 1")), (Some((30, 7)), None));
+        assert_eq!(switches("Name:\ta\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n"), 695);
     }
 
     #[test]

@@ -3,12 +3,10 @@
 //! The kernel counts stalls for every group of version 2, whichever controllers it has, also where these are in groups of
 //! version 1. A program that is in a group of ours already, because of a limit on its memory, is counted by that.
 
+use crate::control_group::{self, group_of};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::PathBuf;
 
-/// Where version 2 is mounted: next to version 1, or alone.
-const MOUNTS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
 /// How names of groups begin; the process that made one and a number follow.
 const PREFIX: &str = "baremark-stalls-";
 
@@ -31,23 +29,19 @@ pub struct StallGroup {
     own: bool,
 }
 
-static NEXT: AtomicU64 = AtomicU64::new(0);
-
 impl StallGroup {
     /// Counts the stalls of a process that has started nothing yet; `None` where the kernel counts none, or the group cannot be made.
     #[must_use]
     pub fn of(pid: u32) -> Option<StallGroup> {
-        let mount = MOUNTS.iter().map(Path::new).find(|mount| mount.join("cgroup.controllers").is_file())?;
+        let mount = control_group::unified()?;
         let (is_in, ours) = (group_of(pid)?, group_of(std::process::id())?);
         if is_in != ours && is_in.rsplit('/').next().is_some_and(|name| name.starts_with("baremark-")) {
             let path = mount.join(is_in.trim_start_matches('/'));
             return path.join("io.pressure").is_file().then_some(StallGroup { path, own: false });
         }
         let parent = mount.join(ours.trim_start_matches('/'));
-        remove_left(&parent);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
-        fs::create_dir(&path).ok()?;
+        control_group::end_left(&parent, PREFIX);
+        let path = control_group::make_below(&parent, PREFIX).ok()?;
         // Removed again where it counts nothing or takes no process.
         let group = StallGroup { path, own: true };
         let counts = group.path.join("io.pressure").is_file();
@@ -75,28 +69,10 @@ impl Drop for StallGroup {
     }
 }
 
-/// The group of version 2 that a process is in.
-fn group_of(pid: u32) -> Option<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned)
-}
-
 /// `total` of the line `some`.
 fn some_total(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
     line.split_whitespace().find_map(|field| field.strip_prefix("total="))?.parse().ok()
-}
-
-/// Removes groups of processes that were killed.
-fn remove_left(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let made_by = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()).map(str::to_owned);
-        if made_by.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            // One in which a process is left stays.
-            drop(fs::remove_dir(entry.path()));
-        }
-    }
 }
 
 #[cfg(test)]

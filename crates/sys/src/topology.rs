@@ -134,7 +134,7 @@ mod tests {
     }
 
     fn place(machine: &Topology, placement: Placement, ranks: usize) -> Vec<usize> {
-        machine.place(placement, ranks).expect("possible there")
+        machine.place(placement, ranks, 1).expect("possible there")
     }
 
     fn nodes(machine: &Topology, cpus: &[usize]) -> Vec<usize> {
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(place(&nehalem, Placement::Spread, 16)[8..10], [8, 12], "second threads last");
         assert_eq!(place(&nehalem, Placement::OneSocket, 8), [0, 8, 1, 9, 2, 10, 3, 11]);
         assert_eq!(place(&nehalem, Placement::SmtOff, 8), [0, 1, 2, 3, 4, 5, 6, 7]);
-        let refused = |placement, ranks| nehalem.place(placement, ranks).expect_err("too many");
+        let refused = |placement, ranks| nehalem.place(placement, ranks, 1).expect_err("too many");
         assert_eq!(refused(Placement::OneSocket, 9), "9 ranks need a CPU each, and one-socket leaves 8");
         assert_eq!(refused(Placement::SmtOff, 16), "16 ranks need a CPU each, and smt-off leaves 8");
         assert_eq!(nehalem.nodes_for(MemoryPolicy::Remote, 0), Ok(vec![1]));
@@ -200,7 +200,7 @@ mod tests {
         let cpus: Vec<usize> = machine.cpus.iter().map(|cpu| cpu.cpu).collect();
         assert_eq!(cpus, (4..=20).collect::<Vec<_>>());
         assert_eq!(machine.memory_nodes, [1], "node 0 went with its CPUs");
-        assert!(machine.place(Placement::Numbered, 18).is_err());
+        assert!(machine.place(Placement::Numbered, 18, 1).is_err());
     }
 
     #[test]

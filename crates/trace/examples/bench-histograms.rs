@@ -124,6 +124,7 @@ fn load(round: usize, seconds: u64, target: &Target) -> Outcome<Figures> {
         engine: Engine::IoUring,
         ramp: Ramp { least_ns: RAMP_MS * 1_000_000, steady: None, limit_ns: 0 },
         stop: Stop::After(seconds * 1_000_000_000),
+        ramp_down_ns: 0,
         cpus: vec![0],
         seed: 1 + round as u64,
     };

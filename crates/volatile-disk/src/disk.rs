@@ -1,6 +1,8 @@
 //! The file system: names of the stored folder, and files with what is pending of them.
 
+use crate::operation::Operation;
 use crate::pending::Pending;
+use crate::replication::{Kept, Replication};
 use fuser::{
     BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, LockOwner,
     OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen,
@@ -13,8 +15,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Everything goes through one kernel, so that what it remembers stays true.
 const REMEMBERED: Duration = Duration::from_secs(3600);
@@ -51,21 +53,36 @@ struct State {
     /// Entries of the folders that are being read.
     folders: HashMap<u64, Vec<(u64, FileType, OsString)>>,
     next_folder: u64,
+    /// What keeps what is synced; without it that is stored where a loss of power is simulated.
+    replication: Option<Arc<Replication>>,
 }
 
 /// The file system over a stored folder.
-pub(crate) struct Disk(Mutex<State>);
+pub(crate) struct Disk {
+    state: Mutex<State>,
+    replication: Option<Arc<Replication>>,
+}
 
 impl Disk {
-    pub(crate) fn of(stored: &Path) -> io::Result<Disk> {
-        let mut state = State { next_node: INodeNo::ROOT.0, ..State::default() };
+    pub(crate) fn of(stored: &Path, replication: Option<Arc<Replication>>) -> io::Result<Disk> {
+        let mut state = State { next_node: INodeNo::ROOT.0, replication: replication.clone(), ..State::default() };
         let found = fs::metadata(stored)?;
         state.node_of(stored.to_owned(), &found);
-        Ok(Disk(Mutex::new(state)))
+        Ok(Disk { state: Mutex::new(state), replication })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores what is pending of a file and answers once that is kept.
+    fn sync(&self, number: INodeNo, answer: impl FnOnce(io::Result<()>) + Send + 'static) {
+        let begun = Instant::now();
+        let synced = self.state().sync(number);
+        match (synced, &self.replication) {
+            (Ok(Some(kept)), Some(replication)) => replication.once_kept(kept, begun, answer),
+            (synced, _) => answer(synced.map(drop)),
+        }
     }
 }
 
@@ -137,11 +154,22 @@ impl State {
         Ok((file, node.pending.get_or_insert_with(|| Pending::of(length))))
     }
 
-    fn sync(&mut self, number: INodeNo) -> io::Result<()> {
+    /// Stores what is pending of a file; what has to be waited for until it is kept, where the disk keeps anything.
+    fn sync(&mut self, number: INodeNo) -> io::Result<Option<Kept>> {
+        let replication = self.replication.clone();
+        let path = self.node(number)?.path().ok().map(Path::to_owned);
         let (file, pending) = self.opened(number)?;
-        pending.sync(file)?;
+        let changes = pending.sync(file)?;
+        let kept = replication.map(|replication| replication.store(file, path.as_deref(), changes)).transpose()?;
         self.close_if_idle(number);
-        Ok(())
+        Ok(kept)
+    }
+
+    /// Sends a change of names to the second site; its paths are made relative by what is passed.
+    fn send(&self, operation: impl FnOnce(&dyn Fn(&Path) -> PathBuf) -> Operation) {
+        if let Some(replication) = &self.replication {
+            replication.send(operation);
+        }
     }
 
     /// Closes the file of a node without handles, once everything is stored.
@@ -177,7 +205,9 @@ impl State {
     fn create(&mut self, path: PathBuf, mode: u32, request: &Request) -> io::Result<FileAttr> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(mode).open(&path)?;
         file.set_permissions(Permissions::from_mode(mode & 0o7777))?;
-        std::os::unix::fs::fchown(&file, Some(request.uid()), Some(request.gid()))?;
+        let owner = (request.uid(), request.gid());
+        std::os::unix::fs::fchown(&file, Some(owner.0), Some(owner.1))?;
+        self.send(|below| Operation::File { path: below(&path), mode, owner });
         let number = self.node_of(path, &file.metadata()?);
         let node = self.node(INodeNo(number))?;
         (node.file, node.handles) = (Some(file), node.handles + 1);
@@ -192,6 +222,7 @@ impl State {
             self.unname(to)?;
         }
         fs::rename(from, to)?;
+        self.send(|below| Operation::Rename { from: below(from), to: below(to) });
         for name in self.nodes.values_mut().flat_map(|node| &mut node.names) {
             if let Ok(below) = name.strip_prefix(from) {
                 *name = if below.as_os_str().is_empty() { to.to_owned() } else { to.join(below) };
@@ -232,7 +263,11 @@ impl State {
                 None => fs::set_permissions(&path, permissions)?,
             }
         }
-        if let Some(size) = change.size {
+        let Change { mode, uid, gid, size } = *change;
+        if !path.as_os_str().is_empty() && (mode.is_some() || uid.is_some() || gid.is_some()) {
+            self.send(|below| Operation::Attributes { path: below(&path), mode, uid, gid });
+        }
+        if let Some(size) = size {
             self.opened(number)?.1.resize(size);
         }
         self.attributes(number.0)
@@ -300,7 +335,9 @@ impl Filesystem for Disk {
         let made = state.child(parent, name).and_then(|path| {
             DirBuilder::new().mode(mode).create(&path)?;
             fs::set_permissions(&path, Permissions::from_mode(mode & 0o7777))?;
-            std::os::unix::fs::chown(&path, Some(request.uid()), Some(request.gid()))?;
+            let owner = (request.uid(), request.gid());
+            std::os::unix::fs::chown(&path, Some(owner.0), Some(owner.1))?;
+            state.send(|below| Operation::Folder { path: below(&path), mode, owner });
             state.entry(path)
         });
         answer!(reply, made, attr => reply.entry(&REMEMBERED, &attr, GENERATION));
@@ -310,7 +347,9 @@ impl Filesystem for Disk {
         let mut state = self.state();
         let removed = state.child(parent, name).and_then(|path| {
             state.unname(&path)?;
-            fs::remove_file(path)
+            fs::remove_file(&path)?;
+            state.send(|below| Operation::RemoveFile { path: below(&path) });
+            Ok(())
         });
         answer!(reply, removed, () => reply.ok());
     }
@@ -319,7 +358,8 @@ impl Filesystem for Disk {
         let mut state = self.state();
         let removed = state.child(parent, name).and_then(|path| {
             let found = fs::symlink_metadata(&path)?;
-            fs::remove_dir(path)?;
+            fs::remove_dir(&path)?;
+            state.send(|below| Operation::RemoveFolder { path: below(&path) });
             if let Some(number) = state.by_stored.remove(&found.ino()) {
                 state.nodes.remove(&number);
             }
@@ -332,6 +372,7 @@ impl Filesystem for Disk {
         let mut state = self.state();
         let made = state.child(parent, name).and_then(|path| {
             std::os::unix::fs::symlink(target, &path)?;
+            state.send(|below| Operation::Symlink { path: below(&path), target: target.to_owned() });
             state.entry(path)
         });
         answer!(reply, made, attr => reply.entry(&REMEMBERED, &attr, GENERATION));
@@ -361,7 +402,9 @@ impl Filesystem for Disk {
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let mut state = self.state();
         let linked = state.child(parent, name).and_then(|path| {
-            fs::hard_link(state.node(number)?.path()?, &path)?;
+            let from = state.node(number)?.path()?.to_owned();
+            fs::hard_link(&from, &path)?;
+            state.send(|below| Operation::Link { from: below(&from), to: below(&path) });
             state.entry(path)
         });
         answer!(reply, linked, attr => reply.entry(&REMEMBERED, &attr, GENERATION));
@@ -393,9 +436,12 @@ impl Filesystem for Disk {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let length = usize::try_from(size).unwrap_or(usize::MAX);
+        let (begun, length) = (Instant::now(), usize::try_from(size).unwrap_or(usize::MAX));
         let mut state = self.state();
         let read = state.opened(number).and_then(|(file, pending)| pending.read(file, offset, length));
+        if let Some(replication) = &self.replication {
+            replication.meter.read(begun.elapsed());
+        }
         answer!(reply, read, bytes => reply.data(&bytes));
     }
 
@@ -411,11 +457,19 @@ impl Filesystem for Disk {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let written = self.state().opened(number).and_then(|(file, pending)| {
-            pending.write(file, offset, data)?;
-            if flags.0 & libc::O_DSYNC != 0 { pending.sync(file) } else { Ok(()) }
-        });
-        answer!(reply, written, () => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)));
+        let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let written = self.state().opened(number).and_then(|(file, pending)| pending.write(file, offset, data));
+        // Where a disk keeps anything, a write past the page cache is on it once it is answered. After one of a file that was opened with
+        // O_DSYNC or O_SYNC the kernel asks for a sync by itself: waiting here too would be a second round trip.
+        let at_once = match self.replication {
+            None => flags.0 & libc::O_DSYNC != 0,
+            Some(_) => flags.0 & (libc::O_DIRECT | libc::O_DSYNC) == libc::O_DIRECT,
+        };
+        match written {
+            Err(why) => reply.error(Errno::from(why)),
+            Ok(()) if !at_once => reply.written(length),
+            Ok(()) => self.sync(number, move |synced| answer!(reply, synced, () => reply.written(length))),
+        }
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -441,7 +495,7 @@ impl Filesystem for Disk {
     }
 
     fn fsync(&self, _: &Request, number: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        answer!(reply, self.state().sync(number), () => reply.ok());
+        self.sync(number, move |synced| answer!(reply, synced, () => reply.ok()));
     }
 
     fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -465,9 +519,13 @@ impl Filesystem for Disk {
         reply.ok();
     }
 
-    /// Names are stored at once.
+    /// Names are stored at once, here; at the second site once that has answered.
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply.ok();
+        let Some(replication) = &self.replication else { return reply.ok() };
+        let state = self.state();
+        let (begun, barrier) = (Instant::now(), replication.barrier());
+        drop(state);
+        replication.once_kept(barrier, begun, move |kept| answer!(reply, kept, () => reply.ok()));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {

@@ -1,4 +1,4 @@
-//! What was written to a file and is not synced: whole pages in memory over the stored file.
+//! What was written to a file and is not synced: whole pages in memory over the stored file, and what a sync changes of that.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,6 +8,29 @@ use std::os::unix::fs::FileExt;
 /// Bytes of a page.
 const PAGE: usize = 4096;
 const PAGE_BYTES: u64 = PAGE as u64;
+
+/// What a sync changes of a stored file: it is cut to `floor` bytes, runs of bytes are written, and it has `size` bytes then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    pub(crate) floor: u64,
+    pub(crate) size: u64,
+    /// Offsets with what is written there.
+    pub(crate) runs: Vec<(u64, Vec<u8>)>,
+}
+
+impl Changes {
+    /// Makes them to the stored file.
+    pub(crate) fn apply(&self, stored: &File) -> io::Result<()> {
+        let length = stored.metadata()?.len();
+        if self.floor < length {
+            stored.set_len(self.floor)?;
+        }
+        for (offset, bytes) in &self.runs {
+            stored.write_all_at(bytes, *offset)?;
+        }
+        stored.set_len(self.size)
+    }
+}
 
 /// The state of a file that differs from what is stored.
 #[derive(Debug)]
@@ -88,19 +111,25 @@ impl Pending {
         self.size = size;
     }
 
-    /// Stores everything that is pending.
-    pub(crate) fn sync(&mut self, stored: &File) -> io::Result<()> {
-        if self.floor < stored.metadata()?.len() {
-            stored.set_len(self.floor)?;
-        }
+    /// Stores everything that is pending, and returns what that has changed.
+    pub(crate) fn sync(&mut self, stored: &File) -> io::Result<Changes> {
+        let changes = self.changes();
+        changes.apply(stored)?;
+        *self = Pending::of(self.size);
+        Ok(changes)
+    }
+
+    fn changes(&self) -> Changes {
+        let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
         for (number, page) in &self.pages {
             let start = number * PAGE_BYTES;
-            let length = within(self.size.saturating_sub(start)).min(PAGE);
-            stored.write_all_at(&page[..length], start)?;
+            let bytes = &page[..within(self.size.saturating_sub(start)).min(PAGE)];
+            match runs.last_mut() {
+                Some((offset, run)) if *offset + run.len() as u64 == start => run.extend_from_slice(bytes),
+                _ => runs.push((start, bytes.to_vec())),
+            }
         }
-        stored.set_len(self.size)?;
-        *self = Pending::of(self.size);
-        Ok(())
+        Changes { floor: self.floor, size: self.size, runs }
     }
 
     fn stored_page(&self, stored: &File, start: u64) -> io::Result<Box<[u8; PAGE]>> {

@@ -14,6 +14,7 @@ pub mod random_access;
 pub mod stream;
 pub mod system;
 
+mod calls;
 mod parameters;
 
 use baremark_model::seam::Workload;
@@ -38,6 +39,10 @@ pub const ALL: &[&dyn Workload] = &[
     &system::FW,
     &system::PCD,
     &system::NPS,
+    &system::FILE,
+    &system::PIPE,
+    &system::LOOPBACK_TCP,
+    &system::PAGE_FAULT,
 ];
 
 /// The workload of this kind.

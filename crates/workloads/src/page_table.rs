@@ -269,22 +269,24 @@ mod tests {
         assert!(DESCRIPTOR.metrics.iter().all(|metric| of[metric.key] > 0.0), "{of:?}");
         // Somebody else's work may fall into the touches of one measurement, not of each.
         let dearer = |of: &BTreeMap<String, f64>| of["fault_ns"] > of["touch_ns"];
-        assert!(dearer(&of) || (0..20).any(|_| dearer(&measured())), "a fault costs more than none: {of:?}");
-        prepared = PageTable.prepare(&arm, &map).expect("nothing to take");
-        prepared.body().rank(0, &Team::new(1), 3);
-        // A page that the kernel moves meanwhile faults once more, and then the result is refused: that may happen, not always.
-        let verdict = (0..5).map(|_| {
-            let verdict = prepared.verify();
+        assert!(dearer(&of) || (0..TRIES).any(|_| dearer(&measured())), "a fault costs more than none: {of:?}");
+        // A page that the kernel moves meanwhile (compaction for somebody's huge pages) faults once more, and then the result
+        // is refused: that may happen, and for as long as the kernel makes room, but not always.
+        let mut seen = Vec::new();
+        let passed = (0..TRIES).any(|_| {
+            prepared = PageTable.prepare(&arm, &map).expect("nothing to take");
             prepared.body().rank(0, &Team::new(1), 3);
-            verdict
+            let verdict = prepared.verify();
+            let passed =
+                matches!(&verdict, Verification::Passed { detail } if detail.starts_with("3072 pages of 4k took 3"));
+            seen.push(verdict);
+            passed
         });
-        let seen: Vec<Verification> = verdict.collect();
-        let passed = seen.iter().find_map(|verdict| match verdict {
-            Verification::Passed { detail } => Some(detail),
-            Verification::Failed { .. } => None,
-        });
-        assert!(passed.is_some_and(|detail| detail.starts_with("3072 pages of 4k took 30")), "{seen:?}");
+        assert!(passed, "{seen:?}");
     }
+
+    /// So many measurements in which something else may fall: about a second.
+    const TRIES: usize = 200;
 
     #[test]
     fn too_few_faults_and_refused_calls_are_found() {

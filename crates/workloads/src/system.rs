@@ -1,10 +1,12 @@
-//! Small work for the operating system: `syscall`, `segv`, `fw`, `pcd` and `nps`.
+//! Small work for the operating system: `syscall`, `segv`, `fw`, `pcd` and `nps`, `file`, `pipe`, `loopback-tcp` and `page-fault`.
 //!
-//! The micro-benchmarks with which MMU virtualization was judged in 2009: what changes page tables (faults, processes made,
-//! ended and switched) against what does not (a system call). Like `page-table` they make system calls, so that
+//! The first five are the micro-benchmarks with which MMU virtualization was judged in 2009: what changes page tables (faults, processes made,
+//! ended and switched) against what does not (a system call). The others are what programs in containers ask of a runtime that answers
+//! system calls itself. Like `page-table` they make system calls, so that
 //! only the executor `direct` runs them; in a virtual machine an agent there does. Each has its baseline alongside it, which is not
 //! subtracted.
 
+use crate::calls::{Connections, OwnFile, Pipe, fresh_pages, mapped};
 use crate::parameters::{misfit, odd};
 use baremark_kernels::laps::Laps;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
@@ -34,6 +36,10 @@ enum Operation {
     Fork,
     Populated,
     Switch,
+    Read,
+    Pipe,
+    RoundTrip,
+    Touch,
 }
 
 /// A system call that does nothing.
@@ -46,6 +52,14 @@ pub static FW: System = System { descriptor: &FW_DESCRIPTOR, operation: Operatio
 pub static PCD: System = System { descriptor: &PCD_DESCRIPTOR, operation: Operation::Populated };
 /// A switch from one process to the next.
 pub static NPS: System = System { descriptor: &NPS_DESCRIPTOR, operation: Operation::Switch };
+/// A file opened, read and closed.
+pub static FILE: System = System { descriptor: &FILE_DESCRIPTOR, operation: Operation::Read };
+/// Bytes through a pipe.
+pub static PIPE: System = System { descriptor: &PIPE_DESCRIPTOR, operation: Operation::Pipe };
+/// A round trip over TCP within the machine.
+pub static LOOPBACK_TCP: System = System { descriptor: &LOOPBACK_TCP_DESCRIPTOR, operation: Operation::RoundTrip };
+/// Memory that is stored to for the first time.
+pub static PAGE_FAULT: System = System { descriptor: &PAGE_FAULT_DESCRIPTOR, operation: Operation::Touch };
 
 const PARKED: Knob = Knob {
     key: "processes",
@@ -72,6 +86,7 @@ const fn metrics(operation: &'static str, baseline: &'static str) -> [Metric; 2]
     ]
 }
 
+const OWN: &str = "this program";
 const SOURCE: &str = "after the kernel micro-benchmarks of the 2009 evaluation of AMD's RVI";
 const CALL_BASELINE: &str = "mean time of a system call that does nothing (getppid)";
 
@@ -86,6 +101,22 @@ static NPS_METRICS: [Metric; 2] = metrics(
     "mean time from one process of a ring to the next, by a byte in a pipe",
     "mean time to write a byte to a pipe and read it in one process",
 );
+static FILE_METRICS: [Metric; 2] = metrics(
+    "mean time to open this program's file by its path, read 4 KiB of it from the page cache and close it; a container's path is shorter",
+    "mean time to read 4 KiB of a file that is open",
+);
+static PIPE_METRICS: [Metric; 2] = metrics(
+    "mean time to write 32 KiB to a pipe and read them in one process",
+    "mean time to write a byte to a pipe and read it in one process",
+);
+static LOOPBACK_TCP_METRICS: [Metric; 2] = metrics(
+    "mean time of a round trip of one byte over loopback TCP, both ends in one thread: two writes, two reads, no switch",
+    "mean time of the same over a pair of local sockets",
+);
+static PAGE_FAULT_METRICS: [Metric; 2] = metrics(
+    "mean time by page of 4 KiB to map memory, store to it for the first time and unmap it, 512 pages at a time",
+    "mean time of a store to a page that is there",
+);
 
 static SYSCALL_DESCRIPTOR: Descriptor = descriptor("syscall", "a system call that does nothing", &[], &SYSCALL_METRICS);
 static SEGV_DESCRIPTOR: Descriptor = descriptor("segv", "a forbidden store, and its handling", &[], &SEGV_METRICS);
@@ -94,6 +125,17 @@ static PCD_DESCRIPTOR: Descriptor =
     descriptor("pcd", "process creation and destruction among sleeping processes", &[PARKED], &PCD_METRICS);
 static NPS_DESCRIPTOR: Descriptor =
     descriptor("nps", "switches among processes of a ring on one CPU", &[IN_RING], &NPS_METRICS);
+static FILE_DESCRIPTOR: Descriptor = own("file", "a file opened, read and closed", &FILE_METRICS);
+static PIPE_DESCRIPTOR: Descriptor = own("pipe", "bytes through a pipe", &PIPE_METRICS);
+static LOOPBACK_TCP_DESCRIPTOR: Descriptor =
+    own("loopback-tcp", "a round trip over TCP on the loopback interface", &LOOPBACK_TCP_METRICS);
+static PAGE_FAULT_DESCRIPTOR: Descriptor =
+    own("page-fault", "memory stored to for the first time; page faults are not counted", &PAGE_FAULT_METRICS);
+
+/// A workload of this program's own, without parameters.
+const fn own(kind: &'static str, help: &'static str, metrics: &'static [Metric]) -> Descriptor {
+    Descriptor { source: OWN, ..descriptor(kind, help, &[], metrics) }
+}
 
 const fn descriptor(
     kind: &'static str,
@@ -191,6 +233,26 @@ impl Small {
                 let hops = self.processes as u64 + 1;
                 repeat(rank, reps, each, |times| ring.pass(times / hops), |times| loopback.pass(times))
             }
+            Operation::Read => {
+                let file = OwnFile::open()?;
+                repeat(rank, reps, each, |times| file.open_and_read(times), |times| file.read(times))
+            }
+            Operation::Pipe => {
+                let (mut messages, mut bytes) = (Pipe::new()?, Pipe::new()?);
+                repeat(rank, reps, each, |times| messages.pass_messages(times), |times| bytes.pass_bytes(times))
+            }
+            Operation::RoundTrip => {
+                let (mut tcp, mut local) = (Connections::new()?, Connections::new()?);
+                repeat(rank, reps, each, |times| tcp.over_tcp(times), |times| local.over_local_sockets(times))
+            }
+            Operation::Touch => {
+                let mut there = mapped(each)?;
+                there.touch_each();
+                repeat(rank, reps, each, fresh_pages, |_| {
+                    there.touch_each();
+                    Ok(())
+                })
+            }
         }
     }
 
@@ -201,6 +263,8 @@ impl Small {
             Operation::Fault => 100,
             Operation::Fork | Operation::Populated => 4,
             Operation::Switch => 16 * (self.processes as u64 + 1),
+            Operation::Read | Operation::Pipe | Operation::RoundTrip => 50,
+            Operation::Touch => 512,
         }
     }
 }
@@ -308,12 +372,18 @@ mod tests {
 
     #[test]
     fn each_operation_costs_more_than_its_baseline_and_is_seen_to_be_done() {
-        for workload in [&SYSCALL, &SEGV, &FW, &PCD, &NPS] {
-            let (samples, verification) = run(workload, 2);
+        for workload in [&SYSCALL, &SEGV, &FW, &PCD, &NPS, &FILE, &PIPE, &LOOPBACK_TCP, &PAGE_FAULT] {
             let kind = workload.descriptor.kind;
-            assert_eq!(samples.len(), 2, "{kind}");
-            assert!(samples[0].value > samples[1].value && samples[1].value > 0.0, "{kind}: {samples:?}");
-            let Verification::Passed { detail } = verification else { panic!("{kind}: {verification:?}") };
+            let (mut least, mut verification) = ([f64::INFINITY; 2], None);
+            // A CPU that is taken away in the baseline alone makes that look dear: the least of ten runs is compared.
+            for _ in 0..10 {
+                let (samples, verified) = run(workload, 2);
+                assert_eq!(samples.len(), 2, "{kind}");
+                least = [0, 1].map(|at: usize| least[at].min(samples[at].value));
+                verification = Some(verified);
+            }
+            assert!(least[0] > least[1] && least[1] > 0.0, "{kind}: {least:?}");
+            let Some(Verification::Passed { detail }) = verification else { panic!("{kind}: {verification:?}") };
             let done = 2 * (Small { operation: workload.operation, processes: 8, ranks: Vec::new() }).operations();
             assert_eq!(detail, format!("{done} operations, none refused"));
         }

@@ -4,15 +4,16 @@ use crate::http::{PATIENCE, User, send, until};
 use crate::process::{Server, Site};
 use serde_json::{Value, json};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A driver of headless Chromium, by the WebDriver protocol.
 struct Driver {
     address: String,
     child: Child,
-    _profile: TempDir,
+    profile: TempDir,
 }
 
 impl Driver {
@@ -33,7 +34,7 @@ impl Driver {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let driver = Driver { address: format!("127.0.0.1:{port}"), child, _profile: profile };
+        let driver = Driver { address: format!("127.0.0.1:{port}"), child, profile };
         until("a driver that is ready", || {
             let status = send(&driver.address, "GET", "/status", &[], b"").ok()?;
             (status.json()["value"]["ready"] == true).then_some(())
@@ -66,10 +67,31 @@ impl Driver {
 }
 
 impl Drop for Driver {
+    /// With all processes of its browsers, which write into the profile as long as they live.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let left = started_with(self.profile.path());
+            if left.is_empty() || Instant::now() >= end {
+                return;
+            }
+            let _ = Command::new("kill").arg("-KILL").args(left).stderr(Stdio::null()).status();
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
+}
+
+/// The processes that were started with this folder in their arguments or their environment.
+fn started_with(folder: &Path) -> Vec<String> {
+    let folder = folder.to_str().unwrap().as_bytes();
+    let names =
+        |file: PathBuf| std::fs::read(file).is_ok_and(|bytes| bytes.windows(folder.len()).any(|part| part == folder));
+    let listed = std::fs::read_dir("/proc").unwrap().flatten();
+    let ours = listed.filter(|entry| ["cmdline", "environ"].iter().any(|name| names(entry.path().join(name))));
+    let pids = ours.map(|entry| entry.file_name().into_string().unwrap());
+    pids.filter(|name| name.parse::<u32>().is_ok()).collect()
 }
 
 struct Window<'a> {

@@ -127,6 +127,7 @@ fn requests_are_refused(site: &Site, at: &str) {
 /// Heads and bodies that never end, and readers that never read, end with their connection.
 fn slow_clients_are_given_up(site: &Site, at: &str) {
     let user = User::log_in(at, 2, &site.password);
+    let begun = Instant::now();
     let mut half = connect(at).unwrap();
     write!(
         half,
@@ -136,7 +137,6 @@ fn slow_clients_are_given_up(site: &Site, at: &str) {
     .unwrap();
     let mut head = connect(at).unwrap();
     write!(head, "GET / HTTP/1.1\r\nhos").unwrap();
-    let begun = Instant::now();
     let answer = read_answer(half).unwrap();
     assert_eq!((answer.status, answer.code().as_str()), (408, "too_slow"));
     let mut rest = Vec::new();

@@ -1,4 +1,6 @@
 //! The interface as it is described: schemathesis asks every operation what its description allows, and more.
+//!
+//! `BAREMARK_INTERFACE_EXAMPLES=200` has as many examples of each operation as `make soak` has.
 
 use crate::http::User;
 use crate::process::Site;
@@ -18,6 +20,7 @@ fn every_operation_answers_as_described() {
     let site = Site::load(&format!("sqlite:{}/site.db", folder.path().display()), folder.path(), 15);
     let server = site.serve("1s");
     let user = User::log_in(&server.address, 1, &site.password);
+    let examples = std::env::var("BAREMARK_INTERFACE_EXAMPLES").unwrap_or_else(|_| "5".to_owned());
     let description = root.join("apps/auction/openapi.yaml");
     let output = Command::new(program)
         .current_dir(folder.path())
@@ -27,7 +30,7 @@ fn every_operation_answers_as_described() {
         .args(["--exclude-operation-id", "logout", "--exclude-operation-id", "events"])
         .args(["--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,unsupported_method"])
         // One worker: CPython 3.11 loses count of its recursion when several threads parse at once.
-        .args(["--phases", "examples,coverage,fuzzing", "--max-examples", "15", "--seed", "1", "--workers", "1", "--request-timeout", "90"])
+        .args(["--phases", "examples,coverage,fuzzing", "--max-examples", &examples, "--seed", "1", "--workers", "1", "--request-timeout", "90"])
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&output.stdout);

@@ -85,7 +85,7 @@ impl Drop for Service {
         // Asked first, so that it takes its own children with it.
         if let Some(child) = &mut self.child {
             let _ = Command::new("kill").args(["-QUIT", &child.id().to_string()]).status();
-            let end = std::time::Instant::now() + std::time::Duration::from_secs(5);
+            let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
             while std::time::Instant::now() < end && child.try_wait().is_ok_and(|status| status.is_none()) {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
@@ -157,6 +157,8 @@ pub fn mariadb() -> Option<Service> {
         &format!("--datadir={path}/data"),
         &format!("--socket={path}/socket"),
         &format!("--pid-file={path}/pid"),
+        // When it is killed its temporary tables stay.
+        &format!("--tmpdir={path}"),
         &format!("--port={port}"),
         "--bind-address=127.0.0.1",
         "--innodb-buffer-pool-size=32M",

@@ -15,7 +15,7 @@ fn a_rank_and_its_memory_are_where_they_were_asked_to_be() {
     let result = run(&spec(&[(1, placed(Placement::Compact, MemoryPolicy::Local))])).unwrap();
     let record = &result.arms[0];
     let site = topology::this().unwrap();
-    assert_eq!(record.placed.cpus, site.place(Placement::Compact, 1).unwrap());
+    assert_eq!(record.placed.cpus, site.place(Placement::Compact, 1, 1).unwrap());
     assert_eq!(record.executor.cpus, record.placed.cpus);
     let node = site.node_of(record.placed.cpus[0]).unwrap() as u64;
     let pages = record.placed.pages();

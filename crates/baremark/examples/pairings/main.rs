@@ -7,7 +7,7 @@
 //!
 //! Both sides of a pairing run by turns in one session, the order changing from round to round; the ratio is the mean of the
 //! rounds' log ratios, or their median where some lie far off, with its 95 % interval. A line ends in `ok` when the interval's lower limit is at least the goal less 2 %,
-//! in `SHORT` when its upper limit is below the goal, else in `undecided`. Other work on the machine widens the interval; it
+//! in `SHORT` when its upper limit is below the goal, else in `undecided`; a pairing without a goal says `no goal`. Other work on the machine widens the interval; it
 //! is not an excuse for a line. Peers are built by scripts/bench-peers into a folder that is given as $BAREMARK_PEERS.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints what it measures")]
 
@@ -18,6 +18,7 @@ mod peers;
 mod reached;
 mod verdict;
 
+use baremark_stats::location::SMALLEST;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,11 @@ struct Bench {
     /// The peers' folder; `None` where nobody has built them.
     peers: Option<peers::Peers>,
 }
+
+/// Rounds of each pairing.
+const ROUNDS: u64 = 12;
+/// The same of `--quick`: the fewest that have an interval.
+const QUICK_ROUNDS: u64 = SMALLEST as u64;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -48,7 +54,7 @@ fn main() -> ExitCode {
     let chosen =
         pairings::ALL.iter().filter(|pairing| names.is_empty() || names.iter().any(|name| name == pairing.name));
     let chosen: Vec<_> = chosen.collect();
-    let bench = Bench { rounds: if quick { 3 } else { 12 }, quick, peers: peers::Peers::find() };
+    let bench = Bench { rounds: if quick { QUICK_ROUNDS } else { ROUNDS }, quick, peers: peers::Peers::find() };
     let expected: Duration = chosen.iter().map(|pairing| pairing.lasts(quick)).sum();
     println!("{} pairings, about {} min on a quiet machine", chosen.len(), expected.as_secs().div_ceil(60));
     let begun = Instant::now();

@@ -4,9 +4,12 @@
 //! takes the site with it when it is killed. Ports lead in and out as the site can: through QEMU's own network, or through ssh.
 //! Programs of other people are the site's own: a guest that runs one sees this machine's files, which it cannot change.
 
+use crate::lab_network;
 use crate::places::{self, Settings};
+use baremark_environments::lab::LabPort;
 use baremark_environments::qemu::HOST_SEEN;
 use baremark_harness::cluster::Wanted;
+use baremark_harness::topology::Networking;
 use baremark_lab::attend::{Attended, Orders};
 use baremark_model::descriptor::Value;
 use baremark_model::spawned::{Spawn, SpawnLimits, Spawned};
@@ -21,9 +24,9 @@ use baremark_sys::process_tree::{self, Usage, Waits};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// How long a server may take to finish what it has begun.
@@ -36,6 +39,8 @@ const ACCOUNT: &str = "account.json";
 enum Kind {
     Guest {
         emulated: bool,
+        /// On the bridge of the run; else in QEMU's own network.
+        lab: Option<Mutex<Box<dyn LabPort>>>,
     },
     Machine {
         host: String,
@@ -78,7 +83,15 @@ impl Elsewhere {
         let emulated = checked("qemu", &settings, wanted)?;
         let accel = if emulated { "tcg" } else { "kvm" };
         settings.insert("accel".to_owned(), Value::Choice(accel.to_owned()));
-        Elsewhere::new(Kind::Guest { emulated }, settings, wanted)
+        let lab = (wanted.network == Networking::Lab).then(lab_network::guest).transpose()?;
+        if let Some(port) = &lab {
+            settings.insert("net".to_owned(), Value::Choice("tap".to_owned()));
+            settings.insert("tap".to_owned(), Value::Text(port.name()));
+            settings.insert("address".to_owned(), Value::Text(format!("{}/{}", port.address(), port.length())));
+            settings.insert("vhost".to_owned(), Value::Switch(Path::new("/dev/vhost-net").exists()));
+        }
+        let lab = lab.map(Mutex::new);
+        Elsewhere::new(Kind::Guest { emulated, lab }, settings, wanted)
     }
 
     /// On the machine that ssh reaches by this name.
@@ -107,6 +120,8 @@ impl Elsewhere {
     /// Ports here that lead there: what listens there on the first is reached here on the second.
     fn reach(&self, address: SocketAddr) -> Vec<(u16, u16)> {
         let (program, control) = match &self.kind {
+            // It is reached at its own address.
+            Kind::Guest { lab: Some(_), .. } => return Vec::new(),
             Kind::Guest { .. } => (address.port(), self.control.number()),
             Kind::Machine { port, control, .. } => (port.number(), control.number()),
         };
@@ -160,6 +175,7 @@ impl Elsewhere {
 impl Place for Elsewhere {
     fn label(&self) -> String {
         match &self.kind {
+            Kind::Guest { lab: Some(_), .. } => "qemu, lab network".to_owned(),
             Kind::Guest { .. } => "qemu".to_owned(),
             Kind::Machine { host, .. } => format!("ssh:{host}"),
         }
@@ -169,8 +185,15 @@ impl Place for Elsewhere {
         false
     }
 
+    fn address(&self) -> IpAddr {
+        match &self.kind {
+            Kind::Guest { lab: Some(port), .. } => IpAddr::V4(held(port).address()),
+            _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        }
+    }
+
     fn control(&self) -> Option<Control> {
-        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, self.control.number()));
+        let here = SocketAddr::from((self.address(), self.control.number()));
         let there = match &self.kind {
             Kind::Guest { .. } => SocketAddr::from((Ipv4Addr::UNSPECIFIED, self.control.number())),
             Kind::Machine { control, .. } => SocketAddr::from((Ipv4Addr::LOCALHOST, control.number())),
@@ -200,6 +223,11 @@ impl Place for Elsewhere {
 
     fn reaches(&self, address: SocketAddr) -> SocketAddr {
         match self.kind {
+            // Everything on the bridge is where it is; of what is on this machine alone, a port of the bridge leads there.
+            Kind::Guest { lab: Some(ref port), .. } if address.ip().is_loopback() => {
+                held(port).offer(address.port()).unwrap_or(address)
+            }
+            Kind::Guest { lab: Some(_), .. } => address,
             Kind::Guest { .. } => SocketAddr::from((HOST_SEEN, address.port())),
             Kind::Machine { .. } => {
                 let mut offers = self.offers();
@@ -212,6 +240,7 @@ impl Place for Elsewhere {
 
     fn advertises(&self, address: SocketAddr) -> SocketAddr {
         match self.kind {
+            Kind::Guest { lab: Some(_), .. } => address,
             // Guests reach each other through this machine.
             Kind::Guest { .. } => SocketAddr::from((HOST_SEEN, address.port())),
             Kind::Machine { .. } => self.listens(address),
@@ -253,13 +282,17 @@ impl Place for Elsewhere {
     }
 
     fn emulated(&self) -> bool {
-        matches!(self.kind, Kind::Guest { emulated: true })
+        matches!(self.kind, Kind::Guest { emulated: true, .. })
     }
 
     /// What was told of an earlier life is not told of the next.
     fn clean(&self, order: &Order) {
         drop(fs::remove_file(order.folder.join(ACCOUNT)));
     }
+}
+
+fn held(port: &Mutex<Box<dyn LabPort>>) -> std::sync::MutexGuard<'_, Box<dyn LabPort>> {
+    port.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether an environment can be used, and whether its processor is emulated; found out once for the same settings.

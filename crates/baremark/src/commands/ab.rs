@@ -7,13 +7,14 @@ mod study;
 mod words;
 
 pub use arguments::{Arguments, Options};
+pub use words::quote;
 
 use crate::commands::{check, run};
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::record::{self, Record};
 use crate::source::Source;
-use crate::{calibrate, context, planning, predicted};
+use crate::{context, planning, predicted};
 use baremark_lab::{analysis, gates};
 use baremark_model::comparison::{Answer, Gate};
 use baremark_model::document::Document;
@@ -60,7 +61,7 @@ fn compared(context: &Context, study: study::Study, options: &Options) -> Result
     drop(turn);
     let (run, exit) = run::measure(context, record)?;
     let descriptors = context::descriptors_of(&run)?;
-    let document = predicted::document(&run, &descriptors, calibrate::of_run(context, &run).as_ref());
+    let document = predicted::document(context, &run, &descriptors);
     if exit == Exit::Failure && options.ignore_exit.is_none() {
         crate::watch::say("a command that ends with another exit code than 0 is not counted; --ignore-exit counts it");
     }

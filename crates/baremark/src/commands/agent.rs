@@ -43,15 +43,33 @@ pub fn run(announce: bool) -> Result<Exit, Refusal> {
 
 /// Serves the lab at the other end of a serial port, as the first process of a guest; then the guest is switched off.
 pub fn run_guest(port: &Path, address: Option<&str>, host_files: Option<&str>) -> Result<Exit, Refusal> {
-    if std::process::id() != 1 {
-        return Err(Refusal::bad_input("--guest is for the first process of a guest; this is not one"));
-    }
+    is_first_process()?;
     let address = address.map(parsed).transpose()?;
     match baremark_agent::guest::serve(port, Guest { address, host_files }) {
         Ok(0) => {}
         Ok(status) => eprintln!("error: the agent ended with status {status}"),
         Err(why) => eprintln!("error: {why}"),
     }
+    power_off()
+}
+
+/// Says over a port that the guest works, as its first process, until something fails; then the guest is switched off.
+pub fn run_beating(port: &Path, dirty_per_s: u64, disk: Option<&Path>) -> Result<Exit, Refusal> {
+    is_first_process()?;
+    if let Err(why) = baremark_agent::guest::beat(port, dirty_per_s, disk) {
+        eprintln!("error: {why}");
+    }
+    power_off()
+}
+
+fn is_first_process() -> Result<(), Refusal> {
+    if std::process::id() == 1 {
+        return Ok(());
+    }
+    Err(Refusal::bad_input("--guest is for the first process of a guest; this is not one"))
+}
+
+fn power_off() -> Result<Exit, Refusal> {
     baremark_sys::guest::power_off().map_err(|why| Refusal::failure(format!("switching the guest off: {why}")))?;
     Ok(Exit::Success)
 }

@@ -1,6 +1,5 @@
 //! `baremark auction run`: the short form of a study of the auction, which is run, stored and reported like any other.
 
-use crate::calibrate;
 use crate::commands::form::write_page;
 use crate::commands::run as study;
 use crate::context::{Context, descriptors_of};
@@ -78,7 +77,7 @@ pub fn run(context: &Context, args: &RunArgs) -> Result<(String, Exit), Refusal>
     let record = Record::create(&store, &source, &plan)?;
     drop(turn);
     let (run, ended) = study::measure(context, record)?;
-    let document = predicted::document(&run, &descriptors_of(&run)?, calibrate::of_run(context, &run).as_ref());
+    let document = predicted::document(context, &run, &descriptors_of(&run)?);
     if let Some(file) = &args.html {
         write_page(file, &baremark_report::html::render(&document))?;
     }

@@ -5,6 +5,7 @@ use crate::json::document as document_of;
 use baremark_lab::fitness::{Finding, Glimpse, Grade, judge};
 use baremark_model::seam::TickRate;
 use baremark_report::beside;
+use baremark_sys::control_group::{self, Controller, Version};
 use baremark_sys::{gaps, machine};
 use std::fmt::Write;
 use std::time::Duration;
@@ -17,12 +18,13 @@ pub fn run(json: bool) -> Result<(String, Exit), Refusal> {
     crate::changes::recover()?.iter().for_each(crate::watch::say);
     let facts = machine::this();
     let lost = facts.clock.map(|clock| gaps::measure(LOOK, gaps::THRESHOLD, TickRate(clock.tsc_hz)));
-    let limits = crate::context::limits()?;
+    let limits = crate::context::limits(crate::data::usual())?;
     let glimpse = Glimpse {
         lost_share: lost.map(|lost| lost.lost_share),
         longest_gap_ns: lost.map_or(0.0, |lost| lost.longest_ns),
         microvm_missing: limits.absent.get("microvm").cloned(),
         mmu: baremark_microvm::mmu_virtualization().to_string(),
+        control_groups: Some([Controller::Memory, Controller::Cpu].map(version)),
     };
     let findings = judge(&facts, &glimpse);
     if json {
@@ -30,6 +32,14 @@ pub fn run(json: bool) -> Result<(String, Exit), Refusal> {
         return Ok((document_of("baremark-doctor/1", document), Exit::Success));
     }
     Ok((describe(&findings), Exit::Success))
+}
+
+/// The version of the control groups that limit this here.
+fn version(controller: Controller) -> Option<u8> {
+    control_group::interface(controller).map(|version| match version {
+        Version::One => 1,
+        Version::Two => 2,
+    })
 }
 
 fn describe(findings: &[Finding]) -> String {

@@ -1,6 +1,5 @@
 //! `baremark explain`: which layer is saturated, while a stored run was measured or on this machine now.
 
-use crate::calibrate;
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::{predicted, record};
@@ -55,7 +54,7 @@ pub fn run(context: &Context, args: &ExplainArgs) -> Result<(String, Exit), Refu
 fn of_run(context: &Context, named: Option<&str>) -> Result<Option<Explanation>, Refusal> {
     let store = record::open_existing(context)?;
     let run = record::load(&store, &record::find(&store, named)?)?;
-    let document = predicted::document(&run, &descriptors_of(&run)?, calibrate::of_run(context, &run).as_ref());
+    let document = predicted::document(context, &run, &descriptors_of(&run)?);
     let none = || {
         Refusal::bad_input(format!(
             "run {}: no observations; remove which = \"null\" from [observe] and run it again",

@@ -17,15 +17,24 @@ pub struct GuestArgs {
     /// Page size of the guest's leaf entries: 4k or 2m
     #[arg(long, value_name = "SIZE", default_value = "2m", value_parser = page_size)]
     guest_page: PageSize,
+    /// Page size by which the host backs the program's memory: 4k or 2m [default: the kernel's and the program's own choice]
+    #[arg(long, value_name = "SIZE", value_parser = page_size)]
+    host_backing: Option<PageSize>,
     /// The most virtual processors of a process [default: as many as KVM gives]
     #[arg(long, value_name = "COUNT")]
     vcpus: Option<u32>,
+    /// Answer system calls by a polling thread on a CPU of its own, without an exit: off or on
+    #[arg(long, value_name = "STATE", default_value = "off", value_parser = ["off", "on"])]
+    exitless: String,
+    /// Give the program private memory when it maps it, not when it first touches it: off or on
+    #[arg(long, value_name = "STATE", default_value = "off", value_parser = ["off", "on"])]
+    prefault: String,
     /// Write counters to this file as JSON when the program has ended
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
-    /// With --stats: kill the program after this many seconds without progress and report where its threads stood
-    #[arg(long, value_name = "SECONDS", requires = "stats")]
-    stall_limit: Option<u64>,
+    /// With --stats: kill the program when it has not ended after this many seconds and report where its threads stood
+    #[arg(long, value_name = "SECONDS", requires = "stats", value_parser = seconds)]
+    time_limit: Option<Duration>,
     /// Instead: print what a forwarded system call and another exit cost here, as JSON
     #[arg(long)]
     pub costs: bool,
@@ -36,6 +45,11 @@ pub struct GuestArgs {
 
 fn page_size(text: &str) -> Result<PageSize, String> {
     PageSize::from_label(text).ok_or_else(|| format!("no page size: '{text}'; use 4k or 2m"))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.filter(|limit| !limit.is_zero()).ok_or_else(|| format!("no duration: '{text}'; use seconds such as 2.5"))
 }
 
 /// What leaving the guest costs, as a line of JSON.
@@ -51,16 +65,20 @@ pub fn run(args: &GuestArgs) -> Result<Exit, Refusal> {
         return Err(Refusal::bad_input("no program: name one after --"));
     };
     let mut command = Command::new(program);
-    command.args(arguments).guest_page(args.guest_page);
+    command.args(arguments).guest_page(args.guest_page).exitless(args.exitless == "on");
+    command.prefault(args.prefault == "on");
+    if let Some(page) = args.host_backing {
+        command.host_backing(page);
+    }
     if let Some(most) = args.vcpus {
         command.most_vcpus(most);
     }
     let Some(stats) = &args.stats else { return Err(Refusal::failure(command.exec())) };
-    if let Some(seconds) = args.stall_limit {
-        command.stall_limit(Duration::from_secs(seconds));
+    if let Some(limit) = args.time_limit {
+        command.time_limit(limit);
     }
     let report = command.status().map_err(|why| match why {
-        Error::Runner(_) => Refusal { exit: Exit::Missing, message: why.to_string() },
+        Error::Runner(_) | Error::NoCpuToPoll { .. } => Refusal { exit: Exit::Missing, message: why.to_string() },
         why => Refusal::failure(why),
     })?;
     let json = report.counters.to_json().map_err(Refusal::failure)?;

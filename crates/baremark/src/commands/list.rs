@@ -151,7 +151,7 @@ fn workloads_json() -> serde_json::Value {
 }
 
 fn environments(json: bool) -> Result<String, Refusal> {
-    let limits = crate::context::limits()?;
+    let limits = crate::context::limits(crate::data::usual())?;
     let mut rows = Vec::new();
     for place in tables::PLACES {
         let missing = match places::probe(place.name)? {

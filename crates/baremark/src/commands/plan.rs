@@ -40,7 +40,7 @@ pub fn run(context: &Context, source: &Source, mode: Mode, pilot: Option<Nanos>)
     if plan.pairs.iter().any(|pair| pair.asked) {
         text.push_str(&price.map_or_else(|| unpriced(source, &plan), |price| priced(&source.name, &price, &plan)));
     }
-    if let Some(notice) = baremark_disks::workload::notice(planning::block_arms(&plan)) {
+    for notice in planning::notices(&plan) {
         text.push_str(&format!("\n{notice}\n"));
     }
     Ok((style().plain(&text), Exit::Success))

@@ -6,10 +6,12 @@ use crate::calibrate;
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
 use crate::json;
+use crate::kept::{self, Kept};
 use crate::planning;
+use crate::predicted;
 use crate::source;
 use crate::tracer;
-use crate::watch::style;
+use crate::watch::{say, style};
 use baremark_mmu::calibration::Calibration;
 use baremark_mmu::histogram::Histogram;
 use baremark_mmu::machine::{self, Machine, MachineError, Range};
@@ -23,6 +25,7 @@ use baremark_mmu::trace::Trace;
 use baremark_mmu::workload::{self, Kernel};
 use baremark_model::plan::Mode;
 use baremark_model::units::Nanos;
+use baremark_programs::workshop::search_path;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -68,7 +71,8 @@ pub struct Arguments {
 enum Subject {
     Kernel(Kernel),
     Distances(Box<Histogram>),
-    Trace(Trace),
+    /// Of a program, and whether it was traced to its end.
+    Trace(Trace, bool),
 }
 
 /// The prediction, or the validation, as text or JSON.
@@ -114,6 +118,10 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
             PredictError::Setup { .. } => Refusal::bad_input(why),
             _ => Refusal::failure(why),
         })?;
+        // What was predicted of another machine says nothing of runs on this one.
+        if let (Subject::Trace(_, whole), None) = (subject, &arguments.machine) {
+            keep(context, arguments, *whole, &prediction, predicted::named(&machine, calibration.as_ref()));
+        }
         found.push((subject.to_string(), prediction));
     }
     let text = if context.json {
@@ -122,6 +130,21 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
         text(&machine, calibration.as_ref(), &outer, &found, &left_out)
     };
     Ok((text, Exit::Success))
+}
+
+/// Keeps the prediction of a program for reports of its runs on this machine.
+fn keep(context: &Context, arguments: &Arguments, whole: bool, prediction: &Prediction, processor: String) {
+    let words: Option<Vec<String>> = arguments.program.iter().map(|word| word.to_str().map(str::to_owned)).collect();
+    let (Some(words), Ok(folder)) = (words, std::env::current_dir()) else { return };
+    let Some(key) = kept::key(&words, &folder, &search_path()) else { return };
+    let machine = baremark_sys::machine::this().fingerprint();
+    let mut kept = Kept::of(prediction, words, machine, processor);
+    (kept.whole, kept.cores) = (whole, arguments.cores.unwrap_or(1));
+    match kept.save(context, &key) {
+        Ok(path) => say(format_args!("kept for reports of this program in the microVM: {}", path.display())),
+        // What was asked is answered all the same.
+        Err(why) => say(format_args!("not kept for reports: {}", why.message)),
+    }
 }
 
 /// Every scheme of small and large pages; the natives first, for they are the denominators.
@@ -147,7 +170,7 @@ fn machine_of(named: Option<&str>) -> Result<(Machine, Vec<Page>), Refusal> {
     let found = number(facts.cpu.family).zip(number(facts.cpu.model));
     let recognised = found.and_then(|(family, model)| machine::recognised(family, model));
     let name = facts.cpu.model_name.unwrap_or_else(|| "unnamed".to_owned());
-    let machine = recognised.or_else(|| nearest(found?, &name));
+    let machine = recognised.or_else(|| predicted::nearest(found?, &name));
     let Some(machine) = machine else {
         let keys: Vec<_> = machine::known_keys().collect();
         let message = format!("unknown processor ({name}); select one with --machine: {}", keys.join(", "));
@@ -155,13 +178,6 @@ fn machine_of(named: Option<&str>) -> Result<(Machine, Vec<Page>), Refusal> {
     };
     let outer = if facts.virtualization.hypervisor == Some(true) { vec![Small, Large, Huge] } else { Vec::new() };
     Ok((machine, outer))
-}
-
-/// The nearest known processor, labelled as such.
-fn nearest((family, model): (u32, u32), name: &str) -> Option<Machine> {
-    let mut machine = machine::nearest_to(family, model)?;
-    machine.name = format!("{} (the nearest known model: this processor, {name}, is not known)", machine.name);
-    Some(machine)
 }
 
 /// What is to be predicted with the cores that do it side by side, and why something of a study is not.
@@ -181,11 +197,11 @@ fn subjects(context: &Context, arguments: &Arguments) -> Result<Subjects, Refusa
     if let Some(path) = &arguments.save_distances {
         writable(path)?;
     }
-    let trace = tracer::trace(context, &arguments.program, Duration::from_nanos(arguments.limit.0))?;
+    let (trace, whole) = tracer::trace(context, &arguments.program, Duration::from_nanos(arguments.limit.0))?;
     if let Some(path) = &arguments.save_distances {
         save(path, &trace)?;
     }
-    Ok((vec![(Subject::Trace(trace), 1)], Vec::new()))
+    Ok((vec![(Subject::Trace(trace, whole), 1)], Vec::new()))
 }
 
 /// Whether a file can be written, known before a program is traced for minutes; one that is there keeps its content until then.
@@ -234,7 +250,7 @@ impl Subject {
         match self {
             Subject::Kernel(kernel) => kernel.stream(),
             Subject::Distances(histogram) => Box::new(histogram.stream(seed)),
-            Subject::Trace(trace) => Box::new(trace.stream()),
+            Subject::Trace(trace, _) => Box::new(trace.stream()),
         }
     }
 
@@ -243,7 +259,7 @@ impl Subject {
         let instructions = match self {
             Subject::Kernel(kernel) => return kernel.work_ns(),
             Subject::Distances(_) => 3.0,
-            Subject::Trace(trace) => trace.instructions_per_access(),
+            Subject::Trace(trace, _) => trace.instructions_per_access(),
         };
         Range { low: 0.25 * instructions / 3.0, high: instructions / 3.0 }
     }
@@ -252,7 +268,7 @@ impl Subject {
     fn faults(&self) -> f64 {
         match self {
             Subject::Kernel(kernel) => kernel.faults(),
-            Subject::Distances(_) | Subject::Trace(_) => 0.0,
+            Subject::Distances(_) | Subject::Trace(..) => 0.0,
         }
     }
 }
@@ -262,7 +278,7 @@ impl fmt::Display for Subject {
         match self {
             Subject::Kernel(kernel) => kernel.fmt(f),
             Subject::Distances(_) => f.write_str("a program's page distances"),
-            Subject::Trace(trace) => write!(f, "a program of {} accesses, traced", trace.accesses),
+            Subject::Trace(trace, _) => write!(f, "a program of {} accesses, traced", trace.accesses),
         }
     }
 }

@@ -1,6 +1,5 @@
-//! `baremark report`: show a stored run again, worked out anew from its trials.
+//! `baremark report`: show a stored run again, worked out anew from its trials, or two runs joined.
 
-use crate::calibrate;
 use crate::commands::form::write_page;
 pub use crate::commands::form::{Damage, Form, Rows, Tables};
 use crate::commands::load;
@@ -8,7 +7,8 @@ use crate::commands::run::show;
 use crate::context::{Context, descriptors_of};
 use crate::exit::{Exit, Refusal};
 use crate::predicted;
-use crate::record;
+use crate::{record, sides};
+use baremark_lab::joined;
 use baremark_lab::tally::Finished;
 use baremark_model::wire::Series;
 use baremark_store::{LoadSummary, RunId, Store};
@@ -33,7 +33,7 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage)
     }
     let load = if damage.without_damaged { record::load_without_damaged } else { record::load };
     let run = ManuallyDrop::new(load(&store, &id)?);
-    let document = || Ok(predicted::document(&run, &descriptors_of(&run)?, calibrate::of_run(context, &run).as_ref()));
+    let document = || Ok(predicted::document(context, &run, &descriptors_of(&run)?));
     if let Some(rows) = form.csv {
         let document = document()?;
         let text = match rows {
@@ -63,6 +63,18 @@ pub fn run(context: &Context, named: Option<&str>, form: &Form, damage: &Damage)
         true => Ok((baremark_report::json::render(&document), Exit::Success)),
         false => Ok((format!("{}\n", file.display()), Exit::Success)),
     }
+}
+
+/// The ratios of the second side divided by those of the first, as text or as JSON.
+pub fn join(context: &Context, named: &[String]) -> Result<(String, Exit), Refusal> {
+    let [base, other] = named else { return Err(Refusal::bad_input("--join takes two runs: --join RUN1 RUN2")) };
+    let joined =
+        joined::join(&sides::find(context, base)?, &sides::find(context, other)?).map_err(Refusal::bad_input)?;
+    let text = match context.json {
+        true => serde_json::to_string_pretty(&joined).map_err(Refusal::failure)? + "\n",
+        false => baremark_report::joined::render(&joined, &crate::watch::style()),
+    };
+    Ok((text, Exit::Success))
 }
 
 /// The load that is meant: by its name, or because it is the latest of all.

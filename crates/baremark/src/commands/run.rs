@@ -1,7 +1,7 @@
 //! `baremark run`: plan, measure, show.
 
-use crate::calibrate;
 use crate::context::{Context, descriptors_of};
+use crate::data;
 use crate::exit::{Exit, Refusal};
 use crate::places;
 use crate::planning::{self, block_arms};
@@ -10,7 +10,7 @@ use crate::record::{self, Record};
 use crate::source::Source;
 use crate::watch::{Watch, say};
 use baremark_disks::workload;
-use baremark_host::Setter;
+use baremark_host::{Host, Setter};
 use baremark_lab::analysis::Run;
 use baremark_lab::conduct::{Conductor, Ending};
 use baremark_model::arm::ResolvedArm;
@@ -18,7 +18,7 @@ use baremark_model::event::TrialStatus;
 use baremark_model::plan::{Mode, Plan};
 use baremark_model::tables;
 use baremark_programs::setup::{self, Step, When};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Runs a study from its beginning.
 pub fn run(context: &Context, source: &Source, mode: Mode) -> Result<(String, Exit), Refusal> {
@@ -44,8 +44,8 @@ pub fn measure(context: &Context, mut record: Record<'_>) -> Result<(Run, Exit),
     let mut run = record.run()?;
     disks(context, &run.plan)?;
     let mut host = host_changes(context, &run.plan)?;
-    if let Some(notice) = workload::notice(block_arms(&run.plan)).filter(|_| !context.quiet) {
-        say(notice);
+    if !context.quiet {
+        planning::notices(&run.plan).iter().for_each(say);
     }
     let steps = Steps::of(&run.plan)?;
     steps.set_up()?;
@@ -82,10 +82,11 @@ fn disks(context: &Context, plan: &Plan) -> Result<(), Refusal> {
     workload::consent(block_arms(plan), &context.allow_destructive).map_err(Refusal::bad_input)
 }
 
-/// What sets the features of this host that a plan varies; `None` where it varies none. Refused unless the user allows it.
+/// What sets the features of this host that a plan varies; `None` where no arm that runs has one. Refused unless the user allows it.
 fn host_changes(context: &Context, plan: &Plan) -> Result<Option<Setter>, Refusal> {
-    let varied: Vec<&str> =
-        plan.factors.iter().map(|(key, _)| key.as_str()).filter(|key| key.starts_with(tables::HOST)).collect();
+    let runs = |key: &str| plan.arms.iter().any(|arm| arm.treatment.contains_key(key));
+    let varied = plan.factors.iter().map(|(key, _)| key.as_str());
+    let varied: Vec<&str> = varied.filter(|key| key.starts_with(tables::HOST) && runs(key)).collect();
     if varied.is_empty() {
         return Ok(None);
     }
@@ -96,7 +97,8 @@ fn host_changes(context: &Context, plan: &Plan) -> Result<Option<Setter>, Refusa
         )));
     }
     let journal = crate::changes::journal().map_err(Refusal::failure)?;
-    Ok(Some(Setter::new(journal, Path::new("/"))))
+    let parameters = plan.arms.iter().map(|arm| &arm.arm.parameters);
+    Ok(Some(Setter::new(journal, Host::this(data::of(parameters, &plan.environments)))))
 }
 
 /// An error with its causes.
@@ -136,7 +138,7 @@ impl Steps {
 
 /// The run as text or JSON: its answer in a few lines, or with all details.
 pub fn show(context: &Context, run: &Run, details: bool) -> Result<String, Refusal> {
-    let document = predicted::document(run, &descriptors_of(run)?, calibrate::of_run(context, run).as_ref());
+    let document = predicted::document(context, run, &descriptors_of(run)?);
     Ok(match context.json {
         true => baremark_report::json::render(&document),
         false if details => baremark_report::terminal::render(&document, &crate::watch::style()),

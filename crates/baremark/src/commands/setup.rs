@@ -2,8 +2,8 @@
 
 use crate::context::Context;
 use crate::exit::{Exit, Refusal};
-use crate::folders;
 use crate::watch::say;
+use baremark_sys::user_folder;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -27,7 +27,7 @@ pub enum Setup {
 pub fn run(context: &Context, setup: &Setup) -> Result<(String, Exit), Refusal> {
     let Setup::GuestKernel { to } = setup;
     let no_home = || Refusal::bad_input("neither XDG_DATA_HOME nor HOME is set; name the folder with --to FOLDER");
-    let folder = to.clone().or_else(folders::guest_kernel).ok_or_else(no_home)?;
+    let folder = to.clone().or_else(user_folder::guest_kernel).ok_or_else(no_home)?;
     let kernel = folder.join("vmlinuz");
     let fetched = !kernel.exists();
     if fetched {

@@ -14,6 +14,7 @@ use crate::watch::say;
 use crate::{record, sides};
 use baremark_report::html;
 use baremark_report::site::{Entry, render};
+use baremark_store::RunState;
 use std::path::{Path, PathBuf};
 
 /// Where to and what of.
@@ -64,7 +65,8 @@ fn of_store(context: &Context) -> Result<(Vec<Entry>, usize), Refusal> {
     for run in store.runs().map_err(Refusal::failure)? {
         match sides::stored(&store, run.id.as_str()) {
             Ok(document) => {
-                entries.push(Entry { document, page: String::new(), source: run.state.word().to_owned() });
+                let (source, live) = (run.state.word().to_owned(), run.state == RunState::Live);
+                entries.push(Entry { document, page: String::new(), source, live });
             }
             Err(why) => {
                 say(format_args!("error: {}", why.message));
@@ -83,7 +85,7 @@ fn of_bundles(bundles: &[PathBuf]) -> (Vec<Entry>, usize) {
         match bundle::verified(file) {
             Ok(verified) if verified.found.is_empty() => {
                 let source = "bundle, verified".to_owned();
-                entries.push(Entry { document: verified.document, page: String::new(), source });
+                entries.push(Entry { document: verified.document, page: String::new(), source, live: false });
             }
             Ok(_) => {
                 say(format_args!(

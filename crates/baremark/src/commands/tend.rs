@@ -22,14 +22,14 @@ const GLANCE: Duration = Duration::from_millis(20);
 /// How long processes that were killed may take to be gone.
 const END_LIMIT: Duration = Duration::from_secs(8);
 
-/// Waits for the end of input and removes the folder then, if whoever started this did not live to do it.
-pub fn guard(folder: &Path) -> Result<(String, Exit), Refusal> {
-    let parent = std::os::unix::process::parent_id();
+/// Waits for the end of input and removes the folder then, if process `owner`, which started this, did not live to do it. It may have ended
+/// before this process looks for the first time, and before it has made the folder.
+pub fn guard(folder: &Path, owner: u32) -> Result<(String, Exit), Refusal> {
     drop(baremark_sys::process::wait_for_hang_up_of_stdin());
     let deadline = Instant::now() + END_LIMIT;
     // Programs that are just being ended may still write there; and a parent that is still ending removes it itself.
     while folder.exists() && Instant::now() < deadline {
-        if std::os::unix::process::parent_id() != parent {
+        if std::os::unix::process::parent_id() != owner {
             drop(std::fs::remove_dir_all(folder));
         }
         thread::sleep(GLANCE);
@@ -105,7 +105,7 @@ pub fn run(command: &[OsString], within: &Within, interrupt: &AtomicBool) -> Res
 }
 
 /// Ends this process as the program has ended.
-fn end_as(status: ExitStatus) -> Result<(String, Exit), Refusal> {
+pub fn end_as(status: ExitStatus) -> Result<(String, Exit), Refusal> {
     if let Some(signal) = status.signal() {
         // Comes back for signals that end nobody.
         drop(signal_hook::low_level::emulate_default_handler(signal));

@@ -307,6 +307,7 @@ q  end
 CPU %     of one CPU                     ready %  threads that could run and had no CPU, in % of one thread's time
 queue ms  mean time of an I/O from its request to the driver      dev ms  from the driver to its completion
 rx, tx    of containers with a network namespace of their own; `-` is not measured
+co-stop   is not shown: KVM schedules each vCPU alone and never stops one for another, so that its waits are all in ready %
 ";
 
 #[cfg(test)]

@@ -3,12 +3,16 @@
 //! A part is one study in the folder of this module and one line of [`PARTS`]. Each is run as a user would run it, by this program in a
 //! process of its own and with a store of its own, so that a part that hangs or dies costs its own rows alone.
 
+use crate::changes;
 use crate::context::{Context, limits};
+use crate::data;
 use crate::exit::{Exit, Refusal};
 use crate::json::document as document_of;
 use crate::watch;
+use baremark_host::{Feature, Host, HostError, Tried};
 use baremark_model::document::{Document, EstimateRow, TrialStatus};
 use baremark_model::plan::Treatment;
+use baremark_programs::verified;
 use baremark_report::beside;
 use baremark_sys::confine::{self, Limits};
 use baremark_sys::private_folder::PrivateFolder;
@@ -62,6 +66,12 @@ pub struct Arguments {
     /// Another machine for the part ssh, as in [environments.ssh]
     #[arg(long, value_name = "HOST", value_parser = host)]
     ssh: Option<String>,
+    /// Try the host's features, too: set each to another level, read it back and undo it
+    #[arg(long)]
+    allow_host_changes: bool,
+    /// Instead: note what `make verify-kvm` has found, by which results are labelled: passed or failed
+    #[arg(long, value_name = "RESULT", hide = true, value_parser = ["passed", "failed"])]
+    kvm: Option<String>,
 }
 
 fn names() -> clap::builder::PossibleValuesParser {
@@ -115,6 +125,10 @@ struct Row {
 
 /// Tries the parts and prints a row for each thing that was tried.
 pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), Refusal> {
+    if let Some(result) = &arguments.kvm {
+        verified::note(result == "passed").map_err(Refusal::failure)?;
+        return Ok((String::new(), Exit::Success));
+    }
     let wanted = |part: &&Part| arguments.only.is_empty() || arguments.only.iter().any(|name| name == part.name);
     let mut rows = Vec::new();
     for part in PARTS.iter().filter(wanted) {
@@ -127,7 +141,12 @@ pub fn run(context: &Context, arguments: &Arguments) -> Result<(String, Exit), R
         }
     }
     if arguments.only.is_empty() {
-        rows.extend(untried()?);
+        rows.extend(untried());
+    }
+    if arguments.allow_host_changes {
+        rows.extend(features_tried()?);
+    } else if arguments.only.is_empty() {
+        rows.extend(features_untried()?);
     }
     let is = |outcome| rows.iter().any(|row| row.outcome == outcome);
     let exit = match (is(Outcome::Failed), is(Outcome::Works)) {
@@ -274,14 +293,15 @@ fn figure(document: &Document, estimate: &EstimateRow) -> String {
 }
 
 /// What is not tried on any machine, or not without being asked for.
-fn untried() -> Result<Vec<Row>, Refusal> {
-    let absent = limits()?.absent;
-    let mut rows = vec![
+fn untried() -> [Row; 2] {
+    [
         Row {
             part: "mmu",
             what: baremark_microvm::mmu_virtualization().to_string(),
             outcome: Outcome::Untried,
-            detail: "the only mode that was tried; another one needs KVM's module to be loaded again".to_owned(),
+            detail:
+                "the only mode that was tried; the factor host.mmu changes it where KVM's module can be loaded again"
+                    .to_owned(),
         },
         Row {
             part: "kubernetes",
@@ -289,21 +309,59 @@ fn untried() -> Result<Vec<Row>, Refusal> {
             outcome: Outcome::Untried,
             detail: "a study must name an image; see [environments.kubernetes] in `baremark list keys`".to_owned(),
         },
-    ];
-    let mut settable = Vec::new();
+    ]
+}
+
+/// A feature of the host as reports call it.
+fn short(feature: &Feature) -> &'static str {
+    feature.key.trim_start_matches("host.")
+}
+
+/// The host's features that are not available, and how the others are tried.
+fn features_untried() -> Result<Vec<Row>, Refusal> {
+    let absent = limits(data::usual())?.absent;
+    let (mut rows, mut settable) = (Vec::new(), Vec::new());
     for feature in baremark_host::FEATURES {
-        let what = feature.key.trim_start_matches("host.");
         match absent.get(feature.key) {
-            Some(reason) => {
-                let (what, outcome, detail) = (what.to_owned(), Outcome::NotAvailable, reason.clone());
-                rows.push(Row { part: "host", what, outcome, detail });
-            }
-            None => settable.push(what),
+            Some(reason) => rows.push(of_host(feature, Outcome::NotAvailable, reason.clone())),
+            None => settable.push(short(feature)),
         }
     }
-    let detail = format!("studies can set them under --allow-host-changes: {}", settable.join(", "));
+    let detail = format!("--allow-host-changes tries them: {}", settable.join(", "));
     rows.push(Row { part: "host", what: format!("{} features", settable.len()), outcome: Outcome::Untried, detail });
     Ok(rows)
+}
+
+fn of_host(feature: &Feature, outcome: Outcome, detail: String) -> Row {
+    Row { part: "host", what: short(feature).to_owned(), outcome, detail }
+}
+
+/// Each of the host's features, set and undone.
+fn features_tried() -> Result<Vec<Row>, Refusal> {
+    let mut rows = Vec::new();
+    for feature in baremark_host::FEATURES {
+        let journal = changes::journal().map_err(Refusal::failure)?;
+        let (outcome, detail) = match baremark_host::tried(feature, journal, &Host::this(data::usual())) {
+            Ok(Tried::Works(level)) => (Outcome::Works, format!("set to {level}, read back and undone")),
+            Ok(Tried::Alone) => (Outcome::Untried, "it has one level only".to_owned()),
+            Ok(Tried::NotUndone { path, found, before }) => {
+                (Outcome::Failed, format!("{} is '{found}' and was '{before}'; set it by hand", path.display()))
+            }
+            Err(why @ HostError::Absent { .. }) => (Outcome::NotAvailable, reason(&why)),
+            Err(why @ (HostError::InUse { .. } | HostError::ModuleInUse { .. })) => (Outcome::Untried, reason(&why)),
+            Err(why) => (Outcome::Failed, reason(&why)),
+        };
+        rows.push(of_host(feature, outcome, detail));
+    }
+    Ok(rows)
+}
+
+/// Why, without the key that the row has already.
+fn reason(why: &HostError) -> String {
+    match why {
+        HostError::Absent { source, .. } => source.to_string(),
+        other => other.to_string(),
+    }
 }
 
 fn shown(context: &Context, rows: &[Row]) -> String {

@@ -42,7 +42,7 @@ fn the_script_of_the_audit_page_derives_the_printed_numbers() {
         let study = SMALL
             .replace("[\"native\", \"null\"]", "\"native\"")
             .replace("\"8 MiB\"", "\"1 MiB\"")
-            .replace("phase = \"50 ms\"\nquads = 1", "phase = \"2 ms\"\nquads = 6")
+            .replace("phase = \"20 ms\"\nquads = 1", "phase = \"2 ms\"\nquads = 6")
             .replace(
                 "least_blocks = 10\nmost_blocks = 12",
                 &format!("least_blocks = {blocks}\nmost_blocks = {blocks}"),

@@ -79,7 +79,7 @@ fn what_the_jobs_run_gives_the_exit_codes_of_the_table() {
             .replace("60s", "15s")
             .replace("5%", "50%")
             .replace("./old", "'sleep 0.01'")
-            .replace("./new", "'sleep 0.04'");
+            .replace("./new", "'sleep 0.2'");
         let quicker = quicker.replace("old='sleep", "'old=sleep").replace("new='sleep", "'new=sleep");
         let ran = Command::new("sh")
             .args(["-c", &quicker])

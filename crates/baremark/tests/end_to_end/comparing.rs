@@ -4,11 +4,14 @@ use crate::bench::{Bench, SMALL, text};
 use serde_json::Value;
 use std::fs;
 
-/// A run, and files made of it: three a side, the second side's values multiplied by `factor`.
-fn sides(bench: &Bench, factor: f64) {
-    let study = SMALL.replace("[\"native\", \"null\"]", "\"native\"");
-    bench.write("small.toml", study);
-    let run = bench.json(&["run", "small.toml", "--quick", "--json"]);
+/// The document of a run.
+fn measured(bench: &Bench) -> Value {
+    bench.write("small.toml", SMALL.replace("[\"native\", \"null\"]", "\"native\""));
+    bench.json(&["run", "small.toml", "--quick", "--json"])
+}
+
+/// Files made of a run: three a side, the second side's values multiplied by `factor`.
+fn sides(bench: &Bench, run: &Value, factor: f64) {
     for (side, factor) in [("base", 1.0), ("other", factor)] {
         fs::create_dir_all(bench.path(side)).unwrap();
         for (index, wander) in [1.0, 1.002, 0.998].iter().enumerate() {
@@ -33,14 +36,15 @@ fn check(bench: &Bench, arguments: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn check_says_by_its_exit_code_what_came_out() {
     let bench = Bench::new();
-    sides(&bench, 0.9);
+    let run = measured(&bench);
+    sides(&bench, &run, 0.9);
     let (code, said) = check(&bench, &["other"]);
     assert_eq!(code, Some(4), "{said}");
     assert!(
         said.contains("FAIL: slower by more than 0.20 %") && said.contains("1 of 1 comparison is slower"),
         "{said}"
     );
-    sides(&bench, 1.0);
+    sides(&bench, &run, 1.0);
     let (code, said) = check(&bench, &["other"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("ok; a loss of 5 % would have been found (power 100 %"), "{said}");
@@ -50,7 +54,7 @@ fn check_says_by_its_exit_code_what_came_out() {
         said.contains("a loss of 0.1 % could have been missed") && said.contains("runs a side in all would"),
         "{said}"
     );
-    sides(&bench, 0.9);
+    sides(&bench, &run, 0.9);
     let (code, said) = check(&bench, &["other/0.json,other/1.json"]);
     assert_eq!(code, Some(5), "{said}");
     assert!(said.contains("not enough data: 3 runs a side are needed (1 more run of the other side)"), "{said}");
@@ -67,7 +71,7 @@ fn check_says_by_its_exit_code_what_came_out() {
 #[test]
 fn runs_since_the_baseline_are_found_in_the_store() {
     let bench = Bench::new();
-    sides(&bench, 1.0);
+    sides(&bench, &measured(&bench), 1.0);
     let (code, said) = check(&bench, &[]);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("was finished after the baseline"), "{said}");
@@ -86,7 +90,7 @@ fn runs_since_the_baseline_are_found_in_the_store() {
 #[test]
 fn what_is_no_side_is_refused() {
     let bench = Bench::new();
-    sides(&bench, 1.0);
+    sides(&bench, &measured(&bench), 1.0);
     bench.write("odd.json", "{}");
     fs::create_dir(bench.path("empty")).unwrap();
     for (side, says) in [

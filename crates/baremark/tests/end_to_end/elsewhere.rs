@@ -82,6 +82,36 @@ fn a_database_and_a_web_server_in_guests_serve_users() {
     assert!(result["remarks"].to_string().contains("in its guest's memory"), "{}", result["remarks"]);
 }
 
+/// Every tier is a guest with an address of its own on the bridge of the run. Three emulated guests share this machine's CPUs.
+#[test]
+#[ignore = "takes minutes; make soak"]
+fn tiers_in_guests_on_a_bridge_serve_their_users() {
+    let _alone = qemu::alone();
+    let Some(guests) = guests().filter(|_| root() && have(&["nginx", "postgres"])) else { return };
+    let bench = Bench::new();
+    let own = [
+        "topology.network=lab",
+        "database.service=postgres",
+        "database.on=qemu",
+        "database.memory=640 MiB",
+        "web.service=nginx",
+        "web.on=qemu",
+        "app.on=qemu",
+        "app.memory=384 MiB",
+        "app.settings.patience=120 s",
+    ];
+    let set: Vec<&str> = own.iter().chain(FEW).copied().chain(guests.iter().map(String::as_str)).collect();
+    let result = document(&ran(&bench, &set, &[]));
+    let application = sound(&result);
+    assert!(answered(&result) > 0, "{}", application["load"]);
+    assert_at_work(application, &["web-1", "app-1", "database-1"]);
+    for name in ["web-1", "app-1", "database-1"] {
+        let row = told(application, name);
+        assert_eq!((row["on"].as_str(), row["emulated"].as_bool()), (Some("qemu, lab network"), Some(true)), "{row}");
+    }
+    assert!(qemu::left().is_empty(), "{:?}", qemu::left());
+}
+
 /// Every tier on the other machine, each by connections of its own; a fault tells a web server there to read its configuration
 /// again.
 #[test]
@@ -141,7 +171,8 @@ fn a_connection_that_is_cut_is_named_and_a_killed_run_leaves_nothing_at_the_othe
     let Some(server) = Server::start() else { return };
     let bench = Bench::new();
     let config = format!("environments.ssh.config={}", server.config().display());
-    let set = ["app.on=ssh:machine", "database.service=postgres", "load.duration=4 s", &config];
+    // Long enough that users are there when a busy machine comes to see them.
+    let set = ["app.on=ssh:machine", "database.service=postgres", "load.duration=10 s", &config];
     let (child, _) = under_way(&bench, &set);
     server.cut();
     let output = child.wait_with_output().unwrap();

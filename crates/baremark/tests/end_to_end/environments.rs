@@ -3,7 +3,9 @@
 #[path = "environments/cluster.rs"]
 pub mod cluster;
 #[path = "environments/container.rs"]
-mod container;
+pub mod container;
+#[path = "environments/container_kills.rs"]
+pub mod container_kills;
 #[path = "environments/docker.rs"]
 mod docker;
 #[path = "environments/everywhere.rs"]
@@ -38,11 +40,12 @@ use baremark_model::wire::{
 };
 use serde_json::Value;
 use std::fs;
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -91,6 +94,15 @@ impl Program {
         listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(same).collect()
     }
 
+    /// Those that are agents. An agent's container has a supervisor, which runs the program too.
+    pub fn agents(&self) -> Vec<u32> {
+        let is_agent = |pid: &u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).nth(1) == Some(b"agent")
+        };
+        self.pids().into_iter().filter(is_agent).collect()
+    }
+
     /// The same in words.
     pub fn processes(&self) -> Vec<String> {
         self.pids().iter().map(|pid| format!("process {pid}")).collect()
@@ -105,7 +117,7 @@ pub fn temporary() -> Vec<String> {
 
 /// Waits until there is something.
 pub fn wait_for<T>(look: impl FnMut() -> Option<T>) -> T {
-    wait_for_at_most(Duration::from_secs(60), look)
+    wait_for_at_most(Duration::from_secs(120), look)
 }
 
 /// The same, with a limit of its own.
@@ -118,6 +130,21 @@ pub fn wait_for_at_most<T>(limit: Duration, mut look: impl FnMut() -> Option<T>)
         assert!(Instant::now() < deadline, "waited in vain");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// A port that nobody uses and no other call is given, below those that the kernel gives to clients and to whoever
+/// leaves the choice to it: what another test starts meanwhile does not take it before its server does.
+pub fn free_port() -> u16 {
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let free = |port: &u16| {
+        let address = (Ipv4Addr::UNSPECIFIED, *port);
+        TcpListener::bind(address).is_ok()
+            && UdpSocket::bind(address).is_ok()
+            && TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).is_err()
+    };
+    let candidate = || std::process::id() % 10_000 + GIVEN.fetch_add(1, Ordering::Relaxed) % 2_000;
+    let mut ports = std::iter::repeat_with(|| u16::try_from(20_000 + candidate()).unwrap()).take(2_000);
+    ports.find(free).expect("a port that nobody uses")
 }
 
 /// Has the agent at the other end run a short trial on a table of so many bytes; its last word.

@@ -6,13 +6,15 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// What cargo prints of one test program in which `failed` failed.
 fn printed(passed: &[&str], failed: &[&str]) -> String {
     let lines = |names: &[&str], how| names.iter().map(|name| format!("test {name} ... {how}\n")).collect::<String>();
     let outputs: String = failed.iter().map(|name| format!("---- {name} stdout ----\nit broke\n\n")).collect();
     format!(
-        "{}{}\nsuccesses:\n\n---- a::fine stdout ----\nskipped: no docker\n\n\nsuccesses:\n    a::fine\n\nfailures:\n\n{outputs}\n\
+        "{}{}\nsuccesses:\n\n---- a::fine stdout ----\nskipped: no docker\na figure\n\n\nsuccesses:\n    a::fine\n\nfailures:\n\n{outputs}\n\
          test result: so. {} passed; {} failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
         lines(passed, "ok"),
         lines(failed, "FAILED"),
@@ -26,26 +28,40 @@ fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts").join(name)
 }
 
-/// Exit code and output of scripts/test where cargo prints this and runs these commands. The machine is a file `state` in its
-/// folder.
+/// Exit code and output of scripts/test where cargo prints this and runs these commands for the tests of the whole program.
 fn judged(commands: &str, printed: &str) -> (i32, String) {
+    judged_part("whole", commands, printed)
+}
+
+/// The same for one part of the tests; the others print nothing.
+fn judged_part(part: &str, commands: &str, printed: &str) -> (i32, String) {
+    judged_within("5", part, commands, printed)
+}
+
+/// The same where what is about to end may take this time. The machine is a file `state` in its folder, which becomes the file
+/// `later` once it was looked at.
+fn judged_within(ending: &str, part: &str, commands: &str, printed: &str) -> (i32, String) {
     let bench = Bench::new();
     bench.write("state", "mount /\n");
     bench.write("printed", printed);
-    let cargo = "echo >>$here/calls\ncat $here/printed\n! grep -q ' \\.\\.\\. FAILED$' $here/printed\n";
+    let cargo = "cat $here/printed\n! grep -q ' \\.\\.\\. FAILED$' $here/printed\n";
+    let called = format!("echo \"$TEST_PART: $*\" >>$here/calls\n[ \"$TEST_PART\" = {part} ] || exit 0");
     let program = |name: &str, text: &str| {
         let path = bench.write(name, format!("#!/bin/sh\nhere=$(dirname \"$0\")\n{text}"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path
     };
-    program("cargo", &format!("{commands}\n{cargo}"));
-    let state = program("host-state", "sort $here/state\n");
+    program("cargo", &format!("{called}\n{commands}\n{cargo}"));
+    let state = program("host-state", "sort $here/state\n[ ! -e $here/later ] || mv $here/later $here/state\n");
     let paths = format!("{}:{}", bench.folder.path().display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("bash");
     command.arg(script("test")).env("PATH", paths).env("CARGO_TARGET_DIR", bench.path("target"));
-    command.env("HOST_STATE", state).env("ENDING", "5").env_remove("RUST_TEST_THREADS");
+    command.env("HOST_STATE", state).env("ENDING", ending).env_remove("RUST_TEST_THREADS");
     let output = command.output().unwrap();
-    assert_eq!(fs::read_to_string(bench.path("calls")).unwrap(), "\n", "nothing is tried twice");
+    let calls = fs::read_to_string(bench.path("calls")).unwrap();
+    let mut parts: Vec<&str> = calls.lines().filter_map(|call| call.split(": ").next()).collect();
+    parts.sort_unstable();
+    assert_eq!(parts, ["", "alone", "beside", "whole"], "tests are built, and nothing is tried twice: {calls}");
     (output.status.code().unwrap(), text(&output.stdout))
 }
 
@@ -57,7 +73,12 @@ fn what_fails_once_has_failed_and_what_is_skipped_is_counted() {
     assert!(said.contains("no docker") && !said.contains("    a::fine"), "{said}");
     let (code, said) = judged("", &printed(&["a::fine"], &["b::broken"]));
     assert_eq!((code, counts(&said).as_str()), (1, "1 passed, 1 failed, 1 skipped"), "{said}");
-    assert!(said.contains("it broke"), "{said}");
+    assert!(said.contains("it broke") && !said.contains("a figure"), "{said}");
+    for part in ["alone", "beside"] {
+        let (code, said) = judged_part(part, "", &printed(&["a::fine"], &["b::broken"]));
+        assert_eq!((code, counts(&said).as_str()), (1, "1 passed, 1 failed, 1 skipped"), "{said}");
+        assert!(said.contains("it broke"), "{said}");
+    }
     // A program that was killed has a result for none of its tests.
     let (code, said) = judged("", "test b::broken ... FAILED\n");
     assert_eq!((code, counts(&said).as_str()), (1, "0 passed, 0 failed, 0 skipped"), "{said}");
@@ -73,6 +94,13 @@ fn what_tests_leave_on_the_machine_fails_the_run_and_is_named() {
 }
 
 #[test]
+fn what_goes_in_its_own_time_is_waited_for() {
+    let going = "cp $here/state $here/later\necho 'link going' >>$here/state";
+    let (code, said) = judged_within("600", "whole", going, &printed(&["a::fine"], &[]));
+    assert_eq!((code, said.contains("link going")), (0, false), "{said}");
+}
+
+#[test]
 fn a_process_that_tests_leave_is_named_and_ended_however_far_it_went() {
     let fine = printed(&["a::fine"], &[]);
     // A number of seconds that no other process sleeps.
@@ -81,9 +109,14 @@ fn a_process_that_tests_leave_is_named_and_ended_however_far_it_went() {
     let (code, said) = judged(&daemon, &fine);
     let line = said.lines().find(|line| line.starts_with("process ")).unwrap_or_else(|| panic!("{said}"));
     assert_eq!((code, line.ends_with(&format!(": sleep {seconds}"))), (1, true), "{said}");
+    assert!(said.contains("\n  parent ") && said.contains(" s ago, in /"), "{said}");
     let pid = line.split([' ', ':']).nth(1).unwrap();
-    let running = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    assert!(!running.contains(&seconds), "{running}");
+    // It was killed; on a busy machine it is gone a moment later.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().contains(&seconds) {
+        assert!(Instant::now() < deadline, "{said}");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// What scripts/test-times makes of a log where two tests run at once.
@@ -135,14 +168,43 @@ fn a_test_that_takes_turns_has_the_time_of_its_turns() {
 }
 
 #[test]
-fn tests_of_the_whole_program_are_started_at_once_unless_a_number_is_given() {
+fn each_test_program_belongs_to_one_part_and_those_of_the_whole_are_started_at_once() {
     let bench = Bench::new();
-    let started = |name: &str, arguments: &[&str]| {
+    let started = |part: Option<&str>, name: &str, arguments: &[&str]| {
+        let folder = bench.path(name.split('/').next().unwrap());
+        fs::create_dir_all(&folder).unwrap();
         let path = bench.write(name, "#!/bin/sh\necho \"$@\"\n");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        text(&Command::new(script("test-runner")).arg(path).args(arguments).output().unwrap().stdout)
+        let mut runner = Command::new(script("test-runner"));
+        runner.arg(path).args(arguments).current_dir(folder).env_remove("TEST_PART");
+        text(&runner.envs(part.map(|part| ("TEST_PART", part))).output().unwrap().stdout)
     };
-    assert_eq!(started("end_to_end-0123", &["name"]), "name --test-threads=1000\n");
-    assert_eq!(started("end_to_end-0123", &["--test-threads=1"]), "--test-threads=1\n");
-    assert_eq!(started("lab-0123", &["name"]), "name\n");
+    assert_eq!(started(None, "baremark/end_to_end-0123", &["name"]), "name --test-threads=1000\n");
+    assert_eq!(started(None, "baremark/end_to_end-0123", &["--test-threads=1"]), "--test-threads=1\n");
+    assert_eq!(started(None, "lab/lab-0123", &["name"]), "name\n");
+    for (name, own) in [
+        ("baremark/end_to_end-0123", "whole"),
+        ("baremark/structure-0123", "beside"),
+        ("lab/lab-0123", "beside"),
+        ("bundle/hostile-0123", "beside"),
+        ("load/hostile-0123", "alone"),
+        ("load/rust_out", "beside"),
+    ] {
+        let ran = |part: &&str| started(Some(part), name, &["name"]).starts_with("name");
+        let parts: Vec<&str> = ["alone", "whole", "beside"].into_iter().filter(ran).collect();
+        assert_eq!(parts, [own], "{name}");
+    }
+}
+
+/// A crate that is renamed would move to another part, and nobody would notice.
+#[test]
+fn the_crates_that_are_tested_alone_exist() {
+    let runner = fs::read_to_string(script("test-runner")).unwrap();
+    let line = runner.lines().find(|line| line.trim_end().ends_with("part=alone ;;")).unwrap();
+    let crates: Vec<&str> = line.split(')').next().unwrap().split('|').map(|one| one.trim()).collect();
+    assert!(crates.len() > 5, "{crates:?}");
+    for of in crates {
+        let name = of.strip_suffix("\\ *").unwrap_or_else(|| panic!("{of}"));
+        assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("Cargo.toml").exists(), "{name}");
+    }
 }

@@ -26,6 +26,34 @@ fn a_program_ends_as_natively_and_its_counters_are_written() {
 }
 
 #[test]
+fn calls_are_answered_without_exits_where_that_was_chosen() {
+    let _turn = turn();
+    if !kvm() || std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let counted = |exitless: &str| {
+        let stats = folder.path().join(exitless);
+        let mut command = Command::new(BAREMARK);
+        command.args(["guest", "--exitless", exitless, "--stats"]).arg(&stats);
+        let output = command.args(["--", "sha256sum", BAREMARK]).output().unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&stats).unwrap()).unwrap();
+        (output, json)
+    };
+    let ((with, on), (without, off)) = (counted("on"), counted("off"));
+    assert_eq!((with.status.code(), &with.stdout), (Some(0), &without.stdout), "{with:?}");
+    let count = |json: &serde_json::Value, of: &str| json[of].as_u64().unwrap();
+    // On a busy machine the polling thread may have no CPU for all of it.
+    assert!(count(&on, "exitless_calls") + count(&on, "exitless_fallbacks") > 0, "{on}");
+    assert_eq!(count(&on, "polling_threads"), 1, "{on}");
+    assert_eq!((count(&off, "exitless_calls"), count(&off, "polling_threads")), (0, 0), "{off}");
+    let only = Command::new("taskset").args(["-c", "0", BAREMARK, "guest", "--exitless", "on", "--", "true"]).output();
+    let only = only.unwrap();
+    let message = String::from_utf8_lossy(&only.stderr);
+    assert!(!only.status.success() && message.contains("allow at least 2"), "{message}");
+}
+
+#[test]
 fn the_program_has_none_of_this_programs_signal_actions() {
     let _turn = turn();
     if !kvm() {

@@ -25,10 +25,12 @@ fn every_command_of_the_guide_runs() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide.md");
     let commands = commands(&std::fs::read_to_string(page).unwrap());
     assert!(commands.len() > 10, "{commands:?}");
-    let bench = Bench::new();
+    let bench = Bench::busy();
     let program = Path::new(env!("CARGO_BIN_EXE_baremark")).parent().unwrap().to_owned();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
     for (command, codes) in commands {
+        // A loss must be found: a busy machine gets more time for that.
+        let command = if codes == [4] { command.replace("--budget 8s", "--budget 30s") } else { command };
         let ran = Command::new("sh")
             .args(["-c", &command])
             .current_dir(bench.path("."))

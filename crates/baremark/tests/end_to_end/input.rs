@@ -168,7 +168,7 @@ fn a_store_that_is_a_pipe_is_refused_at_once() {
         // Whoever opens it waits for somebody who writes.
         let program = env!("CARGO_BIN_EXE_baremark");
         let mut command = Command::new("timeout");
-        command.args(["20", program, "--store"]).arg(bench.store()).args(arguments).current_dir(bench.folder.path());
+        command.args(["60", program, "--store"]).arg(bench.store()).args(arguments).current_dir(bench.folder.path());
         let output = command.output().unwrap();
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
@@ -246,7 +246,17 @@ fn the_shell_completes_shipped_studies() {
     };
     for command in ["run", "plan"] {
         let found = completed(command, "st");
-        assert_eq!(found, ["standard", "stream", "star-random-access", "stress-ng", "start-up"], "{command}");
+        let shipped = [
+            "standard",
+            "stream",
+            "star-random-access",
+            "stress-ng",
+            "start-up",
+            "stretched",
+            "stretched-mechanisms",
+            "stretched-nbd",
+        ];
+        assert_eq!(found, shipped, "{command}");
     }
     // A study of one's own is still taken.
     assert!(text(&bench.run(&["run", "nowhere.toml"]).stderr).contains("there is no file and no shipped study"));

@@ -17,14 +17,16 @@ fn the_study_reference_is_written_from_the_tables() {
         baremark_guest_program::workload::ALL,
         baremark_load::workload::ALL,
         baremark_databases::ALL,
-        baremark_disks::workload::ALL,
+        baremark_disks::ALL,
     ]
     .concat();
     let whole = [
         baremark_harness::workload::descriptor(),
         baremark_streams::workload::descriptor(),
         baremark_consolidation::web_farm::descriptor(),
+        baremark_protection::workload::descriptor(),
         baremark_consolidation::tile::descriptor(),
+        baremark_consolidation::guest_operations::descriptor(),
     ];
     let jobs = jobs.iter().map(|job| job.descriptor()).chain(whole);
     let descriptors: Vec<&Descriptor> = workloads.chain(jobs).collect();

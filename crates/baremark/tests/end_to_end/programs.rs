@@ -1,6 +1,6 @@
 //! The shipped studies of external programs, shrunk, with the real programs; and what a run does with bad ones.
 
-use crate::bench::Bench;
+use crate::bench::{Bench, kvm};
 use crate::environments::qemu::{alone, fetched};
 use serde_json::Value;
 use std::path::Path;
@@ -232,7 +232,8 @@ fn apache_is_compiled_and_runs() {
         return;
     };
     let tarball = format!("{tarball:?}");
-    let document = document(&shrunk("compile-apache", &[("tarball", &tarball), ("ranks", "2")]));
+    let native = [("tarball", tarball.as_str()), ("ranks", "2"), ("environment", "\"native\"")];
+    let document = document(&shrunk("compile-apache", &native));
     all_positive(&document, &["wall_s", "cpu_s"]);
     assert!(estimate(&document, "files_per_s") > 0.1);
 }
@@ -295,14 +296,62 @@ fn java_warehouses_and_desktop_users_run_as_their_studies_say() {
         };
         for pages in levels {
             let pages = format!("{pages:?}");
-            let changes = [("heap", "\"128 MiB\""), ("time", "\"1 s\""), ("pages", &pages), ("gc", "\"parallel\"")];
-            let text = shrunk("jvm-warehouse", &changes).replace("[factors]", "warm = \"200 ms\"\n[factors]");
-            all_positive(&document(&text), &["transactions_per_s"]);
+            let text = shrunk("jvm-warehouse", &[&SMALL_HEAP[..], &NATIVE, &[("pages", &pages)]].concat());
+            all_positive(
+                &document(&text.replace("[factors]", "warm = \"200 ms\"\n[factors]")),
+                &["transactions_per_s"],
+            );
         }
     }
-    let changes =
-        [("most", "2"), ("each", "\"2 MiB\""), ("pace", "\"20 ms\""), ("limit", "\"1 min\""), ("time", "\"200 ms\"")];
-    assert_eq!(estimate(&document(&shrunk("sessions", &changes)), "users_within_limit"), 2.0);
+    let sessions = shrunk("sessions", &[&FEW_USERS[..], &NATIVE].concat());
+    assert_eq!(estimate(&document(&sessions), "users_within_limit"), 2.0);
+}
+
+const NATIVE: [(&str, &str); 2] = [("environment", "\"native\""), ("ranks", "1")];
+const SMALL_HEAP: [(&str, &str); 3] = [("heap", "\"128 MiB\""), ("time", "\"1 s\""), ("gc", "\"parallel\"")];
+const FEW_USERS: [(&str, &str); 5] =
+    [("most", "2"), ("each", "\"2 MiB\""), ("pace", "\"20 ms\""), ("limit", "\"1 min\""), ("time", "\"200 ms\"")];
+
+/// A shipped study with these changes in an emulated guest of one vCPU; `None` where there is none here.
+fn in_a_guest(study: &str, memory: &str, changes: &[(&str, &str)]) -> Option<Value> {
+    let kernel = fetched();
+    if !kernel.join("vmlinuz").exists() {
+        eprintln!("skipped: study {study}: no kernel for guests; run scripts/fetch-kernel");
+        return None;
+    }
+    let guest = [("environment", "\"qemu\""), ("ranks", "1"), ("memory", memory)];
+    let text = shrunk(study, &[changes, &guest].concat());
+    let emulated = format!("[environments.qemu]\nkernel = {kernel:?}\naccel = \"tcg\"");
+    Some(document(&text.replace("[environments.qemu]", &emulated)))
+}
+
+/// The mechanics of desktop users in a guest: emulated, it says nothing of costs.
+#[test]
+fn desktop_users_run_in_a_guest() {
+    let _alone = alone();
+    let Some(document) = in_a_guest("sessions", "\"512 MiB\"", &FEW_USERS) else { return };
+    assert_eq!(estimate(&document, "users_within_limit"), 2.0);
+}
+
+/// The same of what takes an emulated processor minutes: a Java machine and a compiler, which are this machine's own.
+#[test]
+#[ignore = "soak: runs Java and builds Apache httpd on an emulated processor"]
+fn java_and_a_compiler_run_in_guests() {
+    let _alone = alone();
+    if has("jvm-warehouse", &["java", "javac"]) {
+        let small = [&SMALL_HEAP[..], &[("pages", "\"4k\"")]].concat();
+        let Some(document) = in_a_guest("jvm-warehouse", "\"1 GiB\"", &small) else { return };
+        all_positive(&document, &["transactions_per_s"]);
+    }
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/sources");
+    let Ok(tarball) = sources.join("apache2.tar.gz").canonicalize() else {
+        println!("skipped: study compile-apache: no source; scripts/fetch-sources gets it");
+        return;
+    };
+    let Some(document) = in_a_guest("compile-apache", "\"4 GiB\"", &[("tarball", &format!("{tarball:?}"))]) else {
+        return;
+    };
+    all_positive(&document, &["wall_s", "cpu_s"]);
 }
 
 /// Every kernel micro-benchmark natively, in a container and in a guest, on one CPU and on two: that each gives a time there.
@@ -311,7 +360,7 @@ fn java_warehouses_and_desktop_users_run_as_their_studies_say() {
 fn kernel_micro_benchmarks_run_in_guests_and_containers_over_their_cpus() {
     let _alone = alone();
     let memory = format!("\"256 MiB\"\nkernel = {:?}\naccel = \"tcg\"", fetched());
-    let changes = [("memory", &*memory), ("fresh", "\"run\""), ("precision", "\"20 %\"")];
+    let changes = [("ranks", "[1, 2]"), ("memory", &*memory), ("fresh", "\"run\""), ("precision", "\"20 %\"")];
     let text =
         shrunk("mmu-guests", &changes).replace("budget = \"1 s\"", "budget = \"10 min\"\nphase = \"50 ms\"\nquads = 1");
     let bench = Bench::new();
@@ -343,7 +392,7 @@ const BAD: &str = r#"
 title = "a program that does not do what it should"
 [workload]
 kind = "command"
-timeout = "1 s"
+timeout = "3 s"
 [command]
 argv = ["sh", "-c", "{script}"]
 [command.parameters]
@@ -371,16 +420,39 @@ fn a_treatment_that_hangs_is_given_up_and_the_other_goes_on() {
     let of = |status: &str| trials.iter().filter(|trial| trial["status"] == status).count();
     assert_eq!((of("ok"), of("failed")), (4, 3), "{document:#}");
     let reason = trials.iter().find_map(|trial| trial["reason"].as_str()).unwrap();
-    let expected = "sh did not end within 1 s and was ended with all that it had started; its last words:\n    rate 1";
+    let expected = "sh did not end within 3 s and was ended with all that it had started; its last words:\n    rate 1";
     assert!(reason.ends_with(expected), "{reason}");
     assert!(!is_running("1234.5"));
+}
+
+#[test]
+fn a_program_in_the_microvm_that_does_not_end_is_ended_and_says_where_it_stood() {
+    if !kvm() {
+        return;
+    }
+    let bench = Bench::idle();
+    let inside = BAD.replace("[factors]", "[factors]\nenvironment = \"microvm\"");
+    bench.write("study.toml", inside.replace("sleep 1234.5", "exec sleep 3456.5"));
+    let ran = bench.command(&["--json", "run", "study.toml"]).output().unwrap();
+    let complaints = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(ran.status.success(), "{complaints}");
+    let document: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let trials = document["trials"].as_array().unwrap();
+    let reason = trials.iter().find_map(|trial| trial["reason"].as_str()).unwrap();
+    // It waits in clock_nanosleep(2).
+    let expected = [
+        "the program did not end within 3 s and was killed; thread ".to_owned(),
+        format!(" is in system call {} from 0x", libc::SYS_clock_nanosleep),
+    ];
+    assert!(expected.iter().all(|words| reason.contains(words)), "{reason}");
+    assert!(!is_running("3456.5"));
 }
 
 /// A lab that is killed takes the agent with it, that its keeper, and that the program.
 #[test]
 fn a_killed_lab_leaves_no_program() {
     let bench = Bench::new();
-    bench.write("study.toml", BAD.replace("timeout = \"1 s\"", "timeout = \"10 min\"").replace("1234.5", "4321.5"));
+    bench.write("study.toml", BAD.replace("timeout = \"3 s\"", "timeout = \"10 min\"").replace("1234.5", "4321.5"));
     let mut lab = bench.spawn(&["run", "study.toml"]);
     crate::environments::wait_for(|| is_running("4321.5").then_some(()));
     lab.kill().unwrap();

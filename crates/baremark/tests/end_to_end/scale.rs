@@ -13,7 +13,7 @@ kind = "fma"
 environment = "native"
 ranks = 1
 [design]
-phase = "50 ms"
+phase = "20 ms"
 quads = 1
 "#;
 

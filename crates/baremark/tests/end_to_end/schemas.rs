@@ -163,7 +163,7 @@ fn documents_of_runs_fit_their_schemas() {
         .replace("[\"native\", \"null\"]", "\"native\"")
         .replace("page = \"4k\"", "page = [\"4k\", \"2m\"]")
         .replace("ratio_to = { environment = \"native\" }", "ratio_to = { page = \"4k\" }")
-        .replace("50 ms", "2 ms");
+        .replace("20 ms", "2 ms");
     let study = bench.write("fast.toml", fast);
     let study = study.to_str().unwrap();
     for _ in 0..3 {

@@ -3,7 +3,7 @@
 use crate::bench::{Bench, children, lives, signal};
 use crate::environments::wait_for;
 use std::fs;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// Seconds that no other process sleeps: by them the processes of a test are known.
 fn seconds(number: usize) -> String {
@@ -105,4 +105,19 @@ fn whoever_of_a_tender_is_killed_nothing_of_its_program_is_left() {
         tender.wait().unwrap();
         all_gone(&all, killed);
     }
+}
+
+/// An agent that is killed right after it has started who removes its folder has ended before that has looked who its parent is.
+#[test]
+fn the_folder_of_an_agent_that_has_ended_before_its_tender_began_is_removed() {
+    let bench = Bench::new();
+    let mut agent = Command::new("true").spawn().unwrap();
+    agent.wait().unwrap();
+    let (folder, owner) = (bench.path("files"), agent.id().to_string());
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("file"), "x").unwrap();
+    let arguments = ["tend", "--folder", folder.to_str().unwrap(), "--of", &owner];
+    let mut tender = bench.command(&arguments).stdin(Stdio::piped()).spawn().unwrap();
+    drop(tender.stdin.take());
+    assert!(tender.wait().unwrap().success() && !folder.exists());
 }

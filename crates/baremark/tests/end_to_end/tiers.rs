@@ -14,6 +14,7 @@ mod kept_data;
 mod sites;
 
 use crate::bench::{Bench, children, lives, signal, text};
+use baremark_sys::network::HeldPort;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -168,6 +169,8 @@ fn the_embedded_default_finds_how_many_users_it_carries() {
         "load.window=1500 ms",
         "load.settle=500 ms",
         "load.trials=1",
+        // Long enough for the rarest operation on a busy machine.
+        "load.verify=8 s",
     ];
     let page = bench.path("report.html");
     let output = ran(&bench, &set, &["--html", page.to_str().unwrap()]);
@@ -345,15 +348,25 @@ pub fn all_gone(servers: &[u32]) {
     }
 }
 
-/// All tiers with state and TLS where they are installed, else the embedded default.
-fn widest() -> (Vec<String>, usize) {
-    let front = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+/// Kills a run and waits until its agent and its servers are gone, who have its folder: only then does the next run remove that.
+fn kill_with_all(run: &mut Child) {
+    let below = offspring(run.id());
+    signal(run.id(), libc::SIGKILL);
+    run.wait().unwrap();
+    all_gone(&below);
+}
+
+/// All tiers with state and TLS where they are installed, else the embedded default; and the port of the balancer,
+/// which nobody else is given meanwhile.
+fn widest() -> (Vec<String>, usize, HeldPort) {
+    let held = HeldPort::any().unwrap();
+    let front = held.number();
     if !have(&["haproxy", "nginx", "postgres"]) {
-        return (Vec::new(), 1);
+        return (Vec::new(), 1, held);
     }
     let own = ["topology.tls=true", "balancer.service=haproxy", "web.service=nginx", "database.service=postgres"];
     let own = own.iter().map(|text| (*text).to_owned()).chain([format!("balancer.port={front}")]);
-    (own.collect(), 4)
+    (own.collect(), 4, held)
 }
 
 /// The folders of runs.
@@ -383,7 +396,7 @@ fn an_interrupt_at_any_moment_leaves_a_run_that_can_be_resumed() {
         let mut command = bench.command(&arguments(&set));
         let child = command.arg("--folder").arg(bench.path("runs"));
         let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(180);
         while !runs(&bench).iter().any(|run| bench.path("runs").join(run).join(file).exists()) {
             assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no {file}");
             std::thread::sleep(Duration::from_millis(5));
@@ -403,7 +416,7 @@ fn an_interrupt_at_any_moment_leaves_a_run_that_can_be_resumed() {
 #[test]
 fn an_interrupted_run_leaves_nothing_and_goes_on_where_it_was() {
     let bench = Bench::new();
-    let (set, tiers) = widest();
+    let (set, tiers, _port) = widest();
     let set: Vec<&str> = set.iter().map(String::as_str).collect();
     let (child, servers) = under_way(&bench, &set);
     assert!(servers.len() >= tiers, "{servers:?}");
@@ -422,8 +435,7 @@ fn an_interrupted_run_leaves_nothing_and_goes_on_where_it_was() {
 #[test]
 fn a_killed_run_is_resumed_without_its_finished_block() {
     let bench = Bench::new();
-    let few =
-        ["topology.max_users=75", "load.users=10", "load.warm=200 ms", "load.duration=600 ms", "limits.mix=900 %"];
+    let few = ["topology.max_users=75", "load.users=10", "load.warm=200 ms", "load.duration=2 s", "limits.mix=900 %"];
     let words: Vec<&str> = arguments(&few).into_iter().filter(|word| *word != "--json").collect();
     let mut child =
         bench.command(&words).args(["--blocks", "2"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -433,8 +445,7 @@ fn a_killed_run_is_resumed_without_its_finished_block() {
         line.clear();
         assert!(std::io::BufRead::read_line(&mut said, &mut line).unwrap() > 0, "it ended early");
     }
-    signal(child.id(), libc::SIGKILL);
-    child.wait().unwrap();
+    kill_with_all(&mut child);
     let first = bench.json(&["report", "--json"])["trials"].clone();
     let resumed = bench.json(&["resume", "--json"]);
     assert_eq!((first.as_array().unwrap().len(), &resumed["trials"][0]), (1, &first[0]), "the first is as it was");
@@ -460,15 +471,20 @@ fn a_killed_search_is_resumed_without_its_finished_windows() {
     let words = arguments(&set);
     let mut child = bench.command(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let stored = || windows(&bench);
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(180);
     while stored().len() < 3 {
         assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no windows");
         std::thread::sleep(Duration::from_millis(50));
     }
-    signal(child.id(), libc::SIGKILL);
-    child.wait().unwrap();
+    kill_with_all(&mut child);
     let before = stored();
-    let resumed = bench.json(&["resume", "--json"]);
+    let output = bench.run(&["resume", "--json"]);
+    let said = text(&output.stderr);
+    let resumed: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {said}"));
+    // On a busy machine it may verify no level: then its trial does not count, and says so.
+    let reasons = resumed["trials"][0]["reasons"].to_string();
+    let verified = !reasons.contains("no level verified") && !reasons.contains("undecided");
+    assert_eq!(output.status.code(), Some(i32::from(!verified)), "{said}\n{resumed:#}");
     let after = stored();
     assert!(after.len() > before.len() && after.starts_with(&before), "{before:?} {after:?}");
     let document = &resumed["details"][0]["document"];
@@ -529,7 +545,7 @@ fn an_untrusting_client_is_refused(bench: &Bench, port: &str) {
 #[test]
 fn a_killed_run_of_all_tiers_leaves_nothing_running_and_the_next_removes_its_folder() {
     let bench = Bench::new();
-    let (set, tiers) = widest();
+    let (set, tiers, _port) = widest();
     let set: Vec<&str> = set.iter().map(String::as_str).collect();
     let (mut child, servers) = under_way(&bench, &set);
     assert!(servers.len() >= tiers, "{servers:?}");
@@ -562,7 +578,7 @@ fn a_topology_has_its_own_users_database_folder_and_limit_on_a_tier() {
         let listed = std::fs::read_dir(folder).into_iter().flatten().flatten();
         listed.map(|entry| entry.path()).collect::<Vec<_>>()
     };
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(180);
     while !below(&data).iter().any(|own| own.join("auction.db").exists()) {
         assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no database in its folder");
         std::thread::sleep(Duration::from_millis(5));
@@ -590,7 +606,10 @@ fn run_shrunk(studies: &[(&str, usize)]) {
         let bench = Bench::new();
         let (document, said) = bench.first_block(&shrunk(name));
         let rows = |key: &str| document[key].as_array().unwrap().clone();
-        assert!(rows("trials").iter().all(|trial| trial["status"] == "ok"), "{name}: {said:#?}");
+        // In so short a time a machine that others use as well may end no operation; the next block then counts.
+        let nothing = |trial: &Value| trial["reason"].as_str().is_some_and(|why| why.contains("no operation ended"));
+        let fine = |trial: &Value| trial["status"] == "ok" || nothing(trial);
+        assert!(rows("trials").iter().all(fine), "{name}: {said:#?}");
         let mut seen: Vec<String> = rows("estimates").iter().map(|row| row["treatment"].to_string()).collect();
         seen.sort();
         seen.dedup();
@@ -607,7 +626,7 @@ fn shrunk(name: &str) -> String {
     let kept = shipped.lines().filter(|line| !own.iter().any(|key| line.starts_with(key)));
     let study = kept.collect::<Vec<_>>().join("\n");
     let few =
-        "[workload]\nusers = 20\nduration = \"1 s\"\nwarm_up = \"500 ms\"\nsize = \"quick\"\nerror_limit = \"99 %\"\n";
+        "[workload]\nusers = 20\nduration = \"2 s\"\nwarm_up = \"500 ms\"\nsize = \"quick\"\nerror_limit = \"99 %\"\n";
     let study = study.replacen("[workload]\n", few, 1).replacen("[topology]\n", "[topology]\nmax_users = 75\n", 1);
     study.replace("metric = \"maximum_users\"", "metric = \"operations_per_s\"")
 }
@@ -639,8 +658,7 @@ fn the_shipped_study_is_resumed_observed_and_explained() {
         }
     }
     assert!(lines.iter().any(|line| line.contains("block 1 is stored")), "it ended early: {lines:#?}");
-    signal(child.id(), libc::SIGKILL);
-    child.wait().unwrap();
+    kill_with_all(&mut child);
     let listed = |state: &str| {
         let history = bench.json(&["history", "--json"]);
         assert_eq!((history["runs"].as_array().unwrap().len(), &history["runs"][0]["state"]), (1, &state.into()));

@@ -58,6 +58,42 @@ fn a_part_that_this_machine_lacks_gives_its_reason_and_one_that_breaks_fails() {
     assert!(text(&output.stdout).contains("FAILED"), "{}", text(&output.stdout));
 }
 
+/// Each feature of the host has a row; what this machine has of them is tried only where that is allowed, and is then as it was.
+#[test]
+fn features_of_the_host_are_tried_where_that_is_allowed() {
+    if fs::write("/proc/sys/vm/swappiness", fs::read("/proc/sys/vm/swappiness").unwrap()).is_err() {
+        println!("skipped: verify-host of features: the host cannot be changed");
+        return;
+    }
+    let bench = Bench::sole();
+    let swappiness = || fs::read_to_string("/proc/sys/vm/swappiness").unwrap();
+    let before = swappiness();
+    let arguments = ["verify-host", "--quiet", "--json", "--only", "ssh", "--allow-host-changes"];
+    let output = bench.command(&arguments).env("XDG_STATE_HOME", bench.path("state")).output().unwrap();
+    let document = assert_fits(&output.stdout, "baremark-verify-host/1");
+    assert_eq!(output.status.code(), Some(0), "{document:#}\n{}", text(&output.stderr));
+    let rows = rows_of(&document, "host");
+    let of = |what: &str| *rows.iter().find(|row| row["what"] == what).expect(what);
+    assert_eq!(of("swappiness")["outcome"], "works");
+    assert!(of("swappiness")["detail"].as_str().unwrap().ends_with("read back and undone"), "{rows:?}");
+    assert!(rows.len() > 15 && rows.iter().all(|row| row["outcome"] != "failed"), "{rows:?}");
+    assert!(rows.iter().all(|row| !row["detail"].as_str().unwrap().is_empty()), "{rows:?}");
+    assert_eq!(swappiness(), before);
+}
+
+/// What `make verify-kvm` does at its end.
+#[test]
+fn what_a_real_kvm_was_found_to_be_is_noted_and_forgotten() {
+    let bench = Bench::new();
+    let noted = bench.path("data").join("baremark/verified-kvm.json");
+    for (result, is_there) in [("failed", false), ("passed", true), ("passed", true), ("failed", false)] {
+        let mut command = bench.command(&["verify-host", "--kvm", result]);
+        let output = command.env("XDG_DATA_HOME", bench.path("data")).output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), ""), "{}", text(&output.stderr));
+        assert_eq!(noted.exists(), is_there, "{result}");
+    }
+}
+
 #[test]
 fn names_that_are_no_parts_or_machines_are_refused() {
     let bench = Bench::new();

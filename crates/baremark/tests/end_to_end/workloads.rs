@@ -201,7 +201,8 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Kills a run in the middle of its second block, which `busy` says; its first block is stored, and stays as it is.
+/// Kills a run in the middle of its second block, which `busy` says, or of a later one where the signal comes late; its
+/// first block is stored, and stays as it is.
 fn kill_in_the_second_block(studied: &Studied, busy: &mut dyn FnMut() -> bool) -> Vec<String> {
     let mut running = studied.start(&["run", "study.toml"]);
     running.until("block 1 is stored");
@@ -211,7 +212,7 @@ fn kill_in_the_second_block(studied: &Studied, busy: &mut dyn FnMut() -> bool) -
     running.end(libc::SIGKILL);
     all_gone(&processes);
     let run = &studied.json(&["history", "--json"])["runs"][0];
-    assert_eq!((&run["state"], &run["trials"]), (&"killed".into(), &1.into()), "{run:#}");
+    assert!(run["state"] == "killed" && (1..4).contains(&run["trials"].as_u64().unwrap()), "{run:#}");
     studied.first_block()
 }
 
@@ -250,9 +251,19 @@ fn reported(studied: &Studied, metric: &str, unit: &str, factor: &str, [base, ot
     let compared = studied.json(&["compare", &side(base), &side(other), "--json"]);
     let row = &compared["rows"][0];
     assert_eq!((&row["metric"], row["base_units"].as_u64()), (&metric.into(), Some(blocks(&document))), "{row:#}");
-    // Levels are compared by the medians of trials, the run's ratio by quads: on a busy machine these differ.
-    let (found, expected) = (row["ratio"].as_f64().unwrap(), ratio["ratio"].as_f64().unwrap());
-    assert!((found / expected).ln().abs() < 0.25, "{found} {expected}");
+    // Levels are compared by the medians of trials: their ratio lies between those of any two trials, however busy the machine is.
+    let values = |level: &str| -> Vec<f64> {
+        let arms = document["trials"].as_array().unwrap().iter().flat_map(|trial| trial["arms"].as_array().unwrap());
+        let of_level = arms.filter(|arm| arm["treatment"][factor] == level);
+        let samples = of_level.flat_map(|arm| arm["medians"].as_array().unwrap());
+        samples.filter(|sample| sample["metric"] == metric).map(|sample| sample["value"].as_f64().unwrap()).collect()
+    };
+    let (ours, theirs) = (values(other), values(base));
+    let bound = |values: &[f64], pick: fn(f64, f64) -> f64| values.iter().copied().reduce(pick).unwrap();
+    let (least, most) =
+        (bound(&ours, f64::min) / bound(&theirs, f64::max), bound(&ours, f64::max) / bound(&theirs, f64::min));
+    let found = row["ratio"].as_f64().unwrap();
+    assert!((least..=most).contains(&found), "{found} is not in {least} to {most}");
     document
 }
 
@@ -260,17 +271,20 @@ fn blocks(document: &Value) -> u64 {
     document["ratios"][0]["blocks"].as_u64().unwrap()
 }
 
-/// Files made of a run, three a side, those of the other side with half of what `metric` was: they are compared and checked.
+/// Files made of a run, three a side, with steady values of `metric`, half as large on the other side: they are compared and checked.
 fn compared_and_checked(studied: &Studied, document: &Value, metric: &str) {
     for (side, factor) in [("base", 1.0), ("other", 0.5)] {
         fs::create_dir(studied.bench.path(side)).unwrap();
         for (index, wander) in [1.0, 1.01, 0.99].iter().enumerate() {
             let mut document = document.clone();
             document["run"]["id"] = format!("{side}{index}").into();
-            for trial in document["trials"].as_array_mut().unwrap() {
+            // What was measured may be anything on a busy machine.
+            for (trial, shift) in
+                document["trials"].as_array_mut().unwrap().iter_mut().zip([1.0, 1.003, 0.998].iter().cycle())
+            {
                 for sample in trial["arms"].as_array_mut().unwrap().iter_mut().flat_map(medians) {
                     if sample["metric"] == metric {
-                        sample["value"] = (sample["value"].as_f64().unwrap() * wander * factor).into();
+                        sample["value"] = (1000.0 * shift * wander * factor).into();
                     }
                 }
             }
@@ -280,7 +294,7 @@ fn compared_and_checked(studied: &Studied, document: &Value, metric: &str) {
     let compared = studied.json(&["compare", "base", "other", "--json"]);
     let rows: Vec<&Value> = compared["rows"].as_array().unwrap().iter().filter(|row| row["ratio"].is_f64()).collect();
     assert!(rows.iter().any(|row| row["metric"] == metric && row["outcome"] == "slower_by_more"), "{compared:#}");
-    // Where the machine was busy a gate may not have found a loss of 5 %, and says so (5).
+    // Other metrics are as they were measured: where the machine was busy the gate may not rule out a loss of 5 % in one (5).
     for (sides, codes, words) in [
         (["base", "other"], &[4][..], "FAIL: slower by more"),
         (["other", "base"], &[0, 5], "faster by"),

@@ -6,6 +6,7 @@
 use super::schema::{AMPLE, CATEGORIES, LOW_MARK, Size};
 use crate::draws::Draws;
 use baremark_stats::Rng;
+use serde::{Deserialize, Serialize};
 
 /// Parts of words in names and titles.
 const SYLLABLES: [&str; 16] =
@@ -22,7 +23,7 @@ const SCARCE_EACH: i64 = 500;
 const SCARCE: i64 = 8;
 /// The mean of searches and of reviews that are read, and of lines: 1 to 2n - 1, uniform.
 const SEARCHES: i64 = 3;
-const LINES: i64 = 5;
+pub(crate) const LINES: i64 = 5;
 /// Label of the products' streams.
 const PRODUCTS: u64 = 1 << 40;
 
@@ -40,7 +41,7 @@ impl Draws for Draw {
 }
 
 /// A line of a cart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Line {
     /// The product.
     pub product: i64,

@@ -5,9 +5,12 @@
 //! purchases do not deadlock with each other; every statement is prepared and nothing runs as a stored procedure; searches for
 //! actors and titles use an index instead of a full-text search; amounts are whole cents and dates whole milliseconds.
 
+pub mod browser;
 pub mod conditions;
 pub mod draw;
+pub mod front;
 pub mod orders;
 pub mod populate;
 pub mod schema;
+pub mod steps;
 pub mod workload;

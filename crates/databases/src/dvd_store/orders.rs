@@ -1,44 +1,31 @@
-//! One order from login to purchase: its steps, and what was acknowledged.
+//! One order from login to purchase: which steps it has, and what was acknowledged.
 //!
 //! An order is one operation of the engine and several transactions of the database. When one of them has to be retried, the order
 //! goes on from there: what is committed is not done again.
 
-use super::draw::{Draw, Line, Product};
-use super::populate::{customer, password, tax, username};
+use super::draw::{Draw, Product};
+use super::populate::customer;
 use super::schema::{CATEGORIES, Size};
+use super::steps::{self, Returned, Step};
 use crate::conditions::{Account, mismatches};
-use crate::database::{Access, Connection, Dialect, Failure, Param, Rows};
+use crate::database::{Class, Connection, Dialect, Done, Failure, Rows};
 use crate::draws::Draws;
-use crate::engine::{Client, Done};
-use crate::loading::now_ms;
-use crate::statements::statements;
+use crate::engine::Client;
 use baremark_sys::clock;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+pub use super::steps::STEPS;
+
 /// The operation.
 pub const NAMES: [&str; 1] = ["order"];
-/// Its steps.
-pub const STEPS: [&str; 10] = [
-    "login",
-    "new-customer",
-    "membership",
-    "browse-category",
-    "browse-actor",
-    "browse-title",
-    "read-reviews",
-    "write-review",
-    "rate-review",
-    "purchase",
-];
 /// Of 100 orders: by new customers, of customers who become members or renew, with a review, with a rating.
 const NEW_CUSTOMERS: i64 = 20;
 const MEMBERSHIPS: i64 = 1;
 const REVIEWS: i64 = 5;
 const RATINGS: i64 = 10;
-/// How long a membership lasts, in ms.
-const YEAR_MS: i64 = 365 * 24 * 3600 * 1000;
 
 /// What was acknowledged to all clients of a phase.
 #[derive(Debug, Default)]
@@ -57,58 +44,22 @@ pub struct Acknowledged {
     pub numbers: Option<Mutex<Vec<i64>>>,
 }
 
-statements! {
-    CUSTOMER_LOGIN = "select customerid from customers where username = ? and password = ?";
-    CUSTOMER_HISTORY = "select p.title, p.actor, q.title from cust_hist h join products p on p.prod_id = h.prod_id join products q on q.prod_id = p.common_prod_id where h.customerid = ? order by h.orderid desc limit 10";
-    NAME_TAKEN = "select count(*) from customers where username = ?";
-    CUSTOMER_INSERT = "insert into customers (customerid, firstname, lastname, address1, city, state, zip, country, region, email, phone, creditcardtype, creditcard, creditcardexpiration, username, password, age, income, gender, is_member) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-    MEMBER_FIRST = "update customers set is_member = 1 where customerid = ? and is_member = 0";
-    MEMBER_INSERT = "insert into membership (membershiptype, expiredate, customerid) values (?, ?, ?)";
-    MEMBER_RENEW = "update membership set membershiptype = ?, expiredate = ? where customerid = ?";
-    BY_CATEGORY = "select prod_id, title, actor, price, common_prod_id from products where category = ? and special = 1 limit 5";
-    BY_ACTOR = "select prod_id, title, actor, price, common_prod_id from products where actor = ? limit 5";
-    BY_TITLE = "select prod_id, title, actor, price, common_prod_id from products where title >= ? and title < ? order by title limit 5";
-    REVIEWS_OF = "select r.review_id, r.stars, r.review_summary, r.review_text, coalesce(sum(h.helpfulness), 0) as total from reviews r left join reviews_helpfulness h on h.review_id = r.review_id where r.prod_id = ? group by r.review_id, r.stars, r.review_summary, r.review_text order by total desc, r.review_id limit 10";
-    REVIEW_INSERT = "insert into reviews (review_id, prod_id, review_date, stars, customerid, review_summary, review_text) values (?, ?, ?, ?, ?, ?, ?)";
-    RATING_INSERT = "insert into reviews_helpfulness (rating_id, review_id, customerid, helpfulness) values (?, ?, ?, ?)";
-    PRODUCT_PRICE = "select price from products where prod_id = ?";
-    STOCK_TAKE = "update inventory set quan_in_stock = quan_in_stock - ?, sales = sales + ? where prod_id = ? and quan_in_stock >= ?";
-    ORDER_INSERT = "insert into orders (orderid, orderdate, customerid, netamount, tax, totalamount, line_count) values (?, ?, ?, ?, ?, ?, ?)";
-    LINE_INSERT = "insert into orderlines (orderid, orderlineid, prod_id, quantity, orderdate) values (?, ?, ?, ?, ?)";
-    HISTORY_INSERT = "insert into cust_hist (customerid, orderid, prod_id) values (?, ?, ?)";
+/// How clients reach the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Over connections of their own.
+    Database,
+    /// As browsers of the web front, which has the connections.
+    Front,
 }
 
-/// A step of an order with its inputs.
-#[derive(Clone, Debug)]
-enum Step {
-    Login,
-    NewCustomer,
-    Membership { kind: i64 },
-    Category(i64),
-    Actor(String),
-    Title(String),
-    ReadReviews { product: i64 },
-    WriteReview { number: i64, product: i64, stars: i64, summary: String, text: String },
-    RateReview { number: i64, review: i64, helpfulness: i64 },
-    Purchase { number: i64, lines: Vec<Line> },
-}
-
-impl Step {
-    /// Its index among [`STEPS`].
-    fn index(&self) -> usize {
-        match self {
-            Step::Login => 0,
-            Step::NewCustomer => 1,
-            Step::Membership { .. } => 2,
-            Step::Category(_) => 3,
-            Step::Actor(_) => 4,
-            Step::Title(_) => 5,
-            Step::ReadReviews { .. } => 6,
-            Step::WriteReview { .. } => 7,
-            Step::RateReview { .. } => 8,
-            Step::Purchase { .. } => 9,
-        }
-    }
+/// What a browser asks of the web front.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Asked<S> {
+    /// Who asks.
+    pub customer: i64,
+    /// For what.
+    pub step: S,
 }
 
 /// What all clients of a phase share.
@@ -126,6 +77,8 @@ pub struct Rules {
     pub clients: usize,
     /// How the database writes SQL.
     pub dialect: Dialect,
+    /// How it is reached.
+    pub way: Way,
     /// What was acknowledged.
     pub acknowledged: Arc<Acknowledged>,
 }
@@ -142,7 +95,7 @@ pub struct Shopper {
     at: usize,
     begun: Option<u64>,
     took: Vec<(usize, u64)>,
-    rows: Rows,
+    returned: Returned,
 }
 
 impl Shopper {
@@ -153,8 +106,8 @@ impl Shopper {
         let first = 1 + i64::try_from(number).unwrap_or(0);
         let next = [size.customers, size.orders(), size.reviews(), size.ratings()].map(|loaded| loaded + first);
         let draw = Draw::stream(size, rules.seed, first.unsigned_abs());
-        let (steps, took, rows) = (Vec::new(), Vec::new(), Rows::default());
-        Shopper { rules: rules.clone(), draw, next, customer: 1, steps, at: 0, begun: None, took, rows }
+        let (steps, took, returned) = (Vec::new(), Vec::new(), Returned::default());
+        Shopper { rules: rules.clone(), draw, next, customer: 1, steps, at: 0, begun: None, took, returned }
     }
 
     /// The next number of a kind; clients take turns, so that nobody else has it.
@@ -174,10 +127,17 @@ impl Shopper {
         }
     }
 
+    /// The registration of this customer.
+    fn newcomer(&self) -> Step {
+        let label = self.customer.unsigned_abs() | 1 << 40;
+        let mut draw = Draw::stream(self.rules.size, self.rules.seed, label);
+        Step::NewCustomer { row: customer(&mut draw, self.customer, false).to_vec() }
+    }
+
     fn drawn(&mut self) -> Vec<Step> {
         let is_new = self.draw.chance(NEW_CUSTOMERS);
         self.customer = if is_new { self.number(0) } else { self.draw.customer() };
-        let mut steps = vec![if is_new { Step::NewCustomer } else { Step::Login }];
+        let mut steps = vec![if is_new { self.newcomer() } else { Step::Login }];
         if self.draw.chance(MEMBERSHIPS) {
             steps.push(Step::Membership { kind: self.draw.uniform(1, 3) });
         }
@@ -201,137 +161,45 @@ impl Shopper {
     }
 
     fn step(&mut self, db: &mut dyn Connection) -> Result<Done, Failure> {
-        let (customer, rows) = (self.customer, &mut self.rows);
-        match &self.steps[self.at] {
-            Step::Login => login(db, customer, rows)?,
-            Step::NewCustomer => {
-                // The same row when it is retried.
-                let mut draw = Draw::stream(self.rules.size, self.rules.seed, customer.unsigned_abs() | 1 << 40);
-                register(db, customer, &mut draw, rows)?;
-                count(&self.rules.acknowledged.customers);
-            }
-            Step::Membership { kind } => join(db, customer, *kind, rows)?,
-            Step::Category(category) => {
-                run(db, Statement::BY_CATEGORY, &[(*category).into()], rows)?;
-            }
-            Step::Actor(actor) => found(run(db, Statement::BY_ACTOR, &[actor.as_str().into()], rows)?, "actor", actor)?,
-            Step::Title(word) => {
-                let (from, below) = (format!("{word} "), format!("{word}!"));
-                let params = [from.as_str().into(), below.as_str().into()];
-                found(run(db, Statement::BY_TITLE, &params, rows)?, "title", word)?;
-            }
-            Step::ReadReviews { product } => {
-                run(db, Statement::REVIEWS_OF, &[(*product).into()], rows)?;
-            }
-            Step::WriteReview { number, product, stars, summary, text } => {
-                let numbers = [*number, *product, now_ms(), *stars, customer].map(Param::Int);
-                let [number, product, date, stars, customer] = numbers;
-                let params = [number, product, date, stars, customer, summary.as_str().into(), text.as_str().into()];
-                alone(db, Statement::REVIEW_INSERT, &params, rows)?;
-                count(&self.rules.acknowledged.reviews);
-            }
-            Step::RateReview { number, review, helpfulness } => {
-                let params = [*number, *review, customer, *helpfulness].map(Param::Int);
-                alone(db, Statement::RATING_INSERT, &params, rows)?;
-                count(&self.rules.acknowledged.ratings);
-            }
-            Step::Purchase { number, lines } => {
-                if purchase(db, *number, customer, lines, rows)? == Done::RolledBack {
-                    return Ok(Done::RolledBack);
-                }
-                count(&self.rules.acknowledged.orders);
-                if let Some(numbers) = &self.rules.acknowledged.numbers {
+        let (customer, step) = (self.customer, &self.steps[self.at]);
+        let done = match self.rules.way {
+            Way::Database => step.perform(customer, db, &mut self.returned)?,
+            Way::Front => asked(db, customer, step)?,
+        };
+        let acknowledged = &self.rules.acknowledged;
+        let counter = match step {
+            Step::Purchase { number, .. } if done == Done::Committed => {
+                if let Some(numbers) = &acknowledged.numbers {
                     numbers.lock().unwrap_or_else(PoisonError::into_inner).push(*number);
                 }
+                &acknowledged.orders
             }
-        }
-        Ok(Done::Committed)
+            Step::NewCustomer { .. } => &acknowledged.customers,
+            Step::WriteReview { .. } => &acknowledged.reviews,
+            Step::RateReview { .. } => &acknowledged.ratings,
+            _ => return Ok(done),
+        };
+        count(counter);
+        Ok(done)
     }
+}
+
+/// Asks the web front for a step. A connection that breaks leaves the outcome of a step that writes unknown; others are asked for again.
+fn asked(front: &mut dyn Connection, customer: i64, step: &Step) -> Result<Done, Failure> {
+    let body = serde_json::to_vec(&Asked { customer, step }).map_err(Failure::other)?;
+    front.request(STEPS[step.index()], &body).map_err(|why| match why.class {
+        Class::Ambiguous if !step.writes() => Failure::new(Class::Lost, why.what),
+        _ => why,
+    })
 }
 
 fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Searches are for what the shop has.
-fn found(rows: u64, what: &str, word: &str) -> Result<(), Failure> {
-    if rows > 0 { Ok(()) } else { Err(Failure::other(format!("no product of the {what} {word} is found"))) }
-}
-
-/// The customer's number by name and password, and what was bought before.
-fn login(db: &mut dyn Connection, customer: i64, rows: &mut Rows) -> Result<(), Failure> {
-    let (name, password) = (username(customer), password(customer));
-    run(db, Statement::CUSTOMER_LOGIN, &[name.as_str().into(), password.as_str().into()], rows)?;
-    if rows.int(0, 0)? != customer {
-        return Err(Failure::other(format!("{name} is not customer {customer}")));
-    }
-    run(db, Statement::CUSTOMER_HISTORY, &[customer.into()], rows).map(drop)
-}
-
-fn register(db: &mut dyn Connection, number: i64, draw: &mut Draw, rows: &mut Rows) -> Result<(), Failure> {
-    db.begin(Access::Write)?;
-    let name = username(number);
-    run(db, Statement::NAME_TAKEN, &[name.as_str().into()], rows)?;
-    if rows.int(0, 0)? > 0 {
-        return Err(Failure::other(format!("the name {name} is taken")));
-    }
-    let row = customer(draw, number, false);
-    let params: Vec<Param<'_>> = row.iter().map(crate::database::Cell::param).collect();
-    run(db, Statement::CUSTOMER_INSERT, &params, rows)?;
-    db.commit()
-}
-
-/// A first membership, or another year of it. The customer's row is written first, which keeps others out.
-fn join(db: &mut dyn Connection, customer: i64, kind: i64, rows: &mut Rows) -> Result<(), Failure> {
-    db.begin(Access::Write)?;
-    let is_first = run(db, Statement::MEMBER_FIRST, &[customer.into()], rows)? == 1;
-    let membership = [kind, now_ms() + YEAR_MS, customer].map(Param::Int);
-    let statement = if is_first { Statement::MEMBER_INSERT } else { Statement::MEMBER_RENEW };
-    if run(db, statement, &membership, rows)? != 1 {
-        return Err(Failure::other(format!("the membership of customer {customer} is missing")));
-    }
-    db.commit()
-}
-
-/// A statement that is a transaction of its own.
-fn alone(db: &mut dyn Connection, statement: Statement, params: &[Param<'_>], rows: &mut Rows) -> Result<(), Failure> {
-    db.begin(Access::Write)?;
-    run(db, statement, params, rows)?;
-    db.commit()
-}
-
-/// Takes the stock of all lines and inserts the order; too little stock of any rolls all of it back.
-fn purchase(
-    db: &mut dyn Connection,
-    order: i64,
-    customer: i64,
-    lines: &[Line],
-    rows: &mut Rows,
-) -> Result<Done, Failure> {
-    let (now, mut net) = (now_ms(), 0);
-    db.begin(Access::Write)?;
-    for Line { product, quantity } in lines.iter().copied() {
-        run(db, Statement::PRODUCT_PRICE, &[product.into()], rows)?;
-        net += rows.int(0, 0)? * quantity;
-        if run(db, Statement::STOCK_TAKE, &[quantity, quantity, product, quantity].map(Param::Int), rows)? == 0 {
-            db.rollback()?;
-            return Ok(Done::RolledBack);
-        }
-    }
-    let line_count = i64::try_from(lines.len()).unwrap_or(i64::MAX);
-    let row = [order, now, customer, net, tax(net), net + tax(net), line_count].map(Param::Int);
-    run(db, Statement::ORDER_INSERT, &row, rows)?;
-    for (number, line) in (1_i64..).zip(lines) {
-        run(db, Statement::LINE_INSERT, &[order, number, line.product, line.quantity, now].map(Param::Int), rows)?;
-        run(db, Statement::HISTORY_INSERT, &[customer, order, line.product].map(Param::Int), rows)?;
-    }
-    db.commit()?;
-    Ok(Done::Committed)
-}
-
 impl Client for Shopper {
     fn statements(&self) -> Vec<String> {
-        STATEMENTS.iter().map(|sql| self.rules.dialect.sql(sql)).collect()
+        steps::prepared(self.rules.dialect)
     }
 
     fn draw(&mut self) -> usize {
@@ -362,7 +230,7 @@ impl Client for Shopper {
     fn ambiguous(&mut self) {
         let kind = match self.steps.get(self.at) {
             Some(Step::Purchase { .. }) => 0,
-            Some(Step::NewCustomer) => 1,
+            Some(Step::NewCustomer { .. }) => 1,
             Some(Step::WriteReview { .. }) => 2,
             Some(Step::RateReview { .. }) => 3,
             _ => return,
@@ -398,13 +266,17 @@ pub fn unaccounted(connection: &mut dyn Connection, acknowledged: &Acknowledged)
 
 #[cfg(test)]
 mod tests {
+    use super::super::draw::Line;
     use super::super::schema::SIZES;
+    use super::super::steps::tests::times;
     use super::*;
+    use crate::database::{Access, Cell, Param};
 
     fn shopper(number: usize) -> Shopper {
         let (think, acknowledged) = (Duration::ZERO, Arc::default());
         let size = SIZES[0];
-        let rules = Rules { size, data_seed: 1, seed: 7, think, clients: 2, dialect: Dialect::Sqlite, acknowledged };
+        let (dialect, way) = (Dialect::Sqlite, Way::Database);
+        let rules = Rules { size, data_seed: 1, seed: 7, think, clients: 2, dialect, way, acknowledged };
         Shopper::new(&rules, number)
     }
 
@@ -454,7 +326,7 @@ mod tests {
                 _ => 100,
             };
             rows.reset(1);
-            rows.cells.push(crate::database::Cell::Int(number));
+            rows.cells.push(Cell::Int(number));
             Ok(1)
         }
 
@@ -467,7 +339,7 @@ mod tests {
                 return Ok(());
             }
             self.deadlocks -= 1;
-            Err(Failure::new(crate::database::Class::Deadlock, "scripted"))
+            Err(Failure::new(Class::Deadlock, "scripted"))
         }
 
         fn rollback(&mut self) -> Result<(), Failure> {
@@ -482,7 +354,7 @@ mod tests {
             Ok(())
         }
 
-        fn insert(&mut self, _: &str, _: usize, _: &[crate::database::Cell]) -> Result<(), Failure> {
+        fn insert(&mut self, _: &str, _: usize, _: &[Cell]) -> Result<(), Failure> {
             Ok(())
         }
     }
@@ -497,8 +369,7 @@ mod tests {
             assert!(shopper.run(&mut db).is_err());
         }
         assert_eq!(shopper.run(&mut db), Ok(Done::Committed));
-        let times = |statement: Statement| db.ran.iter().filter(|ran| **ran == statement as usize).count();
-        assert_eq!((times(Statement::CUSTOMER_LOGIN), times(Statement::ORDER_INSERT)), (1, 3));
+        assert_eq!((times(&db.ran, "login"), times(&db.ran, "order")), (1, 3));
         let took: Vec<usize> = Client::steps(&shopper).iter().map(|(step, _)| *step).collect();
         assert_eq!(took, [0, 9]);
         assert_eq!(shopper.rules.acknowledged.orders.load(Ordering::Relaxed), 1);

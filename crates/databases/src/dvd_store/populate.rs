@@ -1,6 +1,6 @@
 //! The rows of a new shop, made in parallel: the same for a seed, however many connections load it.
 
-use super::draw::{Draw, Product};
+use super::draw::{Draw, LINES, Product};
 use super::schema::{CATEGORIES, LOW_MARK, RATINGS, REVIEWS, SCHEMA, Size, TABLES, trigger};
 use crate::database::{Cell, Connection, Failure};
 use crate::draws::Draws;
@@ -8,6 +8,8 @@ use crate::loading::{Batch, Loader, int, text};
 
 /// Rows of customers, orders or products that one connection makes at once.
 const CHUNK: i64 = 2000;
+/// Of so many customers one is a member.
+const MEMBERS_EACH: i64 = 10;
 /// When the shop's loaded orders begin, in ms of 1970, and how long they lasted.
 const BEGIN_MS: i64 = 1_735_689_600_000;
 const YEAR_MS: i64 = 365 * 24 * 3600 * 1000;
@@ -34,12 +36,24 @@ fn parts(size: Size) -> Vec<Part> {
     [Part::Head].into_iter().chain(rows).chain(chunks(size.orders(), Part::Orders)).collect()
 }
 
+/// Rows of all tables; those of order lines, five of an order, on average, and without the few products that are listed for
+/// reorder.
+#[must_use]
+pub fn rows(size: Size) -> u64 {
+    let members = size.customers / MEMBERS_EACH;
+    // An order has as many rows of history as lines.
+    let orders = size.orders() * (1 + 2 * LINES);
+    let products = 2 * size.products + size.reviews() + size.ratings();
+    (1 + CATEGORIES + size.customers + members + products + orders).unsigned_abs()
+}
+
 /// Makes the tables, fills them, and makes the trigger.
 ///
 /// # Errors
 /// As [`Loader::load`].
 pub fn populate(loader: &Loader<'_>, size: Size, seed: u64) -> Result<(), Failure> {
-    loader.load(&SCHEMA, &parts(size), &|connection, part| fill(connection, size, *part, seed))?;
+    let parts = parts(size);
+    loader.load(&SCHEMA, (&parts, rows(size)), &|connection, part| fill(connection, size, *part, seed))?;
     loader.database.connect()?.script(trigger(loader.database.dialect()))
 }
 
@@ -116,7 +130,7 @@ pub fn password(number: i64) -> String {
 }
 
 fn customers(connection: &mut dyn Connection, draw: &mut Draw, first: i64, count: i64) -> Result<(), Failure> {
-    let is_member = |number: i64| number % 10 == 0;
+    let is_member = |number: i64| number % MEMBERS_EACH == 0;
     let mut batch = Batch::new(connection, &TABLES, "customers")?;
     for number in first..first + count {
         batch.row(customer(draw, number, is_member(number)))?;

@@ -1,21 +1,27 @@
 //! The DVD store as a workload of a study.
 
 use super::conditions::CONDITIONS;
-use super::orders::{Acknowledged, NAMES, Rules, STEPS, Shopper, unaccounted};
+use super::orders::{Acknowledged, NAMES, Rules, STEPS, Shopper, Way, unaccounted};
 use super::populate;
 use super::schema::{Size, WORDS};
 use crate::database::{Connection, Database, Failure};
 use crate::disk::DiskUse;
 use crate::engine::{Client, Drive, Outcome};
+use crate::interface::METRICS as INTERFACE;
 use crate::loading::Loader;
-use crate::parameters::{CONNECTIONS, Common, DATABASE, SHARED};
+use crate::parameters::{
+    AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, PIPELINE, SHARED, UTILIZATION,
+};
 use crate::result::sample;
 use crate::run::{self, Ready, Workload};
+use crate::sites::{METRICS as SITES, REPLICATION, SECOND_SITE, Sites};
+use crate::space::Data;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
+use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
 use baremark_model::seam::Sample;
 use std::sync::Arc;
@@ -37,7 +43,24 @@ const THINK: Knob = Knob::new(
     "mean time that a client thinks after an order, exponential; closed loop alone",
 );
 
-static PARAMETERS: [Knob; 17] = joined(&[&[DATABASE, SIZE, CONNECTIONS, THINK], SHARED]);
+/// What clients talk to.
+const FRONT: Knob = Knob::new(
+    "front",
+    Kind::Choice(&["none", "web"]),
+    Default::Typed("none"),
+    "what clients talk to: the database, or a web server of the shop (HTTP, a process of its own)",
+);
+const POOL: Knob = Knob::new(
+    "pool",
+    Kind::Count { min: 1, max: 10_000 },
+    Default::Derived("connections"),
+    "connections of the web front to the database",
+);
+
+static PARAMETERS: [Knob; 27] = joined(&[
+    &[DATABASE, SIZE, CONNECTIONS, THINK, FRONT, POOL, REPLICATION, SECOND_SITE, UTILIZATION, PIPELINE],
+    SHARED,
+]);
 
 const fn lower(key: &'static str, unit: &'static str, together: Together, help: &'static str) -> Metric {
     Metric::new(key, unit, Better::Lower, together, help)
@@ -52,7 +75,7 @@ const fn p95(key: &'static str, help: &'static str) -> Metric {
     lower(key, "ms", Together::Most, help)
 }
 
-static METRICS: [Metric; 30] = [
+static METRICS: [Metric; 44] = [
     Metric::new(
         "orders_per_min",
         "orders/min",
@@ -62,7 +85,8 @@ static METRICS: [Metric; 30] = [
     ),
     Metric::new("tx_per_s", "orders/s", Better::Higher, Together::Sum, "orders per second, those rolled back included"),
     lower("rolled_back", "%", Together::Mean, "share of orders that were rolled back because stock was too low"),
-    p50("latency_p50_ms", "median latency of a whole order, retries included"),
+    p50("latency_mean_ms", "mean latency of a whole order, retries included"),
+    p50("latency_p50_ms", "median latency of it"),
     p95("latency_p95_ms", "95th percentile of it"),
     p95("latency_p99_ms", "99th percentile of it"),
     p50("login_p50_ms", "median latency of a login with the customer's previous purchases"),
@@ -86,7 +110,12 @@ static METRICS: [Metric; 30] = [
         Together::Mean,
         "CPU time of the connections' threads per order; with sqlite the database is in it",
     ),
-    lower("server_cpu_us_per_tx", "us", Together::Mean, "CPU time of the server's processes per order"),
+    lower(
+        "server_cpu_us_per_tx",
+        "us",
+        Together::Mean,
+        "CPU time of the server's processes per order, the web front's among them",
+    ),
     lower("retries", "%", Together::Mean, "serialization failures and deadlocks per 100 orders; each is retried"),
     lower(
         "lag_p99_ms",
@@ -104,6 +133,19 @@ static METRICS: [Metric; 30] = [
     lower("disk_read_ms", "ms", Together::Mean, "mean latency of these reads; none where nothing was read"),
     lower("disk_write_ms", "ms", Together::Mean, "mean latency of these writes; none where nothing was written"),
     lower("disk_read_share", "%", Together::Mean, "reads of all reads and writes of these disks"),
+    AT_UTILIZATION,
+    CPU_UTILIZATION,
+    INTERFACE[0],
+    INTERFACE[1],
+    INTERFACE[2],
+    INTERFACE[3],
+    SITES[0],
+    SITES[1],
+    SITES[2],
+    SITES[3],
+    SITES[4],
+    SITES[5],
+    SITES[6],
 ];
 
 /// Metrics of a step: its name, and its median and 95th percentile.
@@ -143,16 +185,39 @@ struct Settings {
 
 impl Settings {
     fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
-        let common = Common::of(arm, CONNECTIONS.get(arm)?)?;
+        let connections = CONNECTIONS.get(arm)?;
+        let pool: Option<usize> = POOL.find(arm)?;
+        let front = (FRONT.get::<String>(arm)? == "web").then(|| pool.unwrap_or(connections));
+        if pool.is_some() && front.is_none() {
+            return Err(Misfit::new("pool is set and front is \"none\"", "set front = \"web\", or remove pool"));
+        }
+        let mut common = Common::of(arm, connections, front)?;
+        common.setup.sites = Sites::of(arm)?;
+        if let Some(misfit) = common.setup.misfit() {
+            return Err(misfit);
+        }
         let word = SIZE.get::<String>(arm)?;
         let size = Size::of(&word).ok_or_else(|| Misfit::new(format!("size = \"{word}\""), "write \"10 MB\""))?;
         let think: Duration = THINK.get(arm)?;
         if !think.is_zero() && common.load.drive != Drive::Closed {
             return Err(Misfit::new("rate is set and think is not 0", "keep one of them"));
         }
+        if common.utilization.is_some() && common.setup.sites.is_some() {
+            return Err(Misfit::new("utilization and replication are set", "keep one of them"));
+        }
         command::fits_timeout(arm)?;
         Ok(Settings { common, size, think })
     }
+}
+
+/// What its data takes; `None` of an arm that cannot be.
+pub(crate) fn data(arm: &ResolvedArm) -> Option<Data> {
+    let Settings { common, size, .. } = Settings::of(arm).ok()?;
+    Some(Data::of(name(size), size.bytes(), &common))
+}
+
+fn name(size: Size) -> String {
+    format!("dvd-store-{}", size.word.replace(' ', ""))
 }
 
 impl Job for DvdStore {
@@ -165,21 +230,40 @@ impl Job for DvdStore {
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        self.prepare_reporting(arm, around, &mut |_| ())
+    }
+
+    fn prepare_reporting<'s>(
+        &self,
+        arm: &'s ResolvedArm,
+        around: Surroundings<'s>,
+        report: &mut dyn FnMut(Loading),
+    ) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let Settings { common, size, think } = Settings::of(arm).map_err(JobError::failed)?;
-        let shop = Shop { size, think, seed: around.seed, phase: 0, acknowledged: Arc::default() };
-        Ok(Box::new(Ready::new(shop, common, around)?))
+        let way = if common.setup.front.is_some() { Way::Front } else { Way::Database };
+        let shop = Shop { size, think, way, seed: around.seed, phase: 0, acknowledged: Arc::default() };
+        Ok(Box::new(Ready::new(shop, common, around, report)?))
     }
 }
 
 impl ReadyJob for Ready<Shop> {
+    fn works_in_own_processes(&self) -> bool {
+        self.has_own_server()
+    }
+
     fn run(&mut self) -> Result<JobRun, JobError> {
-        self.once()
+        self.once(&mut |_| ())
+    }
+
+    fn take_up(&mut self, _: &[serde_json::Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
+        self.once(&mut |loading| report(Update::Loading(loading)))
     }
 }
 
 struct Shop {
     size: Size,
     think: Duration,
+    way: Way,
     seed: u64,
     /// Phases so far: each draws other inputs.
     phase: u64,
@@ -188,7 +272,7 @@ struct Shop {
 
 impl Workload for Shop {
     fn name(&self) -> String {
-        format!("dvd-store-{}", self.size.word.replace(' ', ""))
+        name(self.size)
     }
 
     fn bytes(&self) -> u64 {
@@ -218,6 +302,7 @@ impl Workload for Shop {
             think: self.think,
             clients: connections,
             dialect: database.dialect(),
+            way: self.way,
             acknowledged: Arc::clone(&self.acknowledged),
         };
         (0..connections).map(|number| Box::new(Shopper::new(&rules, number)) as Box<dyn Client>).collect()
@@ -235,6 +320,8 @@ impl Workload for Shop {
             sample("orders_per_min", completed / minutes),
             sample("rolled_back", 100.0 * rolled_back / (completed + rolled_back).max(1.0)),
         ];
+        let summary = outcome.operations.first().and_then(|order| order.latencies.summary());
+        samples.extend(summary.map(|summary| sample("latency_mean_ms", summary.mean_ns / 1e6)));
         for (step, latencies) in STEPS.iter().zip(&outcome.steps) {
             let metrics = STEP_METRICS.iter().find(|(name, _)| name == step).map_or(&[][..], |(_, metrics)| metrics);
             for (metric, p) in metrics.iter().zip([0.5, 0.95]) {

@@ -7,7 +7,7 @@ use super::inventory::{COUNTERS, DATACENTERS, Inventory};
 use super::ledger::{BATCH_EVENTS, BATCH_TASKS, Counts, KEPT_BATCHES, KEPT_TURNS, Ledger, Source};
 use super::populate::{event_of, measurements, message};
 use super::samples::{RESOLUTIONS, begin, bucket, parts};
-use crate::database::{Access, Connection, Dialect, Failure, Param, Rows};
+use crate::database::{Access, Answers, Connection, Dialect, Failure, Param, Rows};
 use crate::engine::{Client, Done};
 use crate::statements::statements;
 use std::sync::Arc;
@@ -65,6 +65,7 @@ pub struct Operator {
     executed: usize,
     task: Task,
     result: Rows,
+    answers: Answers,
 }
 
 impl Operator {
@@ -81,6 +82,7 @@ impl Operator {
             executed: 0,
             task: Task::Snapshot,
             result: Rows::default(),
+            answers: Answers::default(),
         }
     }
 
@@ -115,7 +117,7 @@ impl Operator {
         match self.task {
             Task::Insert { turn } => {
                 let rows = measurements(Source::Insert, turn, self.inventory.sampled()).collect::<Vec<_>>();
-                insert(db, &rows, &mut self.result)
+                insert(db, &rows, &mut self.answers)
             }
             Task::Rollup { level, at, made } => self.rollup(db, level, at, made),
             Task::Purge { turns } => {
@@ -160,20 +162,23 @@ impl Operator {
     }
 
     fn events(&mut self, db: &mut dyn Connection, batch: i64) -> Result<u64, Failure> {
-        for event in 0..BATCH_EVENTS {
-            let ([entity, kind], message) = (event_of(self.inventory, batch, event), message(batch, event));
+        let messages: Vec<String> = (0..BATCH_EVENTS).map(|event| message(batch, event)).collect();
+        let mut all = self.answers.batch();
+        for (event, message) in (0..BATCH_EVENTS).zip(&messages) {
+            let [entity, kind] = event_of(self.inventory, batch, event);
             let params: [Param<'_>; 5] =
                 [batch.into(), event.into(), entity.into(), kind.into(), message.as_str().into()];
-            run(db, Statement::EVENT_INSERT, &params, &mut self.result)?;
+            all.add(Statement::EVENT_INSERT as usize, &params);
         }
         for task in 0..BATCH_TASKS {
             let entity = event_of(self.inventory, batch, task)[0];
-            run(db, Statement::TASK_INSERT, &[batch.into(), task.into(), entity.into()], &mut self.result)?;
+            all.add(Statement::TASK_INSERT as usize, &[batch.into(), task.into(), entity.into()]);
         }
         let oldest = [Param::Int(batch + 1 - KEPT_BATCHES)];
-        let mut rows = (BATCH_EVENTS + BATCH_TASKS).unsigned_abs();
-        rows += run(db, Statement::PURGE_EVENTS, &oldest, &mut self.result)?;
-        rows += run(db, Statement::PURGE_TASKS, &oldest, &mut self.result)?;
+        let purges = [Statement::PURGE_EVENTS, Statement::PURGE_TASKS].map(|purge| all.add(purge as usize, &oldest));
+        self.answers.execute(db, all)?;
+        let purged: u64 = purges.iter().map(|purge| self.answers.count(*purge)).sum();
+        let rows = (BATCH_EVENTS + BATCH_TASKS).unsigned_abs() + purged;
         Ok(rows)
     }
 }
@@ -187,19 +192,21 @@ fn expect(operation: &str, rows: &Rows, expected: i64) -> Result<u64, Failure> {
 }
 
 /// Inserts measurements, several with a statement.
-fn insert(db: &mut dyn Connection, rows: &[[i64; 5]], result: &mut Rows) -> Result<u64, Failure> {
-    let mut inserted = 0;
+fn insert(db: &mut dyn Connection, rows: &[[i64; 5]], answers: &mut Answers) -> Result<u64, Failure> {
+    let mut batch = answers.batch();
     for chunk in rows.chunks(MANY) {
         let params: Vec<Param<'_>> = chunk.as_flattened().iter().copied().map(Param::Int).collect();
         if chunk.len() == MANY {
-            inserted += run(db, Statement::INSERT_MANY, &params, result)?;
+            batch.add(Statement::INSERT_MANY as usize, &params);
             continue;
         }
         for one in params.chunks(5) {
-            inserted += run(db, Statement::INSERT_ONE, one, result)?;
+            batch.add(Statement::INSERT_ONE as usize, one);
         }
     }
-    Ok(inserted)
+    let statements = batch.len();
+    answers.execute(db, batch)?;
+    Ok((0..statements).map(|number| answers.count(number)).sum())
 }
 
 impl Client for Operator {
@@ -252,14 +259,14 @@ pub struct Feed {
     ledger: Arc<Ledger>,
     report: i64,
     rows: Vec<[i64; 5]>,
-    result: Rows,
+    answers: Answers,
 }
 
 impl Feed {
     /// Over a database of this dialect.
     #[must_use]
     pub fn new(inventory: Inventory, dialect: Dialect, ledger: Arc<Ledger>) -> Feed {
-        Feed { inventory, dialect, ledger, report: 0, rows: Vec::new(), result: Rows::default() }
+        Feed { inventory, dialect, ledger, report: 0, rows: Vec::new(), answers: Answers::default() }
     }
 }
 
@@ -282,7 +289,7 @@ impl Client for Feed {
 
     fn run(&mut self, connection: &mut dyn Connection) -> Result<Done, Failure> {
         connection.begin(Access::Write)?;
-        insert(connection, &self.rows, &mut self.result)?;
+        insert(connection, &self.rows, &mut self.answers)?;
         connection.commit()?;
         self.ledger.book().reports.insert(self.report);
         Ok(Done::Committed)

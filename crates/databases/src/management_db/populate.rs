@@ -27,12 +27,23 @@ fn parts() -> Vec<Part> {
     [Part::Head].into_iter().chain(levels).collect()
 }
 
+/// Rows of all tables.
+#[must_use]
+pub fn rows(inventory: Inventory) -> u64 {
+    let permissions: i64 = (1..=inventory.entities()).map(|entity| inventory.permissions(entity)).sum();
+    let resources = inventory.hosts + inventory.machines + inventory.datastores() + NETWORKS;
+    // An alarm of each series.
+    let periods = 1 + KEPT_TURNS + RESOLUTIONS.iter().map(|resolution| resolution.kept).sum::<i64>();
+    let batches = KEPT_BATCHES * (BATCH_EVENTS + BATCH_TASKS);
+    (inventory.entities() + permissions + resources + inventory.series() * periods + batches).unsigned_abs()
+}
+
 /// Makes the tables and fills them.
 ///
 /// # Errors
 /// As [`Loader::load`].
 pub fn populate(loader: &Loader<'_>, inventory: Inventory) -> Result<(), Failure> {
-    loader.load(&SCHEMA, &parts(), &|connection, part| match *part {
+    loader.load(&SCHEMA, (&parts(), rows(inventory)), &|connection, part| match *part {
         Part::Head => head(connection, inventory),
         Part::Samples { level, first, count } => samples(connection, inventory, level, first..first + count),
     })

@@ -8,15 +8,18 @@ use super::populate;
 use super::samples::RESOLUTIONS;
 use crate::database::{Connection, Database, Failure};
 use crate::engine::{self, Client, Drive, Load, LoadError, Outcome};
+use crate::interface::METRICS as INTERFACE;
 use crate::loading::Loader;
-use crate::parameters::{Common, DATABASE, SHARED};
+use crate::parameters::{Common, DATABASE, PIPELINE, SHARED};
 use crate::result::sample;
 use crate::run::{self, Ready, Workload};
+use crate::space::Data;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
+use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
 use baremark_model::seam::Sample;
 use baremark_sys::clock;
@@ -55,7 +58,7 @@ const LAG_LIMIT: Knob = Knob::new(
     "lag of the feed above which a trial is discarded: largest actual minus intended start",
 );
 
-static PARAMETERS: [Knob; 18] = joined(&[&[DATABASE, INVENTORY, FEED_INTERVAL, FEEDS, LAG_LIMIT], SHARED]);
+static PARAMETERS: [Knob; 23] = joined(&[&[DATABASE, INVENTORY, FEED_INTERVAL, FEEDS, LAG_LIMIT, PIPELINE], SHARED]);
 
 const fn lower(key: &'static str, unit: &'static str, together: Together, help: &'static str) -> Metric {
     Metric::new(key, unit, Better::Lower, together, help)
@@ -76,11 +79,15 @@ macro_rules! metrics {
                 lower(concat!($key, "_with_feed_s"), "s", Together::Mean, concat!("median time of ", $what, " while the feed runs")),
                 Metric::new(concat!($key, "_with_feed_rows_per_s"), "rows/s", Better::Higher, Together::Sum, "mean rows of it by that time"),
             )*
+            INTERFACE[0],
+            INTERFACE[1],
+            INTERFACE[2],
+            INTERFACE[3],
         ]
     };
 }
 
-static METRICS: [Metric; 41] = metrics! {
+static METRICS: [Metric; 45] = metrics! {
     "insert" "inserting a sample of every host and virtual machine";
     "rollup_30min" "a roll-up of 5 min to 30 min, one period of all";
     "rollup_2h" "a roll-up of 30 min to 2 h, one period of all";
@@ -126,7 +133,7 @@ struct Settings {
 impl Settings {
     fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
         let feeds = FEEDS.get(arm)?;
-        let common = Common::of(arm, feeds + 1)?;
+        let common = Common::of(arm, feeds + 1, None)?;
         if common.load.drive != Drive::Closed {
             return Err(Misfit::new("rate: management-db has a feed of its own", "set feed_interval instead"));
         }
@@ -140,6 +147,22 @@ impl Settings {
     }
 }
 
+/// What its data takes; `None` of an arm that cannot be.
+pub(crate) fn data(arm: &ResolvedArm) -> Option<Data> {
+    let Settings { common, inventory, .. } = Settings::of(arm).ok()?;
+    Some(Data::of(name(inventory), bytes(inventory), &common))
+}
+
+fn name(inventory: Inventory) -> String {
+    format!("management-db-{}x{}", inventory.hosts, inventory.machines)
+}
+
+fn bytes(inventory: Inventory) -> u64 {
+    let kept: i64 = RESOLUTIONS.iter().map(|resolution| resolution.kept).sum();
+    let samples = (kept * inventory.series()).unsigned_abs();
+    samples * SAMPLE_BYTES + inventory.entities().unsigned_abs() * ENTITY_BYTES + FIXED_BYTES
+}
+
 impl Job for ManagementDb {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
@@ -150,6 +173,15 @@ impl Job for ManagementDb {
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        self.prepare_reporting(arm, around, &mut |_| ())
+    }
+
+    fn prepare_reporting<'s>(
+        &self,
+        arm: &'s ResolvedArm,
+        around: Surroundings<'s>,
+        report: &mut dyn FnMut(Loading),
+    ) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let Settings { common, inventory, feeds, interval, lag_limit } = Settings::of(arm).map_err(JobError::failed)?;
         let manager = Manager {
             inventory,
@@ -163,13 +195,21 @@ impl Job for ManagementDb {
             feed: Outcome::default(),
             alone_cpu_ns: 0,
         };
-        Ok(Box::new(Ready::new(manager, common, around)?))
+        Ok(Box::new(Ready::new(manager, common, around, report)?))
     }
 }
 
 impl ReadyJob for Ready<Manager> {
+    fn works_in_own_processes(&self) -> bool {
+        self.has_own_server()
+    }
+
     fn run(&mut self) -> Result<JobRun, JobError> {
-        self.once()
+        self.once(&mut |_| ())
+    }
+
+    fn take_up(&mut self, _: &[serde_json::Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
+        self.once(&mut |loading| report(Update::Loading(loading)))
     }
 }
 
@@ -262,13 +302,11 @@ impl Manager {
 
 impl Workload for Manager {
     fn name(&self) -> String {
-        format!("management-db-{}x{}", self.inventory.hosts, self.inventory.machines)
+        name(self.inventory)
     }
 
     fn bytes(&self) -> u64 {
-        let kept: i64 = RESOLUTIONS.iter().map(|resolution| resolution.kept).sum();
-        let samples = (kept * self.inventory.series()).unsigned_abs();
-        samples * SAMPLE_BYTES + self.inventory.entities().unsigned_abs() * ENTITY_BYTES + FIXED_BYTES
+        bytes(self.inventory)
     }
 
     fn operations(&self) -> &'static [&'static str] {
@@ -412,7 +450,7 @@ mod tests {
             assert_eq!(NAMES[which], *operation);
             assert_eq!(NAMES[OPERATIONS.len() + which], format!("{operation} with feed"));
         }
-        assert_eq!(METRICS.len(), COMMON_METRICS + OPERATIONS.len() * OPERATION_METRICS);
+        assert_eq!(METRICS.len(), COMMON_METRICS + OPERATIONS.len() * OPERATION_METRICS + INTERFACE.len());
     }
 
     #[test]

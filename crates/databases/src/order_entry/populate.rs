@@ -33,12 +33,22 @@ fn parts(warehouses: i64) -> Vec<Part> {
     parts
 }
 
+/// Rows of all tables; those of order lines, five to fifteen of an order, on average.
+#[must_use]
+pub fn rows(warehouses: i64) -> u64 {
+    let undelivered = CUSTOMERS - FIRST_UNDELIVERED + 1;
+    // Customers, their history, orders and ten lines of each.
+    let district = 1 + 13 * CUSTOMERS + undelivered;
+    (ITEMS + warehouses * (1 + ITEMS + DISTRICTS * district)).unsigned_abs()
+}
+
 /// Makes the tables and fills them.
 ///
 /// # Errors
 /// As [`Loader::load`].
 pub fn populate(loader: &Loader<'_>, warehouses: i64, seed: u64) -> Result<(), Failure> {
-    loader.load(&SCHEMA, &parts(warehouses), &|connection, part| fill(connection, *part, seed))
+    let parts = parts(warehouses);
+    loader.load(&SCHEMA, (&parts, rows(warehouses)), &|connection, part| fill(connection, *part, seed))
 }
 
 fn fill(connection: &mut dyn Connection, part: Part, seed: u64) -> Result<(), Failure> {

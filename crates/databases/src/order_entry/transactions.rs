@@ -3,7 +3,7 @@
 use super::draw::{Constants, Draw};
 use super::schema::{DISTRICTS, ITEMS};
 use crate::conditions::{Account, mismatches};
-use crate::database::{Access, Cell, Class, Connection, Dialect, Failure, Param, Rows};
+use crate::database::{Access, Answers, Batch, Cell, Class, Connection, Dialect, Failure, Param, Rows};
 use crate::draws::Draws;
 use crate::engine::{Client, Done};
 use crate::loading::now_ms;
@@ -136,6 +136,8 @@ pub struct Terminal {
     kind: usize,
     input: Input,
     rows: Rows,
+    answers: Answers,
+    written: Vec<Written>,
 }
 
 impl Terminal {
@@ -148,7 +150,8 @@ impl Terminal {
         let home = (w, of(number_64) % DISTRICTS + 1);
         let draw = Draw::stream(rules.seed, 1 + number_64, rules.constants);
         let input = Input::Delivery { carrier: 1 };
-        Terminal { rules: rules.clone(), draw, deck: Vec::new(), home, w, kind: 3, input, rows: Rows::default() }
+        let (rules, rows, answers) = (rules.clone(), Rows::default(), Answers::default());
+        Terminal { rules, draw, deck: Vec::new(), home, w, kind: 3, input, rows, answers, written: Vec::new() }
     }
 
     /// The next card of the deck: of each 100 in a row that start with a new deck, the mix is exact (rule 5.2.4.2).
@@ -197,28 +200,41 @@ impl Terminal {
 
     fn new_order(&mut self, db: &mut dyn Connection) -> Result<Done, Failure> {
         let Input::NewOrder { d, c, lines } = &self.input else { return Err(wrong_input()) };
-        let (w, d, c, rows) = (self.w, *d, *c, &mut self.rows);
+        let (w, d, c, answers) = (self.w, *d, *c, &mut self.answers);
         db.begin(Access::Write)?;
-        run(db, Statement::W_TAX, &[w.into()], rows)?;
-        rows.int(0, 0)?;
-        run(db, Statement::D_NEXT, &[w.into(), d.into()], rows)?;
-        let o = rows.int(0, 1)?;
-        run(db, Statement::D_BUMP, &[w.into(), d.into()], rows)?;
-        run(db, Statement::C_RATES, &[w.into(), d.into(), c.into()], rows)?;
-        rows.int(0, 0)?;
+        let mut batch = answers.batch();
+        let tax = add(&mut batch, Statement::W_TAX, &[w.into()]);
+        let next = add(&mut batch, Statement::D_NEXT, &[w.into(), d.into()]);
+        add(&mut batch, Statement::D_BUMP, &[w.into(), d.into()]);
+        let rates = add(&mut batch, Statement::C_RATES, &[w.into(), d.into(), c.into()]);
+        answers.execute(db, batch)?;
+        answers.rows(tax).int(0, 0)?;
+        answers.rows(rates).int(0, 0)?;
+        let o = answers.rows(next).int(0, 1)?;
         let local = i64::from(lines.iter().all(|line| line.supplier == w));
         let count = lines.len() as u64;
         let order = [w, d, o, c, now_ms(), i64::try_from(count).unwrap_or(0), local].map(Param::Int);
-        run(db, Statement::O_INSERT, &order, rows)?;
-        run(db, Statement::NO_INSERT, &[w.into(), d.into(), o.into()], rows)?;
-        for (number, line) in (1_i64..).zip(lines) {
-            run(db, Statement::I_PRICE, &[line.item.into()], rows)?;
-            if rows.is_empty() {
-                db.rollback()?;
-                return Ok(Done::RolledBack);
-            }
-            let amount = rows.int(0, 0)? * line.quantity;
-            order_line(db, [w, d, o, number], *line, amount, rows)?;
+        let mut batch = answers.batch();
+        add(&mut batch, Statement::O_INSERT, &order);
+        add(&mut batch, Statement::NO_INSERT, &[w.into(), d.into(), o.into()]);
+        let first = batch.len();
+        for line in lines {
+            add(&mut batch, Statement::I_PRICE, &[line.item.into()]);
+            batch.add(stock_statement(d), &[line.supplier.into(), line.item.into()]);
+        }
+        answers.execute(db, batch)?;
+        let read = |number: usize| [first + 2 * number, first + 2 * number + 1].map(|at| answers.rows(at));
+        // A missing item is the last, and rolls back what the others have changed.
+        let there = (0..lines.len()).take_while(|number| !read(*number)[0].is_empty()).count();
+        Written::read(&lines[..there], read, &mut self.written)?;
+        let mut batch = answers.batch();
+        for (number, (line, written)) in (1_i64..).zip(lines.iter().zip(&self.written)) {
+            order_line(&mut batch, [w, d, o, number], *line, written);
+        }
+        answers.execute(db, batch)?;
+        if there < lines.len() {
+            db.rollback()?;
+            return Ok(Done::RolledBack);
         }
         db.commit()?;
         self.rules.acknowledged.new_orders.fetch_add(1, Ordering::Relaxed);
@@ -230,29 +246,37 @@ impl Terminal {
 
     fn payment(&mut self, db: &mut dyn Connection) -> Result<Done, Failure> {
         let Input::Payment { d, of, chosen, amount } = &self.input else { return Err(wrong_input()) };
-        let (w, d, (cw, cd), amount, rows) = (self.w, *d, *of, *amount, &mut self.rows);
+        let (w, d, (cw, cd), amount) = (self.w, *d, *of, *amount);
+        let (rows, answers) = (&mut self.rows, &mut self.answers);
         db.begin(Access::Write)?;
-        run(db, Statement::W_PAID, &[amount.into(), w.into()], rows)?;
-        run(db, Statement::W_ADDRESS, &[w.into()], rows)?;
-        let warehouse = rows.text(0, 0).to_owned();
-        run(db, Statement::D_PAID, &[amount.into(), w.into(), d.into()], rows)?;
-        run(db, Statement::D_ADDRESS, &[w.into(), d.into()], rows)?;
-        let data = format!("{warehouse}    {}", rows.text(0, 0));
-        let c = choose(db, cw, cd, chosen, rows)?;
+        let mut batch = answers.batch();
+        add(&mut batch, Statement::W_PAID, &[amount.into(), w.into()]);
+        let warehouse = add(&mut batch, Statement::W_ADDRESS, &[w.into()]);
+        add(&mut batch, Statement::D_PAID, &[amount.into(), w.into(), d.into()]);
+        let district = add(&mut batch, Statement::D_ADDRESS, &[w.into(), d.into()]);
+        let named = named(&mut batch, cw, cd, chosen);
+        answers.execute(db, batch)?;
+        let data = format!("{}    {}", answers.rows(warehouse).text(0, 0), answers.rows(district).text(0, 0));
+        let c = choose(chosen, answers.rows(named))?;
         let customer = [cw, cd, c].map(Param::Int);
         run(db, Statement::C_PAYER, &customer, rows)?;
+        let mut text = String::new();
         if rows.text(0, 10) == "BC" {
             run(db, Statement::C_DATA, &customer, rows)?;
-            let mut text = format!("{c} {cd} {cw} {d} {w} {amount} {}", rows.text(0, 0));
+            text = format!("{c} {cd} {cw} {d} {w} {amount} {}", rows.text(0, 0));
             text.truncate(DATA);
-            let params = [amount.into(), amount.into(), text.as_str().into(), cw.into(), cd.into(), c.into()];
-            run(db, Statement::C_PAID_BAD, &params, rows)?;
+        }
+        let mut batch = answers.batch();
+        if text.is_empty() {
+            add(&mut batch, Statement::C_PAID, &[amount, amount, cw, cd, c].map(Param::Int));
         } else {
-            run(db, Statement::C_PAID, &[amount, amount, cw, cd, c].map(Param::Int), rows)?;
+            let params = [amount.into(), amount.into(), text.as_str().into(), cw.into(), cd.into(), c.into()];
+            add(&mut batch, Statement::C_PAID_BAD, &params);
         }
         let history: [Param<'_>; 8] =
             [c.into(), cd.into(), cw.into(), d.into(), w.into(), now_ms().into(), amount.into(), data.as_str().into()];
-        run(db, Statement::H_INSERT, &history, rows)?;
+        add(&mut batch, Statement::H_INSERT, &history);
+        answers.execute(db, batch)?;
         db.commit()?;
         self.rules.acknowledged.payments.fetch_add(1, Ordering::Relaxed);
         Ok(Done::Committed)
@@ -260,13 +284,18 @@ impl Terminal {
 
     fn order_status(&mut self, db: &mut dyn Connection) -> Result<Done, Failure> {
         let Input::OrderStatus { d, chosen } = &self.input else { return Err(wrong_input()) };
-        let (w, d, rows) = (self.w, *d, &mut self.rows);
+        let (w, d, rows, answers) = (self.w, *d, &mut self.rows, &mut self.answers);
         db.begin(Access::Read)?;
-        let c = choose(db, w, d, chosen, rows)?;
-        run(db, Statement::C_STATUS, &[w, d, c].map(Param::Int), rows)?;
-        rows.int(0, 3)?;
-        run(db, Statement::O_LAST, &[w, d, c].map(Param::Int), rows)?;
-        let o = rows.int(0, 0)?;
+        let mut batch = answers.batch();
+        let named = named(&mut batch, w, d, chosen);
+        answers.execute(db, batch)?;
+        let c = choose(chosen, answers.rows(named))?;
+        let mut batch = answers.batch();
+        let status = add(&mut batch, Statement::C_STATUS, &[w, d, c].map(Param::Int));
+        let last = add(&mut batch, Statement::O_LAST, &[w, d, c].map(Param::Int));
+        answers.execute(db, batch)?;
+        answers.rows(status).int(0, 3)?;
+        let o = answers.rows(last).int(0, 0)?;
         run(db, Statement::OL_OF_ORDER, &[w, d, o].map(Param::Int), rows)?;
         db.commit()?;
         Ok(Done::Committed)
@@ -274,7 +303,7 @@ impl Terminal {
 
     fn delivery(&mut self, db: &mut dyn Connection) -> Result<Done, Failure> {
         let Input::Delivery { carrier } = &self.input else { return Err(wrong_input()) };
-        let (w, carrier, rows, now) = (self.w, *carrier, &mut self.rows, now_ms());
+        let (w, carrier, rows, answers, now) = (self.w, *carrier, &mut self.rows, &mut self.answers, now_ms());
         let mut delivered = 0;
         db.begin(Access::Write)?;
         for d in 1..=DISTRICTS {
@@ -284,15 +313,18 @@ impl Terminal {
             }
             let o = rows.int(0, 0)?;
             let order = [w, d, o].map(Param::Int);
-            if run(db, Statement::NO_DELETE, &order, rows)? == 0 {
+            let mut batch = answers.batch();
+            let deleted = add(&mut batch, Statement::NO_DELETE, &order);
+            let customer = add(&mut batch, Statement::O_CUSTOMER, &order);
+            add(&mut batch, Statement::O_CARRIER, &[carrier, w, d, o].map(Param::Int));
+            add(&mut batch, Statement::OL_DELIVERED, &[now, w, d, o].map(Param::Int));
+            let sum = add(&mut batch, Statement::OL_SUM, &order);
+            answers.execute(db, batch)?;
+            if answers.count(deleted) == 0 {
                 return Err(Failure::new(Class::Serialization, "the oldest new order was delivered by another"));
             }
-            run(db, Statement::O_CUSTOMER, &order, rows)?;
-            let c = rows.int(0, 0)?;
-            run(db, Statement::O_CARRIER, &[carrier, w, d, o].map(Param::Int), rows)?;
-            run(db, Statement::OL_DELIVERED, &[now, w, d, o].map(Param::Int), rows)?;
-            run(db, Statement::OL_SUM, &order, rows)?;
-            let amount = rows.int(0, 0)?;
+            let c = answers.rows(customer).int(0, 0)?;
+            let amount = answers.rows(sum).int(0, 0)?;
             run(db, Statement::C_DELIVERED, &[amount, w, d, c].map(Param::Int), rows)?;
             delivered += 1;
         }
@@ -318,34 +350,74 @@ fn wrong_input() -> Failure {
     Failure::other("the inputs are of another transaction")
 }
 
-/// The customer's number: the middle one of those with the name, by first name (rule 2.5.2.2).
-fn choose(db: &mut dyn Connection, w: i64, d: i64, chosen: &Chosen, rows: &mut Rows) -> Result<i64, Failure> {
+/// Adds a statement to a batch and returns its number there.
+fn add<'p>(batch: &mut Batch<'p>, statement: Statement, params: &[Param<'p>]) -> usize {
+    batch.add(statement as usize, params)
+}
+
+/// Adds the search of a customer by name and returns its number in the batch; one who is chosen by number is not searched.
+fn named<'p>(batch: &mut Batch<'p>, w: i64, d: i64, chosen: &'p Chosen) -> usize {
     match chosen {
-        Chosen::Id(c) => Ok(*c),
-        Chosen::Name(name) => {
-            run(db, Statement::C_NAMED, &[w.into(), d.into(), name.as_str().into()], rows)?;
-            rows.int(rows.len().div_ceil(2).saturating_sub(1), 0)
-        }
+        Chosen::Id(_) => batch.len(),
+        Chosen::Name(name) => add(batch, Statement::C_NAMED, &[w.into(), d.into(), name.as_str().into()]),
     }
 }
 
-/// Takes the stock of a line and writes it; `at` is its key, the fourth its number.
-fn order_line(db: &mut dyn Connection, at: [i64; 4], line: Line, amount: i64, rows: &mut Rows) -> Result<(), Failure> {
+/// The customer's number: the middle one of those with the name, by first name (rule 2.5.2.2).
+fn choose(chosen: &Chosen, found: &Rows) -> Result<i64, Failure> {
+    match chosen {
+        Chosen::Id(c) => Ok(*c),
+        Chosen::Name(_) => found.int(found.len().div_ceil(2).saturating_sub(1), 0),
+    }
+}
+
+/// The number of the statement that reads an item's stock with the text for this district.
+fn stock_statement(d: i64) -> usize {
+    STATEMENTS.len() + usize::try_from(d - 1).unwrap_or(0)
+}
+
+/// What a line of an order writes that depends on what was read.
+struct Written {
+    amount: i64,
+    /// The quantity that is left in stock.
+    left: i64,
+    info: String,
+}
+
+impl Written {
+    /// Of lines in the order of their stock rows, into `all`; `read` has the price and the stock of each.
+    fn read<'r>(lines: &[Line], read: impl Fn(usize) -> [&'r Rows; 2], all: &mut Vec<Written>) -> Result<(), Failure> {
+        all.clear();
+        for (number, line) in lines.iter().enumerate() {
+            let [price, stock] = read(number);
+            let before = number.checked_sub(1).map(|before| &lines[before]);
+            // A second line of the same stock was read before the first was written.
+            let same = before.is_some_and(|before| (before.supplier, before.item) == (line.supplier, line.item));
+            let there = match all.last().filter(|_| same) {
+                Some(written) => written.left,
+                None => stock.int(0, 0)?,
+            };
+            let rest = there - line.quantity;
+            let left = if rest >= 10 { rest } else { rest + 91 };
+            let Some(Cell::Text(info)) = stock.cell(0, 2) else {
+                return Err(Failure::other("stock: the text of its district is missing"));
+            };
+            all.push(Written { amount: price.int(0, 0)? * line.quantity, left, info: info.clone() });
+        }
+        Ok(())
+    }
+}
+
+/// Adds what takes the stock of a line and writes the line; `at` is its key, the fourth its number.
+fn order_line<'p>(batch: &mut Batch<'p>, at: [i64; 4], line: Line, written: &'p Written) {
     let [w, d, o, number] = at;
-    let statement = STATEMENTS.len() + usize::try_from(d - 1).unwrap_or(0);
-    db.execute(statement, &[line.supplier.into(), line.item.into()], rows)?;
-    let stock = rows.int(0, 0)?;
-    let left = if stock - line.quantity >= 10 { stock - line.quantity } else { stock - line.quantity + 91 };
-    let info = match rows.cell(0, 2) {
-        Some(Cell::Text(info)) => info.clone(),
-        _ => return Err(Failure::other("stock: the text of its district is missing")),
-    };
+    let Written { amount, left, info } = written;
     let remote = i64::from(line.supplier != w);
-    run(db, Statement::S_UPDATE, &[left, line.quantity, remote, line.supplier, line.item].map(Param::Int), rows)?;
-    let numbers = [w, d, o, number, line.item, line.supplier, line.quantity, amount].map(Param::Int);
+    add(batch, Statement::S_UPDATE, &[*left, line.quantity, remote, line.supplier, line.item].map(Param::Int));
+    let numbers = [w, d, o, number, line.item, line.supplier, line.quantity, *amount].map(Param::Int);
     let [w, d, o, number, item, supplier, quantity, amount] = numbers;
     let params = [w, d, o, number, item, supplier, quantity, amount, info.as_str().into()];
-    run(db, Statement::OL_INSERT, &params, rows).map(drop)
+    add(batch, Statement::OL_INSERT, &params);
 }
 
 impl Client for Terminal {
@@ -486,6 +558,20 @@ mod tests {
         near(elsewhere, payments, 0.15);
         near(named, payments, 0.60);
         assert!((lines / orders - 10.0).abs() < 0.15, "{}", lines / orders);
+    }
+
+    #[test]
+    fn lines_of_the_same_stock_take_what_the_line_before_them_left() {
+        let line = |item: i64, quantity: i64| Line { item, supplier: 1, quantity };
+        let lines = [line(1, 5), line(2, 4), line(2, 4), line(2, 10)];
+        let price = Rows { width: 1, cells: vec![Cell::Int(7)] };
+        let stock = Rows { width: 3, cells: vec![Cell::Int(20), Cell::Null, Cell::Text("x".to_owned())] };
+        let mut written = Vec::new();
+        Written::read(&lines, |_| [&price, &stock], &mut written).expect("all is there");
+        let numbers: Vec<[i64; 2]> = written.iter().map(|line| [line.amount, line.left]).collect();
+        assert_eq!(numbers, [[35, 15], [28, 16], [28, 12], [70, 93]]);
+        let none = Rows::default();
+        assert!(Written::read(&lines, |_| [&price, &none], &mut written).is_err());
     }
 
     #[test]

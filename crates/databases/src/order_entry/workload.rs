@@ -6,15 +6,20 @@ use super::transactions::{Acknowledged, LIMIT_MS, NAMES, Rules, Terminal, unacco
 use super::{populate, schema};
 use crate::database::{Connection, Database, Failure};
 use crate::engine::{Client, Drive, Outcome};
+use crate::interface::METRICS as INTERFACE;
 use crate::loading::Loader;
-use crate::parameters::{AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, SHARED, UTILIZATION};
+use crate::parameters::{
+    AT_UTILIZATION, CONNECTIONS, CPU_UTILIZATION, Common, DATABASE, PIPELINE, SHARED, UTILIZATION,
+};
 use crate::result::sample;
 use crate::run::{self, Ready, Workload};
+use crate::space::Data;
 use baremark_model::arm::{ExecutorKind, ResolvedArm};
 use baremark_model::command;
 use baremark_model::descriptor::{Better, Default, Descriptor, Kind, Knob, Metric, Together};
-use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings};
+use baremark_model::job::{Job, JobError, JobRun, ReadyJob, Surroundings, Update};
 use baremark_model::knob::Misfit;
+use baremark_model::loading::Loading;
 use baremark_model::parameters::joined;
 use baremark_model::seam::Sample;
 use std::sync::Arc;
@@ -41,9 +46,10 @@ const SEED: Knob = Knob::new(
     "random seed of the transactions' inputs",
 );
 
-static PARAMETERS: [Knob; 19] = joined(&[&[DATABASE, WAREHOUSES, CONNECTIONS, PACE, UTILIZATION], SHARED, &[SEED]]);
+static PARAMETERS: [Knob; 24] =
+    joined(&[&[DATABASE, WAREHOUSES, CONNECTIONS, PACE, UTILIZATION, PIPELINE], SHARED, &[SEED]]);
 
-static METRICS: [Metric; 17] = [
+static METRICS: [Metric; 21] = [
     Metric::new(
         "tx_per_s",
         "tx/s",
@@ -133,6 +139,10 @@ static METRICS: [Metric; 17] = [
     ),
     AT_UTILIZATION,
     CPU_UTILIZATION,
+    INTERFACE[0],
+    INTERFACE[1],
+    INTERFACE[2],
+    INTERFACE[3],
 ];
 
 /// Metrics of the 90th percentile, by transaction.
@@ -166,7 +176,7 @@ struct Settings {
 
 impl Settings {
     fn of(arm: &ResolvedArm) -> Result<Settings, Misfit> {
-        let common = Common::of(arm, CONNECTIONS.get(arm)?)?;
+        let common = Common::of(arm, CONNECTIONS.get(arm)?, None)?;
         let paced = PACE.get::<String>(arm)? == "keyed";
         let warehouses = WAREHOUSES.get(arm)?;
         if paced && common.load.drive != Drive::Closed {
@@ -185,6 +195,16 @@ impl Settings {
     }
 }
 
+/// What its data takes; `None` of an arm that cannot be.
+pub(crate) fn data(arm: &ResolvedArm) -> Option<Data> {
+    let Settings { common, warehouses, .. } = Settings::of(arm).ok()?;
+    Some(Data::of(name(warehouses), schema::bytes(warehouses.unsigned_abs()), &common))
+}
+
+fn name(warehouses: i64) -> String {
+    format!("order-entry-{warehouses}")
+}
+
 impl Job for OrderEntry {
     fn descriptor(&self) -> &'static Descriptor {
         &DESCRIPTOR
@@ -195,16 +215,33 @@ impl Job for OrderEntry {
     }
 
     fn prepare<'s>(&self, arm: &'s ResolvedArm, around: Surroundings<'s>) -> Result<Box<dyn ReadyJob + 's>, JobError> {
+        self.prepare_reporting(arm, around, &mut |_| ())
+    }
+
+    fn prepare_reporting<'s>(
+        &self,
+        arm: &'s ResolvedArm,
+        around: Surroundings<'s>,
+        report: &mut dyn FnMut(Loading),
+    ) -> Result<Box<dyn ReadyJob + 's>, JobError> {
         let Settings { common, warehouses, paced, seed } = Settings::of(arm).map_err(JobError::failed)?;
         let seed = seed.unwrap_or(around.seed);
         let sales = Sales { warehouses, paced, seed, phase: 0, acknowledged: Arc::default() };
-        Ok(Box::new(Ready::new(sales, common, around)?))
+        Ok(Box::new(Ready::new(sales, common, around, report)?))
     }
 }
 
 impl ReadyJob for Ready<Sales> {
+    fn works_in_own_processes(&self) -> bool {
+        self.has_own_server()
+    }
+
     fn run(&mut self) -> Result<JobRun, JobError> {
-        self.once()
+        self.once(&mut |_| ())
+    }
+
+    fn take_up(&mut self, _: &[serde_json::Value], report: &mut dyn FnMut(Update)) -> Result<JobRun, JobError> {
+        self.once(&mut |loading| report(Update::Loading(loading)))
     }
 }
 
@@ -219,7 +256,7 @@ struct Sales {
 
 impl Workload for Sales {
     fn name(&self) -> String {
-        format!("order-entry-{}", self.warehouses)
+        name(self.warehouses)
     }
 
     fn bytes(&self) -> u64 {

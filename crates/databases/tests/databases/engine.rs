@@ -115,7 +115,7 @@ fn script(failures: &[Class], takes: Duration) -> Arc<Script> {
 #[test]
 fn conflicts_are_rolled_back_retried_with_the_same_inputs_and_counted() {
     let script = script(&[Class::Serialization, Class::Deadlock, Class::Serialization], Duration::from_millis(1));
-    let (outcome, [drawn, ran, _]) = load(&script, &closed(0.1));
+    let (outcome, [drawn, ran, _]) = load(&script, &closed(2.0));
     let outcome = outcome.unwrap();
     assert_eq!((outcome.failed(Class::Serialization), outcome.failed(Class::Deadlock)), (2, 1));
     assert_eq!(script.rollbacks.load(Ordering::Relaxed), 3);
@@ -129,7 +129,7 @@ fn conflicts_are_rolled_back_retried_with_the_same_inputs_and_counted() {
 #[test]
 fn a_lost_connection_is_opened_and_prepared_again_and_its_transaction_retried() {
     let script = script(&[Class::Lost], Duration::from_millis(1));
-    let (outcome, [drawn, ran, ambiguous]) = load(&script, &closed(0.05));
+    let (outcome, [drawn, ran, ambiguous]) = load(&script, &closed(2.0));
     let outcome = outcome.unwrap();
     assert_eq!((outcome.reconnects, ambiguous), (1, 0));
     assert_eq!((script.connects.load(Ordering::Relaxed), script.prepared.load(Ordering::Relaxed)), (2, 2));
@@ -139,7 +139,7 @@ fn a_lost_connection_is_opened_and_prepared_again_and_its_transaction_retried() 
 #[test]
 fn a_commit_of_unknown_outcome_is_recorded_and_never_retried() {
     let script = script(&[Class::Ambiguous], Duration::from_millis(1));
-    let (outcome, [drawn, ran, ambiguous]) = load(&script, &closed(0.05));
+    let (outcome, [drawn, ran, ambiguous]) = load(&script, &closed(2.0));
     let outcome = outcome.unwrap();
     assert_eq!((outcome.failed(Class::Ambiguous), ambiguous, outcome.reconnects), (1, 1, 1));
     assert!(ran == drawn || ran + 1 == drawn, "{drawn} drawn, {ran} ran");
@@ -150,10 +150,10 @@ fn a_commit_of_unknown_outcome_is_recorded_and_never_retried() {
 fn another_error_ends_the_load_with_its_operation() {
     for class in [Class::Constraint, Class::Resource, Class::Other] {
         let begun = Instant::now();
-        let (outcome, _) = load(&script(&[class], Duration::ZERO), &closed(30.0));
+        let (outcome, _) = load(&script(&[class], Duration::ZERO), &closed(120.0));
         let why = outcome.unwrap_err().to_string();
         assert_eq!(why, format!("one: {}: as told", class.label()));
-        assert!(begun.elapsed() < Duration::from_secs(5), "it waited for the end of the load");
+        assert!(begun.elapsed() < Duration::from_secs(60), "it waited for the end of the load");
     }
 }
 
@@ -164,11 +164,14 @@ fn open_arrivals_count_from_their_intended_start() {
     let load_of = Load { drive, ..closed(0.2) };
     let (outcome, _) = load(&script(&[], Duration::from_millis(30)), &load_of);
     let outcome = outcome.unwrap();
-    assert_eq!(outcome.ended(), 20);
+    // Those that a slow machine has not started in time are passed over: they are the last ones.
+    let served = outcome.ended();
+    assert!(served + outcome.unserved == 20 && served > 1, "{served} were served, {} were not", outcome.unserved);
     let last = outcome.operations[0].latencies.largest().unwrap();
     // 20 transactions take 600 ms, and the last was meant to start after 190: a latency from its own start would be 30 ms.
-    assert!(last >= 390_000_000, "{last}");
-    assert!(outcome.lag.largest().unwrap() >= 360_000_000);
+    // Each adds 20 ms; a histogram rounds.
+    assert!(last >= served * 20_000_000 - 10_000_000, "{last} ns of {served}");
+    assert!(outcome.lag.largest().unwrap() >= (served - 2) * 20_000_000, "{served} were served");
 }
 
 #[test]
@@ -181,6 +184,22 @@ fn arrivals_that_nobody_can_start_are_counted() {
     assert!(outcome.unserved >= 10, "{}", outcome.unserved);
 }
 
+/// 100/s for 0.2 s that count, and for 0.3 s that do not; then a second of each.
+#[test]
+fn a_ramp_down_goes_on_with_the_load_and_is_not_measured() {
+    let drive = Drive::Open { rate: 100.0, poisson: false };
+    let load_of = Load { drive, ramp_down: Duration::from_millis(300), ..closed(0.2) };
+    let (outcome, [_, ran, _]) = load(&script(&[], Duration::from_millis(1)), &load_of);
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.ended(), outcome.unserved, ran), (20, 0, 50));
+    assert_eq!(outcome.elapsed_ns, 200_000_000);
+    // Without a rate as well.
+    let load_of = Load { ramp_down: Duration::from_secs(1), ..closed(1.0) };
+    let (outcome, [_, ran, _]) = load(&script(&[], Duration::from_millis(1)), &load_of);
+    let ended = outcome.unwrap().ended();
+    assert!(ended > 0 && ran > ended + 20, "{ran} ran, {ended} counted");
+}
+
 #[test]
 fn an_interrupt_ends_a_load() {
     let interrupt = AtomicBool::new(false);
@@ -189,11 +208,11 @@ fn an_interrupt_ends_a_load() {
     let begun = Instant::now();
     let outcome = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            run(&Scripted(Arc::clone(&script)), &mut clients, &["one"], &closed(60.0), &mut || 0, &interrupt)
+            run(&Scripted(Arc::clone(&script)), &mut clients, &["one"], &closed(120.0), &mut || 0, &interrupt)
         });
         interrupt.store(true, Ordering::Release);
         thread.join().unwrap()
     });
     assert_eq!(outcome.unwrap_err(), LoadError::Interrupted);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(60));
 }

@@ -3,7 +3,7 @@
 use crate::bench::{QUIET, closed, loader, setup, start};
 use baremark_databases::engine::{self, Client};
 use baremark_databases::hammer::{Counts, NAMES, Nail, populate, unaccounted};
-use baremark_databases::server::Kind;
+use baremark_databases::kind::Kind;
 use std::sync::Arc;
 
 const ROWS: i64 = 5000;

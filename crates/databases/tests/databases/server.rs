@@ -1,7 +1,7 @@
 //! Servers in folders of the user's choice.
 
 use crate::bench::{setup, start};
-use baremark_databases::server::Kind;
+use baremark_databases::kind::Kind;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 

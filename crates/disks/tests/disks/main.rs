@@ -2,4 +2,6 @@
 #![expect(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::print_stdout, reason = "tests")]
 
 mod engine;
+mod layout;
+mod nbd;
 mod verify;

@@ -1,12 +1,7 @@
-//! The pod of one site, written and read as the types of the Kubernetes API.
+//! The pod of one site, written and read as the JSON of the Kubernetes API, of which few fields are used.
 
 use super::settings::Settings;
-use k8s_openapi::api::core::v1::{
-    Capabilities, Container, ContainerState, Pod, PodSpec, ResourceRequirements, SecurityContext,
-};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
 use std::fmt;
 
 /// The pod's only container.
@@ -24,54 +19,45 @@ const UNUSED_LIMIT: u64 = 150;
 
 /// The pod `name` of `owner`. Its main process does nothing but end: at SIGTERM, when no agent was started in time, or at
 /// the deadline.
-pub fn pod(settings: &Settings, name: &str, owner: &str) -> Pod {
+pub fn pod(settings: &Settings, name: &str, owner: &str) -> Value {
     let seconds = settings.time.as_secs().max(1);
     let first = seconds.min(UNUSED_LIMIT);
     let unused = format!("sleep {first} & wait $!; [ -e /tmp/baremark-used ] || exit 0");
     let idle = format!("trap \"exit 0\" TERM; {unused}; sleep {} & wait $!", seconds - first);
-    let container = Container {
-        name: CONTAINER.to_owned(),
-        image: Some(settings.image.clone()),
+    let mut container = json!({
+        "name": CONTAINER,
+        "image": settings.image,
         // All pods of a run start from one image, also where its tag is moved meanwhile.
-        image_pull_policy: Some("IfNotPresent".to_owned()),
-        command: Some(["sh", "-c", &idle].map(str::to_owned).to_vec()),
-        resources: resources(settings),
-        security_context: Some(SecurityContext {
-            allow_privilege_escalation: Some(false),
-            capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), ..Capabilities::default() }),
-            ..SecurityContext::default()
-        }),
-        ..Container::default()
-    };
-    let labels = [(MANAGED_BY.0, MANAGED_BY.1), (OWNER, owner)];
-    let spec = PodSpec {
-        active_deadline_seconds: Some(i64::try_from(seconds).unwrap_or(i64::MAX)),
-        automount_service_account_token: Some(false),
-        containers: vec![container],
-        enable_service_links: Some(false),
-        node_selector: (!settings.node.is_empty()).then(|| settings.node.clone()),
-        restart_policy: Some("Never".to_owned()),
-        runtime_class_name: settings.runtime_class.clone(),
-        ..PodSpec::default()
-    };
-    let metadata = ObjectMeta {
-        name: Some(name.to_owned()),
-        labels: Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
-        ..ObjectMeta::default()
-    };
-    Pod { metadata, spec: Some(spec), status: None }
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", idle],
+        "securityContext": { "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } },
+    });
+    if let Some(resources) = resources(settings) {
+        container["resources"] = resources;
+    }
+    let mut spec = json!({
+        "activeDeadlineSeconds": seconds,
+        "automountServiceAccountToken": false,
+        "containers": [container],
+        "enableServiceLinks": false,
+        "restartPolicy": "Never",
+    });
+    if !settings.node.is_empty() {
+        spec["nodeSelector"] = json!(settings.node);
+    }
+    if let Some(class) = &settings.runtime_class {
+        spec["runtimeClassName"] = json!(class);
+    }
+    let labels = json!({ (MANAGED_BY.0): MANAGED_BY.1, (OWNER): owner });
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": labels }, "spec": spec })
 }
 
 /// Requests equal to limits, hence the class of service Guaranteed where both CPUs and memory are given.
-fn resources(settings: &Settings) -> Option<ResourceRequirements> {
-    let cpus = settings.cpus.map(|count| ("cpu".to_owned(), Quantity(count.to_string())));
-    let memory = settings.memory_bytes.map(|bytes| ("memory".to_owned(), Quantity(bytes.to_string())));
-    let quantities: BTreeMap<String, Quantity> = cpus.into_iter().chain(memory).collect();
-    (!quantities.is_empty()).then(|| ResourceRequirements {
-        limits: Some(quantities.clone()),
-        requests: Some(quantities),
-        ..ResourceRequirements::default()
-    })
+fn resources(settings: &Settings) -> Option<Value> {
+    let mut quantities = serde_json::Map::new();
+    quantities.extend(settings.cpus.map(|count| ("cpu".to_owned(), json!(count.to_string()))));
+    quantities.extend(settings.memory_bytes.map(|bytes| ("memory".to_owned(), json!(bytes.to_string()))));
+    (!quantities.is_empty()).then(|| json!({ "limits": quantities, "requests": quantities }))
 }
 
 /// A text as the value of a label: at most 63 letters, digits, hyphens, underscores and dots, the first and last alphanumeric.
@@ -92,20 +78,24 @@ pub struct State {
 }
 
 impl State {
-    /// The state in the status of `pod`.
-    pub fn of(pod: &Pod) -> Self {
-        let name = pod.metadata.name.clone().unwrap_or_default();
-        let status = pod.status.clone().unwrap_or_default();
-        let phase = status.phase.unwrap_or_else(|| "Unknown".to_owned());
-        let container = status.container_statuses.into_iter().flatten().find_map(|container| container.state);
-        let unscheduled = status.conditions.into_iter().flatten();
-        let unscheduled = unscheduled.filter(|it| it.type_ == "PodScheduled" && it.status == "False");
-        let waits = container.as_ref().and_then(|state| state.waiting.as_ref()?.reason.clone());
-        let hopeless = waits.is_some_and(|reason| HOPELESS.contains(&reason.as_str()));
-        let reason = with_message(status.reason, status.message)
+    /// The state in the status of `pod`; `None` if that is something else.
+    pub fn of(pod: &Value) -> Option<Self> {
+        if pod["kind"] != "Pod" {
+            return None;
+        }
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let status = &pod["status"];
+        let phase = status["phase"].as_str().unwrap_or("Unknown").to_owned();
+        let container =
+            rows(&status["containerStatuses"]).map(|container| &container["state"]).find(|it| !it.is_null());
+        let hopeless = container.and_then(|state| state["waiting"]["reason"].as_str());
+        let hopeless = hopeless.is_some_and(|reason| HOPELESS.contains(&reason));
+        let unscheduled =
+            rows(&status["conditions"]).find(|it| it["type"] == "PodScheduled" && it["status"] == "False");
+        let reason = with_message(status)
             .or_else(|| container.and_then(reason_of))
-            .or_else(|| unscheduled.map(|it| with_message(it.reason, it.message)).next().flatten());
-        State { name, phase, reason, hopeless }
+            .or_else(|| unscheduled.and_then(with_message));
+        Some(State { name, phase, reason, hopeless })
     }
 
     /// Whether the pod has ended, or cannot start as it is.
@@ -126,29 +116,38 @@ impl fmt::Display for State {
     }
 }
 
-fn reason_of(state: ContainerState) -> Option<String> {
-    if let Some(ended) = state.terminated {
-        let reason = ended.reason.unwrap_or_else(|| "Terminated".to_owned());
-        return with_message(Some(format!("{reason}, exit code {}", ended.exit_code)), ended.message);
-    }
-    state.waiting.and_then(|waiting| with_message(waiting.reason, waiting.message))
+fn rows(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
 }
 
-fn with_message(reason: Option<String>, message: Option<String>) -> Option<String> {
-    match (reason.filter(|text| !text.is_empty()), message.filter(|text| !text.is_empty())) {
+fn reason_of(state: &Value) -> Option<String> {
+    let ended = &state["terminated"];
+    if ended.is_null() {
+        return with_message(&state["waiting"]);
+    }
+    let reason = ended["reason"].as_str().unwrap_or("Terminated");
+    let code = ended["exitCode"].as_i64().map_or_else(String::new, |code| format!(", exit code {code}"));
+    let message = ended["message"].as_str().filter(|text| !text.is_empty());
+    Some(message.map_or_else(|| format!("{reason}{code}"), |message| format!("{reason}{code}: {message}")))
+}
+
+/// The reason in `row` and its message, or what there is of both.
+fn with_message(row: &Value) -> Option<String> {
+    let of = |key: &str| row[key].as_str().filter(|text| !text.is_empty());
+    match (of("reason"), of("message")) {
         (Some(reason), Some(message)) => Some(format!("{reason}: {message}")),
-        (reason, message) => reason.or(message),
+        (reason, message) => reason.or(message).map(str::to_owned),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use k8s_openapi::api::core::v1::Pod;
     use std::time::Duration;
 
     fn written(settings: &Settings) -> Value {
-        serde_json::to_value(pod(settings, "baremark-1", "host.7")).expect("a pod is JSON")
+        pod(settings, "baremark-1", "host.7")
     }
 
     #[test]
@@ -188,7 +187,11 @@ mod tests {
                 "runtimeClassName": "kata"
             }
         });
-        assert_eq!(written(&settings), expected);
+        let written = written(&settings);
+        assert_eq!(written, expected);
+        // Read and written by the types of the API nothing is lost: every field is one of theirs.
+        let typed: Pod = serde_json::from_value(written.clone()).expect("a pod");
+        assert_eq!(serde_json::to_value(typed).expect("a pod is JSON"), written);
     }
 
     #[test]
@@ -212,7 +215,7 @@ mod tests {
     fn a_state_gives_the_reason_of_the_cluster() {
         let of = |status: Value| {
             let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": status});
-            let state = State::of(&serde_json::from_value(pod).expect("a pod"));
+            let state = State::of(&pod).expect("a pod");
             (state.to_string(), state.is_final())
         };
         let waiting = |reason: &str| {
@@ -230,5 +233,11 @@ mod tests {
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}]});
         assert_eq!(of(full), ("pod p is Pending (Unschedulable: 0/1 nodes)".to_owned(), false));
         assert_eq!(of(json!({"phase": "Running"})), ("pod p is Running".to_owned(), false));
+        assert_eq!(
+            of(json!({"phase": "Failed", "reason": "DeadlineExceeded"})).0,
+            "pod p is Failed (DeadlineExceeded)"
+        );
+        let other = json!({"apiVersion": "v1", "kind": "List", "items": []});
+        assert_eq!(State::of(&other), None);
     }
 }

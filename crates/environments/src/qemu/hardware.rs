@@ -4,6 +4,7 @@ use super::root;
 use super::settings::{Backing, Disks, Mmu, Net, Root, Settings};
 use baremark_model::site::Missing;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -23,6 +24,10 @@ pub fn check(settings: &Settings) -> Result<(), Missing> {
         if !settings.pin.is_empty() && settings.pin.len() != settings.vcpus {
             let what = format!("pin names {} CPUs for {} vCPUs", settings.pin.len(), settings.vcpus);
             return Err(Missing { what, remedy: "name one for each".to_owned() });
+        }
+        if let Some(queues) = settings.disks.queues.filter(|queues| *queues > settings.vcpus) {
+            let what = format!("disk_queues = {queues} are more than the guest's {} vCPUs", settings.vcpus);
+            return Err(Missing { what, remedy: "write at most vcpus: a guest uses one queue for each".to_owned() });
         }
     }
     if settings.backing == Backing::Reserved {
@@ -131,6 +136,16 @@ pub fn caching(disks: &Disks) -> [bool; 3] {
     }
 }
 
+/// QEMU's name of the device of a disk.
+pub fn device_id(place: usize) -> String {
+    format!("blk{place}")
+}
+
+/// QEMU's name of the thread of a disk, where it has one of its own.
+pub fn iothread_id(place: usize) -> String {
+    format!("iothread{place}")
+}
+
 /// Modules of Debian's kernel that the settings need in the guest.
 pub fn drivers(settings: &Settings) -> Vec<String> {
     let mut names = Vec::new();
@@ -163,7 +178,15 @@ pub fn tell(settings: &Settings, command: &mut Command) -> Result<(), Missing> {
         // QEMU takes two commas for one.
         drive.push(path.to_string_lossy().replace(',', ",,"));
         command.arg("-drive").arg(drive);
-        command.arg("-device").arg(format!("virtio-blk-pci,drive=disk{place}"));
+        let mut device = format!("virtio-blk-pci,drive=disk{place},id={}", device_id(place));
+        if settings.disks.iothread {
+            command.arg("-object").arg(format!("iothread,id={}", iothread_id(place)));
+            device.push_str(&format!(",iothread={}", iothread_id(place)));
+        }
+        if let Some(queues) = settings.disks.queues {
+            device.push_str(&format!(",num-queues={queues}"));
+        }
+        command.arg("-device").arg(device);
     }
     network(settings, command);
     Ok(())
@@ -229,7 +252,8 @@ fn host_nodes(folder: &Path) -> Vec<usize> {
 
 fn network(settings: &Settings, command: &mut Command) {
     let netdev = match &settings.net {
-        Net::None => return,
+        // One of the lab is a tap by the time a guest starts.
+        Net::None | Net::Lab(_) => return,
         Net::User(forwards) => {
             let forward = |(host, guest): &(u16, u16)| format!(",hostfwd=tcp:127.0.0.1:{host}-:{guest}");
             format!("user,id=net0{}", forwards.iter().map(forward).collect::<String>())
@@ -241,6 +265,9 @@ fn network(settings: &Settings, command: &mut Command) {
     };
     command.arg("-netdev").arg(netdev);
     let mut device = "virtio-net-pci,netdev=net0,romfile=".to_owned();
+    if let (Net::Tap { .. }, Some(mac)) = (&settings.net, settings.address.as_deref().and_then(mac_of)) {
+        device.push_str(&format!(",mac={mac}"));
+    }
     if !settings.offloads {
         for word in
             ["csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ufo", "host_tso4", "host_tso6", "host_ufo"]
@@ -249,6 +276,13 @@ fn network(settings: &Settings, command: &mut Command) {
         }
     }
     command.arg("-device").arg(device);
+}
+
+/// A hardware address that differs where the guest's address does: QEMU gives all guests the same.
+fn mac_of(address: &str) -> Option<String> {
+    let address: Ipv4Addr = address.split('/').next()?.parse().ok()?;
+    let [a, b, c, d] = address.octets();
+    Some(format!("06:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}"))
 }
 
 fn without_huge_pages() -> std::io::Result<()> {

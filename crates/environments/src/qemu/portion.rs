@@ -20,7 +20,10 @@ pub fn of(settings: &Settings, portion: Portion) -> Result<Settings, Missing> {
     }
     if settings.net.leads_to_one_guest() {
         let what = format!("a tap or forwarded ports lead to one guest, not to {of}");
-        return Err(Missing { what, remedy: "write net = \"user\" without forwards, or net = \"none\"".to_owned() });
+        return Err(Missing {
+            what,
+            remedy: "write net = \"lab\", net = \"user\" without forwards, or net = \"none\"".to_owned(),
+        });
     }
     own.memory_bytes = settings.memory_bytes / of as u64;
     if own.memory_bytes < LEAST_MEMORY {
@@ -48,7 +51,7 @@ fn chunk<T: Clone>(what: &str, all: &[T], (index, of): (usize, usize)) -> Result
 impl Net {
     fn leads_to_one_guest(&self) -> bool {
         match self {
-            Net::None => false,
+            Net::None | Net::Lab(_) => false,
             Net::User(forwards) => !forwards.is_empty(),
             Net::Tap { .. } => true,
         }

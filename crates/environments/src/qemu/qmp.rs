@@ -4,6 +4,7 @@
 //! over. A thread hears of it, asks why, and ends QEMU.
 
 use super::root::hand_over;
+use baremark_model::disk_latency::{DiskLatency, OPERATIONS};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
@@ -18,6 +19,8 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(10);
 /// By which the thread knows answers to its own questions.
 const OWN: &str = "heard";
+/// States of a guest that was stopped and is not in trouble: it has shut itself down, goes on in another QEMU, or goes on here.
+const WELL: &[&str] = &["shutdown", "finish-migrate", "postmigrate", "running"];
 
 /// The lab's end.
 pub struct Qmp {
@@ -25,6 +28,8 @@ pub struct Qmp {
     /// QEMU's end, until it has it.
     theirs: Option<UnixStream>,
     answers: Receiver<Value>,
+    /// Hears once that QEMU takes commands.
+    negotiated: Receiver<()>,
     stopped: Arc<OnceLock<String>>,
 }
 
@@ -42,16 +47,22 @@ impl Qmp {
     fn over(ours: UnixStream, theirs: Option<UnixStream>) -> io::Result<Self> {
         ours.set_write_timeout(Some(LIMIT))?;
         let (sender, answers) = channel();
+        let (ready, negotiated) = channel();
         let stopped = Arc::new(OnceLock::new());
         let (from, to, why) = (ours.try_clone()?, ours.try_clone()?, Arc::clone(&stopped));
         // It ends with QEMU, or with our end.
-        thread::spawn(move || hear(from, to, &sender, &why));
-        Ok(Qmp { to: ours, theirs, answers, stopped })
+        thread::spawn(move || hear(from, to, (&sender, &ready), &why));
+        Ok(Qmp { to: ours, theirs, answers, negotiated, stopped })
     }
 
     /// To be said once QEMU runs: without a copy of its end of our own we hear when it ends.
     pub fn handed_over(&mut self) {
         self.theirs = None;
+    }
+
+    /// Waits, once, until QEMU takes commands. Whoever has heard of the guest need not.
+    pub fn wait_until_ready(&self) -> io::Result<()> {
+        self.negotiated.recv_timeout(LIMIT).map_err(|why| no_answer(why, "a greeting"))
     }
 
     /// Why QEMU has stopped the guest, if it has.
@@ -82,6 +93,52 @@ impl Qmp {
         }))
     }
 
+    /// The thread of QEMU's own that serves a device, if it has one, and its number of queues.
+    pub fn disk_device(&mut self, device: &str) -> io::Result<(Option<String>, Option<u64>)> {
+        let mut property = |name: &str| {
+            let arguments = json!({ "path": format!("/machine/peripheral/{device}"), "property": name });
+            self.send(&json!({ "execute": "qom-get", "arguments": arguments }), "qom-get")
+        };
+        let thread = property("iothread")?.as_str().and_then(|path| path.rsplit('/').next()).map(str::to_owned);
+        Ok((thread.filter(|name| !name.is_empty()), property("num-queues")?.as_u64()))
+    }
+
+    /// Has QEMU count the latencies of a device's I/Os between these boundaries, from 0 on.
+    pub fn count_latencies(&mut self, device: &str, boundaries_ns: &[u64]) -> io::Result<()> {
+        let arguments =
+            json!({ "id": format!("/machine/peripheral/{device}/virtio-backend"), "boundaries": boundaries_ns });
+        let message = json!({ "execute": "block-latency-histogram-set", "arguments": arguments });
+        self.send(&message, "block-latency-histogram-set").map(drop)
+    }
+
+    /// What QEMU has counted of the I/Os of each of these devices, by name and device.
+    pub fn block_stats(&mut self, devices: &[(String, String)]) -> io::Result<Vec<DiskLatency>> {
+        let answer = self.ask("query-blockstats")?;
+        let mut found = Vec::new();
+        for one in answer.as_array().into_iter().flatten() {
+            let of = |(_, device): &&(String, String)| {
+                one["qdev"].as_str().is_some_and(|path| path.split('/').any(|part| part == device))
+            };
+            let Some((name, _)) = devices.iter().find(of) else { continue };
+            let stats = &one["stats"];
+            for (operation, key) in OPERATIONS.into_iter().zip(["rd", "wr", "flush"]) {
+                let histogram = &stats[format!("{key}_latency_histogram")];
+                let numbers =
+                    |of: &str| histogram[of].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
+                let total = |of: &str| stats[format!("{key}_{of}")].as_u64().unwrap_or(0);
+                found.push(DiskLatency {
+                    disk: name.clone(),
+                    operation,
+                    operations: total("operations"),
+                    total_ns: total("total_time_ns"),
+                    boundaries_ns: numbers("boundaries"),
+                    bins: numbers("bins"),
+                });
+            }
+        }
+        Ok(found)
+    }
+
     /// Whether KVM runs the guest.
     pub fn kvm(&mut self) -> io::Result<bool> {
         Ok(self.ask("query-kvm")?["enabled"] == true)
@@ -97,24 +154,33 @@ impl Qmp {
         }
     }
 
+    /// Has QEMU execute a command.
+    pub fn execute(&mut self, what: &str, arguments: &Value) -> io::Result<Value> {
+        self.send(&json!({ "execute": what, "arguments": arguments }), what)
+    }
+
     fn ask(&mut self, what: &str) -> io::Result<Value> {
         self.send(&json!({ "execute": what }), what)
     }
 
     fn send(&mut self, message: &Value, what: &str) -> io::Result<Value> {
         writeln!(self.to, "{message}")?;
-        let mut answer = self.answers.recv_timeout(LIMIT).map_err(|why| match why {
-            RecvTimeoutError::Timeout => {
-                let words = format!("QEMU has not answered {what} within {} s", LIMIT.as_secs());
-                io::Error::new(io::ErrorKind::TimedOut, words)
-            }
-            RecvTimeoutError::Disconnected => {
-                io::Error::new(io::ErrorKind::UnexpectedEof, "QEMU closed its machine protocol")
-            }
-        })?;
+        let mut answer = self.answers.recv_timeout(LIMIT).map_err(|why| no_answer(why, what))?;
         match answer.get_mut("return") {
             Some(found) => Ok(found.take()),
             None => Err(io::Error::other(format!("QEMU refused {what}: {}", answer["error"]["desc"]))),
+        }
+    }
+}
+
+fn no_answer(why: RecvTimeoutError, what: &str) -> io::Error {
+    match why {
+        RecvTimeoutError::Timeout => {
+            let words = format!("QEMU has not answered {what} within {} s", LIMIT.as_secs());
+            io::Error::new(io::ErrorKind::TimedOut, words)
+        }
+        RecvTimeoutError::Disconnected => {
+            io::Error::new(io::ErrorKind::UnexpectedEof, "QEMU closed its machine protocol")
         }
     }
 }
@@ -127,16 +193,22 @@ impl Drop for Qmp {
 }
 
 /// Hands on answers, and attends to what QEMU says unasked, until it says no more.
-fn hear(from: UnixStream, mut to: UnixStream, answers: &Sender<Value>, stopped: &OnceLock<String>) {
+fn hear(
+    from: UnixStream,
+    mut to: UnixStream,
+    (answers, negotiated): (&Sender<Value>, &Sender<()>),
+    stopped: &OnceLock<String>,
+) {
     let mut say = |what: &str| drop(writeln!(to, "{}", json!({ "execute": what, "id": OWN })));
     let mut trouble = None;
     for line in BufReader::new(from).lines().map_while(Result::ok) {
         let Ok(heard) = serde_json::from_str::<Value>(&line) else { continue };
         if heard.get("QMP").is_some() {
             say("qmp_capabilities");
+        } else if heard["id"] == OWN && heard["return"].get("status").is_none() {
+            let _ = negotiated.send(());
         } else if heard["id"] == OWN {
-            // A guest that has shut itself down is stopped, too, and will be gone in a moment.
-            let Some(status) = heard["return"]["status"].as_str().filter(|status| *status != "shutdown") else {
+            let Some(status) = heard["return"]["status"].as_str().filter(|status| !WELL.contains(status)) else {
                 continue;
             };
             let _ = stopped.set(words(status, trouble.take()));
@@ -192,6 +264,7 @@ mod tests {
         qemu.say(json!({ "QMP": { "version": {} } }));
         assert_eq!(qemu.hear(), json!({ "execute": "qmp_capabilities", "id": OWN }));
         qemu.say(json!({ "return": {}, "id": OWN }));
+        qmp.wait_until_ready().expect("it takes commands");
         let asking = thread::spawn(move || (qmp.kvm().map_err(|why| why.to_string()), qmp));
         assert_eq!(qemu.hear(), json!({ "execute": "query-kvm" }));
         qemu.say(json!({ "event": "RTC_CHANGE", "data": {} }));

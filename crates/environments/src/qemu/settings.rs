@@ -1,6 +1,8 @@
 //! How guests are made: what can be set of them.
 
+use crate::lab::Connect;
 use baremark_model::site::Missing;
+use baremark_sys::user_folder;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -80,6 +82,10 @@ pub struct Disks {
     pub cache: String,
     /// QEMU's word for how it reads and writes; threads when empty.
     pub aio: String,
+    /// Whether each has a thread of QEMU of its own; without one it is in QEMU's main loop.
+    pub iothread: bool,
+    /// Queues of each; as many as vCPUs when `None`.
+    pub queues: Option<usize>,
     /// Whether block devices may be given to the guest.
     pub block_devices: bool,
 }
@@ -99,6 +105,8 @@ pub enum Net {
         /// Whether the kernel moves the packets.
         vhost: bool,
     },
+    /// A tap on a bridge of the lab, made for each guest that starts.
+    Lab(Connect),
 }
 
 /// What the guest's files are.
@@ -188,6 +196,8 @@ pub struct Settings {
     pub address: Option<String>,
     /// Whether checksums and segmentation are left to the network device.
     pub offloads: bool,
+    /// Instead of an agent, the guest has a first process that reports that it works, and writes so many bytes of memory each second.
+    pub beat: Option<u64>,
     /// What runs its instructions.
     pub accel: Accel,
     /// How long a guest may take until its agent listens.
@@ -220,6 +230,7 @@ impl Default for Settings {
             net: Net::None,
             address: None,
             offloads: true,
+            beat: None,
             accel: Accel::Auto,
             boot_limit: Duration::from_secs(180),
             test_limit: Duration::from_secs(10),
@@ -228,6 +239,16 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// With this kernel, a bzImage or a folder that `baremark setup guest-kernel` has filled; without one with what it has fetched for the user, or with
+    /// the kernel of this machine.
+    #[must_use]
+    pub fn of_kernel(named: Option<PathBuf>) -> Self {
+        match named.or_else(user_folder::fetched_kernel) {
+            Some(folder) if folder.is_dir() => Settings::of_fetched(&folder),
+            kernel => Settings { kernel, ..Settings::default() },
+        }
+    }
+
     /// With the kernel that `baremark setup guest-kernel` has put into a folder, and with its modules for a fast port.
     #[must_use]
     pub fn of_fetched(folder: &Path) -> Self {

@@ -14,22 +14,42 @@ pub(crate) const ROOM: usize = 2048;
 #[derive(Debug)]
 pub(crate) struct Descriptors {
     first: AtomicI32,
+    end_of_program: AtomicU64,
     own: [AtomicU64; ROOM / 64],
 }
 
 /// The process's own.
-pub(crate) static DESCRIPTORS: Descriptors =
-    Descriptors { first: AtomicI32::new(0), own: [const { AtomicU64::new(0) }; ROOM / 64] };
+pub(crate) static DESCRIPTORS: Descriptors = Descriptors::new();
 
 impl Descriptors {
+    const fn new() -> Self {
+        let own = [const { AtomicU64::new(0) }; ROOM / 64];
+        Descriptors { first: AtomicI32::new(0), end_of_program: AtomicU64::new(u64::MAX), own }
+    }
+
+    /// Sets the lowest number that a descriptor of the program must not have.
+    pub(crate) fn set_end_of_program(&self, end: u64) {
+        self.end_of_program.store(end, Ordering::Relaxed);
+    }
+
+    /// The lowest number that a descriptor of the program must not have.
+    pub(crate) fn end_of_program(&self) -> u64 {
+        self.end_of_program.load(Ordering::Relaxed)
+    }
+
     /// Sets the lowest number.
     pub(crate) fn begin(&self, first: i32) {
         self.first.store(first, Ordering::Relaxed);
     }
 
+    /// The lowest number that can be the runner's.
+    pub(crate) fn first(&self) -> u64 {
+        self.first.load(Ordering::Relaxed).unsigned_abs().into()
+    }
+
     /// The number behind the last one that can be the runner's.
     pub(crate) fn end(&self) -> u64 {
-        u64::from(self.first.load(Ordering::Relaxed).unsigned_abs()) + ROOM as u64
+        self.first() + ROOM as u64
     }
 
     /// Takes over a descriptor of the runner before this one, where it is or at a number of this one's.
@@ -97,7 +117,7 @@ mod tests {
 
     #[test]
     fn numbers_are_the_runners_from_taking_to_closing() {
-        let own = Descriptors { first: AtomicI32::new(0), own: [const { AtomicU64::new(0) }; ROOM / 64] };
+        let own = Descriptors::new();
         own.begin(300);
         let open = || sys::open(c"/dev/null", libc::O_RDONLY).expect("a descriptor");
         let (first, second) = (own.take(open()).expect("room"), own.take(open()).expect("room"));

@@ -3,6 +3,7 @@
 //! Layout of ELF-64 (System V ABI, chapters 4 and 5), and where Linux places what has no address of its own
 //! (fs/binfmt_elf.c): a position-independent program in the lower two thirds, its interpreter among the mappings.
 
+use crate::runner::backing;
 use crate::runner::sys::{self, Errno, Mapping};
 use baremark_microvm::layout::{BLOCK, USER_END};
 use std::ops::Range;
@@ -244,6 +245,7 @@ fn map_segment(file: i32, segment: &Segment, bias: u64) -> Result<(), Errno> {
     if end > zeros {
         // SAFETY: inside what was reserved for this file.
         unsafe { sys::map(zeros, end - zeros, Mapping::anonymous(protection, libc::MAP_FIXED)) }?;
+        backing::mapped(&(zeros..end));
     }
     Ok(())
 }

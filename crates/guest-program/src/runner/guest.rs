@@ -6,10 +6,13 @@
 //! `iretq` from a frame that is written here, so that any register can be set without a call to KVM.
 
 use crate::runner::arena::ARENA;
+use crate::runner::checkpoint;
 use crate::runner::counters;
 use crate::runner::fatal::{self, Fatal};
 use crate::runner::kvm;
 use crate::runner::machine::RETURN_STUB;
+use crate::runner::mailbox::{self, Mailbox, PORT_BEGUN, Position, Settled};
+use crate::runner::poller;
 use crate::runner::sys::Errno;
 use crate::runner::thread::{Ring, Thread};
 use crate::runner::{calls, faults, pool, signals};
@@ -36,6 +39,8 @@ const FIXED_FLAGS: u64 = 0x202;
 pub(crate) enum Exit {
     /// The program calls the operating system.
     Call,
+    /// A call has its result, which came after the guest was left.
+    Answered,
     /// An exception, with its error code.
     Exception { vector: u8, code: u64 },
     /// The host's memory map does not allow an access.
@@ -55,6 +60,10 @@ pub(crate) fn live(thread: &'static Thread) -> ! {
         while thread.pending.load(Ordering::SeqCst) != 0 {
             signals::deliver_caught(thread);
         }
+        if checkpoint::is_stopping() {
+            stand(thread);
+            continue;
+        }
         if pool::is_wanted() || thread.yielding.load(Ordering::Relaxed) != 0 {
             thread.yielding.store(0, Ordering::Relaxed);
             if pool::is_wanted() {
@@ -66,8 +75,12 @@ pub(crate) fn live(thread: &'static Thread) -> ! {
         match pass(thread) {
             Exit::Call => {
                 thread.stuck.set((0, 0));
+                if thread.backoff.is_over() {
+                    poller::wake_for(thread.registers.get().rax);
+                }
                 calls::carry_out(thread);
             }
+            Exit::Answered => thread.stuck.set((0, 0)),
             Exit::Interrupted => thread.count(Count::Interruptions),
             Exit::Refused => {
                 guard(thread);
@@ -80,6 +93,16 @@ pub(crate) fn live(thread: &'static Thread) -> ! {
             Exit::ForeignPort => faults::foreign_port(thread),
         }
     }
+}
+
+/// Stands while a checkpoint is made.
+fn stand(thread: &Thread) {
+    let mask = signals::take_mask(thread);
+    if let Err(error) = pool::save(thread) {
+        fatal::end(error);
+    }
+    checkpoint::stand(thread, mask, &calls::memory::current_break());
+    signals::give_mask(thread, mask);
 }
 
 /// Ends the process when one instruction has left the guest again and again with nothing else happening.
@@ -99,8 +122,12 @@ fn pass(thread: &'static Thread) -> Exit {
     let shared = Shared(&thread.shared);
     shared.set_registers(&outgoing(thread));
     shared.clear_immediate_exit();
+    if let Some(mailbox) = pool::mailbox_of(thread) {
+        mailbox.enable(thread.backoff.enter() && poller::serves(thread.process()));
+    }
     // Looked at after the flag was cleared: a signal from here on sets it again, so that none is slept over.
-    if thread.pending.load(Ordering::SeqCst) != 0 || thread.yielding.load(Ordering::SeqCst) != 0 {
+    let is_awaited = thread.pending.load(Ordering::SeqCst) != 0 || thread.yielding.load(Ordering::SeqCst) != 0;
+    if is_awaited || checkpoint::is_stopping() {
         return Exit::Interrupted;
     }
     loop {
@@ -138,6 +165,8 @@ fn port(thread: &Thread, port: Option<u16>, registers: kvm_regs) -> Exit {
             from_call(thread, registers);
             Exit::Call
         }
+        Some(PORT_SYSCALL) if position(thread, registers.rip).is_some() => returned(thread, registers),
+        Some(PORT_BEGUN) if position(thread, registers.rip).is_some() => settled(thread, registers),
         Some(port @ PORT_VECTORS..) if port < PORT_VECTORS + VECTORS && is_exception_stub(at) => {
             let vector = u8::try_from(port - PORT_VECTORS).unwrap_or(u8::MAX);
             let with_code = exception::has_error_code(vector);
@@ -161,6 +190,11 @@ fn interrupted(thread: &Thread, registers: kvm_regs) -> Option<Exit> {
             return None;
         }
         from_call(thread, registers);
+    } else if let Some(position) = position(thread, registers.rip) {
+        return Some(match position {
+            Position::Before => returned(thread, registers),
+            Position::Within => settled(thread, registers),
+        });
     } else if at == RETURN_STUB {
         from_frame(thread, registers, registers.rsp);
     } else if is_exception_stub(at) {
@@ -170,6 +204,45 @@ fn interrupted(thread: &Thread, registers: kvm_regs) -> Option<Exit> {
         in_program(thread, registers);
     }
     Some(Exit::Interrupted)
+}
+
+/// Where a thread stands in the stub of its virtual processor, where that has one of its own.
+fn position(thread: &Thread, rip: u64) -> Option<Position> {
+    let index = usize::try_from(thread.vcpu.load(Ordering::Relaxed)).ok()?;
+    mailbox::position(index, rip)
+}
+
+/// A call has left the guest from a stub of its virtual processor's own, or has not yet been handed over there.
+fn returned(thread: &Thread, registers: kvm_regs) -> Exit {
+    if let Some(mailbox) = pool::mailbox_of(thread).filter(|mailbox| mailbox.came_back()) {
+        missed(thread, mailbox);
+    }
+    from_call(thread, registers);
+    Exit::Call
+}
+
+/// A thread was taken out of the guest while its call was in the mailbox.
+fn settled(thread: &Thread, mut registers: kvm_regs) -> Exit {
+    let Some(mailbox) = pool::mailbox_of(thread) else { return returned(thread, registers) };
+    let kept = mailbox.kept();
+    (registers.rax, registers.rcx, registers.r11, registers.rsp) = (kept.rax, kept.rcx, kept.r11, kept.rsp);
+    match mailbox.settle() {
+        Settled::Answered(result) => {
+            from_call(thread, kvm_regs { rax: result, ..registers });
+            Exit::Answered
+        }
+        Settled::Returned => {
+            missed(thread, mailbox);
+            from_call(thread, registers);
+            Exit::Call
+        }
+    }
+}
+
+/// A call that was handed over came back.
+fn missed(thread: &Thread, mailbox: &Mailbox) {
+    thread.count(Count::ExitlessFallbacks);
+    thread.backoff.missed(mailbox.answered());
 }
 
 fn is_syscall_stub(at: u64) -> bool {

@@ -59,7 +59,13 @@ pub(crate) fn extension(kvm: i32, capability: u32) -> i32 {
 
 /// A new machine's descriptor.
 pub(crate) fn create_vm(kvm: i32) -> Result<i32, Failed> {
-    sys::ioctl(kvm, CREATE_VM, 0).map_err(named("KVM_CREATE_VM"))
+    loop {
+        match sys::ioctl(kvm, CREATE_VM, 0) {
+            // A tracer that stops this thread interrupts it, whatever signals are blocked.
+            Err(Errno(libc::EINTR)) => {}
+            made => return made.map_err(named("KVM_CREATE_VM")),
+        }
+    }
 }
 
 /// Bytes that a vCPU shares.

@@ -3,11 +3,12 @@
 //! A machine belongs to one address space. The child of a fork opens another over its copy of the memory; the child of a
 //! vfork shares its parent's. A machine is opened while no other thread exists, or none that enters the guest.
 
-use crate::runner::arena::{ARENA, VCPUS};
+use crate::runner::arena::{ARENA, SLOT_BYTES, VCPUS};
 use crate::runner::descriptors::DESCRIPTORS;
 use crate::runner::fatal::Fatal;
 use crate::runner::kvm::{self, Cpuid, Failed};
 use crate::runner::lock::Lock;
+use crate::runner::mailbox::{self, Calls};
 use crate::runner::space::{self, Filled, Space};
 use crate::runner::sys::{self, Errno};
 use baremark_microvm::supervisor::{self, Area};
@@ -96,6 +97,7 @@ impl Machine {
     /// Opens a virtual machine over this process's memory, with a fresh supervisor area and no virtual processor.
     pub(crate) fn open(&self) -> Result<(), Fatal> {
         self.space.forget_holder();
+        mailbox::begin();
         let vm = DESCRIPTORS.take(kvm::create_vm(self.kvm.load(Ordering::Relaxed))?)?;
         self.vm.store(vm, Ordering::Relaxed);
         kvm::set_own_pages(vm)?;
@@ -110,10 +112,22 @@ impl Machine {
         Ok(())
     }
 
-    /// Prepares the supervisor area for virtual processor `index`.
-    pub(crate) fn install_vcpu(&self, index: usize) -> Result<(), Fatal> {
+    /// Prepares the supervisor area for virtual processor `index`, which may leave these calls to a polling thread.
+    pub(crate) fn install_vcpu(&self, index: usize, calls: &Calls) -> Result<(), Fatal> {
         area()?.install_rank(index);
         self.space.with(|space| supervisor::rank_pages(index).try_for_each(|page| space.map_own(page, false)))?;
+        if mailbox::is_chosen() { self.install_mailbox(index, calls) } else { Ok(()) }
+    }
+
+    /// Prepares a stub of its own for virtual processor `index`, and the mailbox behind it.
+    fn install_mailbox(&self, index: usize, calls: &Calls) -> Result<(), Fatal> {
+        let stub = self.space.with(|space| {
+            let stub = space.take_pages(mailbox::PAGES)?;
+            (0..mailbox::PAGES).try_for_each(|page| space.map_own(stub + page * mailbox::PAGE, true))?;
+            Ok::<_, space::Refusal>(stub)
+        })?;
+        area()?.put(stub, mailbox::code());
+        mailbox::open(index, ARENA.area() + stub, calls);
         Ok(())
     }
 
@@ -124,7 +138,7 @@ impl Machine {
 
     /// Gives the guest a range that was just mapped, unless it has it, or it is so large that most of it may never be used.
     pub(crate) fn cover_new(&self, range: &Range<u64>) -> Result<(), Fatal> {
-        let small = range.end - range.start <= layout::BLOCK && self.page() == PageSize::Large;
+        let small = range.end - range.start <= SLOT_BYTES && self.page() == PageSize::Large;
         if small && !(space::has_block(range.start) && space::has_block(range.end - 1)) {
             self.cover(range)?;
         }

@@ -6,19 +6,21 @@
 //! lose it: whoever needs it saves its state into the waiting thread's record. Where all are computing, a thread waits in a
 //! queue, and those that compute are made to give theirs up in turn.
 
+use crate::runner::answers;
 use crate::runner::arena::{ARENA, VCPUS};
 use crate::runner::descriptors::DESCRIPTORS;
 use crate::runner::fatal::{self, Fatal};
 use crate::runner::kvm;
 use crate::runner::lock::Lock;
 use crate::runner::machine::MACHINE;
+use crate::runner::mailbox::{self, Mailbox};
 use crate::runner::signals;
 use crate::runner::space::Space;
 use crate::runner::sys::{self, Errno, Mapping};
 use crate::runner::thread::{NO_VCPU, Ring, State, Thread};
 use crate::shared::{Count, Doing};
-use baremark_microvm::registers;
-use kvm_bindings::{KVM_SYNC_X86_REGS, kvm_run};
+use baremark_microvm::{layout, registers};
+use kvm_bindings::{KVM_SYNC_X86_REGS, kvm_msr_entry, kvm_run};
 use std::arch::x86_64::_rdtsc;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -67,6 +69,11 @@ pub(crate) fn is_wanted() -> bool {
 pub(crate) fn fd_of(thread: &Thread) -> i32 {
     let index = usize::try_from(thread.vcpu.load(Ordering::Relaxed));
     index.ok().and_then(|index| FDS.get(index)).map_or(-1, |fd| fd.load(Ordering::Relaxed))
+}
+
+/// The mailbox of `thread`'s virtual processor, where it has one.
+pub(crate) fn mailbox_of(thread: &Thread) -> Option<&'static Mailbox> {
+    usize::try_from(thread.vcpu.load(Ordering::Relaxed)).ok().and_then(mailbox::of)
 }
 
 /// Gives the calling thread a virtual processor with its saved state.
@@ -246,9 +253,9 @@ impl Pool {
     fn interrupt_next(&mut self, thread: &'static Thread) {
         let own = thread.process();
         let computing = |thread: &&Thread| {
-            ptr::eq(thread.process(), own)
-                && thread.state.load(Ordering::Relaxed) == State::Running as u32
+            thread.state.load(Ordering::Relaxed) == State::Running as u32
                 && thread.vcpu.load(Ordering::Relaxed) != NO_VCPU
+                && ptr::eq(thread.process(), own)
         };
         let records = || ARENA.blocks().filter_map(record_at);
         let after = |thread: &&Thread| thread.block.start > self.turn;
@@ -291,7 +298,7 @@ fn take_from_blocked(taker: &Thread) -> Option<usize> {
 
 /// Makes virtual processor `index`.
 fn make(index: usize) -> Result<(), Fatal> {
-    MACHINE.install_vcpu(index)?;
+    MACHINE.install_vcpu(index, &answers::list())?;
     let fd = kvm::create_vcpu(MACHINE.vm.load(Ordering::Relaxed), index as u64)?;
     let fd = DESCRIPTORS.take(fd)?;
     let prepared = prepare(index, fd);
@@ -315,13 +322,22 @@ fn prepare(index: usize, fd: i32) -> Result<(), Fatal> {
     sys::advise(at, bytes, libc::MADV_DONTFORK)?;
     kvm::set_cpuid(fd, MACHINE.cpuid())?;
     kvm::set_xcr0(fd, MACHINE.xcr0.load(Ordering::Relaxed))?;
-    kvm::set_msrs(fd, registers::syscall_msrs(ARENA.area()))?;
+    kvm::set_msrs(fd, syscall_msrs(index))?;
     // SAFETY: RDTSC touches no memory.
     kvm::share_time_stamps(fd, unsafe { _rdtsc() })?;
     let shared = ptr::with_exposed_provenance_mut::<kvm_run>(at as usize);
     // SAFETY: the page was mapped above and is shared with KVM, which reads it when the virtual processor runs.
     unsafe { (*shared).kvm_valid_regs = KVM_SYNC_X86_REGS.into() };
     Ok(())
+}
+
+/// The registers by which SYSCALL finds the stub of virtual processor `index`: its own, or the one that all share.
+fn syscall_msrs(index: usize) -> [kvm_msr_entry; 3] {
+    let shared = ARENA.area() + layout::SYSCALL_STUB;
+    let own = mailbox::stub_of(index).unwrap_or(shared);
+    let entry =
+        |entry: kvm_msr_entry| kvm_msr_entry { data: if entry.data == shared { own } else { entry.data }, ..entry };
+    registers::syscall_msrs(ARENA.area()).map(entry)
 }
 
 /// The record at `address`, if that is not 0.

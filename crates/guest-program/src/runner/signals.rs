@@ -10,6 +10,7 @@
 //! Faults of the program come as exceptions of the guest and not as signals of the host (`faults`), except in a native step
 //! (`step`). A fault in the runner's own code ends the process with a message.
 
+use crate::runner::checkpoint;
 use crate::runner::fatal::{self, Fatal};
 use crate::runner::frame::{self, Context, Places};
 use crate::runner::guest;
@@ -129,6 +130,24 @@ pub(crate) fn start(process: &Process) {
         let signal = signal.cast_unsigned();
         set_host_action(signal, &process.action(signal));
     }
+    reserve(process);
+}
+
+/// Of a protected program: sets aside the signal by which its threads are stopped.
+fn reserve(process: &Process) {
+    if checkpoint::is_on() {
+        let signal = choose_interrupter(process);
+        checkpoint::reserve(signal, bit(signal));
+    }
+}
+
+/// Sets the actions of a program that is continued, and those signals that it ignores.
+pub(crate) fn restore(process: &Process, before: impl Iterator<Item = Action>) {
+    process.actions.with(|actions| actions.iter_mut().zip(before).for_each(|(to, from)| *to = from));
+    for signal in 1..=LAST {
+        publish(process, signal, &process.action(signal));
+    }
+    reserve(process);
 }
 
 /// Gives the calling host thread its signal stack: frames of the host must not depend on where a thread's own stack is.
@@ -168,6 +187,7 @@ unsafe extern "C" fn on_signal(signal: u32, info: *const [u64; 16], context: *mu
     // SAFETY: the kernel passes both, on this stack, and they are this handler's while it runs.
     let (info, context) = unsafe { (&*info, &mut *context) };
     let code = (info[1] as u32).cast_signed();
+    let call = baremark_guest_call_check as *const () as i64..=baremark_guest_call_instruction as *const () as i64;
     let by_instruction = is_fault(signal) && code > 0 && !(signal == libc::SIGBUS.cast_unsigned() && code == 5);
     let rip = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
     if by_instruction {
@@ -176,8 +196,12 @@ unsafe extern "C" fn on_signal(signal: u32, info: *const [u64; 16], context: *mu
         }
         fatal::end(Fatal::Broken { what: "a fault", at: rip.cast_unsigned() });
     }
-    if INTERRUPTER.load(Ordering::Relaxed) == signal && code == libc::SI_TKILL && took_one(&thread.interrupters) {
-        // Ours: nothing for the program.
+    let is_interrupter = INTERRUPTER.load(Ordering::Relaxed) == signal && code == libc::SI_TKILL;
+    if is_interrupter && (took_one(&thread.interrupters) || checkpoint::is_on()) {
+        // Ours: nothing for the program. Before a checkpoint, a call that would wait is not begun.
+        if checkpoint::is_stopping() && call.contains(rip) {
+            *rip = baremark_guest_call_abandon as *const () as i64;
+        }
         thread.interrupted.store(1, Ordering::SeqCst);
         guest::stop_soon(&thread.shared);
         return;
@@ -185,7 +209,6 @@ unsafe extern "C" fn on_signal(signal: u32, info: *const [u64; 16], context: *mu
     if is_kept(signal) && thread.process().ignored.load(Ordering::Relaxed) & bit(signal) != 0 {
         return;
     }
-    let call = baremark_guest_call_check as *const () as i64..=baremark_guest_call_instruction as *const () as i64;
     if call.contains(rip) {
         *rip = baremark_guest_call_abandon as *const () as i64;
     }
@@ -222,6 +245,10 @@ pub(crate) fn forward(thread: &'static Thread, number: u64, arguments: &[u64; 6]
         let by_us = thread.pending.load(Ordering::SeqCst) == 0 && thread.interrupted.load(Ordering::SeqCst) != 0;
         if result != -i64::from(libc::EINTR) || !by_us {
             break result;
+        }
+        // The program makes the call again, after the checkpoint.
+        if checkpoint::is_on() {
+            break AGAIN;
         }
     };
     if !thread.change_state(State::Blocked, State::Running) {
@@ -276,7 +303,7 @@ pub(crate) fn take_mask(thread: &Thread) -> u64 {
 /// Gives the program its mask, now or when the signal is delivered that was caught meanwhile.
 pub(crate) fn give_mask(thread: &Thread, mask: u64) {
     match thread.pending.load(Ordering::SeqCst) {
-        0 => drop(sys::mask_signals(MaskChange::Set, mask)),
+        0 => drop(sys::mask_signals(MaskChange::Set, checkpoint::allowed_mask(mask))),
         _ => thread.caught.mask.store(mask, Ordering::Relaxed),
     }
 }

@@ -1,7 +1,7 @@
 //! The guest's memory: blocks of this process's address space, and page tables that map them where they lie.
 //!
-//! Guest-virtual is host-virtual. Address space is cut into blocks of 1 GiB; the block that is needed as the *i*-th becomes
-//! memory slot *i*, at guest-physical `BASE + i` GiB. Large leaves are filled for a whole block at once, small ones by
+//! Guest-virtual is host-virtual. Address space is cut into blocks of 256 MiB; the block that is needed as the *i*-th becomes
+//! memory slot *i*, at guest-physical `BASE + i` blocks. Large leaves are filled for a whole block at once, small ones by
 //! 2 MiB as they are needed. Every leaf is present, writable and executable: rights are the business of the host's own
 //! memory map, which KVM follows, so that `mprotect`, `munmap` and copy-on-write need nothing here. Entries are only ever
 //! added; one that is present never changes, which shadow paging might not notice.
@@ -9,14 +9,17 @@
 //! What belongs to the runner is left out where it is known when a table is filled: a stray pointer of the program finds
 //! nothing there, as natively. This guards against accidents, not against a program that means harm.
 
-use crate::runner::arena::{ARENA, LARGE};
+use crate::runner::arena::{ARENA, LARGE, SLOT_BYTES, SLOT_SHIFT};
 use crate::runner::kvm::{self, Failed};
-use baremark_microvm::layout::{self, BASE, BLOCK, BLOCK_SHIFT, BLOCKS, USER_END};
+use baremark_microvm::layout::{self, BASE, USER_END};
 use baremark_model::arm::PageSize;
 use kvm_bindings::kvm_userspace_memory_region;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Blocks in the lower half of a 47-bit address space.
+const BLOCKS: usize = 1 << (47 - SLOT_SHIFT);
 
 const PRESENT: u64 = 1;
 const WRITABLE: u64 = 1 << 1;
@@ -58,7 +61,7 @@ pub(crate) enum Filled {
     Nothing,
 }
 
-/// Bytes of a supervisor area for leaves of this size: tables for 16 TiB in large pages or for 250 GiB in small ones.
+/// Bytes of a supervisor area for leaves of this size: tables for 7.8 TiB, which is all slots, in large pages or for 250 GiB in small ones.
 pub(crate) const fn area_bytes(page: PageSize) -> u64 {
     match page {
         PageSize::Large => 48 << 20,
@@ -82,13 +85,14 @@ impl Space {
         Space { page: PageSize::Large, vm: -1, used: 0, most: 0, next_table: 0 }
     }
 
-    /// Begins anew for machine `vm`, over a supervisor area of zeros, whose block becomes slot 0.
+    /// Begins anew for machine `vm`, over a supervisor area of zeros, whose blocks become the first slots.
     pub(crate) fn begin(&mut self, vm: i32, page: PageSize, physical_bits: u32) -> Result<(), Refusal> {
         for block in &BLOCK_OF_SLOT[..self.used as usize] {
             SLOT_OF_BLOCK[block.load(Ordering::Relaxed) as usize].store(0, Ordering::Relaxed);
         }
         *self = Space { page, vm, used: 0, most: most_slots(physical_bits), next_table: layout::TABLES + PAGE };
-        self.slot(ARENA.area() >> BLOCK_SHIFT).map(drop)
+        let last = ARENA.area() + ARENA.area_bytes() - 1;
+        (ARENA.area() >> SLOT_SHIFT..=last >> SLOT_SHIFT).try_for_each(|block| self.slot(block).map(drop))
     }
 
     /// Guest-physical address of the root table.
@@ -121,15 +125,15 @@ impl Space {
     /// Bytes that become reachable at once.
     pub(crate) fn reach(&self) -> u64 {
         match self.page {
-            PageSize::Large => BLOCK,
+            PageSize::Large => SLOT_BYTES,
             PageSize::Small => LARGE,
         }
     }
 
     /// Makes the entries around `address`, and its block's memory slot.
     fn fill(&mut self, address: u64) -> Result<Filled, Refusal> {
-        let slot = self.slot(address >> BLOCK_SHIFT)?;
-        let physical = |at: u64| BASE + (u64::from(slot) << BLOCK_SHIFT) + (at & (BLOCK - 1));
+        let slot = self.slot(address >> SLOT_SHIFT)?;
+        let physical = |at: u64| BASE + (u64::from(slot) << SLOT_SHIFT) + (at & (SLOT_BYTES - 1));
         let start = address & !(self.reach() - 1);
         let mut filled = Filled::Nothing;
         for at in (start..start + self.reach()).step_by(LARGE as usize) {
@@ -175,9 +179,9 @@ impl Space {
         let region = kvm_userspace_memory_region {
             slot,
             flags: 0,
-            guest_phys_addr: BASE + (u64::from(slot) << BLOCK_SHIFT),
-            memory_size: layout::slot_bytes(block),
-            userspace_addr: block << BLOCK_SHIFT,
+            guest_phys_addr: BASE + (u64::from(slot) << SLOT_SHIFT),
+            memory_size: slot_bytes(block),
+            userspace_addr: block << SLOT_SHIFT,
         };
         kvm::add_memory(self.vm, region).map_err(Refusal::Kvm)?;
         self.used += 1;
@@ -204,6 +208,13 @@ impl Space {
         }
     }
 
+    /// Offset of `count` pages side by side in the supervisor area, of zeros, for another use than tables.
+    pub(crate) fn take_pages(&mut self, count: u64) -> Result<u64, Refusal> {
+        let first = self.take_table()?;
+        (1..count).try_for_each(|_| self.take_table().map(drop))?;
+        Ok(first)
+    }
+
     fn take_table(&mut self) -> Result<u64, Refusal> {
         if self.next_table + PAGE > ARENA.area_bytes() {
             return Err(Refusal::TablesFull);
@@ -215,13 +226,13 @@ impl Space {
 
 /// Whether the guest has the block of `address`.
 pub(crate) fn has_block(address: u64) -> bool {
-    let block = usize::try_from(address >> BLOCK_SHIFT).ok().and_then(|block| SLOT_OF_BLOCK.get(block));
+    let block = usize::try_from(address >> SLOT_SHIFT).ok().and_then(|block| SLOT_OF_BLOCK.get(block));
     block.is_some_and(|slot| slot.load(Ordering::Acquire) != 0)
 }
 
-/// Tables lie in slot 0, at their block's offset.
+/// Tables lie in the first slots, side by side from their block's offset on.
 fn physical_of_table(offset: u64) -> u64 {
-    BASE + (ARENA.area() & (BLOCK - 1)) + offset
+    BASE + (ARENA.area() & (SLOT_BYTES - 1)) + offset
 }
 
 fn offset_of_table(physical: u64) -> u64 {
@@ -241,9 +252,14 @@ fn contains(outer: &Range<u64>, inner: &Range<u64>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
+/// A slot's bytes: the last block must not reach the end of the address space.
+fn slot_bytes(block: u64) -> u64 {
+    (USER_END - (block << SLOT_SHIFT)).min(SLOT_BYTES)
+}
+
 /// How many blocks fit above the base with so many physical address bits.
 fn most_slots(bits: u32) -> u32 {
-    let blocks = ((1u64 << bits.clamp(33, 47)) - BASE) >> BLOCK_SHIFT;
+    let blocks = ((1u64 << bits.clamp(33, 47)) - BASE) >> SLOT_SHIFT;
     u32::try_from(blocks).map_or(MOST_SLOTS, |blocks| blocks.min(MOST_SLOTS))
 }
 
@@ -253,9 +269,15 @@ mod tests {
 
     #[test]
     fn narrow_processors_have_fewer_blocks() {
-        assert_eq!(most_slots(36), 60);
-        assert_eq!(most_slots(39), 508);
+        assert_eq!(most_slots(36), 240);
+        assert_eq!(most_slots(39), 2032);
         assert_eq!(most_slots(48), MOST_SLOTS);
+    }
+
+    #[test]
+    fn the_last_slot_ends_where_address_space_does() {
+        assert_eq!(slot_bytes(0), SLOT_BYTES);
+        assert_eq!(slot_bytes(BLOCKS as u64 - 1), SLOT_BYTES - PAGE);
     }
 
     #[test]

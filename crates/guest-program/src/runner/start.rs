@@ -5,15 +5,20 @@
 
 use crate::options::{Line, Options};
 use crate::runner::arena::{ARENA, LARGE};
+use crate::runner::backing;
 use crate::runner::calls::{files, limits, memory, processes};
+use crate::runner::checkpoint;
 use crate::runner::counters;
 use crate::runner::descriptors::DESCRIPTORS;
 use crate::runner::elf::{self, Object, Role};
 use crate::runner::fatal::{self, EXIT_CANNOT_EXECUTE, EXIT_NOT_FOUND, Fatal};
 use crate::runner::guest;
 use crate::runner::machine::{self, MACHINE};
+use crate::runner::mailbox;
+use crate::runner::poller;
 use crate::runner::pool;
 use crate::runner::program::{self, Unfit};
+use crate::runner::restore::Restored;
 use crate::runner::signals;
 use crate::runner::space;
 use crate::runner::stack::{self, Beginning, Stack};
@@ -76,7 +81,10 @@ impl Config {
         let fd = |fd: &AtomicI32| Some(fd.load(Ordering::Relaxed)).filter(|fd| *fd != NONE);
         Options {
             page: MACHINE.page(),
+            backing: backing::chosen(),
+            prefault: backing::is_prefaulting(),
             vcpus: self.most_vcpus(),
+            exitless: mailbox::is_chosen(),
             kvm: fd(&self.kvm),
             runner: fd(&self.runner),
             counters: fd(&self.counters),
@@ -155,6 +163,9 @@ fn prepare(given: &Given<'_>) -> Result<&'static Thread, Fatal> {
     limits::start(options);
     open_descriptors(options)?;
     own_image(given);
+    if options.snapshot.is_some() {
+        checkpoint::own_everything();
+    }
     ARENA.reserve(space::area_bytes(options.page))?;
     match options.image {
         Some(image) => {
@@ -166,6 +177,9 @@ fn prepare(given: &Given<'_>) -> Result<&'static Thread, Fatal> {
     if !user::works(&PROCESS) {
         return Err(Fatal::Copies);
     }
+    if let Some(image) = options.restored {
+        return restore(options, image);
+    }
     let program = find_program(given).unwrap_or_else(|unfit| match unfit {
         Unfit::Errno(errno) => not_executable(given, errno),
         Unfit::Refused(what, errno) => {
@@ -173,10 +187,7 @@ fn prepare(given: &Given<'_>) -> Result<&'static Thread, Fatal> {
             not_executable(given, errno)
         }
     });
-    MACHINE.start(CONFIG.kvm.load(Ordering::Relaxed), options.page)?;
-    MACHINE.open()?;
-    pool::begin(options.vcpus);
-    CONFIG.vcpus.store(options.vcpus, Ordering::Relaxed);
+    open_machine(options)?;
     files::start(program.file);
     let beginnings = load(given, &program).unwrap_or_else(|errno| not_executable(given, errno));
     sys::close(program.file);
@@ -186,10 +197,68 @@ fn prepare(given: &Given<'_>) -> Result<&'static Thread, Fatal> {
     signals::start(&PROCESS);
     let thread = Thread::new(&PROCESS)?;
     thread.settle();
+    if options.snapshot.is_some() {
+        checkpoint::begin(None, files::program_path().as_bytes(), DESCRIPTORS.first());
+        checkpoint::open_faults(|fd| DESCRIPTORS.take(fd))?;
+        checkpoint::join(thread, true)?;
+        checkpoint::settle(thread);
+    }
     signals::use_signal_stack(thread);
     pool::acquire(thread);
+    poller::start(&PROCESS)?;
     thread.change(|registers| (registers.rip, registers.rsp) = (beginnings.entry, beginnings.stack));
     Ok(thread)
+}
+
+fn open_machine(options: &Options) -> Result<(), Fatal> {
+    MACHINE.start(CONFIG.kvm.load(Ordering::Relaxed), options.page)?;
+    if options.exitless {
+        mailbox::choose();
+    }
+    backing::choose(options.backing, options.prefault);
+    MACHINE.open()?;
+    pool::begin(options.vcpus);
+    CONFIG.vcpus.store(options.vcpus, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Continues a program from its image, with all of its threads but the first, which is returned.
+fn restore(options: &Options, image: i32) -> Result<&'static Thread, Fatal> {
+    fn unable(why: std::io::Error) -> ! {
+        fatal::end_with(fatal::EXIT_FAILED, format_args!("cannot continue the program: {why}"))
+    }
+    open_machine(options)?;
+    let restored = Restored::read(DESCRIPTORS.inherit(image)?).unwrap_or_else(|why| unable(why));
+    own_heap();
+    restored.map().unwrap_or_else(|why| unable(why));
+    let before = &restored.before;
+    let path = before.path();
+    files::restore(&path);
+    let [start, end] = crate::snapshot::load(&before.program_break);
+    memory::restore_break(start..end);
+    restored.spans().try_for_each(|span| MACHINE.cover(&span).map(drop))?;
+    step::start();
+    signals::start(&PROCESS);
+    signals::restore(&PROCESS, checkpoint::actions_of(before));
+    checkpoint::begin(Some(before), &path, DESCRIPTORS.first());
+    checkpoint::open_faults(|fd| DESCRIPTORS.take(fd))?;
+    restored.open().unwrap_or_else(|why| unable(why));
+    let mut threads = Vec::new();
+    for slot in before.threads() {
+        let thread = Thread::new(&PROCESS)?;
+        checkpoint::join(thread, threads.is_empty())?;
+        checkpoint::become_as(thread, slot);
+        threads.push(thread);
+    }
+    let (first, others) = threads.split_first().ok_or(Fatal::Options)?;
+    first.settle();
+    checkpoint::settle(first);
+    checkpoint::restore_robust_list(first);
+    signals::use_signal_stack(first);
+    pool::acquire(first);
+    others.iter().try_for_each(|thread| processes::begin_restored(thread))?;
+    sys::mask_signals(sys::MaskChange::Set, checkpoint::allowed_mask(first.caught.mask.load(Ordering::Relaxed)));
+    Ok(first)
 }
 
 /// The descriptors that a runner keeps, where they belong.
@@ -197,6 +266,7 @@ fn open_descriptors(options: &Options) -> Result<(), Fatal> {
     let inherited = |fd: Option<i32>| fd.map(|fd| DESCRIPTORS.inherit(fd)).transpose();
     let counters = inherited(options.counters)?;
     counters::start(counters)?;
+    inherited(options.snapshot)?.map_or(Ok(()), checkpoint::start)?;
     CONFIG.counters.store(counters.unwrap_or(NONE), Ordering::Relaxed);
     let kvm = match inherited(options.kvm)? {
         Some(kvm) => kvm,
@@ -215,6 +285,7 @@ fn open_descriptors(options: &Options) -> Result<(), Fatal> {
 fn own_image(given: &Given<'_>) {
     const PT_LOAD: u64 = 1;
     const PT_PHDR: u64 = 6;
+    const PF_W: u64 = 2;
     const WORDS: usize = 7;
     let (headers, count) = (given.value(libc::AT_PHDR), given.value(libc::AT_PHNUM));
     let header = |index: u64| -> [u64; WORDS] {
@@ -230,6 +301,8 @@ fn own_image(given: &Given<'_>) {
     let end = loaded().map(|header| header[2].wrapping_add(bias).wrapping_add(header[5])).max().unwrap_or(0);
     let end = end.next_multiple_of(4096);
     ARENA.own(start..end);
+    let writable = loaded().filter(|header| header[0] >> 32 & PF_W != 0);
+    ARENA.count_data(writable.map(|header| header[5].next_multiple_of(4096)).sum());
     // Nothing of the program shall share a large page with the runner; where something does already, that is left.
     for gap in [start & !(LARGE - 1)..start, end..end.next_multiple_of(LARGE)] {
         let mapping = Mapping::anonymous(libc::PROT_NONE, libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE);
@@ -251,6 +324,7 @@ fn own_heap() {
     let start = (pointer & !4095).saturating_sub(BELOW);
     if start < end && end - start < 1 << 30 {
         ARENA.own(start..end.next_multiple_of(4096));
+        ARENA.count_data(end - start);
     }
 }
 

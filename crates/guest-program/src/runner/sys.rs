@@ -45,6 +45,11 @@ fn register(fd: i32) -> u64 {
     i64::from(fd).cast_unsigned()
 }
 
+/// A descriptor number in a register: the kernel looks at 32 bits.
+pub(crate) fn descriptor(value: u64) -> i32 {
+    (value as u32).cast_signed()
+}
+
 /// A result that is a descriptor or another small number.
 fn small(result: u64) -> i32 {
     i32::try_from(result).unwrap_or(i32::MAX)
@@ -148,7 +153,7 @@ pub(crate) unsafe fn protect(at: u64, bytes: u64, protection: i32) -> Result<(),
 
 /// `madvise` by an advice that changes no content.
 pub(crate) fn advise(at: u64, bytes: u64, advice: i32) -> Result<(), Errno> {
-    // SAFETY: used with MADV_DONTFORK and MADV_NOHUGEPAGE, which leave content alone.
+    // SAFETY: used with MADV_DONTFORK, MADV_NOHUGEPAGE, MADV_HUGEPAGE and MADV_POPULATE_WRITE, which leave content alone.
     checked(unsafe { raw(libc::SYS_madvise, [at, bytes, register(advice), 0, 0, 0]) }).map(drop)
 }
 

@@ -5,11 +5,13 @@
 //! program sees them; all other state is in the virtual processor or, when that is gone, in `saved`.
 
 use crate::runner::arena::{ARENA, BLOCK, Block};
+use crate::runner::backoff::Backoff;
 use crate::runner::counters;
 use crate::runner::lock::Lock;
 use crate::runner::machine::EXTENDED_STATE;
 use crate::runner::sys::{self, Action, Errno};
 use crate::shared::{Count, Doing, PLACES, Page, Place, Tally};
+use crate::snapshot::Slot;
 use kvm_bindings::{kvm_regs, kvm_run, kvm_xsave};
 use std::arch::asm;
 use std::cell::{Cell, UnsafeCell};
@@ -173,7 +175,10 @@ pub(crate) struct Thread {
     pub(crate) call_mask: Cell<Option<u64>>,
     /// Exits in a row without a system call, and where they began.
     pub(crate) stuck: Cell<(u64, u32)>,
+    pub(crate) backoff: Backoff,
     pub(crate) block: Block,
+    /// Of a protected program's thread: its part of the record.
+    pub(crate) slot: Cell<Option<&'static Slot>>,
     process: Cell<&'static Process>,
     place: Cell<&'static Place>,
     pub(crate) saved: UnsafeCell<Saved>,
@@ -189,10 +194,15 @@ const _: () = assert!(size_of::<Thread>() <= 16 << 10 && size_of::<kvm_xsave>() 
 
 static MAKING: Lock<()> = Lock::new(());
 
+/// A block of its own for a host thread that is none of the program's.
+pub(crate) fn take_block() -> Result<Block, Errno> {
+    MAKING.with(|()| ARENA.take_block())
+}
+
 impl Thread {
     /// A record in a block of its own, for a thread of `process` that does not run yet.
     pub(crate) fn new(process: &'static Process) -> Result<&'static Thread, Errno> {
-        let block = MAKING.with(|()| ARENA.take_block())?;
+        let block = take_block()?;
         let record = ptr::with_exposed_provenance_mut::<Thread>(block.start as usize);
         let thread = Thread {
             state: AtomicU32::new(State::Running as u32),
@@ -212,7 +222,9 @@ impl Thread {
             signal_stack: Cell::new(SignalStack::NONE),
             call_mask: Cell::new(None),
             stuck: Cell::new((0, 0)),
+            backoff: Backoff::default(),
             block,
+            slot: Cell::new(None),
             process: Cell::new(process),
             place: Cell::new(&process.counters().places[PLACES - 1]),
             saved: UnsafeCell::new(Saved { extended: kvm_xsave::default(), fs: 0, gs: 0, valid: false }),

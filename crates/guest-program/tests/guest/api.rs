@@ -1,7 +1,8 @@
 //! The launcher: exit status, counters, errors, and the limit for a program that stands still.
 
-use crate::support::{Ended, PROBE, command, has_kvm, inside};
+use crate::support::{Ended, PROBE, command, has_kvm, inside, skip};
 use baremark_guest_program::{Activity, Command, Costs, Error};
+use baremark_model::arm::PageSize;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -40,11 +41,68 @@ fn a_program_that_stands_still_is_ended_and_described() {
         return;
     }
     let mut stalled = Command::new(PROBE);
-    stalled.arg("stall").stall_limit(Duration::from_millis(400));
+    stalled.arg("stall").stall_limit(Duration::from_secs(3));
     let error = stalled.status().unwrap_err();
     let Error::NoProgress { stood, .. } = &error else { panic!("{error:?}") };
     let in_futex = stood.iter().filter(|stand| stand.doing == Activity::Calls { number: 202 }).count();
     assert_eq!((stood.len(), in_futex), (2, 2), "{error}");
+}
+
+#[test]
+fn the_hosts_backing_is_as_chosen() {
+    let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    if !has_kvm() {
+        return;
+    }
+    // The buffer is given back before the end, and is there while it is used.
+    let copied = |page: Option<PageSize>| {
+        let mut copy = command("dd", &["if=/dev/zero", "of=/dev/null", "bs=64M", "count=1", "status=none"]);
+        if let Some(page) = page {
+            copy.host_backing(page);
+        }
+        let (found, report) = inside(copy);
+        assert_eq!(found.status, "Some(0) None", "{found:?}");
+        (report.counters.anonymous_kib >> 10, report.counters.large_kib >> 10)
+    };
+    assert_eq!(copied(None), (0, 0), "not counted");
+    let (all, large) = copied(Some(PageSize::Small));
+    // The runner's own memory may have some.
+    assert!(all >= 64 && large <= 8, "{large} of {all} MiB");
+    if enabled.is_empty() || enabled.contains("[never]") {
+        skip("this kernel gives no transparent huge pages");
+        return;
+    }
+    let (all, large) = copied(Some(PageSize::Large));
+    assert!(all >= 64 && large >= 32, "{large} of {all} MiB");
+    // A child has not had its parent's memory.
+    let mut forks = command(PROBE, &["backed"]);
+    forks.host_backing(PageSize::Large);
+    let (found, report) = inside(forks);
+    assert_eq!(found.stdout, "unmapped 0\nchild status 7\n");
+    let all = report.counters.anonymous_kib >> 10;
+    assert!((64..110).contains(&all) && report.counters.forks == 1, "{all} MiB: {:?}", report.counters);
+}
+
+#[test]
+fn memory_is_given_when_it_is_mapped_where_that_was_chosen() {
+    if !has_kvm() {
+        return;
+    }
+    let given = |prefault: bool| {
+        let mut copy = command("dd", &["if=/dev/zero", "of=/dev/null", "bs=64M", "count=1", "status=none"]);
+        copy.prefault(prefault);
+        let (found, report) = inside(copy);
+        assert_eq!(found.status, "Some(0) None", "{found:?}");
+        report.counters.prefaulted_kib >> 10
+    };
+    assert_eq!(given(false), 0);
+    let mib = given(true);
+    assert!((64..512).contains(&mib), "{mib} MiB");
+    // A program that gives memory back and forks ends as before.
+    let mut forks = command(PROBE, &["backed"]);
+    forks.prefault(true);
+    let (found, _) = inside(forks);
+    assert_eq!(found.stdout, "unmapped 0\nchild status 7\n");
 }
 
 #[test]

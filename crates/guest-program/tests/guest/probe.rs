@@ -38,6 +38,13 @@ fn accidents_act_for_the_program_and_hit_nothing_else() {
 }
 
 #[test]
+fn files_in_proc_show_and_change_the_program_and_not_the_runner() {
+    if has_kvm() {
+        same(PROBE, &["own-files"]);
+    }
+}
+
+#[test]
 fn threads_work_as_natively() {
     if has_kvm() {
         let report = same(PROBE, &["threads", "40"]);

@@ -1,250 +1,55 @@
 //! Programs of other people: what they print and how they end must be as natively.
 //!
-//! Where a program prints times, rates or numbers of processes, `varies` says so, and only lines that it names are left out.
 //! Each runs in an empty folder of its own.
-#![expect(clippy::print_stdout, reason = "the soak prints a table")]
 
-use crate::support::{Ended, command, has_kvm, inside, skip};
+use crate::cases::{Case, FEW, STREAM_C};
+use crate::served;
+use crate::support::{Ended, command, has_kvm, skip};
 use baremark_guest_program::Report;
+use baremark_sys::confine;
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-
-/// A program with its arguments, and what of its output may differ.
-struct Case {
-    name: &'static str,
-    program: &'static str,
-    arguments: &'static [&'static str],
-    /// Lines that contain one of these may differ.
-    varies: &'static [&'static str],
-    /// What must be there alongside the program.
-    needs: &'static [&'static str],
-}
-
-const fn case(name: &'static str, program: &'static str, arguments: &'static [&'static str]) -> Case {
-    Case { name, program, arguments, varies: &[], needs: &[] }
-}
-
-/// A script for `sh` that needs other programs.
-const fn script(name: &'static str, needs: &'static [&'static str], arguments: &'static [&'static str]) -> Case {
-    Case { name, program: "sh", arguments, varies: &[], needs }
-}
-
-/// A dozen of the normal run.
-const FEW: &[Case] = &[
-    case("sh", "sh", &["-c", "for i in 1 2 3; do echo $i | tr 123 abc; done; (exit 7); echo $?"]),
-    case(
-        "bash",
-        "bash",
-        &["-c", "trap 'echo usr1' USR1; kill -USR1 $$; echo ${BASH##*/}; a=(1 2 3); echo ${a[@]}; exit 3"],
-    ),
-    case("ls", "ls", &["/etc/apt"]),
-    case("sha256sum", "sha256sum", &["/bin/bash"]),
-    case("gzip", "sh", &["-c", "gzip -nc /bin/bash | gzip -dc | cmp - /bin/bash && echo same"]),
-    case("sort", "sh", &["-c", "seq 20000 | sort -r | tail -1"]),
-    case("find", "find", &["/etc", "-maxdepth", "1", "-name", "pass*"]),
-    case("awk", "awk", &["BEGIN { for (i = 0; i < 200000; i++) s += i; print s }"]),
-    case(
-        "perl",
-        "perl",
-        &[
-            "-e",
-            "print join(',', map { $_ * $_ } 1 .. 10), qq(\n); print `echo sub`; $SIG{ALRM} = sub { print qq(alarm\n) }; alarm 1; sleep 3;",
-        ],
-    ),
-    case("python", "/usr/bin/python3", &["-c", PYTHON]),
-    case("grep", "grep", &["-c", "root", "/etc/passwd"]),
-    case("tar", "sh", &["-c", "tar cf - -C /etc apt 2>/dev/null | tar tf - | wc -l"]),
-];
-
-const PYTHON: &str = "import subprocess, threading, sys
-print(subprocess.check_output(['echo', 'x']))
-l = []
-t = [threading.Thread(target=l.append, args=(i,)) for i in range(10)]
-[x.start() for x in t]
-[x.join() for x in t]
-print(sorted(l))
-try: subprocess.check_output(['/nonexistent'])
-except FileNotFoundError as e: print(e)
-sys.exit(5)";
-
-/// The others, for `make soak`.
-const MANY: &[Case] = &[
-    script("gcc", &["gcc"], &["-c", C]),
-    script("g++", &["g++"], &["-c", CXX]),
-    script("gcc -fopenmp", &["gcc"], &["-c", OPENMP]),
-    script("ThreadSanitizer", &["gcc"], &["-c", TSAN]),
-    script("AddressSanitizer", &["gcc"], &["-c", ASAN]),
-    script("go build", &["go"], &["-c", GO]),
-    script("cargo build", &["cargo"], &["-c", CARGO]),
-    case("rustc", "rustc", &["--version"]),
-    script("javac and java", &["javac", "java"], &["-c", JAVA]),
-    script("java -Xint", &["javac", "java"], &["-c", JAVA_INTERPRETED]),
-    case(
-        "node",
-        "node",
-        &["-e", "let s=0;for(let i=0;i<5e6;i++)s+=i;console.log(s);setTimeout(()=>process.exit(6),5)"],
-    ),
-    script("redis", &["redis-server", "redis-cli"], &["-c", REDIS]),
-    script("redis-benchmark", &["redis-server", "redis-benchmark"], &["-c", REDIS_BENCHMARK]),
-    script("nginx", &["nginx", "curl"], &["-c", NGINX]),
-    script("postgres --single", &["setpriv", "/usr/lib/postgresql/15/bin/postgres"], &["-c", POSTGRES]),
-    script("postgres", &["setpriv", "psql", "/usr/lib/postgresql/15/bin/postgres"], &["-c", POSTGRES_SERVER]),
-    script("fio", &["fio"], &["-c", FIO]),
-    script(
-        "sysbench",
-        &["sysbench"],
-        &["-c", "sysbench cpu --events=50 --time=0 --threads=2 run | grep 'number of events'"],
-    ),
-    case("stress-ng --cpu", "stress-ng", &["--cpu", "1", "--cpu-ops", "20", "-q"]),
-    case("stress-ng --vm", "stress-ng", &["--vm", "1", "--vm-bytes", "16m", "--vm-ops", "50", "-q"]),
-    case(
-        "stress-ng --pipe --futex",
-        "stress-ng",
-        &["--pipe", "1", "--pipe-ops", "500", "--futex", "1", "--futex-ops", "200", "-q"],
-    ),
-    script("lammps", &["lmp"], &["-c", LAMMPS]),
-    script("xz -T2", &["xz"], &["-c", "xz -T2 -1 -c /bin/bash | xz -dc | cmp - /bin/bash && echo same"]),
-    script("zstd -T2", &["zstd"], &["-c", "zstd -T2 -qc /bin/bash | zstd -dqc | cmp - /bin/bash && echo same"]),
-    script("bzip2", &["bzip2"], &["-c", "bzip2 -1c /bin/bash | bzip2 -dc | cmp - /bin/bash && echo same"]),
-    case("openssl dgst", "openssl", &["dgst", "-sha512", "/bin/bash"]),
-    case(
-        "openssl enc",
-        "openssl",
-        &["enc", "-aes-256-cbc", "-pbkdf2", "-k", "x", "-S", "0011223344556677", "-in", "/etc/passwd", "-base64"],
-    ),
-    Case {
-        varies: &["sha256", "version", "built on", "compiler", "CPUINFO", "options", "Doing", "type", "bn("],
-        ..case("openssl speed", "openssl", &["speed", "-seconds", "1", "-bytes", "1024", "sha256"])
-    },
-    case(
-        "sqlite3",
-        "sqlite3",
-        &[
-            ":memory:",
-            "create table t(a); with recursive c(x) as (select 1 union all select x+1 from c where x<50000) insert into t select x from c; select sum(a), count(*) from t;",
-        ],
-    ),
-    script("tclsh", &["tclsh"], &["-c", "echo 'puts [expr 6*7]; exit 2' | tclsh"]),
-    case("jq", "jq", &["-n", "[range(1000)] | add"]),
-    script("bc", &["bc"], &["-c", "echo 'scale=50; 4*a(1)' | bc -l"]),
-    case("sed", "sed", &["-n", "1,3p", "/etc/passwd"]),
-    case("file", "file", &["/bin/bash"]),
-    case(
-        "git",
-        "sh",
-        &[
-            "-c",
-            "git init -q . && git -c user.name=a -c user.email=b commit -q --allow-empty -m x && git log --format=%s",
-        ],
-    ),
-    script("make", &["make"], &["-c", "printf 'a: b c\\n\\t@echo a\\nb c:\\n\\t@echo $@\\n' > Makefile; make -j1"]),
-    script("curl", &["curl"], &["-c", "curl -s file:///etc/passwd | head -1"]),
-    script("xxd", &["xxd"], &["-c", "xxd /bin/true | md5sum"]),
-    case("diff", "diff", &["/etc/passwd", "/etc/group"]),
-    script("m4", &["m4"], &["-c", "echo 'define(a,b)a' | m4"]),
-    script("gpg", &["gpg"], &["-c", "gpg --version | head -1"]),
-    case("dash", "dash", &["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo $i; kill -TERM $$"]),
-    case("timeout", "timeout", &["-s", "INT", "0.3", "sleep", "5"]),
-    case("xargs", "sh", &["-c", "seq 200 | xargs -n 20 -P 2 echo | sort | md5sum"]),
-    case("dd", "sh", &["-c", "dd if=/bin/bash bs=64k 2>/dev/null | md5sum"]),
-    case("env", "env", &["-i", "A=1", "sh", "-c", "echo $A; env | wc -l"]),
-    case(
-        "perl forks",
-        "perl",
-        &[
-            "-e",
-            "for (1..5) { if (fork == 0) { exit $_ } } while ((my $p = wait) > 0) { push @s, $? >> 8 } print join(q(,), sort @s), qq(\n); exec qw(sh -c), q(exit 9)",
-        ],
-    ),
-    case(
-        "python pool",
-        "/usr/bin/python3",
-        &[
-            "-c",
-            "import multiprocessing as m
-if __name__ == '__main__':
-    with m.Pool(2) as p: print(sum(p.map(abs, range(-100, 0))))",
-        ],
-    ),
-    case(
-        "python asyncio",
-        "/usr/bin/python3",
-        &[
-            "-c",
-            "import asyncio
-async def f(i):
-    await asyncio.sleep(0.01)
-    return i
-async def g(): print(sum(await asyncio.gather(*[f(i) for i in range(50)])))
-asyncio.run(g())",
-        ],
-    ),
-    case(
-        "python signals",
-        "/usr/bin/python3",
-        &[
-            "-c",
-            "import ctypes, mmap, signal, os, resource
-m = mmap.mmap(-1, 8192); m[5000] = 7; print(m[5000], ctypes.CDLL(None).abs(-3), flush=True)
-signal.signal(signal.SIGALRM, lambda *a: print('alarm', flush=True))
-signal.setitimer(signal.ITIMER_REAL, 0.01); signal.pause()
-print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], flush=True); os.kill(os.getpid(), signal.SIGKILL)",
-        ],
-    ),
-];
-
-const C: &str = r#"printf '#include <stdio.h>\nint main(){double s=0;for(int i=1;i<1000000;i++)s+=1.0/i;printf("%%.12f\\n",s);return 3;}' > h.c
-gcc -O1 h.c -o h && sha256sum < h && ./h"#;
-const CXX: &str = r#"printf '#include <iostream>\n#include <map>\nint main(){std::map<int,int> m;for(int i=0;i<100;i++)m[i%%7]++;for(auto&p:m)std::cout<<p.second;try{throw 5;}catch(int i){std::cout<<i<<std::endl;}}' > a.cc
-g++ -O1 a.cc -o a && ./a"#;
-const OPENMP: &str = r#"printf '#include <stdio.h>\nint main(){double s=0;\n#pragma omp parallel for reduction(+:s)\nfor(int i=0;i<2000000;i++)s+=1;printf("%%.1f\\n",s);}' > o.c
-gcc -O2 -fopenmp o.c -o o && ./o"#;
-const TSAN: &str = r#"printf '#include <pthread.h>\n#include <stdio.h>\nstatic long n;static pthread_mutex_t m=PTHREAD_MUTEX_INITIALIZER;static void*f(void*a){for(int i=0;i<2000;i++){pthread_mutex_lock(&m);n++;pthread_mutex_unlock(&m);}return 0;}int main(){pthread_t t[4];for(int i=0;i<4;i++)pthread_create(&t[i],0,f,0);for(int i=0;i<4;i++)pthread_join(t[i],0);printf("%%ld\\n",n);}' > t.c
-gcc -O1 -pthread -fsanitize=thread t.c -o t && ./t"#;
-const ASAN: &str = r#"printf '#include <stdlib.h>\n#include <stdio.h>\nint main(){int*p=malloc(40);p[3]=4;printf("%%d\\n",p[3]);free(p);}' > s.c
-gcc -O1 -fsanitize=address s.c -o s && ASAN_OPTIONS=detect_leaks=0 ./s"#;
-const GO: &str = r#"export GOCACHE=$PWD/c HOME=$PWD CGO_ENABLED=0 GOFLAGS=-p=1
-printf 'package main\nimport ("fmt";"sync";"runtime")\nfunc main(){var wg sync.WaitGroup;c:=make(chan int,8);for i:=0;i<8;i++{wg.Add(1);go func(i int){defer wg.Done();c<-i}(i)};wg.Wait();close(c);n:=0;for i:=range c{n+=i};runtime.GC();func(){defer func(){fmt.Println(recover()!=nil)}();var p *int;*p=1}();fmt.Println(n)}' > m.go
-go build -o m m.go && ./m"#;
-const CARGO: &str = r#"mkdir src; printf '[package]\nname="a"\nversion="0.1.0"\nedition="2021"\n[workspace]\n' > Cargo.toml
-echo 'fn main(){println!("{}",(1..=10u64).product::<u64>())}' > src/main.rs
-env -u CARGO_TARGET_DIR cargo build -q --offline && ./target/debug/a"#;
-const JAVA: &str = r#"printf 'public class H{public static void main(String[] a)throws Exception{long s=0;for(int i=0;i<20000000;i++)s+=i%%7;System.out.println(s);Thread t=new Thread(()->System.out.println("thread"));t.start();t.join();try{Object o=null;o.hashCode();}catch(NullPointerException e){System.out.println("npe");}System.gc();System.exit(4);}}' > H.java
-javac H.java && java -XX:+UseSerialGC H"#;
-const JAVA_INTERPRETED: &str = r#"printf 'public class I{public static void main(String[] a){long s=0;for(int i=0;i<2000000;i++)s+=i%%7;System.out.println(s);}}' > I.java
-javac I.java && java -Xint -XX:+UseSerialGC I"#;
-const REDIS: &str = r#"redis-server --port 0 --unixsocket $PWD/s --save '' >/dev/null 2>&1 & p=$!
-until redis-cli -s s ping >/dev/null 2>&1; do sleep 0.05; done
-redis-cli -s s set a 1; redis-cli -s s incr a; redis-cli -s s shutdown nosave; wait $p; echo $?"#;
-const REDIS_BENCHMARK: &str = r#"redis-server --port 0 --unixsocket $PWD/s --save '' >/dev/null 2>&1 & p=$!
-until redis-cli -s s ping >/dev/null 2>&1; do sleep 0.05; done
-redis-benchmark -s s -n 500 -c 5 -q -t set,get | tr '\r' '\n' | grep -c 'requests per second'; redis-cli -s s shutdown nosave; wait $p; echo $?"#;
-const NGINX: &str = r#"mkdir logs; echo hello > index.html
-printf "daemon off; error_log stderr; pid $PWD/pid; worker_processes 2; user root; events {} http { access_log off; server { listen unix:$PWD/s; root $PWD; } }" > c
-nginx -e stderr -c $PWD/c 2>/dev/null & p=$!
-until curl -s --unix-socket s http://x/index.html; do sleep 0.05; done; kill -QUIT $p; wait $p; echo $?"#;
-const POSTGRES: &str = r#"chmod 711 .; mkdir d; chown 65534 d; export LC_ALL=C HOME=/; u='setpriv --reuid=65534 --clear-groups'; b=/usr/lib/postgresql/15/bin
-$u $b/initdb -N -D $PWD/d/db >/dev/null 2>&1
-echo 'select sum(i) from generate_series(1,1000) i;' | $u $b/postgres --single -D $PWD/d/db postgres 2>/dev/null | grep sum"#;
-const POSTGRES_SERVER: &str = r#"chmod 711 .; mkdir d; chown 65534 d; export LC_ALL=C HOME=/; u='setpriv --reuid=65534 --clear-groups'; b=/usr/lib/postgresql/15/bin
-$u $b/initdb -N -D $PWD/d/db >/dev/null 2>&1
-$u $b/postgres -D $PWD/d/db -c listen_addresses= -c unix_socket_directories=$PWD/d >/dev/null 2>&1 & p=$!
-until $u psql -h $PWD/d -d postgres -Atc 'select 1' >/dev/null 2>&1; do sleep 0.1; done
-$u psql -h $PWD/d -d postgres -Atc 'create table t(a int); insert into t select generate_series(1,1000); select sum(a) from t'
-kill -INT $p; wait $p; echo $?"#;
-const FIO: &str = r#"fio --name=a --directory=. --size=4m --rw=randrw --bs=4k --ioengine=psync --verify=crc32c --output-format=terse --terse-version=3 | cut -d';' -f3-5"#;
-const LAMMPS: &str = r#"printf 'units lj\natom_style atomic\nlattice fcc 0.8442\nregion box block 0 4 0 4 0 4\ncreate_box 1 box\ncreate_atoms 1 box\nmass 1 1.0\nvelocity all create 1.44 87287\npair_style lj/cut 2.5\npair_coeff 1 1 1.0 1.0 2.5\nfix 1 all nve\nthermo 50\nrun 100\n' > in
-OMP_NUM_THREADS=1 lmp -in in -log none | grep '^ *[0-9]* *[0-9.]* *-[0-9.]* '"#;
 
 /// Programs that print nothing when all is well.
 const QUIET: [&str; 2] = ["stress-ng", "timeout"];
-/// No program of the table takes longer; it is described and ended then.
-const LIMIT: Duration = Duration::from_secs(30);
+/// The wall time after which a run of the usual tests is ended: more than a program takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How much later a guest is ended from outside: by then it has ended itself and said where its threads stood.
+const GRACE: Duration = Duration::from_secs(5);
 
 fn is_there(program: &str) -> bool {
     let in_path = |path: String| path.split(':').any(|folder| Path::new(folder).join(program).exists());
     if program.contains('/') { Path::new(program).exists() } else { std::env::var("PATH").is_ok_and(in_path) }
+}
+
+/// What is not there of what a case needs.
+fn absent(need: &str) -> Option<String> {
+    match need {
+        STREAM_C => no_stream(),
+        _ => (!is_there(need)).then(|| need.to_owned()),
+    }
+}
+
+/// Why there is no STREAM by its author, as what there is not.
+fn no_stream() -> Option<String> {
+    if let Some(own) = std::env::var_os("STREAM_C").filter(|own| !own.is_empty()) {
+        let own = Path::new(&own);
+        let is_found = own.is_absolute() && own.is_file();
+        return (!is_found).then(|| format!("file {}, which STREAM_C is to name by its whole path", own.display()));
+    }
+    let Some(peers) = std::env::var_os("BAREMARK_PEERS") else {
+        return Some("source: neither STREAM_C nor BAREMARK_PEERS is set".to_owned());
+    };
+    let is_source = |entry: fs::DirEntry| entry.path().join("STREAM/stream.c").is_file();
+    let is_found = fs::read_dir(&peers).is_ok_and(|entries| entries.flatten().any(is_source));
+    let peers = Path::new(&peers).display();
+    (!is_found).then(|| format!("source of hpcc in {peers}: scripts/fetch-hpcc gets it, or STREAM_C names a stream.c"))
 }
 
 fn without(text: &str, varies: &[&str]) -> Vec<String> {
@@ -252,78 +57,180 @@ fn without(text: &str, varies: &[&str]) -> Vec<String> {
     text.lines().filter(same).map(str::to_owned).collect()
 }
 
-/// A program natively, and how long it took.
-fn natively(case: &Case) -> (Ended, Duration) {
+/// What a program finds in its folder.
+fn folder_of(case: &Case) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
+    if !case.before.is_empty() {
+        let mut before = std::process::Command::new("sh");
+        let done = before.args(["-c", case.before]).current_dir(folder.path()).stdin(Stdio::null()).status().unwrap();
+        assert!(done.success(), "{}: what comes before it fails", case.name);
+    }
+    folder
+}
+
+/// Kills a process group that is still there after `limit`, unless what this returns is dropped before.
+fn killed_after(limit: Duration, group: u32) -> Sender<()> {
+    let (kept, dropped) = mpsc::channel();
+    thread::spawn(move || {
+        if dropped.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            confine::send(-group.cast_signed(), libc::SIGKILL).unwrap();
+        }
+    });
+    kept
+}
+
+/// What a stream has until its end.
+fn collected(stream: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    let mut stream = stream.unwrap();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+/// How a program ended, with what came of the requests that were made of it.
+fn with_answers(mut ended: Ended, answers: Result<String, String>) -> Result<Ended, String> {
+    let answers = answers.map_err(|why| format!("{why}; {ended:?}"))?;
+    ended.stdout += &answers;
+    Ok(ended)
+}
+
+/// The port of a program that is a server.
+fn port_of(case: &Case) -> Option<u16> {
+    (!case.pages.is_empty()).then(served::free_port)
+}
+
+/// Makes the requests of a program that is a server.
+fn answers(case: &Case, port: Option<u16>, folder: &Path, limit: Duration) -> Result<String, String> {
+    port.map_or(Ok(String::new()), |port| served::asked(case.pages, port, folder, limit))
+}
+
+/// In a process group of its own, and not as a part of `cargo` and `make`, by which the tests are run: their folders of libraries would be
+/// searched, and make would say that it is another's.
+fn on_its_own(command: &mut std::process::Command) {
+    command.process_group(0);
+    for name in ["LD_LIBRARY_PATH", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"] {
+        command.env_remove(name);
+    }
+}
+
+/// A program natively, and how long it took. With all that it has started and its output it must end within the limit of wall time;
+/// if not it is killed.
+pub fn natively(case: &Case, limit: Duration) -> Result<(Ended, Duration), String> {
+    let folder = folder_of(case);
     let mut command = std::process::Command::new(case.program);
-    command.args(case.arguments).current_dir(folder.path()).stdin(Stdio::null());
+    on_its_own(command.args(case.arguments));
+    command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let port = port_of(case);
+    if let Some(port) = port {
+        command.env("PORT", port.to_string()).stdin(Stdio::piped());
+    }
     let began = Instant::now();
-    let output = command.output().unwrap();
-    (Ended::new(output.status, &output.stdout, &output.stderr), began.elapsed())
+    let mut child = command.spawn().unwrap();
+    let _watch = killed_after(limit, child.id());
+    let (stdout, stderr) = (collected(child.stdout.take()), collected(child.stderr.take()));
+    let answers = answers(case, port, folder.path(), limit);
+    // Closes its input first, by which a server ends.
+    let status = child.wait().unwrap();
+    let took = began.elapsed();
+    let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
+    if began.elapsed() >= limit {
+        return Err(format!("natively no end within {} s", limit.as_secs()));
+    }
+    let ended = with_answers(Ended::new(status, &stdout, &stderr), answers).map_err(|why| format!("natively {why}"))?;
+    Ok((ended, took))
 }
 
-fn in_the_guest(case: &Case) -> (Ended, Report) {
-    let folder = tempfile::tempdir().unwrap();
+/// A program in the guest, with the same limit.
+pub fn in_the_guest(case: &Case, limit: Duration) -> Result<(Ended, Report), String> {
+    in_the_guest_with(case, limit, false)
+}
+
+fn in_the_guest_with(case: &Case, limit: Duration, exitless: bool) -> Result<(Ended, Report), String> {
+    let folder = folder_of(case);
     let mut command = command(case.program, case.arguments);
-    command.current_dir(folder.path()).stall_limit(LIMIT);
-    inside(command)
+    command.current_dir(folder.path()).time_limit(limit).exitless(exitless);
+    on_its_own(command.stdout(Stdio::piped()).stderr(Stdio::piped()).process());
+    let port = port_of(case);
+    if let Some(port) = port {
+        command.env("PORT", port.to_string()).stdin(Stdio::piped());
+    }
+    let began = Instant::now();
+    let child = command.spawn().unwrap();
+    let _watch = killed_after(limit + GRACE, child.id());
+    let answers = answers(case, port, folder.path(), limit);
+    let output = child.wait_with_output().map_err(|why| format!("in the guest: {why}"))?;
+    if began.elapsed() >= limit + GRACE {
+        return Err(format!("in the guest no end of its output within {} s", (limit + GRACE).as_secs()));
+    }
+    let ended = Ended::new(output.report.status, &output.stdout, &output.stderr);
+    let ended = with_answers(ended, answers).map_err(|why| format!("in the guest {why}"))?;
+    Ok((ended, output.report))
 }
 
-/// Runs a program in both ways and says what differs; `None` where it is not installed.
-fn compare(case: &Case) -> Option<Result<(Duration, Report), String>> {
-    let missing = case.needs.iter().chain([&case.program]).find(|program| !is_there(program));
-    if let Some(missing) = missing {
+/// What is not installed of what a program needs.
+pub fn missing(case: &Case) -> Option<String> {
+    case.needs.iter().chain([&case.program]).find_map(|need| absent(need))
+}
+
+/// Whether a program's own output natively says that it did something: a script that fails would compare its failure. Only the quiet ones
+/// may print nothing.
+pub fn says_something(case: &Case, natively: &Ended) -> bool {
+    !natively.stdout.is_empty() || QUIET.contains(&case.program)
+}
+
+/// How a program ended and what it wrote, without what may differ.
+pub fn compared(case: &Case, ended: &Ended) -> (String, Vec<String>, Vec<String>) {
+    (ended.status.clone(), without(&ended.stdout, case.varies), without(&ended.stderr, case.varies))
+}
+
+/// Runs a program in both ways; what differs.
+pub fn difference(case: &Case, exitless: bool) -> Option<String> {
+    if let Some(missing) = missing(case) {
         skip(&format!("no {missing}"));
         return None;
     }
-    let (expected, native) = natively(case);
-    // A script that fails natively would compare its failure; only the quiet ones may print nothing.
-    if expected.stdout.is_empty() && !QUIET.contains(&case.program) {
-        return Some(Err(format!("{}: prints nothing natively: {expected:?}", case.name)));
+    differs(case, exitless).unwrap_or_else(Some).map(|how| format!("{}: {how}", case.name))
+}
+
+fn differs(case: &Case, exitless: bool) -> Result<Option<String>, String> {
+    let (expected, _) = natively(case, PATIENCE)?;
+    if !says_something(case, &expected) {
+        return Ok(Some(format!("prints nothing natively: {expected:?}")));
     }
-    let (found, report) = in_the_guest(case);
-    let of = |ended: &Ended| {
-        (ended.status.clone(), without(&ended.stdout, case.varies), without(&ended.stderr, case.varies))
-    };
-    let (expected, found) = (of(&expected), of(&found));
-    if expected == found {
-        return Some(Ok((native, report)));
+    let (found, report) = in_the_guest_with(case, PATIENCE, exitless)?;
+    let (expected, found) = (compared(case, &expected), compared(case, &found));
+    let said = || format!("natively {expected:?}, in the guest {found:?}, {report:?}");
+    Ok((expected != found).then(said))
+}
+
+/// A program that sleeps for longer than its limit.
+const SLEEPING: Case = Case {
+    name: "sleep",
+    program: "sh",
+    arguments: &["-c", "sleep 600 & sleep 600"],
+    varies: &[],
+    needs: &[],
+    before: "",
+    pages: &[],
+};
+
+#[test]
+fn a_run_that_takes_longer_than_its_limit_is_ended_and_named() {
+    let limit = Duration::from_secs(1);
+    let why = natively(&SLEEPING, limit).unwrap_err();
+    assert_eq!(why, "natively no end within 1 s");
+    if has_kvm() {
+        let why = in_the_guest(&SLEEPING, limit).unwrap_err();
+        assert!(why.starts_with("in the guest: the program did not end within 1 s and was killed; "), "{why}");
     }
-    Some(Err(format!("{}: natively {expected:?}, in the guest {found:?}, {report:?}", case.name)))
 }
 
 #[test]
 fn a_dozen_programs_print_and_end_as_natively() {
     if has_kvm() {
-        let different: Vec<String> = FEW.iter().filter_map(|case| compare(case)?.err()).collect();
+        let different: Vec<String> = FEW.iter().filter_map(|case| difference(case, false)).collect();
         assert!(different.is_empty(), "{}", different.join("\n"));
     }
-}
-
-#[test]
-#[ignore = "minutes: `make soak`"]
-fn soak_all_programs_print_and_end_as_natively() {
-    if !has_kvm() {
-        return;
-    }
-    let (mut same, mut different) = (0, Vec::new());
-    println!("{:<28} {:>10} {:>10} {:>7} {:>9} {:>7}", "program", "native ms", "guest ms", "ratio", "calls", "images");
-    for case in FEW.iter().chain(MANY) {
-        match compare(case) {
-            None => {}
-            Some(Err(why)) => different.push(why),
-            Some(Ok((native, report))) => {
-                same += 1;
-                let (native, guest) = (native.as_secs_f64() * 1e3, report.wall.as_secs_f64() * 1e3);
-                let (calls, images) = (report.counters.calls, report.counters.images);
-                println!(
-                    "{:<28} {native:>10.0} {guest:>10.0} {:>7.2} {calls:>9} {images:>7}",
-                    case.name,
-                    guest / native
-                );
-            }
-        }
-    }
-    println!("{same} of {} programs are the same in the guest", FEW.len() + MANY.len());
-    assert!(different.is_empty(), "{}", different.join("\n"));
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The program of this crate's tests.
 pub const PROBE: &str = env!("CARGO_BIN_EXE_guest-probe");
 /// No program of a test stands still for so long.
-pub const STALL: Duration = Duration::from_secs(20);
+pub const STALL: Duration = Duration::from_secs(120);
 
 static SKIPPED: AtomicUsize = AtomicUsize::new(0);
 

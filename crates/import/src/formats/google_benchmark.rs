@@ -67,7 +67,10 @@ fn read(text: &str, _: &[Column]) -> Result<Imported, Damage> {
     for row in benchmarks.iter().filter(|row| row.run_type.as_deref() != Some("aggregate")) {
         let name = row.run_name.as_ref().unwrap_or(&row.name);
         if row.error_occurred {
-            imported.notes.push(format!("{name} failed and is left out: {}", row.error_message));
+            let note = format!("{name} failed and is left out: {}", row.error_message);
+            if !imported.notes.contains(&note) {
+                imported.notes.push(note);
+            }
             continue;
         }
         let factor = match row.time_unit.as_deref().unwrap_or("ns") {

@@ -49,24 +49,34 @@ fn fio_has_both_directions_and_what_was_done() {
 #[test]
 fn google_benchmark_has_repetitions_without_aggregates() {
     let imported = of(&fixture("google-benchmark.json"));
-    let times = values(&imported, "BM_Sort/1024", "real_time_ns");
+    let times = values(&imported, "sum/1024", "real_time_ns");
     assert_eq!(times.len(), 3);
-    close(times[0], 17_100.0);
-    close(values(&imported, "BM_Copy", "cpu_time_ns")[0], 810.0);
-    assert_eq!((imported.host.as_deref(), imported.cpus), (Some("builder"), Some(8)));
-    assert_eq!(imported.program, "Google Benchmark 1.8.3");
-    assert_eq!(imported.notes, ["BM_Broken failed and is left out: no file"]);
+    close(times[0], 1_267.414_806_013_720_2);
+    // The file has microseconds here.
+    close(values(&imported, "copy/4096", "cpu_time_ns")[0], 54.858_779_193_271_71);
+    assert_eq!((imported.host.as_deref(), imported.cpus), (Some("vm"), Some(2)));
+    assert_eq!(imported.program, "Google Benchmark", "1.7.1 does not write its version");
+    let notes = ["the benchmark library was built for debugging", "broken failed and is left out: no file"];
+    assert_eq!(imported.notes, notes, "three repetitions failed for one reason");
+    let newer =
+        fixture("google-benchmark.json").replace("\"load_avg\"", "\"library_version\": \"v1.8.3\", \"load_avg\"");
+    assert_eq!(of(&newer).program, "Google Benchmark 1.8.3");
 }
 
 #[test]
 fn criterion_has_the_time_of_an_iteration() {
     let imported = of(&fixture("criterion-messages.json"));
-    assert_eq!(values(&imported, "sort/small", "time_ns"), [250.0, 251.0, 248.0]);
-    assert_eq!(values(&imported, "sort/large", "time_ns"), [81_000.0, 80_000.0]);
+    assert_eq!(imported.benchmarks().len(), 4);
+    let times = values(&imported, "sort/stable/100", "time_ns");
+    assert_eq!(times.len(), 12);
+    close(times[0], 263_463.0 / 659.0);
+    close(values(&imported, "sort/unstable/10000", "time_ns")[11], 86_116_996.0 / 972.0);
     let sample = of(&fixture("criterion-sample.json"));
-    close(values(&sample, "", "time_ns")[1], 120.5);
-    close(values(&of(&fixture("criterion-estimates.json")), "", "time_ns")[0], 120.3);
-    assert_eq!(values(&of(&fixture("criterion-raw.csv")), "parse/quick/1024", "time_ns"), [500.0, 510.0]);
+    close(values(&sample, "", "time_ns")[1], 2_347_299.0 / 2_414.0);
+    close(values(&of(&fixture("criterion-estimates.json")), "", "time_ns")[0], 1_040.116_879_739_978_2);
+    close(values(&of(&fixture("criterion-raw.csv")), "sort/stable/100", "time_ns")[1], 2_347_299.0 / 2_414.0);
+    let unit = "{\"reason\":\"benchmark-complete\",\"id\":\"sort\",\"iteration_count\":[1],\"measured_values\":[81.0],\"unit\":\"us\"}\n";
+    assert_eq!(values(&of(unit), "sort", "time_ns"), [81_000.0]);
 }
 
 #[test]
@@ -122,10 +132,13 @@ fn wrk_has_rate_and_latencies_and_refuses_errors() {
 #[test]
 fn k6_and_iperf3_have_their_ends() {
     let imported = of(&fixture("k6-summary.json"));
-    close(values(&imported, "", "requests_per_s")[0], 599.7);
-    close(values(&imported, "", "duration_p95_ms")[0], 25.75);
-    assert_eq!(imported.notes, ["0.2 % of the requests failed"]);
-    close(values(&of(&fixture("k6-handle.json")), "", "iterations_per_s")[0], 29.9);
+    close(values(&imported, "", "requests_per_s")[0], 1_334.186_643_532_226);
+    close(values(&imported, "", "duration_p95_ms")[0], 4.494_517_449_999_999);
+    assert_eq!(imported.notes, ["0.75 % of the requests failed"]);
+    let handle = fixture("k6-handle.json");
+    close(values(&of(&handle), "", "requests_per_s")[0], 1_193.891_833_286_484_6);
+    let without_http = handle.replace("\"http_", "\"ws_");
+    close(values(&of(&without_http), "", "iterations_per_s")[0], 1_193.891_833_286_484_6);
     let tcp = of(&fixture("iperf3.json"));
     assert!(values(&tcp, "", "bits_per_s")[0] > 1e6);
     assert_eq!((tcp.program.as_str(), tcp.parameters["protocol"].as_str()), ("iperf3 3.12", "TCP"));
@@ -151,14 +164,15 @@ fn hpcc_has_its_summary_without_tests_that_did_not_run() {
 #[test]
 fn phoronix_has_runs_units_and_directions() {
     let imported = of(&fixture("phoronix.xml"));
-    let zip = "7-Zip Compression - Test: Compression Rating";
-    assert_eq!(values(&imported, zip, "mips_more"), [51_000.0, 51_250.0, 51_350.0]);
-    let kernel = "Timed Linux Kernel Compilation - Build: defconfig";
-    assert_eq!(values(&imported, kernel, "seconds_less"), [88.412]);
-    assert_eq!(imported.host.as_deref(), Some("web01"));
+    assert_eq!(values(&imported, "Sorting - Program: gzip - machine1", "seconds_less"), [0.2235, 0.1245, 0.2336]);
+    assert_eq!(values(&imported, "Sorting - Program: sort - machine2", "seconds_less"), [0.0865, 0.0807, 0.0715]);
+    assert_eq!((imported.host.as_deref(), imported.benchmarks().len()), (None, 4), "two machines");
+    let rate = fixture("phoronix.xml").replace("<Proportion>LIB", "<Proportion>HIB").replace(">Seconds<", ">MIPS<");
+    assert_eq!(values(&of(&rate), "Sorting - Program: sort - machine2", "mips_more").len(), 3);
     let table = of(&fixture("phoronix.csv"));
-    assert_eq!(values(&table, &format!("{zip} - web02"), "mips_more"), [98_000.0]);
-    assert_eq!(values(&table, &format!("{kernel} - web01"), "seconds_less"), [88.412]);
+    assert_eq!(values(&table, "Sorting - Program: gzip - machine2", "sec_less"), [0.172]);
+    assert_eq!(values(&table, "Sorting - Program: sort - machine1", "sec_less"), [0.2474]);
+    assert_eq!(table.benchmarks().len(), 4);
 }
 
 #[test]

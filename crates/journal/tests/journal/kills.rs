@@ -83,6 +83,9 @@ fn a_live_owner_is_not_disturbed_and_its_targets_are_refused() {
     let stop = |signal: &str| Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     let held = loop {
         assert!(stop("-STOP").success());
+        while !is_stopped(child.id()) {
+            std::thread::yield_now();
+        }
         if value::read(&folder.path().join("a")).unwrap() != "0" && may_lock(folder.path()) {
             break values(folder.path());
         }
@@ -103,6 +106,15 @@ fn a_live_owner_is_not_disturbed_and_its_targets_are_refused() {
     assert_eq!(values(folder.path())[0], "x", "the dead owner's record is not obeyed again");
     drop(taken);
     assert_eq!(values(folder.path()), ["0", "0", "0"]);
+}
+
+/// Whether each thread of a process is stopped: a signal returns before they are, and one that still runs may take the lock.
+fn is_stopped(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let state = |stat: String| stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    threads
+        .filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok())
+        .all(|stat| state(stat) == Some('T'))
 }
 
 /// Whether the stopped process does not hold the folder's lock.

@@ -1,7 +1,9 @@
 //! Values that are set, held, undone and changed by somebody else.
 
 use crate::{journal, records};
-use baremark_journal::{Change, JournalError, MakeError, Undone, file, value};
+use baremark_journal::value::{Setting, Values};
+use baremark_journal::{Change, JournalError, Kind, MakeError, Undone, file, value};
+use serde_json::json;
 use std::fs;
 use std::io;
 
@@ -38,6 +40,32 @@ fn a_list_of_choices_has_the_marked_one_as_its_value() {
     let path = folder.path().join("scheduler");
     fs::write(&path, "none [mq-deadline] kyber\n").unwrap();
     assert_eq!(value::read(&path).unwrap(), "mq-deadline");
+    fs::write(&path, "none voluntary (full)\n").unwrap();
+    assert_eq!(value::read(&path).unwrap(), "full");
+}
+
+#[test]
+fn a_switch_in_a_list_has_a_value_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("features");
+    fs::write(&path, "PLACE_LAG NO_HRTICK\n").unwrap();
+    let of = |name: &str| Setting::switch(&path, name);
+    assert_eq!(
+        (of("PLACE_LAG").read().unwrap(), of("HRTICK").read().unwrap()),
+        ("PLACE_LAG".into(), "NO_HRTICK".into())
+    );
+    let unknown = of("LAG").read().unwrap_err();
+    assert!(unknown.to_string().ends_with("features has no switch LAG"), "{unknown}");
+    let values = Values::within(folder.path());
+    let details = json!({ "path": path, "switch": "HRTICK", "previous": "NO_HRTICK", "value": "HRTICK" });
+    assert_eq!(values.undo(&details).unwrap(), Undone::Absent);
+    fs::write(&path, "PLACE_LAG HRTICK\n").unwrap();
+    assert_eq!(values.undo(&details).unwrap(), Undone::Done);
+    assert_eq!(
+        fs::read_to_string(&path).unwrap(),
+        "NO_HRTICK HRTICK\n",
+        "the word alone is written, and the kernel finds its place"
+    );
 }
 
 #[test]

@@ -48,12 +48,29 @@ fn said(of: &BTreeSet<String>, against: &BTreeSet<String>) -> String {
 
 fn gathered(documents: &[Document]) -> BTreeMap<String, BTreeSet<String>> {
     let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let runs: Vec<BTreeMap<String, String>> = documents.iter().map(|document| of_run(&document.run)).collect();
+    let runs: Vec<BTreeMap<String, String>> = documents.iter().map(of_document).collect();
     for key in runs.iter().flat_map(BTreeMap::keys).collect::<BTreeSet<_>>() {
         let values = runs.iter().map(|run| run.get(key).cloned().unwrap_or_else(|| "none".to_owned()));
         all.insert(key.clone(), values.collect());
     }
     all
+}
+
+fn of_document(document: &Document) -> BTreeMap<String, String> {
+    let mut facts = of_run(&document.run);
+    let mut recorded: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for arm in document.trials.iter().flat_map(|trial| &trial.arms) {
+        let Some(mmu) = &arm.mmu else { continue };
+        let environment = arm.treatment.get("environment").map_or("native", String::as_str);
+        recorded.entry(format!("mmu.{environment}")).or_default().insert(mmu.clone());
+    }
+    for detail in &document.details {
+        let word = |key: &str| detail.document.get(key).and_then(Value::as_str);
+        let Some((database, version)) = word("database").zip(word("version")) else { continue };
+        recorded.entry(format!("server.{database}")).or_default().insert(version.to_owned());
+    }
+    facts.extend(recorded.into_iter().map(|(fact, values)| (fact, values.into_iter().collect::<Vec<_>>().join(" | "))));
+    facts
 }
 
 fn of_run(run: &RunHead) -> BTreeMap<String, String> {

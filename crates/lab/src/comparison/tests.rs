@@ -109,6 +109,8 @@ fn run(id: &str, native: f64, ratio: f64, seed: u64) -> Document {
         explanations: Vec::new(),
         members: Vec::new(),
         predictions: Vec::new(),
+        slopes: Vec::new(),
+        fairness: Vec::new(),
         time: Vec::new(),
         details: Vec::new(),
         observed: None,

@@ -99,17 +99,7 @@ fn maximum(trial: &Walked, qos: &Qos, plan: &Plan) -> Option<(Maximum, usize)> {
 fn reached(windows: &[Window], qos: &Qos, at: usize, plan: &Plan) -> Option<Maximum> {
     let limit = &qos.limits[at];
     if let Some(allowed) = limit.allowed() {
-        let counts = counted(windows, at);
-        let isotonic = capacity_isotonic(&counts, allowed);
-        return match capacity(&counts, allowed, plan.confidence) {
-            Some(fit) if within(&counts, fit.level) => {
-                let (fitted, step) = (of_fit(&fit, isotonic, plan), of_step(&counts, allowed, fit.level, plan));
-                // A curve that hangs on a single window has no interval of its own.
-                Some(if fitted.low.is_some() { fitted } else { Maximum { level: fitted.level, ..step } })
-            }
-            // The share leaps from nothing to everything: no curve fits a step, but its place is between two levels.
-            _ => isotonic.map(|level| of_step(&counts, allowed, level, plan)),
-        };
+        return reached_by_counts(&counted(windows, at), allowed, plan);
     }
     let Bound::Utilization { resource, most } = &limit.bound else { return None };
     let mut least: Option<Capacity> = None;
@@ -125,6 +115,25 @@ fn reached(windows: &[Window], qos: &Qos, at: usize, plan: &Plan) -> Option<Maxi
         }
     }
     least.map(|fit| of_fit(&fit, None, plan))
+}
+
+/// By the curve through the counts, where it and its interval lie among the levels measured; else by the step between two of them.
+fn reached_by_counts(counts: &[search::Window], allowed: f64, plan: &Plan) -> Option<Maximum> {
+    let isotonic = capacity_isotonic(counts, allowed);
+    // An interval that leaves the levels measured says that the curve does not fit: a machine that breaks down under a little more load, and
+    // once broken down stays so at lower levels, has no curve.
+    let sound = |fit: &Capacity| {
+        within(counts, fit.level) && fit.interval.is_none_or(|of| within(counts, of.lo) && within(counts, of.hi))
+    };
+    match capacity(counts, allowed, plan.confidence) {
+        Some(fit) if sound(&fit) => {
+            let (fitted, step) = (of_fit(&fit, isotonic, plan), of_step(counts, allowed, fit.level, plan));
+            // A curve that hangs on a single window has no interval of its own.
+            Some(if fitted.low.is_some() { fitted } else { Maximum { level: fitted.level, ..step } })
+        }
+        // The share leaps from nothing to everything: no curve fits a step, but its place is between two levels.
+        _ => isotonic.map(|level| of_step(counts, allowed, level, plan)),
+    }
 }
 
 /// Where a staircase has turned though no limit gives a level (the mix, or the generator): between what passed and what did not.
@@ -322,5 +331,46 @@ fn verdict(windows: &[Window], qos: &Qos, alpha: f64) -> &'static str {
         LevelVerdict::Fail(_) => "fail",
         LevelVerdict::Undecided => "undecided",
         LevelVerdict::Insufficient { .. } => "insufficient",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baremark_stats::search::Count;
+
+    /// Pages that a farm of web servers did not give in time, by its size: it broke down at 145 servers, and at some sizes above it did not.
+    #[test]
+    fn a_level_of_a_system_that_breaks_down_is_among_those_measured() {
+        let measured = [
+            (75, 0),
+            (94, 0),
+            (114, 0),
+            (132, 1),
+            (139, 12),
+            (144, 1),
+            (145, 390),
+            (150, 240),
+            (152, 210),
+            (158, 110),
+            (164, 630),
+            (187, 680),
+        ];
+        // It also stays broken down for a while when its load is taken back: at one of the lower levels or another.
+        let mut answers = 0;
+        for still in [0, 75, 94, 114, 132, 139] {
+            let window = |&(level, bad): &(u32, u64)| search::Window {
+                level: f64::from(level),
+                count: Count { bad: if level == still { 600 } else { bad }, all: 1000 },
+                approach: if level >= 145 { Approach::Above } else { Approach::Below },
+            };
+            let counts: Vec<search::Window> = measured.iter().map(window).collect();
+            let Some(found) = reached_by_counts(&counts, 0.05, &Plan::between(1.0, 500.0)) else { continue };
+            answers += 1;
+            let inside = |level: f64| (0.67 * 75.0..=1.5 * 187.0).contains(&level);
+            assert!(inside(found.level), "{still}: {found:?}");
+            assert!(found.low.is_none_or(inside) && found.high.is_none_or(inside), "{still}: {found:?}");
+        }
+        assert!(answers >= 3, "{answers}");
     }
 }

@@ -127,13 +127,39 @@ fn void_and_failed_trials_are_kept_and_do_not_count() {
 }
 
 #[test]
+fn the_smallest_study_measures_another_block_for_each_that_does_not_count() {
+    let (mut plan, mut memory) = (plan("microvm"), Memory::default());
+    plan.mode.quick = true;
+    plan.design.least_blocks = 6;
+    let mut turn = 0;
+    let script = Played::new(move |_| {
+        turn += 1;
+        if [2, 5, 7].contains(&turn) { Answer::Void("a page was moved") } else { Answer::Values(vec![1.0, 0.9]) }
+    });
+    let (ending, _) = conduct(&plan, vec![("native", script)], &mut memory, &NEVER);
+    let words = "all 6 blocks of the smallest study are measured, and 3 more for trials that do not count";
+    assert_eq!(ending, Ok(Ending::Complete(words.to_owned())));
+    assert_eq!((memory.trials.len(), document(&run(&plan, &memory), &[&WORKLOAD]).ratios[0].blocks), (9, 6));
+    // Half of them never count: it ends at twice as many.
+    let (mut memory, mut turn) = (Memory::default(), 0);
+    let script = Played::new(move |_| {
+        turn += 1;
+        if turn % 2 == 0 { Answer::Void("a page was moved") } else { Answer::Values(vec![1.0, 0.9]) }
+    });
+    conduct(&plan, vec![("native", script)], &mut memory, &NEVER).0.unwrap();
+    assert_eq!(memory.trials.len(), 11);
+}
+
+#[test]
 fn a_comparison_that_fails_again_and_again_is_given_up() {
     let (plan, mut memory) = (plan("microvm"), Memory::default());
     let script = Played::new(|_| Answer::Void("transparent huge pages are off"));
     let (ending, events) = conduct(&plan, vec![("native", script)], &mut memory, &NEVER);
     assert_eq!(ending, Ok(Ending::Failed("transparent huge pages are off".to_owned())));
     assert_eq!(memory.trials.len(), 3);
-    assert!(events.iter().any(|event| matches!(event, Event::Warning { text } if text.contains("given up"))));
+    let given_up = "3 trials in a row did not count, and no more are run: transparent huge pages are off";
+    let told = |text: &str| text.contains("environment microvm") && text.contains(given_up);
+    assert!(events.iter().any(|event| matches!(event, Event::Warning { text } if told(text))), "{events:?}");
 }
 
 #[test]

@@ -355,6 +355,7 @@ pub fn plan(other: &str) -> Plan {
         factors: vec![("environment".to_owned(), vec!["native".to_owned(), other.to_owned()])],
         rows: None,
         columns: "environment".to_owned(),
+        against: None,
         arms: vec![arm("native"), arm(other)],
         pairs: vec![Pair { numerator: 1, denominator: 0, contrast: Contrast::Environment, interleaved, asked: true }],
         cells: if interleaved { vec![Cell::Pair(0)] } else { vec![Cell::Single(0), Cell::Single(1)] },

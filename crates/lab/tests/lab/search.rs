@@ -130,7 +130,17 @@ fn capacity(beyond: f64, limit_s: f64) -> f64 {
 
 /// A search over operations a second that has all the time it wants.
 fn of<'s>(qos: &'s Qos, plan: Plan, interrupt: &'s AtomicBool, watch: &'s mut dyn FnMut(&Step)) -> Search<'s> {
-    Search { title: "a queue", factor: "operations/s", qos, plan, interrupt, deadline: None, stored: Vec::new(), watch }
+    Search {
+        title: "a queue",
+        factor: "operations/s",
+        qos,
+        plan,
+        interrupt,
+        deadline: None,
+        around: None,
+        stored: Vec::new(),
+        watch,
+    }
 }
 
 fn search(queue: &mut Queue, qos: &Qos, plan: Plan) -> Document {
@@ -315,6 +325,26 @@ fn a_rare_operation_is_judged_and_need_not_hold_a_search_up() {
     assert!(document.maximum.unwrap().level < capacity(0.05, 0.08), "{:?}", document.maximum);
 }
 
+/// An expectation saves the ramp. One that is far off costs windows, and the answer is the same.
+#[test]
+fn a_search_that_begins_where_the_answer_is_expected_has_no_ramp() {
+    let (limits, known) = (qos(&["p95<80ms"]), capacity(0.05, 0.08));
+    let plan = Plan { visits: 24, trials: 1, confirming: 0, ..Plan::between(5.0, 5000.0) };
+    let found = |around: Option<f64>| {
+        let (interrupt, mut watch) = (AtomicBool::new(false), |_: &Step| {});
+        let mut search = Search { around, ..of(&limits, plan, &interrupt, &mut watch) };
+        let (document, broken) = search.run(&mut Queue::new(21)).unwrap();
+        assert_eq!((document.ended, broken), (Ended::Found, None));
+        let level = document.maximum.unwrap().level;
+        assert!((level / known - 1.0).abs() < 0.1, "{level}, not {known}, from {around:?}");
+        document.trials[0].windows.len()
+    };
+    let (ramped, expected) = (found(None), found(Some(1.1 * known)));
+    assert!(expected < ramped, "{expected} windows, and {ramped} with a ramp");
+    found(Some(0.2 * known));
+    found(Some(4.0 * known));
+}
+
 #[test]
 fn a_search_ends_with_its_time_and_says_what_lies_between() {
     let (limits, interrupt) = (qos(&["p95<80ms"]), AtomicBool::new(false));
@@ -326,7 +356,7 @@ fn a_search_ends_with_its_time_and_says_what_lies_between() {
         let mut search = Search { deadline, ..of(&limits, plan, &interrupt, &mut watch) };
         search.run(&mut Queue::new(14)).unwrap().0
     };
-    let some = ended(Duration::from_millis(500));
+    let some = ended(Duration::from_secs(3));
     let maximum = some.maximum.unwrap();
     assert_eq!((some.ended, maximum.basis), (Ended::TimeOver, Basis::Bracket));
     assert!(maximum.low.unwrap() <= maximum.level && maximum.level <= maximum.high.unwrap(), "{maximum:?}");

@@ -56,12 +56,12 @@ pub(crate) enum Asks {
 }
 
 /// How long a load lasts and a request may take: longer where much is taken from an answer.
-const QUICK_MS: (u64, u64) = (150, 150);
+const QUICK_MS: (u64, u64) = (150, 600);
 const TAKING_MS: (u64, u64) = (200, 5000);
 /// What a busy machine may add.
-const SLACK_MS: u64 = 3000;
+const SLACK_MS: u64 = 10_000;
 /// A load that has not ended by then is killed.
-const HANGS: Duration = Duration::from_secs(12);
+const HANGS: Duration = Duration::from_secs(60);
 /// The most that a load may grow.
 const MOST_KIB: u64 = 256 << 10;
 /// Loads at a time.

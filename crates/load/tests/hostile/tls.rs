@@ -83,7 +83,8 @@ pub(super) fn cases() -> Vec<Case> {
         case("warnings without end", &["tls"], |stream| on(stream, b"", &record(21, &[1, 0x5a]))),
         case("changes of the cipher without end", &["tls"], |stream| on(stream, b"", &record(20, &[1]))),
         case("a refusal", &["tls"], |stream| once(stream, &record(21, &[2, 40]))),
-        case("tickets in thousands", &["timeout"], |stream| {
+        // Where a ticket's end meets the end of the buffer, the library takes the flight for too long.
+        case("tickets in thousands", &["timeout", "tls"], |stream| {
             secure(stream, 20_000)?.write_all(b"").and_then(|()| silence(stream))
         }),
         case("keys renewed without end", &["timeout", "tls"], |stream| {

@@ -101,12 +101,12 @@ pub(crate) fn ms(ms: u64) -> Nanos {
     Nanos(ms * 1_000_000)
 }
 
-/// A load on a server for so long, with short timeouts and unpinned: test machines are busy.
+/// A load on a server for so long, with timeouts that only a hang reaches, and unpinned: test machines are busy.
 pub(crate) fn load(server: SocketAddr, drive: Drive, lasting_ms: u64) -> Load {
     let scenario = Scenario::of_url(&format!("http://{server}/")).unwrap();
     let mut load = Load::new(scenario, drive, Stop::After(ms(lasting_ms)));
     load.connections = 4;
-    load.timeout = ms(200);
+    load.timeout = ms(60_000);
     load.grace = ms(300);
     load.pin = Pin::Free;
     load

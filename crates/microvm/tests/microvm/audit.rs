@@ -88,6 +88,30 @@ fn a_pre_touch_makes_the_faults_before_the_run() {
     }
 }
 
+/// Of the program's file, and read by nobody else: 64 pages.
+static RARELY_READ: [u8; 64 << 12] = [1; 64 << 12];
+
+#[test]
+fn what_a_program_rarely_uses_of_itself_is_there_before_the_run() {
+    let Some(_turn) = turn() else { return };
+    let mut vm = one();
+    vm.touch_program().unwrap();
+    let sum = Mutex::new(0);
+    let body = Each(|_, _: &_, reps| {
+        // The warm-up leaves the table alone.
+        let table = std::hint::black_box(&RARELY_READ);
+        *sum.lock().unwrap() =
+            if reps == 1 { 0 } else { table.iter().step_by(4096).map(|&byte| u64::from(byte)).sum() };
+    });
+    vm.run(&body, 1).unwrap();
+    let audit = vm.run(&body, 2).unwrap().audit;
+    assert_eq!((*sum.lock().unwrap(), audit.guest_page_faults), (64, 0));
+    if let Some(faults) = audit.counters.get("pf_taken") {
+        // A page that the host's kernel moves meanwhile is faulted in again.
+        assert!(*faults < 3, "{faults}");
+    }
+}
+
 #[test]
 fn refused_calls_give_an_error_and_no_harm() {
     let Some(_turn) = turn() else { return };

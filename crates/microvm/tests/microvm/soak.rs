@@ -31,7 +31,7 @@ fn one_life(config: &Config, expected: u64) -> (u64, u64) {
             team.barrier();
         });
         let record = vm.run(&body, 1).unwrap();
-        assert_eq!((record.audit.ranks_inside, record.audit.forwarded_syscalls), (config.cpus.len(), 0));
+        assert_eq!((record.audit.ranks_inside, record.audit.forwarded_syscalls), (config.seats.len(), 0));
         assert_eq!(digest(&table.into_inner().unwrap()), expected);
         clean += 1;
         let spoilt = Each(|rank, team: &Team, _| match (rank, round % 3) {

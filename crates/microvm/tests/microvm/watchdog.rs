@@ -9,8 +9,8 @@ use baremark_model::team::Team;
 use std::hint::{black_box, spin_loop};
 use std::time::{Duration, Instant};
 
-/// How far beyond its limit a run may go on a busy machine.
-const GRACE: Duration = Duration::from_millis(1500);
+/// How far beyond its limit a run may go on a busy machine. None of these would ever end.
+const GRACE: Duration = Duration::from_secs(60);
 
 fn timed_out(body: impl Fn(usize, &Team) + Sync) {
     let limit = Duration::from_millis(200);

@@ -7,6 +7,7 @@ use baremark_mmu::prior::priors;
 use baremark_mmu::scheme::Scheme;
 use baremark_mmu::show;
 use baremark_mmu::spread::{self, Draw};
+use baremark_mmu::statements::Statements;
 use baremark_mmu::stream::Dependence;
 use baremark_mmu::stream::{Chase, RandomAccess, Stream, Triad};
 use baremark_mmu::time::{Overlap, data_from_total, together};
@@ -71,6 +72,11 @@ fn small_pages_pay_most_in_two_dimensions_and_large_ones_repair_it() {
         let prediction = asked(key, &random_access, &schemes, &[], &[]).unwrap();
         let relative = medians(&prediction);
         assert_eq!((relative[0], relative[1]), (1.0, 1.0), "native is its own denominator");
+        for cell in &prediction.cells {
+            assert_eq!(cell.against.len(), 2, "{key}: both natives were asked for");
+            let own = cell.against.iter().find(|(page, _)| *page == cell.scheme.application_page());
+            assert_eq!(own.map(|(_, interval)| *interval), cell.relative, "{key}: {}", cell.scheme);
+        }
         assert!(relative[2] >= relative[3], "{key}: small memory beneath is no better: {relative:?}");
         assert!(relative[3] > relative[5], "{key}: shadow walks one dimension: {relative:?}");
         let ns: Vec<f64> = prediction.cells.iter().map(|cell| cell.ns.median).collect();
@@ -88,6 +94,37 @@ fn what_fits_the_tlb_or_streams_through_memory_pays_next_to_nothing() {
     assert!(prediction.cells[1].walks < 0.003, "{:?}", prediction.cells[1]);
     assert!(medians(&prediction)[1] < 1.06);
     assert_eq!(prediction.page_contrast, None, "large pages were not asked for");
+}
+
+/// Time under nested over time under shadow paging of a database with these counts for each statement.
+fn of_statements(faults: f64, switches: f64, page: Page) -> [Interval; 3] {
+    let cpu_ns = Range { low: 70_000.0, high: 80_000.0 };
+    let counted = Statements { table: 32 << 20, cpu_ns, faults, switches };
+    let (machine, priors) = (machine::known("zen-4").unwrap(), priors().unwrap());
+    let stream = || counted.stream().unwrap();
+    let question = Question::new(&machine, &priors, &stream, Statements::schemes(page).to_vec());
+    let found = predict(&counted.asked(Question { busy: 2, effort: LITTLE, ..question })).unwrap();
+    let relative = |at: usize| found.cells[at].relative.unwrap();
+    [relative(1), relative(2), found.nested_over_shadow.unwrap()]
+}
+
+#[test]
+fn few_changes_of_page_tables_favour_shadow_paging_and_many_favour_nested() {
+    let [nested, shadow, ratio] = of_statements(0.0, 0.0, Small);
+    assert!(ratio.median > 1.0 && nested.median > shadow.median, "no exits are left: {ratio:?}");
+    assert!(shadow.median < 1.03, "the tax alone: {shadow:?}");
+    let [_, more, less] = of_statements(0.5, 4.0, Small);
+    assert!(less.high < 1.0 && more.median > 1.05, "some exits of a microsecond each: {less:?} {more:?}");
+    // Four switches of 0.8 to 3 us and half a fault of 1 to 3 exits are 3.6 to 16.5 us of 70 to 80.
+    assert!(more.low > 1.03 && more.high < 1.30, "{more:?}");
+    let [small, large] = [Small, Large].map(|page| of_statements(0.0, 0.0, page)[0]);
+    assert!(large.median < small.median, "huge pages shorten what nested paging walks: {small:?} {large:?}");
+}
+
+#[test]
+fn nested_is_compared_with_shadow_where_both_were_asked_for() {
+    let without = asked("zen-4", &chase, &[native(Small), nested(Small, Small)], &[], &[]).unwrap();
+    assert_eq!(without.nested_over_shadow, None);
 }
 
 #[test]

@@ -235,7 +235,14 @@ impl Reader {
         for (key, line, value) in self.table("command", parameters) {
             let taken = command::GIVEN.iter().any(|(given, _)| *given == key)
                 || tables::is_reserved(key)
-                || [command::KIND, command::TIMEOUT.key, command::GUEST_PAGE.key].contains(&key);
+                || [
+                    command::KIND,
+                    command::TIMEOUT.key,
+                    command::GUEST_PAGE.key,
+                    command::EXITLESS.key,
+                    command::PREFAULT.key,
+                ]
+                .contains(&key);
             if taken {
                 let remedy = "give the parameter another name";
                 self.report(line, format!("'{key}' is reserved in every study"), remedy);

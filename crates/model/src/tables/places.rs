@@ -24,7 +24,8 @@ pub const PLACES: &[Place] = &[
         name: "microvm",
         help: "this machine, inside a virtual machine that shares the agent's memory: the CPU and MMU part alone. Runs kernels, and \
                any 64-bit x86 program with the host's kernel behind it: good for what paging, page sizes and exits cost your \
-               own code within a minute; device and kernel work runs natively, so it is a lower bound for a virtual machine",
+               own code within a minute; device and kernel work runs natively, so it is a lower bound for a virtual machine. With exitless = \"on\" a \
+               polling thread answers the system calls of a program without exits, which takes a CPU of its own",
         on_this_machine: true,
         settings: &[],
     },
@@ -70,9 +71,9 @@ const CONTAINER: &[Knob] = &[
     },
     Knob {
         key: "network",
-        kind: Kind::Choice(&["none", "host", "bridge"]),
+        kind: Kind::Choice(&["none", "lab", "host", "bridge"]),
         default: Default::Typed("none"),
-        help: "the network that the container sees",
+        help: "the network that the container sees: none, a bridge that the run makes with a namespace for each container, this machine's, or a bridge of the engine's",
     },
     Knob {
         key: "seccomp",
@@ -108,7 +109,8 @@ const CONTAINER: &[Knob] = &[
         key: "rootfs",
         kind: Kind::Text,
         default: Default::Derived("nothing but this program"),
-        help: "the folder that is the root of its files, instead of an image; podman alone",
+        help: "the folder that is the root of its files, instead of an image; \"host\" is this machine's own files under an overlay, so that the same \
+               programs run natively and in the container, and what they write is dropped (needs root); podman alone",
     },
     Knob {
         key: "layer",
@@ -245,6 +247,18 @@ const QEMU: &[Knob] = &[
         help: "how QEMU reads and writes them; native needs disk_cache none or directsync",
     },
     Knob {
+        key: "disk_iothread",
+        kind: Kind::Switch,
+        default: Default::Typed("false"),
+        help: "true serves each of them by a thread of its own, outside QEMU's main loop; read back over QMP",
+    },
+    Knob {
+        key: "disk_queues",
+        kind: Kind::Count { min: 1, max: 1024 },
+        default: Default::Derived("one for each vCPU"),
+        help: "queues of each of them, at most vcpus; read back over QMP",
+    },
+    Knob {
         key: "block_devices",
         kind: Kind::Switch,
         default: Default::Typed("false"),
@@ -252,9 +266,9 @@ const QEMU: &[Knob] = &[
     },
     Knob {
         key: "net",
-        kind: Kind::Choice(&["none", "user", "tap"]),
+        kind: Kind::Choice(&["none", "lab", "user", "tap"]),
         default: Default::Typed("none"),
-        help: "the guest's network: none, QEMU's user network (its address is 10.0.2.15), or a tap of this machine",
+        help: "the guest's network: none, a bridge that the run makes with a tap for each guest, QEMU's user network (its address is 10.0.2.15), or a tap of this machine",
     },
     Knob {
         key: "forwards",

@@ -2,14 +2,16 @@
 
 use baremark_model::comparison::Comparison;
 use baremark_model::document::Document;
+use baremark_model::joined::Joined;
 use baremark_model::scale::ScaleDocument;
 use std::path::Path;
 
 /// The documents that have types, with their schemas below docs/.
-fn documents() -> [(&'static str, schemars::Schema); 3] {
+fn documents() -> [(&'static str, schemars::Schema); 4] {
     [
         ("result.schema.json", schemars::schema_for!(Document)),
         ("schemas/comparison.schema.json", schemars::schema_for!(Comparison)),
+        ("schemas/joined.schema.json", schemars::schema_for!(Joined)),
         ("schemas/scale.schema.json", schemars::schema_for!(ScaleDocument)),
     ]
 }

@@ -2,6 +2,7 @@
 
 use baremark_model::arm::{ExecutorKind, GuestTables, PageSize, ResolvedArm};
 use baremark_model::descriptor::Value;
+use baremark_model::loading::Loading;
 use baremark_model::seam::{Audit, ExecutorFacts, RankTime, Sample, TickRate, Verification};
 use baremark_model::spawned::{LONGEST_PIECE, PutFile};
 use baremark_model::units::{Bytes, Nanos, Share};
@@ -233,6 +234,7 @@ fn the_frames_of_a_load_are_written_so() {
     }
     let part = serde_json::json!({ "answered": 5 });
     for (message, written) in [
+        (FromAgent::DiskPhases, r#"{"type":"disk_phases"}"#),
         (FromAgent::LoadReady, r#"{"type":"load_ready"}"#),
         (FromAgent::Clock { monotonic_ns: 7 }, r#"{"type":"clock","monotonic_ns":7}"#),
         (
@@ -277,6 +279,15 @@ fn the_frames_of_several_sites_are_written_so() {
 #[test]
 fn from_agent_hello() {
     insta::assert_snapshot!(golden(&agent_hello()));
+}
+
+#[test]
+fn from_agent_loading() {
+    insta::assert_snapshot!(golden(&FromAgent::Loading(Loading {
+        rows: 30_000,
+        of: 471_011,
+        elapsed_ns: 500_000_000
+    })));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Namespaces reach each other and the host, at the rate and with the offloads that were requested.
 
 use crate::{can, journal};
+use baremark_delay::Delay;
 use baremark_networks::netlink::Netlink;
 use baremark_networks::pair::ADDRESSES;
-use baremark_networks::{Namespace, Network, Pair};
+use baremark_networks::{Namespace, Network, Node, Pair, round_trip};
 use baremark_sys::ethtool::{Offload, TapHeader, is_on};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -117,4 +118,44 @@ fn offloads_and_frame_sizes_are_switched_and_read_back() {
     let refused = pair.set_mtu(10).unwrap_err();
     assert!(refused.to_string().contains("setting an MTU of 10 B"), "{refused}");
     assert!(transfer(&pair.ends[0], &pair.ends[1], ADDRESSES[1], 1 << 20) > 0.0);
+}
+
+/// Frames of a namespace are held for the delay, and segments of 64 KiB pass with their bytes as they were.
+#[test]
+fn nodes_with_a_delay_are_as_far_apart_as_requested_and_carry_every_byte() {
+    if !can() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let network = Network::new(&journal(folder.path())).unwrap();
+    let one_way = Duration::from_millis(2);
+    let near = network.delayed_namespaces(2, Delay::default()).unwrap();
+    let far = network.delayed_namespaces(2, Delay { one_way, ..Delay::default() }).unwrap();
+    let trip = |nodes: &[Node]| round_trip::measure(&nodes[0], &nodes[1], 50).unwrap();
+    let (short, long) = (trip(&near.0), trip(&far.0));
+    assert!(long.median >= one_way.mul_f64(1.8), "{long:?}");
+    // On an idle machine within a tenth; a busy one makes both longer.
+    let added = long.median.saturating_sub(short.median);
+    assert!(added < 4 * one_way, "{short:?} {long:?}");
+    // To a node of the other pair and to the host: one bridge.
+    let pattern: Vec<u8> = (0..3_000_000_u32).map(|number| (number ^ (number >> 9)) as u8).collect();
+    let listener = near.0[1].namespace.run(|| TcpListener::bind((near.0[1].address, 0)).unwrap()).unwrap();
+    let to = listener.local_addr().unwrap();
+    let received = thread::scope(|scope| {
+        let received = scope.spawn(|| {
+            let mut received = Vec::new();
+            listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+            received
+        });
+        far.0[0].namespace.run(|| TcpStream::connect(to).unwrap().write_all(&pattern).unwrap()).unwrap();
+        received.join().unwrap()
+    });
+    assert!(received == pattern, "{} bytes", received.len());
+    let report = far.1.report();
+    assert!(report.chunks > 100 && report.median.unwrap() >= one_way / 2, "{report:?}");
+    let names: Vec<String> = near.0.iter().chain(&far.0).map(|node| node.outside.clone()).collect();
+    drop((near, far, network));
+    assert!(names.iter().all(|name| !our_links().contains(name)), "{:?}", our_links());
+    let left = std::fs::read_dir(folder.path().join("journal")).unwrap().count();
+    assert_eq!(left, 1, "the journal holds its lock alone");
 }

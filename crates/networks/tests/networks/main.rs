@@ -1,5 +1,12 @@
 //! Networks as runs use them: connected, limited, switched and gone.
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, clippy::allow_attributes, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::allow_attributes,
+    reason = "tests"
+)]
 
 mod connected;
 mod kills;

@@ -22,7 +22,10 @@ fn every_observer_reads_this_machine_or_says_why_not() {
 #[test]
 fn every_observer_of_files_reads_a_recording_and_a_large_machine() {
     let large = Machine::new(512, 8);
-    for name in OBSERVERS.iter().filter(|name| !["kvm", "counters", "io-histograms", "lost", "null"].contains(name)) {
+    for name in OBSERVERS
+        .iter()
+        .filter(|name| !["kvm", "counters", "io-histograms", "net-stats", "lost", "null"].contains(name))
+    {
         for root in [two_cpus(), large.root()] {
             let passed = check(name, &root);
             assert!(matches!(passed, Ok(Passed::Reads(1..))), "{name}: {passed:?}");
@@ -55,6 +58,7 @@ fn a_machine_that_has_nothing_is_absent_with_reasons() {
         "kvm is absent: there is no KVM here",
         "counters is absent: a recording has no counters to read",
         "io-histograms is absent: a recording has no I/Os to trace",
+        "net-stats is absent: a recording has no packets to trace",
     ];
     assert_eq!(reasons, expected);
 }
@@ -68,6 +72,32 @@ fn hardware_counters_count_or_are_absent_with_a_reason_that_helps() {
             assert!(helps.iter().any(|words| absence.reason.contains(words)), "{absence}");
         }
     }
+}
+
+/// Packets over the loopback are counted, and their sizes are known.
+#[test]
+fn packets_are_counted_or_absent_with_a_reason_that_helps() {
+    let mut observer = baremark_observe::observer(baremark_observe::LIST, "net-stats", &Root::default()).unwrap();
+    if let Err(absence) = observer.start() {
+        assert!(absence.reason.contains("the observer network has counts"), "{absence}");
+        return;
+    }
+    let count = |observer: &mut dyn baremark_model::observer::Observer, key: &str| {
+        let mut readings = baremark_model::observer::Readings::default();
+        observer.read(&mut readings).unwrap();
+        let of = readings.values.iter().find(|one| one.quantity.key == key && one.instance == "lo");
+        of.map(|reading| reading.count)
+    };
+    let before = count(&mut *observer, "packet.received").unwrap();
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..20 {
+        socket.send_to(&[7; 900], socket.local_addr().unwrap()).unwrap();
+        socket.recv_from(&mut [0; 1000]).unwrap();
+    }
+    assert!(count(&mut *observer, "packet.received").unwrap() >= before + 20);
+    socket.send_to(&[7; 900], socket.local_addr().unwrap()).unwrap();
+    assert!(count(&mut *observer, "packet.received_size_p50").is_some());
+    observer.stop();
 }
 
 #[test]

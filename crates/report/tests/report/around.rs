@@ -4,7 +4,7 @@ use crate::documents::{self, arm};
 use baremark_model::document::{Document, UsedEnvironment};
 use baremark_model::observation::*;
 use baremark_model::observer::Absence;
-use baremark_model::plan::Treatment;
+use baremark_model::plan::{Absent, Treatment};
 use baremark_model::view;
 use baremark_report::{Color, Style, csv, html, import, live, terminal};
 
@@ -134,6 +134,66 @@ fn the_tables_say_what_a_run_does_not_have() {
     let text = terminal::order_entry(&documents::typical(), &STYLE);
     assert!(text.contains("This run was not observed"), "{text}");
     assert!(text.contains("no guest OS") && !text.contains("0.00"), "absence is never 0: {text}");
+}
+
+/// Whatever a run lacks, each cell of the two tables has a value or the number of a printed reason.
+#[test]
+fn the_tables_have_no_blank_without_a_reason() {
+    let tables = |document: &Document| {
+        let text = terminal::order_entry(document, &Style { width: 200, ..STYLE });
+        let (ours, _) = text.split_once("Published, on other hardware").expect("the published tables");
+        ours.to_owned()
+    };
+    let mut unobserved = observed();
+    unobserved.observed = None;
+    let text = tables(&unobserved);
+    assert!(text.contains("[1]  not available here: the run was not observed"), "{text}");
+
+    let mut partly = observed();
+    let seen = partly.observed.as_mut().expect("an observed run");
+    seen.rows.retain(|row| !row.quantity.starts_with("disk.") && row.quantity != "kernel.load1");
+    seen.absent.push(ObservedAbsence {
+        place: THIS_MACHINE.to_owned(),
+        absence: Absence::new("disk", "/proc/diskstats: permission denied"),
+    });
+    let text = tables(&partly);
+    for reason in [
+        "this machine: /proc/diskstats: permission denied",
+        "qemu has no disk of its own",
+        "qemu did not report kernel.load1",
+    ] {
+        assert!(text.contains(&format!("not available here: {reason}")), "{reason}: {text}");
+    }
+
+    let mut unseen = observed();
+    unseen.observed.as_mut().expect("an observed run").rows.retain(|row| row.place != "qemu");
+    let guest = arm("qemu", "2m");
+    unseen.absent = vec![Absent { treatment: guest, reason: "no huge pages; reserve 512".to_owned() }];
+    let text = tables(&unseen);
+    assert!(text.contains("qemu was not observed in a trial that counts"), "{text}");
+    assert!(text.contains("qemu with 2m pages: no column: no huge pages; reserve 512"), "{text}");
+
+    for document in [&unobserved, &partly, &unseen, &observed()] {
+        let text = tables(document);
+        assert!(!text.contains('–'), "a blank: {text}");
+    }
+}
+
+/// Clients and servers of one machine talk over the loopback, which the sums over its interfaces leave out.
+#[test]
+fn the_loopback_has_rows_of_its_own_where_it_was_used() {
+    let mut document = observed();
+    let without = terminal::order_entry(&document, &STYLE);
+    assert!(!without.contains("loopback packets/s"), "{without}");
+    let seen = document.observed.as_mut().expect("an observed run");
+    for place in ["native", "qemu"] {
+        for (quantity, value) in [("net.receive_packets", 5000.0), ("net.transmit_packets", 5000.0)] {
+            seen.rows.push(row(&arm(place, "4k"), THIS_MACHINE, quantity, "lo", value));
+        }
+    }
+    let text = terminal::order_entry(&document, &Style { width: 120, ..STYLE });
+    assert!(text.contains("loopback packets/s (receive / send)") && text.contains("5000 / 5000"), "{text}");
+    assert!(!text.contains("loopback MB/s"), "what was not observed has no row: {text}");
 }
 
 /// What a container reads of its kernel is its machine's; what an emulated guest keeps is nothing that a virtual machine does.

@@ -1,5 +1,6 @@
 //! Documents to report on. The numbers are made up after the published small-page and large-page cells.
 
+use baremark_model::command::EXIT_SHARE;
 use baremark_model::descriptor::Better;
 use baremark_model::document::*;
 use baremark_model::event::TrialStatus;
@@ -167,6 +168,8 @@ pub fn empty() -> Document {
         explanations: Vec::new(),
         members: Vec::new(),
         predictions: Vec::new(),
+        slopes: Vec::new(),
+        fairness: Vec::new(),
         time: Vec::new(),
         details: Vec::new(),
         observed: None,
@@ -459,6 +462,45 @@ pub fn offloads() -> Document {
     document
 }
 
+/// A build in a guest under nested and under shadow paging, whose published gain is one of rates.
+pub fn modes_of_paging() -> Document {
+    let mut document = scaling();
+    (document.run.workload, document.run.metric) = ("compile".to_owned(), "wall_s".to_owned());
+    document.run.published = Some("mmu-assist-2009/gains".to_owned());
+    (document.run.rows, document.run.columns) = (Some("ranks".to_owned()), "host.mmu".to_owned());
+    document.run.factors =
+        factors(&[("environment", &["qemu"]), ("host.mmu", &["nested", "shadow"]), ("ranks", &["1", "4"])]);
+    let arm = |mode, ranks| treatment(&[("environment", "qemu"), ("host.mmu", mode), ("ranks", ranks)]);
+    (document.estimates, document.ratios) = (Vec::new(), Vec::new());
+    for (ranks, nested, shadow) in [("1", 300.0, 360.0), ("4", 100.0, 142.0)] {
+        document.estimates.push(estimate("wall_s", &arm("nested", ranks), nested, 1.0));
+        document.estimates.push(estimate("wall_s", &arm("shadow", ranks), shadow, 1.0));
+        let value = nested / shadow;
+        let row = ratio(&arm("nested", ranks), &arm("shadow", ranks), [value, value - 0.01, value + 0.01]);
+        let row = RatioRow { metric: "wall_s".to_owned(), contrast: Contrast::Factor, ..row };
+        document.ratios.push(row);
+    }
+    document
+}
+
+/// A program that takes ten times as long in the microVM, of which exits explain so many percent, give or take 2.
+pub fn left_often(explained: f64) -> Document {
+    let mut document = scaling();
+    (document.run.workload, document.run.metric) = ("command".to_owned(), "wall_s".to_owned());
+    document.run.columns = "environment".to_owned();
+    document.run.factors = factors(&[("environment", &["native", "microvm"])]);
+    let [native, inside] = ["native", "microvm"].map(|place| treatment(&[("environment", place)]));
+    document.estimates = vec![
+        estimate("wall_s", &native, 0.1, 0.001),
+        estimate("wall_s", &inside, 1.0, 0.01),
+        estimate(EXIT_SHARE.key, &inside, explained, 2.0),
+    ];
+    let row = ratio(&inside, &native, [10.0, 9.8, 10.2]);
+    let outcome = Outcome::SlowerByMore;
+    document.ratios = vec![RatioRow { metric: "wall_s".to_owned(), contrast: Contrast::Environment, outcome, ..row }];
+    document
+}
+
 /// Threads against nothing, alongside a published pair of tables.
 pub fn stream() -> Document {
     let mut document = scaling();
@@ -491,6 +533,15 @@ pub fn ensemble() -> Document {
             hi: Some(value + 100.0),
         }));
     }
+    document.fairness.push(FairnessRow {
+        metric: "triad".to_owned(),
+        treatment: both,
+        members: 2,
+        n: 20,
+        estimate: 0.982,
+        lo: Some(0.975),
+        hi: Some(0.989),
+    });
     document
 }
 

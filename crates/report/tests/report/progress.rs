@@ -3,6 +3,7 @@
 use crate::documents;
 use baremark_model::document::LookRow;
 use baremark_model::event::{Event, TrialStatus};
+use baremark_model::loading::Loading;
 use baremark_model::units::Nanos;
 use baremark_report::progress::{Lines, Progress};
 use baremark_report::{Color, Style};
@@ -18,6 +19,11 @@ fn events() -> Vec<Event> {
         Event::TrialStarted { block: 3, cell: 0, treatments: vec![documents::arm("native", "4k")] },
         Event::Phase { position: 4, of: 8 },
         ended(3, 0, TrialStatus::Ok),
+        Event::TrialStarted {
+            block: 3,
+            cell: 1,
+            treatments: vec![documents::arm("native", "4k"), documents::arm("microvm", "4k")],
+        },
         ended(3, 1, void),
         ended(4, 0, TrialStatus::Failed { reason: "the agent died".to_owned() }),
     ];
@@ -63,6 +69,34 @@ fn long_trials_give_a_sign_of_life_and_an_unfinished_block_is_told_at_the_end() 
     assert_eq!(told[3], nothing);
     let stopped = Event::Stopped { reason: "interrupted".to_owned(), blocks: 1, elapsed_ns: 14 * SECOND };
     assert_eq!(lines.heard(&stopped)[0], "block 2: 1 of 3 trials is stored, 1 s");
+}
+
+#[test]
+fn rows_that_are_loaded_are_told_with_their_rate() {
+    let at = |seconds: u64, rows: u64| Event::Loading(Loading { rows, of: 471_011, elapsed_ns: seconds * SECOND });
+    let mut lines = Lines::default();
+    let told: Vec<Vec<String>> = [at(1, 20_000), at(10, 200_000), at(11, 220_000), at(24, 471_011)]
+        .iter()
+        .map(|event| lines.heard(event))
+        .collect();
+    let nothing: [&str; 0] = [];
+    assert_eq!(told[0], nothing);
+    assert_eq!(told[1], ["loading data: 200K of 471K rows, 20.0K rows/s"]);
+    assert_eq!(told[2], nothing);
+    assert_eq!(told[3], ["loaded 471K rows in 24 s, 19.6K rows/s"]);
+    let started = Event::TrialStarted { block: 0, cell: 1, treatments: Vec::new() };
+    lines.heard(&started);
+    assert_eq!(lines.heard(&at(10, 1000)), ["loading data: 1000 of 471K rows, 100 rows/s"], "of the next trial");
+
+    let style = Style { width: 80, color: Color::Never, unicode: false };
+    let mut progress = Progress::new(&documents::head().design);
+    progress.heard(&started);
+    progress.heard(&at(2, 40_000));
+    let shown = progress.status(Nanos(3 * SECOND), &style);
+    assert!(shown.contains("loading data: 40.0K of 471K rows, 20.0K rows/s") && shown.contains("3 s"), "{shown}");
+    progress.heard(&Event::Phase { position: 0, of: 4 });
+    let shown = progress.status(Nanos(4 * SECOND), &style);
+    assert!(shown.contains("phase 1 of 4") && !shown.contains("rows"), "{shown}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The report as a terminal and a pipe show it.
 
 use crate::documents;
-use baremark_model::document::{EstimateRow, ExplanationRow, MemberEstimate};
+use baremark_model::document::{EstimateRow, ExplanationRow, FASTER_THAN_NATIVE, FlagRow, MemberEstimate};
+use baremark_model::observation::ObservedRow;
 use baremark_model::units::UnixTime;
 use baremark_report::history::{self, ChangeRow, HistoryRow, SeriesRow};
 use baremark_report::{Color, Style, json, summary, terminal};
@@ -70,6 +71,26 @@ fn predictions_stand_beside_what_was_measured_and_in_the_place_of_what_was_not()
 }
 
 #[test]
+fn a_published_gain_of_rates_is_compared_with_a_ratio_of_times_turned_over() {
+    let text = terminal::render(&documents::modes_of_paging(), &Style { width: 120, ..STYLE });
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("1.420; published 1.420 sign same; size the same"), "{text}");
+    assert_eq!(text.matches("compile of Apache, 4 vCPUs").count(), 2, "as printed, and here: {text}");
+    assert!(!text.contains("XenApp"), "a row of another workload: {text}");
+}
+
+#[test]
+fn exits_are_the_cause_where_they_explain_most_of_a_programs_time() {
+    let text = |explained| baremark_report::summary::render(&documents::left_often(explained), &STYLE);
+    let named = "Exits from the microVM explain";
+    assert!(text(90.0).contains(named), "{}", text(90.0));
+    let words = text(90.0).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("(number x cost of one here)"), "{words}");
+    // From 48 to 52 %: that is not shown to be most.
+    assert!(!text(50.0).contains(named), "{}", text(50.0));
+}
+
+#[test]
 fn many_rows_beside_the_studys_own_are_left_to_other_formats() {
     let mut document = documents::ensemble();
     let (own, beside) = (documents::ensemble().estimates, 31);
@@ -80,7 +101,7 @@ fn many_rows_beside_the_studys_own_are_left_to_other_formats() {
         document.members.extend(documents::ensemble().members.iter().filter(|row| row.metric == "window").map(of));
     }
     let text = terminal::render(&document, &STYLE);
-    assert!(text.contains("--html and --csv have 65 more rows: Other metrics; Members of"), "{text}");
+    assert!(text.contains("--html and --csv have 66 more rows: Other metrics; Members of"), "{text}");
     assert!(!text.contains("beside_7") && text.contains("40110"), "{text}");
     let page = baremark_report::html::render(&document);
     assert!(page.contains("beside_7") && page.contains("member 2"), "the page has all of it");
@@ -224,6 +245,52 @@ fn the_cause_is_what_was_injected() {
     };
     assert!(beside(98.0, 0.5).starts_with(by_memory), "what only computes loses nothing");
     assert!(!beside(4.0, 90.0).starts_with(by_memory), "what only computes loses as much");
+}
+
+/// A virtual machine that is faster than native is no gain by virtualization: the first screen says what else differs.
+#[test]
+fn what_else_differs_where_a_virtual_machine_is_faster_is_a_note() {
+    let noted = |found: [f64; 3], workload: &str| {
+        let mut document = documents::several();
+        let row = &document.ratios[0];
+        let mut treatment = row.treatment.clone();
+        document.ratios[0] = documents::ratio(&treatment, &row.relative_to, found);
+        treatment.insert("workload".to_owned(), workload.to_owned());
+        let text = format!("{FASTER_THAN_NATIVE}: its memory is made of larger pages");
+        document.flags.push(FlagRow { treatment, text, trials: 0 });
+        let text = summary::render(&document, &Style { width: 200, ..STYLE });
+        text.lines().find_map(|line| line.strip_prefix("Note    ")).unwrap_or_default().to_owned()
+    };
+    let note = noted([1.1, 1.05, 1.15], "random-access");
+    assert!(note.ends_with(" is faster than native: its memory is made of larger pages."), "{note}");
+    assert!(note.starts_with("random-access, "), "{note}");
+    assert_eq!(noted([1.1, 1.05, 1.15], "fma"), "", "of another workload");
+    assert_eq!(noted([0.998, 0.993, 1.003], "random-access"), "", "no faster");
+}
+
+/// What other programs used of the CPUs is a note of the first screen from the share on at which trials are flagged.
+#[test]
+fn other_programs_are_a_note_where_they_used_more_than_a_tenth() {
+    let noted = |share: f64| {
+        let mut document = documents::typical();
+        let row = ObservedRow {
+            treatment: document.ratios[0].treatment.clone(),
+            place: "this machine".to_owned(),
+            quantity: "phases.others".to_owned(),
+            instance: String::new(),
+            unit: "%".to_owned(),
+            n: 9,
+            value: share,
+            lo: None,
+            hi: None,
+        };
+        document.observed.get_or_insert_default().rows = vec![row];
+        let text = summary::render(&document, &Style { width: 200, ..STYLE });
+        text.lines().find(|line| line.contains("Other programs")).map(str::to_owned)
+    };
+    assert_eq!(noted(9.0), None);
+    let note = "Other programs used 81 % of the CPUs in timed phases; a quiet machine narrows intervals.";
+    assert_eq!(noted(81.0).as_deref(), Some(note));
 }
 
 /// A study of page sizes alone: its ratios answer it, and the loss with small pages is that of page walks.

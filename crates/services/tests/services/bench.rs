@@ -6,6 +6,7 @@ use baremark_services::service::{Order, Service, ServiceError, Upstream, program
 use baremark_services::settings::Settings;
 use baremark_services::{Folder, find};
 use baremark_sys::confine::Limits;
+use baremark_sys::network::HeldPort;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -44,9 +45,12 @@ pub fn defaults(service: &dyn Service) -> Settings {
     settings
 }
 
-/// A free address of the loopback.
+/// A free address of the loopback, which nobody else is given before this process has ended.
 pub fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    let held = HeldPort::any().unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], held.number()));
+    std::mem::forget(held);
+    address
 }
 
 pub fn order(service: &dyn Service, folder: &Folder, name: &str) -> Order {

@@ -47,6 +47,7 @@ pub fn plan() -> Plan {
         factors: vec![("environment".to_owned(), vec!["native".to_owned(), "microvm".to_owned()])],
         rows: None,
         columns: "environment".to_owned(),
+        against: None,
         arms: Vec::new(),
         pairs: Vec::new(),
         cells: vec![Cell::Single(0), Cell::Single(1)],

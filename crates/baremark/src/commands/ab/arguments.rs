@@ -23,9 +23,12 @@ pub struct Arguments {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Commands and programs")]
 pub struct Options {
-    /// Environments to run in: native, microvm, container[:IMAGE], qemu[:KERNEL], ssh:HOST[:PORT]
+    /// Environments to run in: native, microvm, container[:IMAGE], qemu[:KERNEL], ssh:HOST[:PORT], kubernetes[:CONTEXT/NAMESPACE]
     #[arg(long = "in", value_name = "ENVIRONMENTS", value_delimiter = ',')]
     pub(super) places: Vec<String>,
+    /// Image of the pods of kubernetes, which must have a shell [default: docker.io/library/busybox:stable]
+    #[arg(long, value_name = "IMAGE")]
+    pub(super) image: Option<String>,
     /// File or folder that the program needs elsewhere, in addition to its libraries and the files that its arguments name
     #[arg(long, value_name = "FILE")]
     pub(super) with: Vec<PathBuf>,

@@ -1,11 +1,16 @@
 //! Environments as they are typed for a program, and the files that it needs in those that are not this machine.
 
+use crate::source::toml;
+use baremark_model::problem::nearest;
 use baremark_programs::executable;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// What can be typed.
-const FORMS: &str = "native, microvm, container[:IMAGE], qemu[:KERNEL] or ssh:HOST[:PORT]";
+const FORMS: &str =
+    "native, microvm, container[:IMAGE], qemu[:KERNEL], ssh:HOST[:PORT] or kubernetes[:CONTEXT/NAMESPACE]";
+/// The image of pods where none is given: it has the shell and the programs that a pod needs, and nothing else.
+const POD_IMAGE: &str = "docker.io/library/busybox:stable";
 
 /// One environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,10 +19,12 @@ pub struct Place {
     pub name: String,
     kind: &'static str,
     target: Option<String>,
+    /// Of pods.
+    image: String,
 }
 
-/// The environments of a list.
-pub fn places(typed: &[String]) -> Result<Vec<Place>, String> {
+/// The environments of a list, with the image of pods, where one is given.
+pub fn places(typed: &[String], image: Option<&str>) -> Result<Vec<Place>, String> {
     let mut places: Vec<Place> = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for text in typed {
@@ -26,21 +33,43 @@ pub fn places(typed: &[String]) -> Result<Vec<Place>, String> {
         }
         seen.push(text);
         let (word, target) = text.split_once(':').map_or((text.as_str(), None), |(word, target)| (word, Some(target)));
-        let kinds = ["native", "microvm", "container", "qemu", "ssh"];
-        let kind = kinds
-            .into_iter()
-            .find(|kind| *kind == word)
-            .ok_or_else(|| format!("--in {text}: unknown; write {FORMS}"))?;
+        let kinds = ["native", "microvm", "container", "qemu", "ssh", KUBERNETES];
+        let kind = kinds.into_iter().find(|kind| *kind == word).ok_or_else(|| match nearest(word, &kinds) {
+            near if near.starts_with("did you mean") => format!("--in {text}: unknown; {near}"),
+            _ => format!("--in {text}: unknown; write {FORMS}"),
+        })?;
         match (kind, target.filter(|target| !target.is_empty())) {
             ("ssh", None) => return Err(format!("--in {text}: ssh needs a host; write {FORMS}")),
+            (KUBERNETES, Some(target)) => {
+                context_and_namespace(target).map_err(|why| format!("--in {text}: {why}"))?;
+            }
             ("native" | "microvm", Some(_)) => return Err(format!("--in {text}: {kind} takes nothing after a colon")),
             _ => {}
         }
         let alike = places.iter().filter(|place| place.kind == kind).count();
         let name = if alike == 0 { kind.to_owned() } else { format!("{kind}-{}", alike + 1) };
-        places.push(Place { name, kind, target: target.map(str::to_owned) });
+        let image = image.unwrap_or(POD_IMAGE).to_owned();
+        places.push(Place { name, kind, target: target.map(str::to_owned), image });
     }
-    Ok(places)
+    match image {
+        Some(image) if !places.iter().any(|place| place.kind == KUBERNETES) => {
+            Err(format!("--image {image}: it is the image of pods; add --in kubernetes, or write container:{image}"))
+        }
+        _ => Ok(places),
+    }
+}
+
+const KUBERNETES: &str = "kubernetes";
+
+/// The two parts of a target of kubectl, of which one may be empty. A context may have slashes in its name, as those of EKS do; a namespace has
+/// none.
+fn context_and_namespace(target: &str) -> Result<(&str, &str), String> {
+    let split = target.rsplit_once('/');
+    split.ok_or_else(|| {
+        format!(
+            "'{target}' names no namespace; write kubernetes:{target}/NAMESPACE, or /NAMESPACE for the current context"
+        )
+    })
 }
 
 impl Place {
@@ -49,18 +78,26 @@ impl Place {
         !matches!(self.kind, "native" | "microvm")
     }
 
-    /// What `[environments.NAME]` says of it.
+    /// What `[environments.NAME]` says of it: keys and values as TOML.
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         let mut settings = Vec::new();
         if self.name != self.kind {
-            settings.push(("like", self.kind.to_owned()));
+            settings.push(("like", toml(self.kind)));
         }
         match (self.kind, &self.target) {
-            ("container", Some(image)) => settings.push(("image", image.clone())),
-            ("qemu", Some(kernel)) => settings.push(("kernel", kernel.clone())),
+            ("container", Some(image)) => settings.push(("image", toml(image))),
+            ("qemu", Some(kernel)) => settings.push(("kernel", toml(kernel))),
+            (KUBERNETES, target) => {
+                let target = target.as_deref().and_then(|target| context_and_namespace(target).ok());
+                let (context, namespace) = target.unwrap_or_default();
+                let named = [("context", context), ("namespace", namespace), ("image", &self.image), ("fresh", "run")];
+                settings.extend(
+                    named.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key, toml(value))),
+                );
+            }
             ("ssh", Some(target)) => {
                 let port = target.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-                settings.push(("host", port.map_or(target.as_str(), |(host, _)| host).to_owned()));
+                settings.push(("host", toml(port.map_or(target.as_str(), |(host, _)| host))));
                 settings.extend(port.map(|(_, port)| ("port", port.to_string())));
             }
             _ => {}

@@ -57,7 +57,7 @@ fn commands_in(arguments: &Arguments, folder: &str, typed: Vec<String>) -> Resul
     let options = &arguments.options;
     let parameters = parameters(&options.parameter)?;
     let commands = commands(arguments, &parameters)?;
-    let places = elsewhere::places(&options.places)?;
+    let places = elsewhere::places(&options.places, options.image.as_deref())?;
     written(Request { name: "ab", commands, parameters, places, options, folder }, typed)
 }
 
@@ -75,7 +75,8 @@ fn program_in(options: &Options, program: &[String], folder: &str, typed: Vec<St
     let argv = words.iter().map(|word| command::escape(word, &keys)).collect();
     let commands = vec![Command { name: String::new(), text, argv }];
     let usual = USUAL_PLACES.map(str::to_owned);
-    let places = elsewhere::places(if options.places.is_empty() { &usual } else { &options.places })?;
+    let places = if options.places.is_empty() { &usual[..] } else { &options.places };
+    let places = elsewhere::places(places, options.image.as_deref())?;
     written(Request { name: "run", commands, parameters, places, options, folder }, typed)
 }
 
@@ -141,9 +142,7 @@ fn written(request: Request<'_>, typed: Vec<String>) -> Result<Study, String> {
         let settings = place.settings();
         if !settings.is_empty() {
             let _ = writeln!(text, "\n[environments.{}]", place.name);
-            settings.iter().for_each(|(key, value)| {
-                line(&mut text, key, &value.parse::<u16>().map_or_else(|_| toml(value), |n| n.to_string()))
-            });
+            settings.iter().for_each(|(key, value)| line(&mut text, key, value));
         }
     }
     design(&mut text, options);
@@ -448,16 +447,41 @@ mod tests {
     }
 
     #[test]
+    fn pods_are_named_by_context_and_namespace() {
+        let settings = |words: &[&str]| {
+            let text = run_of(&[words, &["--", "true"]].concat()).expect("sound");
+            let study =
+                study::parse("run", text.as_bytes(), &descriptors()).unwrap_or_else(|why| panic!("{why}\n{text}"));
+            let of = &study.environments["kubernetes"];
+            ["context", "namespace", "image"].map(|key| of.get(key).map(ToString::to_string).unwrap_or_default())
+        };
+        let busybox = "docker.io/library/busybox:stable";
+        assert_eq!(settings(&["--in", "native,kubernetes:prod/42"]), ["prod", "42", busybox]);
+        assert_eq!(
+            settings(&["--in", "kubernetes:arn:aws:eks:x:cluster/c/lab"]),
+            ["arn:aws:eks:x:cluster/c", "lab", busybox]
+        );
+        assert_eq!(settings(&["--in", "kubernetes:/lab", "--image", "localhost/x:1"]), ["", "lab", "localhost/x:1"]);
+        assert_eq!(settings(&["--in", "kubernetes"]), ["", "", busybox]);
+    }
+
+    #[test]
     fn places_that_cannot_be_are_refused() {
         for (places, expected) in [
             ("native,native", "native is named twice"),
-            ("nativ", "write native, microvm"),
+            ("nativ", "--in nativ: unknown; did you mean 'native'?"),
+            ("native,microvn", "--in microvn: unknown; did you mean 'microvm'?"),
+            ("kubernets:prod/42", "did you mean 'kubernetes'?"),
+            ("elsewhere", "--in elsewhere: unknown; write native, microvm"),
             ("ssh", "ssh needs a host"),
             ("native:x", "native takes nothing after a colon"),
+            ("kubernetes:prod", "write kubernetes:prod/NAMESPACE"),
         ] {
             let why = run_of(&["--in", places, "--", "true"]).expect_err("refused");
             assert!(why.contains(expected), "{places}: {why}");
         }
+        let why = run_of(&["--in", "native", "--image", "busybox", "--", "true"]).expect_err("no pod");
+        assert!(why.contains("add --in kubernetes"), "{why}");
         assert!(run_of(&["--in", "container", "--", "no-such-program"]).expect_err("refused").contains("not found"));
     }
 

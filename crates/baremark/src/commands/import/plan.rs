@@ -50,6 +50,7 @@ pub(super) fn of(imported: &Imported) -> Plan {
         factors,
         rows: None,
         columns: if benchmarks.len() > 1 { BENCHMARK } else { WORKLOAD }.to_owned(),
+        against: None,
         pairs: Vec::new(),
         cells: (0..arms.len()).map(Cell::Single).collect(),
         arms,

@@ -181,6 +181,7 @@ fn find(
         plan,
         interrupt: &context.interrupt,
         deadline: None,
+        around: None,
         stored,
         watch: &mut |step| watch.see(step),
     }

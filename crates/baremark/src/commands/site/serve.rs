@@ -65,6 +65,7 @@ impl Pages {
             document: Document::clone(document),
             page: format!("{}.html", run.id),
             source: run.state.word().to_owned(),
+            live: run.state == RunState::Live,
         };
         let entries: Vec<Entry> = runs.iter().map(entry).collect();
         Ok((render(&entries, &changes::text(&entries)), live))

@@ -1,9 +1,8 @@
 //! A real Slurm cluster of one node on this machine, of a test's own: own key, own ports, own folder, gone with the test.
 
-use super::wait_for_at_most;
+use super::{free_port, wait_for_at_most};
 use crate::bench::signal;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -87,6 +86,17 @@ impl Cluster {
         self.ask("squeue", &["-h", "-o", "job %i %j %T"]).lines().map(str::to_owned).collect()
     }
 
+    /// Slurm's own process of each step of a job: no child of its daemon, whose log it has open.
+    pub fn steps(&self) -> Vec<u32> {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_step = |process: &u32| {
+            fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.starts_with("slurmstepd"))
+                && has_open_below(*process, self.folder.path())
+        };
+        numbers.filter(is_step).collect()
+    }
+
     /// The number of the first job that runs.
     pub fn running(&self) -> Option<String> {
         let listed = self.ask("squeue", &["-h", "-t", "RUNNING", "-o", "%i"]);
@@ -98,6 +108,11 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         self.ask("scancel", &["--quiet", "--state=PENDING"]);
         self.ask("scancel", &["--quiet", "--state=RUNNING"]);
+        let mut waits = 0;
+        while !self.steps().is_empty() && waits < 250 {
+            std::thread::sleep(Duration::from_millis(20));
+            waits += 1;
+        }
         for child in [&mut self.slurmd, &mut self.slurmctld, &mut self.munged] {
             signal(child.id(), libc::SIGTERM);
             let mut waits = 0;
@@ -108,7 +123,16 @@ impl Drop for Cluster {
             drop(child.kill());
             drop(child.wait());
         }
+        // A step whose controller is gone tries for minutes to report its end.
+        for step in self.steps() {
+            signal(step, libc::SIGKILL);
+        }
     }
+}
+
+fn has_open_below(process: u32, folder: &Path) -> bool {
+    let Ok(files) = fs::read_dir(format!("/proc/{process}/fd")) else { return false };
+    files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|target| target.starts_with(folder)))
 }
 
 fn installed(program: &str) -> Option<PathBuf> {
@@ -133,7 +157,7 @@ fn configuration(folder: &Path) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let (host, folder) = (host.trim(), folder.display());
     let cpus = std::thread::available_parallelism().unwrap();
-    let [ctld, slurmd] = free_ports();
+    let [ctld, slurmd] = [free_port(), free_port()];
     format!(
         "ClusterName=baremark\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nSlurmdUser=root\n\
          AuthType=auth/munge\nCredType=cred/munge\nAuthInfo=socket={folder}/munge.socket\n\
@@ -150,18 +174,4 @@ fn configuration(folder: &Path) -> String {
          PartitionName=urgent Nodes=node MaxTime=60 State=UP PriorityTier=10\n\
          PartitionName=closed Nodes=node MaxTime=60 State=DOWN\n"
     )
-}
-
-/// Two ports that nobody uses, below those that the kernel gives to clients: a client of another test could take one before
-/// its daemon does.
-fn free_ports() -> [u16; 2] {
-    let start = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
-    let free = |port: &u16| {
-        let address = (Ipv4Addr::UNSPECIFIED, *port);
-        TcpListener::bind(address).is_ok()
-            && UdpSocket::bind(address).is_ok()
-            && TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).is_err()
-    };
-    let mut found = (start..start + 2_000).filter(free);
-    [found.next().unwrap(), found.next().unwrap()]
 }

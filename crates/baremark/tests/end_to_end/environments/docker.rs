@@ -107,7 +107,7 @@ fn a_container_of_docker_conforms() {
     if !usable(&container) {
         return;
     }
-    let place = Place { cpu: cpu(), patience: Duration::from_secs(30), residue: &|| engine.left(&program) };
+    let place = Place { cpu: cpu(), patience: Duration::from_secs(60), residue: &|| engine.left(&program) };
     assert_eq!(conformance(&container, &place), Ok(()));
     let again = engine.container(&program, Settings::default());
     again.probe().unwrap();
@@ -123,7 +123,7 @@ fn a_killed_lab_leaves_no_container_of_docker() {
         return;
     }
     let mut lab = lab("environments::docker::a_lab_to_be_killed", &program, &[(ENGINE, &engine.client())]);
-    wait_for(|| program.pids().first().copied());
+    wait_for(|| program.agents().first().copied());
     signal(lab.id(), libc::SIGKILL);
     lab.wait().unwrap();
     wait_for(|| program.processes().is_empty().then_some(()));

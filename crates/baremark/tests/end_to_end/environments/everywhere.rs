@@ -14,7 +14,7 @@ const SHIPPED: &str = include_str!("../../../../../studies/places.toml");
 fn shrunk(server: &Server, cluster: &Cluster, kernel: &Path) -> String {
     let host = format!("host = \"machine\"\nconfig = \"{}\"", server.config().display());
     let cluster = format!("[environments.slurm]\nconfig = \"{}\"", cluster.config().display());
-    let design = "phase = \"50 ms\"\nquads = 1\nleast_blocks = 4\nmost_blocks = 4\nbudget = \"8 min\"";
+    let design = "phase = \"10 ms\"\nquads = 1\nleast_blocks = 4\nmost_blocks = 4\nbudget = \"8 min\"";
     SHIPPED
         .replace("\"64 MiB\"", "\"4 MiB\"")
         .replace("host = \"localhost\"", &host)
@@ -46,7 +46,12 @@ fn one_study_runs_in_six_places() {
         assert!(ran, "no trial in {place}");
     }
     for trial in trials {
-        assert_eq!(trial["status"]["status"].as_str().or(trial["status"].as_str()), Some("ok"), "{trial}");
+        let reasons = trial["reasons"].as_array().map(Vec::as_slice).unwrap_or_default();
+        // A host that is short of memory may move the pages of a machine, which is found and makes the trial void.
+        let moved = |reason: &Value| reason.as_str().is_some_and(|why| why.contains("page faults handled by KVM"));
+        let status = trial["status"]["status"].as_str().or(trial["status"].as_str());
+        let void = status == Some("void") && !reasons.is_empty() && reasons.iter().all(moved);
+        assert!(status == Some("ok") || void, "{trial}");
     }
     let ratios = document["ratios"].as_array().unwrap();
     let of = |place: &str| ratios.iter().find(|row| row["treatment"]["environment"] == place).unwrap_or(&Value::Null);

@@ -6,6 +6,7 @@ use crate::bench::{Bench, signal, text};
 use baremark_environments::conformance::{Place, conformance};
 use baremark_environments::kubernetes::{Kubernetes, Settings};
 use baremark_model::site::Environment;
+use baremark_sys::process_tree;
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io::Read;
@@ -190,8 +191,19 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
+    /// With what watches over its containers, and cleans up behind them in its folder when they have ended.
     fn drop(&mut self) {
-        self.podman(&["pod", "rm", "--all", "--force", "--time", "1"]);
+        let folder = self.folder.path().display().to_string();
+        let of_ours = |words: &[String]| words.iter().any(|word| word.contains(&folder));
+        let busy = || process_tree::with_command(of_ours).is_ok_and(|found| !found.is_empty());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let removed = self.podman(&["pod", "rm", "--all", "--force", "--time", "1"]).status.success();
+            if (removed && !busy()) || Instant::now() >= deadline {
+                return;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 
@@ -210,7 +222,7 @@ fn settings() -> Settings {
 fn a_pod_conforms_and_kubectl_knows_every_option() {
     let (program, Some(cluster)) = (Program::new(), Cluster::start()) else { return };
     let kubernetes = cluster.kubernetes(program.path(), settings());
-    let place = Place { cpu: cpu(), patience: Duration::from_secs(20), residue: &|| cluster.left() };
+    let place = Place { cpu: cpu(), patience: Duration::from_secs(60), residue: &|| cluster.left() };
     assert_eq!(conformance(&kubernetes, &place), Ok(()));
     let calls = cluster.calls();
     assert!(calls.iter().all(|call| call[..2] == ["--context=test", "--namespace=lab"]), "{calls:?}");
@@ -388,6 +400,35 @@ fn a_study_compares_a_pod_with_native() {
     let said = text(&output.stdout) + &text(&output.stderr);
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("no permission to create pods in the default namespace of context test"), "{said}");
+}
+
+/// A static program of this machine and the file that its argument names; a pod has the libraries of its image alone.
+#[test]
+fn one_program_runs_natively_and_in_a_pod_from_the_command_line() {
+    let Some(cluster) = Cluster::start() else { return };
+    let bench = Bench::new();
+    bench.write("data", "some bytes\n".repeat(1234));
+    let source = "#include <stdio.h>\nint main(int n, char **w) { FILE *f = fopen(w[1], \"r\"); unsigned long sum = 7; int c;\n\
+        while (f && (c = fgetc(f)) != EOF) sum = sum * 31 + c; printf(\"sum %lu\\n\", sum % 1000003); return !f; }\n";
+    let (from, to) = (bench.write("fold.c", source), bench.path("fold"));
+    let built = Command::new("cc").args(["-O1", "-static", "-o"]).arg(&to).arg(from).status().unwrap();
+    assert!(built.success());
+    let path = format!("{}:{}", cluster.folder.path().display(), std::env::var("PATH").unwrap());
+    let places = ["--in", "native,kubernetes:test/lab", "--image", IMAGE];
+    let more = ["--metric", "sum=sum ([0-9]+)", "--budget", "60s", "--precision", "20", "--", "./fold", "data"];
+    let ran = bench.command(&[&["--json", "run"], &places[..], &more].concat()).env("PATH", &path).output().unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(document["absent"].as_array().unwrap().len(), 0, "{}", document["absent"]);
+    let rows = document["estimates"].as_array().unwrap().iter().filter(|row| row["metric"] == "sum");
+    let sums: Vec<_> =
+        rows.map(|row| (row["treatment"]["environment"].to_string(), row["estimate"].as_f64())).collect();
+    assert_eq!(sums.len(), 2, "{sums:?}");
+    assert!(sums.iter().all(|(_, sum)| sum.is_some_and(|sum| sum > 0.0) && *sum == sums[0].1), "{sums:?}");
+    let calls = cluster.calls();
+    assert!(calls.iter().all(|call| call[..2] == ["--context=test", "--namespace=lab"]), "{calls:?}");
+    assert_eq!(calls.iter().filter(|call| call[2] == "create").count(), 1, "pods are made by one manifest");
+    assert_eq!(cluster.left(), [""; 0]);
 }
 
 #[test]

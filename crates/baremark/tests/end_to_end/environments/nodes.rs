@@ -9,7 +9,7 @@ const WORK: &str = "[workload]\nkind = \"random-access\"\ntable = \"16 MiB\"";
 const FACTORS: &str =
     "environment = \"qemu\"\nmemory = [\"local\", \"remote\", \"interleave\"]\nranks = 2\npage = \"4k\"";
 const GUEST: &str = "vcpus = 2\nmemory = \"512 MiB\"\nguest_numa = \"exposed\"\nguest_nodes = 2\nfresh = \"run\"\nstart_limit = \"2 min\"";
-const DESIGN: &str = "least_blocks = 4\nmost_blocks = 4\nphase = \"50 ms\"\nquads = 1";
+const DESIGN: &str = "least_blocks = 2\nmost_blocks = 2\nphase = \"50 ms\"\nquads = 1";
 
 /// Where the pages of a trial lay: those near their ranks, and those of each node, of all.
 fn lay(trial: &Value) -> (f64, [f64; 2]) {
@@ -41,7 +41,7 @@ fn memory_comes_to_lie_on_the_nodes_that_are_asked_for() {
     let Some(study) = usable_study(&bench, WORK, FACTORS, GUEST, DESIGN) else { return };
     let document = bench.json(&["run", &study, "--json"]);
     let all = trials(&document, "qemu");
-    assert_eq!(all.len(), 12, "{document:#}");
+    assert_eq!(all.len(), 6, "{document:#}");
     for trial in all {
         assert_eq!(trial["status"], "ok", "{trial:#}");
         let (near, nodes) = lay(trial);
@@ -58,8 +58,10 @@ fn memory_comes_to_lie_on_the_nodes_that_are_asked_for() {
     let of = |policy: &str| {
         ["numa.local_node", "numa.other_node", "numa.interleave_hit"].map(|key| rate(&document, policy, key))
     };
-    let ([near, far, _], [by, beside, _], [_, _, turns]) = (of("local"), of("remote"), of("interleave"));
-    assert!(near > 10.0 * far && beside > 10.0 * by && turns > 100.0, "{near} {far}, {by} {beside}, {turns}");
+    let ([near, far, still], [by, beside, _], [_, _, turns]) = (of("local"), of("remote"), of("interleave"));
+    // Rates of an emulated guest are as high as this machine lets it run: they are held against each other.
+    assert!(near > 10.0 * far && beside > 10.0 * by, "{near} {far}, {by} {beside}");
+    assert!(turns > 10.0 * still && turns > 0.0, "{turns} in turn, {still} where none is asked to be");
 }
 
 #[test]

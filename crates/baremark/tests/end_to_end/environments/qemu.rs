@@ -1,6 +1,6 @@
 //! Guests in QEMU. They are emulated here whatever the machine has: these tests are of the mechanics.
 
-use super::{NEVER, Program, as_lab, cpu, lab, print_times, trial_of, usable, wait_for};
+use super::{NEVER, Program, as_lab, cpu, free_port, lab, print_times, trial_of, usable, wait_for};
 use crate::bench::{Bench, children, signal, text};
 use crate::turns::{System, Turn, turn_with};
 use baremark_environments::conformance::{Place, conformance};
@@ -10,7 +10,7 @@ use baremark_model::wire::{FromAgent, PROTOCOL, ToAgent, WireError, read_frame, 
 use baremark_sys::affinity::allowed_cpus;
 use std::fs;
 use std::io::ErrorKind;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,8 @@ fn a_guest_that_never_comes_is_stopped_at_its_limit() {
     let begun = Instant::now();
     let why = qemu.start(&NEVER).err().unwrap().to_string();
     assert!(why.starts_with("the agent did not connect within 1 s of the start of its emulated guest"), "{why}");
-    assert!(begun.elapsed() < Duration::from_secs(20) && left().is_empty(), "{:?}", begun.elapsed());
+    // The limit, and what a busy machine adds.
+    assert!(begun.elapsed() < Duration::from_secs(60) && left().is_empty(), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -94,7 +95,7 @@ fn what_is_set_is_what_the_guest_is_made_of() {
     let program = Program::new();
     let disk = program.path().with_file_name("a,disk");
     fs::File::create(&disk).unwrap().set_len(1 << 20).unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let cpus = allowed_cpus().unwrap();
     let pin = vec![*cpus.last().unwrap(), cpus[0]];
     let settings = Settings {
@@ -148,6 +149,9 @@ fn what_is_set_is_what_the_guest_is_made_of() {
     assert!(why.starts_with("the guest's disk /nowhere/disk cannot be used: "), "{why}");
     let why = refused(Settings { disks: disks("/dev/null"), ..settings.clone() });
     assert!(why.contains("/dev/null is neither a file nor a block device"), "{why}");
+    let many = Disks { queues: Some(3), ..Disks::default() };
+    let why = refused(Settings { disks: many, ..settings.clone() });
+    assert!(why.starts_with("disk_queues = 3 are more than the guest's 2 vCPUs; write at most vcpus"), "{why}");
     let tap = Net::Tap { device: "nosuchtap".to_owned(), vhost: false };
     let why = refused(Settings { net: tap, ..settings.clone() });
     assert!(why.starts_with("'nosuchtap' is not a tap device of this machine; make it"), "{why}");
@@ -471,7 +475,8 @@ fn an_interrupt_ends_a_boot_at_once() {
         (starting.join().unwrap(), begun.elapsed())
     });
     assert_eq!(ended.as_deref(), Some("interrupted"));
-    assert!(taken < Duration::from_secs(3) && left().is_empty(), "{taken:?}");
+    // Nobody waits for the limit of the boot, which is two minutes; how soon is a busy machine's matter.
+    assert!(taken < Duration::from_secs(60) && left().is_empty(), "{taken:?}");
 }
 
 #[test]
@@ -567,7 +572,8 @@ fn the_processor_is_given_a_bounded_try() {
     }
     let begun = Instant::now();
     let emulated = qemu.emulated(&NEVER);
-    assert!(begun.elapsed() < limit + Duration::from_secs(3), "{:?}", begun.elapsed());
+    // The limit, and what a busy machine adds; without it the guest would have the two minutes of a boot.
+    assert!(begun.elapsed() < limit + Duration::from_secs(60), "{:?}", begun.elapsed());
     assert_eq!(qemu.emulated(&NEVER), emulated, "found out once");
     assert!(emulated || fs::metadata("/dev/kvm").is_ok());
     assert_eq!(left(), [""; 0]);

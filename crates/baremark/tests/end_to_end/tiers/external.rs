@@ -2,6 +2,7 @@
 
 use super::{document, ran, sound};
 use crate::bench::{Bench, root, text};
+use baremark_sys::network::HeldPort;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -27,7 +28,9 @@ impl Server {
         std::fs::write(&pass, PASSWORD).unwrap();
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         std::fs::set_permissions(&pass, std::fs::Permissions::from_mode(0o644)).unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        // Nobody else is given this port before PostgreSQL listens there.
+        let held = HeldPort::any().unwrap();
+        let port = held.number();
         let as_postgres = |program: &str| {
             let mut command = Command::new("setpriv");
             command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig=KILL", "--"]);
@@ -47,6 +50,7 @@ impl Server {
             assert!(Instant::now() < deadline, "PostgreSQL did not start");
             std::thread::sleep(Duration::from_millis(50));
         }
+        drop(held);
         Some(server)
     }
 

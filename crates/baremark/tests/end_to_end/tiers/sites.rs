@@ -54,7 +54,7 @@ fn a_site_of_users_that_dies_is_named() {
     command.args(set.iter().flat_map(|text| ["--set", text]));
     let said = std::fs::File::create(bench.path("said")).unwrap();
     let mut run = command.stdout(std::process::Stdio::null()).stderr(said).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(180);
     // The agents below the agent of the run have the users' connections.
     let is_agent = |pid: &u32| {
         let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

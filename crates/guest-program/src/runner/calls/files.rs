@@ -1,6 +1,7 @@
-//! Descriptors and paths: numbers that belong to the runner are not there for the program, and `/proc/self/exe` is its own.
+//! Descriptors and paths: numbers that belong to the runner are not there for the program, and its own files in `/proc` are (`own`).
 
 use crate::options::Line;
+use crate::runner::calls::own::{self, Named};
 use crate::runner::calls::{Outcome, descriptor, limits, refuse, refuse_by_name};
 use crate::runner::descriptors::DESCRIPTORS;
 use crate::runner::lock::Lock;
@@ -9,16 +10,17 @@ use crate::runner::sys;
 use crate::runner::thread::{Process, Thread};
 use crate::runner::user;
 use crate::shared::Refused;
-use std::sync::atomic::Ordering;
 
 const BAD: i32 = libc::EBADF;
+const AT_CURRENT: u64 = libc::AT_FDCWD as u64;
 /// The program's own path, ending in NUL.
 static PROGRAM: Lock<Line<4096>> = Lock::new(Line::new());
 /// Bytes of a folder's list that are looked through at once.
 const LIST: usize = 16 << 10;
-/// Where in an entry of a folder's list its length and its name lie.
+/// Where in an entry of a folder's list its length lies, and its name: by `getdents64` and by `getdents`.
 const ENTRY_LENGTH: usize = 16;
 const ENTRY_NAME: usize = 19;
+const OLD_ENTRY_NAME: usize = 18;
 
 /// Notes the program's path, from its open file.
 pub(crate) fn start(program: i32) {
@@ -29,6 +31,16 @@ pub(crate) fn start(program: i32) {
     let bytes = unsafe { sys::raw(libc::SYS_readlinkat, arguments) };
     let bytes = usize::try_from(bytes).unwrap_or(0);
     PROGRAM.with(|program| *program = Line::of_bytes(&path[..bytes]));
+}
+
+/// Notes the path of a program that is continued.
+pub(crate) fn restore(path: &[u8]) {
+    PROGRAM.with(|program| *program = Line::of_bytes(path));
+}
+
+/// The program's path.
+pub(crate) fn program_path() -> Line<4096> {
+    PROGRAM.with(|program| *program)
 }
 
 /// In the child of a fork, nobody holds the lock.
@@ -43,23 +55,39 @@ pub(crate) fn name_of(path: &[u8]) -> &[u8] {
 
 /// A call that may name a descriptor or a path, and may give a descriptor.
 pub(crate) fn forward(thread: &'static Thread, number: u64, mut arguments: [u64; 6]) -> Outcome {
-    let call = number.cast_signed();
-    if takes_descriptor(call) && DESCRIPTORS.is_own(arguments[0]) {
+    let (call, process) = (number.cast_signed(), thread.process());
+    if descriptors_of(call).iter().any(|at| DESCRIPTORS.is_own(arguments[*at])) {
         return refuse(BAD);
     }
     let path = path_argument(call);
-    if let Some(path) = path
-        && is_own_program(thread.process(), arguments[path])
-    {
-        arguments[path] = program_address();
+    let named = path.and_then(|at| own::named(process, folder_argument(&arguments, at), arguments[at]));
+    match (named, path) {
+        (Some(Named::RunnersDescriptor), _) => return refuse(libc::ENOENT),
+        (Some(Named::Program), Some(at)) if follows(call, &arguments) => {
+            arguments[at] = program_address();
+        }
+        _ => {}
+    }
+    match own::bytes_before_runner(process, call, &arguments) {
+        None => {}
+        Some(bytes @ 1..) if !is_vectored(call) => arguments[2] = bytes,
+        Some(_) => return refuse(libc::EIO),
     }
     let result = signals::forward(thread, number, &arguments);
-    if result >= 0
-        && gives_descriptor(call, arguments[1])
-        && limits::end_of_files().is_some_and(|end| result.cast_unsigned() >= end)
-    {
-        sys::close(descriptor(result.cast_unsigned()));
-        return refuse(libc::EMFILE);
+    if result >= 0 && gives_descriptor(call, arguments[1]) {
+        let fd = descriptor(result.cast_unsigned());
+        if limits::end_of_files().is_some_and(|end| result.cast_unsigned() >= end) {
+            sys::close(fd);
+            return refuse(libc::EMFILE);
+        }
+        // Where the size of its files is limited, a copy of a list could end the program: there it has the kernel's.
+        let is_left = named == Some(Named::Mappings) && limits::has_file_size();
+        if let Some(named) = named.filter(|_| is_open(call) && !is_left)
+            && let Err(error) = own::settle(named, fd)
+        {
+            sys::close(fd);
+            return refuse(error.0);
+        }
     }
     match result {
         AGAIN => Outcome::Repeats,
@@ -118,21 +146,23 @@ pub(crate) fn read_link(thread: &'static Thread, number: u64, arguments: &[u64; 
         _ => [arguments[1], arguments[2], arguments[3]],
     };
     let process = thread.process();
-    if !is_own_program(process, path) {
-        return super::forward(thread, number, arguments);
+    let folder = if number.cast_signed() == libc::SYS_readlink { AT_CURRENT } else { arguments[0] };
+    match own::named(process, folder, path) {
+        Some(Named::Program) => {}
+        Some(Named::RunnersDescriptor) => return refuse(libc::ENOENT),
+        _ => return super::forward(thread, number, arguments),
     }
     let room = usize::try_from(bytes.cast_signed()).unwrap_or(0);
     if room == 0 {
         return refuse(libc::EINVAL);
     }
-    let program = PROGRAM.with(|program| *program);
+    let program = program_path();
     let text = &program.as_bytes()[..program.as_bytes().len().min(room)];
     user::write_bytes(process, to, text).map(|()| text.len() as u64).into()
 }
 
-/// `getdents64`: a list of this process's descriptors comes without the runner's.
-pub(crate) fn list(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
-    let number = libc::SYS_getdents64.cast_unsigned();
+/// `getdents64`, `getdents`: a list of this process's descriptors comes without the runner's.
+pub(crate) fn list(thread: &'static Thread, number: u64, arguments: &[u64; 6]) -> Outcome {
     let [fd, to, bytes, ..] = *arguments;
     if DESCRIPTORS.is_own(fd) {
         return refuse(BAD);
@@ -140,10 +170,11 @@ pub(crate) fn list(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
     if !is_list_of_descriptors(fd) {
         return super::forward(thread, number, arguments);
     }
+    let name = if number.cast_signed() == libc::SYS_getdents64 { ENTRY_NAME } else { OLD_ENTRY_NAME };
     loop {
         let outcome = super::forward(thread, number, &[fd, to, bytes.min(LIST as u64), 0, 0, 0]);
         let Outcome::Returns(read @ 1..) = outcome else { return outcome };
-        match without_own(thread.process(), to, usize::try_from(read).unwrap_or(0)) {
+        match without_own(thread.process(), to, usize::try_from(read).unwrap_or(0), name) {
             // Nothing but the runner's: the next part decides.
             Outcome::Returns(0) => {}
             outcome => return outcome,
@@ -151,18 +182,18 @@ pub(crate) fn list(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
     }
 }
 
-/// Takes entries out of a list in the program's memory whose names are numbers of the runner's.
-fn without_own(process: &Process, at: u64, bytes: usize) -> Outcome {
+/// Takes entries out of a list in the program's memory whose names, which lie at `name` in each, are numbers of the runner's.
+fn without_own(process: &Process, at: u64, bytes: usize, name: usize) -> Outcome {
     let mut list = [0u8; LIST];
     let list = &mut list[..bytes.min(LIST)];
     if let Err(error) = user::read_bytes(process, at, list) {
         return Outcome::Returns(error.result());
     }
     let (mut from, mut to) = (0, 0);
-    while from + ENTRY_NAME < list.len() {
+    while from + name < list.len() {
         let length = usize::from(u16::from_ne_bytes([list[from + ENTRY_LENGTH], list[from + ENTRY_LENGTH + 1]]));
-        let end = (from + length.max(ENTRY_NAME + 1)).min(list.len());
-        if !is_own_name(&list[from + ENTRY_NAME..end]) {
+        let end = (from + length.max(name + 1)).min(list.len());
+        if !is_own_name(&list[from + name..end]) {
             list.copy_within(from..end, to);
             to += end - from;
         }
@@ -187,14 +218,14 @@ fn is_list_of_descriptors(fd: u64) -> bool {
     path.starts_with(b"/proc/") && (path.ends_with(b"/fd") || path.ends_with(b"/fdinfo"))
 }
 
-/// Whether the text at `path` names this process's program through `/proc`.
-pub(crate) fn is_own_program(process: &Process, path: u64) -> bool {
-    let mut bytes = [0u8; 40];
+/// The path through `/proc/self` where the text at `path` names a file of the process with this number there.
+pub(crate) fn of_own_folder(process: &Process, id: u32, path: u64) -> Option<Line<80>> {
+    let mut bytes = [0u8; 64];
     let read = user::read_some(process, path, &mut bytes);
-    let text = bytes[..read].split(|byte| *byte == 0).next().unwrap_or_default();
-    let Some(middle) = text.strip_prefix(b"/proc/").and_then(|rest| rest.strip_suffix(b"/exe")) else { return false };
-    let own = process.pid.load(Ordering::Relaxed);
-    middle == b"self" || middle == b"thread-self" || middle == Line::<16>::of(own).as_bytes()
+    let end = bytes[..read].iter().position(|byte| *byte == 0)?;
+    let text = std::str::from_utf8(&bytes[..end]).ok()?;
+    let rest = text.strip_prefix("/proc/")?.strip_prefix(Line::<16>::of(id).as_str())?.strip_prefix('/')?;
+    Some(Line::of(format_args!("/proc/self/{rest}")))
 }
 
 /// The address of the program's path, which stays as it is until the program is replaced.
@@ -202,50 +233,101 @@ pub(crate) fn program_address() -> u64 {
     PROGRAM.with(|program| program.address())
 }
 
-/// Calls whose first argument is a descriptor and that would act on the runner's.
-fn takes_descriptor(call: i64) -> bool {
-    matches!(
-        call,
+/// Which arguments of a call are descriptors with which it would act on the runner's.
+fn descriptors_of(call: i64) -> &'static [usize] {
+    match call {
         libc::SYS_read
-            | libc::SYS_write
-            | libc::SYS_fstat
-            | libc::SYS_lseek
-            | libc::SYS_ioctl
-            | libc::SYS_pread64
-            | libc::SYS_pwrite64
-            | libc::SYS_readv
-            | libc::SYS_writev
-            | libc::SYS_preadv
-            | libc::SYS_pwritev
-            | libc::SYS_dup
-            | libc::SYS_fcntl
-            | libc::SYS_flock
-            | libc::SYS_fsync
-            | libc::SYS_fdatasync
-            | libc::SYS_ftruncate
-            | libc::SYS_fchdir
-            | libc::SYS_fchmod
-            | libc::SYS_fchown
-            | libc::SYS_fstatfs
-            | libc::SYS_fadvise64
-            | libc::SYS_sendfile
-            | libc::SYS_getsockopt
-            | libc::SYS_getsockname
-    )
+        | libc::SYS_write
+        | libc::SYS_fstat
+        | libc::SYS_lseek
+        | libc::SYS_ioctl
+        | libc::SYS_pread64
+        | libc::SYS_pwrite64
+        | libc::SYS_readv
+        | libc::SYS_writev
+        | libc::SYS_preadv
+        | libc::SYS_pwritev
+        | libc::SYS_preadv2
+        | libc::SYS_pwritev2
+        | libc::SYS_vmsplice
+        | libc::SYS_dup
+        | libc::SYS_fcntl
+        | libc::SYS_flock
+        | libc::SYS_fsync
+        | libc::SYS_fdatasync
+        | libc::SYS_syncfs
+        | libc::SYS_sync_file_range
+        | libc::SYS_ftruncate
+        | libc::SYS_fallocate
+        | libc::SYS_fchdir
+        | libc::SYS_fchmod
+        | libc::SYS_fchown
+        | libc::SYS_fsetxattr
+        | libc::SYS_fgetxattr
+        | libc::SYS_flistxattr
+        | libc::SYS_fremovexattr
+        | libc::SYS_fstatfs
+        | libc::SYS_fadvise64
+        | libc::SYS_readahead
+        | libc::SYS_getsockopt
+        | libc::SYS_setsockopt
+        | libc::SYS_getsockname
+        | libc::SYS_getpeername
+        | libc::SYS_epoll_wait
+        | libc::SYS_timerfd_settime
+        | libc::SYS_timerfd_gettime => &[0],
+        libc::SYS_sendfile | libc::SYS_tee => &[0, 1],
+        libc::SYS_splice | libc::SYS_copy_file_range | libc::SYS_epoll_ctl => &[0, 2],
+        _ => &[],
+    }
 }
 
-/// Which argument of a call is a path that follows links.
+/// Which argument of a call is a path.
 fn path_argument(call: i64) -> Option<usize> {
     match call {
-        libc::SYS_open | libc::SYS_stat | libc::SYS_access | libc::SYS_chmod | libc::SYS_statfs => Some(0),
+        libc::SYS_open
+        | libc::SYS_creat
+        | libc::SYS_stat
+        | libc::SYS_lstat
+        | libc::SYS_access
+        | libc::SYS_chmod
+        | libc::SYS_chown
+        | libc::SYS_truncate
+        | libc::SYS_statfs => Some(0),
         libc::SYS_openat
         | libc::SYS_openat2
         | libc::SYS_newfstatat
         | libc::SYS_statx
         | libc::SYS_faccessat
-        | libc::SYS_faccessat2 => Some(1),
+        | libc::SYS_faccessat2
+        | libc::SYS_fchmodat
+        | libc::SYS_fchownat => Some(1),
         _ => None,
     }
+}
+
+/// What a path in argument `at` is relative to.
+fn folder_argument(arguments: &[u64; 6], at: usize) -> u64 {
+    if at == 0 { AT_CURRENT } else { arguments[0] }
+}
+
+/// Whether a call follows the link that its path names.
+fn follows(call: i64, arguments: &[u64; 6]) -> bool {
+    const NO_FOLLOW: u64 = libc::AT_SYMLINK_NOFOLLOW as u64;
+    match call {
+        libc::SYS_lstat => false,
+        libc::SYS_newfstatat => arguments[3] & NO_FOLLOW == 0,
+        libc::SYS_statx => arguments[2] & NO_FOLLOW == 0,
+        _ => true,
+    }
+}
+
+fn is_open(call: i64) -> bool {
+    matches!(call, libc::SYS_open | libc::SYS_creat | libc::SYS_openat | libc::SYS_openat2)
+}
+
+fn is_vectored(call: i64) -> bool {
+    !matches!(call, libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64)
 }
 
 /// Calls that give a new descriptor; `command` is the second argument.
@@ -283,15 +365,21 @@ fn gives_descriptor(call: i64, command: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::Ordering;
 
     #[test]
-    fn own_program_is_recognised_by_its_path() {
+    fn files_of_the_process_in_proc_are_found_by_the_number_that_the_program_knows() {
         let process = Process::new();
         process.pid.store(std::process::id(), Ordering::Relaxed);
-        let is_own = |path: &str| is_own_program(&process, Line::<64>::of(path).address());
-        assert!(is_own("/proc/self/exe") && is_own(&format!("/proc/{}/exe", std::process::id())));
-        assert!(!is_own("/proc/self/exec") && !is_own("/proc/1/exe") && !is_own("/etc/passwd") && !is_own(""));
-        assert!(!is_own_program(&process, 8));
+        let own = |path: &str| {
+            let line = Line::<80>::of(path);
+            of_own_folder(&process, 4321, line.address()).map(|line| line.as_str().to_owned())
+        };
+        assert_eq!(own("/proc/4321/stat").as_deref(), Some("/proc/self/stat"));
+        assert_eq!(own("/proc/4321/task/4321/stat").as_deref(), Some("/proc/self/task/4321/stat"));
+        for other in ["/proc/43210/stat", "/proc/432/stat", "/proc/self/stat", "/proc/4321", "/etc/passwd", ""] {
+            assert_eq!(own(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -28,6 +28,11 @@ struct Limits {
 }
 
 impl Limits {
+    /// Lets those know of the program's limit of open files who hold no lock.
+    fn publish(&self) {
+        DESCRIPTORS.set_end_of_program(self.files.map_or(INFINITY, |files| files.soft));
+    }
+
     fn of(&mut self, resource: u64) -> Option<&mut Option<Limit>> {
         match u32::try_from(resource).ok()? {
             libc::RLIMIT_NOFILE => Some(&mut self.files),
@@ -51,6 +56,7 @@ pub(crate) fn start(options: &Options) {
     LIMITS.with(|limits| {
         limits.files = (set && raised != files).then_some(files);
         (limits.address_space, limits.data) = (options.address_space, options.data);
+        limits.publish();
     });
 }
 
@@ -67,12 +73,36 @@ pub(crate) fn tell(options: &mut Options) {
 
 /// The lowest number that a descriptor of the program must not have; `None` where the kernel sees to it.
 pub(crate) fn end_of_files() -> Option<u64> {
-    LIMITS.with(|limits| limits.files).map(|files| files.soft)
+    Some(DESCRIPTORS.end_of_program()).filter(|end| *end != INFINITY)
 }
 
 /// How long a program's first stack may be.
 pub(crate) fn stack() -> u64 {
     real(libc::RLIMIT_STACK).soft
+}
+
+/// Whether the size of the program's files is limited.
+pub(crate) fn has_file_size() -> bool {
+    real(libc::RLIMIT_FSIZE).soft != INFINITY
+}
+
+/// Does the runner's own `work` on memory, for which a program that has more than its limit by now leaves no room.
+pub(crate) fn with_room<R>(work: impl FnOnce() -> R) -> R {
+    let limited = LIMITS.with(|limits| limits.address_space.is_some() || limits.data.is_some());
+    if !limited {
+        return work();
+    }
+    let resources = [libc::RLIMIT_AS, libc::RLIMIT_DATA];
+    let before = resources.map(real);
+    for (resource, Limit { hard, .. }) in resources.into_iter().zip(before) {
+        // What may not be raised is not; the work finds out.
+        let _ = set_real(resource, Limit { soft: hard, hard });
+    }
+    let result = work();
+    for (resource, limit) in resources.into_iter().zip(before) {
+        let _ = set_real(resource, limit);
+    }
+    result
 }
 
 /// `getrlimit`.
@@ -121,7 +151,8 @@ fn change(resource: u64, limit: Limit) -> Result<(), Errno> {
     let before = seen(resource)?;
     let need = match u32::try_from(resource) {
         Ok(libc::RLIMIT_NOFILE) => ROOM as u64,
-        Ok(libc::RLIMIT_AS | libc::RLIMIT_DATA) => ARENA.bytes(),
+        Ok(libc::RLIMIT_AS) => ARENA.bytes(),
+        Ok(libc::RLIMIT_DATA) => ARENA.data_bytes(),
         _ => return set_real_by_number(resource, limit),
     };
     if limit.soft > limit.hard {
@@ -138,6 +169,10 @@ fn change(resource: u64, limit: Limit) -> Result<(), Errno> {
         let least = DESCRIPTORS.end();
         (wanted.soft, wanted.hard) = (wanted.soft.max(least), wanted.hard.max(least));
     }
+    // The real hard limit stays: a runner may need more than the program has set for itself (`with_room`).
+    if resource != u64::from(libc::RLIMIT_NOFILE) {
+        wanted.hard = wanted.hard.max(real.hard);
+    }
     if !may_raise_limits() {
         wanted = Limit { soft: wanted.soft.min(real.hard), hard: wanted.hard.min(real.hard) };
     }
@@ -146,6 +181,7 @@ fn change(resource: u64, limit: Limit) -> Result<(), Errno> {
         if let Some(seen) = limits.of(resource) {
             *seen = (wanted != limit).then_some(limit);
         }
+        limits.publish();
     });
     Ok(())
 }

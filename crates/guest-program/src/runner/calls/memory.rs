@@ -1,16 +1,20 @@
 //! The break, and mappings: what a program does to its address space, without hitting what the runner has in it.
 
 use crate::runner::arena::ARENA;
+use crate::runner::backing;
 use crate::runner::calls::{Outcome, forward, refuse, refuse_by_name};
+use crate::runner::descriptors::DESCRIPTORS;
 use crate::runner::fatal;
 use crate::runner::lock::Lock;
 use crate::runner::machine::MACHINE;
 use crate::runner::sys::{self, Mapping};
 use crate::runner::thread::Thread;
 use crate::shared::Refused;
+use baremark_microvm::layout::USER_END;
 use std::ops::Range;
 
 const PAGE: u64 = 4096;
+const MAP_ANONYMOUS: u64 = libc::MAP_ANONYMOUS as u64;
 const MAP_FIXED: u64 = libc::MAP_FIXED as u64;
 const MREMAP_FIXED: u64 = libc::MREMAP_FIXED as u64;
 const SHM_REMAP: u64 = libc::SHM_REMAP as u64;
@@ -21,6 +25,16 @@ static BREAK: Lock<Range<u64>> = Lock::new(0..0);
 /// Begins the break of a program that was just loaded.
 pub(crate) fn start_break(at: u64) {
     BREAK.with(|range| *range = at..at);
+}
+
+/// The break of a program that is continued.
+pub(crate) fn restore_break(range: Range<u64>) {
+    BREAK.with(|own| *own = range);
+}
+
+/// Where the break began and where it is.
+pub(crate) fn current_break() -> Range<u64> {
+    BREAK.with(|range| range.clone())
 }
 
 /// In the child of a fork, nobody holds the break.
@@ -52,6 +66,7 @@ pub(crate) fn set_break(to: u64) -> Outcome {
         if done.is_ok() {
             range.end = to;
             if new > old {
+                backing::mapped(&(old..new));
                 cover(&(old..new));
             }
         }
@@ -62,11 +77,18 @@ pub(crate) fn set_break(to: u64) -> Outcome {
 
 /// `mmap`.
 pub(crate) fn map(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
-    let [at, bytes, _, flags, ..] = *arguments;
+    let [at, bytes, _, flags, fd, _] = *arguments;
+    if flags & MAP_ANONYMOUS == 0 && DESCRIPTORS.is_own(fd) {
+        return refuse(libc::EBADF);
+    }
     if flags & MAP_FIXED != 0 && hits_runner(at, bytes) {
         return refuse_by_name(Refused::OccupiedAddress, at, libc::ENOMEM);
     }
     let outcome = forward(thread, libc::SYS_mmap.cast_unsigned(), arguments);
+    if let Outcome::Returns(at @ 1..) = outcome {
+        let at = at.cast_unsigned();
+        backing::mapped_with(&(at..at.saturating_add(bytes)), flags);
+    }
     covered(outcome, bytes)
 }
 
@@ -96,7 +118,9 @@ pub(crate) fn attach(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
 pub(crate) fn unmap(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
     let number = libc::SYS_munmap.cast_unsigned();
     let [at, bytes, ..] = *arguments;
-    if !hits_runner(at, bytes) {
+    backing::unmapping(bytes);
+    // The kernel refuses as a whole what ends beyond all memory.
+    if !hits_runner(at, bytes) || at.checked_add(bytes).is_none_or(|end| end > USER_END) {
         return forward(thread, number, arguments);
     }
     let mut outcome = Outcome::Returns(0);
@@ -107,14 +131,23 @@ pub(crate) fn unmap(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
     outcome
 }
 
-/// `mprotect`, `madvise`: where the runner lies there is nothing, so that the kernel would change all before it and then
+/// `remap_file_pages`: natively nothing is mapped there.
+pub(crate) fn remap_file(thread: &'static Thread, arguments: &[u64; 6]) -> Outcome {
+    if hits_runner(arguments[0], arguments[1]) {
+        return refuse(libc::EINVAL);
+    }
+    forward(thread, libc::SYS_remap_file_pages.cast_unsigned(), arguments)
+}
+
+/// `mprotect`, `madvise` and others on a range: where the runner lies there is nothing, so that the kernel would change all before it and then
 /// report that something is missing.
 pub(crate) fn change(thread: &'static Thread, number: u64, arguments: &[u64; 6]) -> Outcome {
-    let [at, bytes, what, key, ..] = *arguments;
-    let end = at.saturating_add(bytes);
-    let Some(own) = ARENA.overlap(&(at..end)) else { return forward(thread, number, arguments) };
+    let [at, bytes, rest @ ..] = *arguments;
+    let end = at.checked_add(bytes).and_then(|end| end.checked_next_multiple_of(PAGE));
+    // The kernel refuses as a whole what has no end.
+    let Some(own) = end.and_then(|end| ARENA.overlap(&(at..end))) else { return forward(thread, number, arguments) };
     if own.start > at {
-        let outcome = forward(thread, number, &[at, own.start - at, what, key, 0, 0]);
+        let outcome = forward(thread, number, &[at, own.start - at, rest[0], rest[1], 0, 0]);
         if outcome != Outcome::Returns(0) {
             return outcome;
         }

@@ -6,12 +6,16 @@
 
 use crate::options::{Line, RUNNER_NAME};
 use crate::runner::arena::{ARENA, Block};
+use crate::runner::backing;
+use crate::runner::calls::own::{self, Named};
 use crate::runner::calls::{Outcome, descriptor, files, limits, memory, refuse, refuse_by_name};
+use crate::runner::checkpoint;
 use crate::runner::counters;
 use crate::runner::descriptors::DESCRIPTORS;
 use crate::runner::fatal;
 use crate::runner::guest;
 use crate::runner::machine::MACHINE;
+use crate::runner::poller;
 use crate::runner::pool;
 use crate::runner::program::{self, Found, Unfit};
 use crate::runner::signals;
@@ -20,6 +24,7 @@ use crate::runner::sys::{self, Errno, Mapping};
 use crate::runner::thread::{NO_VCPU, Process, State, Thread};
 use crate::runner::user;
 use crate::shared::{Count, Refused};
+use crate::snapshot::Reason;
 use std::arch::global_asm;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -133,6 +138,13 @@ fn begin_thread(thread: &'static Thread, request: Request) -> Outcome {
         Ok(child) => child,
         Err(_) => return refuse(libc::EAGAIN),
     };
+    let (request, id) = match number(thread, child, request) {
+        Ok(numbered) => numbered,
+        Err(outcome) => {
+            free(child);
+            return outcome;
+        }
+    };
     inherit(thread, child, request);
     let mask = signals::take_mask(thread);
     child.caught.mask.store(mask, Ordering::Relaxed);
@@ -146,12 +158,52 @@ fn begin_thread(thread: &'static Thread, request: Request) -> Outcome {
     };
     if result < 0 {
         thread.process().threads.fetch_sub(1, Ordering::AcqRel);
+        checkpoint::forget(child);
         free(child);
     } else {
         thread.count(Count::Threads);
     }
     signals::give_mask(thread, mask);
-    Outcome::Returns(result)
+    Outcome::Returns(id.filter(|_| result >= 0).map_or(result, i64::from))
+}
+
+/// A thread of a protected program has a number of our own, which survives a failover; the kernel is not asked to write its own one. Gives
+/// the request without that, and the number.
+fn number(thread: &Thread, child: &Thread, mut request: Request) -> Result<(Request, Option<u32>), Outcome> {
+    const PARENT: u64 = libc::CLONE_PARENT_SETTID as u64;
+    const CHILD: u64 = libc::CLONE_CHILD_SETTID as u64;
+    const CLEAR: u64 = libc::CLONE_CHILD_CLEARTID as u64;
+    if !checkpoint::is_on() {
+        return Ok((request, None));
+    }
+    let Ok(slot) = checkpoint::join(child, false) else {
+        checkpoint::refuse(libc::SYS_clone.cast_unsigned(), Reason::Threads);
+        return Err(refuse(libc::EAGAIN));
+    };
+    let id = slot.id.load(Ordering::Relaxed);
+    for (flag, word) in [(PARENT, request.parent_tid), (CHILD, request.child_tid)] {
+        if request.flags & flag != 0 && user::write_bytes(thread.process(), word, &id.to_ne_bytes()).is_err() {
+            checkpoint::forget(child);
+            return Err(refuse(libc::EFAULT));
+        }
+    }
+    if request.flags & CLEAR != 0 {
+        slot.clear_id.store(request.child_tid, Ordering::Relaxed);
+    }
+    request.flags &= !(PARENT | CHILD | CLEAR);
+    Ok((request, Some(id)))
+}
+
+/// Begins a thread of a program that is continued, whose record has its state already.
+pub(crate) fn begin_restored(thread: &'static Thread) -> Result<(), Errno> {
+    let flags = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND;
+    let flags = (flags | libc::CLONE_THREAD | libc::CLONE_SYSVSEM) as u64;
+    thread.process().threads.fetch_add(1, Ordering::AcqRel);
+    let mask = sys::mask_signals(sys::MaskChange::Block, sys::ALL_SIGNALS);
+    // SAFETY: the new thread runs on the stack of its own block, and shares everything else, as threads of the program do.
+    let result = unsafe { baremark_guest_clone(flags, thread.block.stack_top(), 0, 0, live_as_thread) };
+    sys::mask_signals(sys::MaskChange::Set, mask);
+    sys::checked(result).map(drop)
 }
 
 /// Gives back the block of a record that nobody uses.
@@ -167,6 +219,8 @@ fn free(thread: &Thread) {
 extern "C" fn live_as_thread() -> ! {
     let thread = Thread::current();
     thread.settle();
+    checkpoint::settle(thread);
+    checkpoint::restore_robust_list(thread);
     signals::use_signal_stack(thread);
     pool::acquire(thread);
     signals::give_mask(thread, thread.caught.mask.load(Ordering::Relaxed));
@@ -204,6 +258,7 @@ fn become_child(thread: &'static Thread, request: Request) {
     memory::forget_holder();
     limits::forget_holder();
     files::forget_holder();
+    backing::begin_child();
     process.begin();
     ARENA.keep_only(thread.block);
     thread.settle();
@@ -211,6 +266,12 @@ fn become_child(thread: &'static Thread, request: Request) {
         DESCRIPTORS.close(MACHINE.vm.load(Ordering::Relaxed));
         pool::close_inherited();
     }
+    limits::with_room(|| open_machine(thread, request));
+    count_image(thread, began);
+}
+
+/// A machine of the calling process's own, and a virtual processor of that for its thread.
+fn open_machine(thread: &'static Thread, request: Request) {
     let opened = ARENA.renew_area().map_err(Into::into).and_then(|()| MACHINE.open());
     if let Err(error) = opened {
         fatal::end(error);
@@ -225,7 +286,9 @@ fn become_child(thread: &'static Thread, request: Request) {
         thread.change(|registers| registers.rsp = request.stack);
     }
     pool::acquire(thread);
-    count_image(thread, began);
+    if let Err(errno) = poller::start(thread.process()) {
+        fatal::end(errno.into());
+    }
 }
 
 /// Counts one more image, which began at `began` and now enters the guest.
@@ -294,11 +357,12 @@ extern "C" fn live_as_vforked() -> ! {
 pub(crate) fn end_thread(thread: &'static Thread, status: u64) -> Outcome {
     sys::mask_signals(sys::MaskChange::Block, sys::ALL_SIGNALS);
     let process = thread.process();
+    checkpoint::leave(thread);
     if process.threads.fetch_sub(1, Ordering::AcqRel) == 1 {
-        process.finish();
-    } else {
-        thread.leave_place();
+        // Threads that are not the program's, KVM's and the one that polls, do not end by themselves.
+        end_process(thread, status);
     }
+    thread.leave_place();
     let own_process = !ptr::eq(process, CONFIG.process());
     if own_process {
         // The child of a vfork: its parent waits, and takes the virtual processor and the block back.
@@ -312,7 +376,9 @@ pub(crate) fn end_thread(thread: &'static Thread, status: u64) -> Outcome {
 }
 
 /// `exit_group`.
-pub(crate) fn end_process(thread: &Thread, status: u64) -> Outcome {
+pub(crate) fn end_process(thread: &Thread, status: u64) -> ! {
+    poller::count_time(thread.process());
+    backing::count(thread.process());
     thread.process().finish();
     sys::exit_group(descriptor(status))
 }
@@ -335,7 +401,11 @@ pub(crate) fn execute(
     let (path, found) = if end == 0 && flags & AT_EMPTY_PATH != 0 {
         (by_descriptor.address(), program::of_descriptor(folder))
     } else {
-        let path = if files::is_own_program(process, path) { files::program_address() } else { path };
+        let path = match own::named(process, folder as u64, path) {
+            Some(Named::Program) => files::program_address(),
+            Some(Named::RunnersDescriptor) => return refuse(libc::ENOENT),
+            _ => path,
+        };
         (path, program::find(folder, path, flags))
     };
     match found {
@@ -352,7 +422,7 @@ pub(crate) fn execute(
 /// Executes a runner for `found`. Comes back only when that fails.
 fn replace(thread: &'static Thread, found: &Found, path: u64, [arguments, environment]: [u64; 2]) -> Outcome {
     let process = thread.process();
-    let list = match Arguments::read(process, arguments) {
+    let list = match limits::with_room(|| Arguments::read(process, arguments)) {
         Ok(list) => list,
         Err(errno) => return refuse(errno.0),
     };
@@ -364,6 +434,7 @@ fn replace(thread: &'static Thread, found: &Found, path: u64, [arguments, enviro
     let runner = Line::<32>::of(RUNNER_NAME);
     let list_address = list.put_before(found, [runner.address(), options_text.address(), path], path);
     thread.count(Count::Execs);
+    poller::count_time(process);
     let inherited = [options.kvm, options.runner, options.counters, options.program];
     keep_open(inherited, true);
     signals::leave_to_next(process, true);

@@ -1,0 +1,142 @@
+//! The document of two joined runs: ratios that both have, each divided by the same ratio of the other run.
+//!
+//! Two releases of a database, two boots of a host, two MMU modes or sets of mitigations cannot be interleaved in one run.
+//! Each is compared with its own base in a run of its own, and the ratios of the two runs are compared here. Whatever else
+//! differs between the runs is listed, for it may be the cause as well.
+
+use crate::comparison::Difference;
+use crate::descriptor::Better;
+use crate::document::Outcome;
+use crate::plan::Treatment;
+use crate::units::Share;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The name and version of the format, in every document.
+pub const FORMAT: &str = "baremark-joined/1";
+
+/// Two runs, or two groups of runs, joined.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Joined {
+    /// [`FORMAT`].
+    pub format: String,
+    /// What the other side is compared with.
+    pub base: JoinedSide,
+    /// The side that is compared.
+    pub other: JoinedSide,
+    /// Of what the intervals are made.
+    pub spread: Spread,
+    /// The relative difference that matters: the larger one of the runs' studies.
+    pub delta: Share,
+    /// The confidence of the widest interval, adjusted over the rows.
+    pub confidence: f64,
+    /// Ratios that both sides have.
+    pub rows: Vec<JoinedRow>,
+    /// Ratios that one side has and the other has not.
+    pub unmatched: Vec<Unmatched>,
+    /// Facts that differ between the sides: each is a possible cause of a difference.
+    pub factors: Vec<Difference>,
+    /// Facts that differ among the runs of one side, and not between the sides.
+    pub mixed: Vec<Difference>,
+}
+
+/// One side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JoinedSide {
+    /// The question of its runs.
+    pub study: String,
+    /// Its runs.
+    pub runs: Vec<String>,
+    /// The levels that were picked from them; empty for all.
+    pub levels: Treatment,
+    /// Its machines, each in one line.
+    pub machines: Vec<String>,
+}
+
+/// Of what the intervals of joined runs are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Spread {
+    /// Of the spread of blocks within the one run of each side. How much runs of one setup differ is not in them.
+    WithinRuns,
+    /// Of the spread between three runs or more of each side, which has the spread within them in it.
+    BetweenRuns,
+}
+
+/// A ratio that both sides have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JoinedRow {
+    /// The metric's key.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which way it is better; `null` where no run has a value of it.
+    pub better: Option<Better>,
+    /// The workload's kind.
+    pub workload: String,
+    /// The treatment above the line of both ratios, without the levels that were picked.
+    pub treatment: Treatment,
+    /// The treatment below the line of both ratios.
+    pub relative_to: Treatment,
+    /// The ratio in the base.
+    pub base: SideRatio,
+    /// The ratio in the other side.
+    pub other: SideRatio,
+    /// The other side's ratio divided by the base's; `null` where one is unknown.
+    pub ratio: Option<f64>,
+    /// Lower limit of its interval.
+    pub lo: Option<f64>,
+    /// Upper limit of its interval.
+    pub hi: Option<f64>,
+    /// Standard deviation between runs of one side, of the logarithm, beyond what their blocks explain; `null` where each side
+    /// has one run.
+    pub between: Option<f64>,
+    /// Standard error of a run's own log ratio: the root mean square over the runs; `null` where it is unknown.
+    pub within: Option<f64>,
+    /// The outcome, read off the interval: slower means that the treatment keeps less of its base than in the base run.
+    pub outcome: Outcome,
+    /// The outcome in words.
+    pub words: String,
+}
+
+/// One side's ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SideRatio {
+    /// The estimate, of several runs their geometric mean; `null` where none counts.
+    pub ratio: Option<f64>,
+    /// Lower limit of the interval in the run's own report; `null` of several runs.
+    pub lo: Option<f64>,
+    /// Upper limit.
+    pub hi: Option<f64>,
+    /// Runs that have it.
+    pub runs: usize,
+    /// Blocks of these runs.
+    pub blocks: usize,
+}
+
+/// A ratio that one side has and the other has not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unmatched {
+    /// The metric's key.
+    pub metric: String,
+    /// The workload's kind.
+    pub workload: String,
+    /// The treatment above the line.
+    pub treatment: Treatment,
+    /// The treatment below the line.
+    pub relative_to: Treatment,
+    /// Which side has it.
+    pub only_in: Which,
+    /// Why the other side has not.
+    pub reason: String,
+}
+
+/// One of two sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Which {
+    /// What the other side is compared with.
+    Base,
+    /// The side that is compared.
+    Other,
+}

@@ -1,0 +1,23 @@
+//! The user's folders.
+
+use std::path::PathBuf;
+
+/// The user's folder for this program's data; `None` where neither $XDG_DATA_HOME nor $HOME is set.
+#[must_use]
+pub fn data() -> Option<PathBuf> {
+    let home = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let data = home("XDG_DATA_HOME").or_else(|| Some(home("HOME")?.join(".local/share")))?;
+    Some(data.join("baremark"))
+}
+
+/// Where the guests' kernel is fetched to, and taken from where a study names none; `None` where there is no home.
+#[must_use]
+pub fn guest_kernel() -> Option<PathBuf> {
+    Some(data()?.join("kernel"))
+}
+
+/// That folder, where a kernel was fetched to it.
+#[must_use]
+pub fn fetched_kernel() -> Option<PathBuf> {
+    guest_kernel().filter(|folder| folder.join("vmlinuz").exists())
+}
