@@ -28,9 +28,13 @@ test-gpu: gpu-programs
 	$(GPU_BUILD) clippy --release --locked --all-targets -- -D warnings
 	$(GPU_BUILD) test --release --locked
 
-# Everything that must hold: tests of every crate, then lints. What the machine lacks is counted and printed.
-test: install-needs lint test-gpu
+# The tests whose outcome follows from the code alone. Nothing is installed for them.
+test:
 	./scripts/test
+
+# All tests, those with other people's programs and of privileged parts of the kernel among them. What the machine lacks is counted and printed.
+test-systems: install-needs test-gpu
+	./scripts/test-systems
 
 # Before every commit: format, lints, and the tests that need no system but this one: crates of pure functions, the shape of the source's
 # crates, argument parsing, statistics without their long simulations.

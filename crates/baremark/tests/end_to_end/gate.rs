@@ -28,7 +28,7 @@ fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts").join(name)
 }
 
-/// Exit code and output of scripts/test where cargo prints this and runs these commands for the tests of the whole program.
+/// Exit code and output of scripts/test-systems where cargo prints this and runs these commands for the tests of the whole program.
 fn judged(commands: &str, printed: &str) -> (i32, String) {
     judged_part("whole", commands, printed)
 }
@@ -55,7 +55,7 @@ fn judged_within(ending: &str, part: &str, commands: &str, printed: &str) -> (i3
     let state = program("host-state", "sort $here/state\n[ ! -e $here/later ] || mv $here/later $here/state\n");
     let paths = format!("{}:{}", bench.folder.path().display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("bash");
-    command.arg(script("test")).env("PATH", paths).env("CARGO_TARGET_DIR", bench.path("target"));
+    command.arg(script("test-systems")).env("PATH", paths).env("CARGO_TARGET_DIR", bench.path("target"));
     command.env("HOST_STATE", state).env("ENDING", ending).env_remove("RUST_TEST_THREADS");
     let output = command.output().unwrap();
     let calls = fs::read_to_string(bench.path("calls")).unwrap();

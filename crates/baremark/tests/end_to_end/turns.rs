@@ -1,6 +1,6 @@
 //! Turns: which tests run at the same time.
 //!
-//! scripts/test has the runner start every test at once, and each waits here before it works. So none holds a place of the
+//! scripts/test-systems has the runner start every test at once, and each waits here before it works. So none holds a place of the
 //! runner while it waits for a system that another test has, and what takes longest comes first. A test has as many places
 //! as it needs of those that there are, six for every CPU: most tests wait two thirds of their time, and some wait all of it.
 //!
@@ -43,7 +43,7 @@ const IDLE: usize = 1;
 
 /// Where each test's name and its seconds are written, a line when it ends.
 const TIMES: &str = "BAREMARK_TEST_TIMES";
-/// A file that is locked while the tests of other crates run at the same time (scripts/test).
+/// A file that is locked while the tests of other crates run at the same time (scripts/test-systems).
 const BESIDE: &str = "BAREMARK_TEST_BESIDE";
 
 static QUEUE: Mutex<Queue> = Mutex::new(Queue { arrived: 0, taken: 0, used: Vec::new(), waiting: Vec::new() });
